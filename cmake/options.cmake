@@ -1,0 +1,33 @@
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+option(ASSAY_TESTS "Build the tests" ON)
+option(ASSAY_BENCH "Build the benchmarks" OFF)
+option(ASSAY_FUZZ "Build the fuzzers (clang)" OFF)
+option(ASSAY_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g")
+
+add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Werror)
+# Bit-exact numerics: the compiler may never fuse a multiply and an add on its own.
+add_compile_options(-ffp-contract=off -march=x86-64-v3)
+
+if(ASSAY_SANITIZE)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_package(fmt REQUIRED)
+find_package(Threads REQUIRED)

@@ -1,0 +1,23 @@
+# A room is a folder under src/ built into one static library, assay_<room>.
+# Every .cpp in it belongs to it, except those in folders that the room's own
+# CMakeLists.txt (if it has one) builds in another way.
+function(assay_room room)
+  cmake_parse_arguments(ARG "" "" "USES" ${ARGN})
+  set(dir ${PROJECT_SOURCE_DIR}/src/${room})
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp)
+  set(kind PUBLIC)
+  if(sources)
+    add_library(assay_${room} STATIC ${sources})
+  else()
+    add_library(assay_${room} INTERFACE)
+    set(kind INTERFACE)
+  endif()
+  target_include_directories(assay_${room} ${kind} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(assay_${room} ${kind} fmt::fmt Threads::Threads)
+  foreach(used ${ARG_USES})
+    target_link_libraries(assay_${room} ${kind} assay_${used})
+  endforeach()
+  if(EXISTS ${dir}/CMakeLists.txt)
+    add_subdirectory(${dir} ${PROJECT_BINARY_DIR}/src/${room})
+  endif()
+endfunction()
