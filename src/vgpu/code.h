@@ -1,0 +1,84 @@
+// Decoded code: what `ptx` says, made ready to run.
+//
+// Every register, constant and special register of a function is a *plane* in its frame: 32 lanes
+// side by side (64 bytes of u16, 128 of u32, 256 of u64, 512 of b128). A predicate's plane is one
+// u32 lane mask. Planes start at multiples of 64 bytes, so `offset / 64` numbers them.
+// Constants and special registers are planes too, filled once, so a handler never asks what
+// kind of operand it has. An Inst is one cache line and holds its handler: decode once, run often.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ptx/module.h"
+
+namespace assay::vgpu {
+
+struct Warp;
+struct Inst;
+
+// Runs one instruction for the lanes of the warp's running fragment, and names the next one;
+// null hands the warp back to the scheduler (it waits, yields, exited or faulted).
+using Handler = const Inst* (*)(Warp& warp, const Inst& inst);
+
+using PlaneOffset = uint32_t;
+
+struct alignas(64) Inst {
+  Handler run = nullptr;
+  PlaneOffset dst = 0, a = 0, b = 0, c = 0;
+  PlaneOffset guard = 0;        // a predicate plane; the constant "all lanes" where there is no guard
+  uint32_t guard_flip = 0;      // xor-ed into the guard: ~0 for @!p
+  uint32_t index = 0;           // position in Function::code
+  uint32_t source = 0;          // index of the ptx::Instruction in its ptx::Function::body; ptx::kNone for joins
+  int64_t imm = 0;
+  const void* extra = nullptr;  // what the handler's family keeps besides (MemoryForm, BranchForm, …)
+};
+static_assert(sizeof(Inst) == 64);
+
+struct BasicBlock {
+  uint32_t first = 0, last = 0;  // positions in Function::code, inclusive
+  std::vector<uint32_t> successors, predecessors;
+};
+
+struct ConstantPlane {
+  PlaneOffset offset;
+  uint32_t lane_bytes;  // 2, 4, 8, 16; 0 for a predicate
+  uint64_t bits;        // of every lane
+  uint64_t high = 0;    // upper half of a 16-byte lane
+};
+
+struct SpecialPlane {
+  PlaneOffset offset;
+  ptx::SpecialRegister special;
+  uint8_t component;
+  uint32_t lane_bytes;
+};
+
+struct LocalLayout {  // .local variables of a function: offset in the thread's stack frame
+  uint64_t bytes = 0;
+  std::vector<uint64_t> offsets;
+};
+
+struct Function {
+  const ptx::Function* ptx = nullptr;
+  uint32_t index = 0;                      // in Program::functions
+  std::vector<Inst> code;                  // block order = text order; ends with a sentinel that faults
+  std::vector<BasicBlock> blocks;
+  uint32_t plane_bytes = 0;                // of one frame
+  std::vector<ConstantPlane> constants;
+  std::vector<SpecialPlane> specials;
+  std::vector<PlaneOffset> register_planes;  // by ptx register index
+  uint32_t local_bytes = 0;                // .local variables, per thread
+  uint32_t param_bytes = 0;                // callee parameters + returns + call-argument .param variables, per thread
+  uint32_t shared_bytes = 0;               // static shared memory reachable from this entry (entries only)
+  uint32_t parameter_bytes = 0;            // of a kernel's parameters (entries only)
+  std::vector<uint32_t> parameter_offsets; // of a kernel's parameters
+  bool uses_order_dependent_atomics = false;  // float or value-returning atomics on global memory: blocks stay on one thread
+  bool has_barriers = false;
+  uint64_t memory_sites = 0;               // memory instructions, numbered from 0 (caches are kept by site)
+  std::string unsupported;                 // why it cannot run, "ptx line N: wgmma…"; empty when it can
+};
+
+}  // namespace assay::vgpu

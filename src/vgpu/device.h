@@ -1,0 +1,118 @@
+// The virtual GPU: loads PTX, owns memory, runs grids.
+//
+//     Device device({.threads = 2});
+//     auto module = device.load(ptx_text, "kernel.ptx");
+//     auto kernel = device.kernel(*module, "embedding_grad");
+//     auto x = device.memory().allocate(bytes, 256, MemoryKind::Device, "x");
+//     LaunchOutcome outcome = device.launch(*kernel, {.grid = {64}, .block = {256}}, parameters);
+//
+// A launch either ends or names its fault; it never takes the process down. The order in which
+// warps and blocks run follows Options::seed; equal seeds give equal runs. Blocks are spread over
+// threads unless the kernel's result could depend on their order (atomics on floats, or whose old
+// value is used), so results are reproducible by default.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "vgpu/memory.h"
+#include "vgpu/warp.h"
+#include "vgpu/watch.h"
+
+namespace assay::vgpu {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+  uint64_t count() const { return uint64_t{x} * y * z; }
+};
+
+struct Options {
+  unsigned threads = 0;                       // 0: as many as the host has
+  uint64_t seed = 0;                          // of the schedule; 0: text order
+  bool watch = false;                         // run the watched engine even without listeners
+  uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
+  uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
+  std::function<void(std::string_view)> print;  // device printf; stdout when empty
+};
+
+struct LaunchConfig {
+  Dim3 grid, block;
+  Dim3 cluster{0, 0, 0};        // 0: none beyond what the kernel itself requires
+  uint32_t dynamic_shared = 0;
+  bool cooperative = false;     // every block is resident from the start
+};
+
+struct Program;  // a loaded module, decoded
+
+struct Kernel {
+  Program* program = nullptr;
+  const Function* function = nullptr;
+  std::string_view name() const { return function->ptx->name; }
+};
+
+struct LaunchInfo {
+  uint64_t id = 0;              // in the order of start, from 1
+  Kernel kernel;
+  LaunchConfig config;
+  std::span<const std::byte> parameters;
+  uint64_t stream = 0;          // as the caller numbered it
+};
+
+struct LaunchOutcome {
+  FaultInfo fault;              // kind None: it ended well
+  uint64_t warp_instructions = 0;
+  double seconds = 0;
+};
+
+// A grid under way. Launches on different streams take turns: step() runs for a while.
+class GridRun {
+ public:
+  virtual ~GridRun() = default;
+  enum class State : uint8_t { Running, Stalled, Ended };  // Stalled: every block polls for something outside
+  virtual State step() = 0;
+  virtual const LaunchOutcome& outcome() const = 0;
+  virtual const LaunchInfo& info() const = 0;
+};
+
+class Device {
+ public:
+  explicit Device(Options options);
+  ~Device();
+
+  Memory& memory();
+  const Options& options() const;
+
+  using ModuleId = uint32_t;
+  Result<ModuleId> load(std::string_view ptx, std::string_view name);
+  void unload(ModuleId module);
+  Result<Kernel> kernel(ModuleId module, std::string_view name) const;
+  std::vector<Kernel> kernels(ModuleId module) const;
+  struct VariableInfo { Address address; uint64_t size; };
+  Result<VariableInfo> variable(ModuleId module, std::string_view name) const;
+
+  // `parameters` is the kernel's parameter block, laid out as Function::parameter_offsets says. The
+  // configuration must be within the hardware's limits (the CUDA runtime checks them, with its error codes).
+  std::unique_ptr<GridRun> start(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters,
+                                 uint64_t stream = 0);
+  LaunchOutcome launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters);
+
+  // Listeners are not owned. Changing them affects launches that start later.
+  void listen(Listener* listener);
+  void ignore(Listener* listener);
+
+  // Blocks of a kernel that fit on one multiprocessor of an H200.
+  uint32_t resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace assay::vgpu

@@ -1,0 +1,84 @@
+// From a PTX instruction to decoded ones: what a lowering function may ask for and emit.
+//
+// Each family of instructions (handlers/*.cpp) has a table of rows: opcode and the function that
+// lowers it. A lowering function looks at the types and modifiers, picks a handler, names the
+// planes of its operands and emits one Inst (rarely more). What it cannot do exactly as the
+// hardware does, it refuses with unsupported().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "vgpu/code.h"
+
+namespace assay::vgpu {
+
+class Lowering {
+ public:
+  const ptx::Module& module;
+  const ptx::Function& function;
+  const ptx::Instruction* inst = nullptr;  // the one being lowered
+
+  // Plane of a source operand read as `type` (a register of at least that width, an immediate, a special
+  // register, a symbol's address). Immediates are converted to the type: floats to its bits. `!%p` works for Pred.
+  PlaneOffset source(const ptx::Operand& operand, ptx::Type type);
+  PlaneOffset source(size_t operand, ptx::Type type) { return source(inst->operands.at(operand), type); }
+  PlaneOffset source(size_t operand) { return source(operand, inst->type()); }
+  // Plane of a destination register; a scratch plane for `_`.
+  PlaneOffset dest(const ptx::Operand& operand, ptx::Type type);
+  PlaneOffset dest(size_t operand = 0) { return dest(inst->operands.at(operand), inst->type()); }
+  PlaneOffset reg(uint32_t register_index) const;         // plane of a ptx register
+  PlaneOffset constant(uint64_t bits, uint32_t lane_bytes);  // a plane with the same bits in every lane; 0 = predicate
+  PlaneOffset scratch(uint32_t lane_bytes);               // a plane of its own
+  uint32_t lane_bytes(const ptx::Operand& operand, ptx::Type type) const;  // of the operand's plane: 2, 4, 8, 16; 0 predicate
+
+  // Base plane (u64 lanes; constant 0 when the base is static) and byte offset of an [address] operand.
+  // `space` comes back resolved for symbols. Shared, local and param symbols give offsets in their memory.
+  struct AddressParts { PlaneOffset base; bool has_base; int64_t offset; uint32_t base_bytes; };
+  AddressParts address(const ptx::Operand& operand, ptx::Space space);
+
+  // Appends an Inst with guard, index and source set, dst/a/b/c 0.
+  Inst& emit(Handler handler);
+  // Memory for Inst::extra, zeroed, that lives as long as the program.
+  template <class T>
+  T* extra() {
+    static_assert(std::is_trivially_destructible_v<T>);
+    return new (allocate(sizeof(T), alignof(T))) T{};
+  }
+  uint32_t next_site() { return (*site_counter_)++; }  // numbers memory instructions
+  void order_dependent_atomics();                      // this function must not run its blocks in parallel
+  // Address (or offset) of a variable, for symbols outside [ ].
+  uint64_t symbol_value(const ptx::SymbolRef& symbol, ptx::Space* space) const;
+  void unsupported(std::string why);                   // refuses the instruction
+
+  struct Impl;
+  Lowering(Impl& impl, const ptx::Module& m, const ptx::Function& f, uint32_t* sites)
+      : module(m), function(f), impl_(impl), site_counter_(sites) {}
+
+ private:
+  void* allocate(size_t bytes, size_t align);
+  Impl& impl_;
+  uint32_t* site_counter_;
+};
+
+using LowerFunction = void (*)(Lowering&);
+struct LowerRow {
+  ptx::Opcode opcode;
+  LowerFunction lower;
+};
+
+// One build of the handlers: an instruction set of the host × plain or watched.
+struct Engine {
+  const char* name;                 // "avx512", "avx2 watched"
+  LowerFunction by_opcode[512];     // null: not supported
+  Handler join, sentinel, not_predicate;
+};
+
+// The best build for this host.
+const Engine& engine(bool watched);
+
+}  // namespace assay::vgpu

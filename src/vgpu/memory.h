@@ -1,0 +1,104 @@
+// The memory of the virtual GPU.
+//
+// Device addresses come from one reserved range of the process that nothing is mapped in, so
+// host code that dereferences one faults at once. Each allocation has its backing elsewhere
+// (lazily zero pages: untouched memory costs nothing), with a red zone after it. Addresses of
+// freed allocations are not handed out again until the range is used up, so that a use after
+// free can be named. Managed and pinned memory is its own backing: host and device share it.
+//
+// Initialised bytes are tracked with one bit a byte, allocated lazily with the backing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace assay::vgpu {
+
+using Address = uint64_t;
+
+enum class MemoryKind : uint8_t { Device, DeviceHeap, Variable, Managed, Pinned, Parameter };
+
+struct Allocation {
+  Address base = 0;
+  uint64_t size = 0;
+  MemoryKind kind = MemoryKind::Device;
+  bool live = true;
+  uint64_t id = 0;                 // in the order of allocation, from 1
+  std::string label;               // "cudaMalloc", a variable's name, or what the caller named it
+  std::byte* backing = nullptr;    // host memory of `base`
+  uint8_t* initialised = nullptr;  // one bit a byte of `backing`; null where it is not tracked
+
+  Address end() const { return base + size; }
+  bool contains(Address address, uint64_t bytes) const {
+    return address >= base && bytes <= size && address - base <= size - bytes;
+  }
+};
+
+class Memory {
+ public:
+  explicit Memory(uint64_t capacity_bytes, bool track_initialised);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  // Error: out of memory. The bytes read as zero but count as not initialised (Variables count as
+  // initialised: CUDA zeroes them).
+  Result<Address> allocate(uint64_t size, uint64_t align, MemoryKind kind, std::string label);
+  // Makes host memory [host, host+size) usable by the device at the same address; it counts as initialised.
+  Result<Address> adopt_host(void* host, uint64_t size, std::string label);
+  // False when `address` is not the base of a live allocation.
+  bool release(Address address);
+
+  // The live allocation that holds `address`, as a copy (safe while others allocate).
+  std::optional<Allocation> find(Address address) const;
+  // For messages: the live or freed allocation that holds the address, else the nearest below it.
+  std::optional<Allocation> nearest(Address address) const;
+  std::vector<Allocation> live() const;
+  void relabel(Address base, std::string label);
+
+  // Host memory behind [address, address+bytes) when one live allocation holds it all, else null.
+  std::byte* host(Address address, uint64_t bytes) const;
+
+  void mark_initialised(Address address, uint64_t bytes, bool initialised = true);
+  // First byte at or after `address` within `bytes` that is not initialised, if any.
+  std::optional<Address> first_uninitialised(Address address, uint64_t bytes) const;
+  // Copies initialised bits along with a copy of bytes between allocations.
+  void copy_initialised(Address to, Address from, uint64_t bytes);
+
+  bool is_device_address(Address address) const { return address >= range_ && address < range_ + range_bytes_; }
+  uint64_t capacity() const { return capacity_; }
+  uint64_t used() const { return used_; }
+  // Grows with every allocation and release; caches of find() hold it.
+  uint64_t generation() const { return __atomic_load_n(&generation_, __ATOMIC_ACQUIRE); }
+
+ private:
+  mutable std::shared_mutex mutex_;
+  std::map<Address, Allocation> allocations_;  // by base; freed ones stay as tombstones
+  Address range_ = 0;
+  uint64_t range_bytes_ = 0;
+  Address next_ = 0;
+  uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
+  bool track_initialised_ = false;
+
+  const Allocation* find_locked(Address address) const;
+};
+
+// Windows of the generic address space, far from the device range and from host memory.
+// A shared address in its window carries the rank of the block in its cluster.
+inline constexpr Address kSharedWindow = 0x0000'0100'0000'0000;  // + rank << 24 + offset
+inline constexpr unsigned kSharedRankShift = 24;
+inline constexpr Address kSharedWindowEnd = kSharedWindow + (Address{16} << kSharedRankShift);
+inline constexpr Address kLocalWindow = 0x0000'0200'0000'0000;   // + offset within the thread's local memory
+inline constexpr Address kLocalWindowEnd = kLocalWindow + (Address{1} << 32);
+inline constexpr Address kParamWindow = 0x0000'0300'0000'0000;   // + offset within the kernel's parameters
+inline constexpr Address kParamWindowEnd = kParamWindow + (Address{1} << 16);
+
+}  // namespace assay::vgpu

@@ -1,0 +1,162 @@
+// The state of a running grid, as the instruction handlers see it.
+//
+// A warp runs as one or more *fragments*: groups of lanes that share a position and a frame.
+// One fragment runs; the others are ready or wait. After a divergent branch the fragment with
+// the lowest position runs first, which brings lanes together again at the earliest point where
+// they can meet; a fragment that polls gives way to the others, so that lanes, warps and blocks
+// that wait for each other all go on (Volta's independent progress). Nothing here assumes that
+// lanes of a warp run in lockstep: whoever reads another lane's data waits for it in collect().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "vgpu/code.h"
+#include "vgpu/memory.h"
+
+namespace assay::vgpu {
+
+inline constexpr uint32_t kWarpSize = 32;
+inline constexpr uint32_t kAllLanes = 0xffffffff;
+
+struct Block;
+struct Worker;
+struct GridContext;
+
+struct Frame {
+  const Function* function = nullptr;
+  Frame* caller = nullptr;
+  const Inst* return_to = nullptr;
+  std::byte* planes = nullptr;   // function->plane_bytes
+  std::byte* shadow = nullptr;   // watched only: a poison bit for each bit of a plane, valid where `poison` names the lane
+  uint32_t* poison = nullptr;    // watched only: by plane number (offset / 64), lanes that hold any undefined bit
+  std::byte* params = nullptr;   // lane-major .param storage, function->param_bytes a lane
+  uint8_t* params_poison = nullptr;  // watched only: one byte a byte of params, 0xff bits undefined
+  uint32_t local_base = 0;       // of this frame's .local variables in each thread's local memory
+  uint32_t lanes = 0;            // that have not returned from it
+};
+
+enum class Wait : uint8_t {
+  None,        // ready to run
+  Barrier,     // at block barrier `key`
+  Collective,  // at a .sync operation that names `members`, at instruction `pc`
+  Cluster,     // at barrier.cluster.wait
+};
+
+struct Fragment {
+  const Inst* pc = nullptr;
+  uint32_t lanes = 0;
+  Frame* frame = nullptr;
+  Wait wait = Wait::None;
+  uint32_t key = 0;      // barrier number
+  uint32_t members = 0;  // lanes that a collective names
+  uint64_t since = 0;    // when it began to wait (grid-wide step), for reports
+};
+
+// Range of one allocation that a memory instruction touched last; makes the next bounds check two compares.
+struct SiteRange {
+  Address low = 1, high = 0;         // [low, high): live and backed
+  ptrdiff_t delta = 0;               // host pointer = address + delta
+  uint8_t* initialised = nullptr;    // bit (address - low) of it; null where it is not tracked
+};
+
+struct Warp {
+  // Of the running fragment; handlers use these directly.
+  std::byte* planes = nullptr;
+  std::byte* shadow = nullptr;
+  uint32_t* poison = nullptr;
+  uint32_t active = 0;               // its lanes
+  int64_t slice = 0;                 // instructions left before it yields; counted at branches
+  SiteRange* sites = nullptr;        // by MemoryForm::site; belongs to the worker
+  Frame* frame = nullptr;
+
+  Block* block = nullptr;
+  Worker* worker = nullptr;
+  GridContext* grid = nullptr;
+  uint32_t index = 0;                // in its block
+  uint32_t live = 0;                 // lanes that exist and have not exited
+  uint32_t born = 0;                 // lanes that exist
+  uint32_t polls = 0;                // polling operations since it last yielded
+  uint64_t executed = 0;             // warp instructions
+  std::vector<Fragment> others;      // fragments that are not running
+  std::vector<std::unique_ptr<Frame>> frame_pool;
+  std::byte* local = nullptr;        // lane-major local memory, local_stride a lane
+  uint32_t local_stride = 0;
+  uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
+  struct AsyncCopies* copies = nullptr;  // cp.async in flight (owned by the copy handlers' file)
+
+  template <class T>
+  T* plane(PlaneOffset offset) { return reinterpret_cast<T*>(planes + offset); }
+  uint32_t& mask(PlaneOffset offset) { return *reinterpret_cast<uint32_t*>(planes + offset); }
+  uint32_t& poisoned(PlaneOffset offset) { return poison[offset / 64]; }
+  uint32_t lanes_of(const Inst& inst) { return active & (mask(inst.guard) ^ inst.guard_flip); }
+};
+
+struct BlockBarrier {
+  uint32_t arrived = 0;    // threads, whole warps counting 32
+  uint32_t expected = 0;   // threads; 0: nobody has come yet
+  uint32_t phase = 0;
+  uint32_t votes_and = 1, votes_or = 0, votes_count = 0;  // bar.red
+  uint32_t result_and = 0, result_or = 0, result_count = 0;  // of the phase that ended last
+};
+
+inline constexpr uint32_t kBlockBarriers = 16;
+
+struct Cluster;
+
+struct Block {
+  uint32_t id[3] = {0, 0, 0};
+  uint64_t linear = 0;
+  uint32_t threads = 0;
+  uint32_t exited_threads = 0;           // whole warps counting 32
+  std::vector<Warp> warps;
+  std::byte* shared = nullptr;           // static + dynamic
+  uint32_t shared_bytes = 0;
+  uint8_t* shared_initialised = nullptr; // watched only: one byte a byte
+  BlockBarrier barriers[kBlockBarriers];
+  GridContext* grid = nullptr;
+  Cluster* cluster = nullptr;
+  uint32_t rank = 0;                     // in its cluster
+};
+
+struct Cluster {
+  std::vector<Block> blocks;
+  uint32_t arrived = 0, exited = 0, phase = 0;
+};
+
+struct FaultInfo {
+  enum class Kind : uint8_t {
+    None, IllegalAddress, MisalignedAddress, InvalidAddressSpace, Trap, Assert, IllegalInstruction, Deadlock, Livelock,
+    StackOverflow, HeapExhausted, InvalidProgramCounter,
+  };
+  Kind kind = Kind::None;
+  std::string message;  // for a person; names kernel, line, block, thread
+};
+
+// ---- What handlers may ask of the scheduler (schedule.cpp) ----
+
+// Takes a branch for `taken` (a non-empty, proper part of the running lanes), the rest going to `next`.
+const Inst* diverge(Warp& warp, const Inst* target, uint32_t taken, const Inst* next);
+// The running fragment goes on at `next`, but other fragments exist: the lowest position runs, equals merge.
+const Inst* rejoin(Warp& warp, const Inst* next);
+// The slice is used up, or the fragment polls: let others run, then come back to `next`.
+const Inst* yield(Warp& warp, const Inst* next);
+// `lanes` of the running fragment end; the rest goes on at `next`.
+const Inst* exit_lanes(Warp& warp, uint32_t lanes, const Inst* next);
+// The running fragment waits; resume at `resume` once the scheduler clears the wait.
+const Inst* park(Warp& warp, const Inst* resume, Wait wait, uint32_t key, uint32_t members);
+// For .sync operations: true when every live lane in `members` is in the running fragment (which may
+// have grown by those that waited here). False: the fragment is parked; return `*next`.
+bool collect(Warp& warp, const Inst& inst, uint32_t members, const Inst** next);
+// Ends the launch. Always returns null.
+const Inst* fault(Warp& warp, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what);
+// Calls and returns.
+const Inst* call(Warp& warp, const Inst& inst, const Function& callee, uint32_t lanes, const Inst* return_to);
+const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes, const Inst* next);
+// "kernel `name`, file.cu:14, block (1,0,0), thread (17,0,0)".
+std::string describe(const Warp& warp, const Inst& inst, uint32_t lane);
+
+}  // namespace assay::vgpu

@@ -1,0 +1,76 @@
+// How checks watch the virtual GPU: listeners of events at warp granularity.
+//
+// A listener overrides what it wants to hear. When nobody listens, the engine runs handlers that
+// were compiled without any of this ("plain"); with a listener it runs the "watched" ones, which
+// also track undefined values bit by bit. Callbacks of one launch may come from several threads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "vgpu/code.h"
+#include "vgpu/memory.h"
+
+namespace assay::vgpu {
+
+struct Warp;
+struct Block;
+struct LaunchInfo;
+
+enum class AccessKind : uint8_t { Load, Store, Atomic, Reduction };
+enum class Scope : uint8_t { Thread, Block, Cluster, Device, System };
+enum class Order : uint8_t { Weak, Volatile, Relaxed, Acquire, Release, AcquireRelease, SequentiallyConsistent };
+
+// One memory instruction of a warp, after its addresses are known and before it takes effect.
+struct Access {
+  AccessKind kind;
+  ptx::Space space;           // Global, Shared, Local, Const, Param: generic addresses are already resolved
+  Order order;
+  Scope scope;
+  uint32_t lanes;             // that take part and stay inside their allocation
+  uint32_t bytes;             // per lane
+  const Address* addresses;   // 32; for Shared and Local as offsets in their memory
+  const std::byte* values;    // stores: lane-major, `bytes` a lane; else null
+  bool asynchronous;          // cp.async, bulk copies: takes effect at the wait
+};
+
+enum class Violation : uint8_t {
+  OutOfBounds,      // outside every live allocation, or past the one it started in
+  Misaligned,
+  UndefinedAddress,   // an undefined value decides an address …
+  UndefinedBranch,    // … or a branch
+  UndefinedStore,     // … or is stored to memory that outlives the block
+  UndefinedCollective,
+  BarrierDivergence,
+  InvalidShuffle,     // reads a lane that takes no part
+  Deadlock,
+};
+
+struct ViolationInfo {
+  Violation what;
+  uint32_t lanes;             // that show it
+  uint32_t first_lane;
+  Address address = 0;        // of first_lane, where there is one
+  uint32_t bytes = 0;
+  ptx::Space space = ptx::Space::None;
+  AccessKind kind = AccessKind::Load;
+  std::string_view detail;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void on_launch(const LaunchInfo&) {}
+  virtual void on_launch_end(const LaunchInfo&) {}
+  virtual void on_block(const Block&) {}
+  virtual void on_block_end(const Block&) {}
+  virtual void on_access(const Warp&, const Inst&, const Access&) {}
+  virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}
+  // A barrier's phase ended for these threads: block barriers by number; `warp` is the last to arrive.
+  virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}
+  virtual void on_warp_sync(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*orders_memory*/) {}
+  virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}
+};
+
+}  // namespace assay::vgpu
