@@ -1,0 +1,184 @@
+// The contract: what a kernel claims to compute, read from a TOML file.
+//
+//   auto contract = contract::load("embedding_grad.toml");      // this header
+//   auto reference = contract::Reference::make(*contract);      // reference.h
+//   auto expected = reference->expect(bindings, "dw", all, {}); // exact values and budgets
+//
+// This room is the trusted side: it knows the mathematics (the formula), the
+// exact value of every output element, and how far rounding alone may move it.
+// It knows nothing of kernels, devices or trials.
+//
+//   contract.h   the file and its types        formula.h    the formula language
+//   tensor.h     dtypes, tensors, .npy         reference.h  exact values and rounding budgets
+//   int_expr.h   integer expressions, shapes   text.h       `assay init` and `assay formula`
+//
+// Every error names the file, the line and the column, and says what would be right.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "contract/int_expr.h"
+#include "contract/tensor.h"
+
+namespace assay::contract {
+
+struct Place {
+  int line = 0;  // 1-based within the contract file; 0 unknown
+  int column = 0;
+};
+
+struct Dim {
+  std::string name;
+  int64_t min = 1;
+  int64_t max = 1;
+  int64_t multiple_of = 1;
+  DType type = DType::i32;
+  Place place;
+
+  bool is_constant() const { return min == max; }
+  // The smallest and largest values that the promise contains.
+  int64_t lowest() const;
+  int64_t highest() const;
+  bool contains(int64_t value) const;
+};
+
+enum class Role : uint8_t { In, Out, InOut };
+
+// What legal input values look like.
+enum class ValuesKind : uint8_t {
+  Real,       // "real": any finite number
+  RealRange,  // "real(a, b)"
+  Activations,
+  Gradients,
+  Weights,
+  Positive,
+  Probabilities,
+  Index,   // "index(N)"
+  Tokens,  // "tokens(N)"
+  Mask,
+  Offsets,   // "offsets(N)"
+  Integers,  // "integers(a, b)"
+};
+std::string_view to_string(ValuesKind kind);
+
+struct Values {
+  ValuesKind kind = ValuesKind::Real;
+  double low = 0, high = 0;  // of real(a, b)
+  IntExpr a, b;              // index/tokens/offsets: a = N; integers: a and b, both included
+  std::string text;          // as written; empty when defaulted
+};
+
+struct TensorSpec {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<IntExpr> shape;
+  Role role = Role::In;
+  Values values;  // default: real for floats, integers over the dtype's range, mask for bool
+  int64_t align = 256;
+  std::string may_alias;  // empty: none
+  Place place;
+
+  bool is_input() const { return role != Role::Out; }
+  bool is_output() const { return role != Role::In; }
+  Result<std::vector<int64_t>> extents(const Shape& dims) const;
+};
+
+// A scalar argument as the kernel gets it: already rounded to its dtype.
+struct Scalar {
+  DType dtype = DType::f32;
+  uint64_t bits = 0;  // the stored code in the low bytes
+
+  static Scalar of(DType dtype, double value);
+  static Scalar of_int(DType dtype, int64_t value);
+  double as_double() const;
+  int64_t as_int() const;
+};
+
+struct ScalarSpec {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<double> values;  // one for `value`; empty when a range is given
+  double low = 0, high = 0;    // of `range`
+  Place place;
+
+  bool is_range() const { return values.empty(); }
+};
+
+enum class ArgKind : uint8_t { Tensor, Dim, Scalar, Stream, Workspace };
+struct Arg {
+  ArgKind kind = ArgKind::Tensor;
+  std::string name;
+};
+
+struct Kernel {
+  std::vector<std::string> sources;  // as written: relative to the contract
+  std::string entry;                 // one of entry and global is set
+  std::string global;
+  std::vector<Arg> args;
+  std::vector<IntExpr> grid, block;  // of global: 1 to 3 each
+  IntExpr shared_bytes;
+  IntExpr workspace_bytes;
+  bool returns_int = false;
+  std::vector<std::string> flags;
+  std::string arch = "sm_90";
+  Place place;
+};
+
+enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
+enum class Math : uint8_t { Standard, Fast };
+
+struct ReferenceSpec {
+  ReferenceKind kind = ReferenceKind::Formula;
+  std::string formula;
+  Place formula_place;  // of the first character of the formula's text
+  std::string python_file, python_function;
+  std::string cuda_source, cuda_entry;
+  DType accumulate = DType::f32;
+  Math math = Math::Standard;
+};
+
+struct Require {
+  bool deterministic = false;
+  bool nonfinite_propagate = true;
+  bool concurrent = true;
+  std::optional<double> rtol, atol;
+};
+
+struct Contract {
+  std::string path;  // as given to load(); empty for text
+  std::string title;
+  Kernel kernel;
+  std::vector<Dim> dims;
+  std::vector<Shape> shapes;  // [[shapes]], complete: constants are filled in
+  std::vector<TensorSpec> tensors;
+  std::vector<ScalarSpec> scalars;
+  ReferenceSpec reference;
+  Require require;
+
+  const Dim* dim(std::string_view name) const;
+  const TensorSpec* tensor(std::string_view name) const;
+  const ScalarSpec* scalar(std::string_view name) const;
+  std::vector<const TensorSpec*> inputs() const;   // in and inout
+  std::vector<const TensorSpec*> outputs() const;  // out and inout
+
+  // `relative` against the folder of the contract file.
+  std::string resolve(std::string_view relative) const;
+  // Every dim has a legal value, and every tensor a non-negative extent.
+  Result<void> check_shape(const Shape& shape) const;
+};
+
+// Reads and checks the whole contract, the formula included.
+Result<Contract> load(const std::string& path);
+Result<Contract> parse(std::string_view text, std::string path = "");
+
+// The nearest of `known` to `word` if it is near enough to be a slip; else "".
+std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace assay::contract

@@ -1,0 +1,84 @@
+// The element types of a contract and the one tensor type that everything
+// above this room passes around: a dtype, extents, and the raw bytes as the
+// device sees them (row-major, contiguous, little-endian).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "numerics/formats.h"
+
+namespace assay::contract {
+
+enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean };
+inline constexpr int kDTypeCount = 14;
+
+enum class DTypeKind : uint8_t { Float, Integer, Bool };
+
+struct DTypeInfo {
+  std::string_view name;  // as a contract spells it; `boolean` is "bool"
+  std::string_view c_type;
+  int bytes;
+  DTypeKind kind;
+  numerics::Format format;  // of floats
+  bool saturates;           // stores and casts beyond the range give the largest finite value
+  int64_t min_integer;      // of integers; u64 is held to the range of int64 (see load_int)
+  int64_t max_integer;
+  std::string_view npy;  // numpy descr; bf16 is '<u2' and fp8 '|u1': raw codes, numpy has no name for them
+};
+
+const DTypeInfo& info(DType dtype);
+std::optional<DType> dtype_named(std::string_view name);
+inline bool is_float(DType dtype) {
+  return info(dtype).kind == DTypeKind::Float;
+}
+
+// What one stored element of this dtype is as a number, and back. Floats are
+// exact doubles; stores round to nearest even (e4m3 and e5m2 saturate; NaN
+// stays NaN). Integers saturate when stored from a double and wrap when stored
+// from an int64; `bool` is 0 or 1.
+double load(DType dtype, const std::byte* at);
+int64_t load_int(DType dtype, const std::byte* at);  // u64: the bit pattern, as int64
+void store(DType dtype, std::byte* at, double value);
+void store_int(DType dtype, std::byte* at, int64_t value);
+// `value` rounded to `dtype` as a store would, back as a double.
+double rounded(DType dtype, double value);
+
+struct Tensor {
+  DType dtype = DType::f32;
+  std::vector<int64_t> extents;  // empty: a scalar, one element
+  std::vector<std::byte> bytes;
+
+  static Tensor zeros(DType dtype, std::vector<int64_t> extents);
+  static Tensor of(DType dtype, std::vector<int64_t> extents, std::span<const double> values);
+
+  int64_t count() const;
+  int item_bytes() const { return info(dtype).bytes; }
+  const std::byte* at(int64_t element) const { return bytes.data() + element * item_bytes(); }
+  std::byte* at(int64_t element) { return bytes.data() + element * item_bytes(); }
+  double load(int64_t element) const { return contract::load(dtype, at(element)); }
+  int64_t load_int(int64_t element) const { return contract::load_int(dtype, at(element)); }
+  void store(int64_t element, double value) { contract::store(dtype, at(element), value); }
+  void store_int(int64_t element, int64_t value) { contract::store_int(dtype, at(element), value); }
+  std::vector<double> to_doubles() const;
+};
+
+// "[17, 3]": the coordinates of a linear element index.
+std::string coordinates(std::span<const int64_t> extents, int64_t element);
+
+// .npy files, format 1.0 and 2.0, C order. `read_npy` takes the dtype that the
+// contract declares, and accepts its own descr, its raw codes (u2 for bf16, u1
+// for fp8), or any float descr for a float dtype if every value fits exactly.
+Result<void> write_npy(const std::string& path, const Tensor& tensor);
+Result<void> write_npy_f64(const std::string& path, const Tensor& tensor);  // as float64
+Result<Tensor> read_npy(const std::string& path, DType dtype);
+// The array as float64, whatever numeric type the file holds.
+Result<Tensor> read_npy_f64(const std::string& path);
+
+}  // namespace assay::contract
