@@ -92,13 +92,14 @@ class Memory {
 };
 
 // Windows of the generic address space, far from the device range and from host memory.
-// A shared address in its window carries the rank of the block in its cluster.
-inline constexpr Address kSharedWindow = 0x0000'0100'0000'0000;  // + rank << 24 + offset
+// A shared address may carry a block of the cluster, as rank + 1; 0 there means the thread's own block.
+inline constexpr Address kSharedWindow = 0x0000'0100'0000'0000;  // + (rank + 1) << 24 + offset
 inline constexpr unsigned kSharedRankShift = 24;
-inline constexpr Address kSharedWindowEnd = kSharedWindow + (Address{16} << kSharedRankShift);
+inline constexpr Address kSharedWindowEnd = kSharedWindow + (Address{17} << kSharedRankShift);
 inline constexpr Address kLocalWindow = 0x0000'0200'0000'0000;   // + offset within the thread's local memory
 inline constexpr Address kLocalWindowEnd = kLocalWindow + (Address{1} << 32);
 inline constexpr Address kParamWindow = 0x0000'0300'0000'0000;   // + offset within the kernel's parameters
 inline constexpr Address kParamWindowEnd = kParamWindow + (Address{1} << 16);
+inline constexpr Address kFunctionWindow = 0x0000'0400'0000'0000;  // + index of the function in its program
 
 }  // namespace assay::vgpu

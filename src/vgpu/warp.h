@@ -37,6 +37,9 @@ struct Frame {
   uint8_t* params_poison = nullptr;  // watched only: one byte a byte of params, 0xff bits undefined
   uint32_t local_base = 0;       // of this frame's .local variables in each thread's local memory
   uint32_t lanes = 0;            // that have not returned from it
+  uint32_t depth = 0;            // 0 for the kernel itself
+  const struct CallForm* call_form = nullptr;  // how it was called
+  std::vector<std::byte> storage;
 };
 
 enum class Wait : uint8_t {
@@ -79,6 +82,9 @@ struct Warp {
   uint32_t index = 0;                // in its block
   uint32_t live = 0;                 // lanes that exist and have not exited
   uint32_t born = 0;                 // lanes that exist
+  const Inst* pc = nullptr;          // where the running fragment goes on after a pause; null: nothing is ready
+  uint32_t patience = 0;             // joins to pass without giving way to lower fragments, after a yield
+  uint32_t cluster_phase = 0;        // of its last barrier.cluster.arrive
   uint32_t polls = 0;                // polling operations since it last yielded
   uint64_t executed = 0;             // warp instructions
   std::vector<Fragment> others;      // fragments that are not running
@@ -96,11 +102,11 @@ struct Warp {
 };
 
 struct BlockBarrier {
-  uint32_t arrived = 0;    // threads, whole warps counting 32
-  uint32_t expected = 0;   // threads; 0: nobody has come yet
-  uint32_t phase = 0;
-  uint32_t votes_and = 1, votes_or = 0, votes_count = 0;  // bar.red
-  uint32_t result_and = 0, result_or = 0, result_count = 0;  // of the phase that ended last
+  std::vector<uint32_t> arrived;  // lanes by warp, in this phase
+  uint32_t threads = 0;           // that it was given; 0: all of the block
+  bool open = false;              // somebody has arrived in this phase
+  uint32_t votes = 0, voters = 0;              // bar.red: threads whose predicate held, threads that voted
+  uint32_t last_votes = 0, last_voters = 0;    // of the phase that ended last
 };
 
 inline constexpr uint32_t kBlockBarriers = 16;
@@ -111,7 +117,6 @@ struct Block {
   uint32_t id[3] = {0, 0, 0};
   uint64_t linear = 0;
   uint32_t threads = 0;
-  uint32_t exited_threads = 0;           // whole warps counting 32
   std::vector<Warp> warps;
   std::byte* shared = nullptr;           // static + dynamic
   uint32_t shared_bytes = 0;
@@ -122,9 +127,14 @@ struct Block {
   uint32_t rank = 0;                     // in its cluster
 };
 
+// Blocks that run together and see each other's shared memory; without clusters, one block.
 struct Cluster {
   std::vector<Block> blocks;
-  uint32_t arrived = 0, exited = 0, phase = 0;
+  uint64_t linear = 0;                   // in the grid
+  uint32_t arrived = 0, phase = 0;       // barrier.cluster: threads that have arrived in this phase
+  uint32_t exited = 0;                   // threads
+  uint64_t polls = 0;                    // since its turn began
+  bool started = false;
 };
 
 struct FaultInfo {

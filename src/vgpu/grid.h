@@ -1,0 +1,39 @@
+// What a launch shares among its warps, and what a thread of the host keeps while it runs them.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "vgpu/device.h"
+
+namespace assay::vgpu {
+
+struct GridContext {
+  LaunchInfo info;
+  const Program* program = nullptr;
+  const Function* entry = nullptr;
+  Memory* memory = nullptr;
+  const std::byte* parameters = nullptr;  // the kernel's parameter block
+  uint32_t parameter_bytes = 0;
+  std::span<Listener* const> listeners;
+  const Options* options = nullptr;
+  bool watched = false;
+  Dim3 cluster;                           // blocks of a cluster
+  uint32_t shared_bytes = 0;              // of a block: static and dynamic
+  uint32_t dynamic_shared_base = 0;
+  std::atomic<bool> stopped{false};       // a fault: everybody ends
+  std::atomic<uint64_t> executed{0};      // warp instructions of warps that have ended
+  std::mutex fault_mutex;
+  FaultInfo fault;
+  std::mutex print_mutex;
+};
+
+// One thread of the host that runs blocks.
+struct Worker {
+  std::vector<SiteRange> sites;           // by MemoryForm::site
+  uint64_t generation = 0;                // of Memory when `sites` was cleared
+  std::vector<std::unique_ptr<Cluster>> idle;  // finished clusters, kept for their memory
+};
+
+}  // namespace assay::vgpu

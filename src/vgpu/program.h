@@ -1,0 +1,45 @@
+// A loaded module: its PTX, its decoded functions for both builds of the engine, its variables.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "vgpu/code.h"
+#include "vgpu/lowering.h"
+#include "vgpu/memory.h"
+
+namespace assay::vgpu {
+
+// Memory that grows and is given back as a whole.
+class Arena {
+ public:
+  void* allocate(size_t bytes, size_t align);
+
+ private:
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  size_t used_ = 0, room_ = 0;
+};
+
+struct Program {
+  std::string name;
+  ptx::Module module;
+  std::vector<Function> functions;         // by index in module.functions, decoded for `engine`
+  std::vector<Address> variables;          // by index in module.variables: address, or offset in shared memory
+  std::vector<std::vector<uint64_t>> function_variables;  // by function, by variable: offset in its space
+  uint32_t dynamic_shared_base = 0;        // where `extern .shared` arrays begin in every block of this program
+  uint32_t memory_sites = 0;
+  const Engine* engine = nullptr;
+  Arena arena;
+
+  const Function* find(std::string_view kernel) const;
+};
+
+// Lays out a module's variables in `memory` and decodes its functions for `engine`. A function that
+// uses something unsupported is still there, and says so (Function::unsupported).
+Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine);
+
+// "file.cu:14" (innermost first through inlining) of an instruction; its PTX line where it has no source.
+std::string where(const Program& program, const Function& function, const Inst& inst);
+
+}  // namespace assay::vgpu
