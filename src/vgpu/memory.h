@@ -1,12 +1,13 @@
 // The memory of the virtual GPU.
 //
 // Device addresses come from one reserved range of the process that nothing is mapped in, so
-// host code that dereferences one faults at once. Each allocation has its backing elsewhere
-// (lazily zero pages: untouched memory costs nothing), with a red zone after it. Addresses of
+// host code that dereferences one faults at once. Its backing is a second range of the same size
+// (lazily zero pages: untouched memory costs nothing). A red zone lies after each allocation. Addresses of
 // freed allocations are not handed out again until the range is used up, so that a use after
 // free can be named. Managed and pinned memory is its own backing: host and device share it.
 //
-// Initialised bytes are tracked with one bit a byte, allocated lazily with the backing.
+// Initialised bytes are tracked with one bit a byte in a third range, again paid for where touched.
+// What host and device share is not tracked: the host may write it unseen, so it counts as initialised.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +32,7 @@ struct Allocation {
   uint64_t size = 0;
   MemoryKind kind = MemoryKind::Device;
   bool live = true;
+  bool adopted = false;            // host memory that somebody else owns
   uint64_t id = 0;                 // in the order of allocation, from 1
   std::string label;               // "cudaMalloc", a variable's name, or what the caller named it
   std::byte* backing = nullptr;    // host memory of `base`
@@ -40,6 +42,13 @@ struct Allocation {
   bool contains(Address address, uint64_t bytes) const {
     return address >= base && bytes <= size && address - base <= size - bytes;
   }
+};
+
+// A live allocation as the memory handlers need it: where it is and what backs it.
+struct LiveRange {
+  Address low = 1, high = 0;       // [low, high)
+  std::byte* backing = nullptr;    // of `low`
+  uint8_t* initialised = nullptr;  // one bit a byte, bit 0 for `low`; null where it is not tracked
 };
 
 class Memory {
@@ -59,6 +68,8 @@ class Memory {
 
   // The live allocation that holds `address`, as a copy (safe while others allocate).
   std::optional<Allocation> find(Address address) const;
+  // The same for the handlers; an empty range when there is none.
+  LiveRange locate(Address address) const;
   // For messages: the live or freed allocation that holds the address, else the nearest below it.
   std::optional<Allocation> nearest(Address address) const;
   std::vector<Allocation> live() const;
@@ -87,8 +98,13 @@ class Memory {
   Address next_ = 0;
   uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
   bool track_initialised_ = false;
+  std::byte* backing_ = nullptr;     // of range_, byte for byte
+  uint8_t* initialised_ = nullptr;   // of range_, one bit a byte
 
   const Allocation* find_locked(Address address) const;
+  std::optional<Address> place(uint64_t size, uint64_t align);
+  void insert(Allocation allocation);
+  void forget(const Allocation& allocation);
 };
 
 // Windows of the generic address space, far from the device range and from host memory.
