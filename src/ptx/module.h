@@ -45,6 +45,7 @@ struct Variable {
   bool is_visible = false;
   bool is_weak = false;
   bool is_unsized = false;  // extern .shared arrays
+  bool is_managed = false;  // .attribute(.managed)
   std::vector<uint8_t> init;               // empty: zero
   struct Relocation { uint64_t offset; uint32_t size; std::string symbol; int64_t addend; bool generic; };
   std::vector<Relocation> relocations;     // addresses of other symbols within init

@@ -24,6 +24,8 @@ struct Inst;
 using Handler = const Inst* (*)(Warp& warp, const Inst& inst);
 
 using PlaneOffset = uint32_t;
+inline constexpr uint32_t kLanesPerPlane = 32;
+inline constexpr uint32_t kAllLanesMask = 0xffffffff;
 
 struct alignas(64) Inst {
   Handler run = nullptr;
@@ -56,9 +58,10 @@ struct SpecialPlane {
   uint32_t lane_bytes;
 };
 
-struct LocalLayout {  // .local variables of a function: offset in the thread's stack frame
-  uint64_t bytes = 0;
-  std::vector<uint64_t> offsets;
+struct LocalSymbolPlane {  // address of a .local variable: the frame's place in local memory + `offset_in_frame`
+  PlaneOffset offset;
+  uint32_t lane_bytes;
+  uint64_t offset_in_frame;
 };
 
 struct Function {
@@ -69,16 +72,16 @@ struct Function {
   uint32_t plane_bytes = 0;                // of one frame
   std::vector<ConstantPlane> constants;
   std::vector<SpecialPlane> specials;
+  std::vector<LocalSymbolPlane> local_symbols;
   std::vector<PlaneOffset> register_planes;  // by ptx register index
   uint32_t local_bytes = 0;                // .local variables, per thread
   uint32_t param_bytes = 0;                // callee parameters + returns + call-argument .param variables, per thread
   uint32_t shared_bytes = 0;               // static shared memory reachable from this entry (entries only)
   uint32_t parameter_bytes = 0;            // of a kernel's parameters (entries only)
-  std::vector<uint32_t> parameter_offsets; // of a kernel's parameters
+  std::vector<uint32_t> parameter_offsets; // in a kernel's parameter block, or in a function's .param storage
+  std::vector<uint32_t> return_offsets;    // of a function's return values, likewise
   bool uses_order_dependent_atomics = false;  // float or value-returning atomics on global memory: blocks stay on one thread
-  bool has_barriers = false;
-  uint64_t memory_sites = 0;               // memory instructions, numbered from 0 (caches are kept by site)
-  std::string unsupported;                 // why it cannot run, "ptx line N: wgmma…"; empty when it can
+  std::string unsupported;                 // the first instruction that cannot run, with its place; empty when there is none
 };
 
 }  // namespace assay::vgpu

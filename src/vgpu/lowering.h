@@ -53,6 +53,10 @@ class Lowering {
   void order_dependent_atomics();                      // this function must not run its blocks in parallel
   // Address (or offset) of a variable, for symbols outside [ ].
   uint64_t symbol_value(const ptx::SymbolRef& symbol, ptx::Space* space) const;
+  // `*slot` will name the decoded instruction where body[body_index] begins (its join, if it has one).
+  void resolve(const Inst** slot, uint32_t body_index);
+  const Function* callee(uint32_t function_index) const;  // decoded function; its code is complete before anything runs
+  uint32_t param_offset(const ptx::SymbolRef& symbol) const;  // of a parameter, return value or .param variable in its frame
   void unsupported(std::string why);                   // refuses the instruction
 
   struct Impl;
@@ -75,7 +79,7 @@ struct LowerRow {
 struct Engine {
   const char* name;                 // "avx512", "avx2 watched"
   LowerFunction by_opcode[512];     // null: not supported
-  Handler join, sentinel, not_predicate;
+  Handler join, end, unsupported, not_predicate;
 };
 
 // The best build for this host.

@@ -19,8 +19,8 @@
 
 namespace assay::vgpu {
 
-inline constexpr uint32_t kWarpSize = 32;
-inline constexpr uint32_t kAllLanes = 0xffffffff;
+inline constexpr uint32_t kWarpSize = kLanesPerPlane;
+inline constexpr uint32_t kAllLanes = kAllLanesMask;
 
 struct Block;
 struct Worker;
