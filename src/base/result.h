@@ -10,7 +10,7 @@ namespace assay {
 
 struct Error {
   std::string message;
-  std::string file;  // empty where the error has no place
+  std::string file{};  // empty where the error has no place
   int line = 0;      // 1-based; 0 where unknown
   int column = 0;
 
