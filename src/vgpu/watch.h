@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -58,6 +59,24 @@ struct ViolationInfo {
   std::string_view detail;
 };
 
+// What the host asked the device to do, in the order in which it happens (stream.h).
+struct OperationInfo {
+  enum class Kind : uint8_t { Marker, Grid, Copy, Fill, HostCall, Record, Release };
+  uint64_t id;                          // from 1, in the order of submission
+  uint64_t stream;
+  Kind kind;
+  std::span<const uint64_t> after;      // its direct predecessors: it happens after them, and them alone
+};
+
+// A range of memory that an operation reads or writes, row by row; host memory that the device does
+// not know has `host` set.
+struct RangeInfo {
+  Address address;
+  const std::byte* host;
+  uint64_t width, height, depth;        // width in bytes
+  uint64_t row_pitch, slice_pitch;
+};
+
 class Listener {
  public:
   virtual ~Listener() = default;
@@ -70,6 +89,13 @@ class Listener {
   // A barrier's phase ended for these threads: block barriers by number; `warp` is the last to arrive.
   virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}
   virtual void on_warp_sync(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*orders_memory*/) {}
+  // An operation of a stream starts; what follows until the next one of its thread belongs to it.
+  virtual void on_operation(const OperationInfo&) {}
+  virtual void on_operation_end(const OperationInfo&) {}
+  virtual void on_copy(const OperationInfo&, const RangeInfo& /*to*/, const RangeInfo& /*from*/) {}
+  virtual void on_fill(const OperationInfo&, const RangeInfo& /*to*/) {}
+  // The host waited for these operations: what it does from now on comes after them.
+  virtual void on_host_wait(std::span<const uint64_t> /*operations*/) {}
   virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}
 };
 

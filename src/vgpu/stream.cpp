@@ -1,0 +1,528 @@
+#include "vgpu/stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+
+namespace assay::vgpu {
+namespace {
+
+using std::chrono::duration;
+
+constexpr unsigned kStepsInARow = 16;          // of one grid before the next has its turn
+constexpr double kStallSeconds = 5;            // without anybody who could end it: a deadlock
+constexpr auto kStallPause = std::chrono::microseconds(200);
+
+double now() { return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+template <class... F>
+struct Overload : F... {
+  using F::operator()...;
+};
+
+OperationInfo::Kind kind_of(const Work& work) {
+  using Kind = OperationInfo::Kind;
+  constexpr Kind kinds[] = {Kind::Marker,   Kind::Grid,   Kind::Copy,   Kind::Fill,
+                            Kind::HostCall, Kind::Record, Kind::Release};
+  return kinds[work.index()];
+}
+
+RangeInfo range_of(const Place& place, uint64_t width, uint64_t height, uint64_t depth) {
+  return {place.address, place.host, width, height, depth, place.row_pitch, place.slice_pitch};
+}
+
+FaultInfo bad_range(std::string_view what, Address address, uint64_t bytes) {
+  return {FaultInfo::Kind::IllegalAddress,
+          fmt::format("{} of {} bytes at {:#x}, which is outside every live allocation", what, bytes, address)};
+}
+
+// Calls `row(offset in to, offset in from, bytes)` for each contiguous piece of a 3D range.
+template <class Row>
+void for_rows(const Place& to, const Place& from, uint64_t width, uint64_t height, uint64_t depth, Row row) {
+  auto is_dense = [&](const Place& place) {
+    return (height == 1 || place.row_pitch == width) && (depth == 1 || place.slice_pitch == width * height);
+  };
+  if (is_dense(to) && is_dense(from)) {
+    row(0, 0, width * height * depth);
+    return;
+  }
+  for (uint64_t z = 0; z < depth; ++z)
+    for (uint64_t y = 0; y < height; ++y)
+      row(z * to.slice_pitch + y * to.row_pitch, z * from.slice_pitch + y * from.row_pitch, width);
+}
+
+std::byte* bytes_at(const Memory& memory, const Place& place, uint64_t offset, uint64_t bytes) {
+  return place.host ? place.host + offset : memory.host(place.address + offset, bytes);
+}
+
+void fill_bytes(std::byte* to, uint64_t bytes, uint32_t value, uint32_t value_bytes) {
+  if (value_bytes == 1) {
+    std::memset(to, static_cast<int>(value), bytes);
+    return;
+  }
+  for (uint64_t i = 0; i + value_bytes <= bytes; i += value_bytes) std::memcpy(to + i, &value, value_bytes);
+}
+
+}  // namespace
+
+Streams::Streams(Device& device, StreamOptions options)
+    : device_(device), options_(std::move(options)), random_(options_.seed), last_activity_(now()) {
+  streams_[kDefaultStream] = {};
+  device_runner_ = std::thread([this] { device_thread(); });
+  host_runner_ = std::thread([this] { host_thread(); });
+}
+
+Streams::~Streams() {
+  {
+    Lock lock(mutex_);
+    stop_ = true;
+    work_.notify_all();
+    host_work_.notify_all();
+  }
+  device_runner_.join();
+  host_runner_.join();
+}
+
+// ---- What the host asks for ----
+
+StreamId Streams::create(bool blocking, int priority) {
+  Lock lock(mutex_);
+  StreamId id = ++streams_made_;
+  streams_[id] = {.blocking = blocking, .priority = priority, .last = 0, .extra = {}};
+  return id;
+}
+
+void Streams::destroy(StreamId stream) {
+  Lock lock(mutex_);
+  auto found = streams_.find(stream);
+  if (found == streams_.end() || stream == kDefaultStream) return;
+  // The default stream still waits for what a blocking stream leaves behind.
+  if (found->second.blocking && !done_locked(found->second.last))
+    streams_[kDefaultStream].extra.push_back(found->second.last);
+  streams_.erase(found);
+}
+
+std::vector<OperationId> Streams::predecessors_locked(StreamId id) const {
+  const Stream& stream = streams_.at(id);
+  std::vector<OperationId> after = stream.extra;
+  if (stream.last) after.push_back(stream.last);
+  if (id == kDefaultStream) {
+    for (const auto& [other, state] : streams_)
+      if (other != kDefaultStream && state.blocking && state.last) after.push_back(state.last);
+  } else if (OperationId last = streams_.at(kDefaultStream).last; stream.blocking && last) {
+    after.push_back(last);
+  }
+  std::sort(after.begin(), after.end());
+  after.erase(std::unique(after.begin(), after.end()), after.end());
+  return after;
+}
+
+Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<OperationId> after) {
+  auto owned = std::make_unique<Operation>();
+  Operation& operation = *owned;
+  operation.id = ++operations_;
+  operation.stream = stream;
+  operation.priority = streams_.at(stream).priority;
+  operation.work = std::move(work);
+  operation.after = std::move(after);
+  if (auto* record = std::get_if<RecordWork>(&operation.work)) record->event->operation = operation.id;
+  for (OperationId id : operation.after) {
+    auto found = pending_.find(id);
+    if (found == pending_.end()) continue;
+    found->second->dependents.push_back(operation.id);
+    ++operation.blockers;
+  }
+  pending_[operation.id] = std::move(owned);
+  if (operation.blockers == 0) ready_.insert({operation.priority, operation.id});
+  last_activity_ = now();
+  return operation;
+}
+
+OperationId Streams::submit_locked(StreamId stream, Work work) {
+  if (!streams_.contains(stream)) stream = kDefaultStream;
+  if (faulted_) {
+    auto* call = std::get_if<HostWork>(&work);
+    if (!call || !call->after_fault) return ++operations_;
+  }
+  OperationId id = add_locked(stream, std::move(work), predecessors_locked(stream)).id;
+  streams_[stream].last = id;
+  streams_[stream].extra.clear();
+  return id;
+}
+
+OperationId Streams::submit(StreamId stream, Work work) {
+  Lock lock(mutex_);
+  OperationId id = submit_locked(stream, std::move(work));
+  throttle_locked(lock);
+  return id;
+}
+
+OperationId Streams::submit(StreamId stream, std::span<const OrderedWork> works) {
+  Lock lock(mutex_);
+  if (faulted_) return ++operations_;
+  OperationId begin = submit_locked(stream, MarkerWork{});
+  std::vector<OperationId> ids;
+  std::set<OperationId> leaves;
+  for (const OrderedWork& item : works) {
+    std::vector<OperationId> after;
+    for (uint32_t position : item.after) {
+      after.push_back(ids.at(position));
+      leaves.erase(ids[position]);
+    }
+    if (after.empty()) after.push_back(begin);
+    ids.push_back(add_locked(stream, item.work, std::move(after)).id);
+    leaves.insert(ids.back());
+  }
+  if (leaves.empty()) return begin;
+  OperationId end = add_locked(stream, MarkerWork{}, {leaves.begin(), leaves.end()}).id;
+  streams_[stream].last = end;
+  throttle_locked(lock);
+  return end;
+}
+
+OperationId Streams::record(StreamId stream, const std::shared_ptr<Event>& event) {
+  Lock lock(mutex_);
+  return submit_locked(stream, RecordWork{event});
+}
+
+void Streams::wait_for(StreamId stream, OperationId operation) {
+  Lock lock(mutex_);
+  if (!streams_.contains(stream)) stream = kDefaultStream;
+  if (operation != 0) streams_[stream].extra.push_back(operation);
+}
+
+bool Streams::done(OperationId operation) {
+  Lock lock(mutex_);
+  return done_locked(operation);
+}
+
+void Streams::synchronise(OperationId operation) {
+  Lock lock(mutex_);
+  wait_locked(lock, {operation});
+}
+
+void Streams::synchronise_stream(StreamId stream) {
+  Lock lock(mutex_);
+  if (!streams_.contains(stream)) return;
+  wait_locked(lock, predecessors_locked(stream));
+}
+
+void Streams::synchronise_all() {
+  Lock lock(mutex_);
+  std::vector<OperationId> all;
+  for (const auto& [id, operation] : pending_) all.push_back(id);
+  for (const auto& [id, stream] : streams_)
+    if (stream.last) all.push_back(stream.last);
+  wait_locked(lock, std::move(all));
+}
+
+void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
+  last_activity_ = now();
+  auto pending = [&](OperationId id) { return !done_locked(id); };
+  if (std::any_of(targets.begin(), targets.end(), pending)) {
+    targets_.insert(targets_.end(), targets.begin(), targets.end());
+    work_.notify_all();
+    done_.wait(lock, [&] { return std::none_of(targets.begin(), targets.end(), pending); });
+    for (OperationId id : targets) targets_.erase(std::find(targets_.begin(), targets_.end(), id));
+  }
+  for (Listener* listener : listeners_) listener->on_host_wait(targets);
+}
+
+void Streams::ask_locked() {
+  last_activity_ = now();
+  if (pending_.empty()) return;
+  drain_ = true;
+  work_.notify_all();
+}
+
+bool Streams::poll(OperationId operation) {
+  Lock lock(mutex_);
+  if (done_locked(operation)) return true;
+  ask_locked();
+  return false;
+}
+
+bool Streams::poll_stream(StreamId stream) {
+  Lock lock(mutex_);
+  if (!streams_.contains(stream)) return true;
+  auto targets = predecessors_locked(stream);
+  if (std::all_of(targets.begin(), targets.end(), [&](OperationId id) { return done_locked(id); })) return true;
+  ask_locked();
+  return false;
+}
+
+void Streams::throttle_locked(Lock& lock) {
+  if (pending_.size() < options_.pending_limit) {
+    if (pending_.size() == 1) work_.notify_all();  // the silence of the host is measured from here
+    return;
+  }
+  drain_ = true;
+  work_.notify_all();
+  done_.wait(lock, [&] { return pending_.size() < 2 * options_.pending_limit || host_call_ != 0; });
+}
+
+FaultInfo Streams::fault() const {
+  Lock lock(mutex_);
+  return fault_;
+}
+
+void Streams::listen(Listener* listener) {
+  Lock lock(mutex_);
+  listeners_.push_back(listener);
+}
+
+// ---- The device's thread ----
+
+void Streams::device_thread() {
+  Lock lock(mutex_);
+  while (!stop_) {
+    if (pending_.empty()) {
+      drain_ = false;
+      work_.wait(lock);
+    } else if (wanted_locked()) {
+      if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
+    } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {
+      drain_ = true;
+    } else {
+      work_.wait_for(lock, duration<double>(options_.nudge_seconds - silent));
+    }
+  }
+}
+
+bool Streams::wanted_locked() const {
+  return drain_ || std::any_of(targets_.begin(), targets_.end(), [&](OperationId id) { return !done_locked(id); });
+}
+
+uint64_t Streams::choose(uint64_t count) {  // splitmix64
+  uint64_t z = random_ += 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) % count;
+}
+
+bool Streams::all_stalled_locked() const {
+  return std::all_of(running_.begin(), running_.end(), [&](OperationId id) { return pending_.at(id)->stalled; });
+}
+
+// The next operation to start; null when none may.
+Streams::Operation* Streams::pick_ready_locked() {
+  bool room = running_.size() < options_.concurrent_grids || all_stalled_locked();
+  std::vector<Operation*> candidates;
+  for (const Rank& rank : ready_) {
+    Operation* operation = pending_.at(rank.second).get();
+    if (!room && std::holds_alternative<GridWork>(operation->work)) continue;
+    if (options_.seed == 0) return operation;
+    candidates.push_back(operation);
+  }
+  return candidates.empty() ? nullptr : candidates[choose(candidates.size())];
+}
+
+bool Streams::turn_locked(Lock& lock) {
+  Operation* next = pick_ready_locked();
+  bool start = next && (options_.seed == 0 || running_.empty() || choose(2) == 0);
+  if (start) {
+    ready_.erase({next->priority, next->id});
+    start_locked(lock, *next);
+    return true;
+  }
+  if (running_.empty()) return false;
+  return step_locked(lock, options_.seed == 0 ? 0 : choose(running_.size()));
+}
+
+void Streams::start_locked(Lock& lock, Operation& operation) {
+  OperationInfo info{operation.id, operation.stream, kind_of(operation.work), operation.after};
+  for (Listener* listener : listeners_) listener->on_operation(info);
+  FaultInfo fault;
+  bool ended = true;
+  auto beside = [&](auto act) {  // the host goes on submitting meanwhile
+    lock.unlock();
+    {
+      std::lock_guard hold(engine_);
+      act();
+    }
+    lock.lock();
+  };
+  std::visit(Overload{
+                 [&](const MarkerWork&) {},
+                 [&](RecordWork& work) { work.event->seconds = now(); },
+                 [&](const ReleaseWork& work) { beside([&] { device_.memory().release(work.address); }); },
+                 [&](const CopyWork& work) { beside([&] { fault = run(operation, work); }); },
+                 [&](const FillWork& work) { beside([&] { fault = run(operation, work); }); },
+                 [&](const HostWork&) {
+                   ended = false;
+                   host_calls_.push_back(operation.id);
+                   host_work_.notify_one();
+                 },
+                 [&](GridWork& work) {
+                   ended = false;
+                   beside([&] {
+                     operation.run =
+                         device_.start(work.kernel, work.config, std::move(work.parameters), operation.stream);
+                   });
+                   running_.push_back(operation.id);
+                 },
+             },
+             operation.work);
+  if (fault.kind != FaultInfo::Kind::None) {
+    fail_locked(std::move(fault));
+  } else if (ended) {
+    for (Listener* listener : listeners_) listener->on_operation_end(info);
+    complete_locked(operation.id);
+  }
+}
+
+bool Streams::step_locked(Lock& lock, size_t position) {
+  OperationId id = running_[position];
+  Operation& operation = *pending_.at(id);
+  GridRun::State state;
+  lock.unlock();
+  {
+    std::lock_guard hold(engine_);
+    state = operation.run->step();
+    if (state == GridRun::State::Ended && options_.grid_ended) options_.grid_ended(*operation.run);
+  }
+  lock.lock();
+  if (state == GridRun::State::Ended) {
+    steps_in_a_row_ = 0;
+    std::erase(running_, id);
+    if (FaultInfo fault = operation.run->outcome().fault; fault.kind != FaultInfo::Kind::None) {
+      fail_locked(std::move(fault));
+      return true;
+    }
+    OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Grid, operation.after};
+    for (Listener* listener : listeners_) listener->on_operation_end(info);
+    complete_locked(id);
+    return true;
+  }
+  operation.stalled = state == GridRun::State::Stalled;
+  if (operation.stalled || ++steps_in_a_row_ >= kStepsInARow) {
+    steps_in_a_row_ = 0;
+    if (options_.seed == 0) rotate_locked();
+  }
+  if (!operation.stalled || !all_stalled_locked()) {
+    stalled_since_ = 0;
+    return true;
+  }
+  watch_stall_locked();
+  return !ready_.empty();
+}
+
+// Every grid under way polls. Memory that the host can write, the host itself or a host call may end that.
+void Streams::watch_stall_locked() {
+  if (stalled_since_ == 0) stalled_since_ = now();
+  bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
+  if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < kStallSeconds) return;
+  std::string names;
+  for (OperationId id : running_)
+    names += fmt::format("{}`{}`", names.empty() ? "" : ", ", pending_.at(id)->run->info().kernel.name());
+  fail_locked({FaultInfo::Kind::Deadlock,
+               fmt::format("kernel {} waits for something that nothing under way will provide", names)});
+}
+
+bool Streams::host_could_help() const {
+  for (const Allocation& allocation : device_.memory().live())
+    if (allocation.kind == MemoryKind::Managed || allocation.kind == MemoryKind::Pinned) return true;
+  return false;
+}
+
+void Streams::complete_locked(OperationId id) {
+  auto node = pending_.extract(id);
+  for (OperationId dependent : node.mapped()->dependents) {
+    Operation& next = *pending_.at(dependent);
+    if (--next.blockers == 0) ready_.insert({next.priority, next.id});
+  }
+  if (pending_.empty() || std::find(targets_.begin(), targets_.end(), id) != targets_.end() ||
+      pending_.size() < 2 * options_.pending_limit)
+    done_.notify_all();
+}
+
+// Nothing that is pending will run, except host calls that want to hear of the fault.
+void Streams::fail_locked(FaultInfo fault) {
+  if (!faulted_) fault_ = std::move(fault);
+  __atomic_store_n(&faulted_, true, __ATOMIC_RELEASE);
+  ready_.clear();
+  running_.clear();
+  std::map<OperationId, std::unique_ptr<Operation>> kept;
+  for (auto& [id, operation] : pending_) {
+    auto* call = std::get_if<HostWork>(&operation->work);
+    bool started = id == host_call_ || std::find(host_calls_.begin(), host_calls_.end(), id) != host_calls_.end();
+    if (started || (call && call->after_fault)) kept[id] = std::move(operation);
+  }
+  pending_.clear();
+  for (auto& [id, operation] : kept) {
+    operation->dependents.clear();
+    bool waits = operation->blockers != 0 ||
+                 (id != host_call_ && std::find(host_calls_.begin(), host_calls_.end(), id) == host_calls_.end());
+    if (waits) host_calls_.push_back(id);
+    operation->blockers = 0;
+    pending_[id] = std::move(operation);
+  }
+  done_.notify_all();
+  host_work_.notify_all();
+}
+
+// ---- Copies and fills ----
+
+FaultInfo Streams::run(const Operation& operation, const CopyWork& work) {
+  Memory& memory = device_.memory();
+  OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Copy, operation.after};
+  for (Listener* listener : listeners_)
+    listener->on_copy(info, range_of(work.to, work.width, work.height, work.depth),
+                      range_of(work.from, work.width, work.height, work.depth));
+  FaultInfo fault;
+  for_rows(work.to, work.from, work.width, work.height, work.depth, [&](uint64_t to, uint64_t from, uint64_t bytes) {
+    if (bytes == 0 || fault.kind != FaultInfo::Kind::None) return;
+    std::byte* target = bytes_at(memory, work.to, to, bytes);
+    const std::byte* source = bytes_at(memory, work.from, from, bytes);
+    if (!target) fault = bad_range("copy to a range", work.to.address + to, bytes);
+    else if (!source) fault = bad_range("copy from a range", work.from.address + from, bytes);
+    else {
+      std::memmove(target, source, bytes);
+      if (work.to.host) return;
+      if (work.from.host) memory.mark_initialised(work.to.address + to, bytes);
+      else memory.copy_initialised(work.to.address + to, work.from.address + from, bytes);
+    }
+  });
+  return fault;
+}
+
+FaultInfo Streams::run(const Operation& operation, const FillWork& work) {
+  Memory& memory = device_.memory();
+  OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Fill, operation.after};
+  for (Listener* listener : listeners_)
+    listener->on_fill(info, range_of(work.to, work.width, work.height, work.depth));
+  FaultInfo fault;
+  for_rows(work.to, work.to, work.width, work.height, work.depth, [&](uint64_t to, uint64_t, uint64_t bytes) {
+    if (bytes == 0 || fault.kind != FaultInfo::Kind::None) return;
+    std::byte* target = bytes_at(memory, work.to, to, bytes);
+    if (!target) {
+      fault = bad_range("fill of a range", work.to.address + to, bytes);
+      return;
+    }
+    fill_bytes(target, bytes, work.value, work.value_bytes);
+    if (!work.to.host) memory.mark_initialised(work.to.address + to, bytes);
+  });
+  return fault;
+}
+
+// ---- The thread of host calls ----
+
+void Streams::host_thread() {
+  Lock lock(mutex_);
+  for (;;) {
+    host_work_.wait(lock, [&] { return stop_ || !host_calls_.empty(); });
+    if (stop_) return;
+    host_call_ = host_calls_.front();
+    host_calls_.pop_front();
+    auto call = std::get<HostWork>(pending_.at(host_call_)->work).call;
+    lock.unlock();
+    call();
+    lock.lock();
+    OperationId ended = std::exchange(host_call_, 0);
+    complete_locked(ended);
+    work_.notify_all();
+  }
+}
+
+}  // namespace assay::vgpu

@@ -1,0 +1,219 @@
+// Streams: the order in which the device does what the host asks for.
+//
+// Every request becomes an *operation* with the operations that come before it. A stream is no
+// queue of its own, only a rule that adds predecessors: an operation comes after the last one of its
+// stream; the default stream and the blocking streams wait for each other; waiting for an event or
+// launching a graph adds edges. What is ready may run, in an order that follows the seed:
+// equal seeds choose alike, and an order that no friendly GPU would show costs no more than any other.
+//
+// Execution is deferred. A thread of its own runs operations while the host waits or polls, when
+// many are pending, or when the host has been silent for a while (it may be watching memory that
+// the device writes). Grids that are under way together take turns. Host calls have a thread of their own,
+// since they may wait for the host.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "vgpu/device.h"
+
+namespace assay::vgpu {
+
+using StreamId = uint64_t;
+using OperationId = uint64_t;  // from 1, in the order of submission
+
+inline constexpr StreamId kDefaultStream = 0;  // exists from the start
+
+// One side of a copy: device memory by address, or host memory that the device does not know.
+struct Place {
+  Address address = 0;
+  std::byte* host = nullptr;  // used when not null
+  uint64_t row_pitch = 0;     // bytes from row to row, and from slice to slice
+  uint64_t slice_pitch = 0;
+};
+
+struct CopyWork {
+  Place to, from;
+  uint64_t width = 0, height = 1, depth = 1;  // width in bytes
+  // The source, read at submission; `from` then points into it.
+  std::shared_ptr<std::vector<std::byte>> staged;
+};
+
+struct FillWork {
+  Place to;
+  uint64_t width = 0, height = 1, depth = 1;  // width in bytes
+  uint32_t value = 0;
+  uint32_t value_bytes = 1;  // 1, 2 or 4
+};
+
+struct GridWork {
+  Kernel kernel;
+  LaunchConfig config;
+  std::vector<std::byte> parameters;
+};
+
+struct HostWork {
+  std::function<void()> call;
+  bool after_fault = false;  // runs even when the device has faulted
+};
+
+// A point in a stream that others can wait for, and the time it was passed.
+struct Event {
+  OperationId operation = 0;  // that passes it, of the latest record; 0: never recorded
+  double seconds = 0;         // of a monotonic clock, when passed
+};
+
+struct RecordWork {
+  std::shared_ptr<Event> event;
+};
+
+struct ReleaseWork {
+  Address address = 0;
+};
+
+struct MarkerWork {};  // nothing but its place in the order
+
+using Work = std::variant<MarkerWork, GridWork, CopyWork, FillWork, HostWork, RecordWork, ReleaseWork>;
+
+// Work with an order of its own: `after` are positions in the span that it is given in.
+struct OrderedWork {
+  Work work;
+  std::vector<uint32_t> after;
+};
+
+struct StreamOptions {
+  uint64_t seed = 0;                    // 0: the order of submission
+  unsigned concurrent_grids = 16;
+  unsigned pending_limit = 1024;        // more makes the device start, and twice as many the host wait
+  double nudge_seconds = 0.02;          // of the host's silence
+  std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
+};
+
+class Streams {
+ public:
+  Streams(Device& device, StreamOptions options);
+  ~Streams();  // drops what is pending
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  // A non-blocking stream does not wait for the default stream, nor it for the stream. Higher priority: lower number.
+  StreamId create(bool blocking, int priority = 0);
+  void destroy(StreamId stream);  // what it holds still runs
+
+  OperationId submit(StreamId stream, Work work);
+  // All of it comes after the stream's last operation; returns the operation that ends it.
+  OperationId submit(StreamId stream, std::span<const OrderedWork> works);
+  OperationId record(StreamId stream, const std::shared_ptr<Event>& event);
+  // What the stream does from now on comes after `operation`.
+  void wait_for(StreamId stream, OperationId operation);
+
+  bool done(OperationId operation);
+
+  // Host waits. They return early once the device has faulted.
+  void synchronise(OperationId operation);
+  void synchronise_stream(StreamId stream);
+  void synchronise_all();
+  // Host asks whether it is done, and thereby gives the device time.
+  bool poll(OperationId operation);
+  bool poll_stream(StreamId stream);
+
+  // The first fault, if any: nothing runs after it.
+  FaultInfo fault() const;
+  bool faulted() const { return __atomic_load_n(&faulted_, __ATOMIC_ACQUIRE); }
+
+  // Runs `use` while no grid is being stepped: for what must not happen beside execution.
+  template <class Use>
+  auto with_device(Use use) {
+    std::lock_guard hold(engine_);
+    return use(device_);
+  }
+
+  // Hears operations, copies and fills. Grids speak through Device::listen.
+  void listen(Listener* listener);
+
+ private:
+  struct Stream {
+    bool blocking = true;
+    int priority = 0;
+    OperationId last = 0;
+    std::vector<OperationId> extra;  // further predecessors of its next operation
+  };
+  struct Operation {
+    OperationId id = 0;
+    StreamId stream = 0;
+    int priority = 0;
+    Work work;
+    std::vector<OperationId> after;       // direct predecessors, done or not
+    std::vector<OperationId> dependents;  // pending ones that come after it
+    uint32_t blockers = 0;                // predecessors that are pending
+    std::unique_ptr<GridRun> run;
+    bool stalled = false;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+  using Rank = std::pair<int, OperationId>;
+
+  Operation& add_locked(StreamId stream, Work work, std::vector<OperationId> after);
+  // What the next operation of a stream comes after.
+  std::vector<OperationId> predecessors_locked(StreamId id) const;
+  OperationId submit_locked(StreamId stream, Work work);
+  bool done_locked(OperationId id) const { return !pending_.contains(id); }
+  void throttle_locked(Lock& lock);
+  void wait_locked(Lock& lock, std::vector<OperationId> targets);
+  void ask_locked();
+
+  void device_thread();
+  bool wanted_locked() const;
+  bool turn_locked(Lock& lock);  // one operation or one step; false: nothing could go on
+  Operation* pick_ready_locked();
+  void start_locked(Lock& lock, Operation& operation);
+  bool step_locked(Lock& lock, size_t position);
+  void rotate_locked() { std::rotate(running_.begin(), running_.begin() + 1, running_.end()); }
+  bool all_stalled_locked() const;
+  void complete_locked(OperationId id);
+  void fail_locked(FaultInfo fault);
+  void watch_stall_locked();
+  bool host_could_help() const;
+  FaultInfo run(const Operation& operation, const CopyWork& work);
+  FaultInfo run(const Operation& operation, const FillWork& work);
+  void host_thread();
+  uint64_t choose(uint64_t count);
+
+  Device& device_;
+  StreamOptions options_;
+  std::mutex engine_;  // held while a grid is stepped or memory is copied
+  mutable std::mutex mutex_;
+  std::condition_variable work_, done_, host_work_;
+  std::map<StreamId, Stream> streams_;
+  std::unordered_map<OperationId, std::unique_ptr<Operation>> pending_;
+  std::set<Rank> ready_;
+  std::deque<OperationId> running_;      // grids under way
+  std::deque<OperationId> host_calls_;
+  std::vector<Listener*> listeners_;
+  std::vector<OperationId> targets_;     // what host threads wait for
+  OperationId host_call_ = 0;            // under way
+  OperationId operations_ = 0;
+  StreamId streams_made_ = 0;
+  uint64_t random_ = 0;
+  unsigned steps_in_a_row_ = 0;
+  double stalled_since_ = 0;
+  bool drain_ = false;                   // run until nothing is pending
+  bool stop_ = false;
+  bool faulted_ = false;
+  FaultInfo fault_;
+  double last_activity_ = 0;
+  std::thread device_runner_, host_runner_;
+};
+
+}  // namespace assay::vgpu
