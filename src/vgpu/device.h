@@ -76,6 +76,7 @@ class GridRun {
   virtual ~GridRun() = default;
   enum class State : uint8_t { Running, Stalled, Ended };  // Stalled: every block polls for something outside
   virtual State step() = 0;
+  virtual void give_up() = 0;  // after Stalled, when nobody else will write what its blocks poll for: ends it as a livelock
   virtual const LaunchOutcome& outcome() const = 0;
   virtual const LaunchInfo& info() const = 0;
 };

@@ -21,7 +21,8 @@ struct GridContext {
   bool watched = false;
   Dim3 cluster;                           // blocks of a cluster
   uint32_t shared_bytes = 0;              // of a block: static and dynamic
-  uint32_t dynamic_shared_base = 0;
+  uint32_t reserved_shared = 0;           // offset of the bytes that the system keeps for cooperative groups
+  Address workspace = 0;                  // cooperative launches: the grid barrier's memory
   std::atomic<bool> stopped{false};       // a fault: everybody ends
   std::atomic<uint64_t> executed{0};      // warp instructions of warps that have ended
   std::mutex fault_mutex;
@@ -33,6 +34,7 @@ struct GridContext {
 struct Worker {
   std::vector<SiteRange> sites;           // by MemoryForm::site
   uint64_t generation = 0;                // of Memory when `sites` was cleared
+  const Program* program = nullptr;       // that `sites` and `idle` belong to
   std::vector<std::unique_ptr<Cluster>> idle;  // finished clusters, kept for their memory
 };
 

@@ -34,6 +34,7 @@ class Lowering {
   PlaneOffset reg(uint32_t register_index) const;         // plane of a ptx register
   PlaneOffset constant(uint64_t bits, uint32_t lane_bytes);  // a plane with the same bits in every lane; 0 = predicate
   PlaneOffset scratch(uint32_t lane_bytes);               // a plane of its own
+  PlaneOffset carry_plane();                              // the condition-code register: a predicate plane
   uint32_t lane_bytes(const ptx::Operand& operand, ptx::Type type) const;  // of the operand's plane: 2, 4, 8, 16; 0 predicate
 
   // Base plane (u64 lanes; constant 0 when the base is static) and byte offset of an [address] operand.
@@ -80,6 +81,7 @@ struct Engine {
   const char* name;                 // "avx512", "avx2 watched"
   LowerFunction by_opcode[512];     // null: not supported
   Handler join, end, unsupported, not_predicate;
+  Handler warp_barrier;             // bar.warp.sync
 };
 
 // The best build for this host.

@@ -88,10 +88,11 @@ struct Warp {
   uint32_t polls = 0;                // polling operations since it last yielded
   uint64_t executed = 0;             // warp instructions
   std::vector<Fragment> others;      // fragments that are not running
-  std::vector<std::unique_ptr<Frame>> frame_pool;
+  std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;        // lane-major local memory, local_stride a lane
   uint32_t local_stride = 0;
   uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
+  std::shared_ptr<void> local_pages, local_initialised_pages;
   struct AsyncCopies* copies = nullptr;  // cp.async in flight (owned by the copy handlers' file)
 
   template <class T>
@@ -125,6 +126,8 @@ struct Block {
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                     // in its cluster
+  std::vector<std::byte> shared_storage;
+  std::vector<uint8_t> shared_initialised_storage;
 };
 
 // Blocks that run together and see each other's shared memory; without clusters, one block.
@@ -146,6 +149,20 @@ struct FaultInfo {
   std::string message;  // for a person; names kernel, line, block, thread
 };
 
+// A call: which .param bytes go in and come back. Offsets are in the caller's and the callee's .param storage.
+struct CallForm {
+  static constexpr uint32_t kMost = 64;
+  struct Piece { uint32_t from, to, bytes; };
+  const Function* callee = nullptr;   // null: indirect, through the function address in plane `a`
+  uint32_t inputs = 0, outputs = 0;
+  Piece* input = nullptr;             // caller → callee
+  Piece* output = nullptr;            // callee → caller
+  uint32_t* argument_offsets = nullptr;  // in the caller's storage; for calls whose callee is known only when they run
+  uint32_t* argument_bytes = nullptr;
+  uint32_t* result_offsets = nullptr;
+  uint32_t* result_bytes = nullptr;
+};
+
 // ---- What handlers may ask of the scheduler (schedule.cpp) ----
 
 // Takes a branch for `taken` (a non-empty, proper part of the running lanes), the rest going to `next`.
@@ -163,9 +180,14 @@ const Inst* park(Warp& warp, const Inst* resume, Wait wait, uint32_t key, uint32
 bool collect(Warp& warp, const Inst& inst, uint32_t members, const Inst** next);
 // Ends the launch. Always returns null.
 const Inst* fault(Warp& warp, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what);
-// Calls and returns.
-const Inst* call(Warp& warp, const Inst& inst, const Function& callee, uint32_t lanes, const Inst* return_to);
+// Calls and returns. The caller has checked that `lanes` is not empty.
+const Inst* call(Warp& warp, const Inst& inst, const Function& callee, const CallForm& form, uint32_t lanes);
 const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes, const Inst* next);
+// Block barriers: `lanes` arrive at barrier `id`, which `threads` threads are to meet (0: the whole block).
+const Inst* arrive(Warp& warp, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits);
+// Cluster barriers.
+void arrive_cluster(Warp& warp, uint32_t lanes);
+const Inst* wait_cluster(Warp& warp, const Inst& inst);
 // "kernel `name`, file.cu:14, block (1,0,0), thread (17,0,0)".
 std::string describe(const Warp& warp, const Inst& inst, uint32_t lane);
 

@@ -1,0 +1,283 @@
+// Running the blocks of a cluster: warps take turns until each has ended or waits.
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <bit>
+#include <cstring>
+
+#include "vgpu/program.h"
+#include "vgpu/run.h"
+
+namespace assay::vgpu {
+
+namespace {
+
+constexpr int64_t kSlice = 1 << 16;         // warp instructions of a turn
+constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others run
+constexpr uint32_t kLocalStride = 256 << 10;  // local memory of a thread, call stack included
+constexpr uint32_t kReservedShared = 1024;
+
+uint64_t mix(uint64_t x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+// Address space for the local memory of a warp; pages appear when they are touched.
+std::shared_ptr<void> reserve_local() {
+  const size_t bytes = size_t{kLocalStride} * kWarpSize;
+  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return nullptr;
+  return {place, [bytes](void* p) { munmap(p, bytes); }};
+}
+
+bool uses_local(const Program& program) {
+  for (const Function& f : program.functions)
+    if (f.local_bytes > 0) return true;
+  return false;
+}
+
+void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
+  GridContext& grid = *block.grid;
+  const uint32_t threads = block.threads - index * kWarpSize;
+  w.block = &block;
+  w.grid = &grid;
+  w.worker = &worker;
+  w.sites = worker.sites.data();
+  w.index = index;
+  w.born = w.live = threads >= kWarpSize ? kAllLanes : (1u << threads) - 1;
+  w.patience = w.polls = 0;
+  w.executed = 0;
+  w.others.clear();
+  for (auto& frame : w.frames) frame->lanes = 0;
+  if (!w.local && uses_local(*grid.program)) {
+    w.local_pages = reserve_local();
+    w.local = static_cast<std::byte*>(w.local_pages.get());
+    if (grid.watched) w.local_initialised_pages = reserve_local();
+    w.local_initialised = static_cast<uint8_t*>(w.local_initialised_pages.get());
+  }
+  if (w.local_initialised) {
+    const uint32_t bytes = grid.entry->local_bytes;
+    for (uint32_t l = 0; l < kWarpSize; ++l) std::memset(w.local_initialised + size_t{l} * w.local_stride, 0, bytes);
+  }
+  w.local_stride = kLocalStride;
+  Frame& frame = enter(w, *grid.entry);
+  frame.caller = nullptr;
+  frame.lanes = w.live;
+  frame.depth = 0;
+  frame.local_base = 0;
+  fill_planes(w, frame);
+  w.others.push_back({.pc = grid.entry->code.data(), .lanes = w.live, .frame = &frame});
+  next_ready(w);
+}
+
+void run_warp(Warp& w, int64_t slice) {
+  w.slice = slice;
+  const Inst* pc = w.pc;
+  while (pc) pc = pc->run(w, *pc);
+}
+
+bool has_ended(const Warp& w) { return w.live == 0; }
+
+// One turn for every warp that can run. False: none can.
+bool run_round(Cluster& cluster, uint64_t round) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  const uint64_t seed = grid.options->seed;
+  bool ran = false;
+  for (Block& block : cluster.blocks) {
+    const size_t count = block.warps.size();
+    const uint64_t random = seed ? mix(seed + 0x9e3779b97f4a7c15 * (round + 1) + block.linear) : 0;
+    const size_t first = seed ? random % count : 0;
+    const bool backwards = seed && (random >> 32 & 1);
+    for (size_t i = 0; i < count; ++i) {
+      Warp& w = block.warps[(backwards ? 2 * count + first - i : first + i) % count];
+      if (has_ended(w)) continue;
+      if (!w.pc && !next_ready(w)) continue;
+      ran = true;
+      run_warp(w, seed ? int64_t{64} << (mix(random + i) % 11) : kSlice);
+      if (grid.stopped.load(std::memory_order_relaxed)) return true;
+    }
+  }
+  return ran;
+}
+
+bool all_ended(const Cluster& cluster) {
+  for (const Block& block : cluster.blocks)
+    for (const Warp& w : block.warps)
+      if (!has_ended(w)) return false;
+  return true;
+}
+
+const char* wait_name(Wait wait) {
+  switch (wait) {
+    case Wait::None: return "runs";
+    case Wait::Barrier: return "waits at a barrier";
+    case Wait::Collective: return "waits for other lanes of its warp";
+    case Wait::Cluster: return "waits at the cluster barrier";
+  }
+  return "";
+}
+
+std::string where_everybody_stands(const Cluster& cluster) {
+  std::string text;
+  int shown = 0;
+  for (const Block& block : cluster.blocks) {
+    for (const Warp& w : block.warps) {
+      std::vector<Fragment> fragments = w.others;
+      if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
+      for (const Fragment& f : fragments) {
+        if (++shown > 8) return text + "\n  …";
+        text += fmt::format("\n  block ({},{},{}), warp {}, lanes {:08x}: {} at {}", block.id[0], block.id[1], block.id[2],
+                            w.index, f.lanes, wait_name(f.wait),
+                            where(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc));
+      }
+    }
+  }
+  return text;
+}
+
+void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  std::lock_guard lock(grid.fault_mutex);
+  if (grid.fault.kind == FaultInfo::Kind::None)
+    grid.fault = {kind, fmt::format("kernel `{}`: {}{}", grid.entry->ptx->name, what, where_everybody_stands(cluster))};
+  grid.stopped = true;
+}
+
+// Nothing can run. Lanes that stand at different warp barriers may still meet; else it is a deadlock.
+bool break_the_tie(Cluster& cluster) {
+  for (Block& block : cluster.blocks)
+    for (Warp& w : block.warps)
+      if (!has_ended(w) && meet_across_places(w, block.grid->program->engine->warp_barrier)) return true;
+  for (Block& block : cluster.blocks)
+    for (Warp& w : block.warps)
+      for (const Fragment& f : w.others)
+        for (Listener* listener : block.grid->listeners)
+          listener->on_violation(w, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc,
+                                 {.what = Violation::Deadlock,
+                                  .lanes = f.lanes,
+                                  .first_lane = static_cast<uint32_t>(std::countr_zero(f.lanes)),
+                                  .detail = wait_name(f.wait)});
+  stop_with(cluster, FaultInfo::Kind::Deadlock, "deadlock: no thread of the block can go on");
+  return false;
+}
+
+void finish(Cluster& cluster) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  uint64_t executed = 0;
+  for (Block& block : cluster.blocks) {
+    for (Warp& w : block.warps) executed += w.executed;
+    for (Listener* listener : grid.listeners) listener->on_block_end(block);
+  }
+  grid.executed.fetch_add(executed, std::memory_order_relaxed);
+}
+
+void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t rank) {
+  const Dim3& shape = grid.cluster;
+  const Dim3 clusters{grid.info.config.grid.x / shape.x, grid.info.config.grid.y / shape.y,
+                      grid.info.config.grid.z / shape.z};
+  const uint32_t inner[3] = {rank % shape.x, rank / shape.x % shape.y, rank / shape.x / shape.y};
+  block.id[0] = static_cast<uint32_t>(cluster.linear % clusters.x) * shape.x + inner[0];
+  block.id[1] = static_cast<uint32_t>(cluster.linear / clusters.x % clusters.y) * shape.y + inner[1];
+  block.id[2] = static_cast<uint32_t>(cluster.linear / clusters.x / clusters.y) * shape.z + inner[2];
+  const Dim3& extent = grid.info.config.grid;
+  block.linear = block.id[0] + uint64_t{extent.x} * (block.id[1] + uint64_t{extent.y} * block.id[2]);
+  block.rank = rank;
+  block.cluster = &cluster;
+  block.grid = &grid;
+  block.threads = static_cast<uint32_t>(grid.info.config.block.count());
+}
+
+void clear_shared(Block& block, GridContext& grid) {
+  block.shared_bytes = grid.reserved_shared + kReservedShared;
+  if (block.shared_storage.size() < block.shared_bytes + 128) block.shared_storage.resize(block.shared_bytes + 128);
+  auto at = reinterpret_cast<uintptr_t>(block.shared_storage.data());
+  block.shared = reinterpret_cast<std::byte*>((at + 127) / 128 * 128);
+  std::memset(block.shared + grid.reserved_shared, 0, kReservedShared);
+  if (!grid.watched) return;
+  block.shared_initialised_storage.assign(block.shared_bytes, 0);
+  block.shared_initialised = block.shared_initialised_storage.data();
+  std::memset(block.shared_initialised + grid.reserved_shared, 0xff, kReservedShared);
+}
+
+}  // namespace
+
+void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worker) {
+  cluster.linear = linear;
+  cluster.arrived = cluster.phase = cluster.exited = 0;
+  cluster.polls = 0;
+  cluster.blocks.resize(grid.cluster.count());
+  for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
+    Block& block = cluster.blocks[rank];
+    place_block(block, cluster, grid, rank);
+    clear_shared(block, grid);
+    const uint32_t warps = (block.threads + kWarpSize - 1) / kWarpSize;
+    block.warps.resize(warps);
+    for (BlockBarrier& barrier : block.barriers) {
+      barrier = {};
+      barrier.arrived.assign(warps, 0);
+    }
+    for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);
+    for (Listener* listener : grid.listeners) listener->on_block(block);
+  }
+}
+
+Turn run_cluster(Cluster& cluster, Worker& worker) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  for (Block& block : cluster.blocks) {
+    for (Warp& w : block.warps) {
+      w.worker = &worker;
+      w.sites = worker.sites.data();
+    }
+  }
+  cluster.polls = 0;
+  for (uint64_t round = 0;; ++round) {
+    if (grid.stopped.load(std::memory_order_relaxed)) return Turn::Stopped;
+    if (!run_round(cluster, round)) {
+      if (all_ended(cluster)) {
+        finish(cluster);
+        return Turn::Ended;
+      }
+      if (!break_the_tie(cluster)) return Turn::Stopped;
+    }
+    if (grid.options->instruction_limit) {
+      uint64_t executed = grid.executed.load(std::memory_order_relaxed);
+      for (const Block& block : cluster.blocks)
+        for (const Warp& w : block.warps) executed += w.executed;
+      if (executed > grid.options->instruction_limit) {
+        stop_with(cluster, FaultInfo::Kind::Livelock,
+                  fmt::format("still running after {} warp instructions", grid.options->instruction_limit));
+        return Turn::Stopped;
+      }
+    }
+    if (cluster.polls > kPollsOfATurn) return all_ended(cluster) ? (finish(cluster), Turn::Ended) : Turn::Polled;
+  }
+}
+
+void give_up_on(Cluster& cluster) {
+  stop_with(cluster, FaultInfo::Kind::Livelock, "no progress: every thread polls for something that nobody writes");
+}
+
+std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
+  const Dim3& extent = w.grid->info.config.block;
+  const uint32_t thread = w.index * kWarpSize + lane;
+  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", w.grid->entry->ptx->name,
+                     where(*w.grid->program, *w.frame->function, inst), w.block->id[0], w.block->id[1], w.block->id[2],
+                     thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y);
+}
+
+const Inst* fault(Warp& w, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what) {
+  GridContext& grid = *w.grid;
+  {
+    std::lock_guard lock(grid.fault_mutex);
+    if (grid.fault.kind == FaultInfo::Kind::None)
+      grid.fault = {kind, fmt::format("{}: {}", describe(w, inst, lane), what)};
+  }
+  grid.stopped = true;
+  w.pc = nullptr;
+  return nullptr;
+}
+
+}  // namespace assay::vgpu

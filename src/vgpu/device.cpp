@@ -1,0 +1,323 @@
+// The device: modules, launches, and a grid's way through its clusters.
+#include "vgpu/device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <numeric>
+
+#include "vgpu/crew.h"
+#include "vgpu/program.h"
+#include "vgpu/run.h"
+
+namespace assay::vgpu {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr uint32_t kMultiprocessors = 132;
+constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
+constexpr uint64_t kTurnsBeforeStalled = 200;            // of each resident cluster, all polling
+constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the crew
+
+uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
+  const uint64_t warps = (threads + kWarpSize - 1) / kWarpSize;
+  uint64_t blocks = std::min<uint64_t>(32, 64 / std::max<uint64_t>(warps, 1));
+  blocks = std::min<uint64_t>(blocks, uint64_t{228 << 10} / (shared + 1024));
+  return static_cast<uint32_t>(blocks);
+}
+
+}  // namespace
+
+struct Device::Impl {
+  Options options;
+  Memory memory;
+  Crew crew;
+  std::vector<Worker> workers;
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<Listener*> listeners;
+  uint64_t launches = 0;
+
+  static unsigned thread_count(const Options& o) {
+    return o.threads ? o.threads : std::max(1u, std::thread::hardware_concurrency());
+  }
+  explicit Impl(Options o)
+      : options(std::move(o)),
+        memory(options.capacity, options.watch),
+        crew(thread_count(options)),
+        workers(thread_count(options)) {
+    if (!options.print) options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
+  }
+};
+
+namespace {
+
+class Run final : public GridRun {
+ public:
+  Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
+      : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
+    grid_.info = std::move(info);
+    grid_.info.parameters = parameters_;
+    grid_.program = grid_.info.kernel.program;
+    grid_.entry = grid_.info.kernel.function;
+    grid_.memory = &device.memory;
+    grid_.parameters = parameters_.data();
+    grid_.parameter_bytes = static_cast<uint32_t>(parameters_.size());
+    grid_.options = &device.options;
+    grid_.watched = device.options.watch;
+    if (grid_.watched) grid_.listeners = listeners_;
+    place_cluster_and_shared();
+    total_ = grid_.info.config.grid.count() / grid_.cluster.count();
+    choose_resident_and_threads();
+    if (grid_.info.config.cooperative) make_workspace();
+    for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
+    choose_order();
+  }
+
+  ~Run() override {
+    if (grid_.workspace) device_.memory.release(grid_.workspace);
+  }
+
+  State step() override {
+    if (ended_) return State::Ended;
+    const auto begin = Clock::now();
+    const auto deadline = begin + kStep;
+    stalled_ = false;
+    device_.crew.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
+    outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
+      end();
+      return State::Ended;
+    }
+    return stalled_ ? State::Stalled : State::Running;
+  }
+
+  void give_up() override {
+    if (!ended_ && !suspended_.empty()) give_up_on(*suspended_.front());
+  }
+
+  const LaunchOutcome& outcome() const override { return outcome_; }
+  const LaunchInfo& info() const override { return grid_.info; }
+
+ private:
+  Device::Impl& device_;
+  std::vector<std::byte> parameters_;
+  std::vector<Listener*> listeners_;
+  GridContext grid_;
+  LaunchOutcome outcome_;
+  bool ended_ = false;
+  uint64_t total_ = 0;      // clusters
+  unsigned threads_ = 1;
+  uint64_t resident_limit_ = 1;
+  uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total
+
+  std::mutex mutex_;        // of what follows
+  uint64_t started_ = 0, resident_ = 0, fruitless_turns_ = 0;
+  std::deque<std::unique_ptr<Cluster>> suspended_;
+  bool stalled_ = false;
+
+  void place_cluster_and_shared() {
+    const ptx::Function& kernel = *grid_.entry->ptx;
+    Dim3 cluster = grid_.info.config.cluster;
+    if (cluster.count() == 0 && kernel.required_cluster[0])
+      cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u), std::max(kernel.required_cluster[2], 1u)};
+    grid_.cluster = cluster.count() == 0 ? Dim3{} : cluster;
+    grid_.shared_bytes = grid_.entry->shared_bytes + grid_.info.config.dynamic_shared;
+    const uint32_t used = std::max(grid_.entry->shared_bytes, grid_.program->dynamic_shared_base + grid_.info.config.dynamic_shared);
+    grid_.reserved_shared = (used + 15) / 16 * 16;
+  }
+
+  void choose_resident_and_threads() {
+    const uint64_t blocks = resident_blocks(grid_.info.config.block.count(), grid_.shared_bytes);
+    resident_limit_ = std::max<uint64_t>(1, kMultiprocessors * std::max<uint64_t>(blocks, 1) / grid_.cluster.count());
+    if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
+    const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
+    const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
+    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.crew.size(), total_));
+    resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
+  }
+
+  bool is_order_dependent() const {
+    for (const Function& f : grid_.program->functions)
+      if (f.uses_order_dependent_atomics && (&f == grid_.entry || !f.ptx->is_entry)) return true;
+    return false;
+  }
+
+  void make_workspace() {
+    Result<Address> place = device_.memory.allocate(64, 256, MemoryKind::DeviceHeap, "grid barrier");
+    if (!place) return;
+    grid_.workspace = *place;
+    device_.memory.mark_initialised(*place, 64);
+    const uint32_t size = 64;
+    std::memcpy(device_.memory.host(*place, 64), &size, sizeof size);
+  }
+
+  void choose_order() {
+    const uint64_t seed = device_.options.seed;
+    if (seed == 0 || total_ < 2) return;
+    shift_ = seed % total_;
+    multiplier_ = (seed * 0x9e3779b97f4a7c15 >> 1) % total_;
+    while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
+  }
+
+  uint64_t nth(uint64_t i) const {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(multiplier_) * i + shift_) % total_);
+  }
+
+  // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them poll.
+  std::unique_ptr<Cluster> take(Worker& worker) {
+    std::unique_lock lock(mutex_);
+    const bool may_start = started_ < total_ && resident_ < resident_limit_;
+    if (!may_start) {
+      if (suspended_.empty()) return nullptr;
+      if (fruitless_turns_ > kTurnsBeforeStalled * (resident_ + 1)) {
+        stalled_ = true;
+        return nullptr;
+      }
+      auto cluster = std::move(suspended_.front());
+      suspended_.pop_front();
+      return cluster;
+    }
+    const uint64_t linear = nth(started_++);
+    ++resident_;
+    lock.unlock();
+    std::unique_ptr<Cluster> cluster;
+    if (worker.idle.empty()) {
+      cluster = std::make_unique<Cluster>();
+    } else {
+      cluster = std::move(worker.idle.back());
+      worker.idle.pop_back();
+    }
+    prepare(*cluster, grid_, linear, worker);
+    return cluster;
+  }
+
+  void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
+    const bool ended = turn == Turn::Ended;
+    {
+      std::lock_guard lock(mutex_);
+      if (ended) {
+        --resident_;
+        fruitless_turns_ = 0;
+      } else {
+        ++fruitless_turns_;
+        suspended_.push_back(std::move(cluster));
+      }
+    }
+    if (ended) worker.idle.push_back(std::move(cluster));
+  }
+
+  void make_ready(Worker& worker) {
+    const uint64_t generation = device_.memory.generation();
+    if (worker.generation == generation && worker.program == grid_.program) return;
+    worker.sites.assign(grid_.program->memory_sites + 1, SiteRange{});
+    if (worker.program != grid_.program) worker.idle.clear();
+    worker.program = grid_.program;
+    worker.generation = generation;
+  }
+
+  void work(Worker& worker, Clock::time_point deadline) {
+    make_ready(worker);
+    while (!grid_.stopped.load(std::memory_order_relaxed)) {
+      std::unique_ptr<Cluster> cluster = take(worker);
+      if (!cluster) return;
+      const Turn turn = run_cluster(*cluster, worker);
+      put_back(std::move(cluster), turn, worker);
+      if (Clock::now() > deadline) return;
+    }
+  }
+
+  void end() {
+    ended_ = true;
+    suspended_.clear();
+    outcome_.fault = grid_.fault;
+    outcome_.warp_instructions = grid_.executed;
+    for (Listener* listener : grid_.listeners) listener->on_launch_end(grid_.info);
+  }
+};
+
+}  // namespace
+
+Device::Device(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Device::~Device() = default;
+
+Memory& Device::memory() { return impl_->memory; }
+const Options& Device::options() const { return impl_->options; }
+
+Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
+  Result<ptx::Module> module = ptx::parse(text, name);
+  if (!module) return module.error();
+  auto program = decode(std::move(*module), std::string(name), impl_->memory, engine(impl_->options.watch));
+  if (!program) return program.error();
+  impl_->programs.push_back(std::move(*program));
+  return static_cast<ModuleId>(impl_->programs.size() - 1);
+}
+
+void Device::unload(ModuleId id) {
+  if (id >= impl_->programs.size() || !impl_->programs[id]) return;
+  Program& program = *impl_->programs[id];
+  for (size_t v = 0; v < program.variables.size(); ++v)
+    if (program.module.variables[v].space != ptx::Space::Shared) impl_->memory.release(program.variables[v]);
+  for (Worker& worker : impl_->workers) {
+    if (worker.program != &program) continue;
+    worker.idle.clear();
+    worker.program = nullptr;
+  }
+  impl_->programs[id].reset();
+}
+
+Result<Kernel> Device::kernel(ModuleId id, std::string_view name) const {
+  if (id >= impl_->programs.size() || !impl_->programs[id]) return Error{"no such module"};
+  Program& program = *impl_->programs[id];
+  if (const Function* function = program.find(name)) return Kernel{&program, function};
+  std::string known;
+  for (const Function& f : program.functions)
+    if (f.ptx->is_entry) known += (known.empty() ? "" : ", ") + f.ptx->name;
+  return Error{fmt::format("no kernel `{}` in {} (it has: {})", name, program.name, known.empty() ? "none" : known)};
+}
+
+std::vector<Kernel> Device::kernels(ModuleId id) const {
+  std::vector<Kernel> found;
+  if (id >= impl_->programs.size() || !impl_->programs[id]) return found;
+  for (const Function& f : impl_->programs[id]->functions)
+    if (f.ptx->is_entry) found.push_back({impl_->programs[id].get(), &f});
+  return found;
+}
+
+Result<Device::VariableInfo> Device::variable(ModuleId id, std::string_view name) const {
+  if (id >= impl_->programs.size() || !impl_->programs[id]) return Error{"no such module"};
+  const Program& program = *impl_->programs[id];
+  for (size_t v = 0; v < program.variables.size(); ++v) {
+    const ptx::Variable& variable = program.module.variables[v];
+    if (variable.name == name && variable.space != ptx::Space::Shared)
+      return VariableInfo{program.variables[v], variable.size};
+  }
+  return Error{fmt::format("no variable `{}` in {}", name, program.name)};
+}
+
+std::unique_ptr<GridRun> Device::start(const Kernel& kernel, const LaunchConfig& config,
+                                       std::vector<std::byte> parameters, uint64_t stream) {
+  LaunchInfo info{.id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
+  parameters.resize(std::max<size_t>(parameters.size(), kernel.function->parameter_bytes));
+  return std::make_unique<Run>(*impl_, std::move(info), std::move(parameters));
+}
+
+LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters) {
+  auto run = start(kernel, config, std::move(parameters));
+  for (GridRun::State state = run->step(); state != GridRun::State::Ended; state = run->step())
+    if (state == GridRun::State::Stalled) run->give_up();
+  return run->outcome();
+}
+
+void Device::listen(Listener* listener) { impl_->listeners.push_back(listener); }
+void Device::ignore(Listener* listener) { std::erase(impl_->listeners, listener); }
+
+uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
+  return resident_blocks(threads, kernel.function->shared_bytes + dynamic_shared);
+}
+
+}  // namespace assay::vgpu

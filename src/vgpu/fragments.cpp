@@ -1,0 +1,218 @@
+// How the lanes of a warp part and meet: fragments, divergence, collectives, calls, exits.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "vgpu/grid.h"
+#include "vgpu/program.h"
+#include "vgpu/run.h"
+
+namespace assay::vgpu {
+
+namespace {
+
+// After a yield, this many joins pass before a lower fragment takes over again: the one that was
+// let through gets something done before the poller comes back.
+constexpr uint32_t kPatience = 8;
+
+void load(Warp& w, const Fragment& f) {
+  w.active = f.lanes;
+  w.frame = f.frame;
+  w.planes = f.frame->planes;
+  w.shadow = f.frame->shadow;
+  w.poison = f.frame->poison;
+}
+
+// Deeper calls first, so that they return to where others wait; then the lowest position.
+bool runs_before(const Inst* pc_a, const Frame* frame_a, const Inst* pc_b, const Frame* frame_b) {
+  if (frame_a->depth != frame_b->depth) return frame_a->depth > frame_b->depth;
+  return pc_a < pc_b;
+}
+
+void absorb_equals(Warp& w, const Inst* pc) {
+  for (size_t i = 0; i < w.others.size();) {
+    const Fragment& f = w.others[i];
+    if (f.wait == Wait::None && f.pc == pc && f.frame == w.frame) {
+      w.active |= f.lanes;
+      w.others[i] = w.others.back();
+      w.others.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+void keep(Warp& w, const Inst* pc, uint32_t lanes, Wait wait = Wait::None, uint32_t key = 0, uint32_t members = 0) {
+  w.others.push_back({.pc = pc, .lanes = lanes, .frame = w.frame, .wait = wait, .key = key, .members = members});
+}
+
+const Inst* run_fragment(Warp& w, size_t index) {
+  const Fragment chosen = w.others[index];
+  w.others.erase(w.others.begin() + static_cast<ptrdiff_t>(index));
+  load(w, chosen);
+  absorb_equals(w, chosen.pc);
+  return w.pc = chosen.pc;
+}
+
+// Lanes that wait at this collective, the running ones not among them.
+uint32_t waiting_at(const Warp& w, const Inst* pc, const Frame* frame) {
+  uint32_t lanes = 0;
+  for (const Fragment& f : w.others)
+    if (f.wait == Wait::Collective && f.pc == pc && f.frame == frame) lanes |= f.lanes;
+  return lanes;
+}
+
+// Lanes have exited: a collective that waited for them may be complete.
+void recheck_collectives(Warp& w) {
+  for (Fragment& f : w.others)
+    if (f.wait == Wait::Collective && (f.members & w.live & ~waiting_at(w, f.pc, f.frame)) == 0) f.wait = Wait::None;
+}
+
+void copy_params(Warp&, Frame& to, const Frame& from, const CallForm::Piece& piece, uint32_t lanes) {
+  const uint32_t from_stride = from.function->param_bytes, to_stride = to.function->param_bytes;
+  if (piece.from + piece.bytes > from_stride || piece.to + piece.bytes > to_stride) return;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const uint32_t l = static_cast<uint32_t>(std::countr_zero(rest));
+    std::memcpy(to.params + l * to_stride + piece.to, from.params + l * from_stride + piece.from, piece.bytes);
+    if (to.params_poison && from.params_poison)
+      std::memcpy(to.params_poison + l * to_stride + piece.to, from.params_poison + l * from_stride + piece.from,
+                  piece.bytes);
+  }
+}
+
+}  // namespace
+
+const Inst* next_ready(Warp& w) {
+  size_t best = w.others.size();
+  for (size_t i = 0; i < w.others.size(); ++i) {
+    const Fragment& f = w.others[i];
+    if (f.wait != Wait::None) continue;
+    if (best == w.others.size() || runs_before(f.pc, f.frame, w.others[best].pc, w.others[best].frame)) best = i;
+  }
+  if (best == w.others.size()) {
+    w.active = 0;
+    return w.pc = nullptr;
+  }
+  return run_fragment(w, best);
+}
+
+const Inst* diverge(Warp& w, const Inst* target, uint32_t taken, const Inst* next) {
+  keep(w, target, taken);
+  keep(w, next, w.active & ~taken);
+  return next_ready(w);
+}
+
+const Inst* rejoin(Warp& w, const Inst* next) {
+  absorb_equals(w, next);
+  if (w.patience > 0) {
+    --w.patience;
+    return next;
+  }
+  for (const Fragment& f : w.others) {
+    if (f.wait == Wait::None && runs_before(f.pc, f.frame, next, w.frame)) {
+      keep(w, next, w.active);
+      return next_ready(w);
+    }
+  }
+  return next;
+}
+
+const Inst* yield(Warp& w, const Inst* next) {
+  w.block->cluster->polls += w.polls;
+  w.polls = 0;
+  w.pc = next;
+  // The fragment that has been ready longest stands first.
+  for (size_t i = 0; i < w.others.size(); ++i) {
+    if (w.others[i].wait != Wait::None) continue;
+    keep(w, next, w.active);
+    run_fragment(w, i);
+    w.patience = kPatience;
+    break;
+  }
+  return nullptr;
+}
+
+const Inst* exit_lanes(Warp& w, uint32_t lanes, const Inst* next) {
+  w.live &= ~lanes;
+  w.active &= ~lanes;
+  if (w.frame) w.frame->lanes &= ~lanes;
+  w.block->cluster->exited += static_cast<uint32_t>(std::popcount(lanes));
+  recheck_collectives(w);
+  recheck_barriers(*w.block);
+  recheck_cluster(*w.block->cluster);
+  if (w.active) return w.pc = next;
+  return next_ready(w);
+}
+
+const Inst* park(Warp& w, const Inst* resume, Wait wait, uint32_t key, uint32_t members) {
+  keep(w, resume, w.active, wait, key, members);
+  return next_ready(w);
+}
+
+bool collect(Warp& w, const Inst& inst, uint32_t members, const Inst** next) {
+  const uint32_t needed = members & w.live;
+  if ((needed & ~w.active) == 0) return true;
+  if ((needed & ~w.active & ~waiting_at(w, &inst, w.frame)) == 0) {
+    for (Fragment& f : w.others)
+      if (f.wait == Wait::Collective && f.pc == &inst && f.frame == w.frame) f.wait = Wait::None;
+    absorb_equals(w, &inst);
+    return true;
+  }
+  *next = park(w, &inst, Wait::Collective, 0, members);
+  return false;
+}
+
+const Inst* call(Warp& w, const Inst& inst, const Function& callee, const CallForm& form, uint32_t lanes) {
+  Frame* caller = w.frame;
+  const uint32_t local_base = caller->local_base + caller->function->local_bytes;
+  if (local_base + callee.local_bytes > w.local_stride || caller->depth > 4096)
+    return fault(w, inst, FaultInfo::Kind::StackOverflow, static_cast<uint32_t>(std::countr_zero(lanes)),
+                 "the call stack is exhausted");
+  if (const uint32_t rest = w.active & ~lanes) keep(w, &inst + 1, rest);
+  Frame& frame = enter(w, callee);
+  frame.caller = caller;
+  frame.return_to = &inst + 1;
+  frame.local_base = local_base;
+  frame.depth = caller->depth + 1;
+  frame.lanes = lanes;
+  frame.call_form = &form;
+  fill_planes(w, frame);
+  for (uint32_t p = 0; p < form.inputs; ++p) copy_params(w, frame, *caller, form.input[p], lanes);
+  load(w, {.pc = nullptr, .lanes = lanes, .frame = &frame});
+  return callee.code.data();
+}
+
+const Inst* return_lanes(Warp& w, const Inst&, uint32_t lanes, const Inst* next) {
+  Frame* frame = w.frame;
+  if (frame->caller == nullptr) return exit_lanes(w, lanes, next);
+  const CallForm& form = *frame->call_form;
+  for (uint32_t p = 0; p < form.outputs; ++p) copy_params(w, *frame->caller, *frame, form.output[p], lanes);
+  if (const uint32_t rest = w.active & ~lanes) keep(w, next, rest);
+  frame->lanes &= ~lanes;
+  load(w, {.pc = nullptr, .lanes = lanes, .frame = frame->caller});
+  const Inst* back = frame->return_to;
+  return w.others.empty() ? back : rejoin(w, back);
+}
+
+// Lanes that wait at different warp barriers which name the same lanes do meet: the hardware
+// counts arrivals, not places. Called when nothing else in the block can go on.
+bool meet_across_places(Warp& w, Handler warp_barrier) {
+  for (const Fragment& first : w.others) {
+    if (first.wait != Wait::Collective || first.pc->run != warp_barrier) continue;
+    const uint32_t members = first.members;
+    uint32_t there = 0;
+    for (const Fragment& f : w.others)
+      if (f.wait == Wait::Collective && f.pc->run == warp_barrier && f.members == members) there |= f.lanes;
+    if ((members & w.live & ~there) != 0) continue;
+    for (Fragment& f : w.others) {
+      if (f.wait == Wait::Collective && f.pc->run == warp_barrier && f.members == members) {
+        f.wait = Wait::None;
+        ++f.pc;
+      }
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace assay::vgpu

@@ -1,0 +1,32 @@
+// Inside the scheduler: what its files (fragments, barriers, blocks, grid) ask of each other.
+#pragma once
+
+#include "vgpu/grid.h"
+
+namespace assay::vgpu {
+
+// ---- fragments.cpp ----
+// Makes the best ready fragment the running one; null when every fragment waits or the warp has ended.
+const Inst* next_ready(Warp& warp);
+bool meet_across_places(Warp& warp, Handler warp_barrier);
+
+// ---- frames.cpp ----
+// A free frame for `function`, its constants in place.
+Frame& enter(Warp& warp, const Function& function);
+// Special registers and, in a watched run, what is not yet defined.
+void fill_planes(Warp& warp, Frame& frame);
+
+// ---- barriers.cpp ----
+void recheck_barriers(Block& block);
+void recheck_cluster(Cluster& cluster);
+
+// ---- blocks.cpp ----
+enum class Turn : uint8_t { Ended, Polled, Stopped };
+// Runs a cluster until it has ended, or has polled so often that others should run.
+Turn run_cluster(Cluster& cluster, Worker& worker);
+// Ends the launch because nobody in it can make progress.
+void give_up_on(Cluster& cluster);
+// Makes a cluster's blocks ready to start; reuses the memory of `cluster`.
+void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worker);
+
+}  // namespace assay::vgpu
