@@ -3,6 +3,7 @@
 // Threads that have exited count as arrived, as on hardware: a whole-block barrier is complete when
 // every live lane of every warp has arrived. A barrier with a count is complete when that many threads
 // have arrived, a warp all of whose live lanes are there counting 32.
+#include <algorithm>
 #include <bit>
 
 #include "vgpu/program.h"
@@ -33,6 +34,7 @@ void finish(Block& block, uint32_t id) {
   barrier.open = false;
   barrier.threads = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
+  ++block.cluster->barriers;
   for (Listener* listener : block.grid->listeners) listener->on_block_barrier(block, id);
   for (Warp& w : block.warps)
     for (Fragment& f : w.others)
@@ -65,6 +67,7 @@ void recheck_cluster(Cluster& cluster) {
   if (cluster.arrived == 0 || cluster.arrived + cluster.exited < threads) return;
   cluster.arrived = 0;
   ++cluster.phase;
+  ++cluster.barriers;
   for (Block& b : cluster.blocks)
     for (Warp& w : b.warps)
       for (Fragment& f : w.others)

@@ -256,9 +256,31 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
   }
 }
 
+bool has_moved(Cluster& cluster) {
+  uint64_t standing = mix(cluster.barriers);
+  const auto add = [&](const Inst* pc, uint32_t lanes) { standing += mix(reinterpret_cast<uintptr_t>(pc) ^ uint64_t{lanes} << 32); };
+  for (const Block& block : cluster.blocks) {
+    for (const Warp& w : block.warps) {
+      add(w.pc, w.active);
+      for (const Fragment& f : w.others) add(f.pc, f.lanes);
+    }
+  }
+  const bool moved = standing != cluster.standing;
+  cluster.standing = standing;
+  return moved;
+}
+
 void give_up_on(Cluster& cluster) {
   stop_with(cluster, FaultInfo::Kind::Livelock, "no progress: every thread polls for something that nobody writes");
 }
+
+const Function* function_at(const Warp& w, Address address) {
+  const Program& program = *w.grid->program;
+  const uint64_t index = address - kFunctionWindow;
+  return index < program.functions.size() && !program.functions[index].code.empty() ? &program.functions[index] : nullptr;
+}
+
+std::span<Listener* const> listeners(const Warp& w) { return w.grid->listeners; }
 
 std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
   const Dim3& extent = w.grid->info.config.block;

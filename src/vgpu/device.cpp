@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMultiprocessors = 132;
 constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
-constexpr uint64_t kTurnsBeforeStalled = 200;            // of each resident cluster, all polling
+constexpr uint64_t kTurnsBeforeStalled = 2000;           // in a row that got nobody anywhere; and some for each resident cluster
 constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the crew
 
 uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
@@ -165,7 +165,8 @@ class Run final : public GridRun {
   }
 
   uint64_t nth(uint64_t i) const {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(multiplier_) * i + shift_) % total_);
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
   }
 
   // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them poll.
@@ -174,8 +175,9 @@ class Run final : public GridRun {
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
       if (suspended_.empty()) return nullptr;
-      if (fruitless_turns_ > kTurnsBeforeStalled * (resident_ + 1)) {
+      if (fruitless_turns_ > kTurnsBeforeStalled + 20 * resident_) {
         stalled_ = true;
+        fruitless_turns_ = 0;
         return nullptr;
       }
       auto cluster = std::move(suspended_.front());
@@ -198,15 +200,14 @@ class Run final : public GridRun {
 
   void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
     const bool ended = turn == Turn::Ended;
+    const bool fruitful = ended || has_moved(*cluster);
     {
       std::lock_guard lock(mutex_);
-      if (ended) {
+      fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
+      if (ended)
         --resident_;
-        fruitless_turns_ = 0;
-      } else {
-        ++fruitless_turns_;
+      else
         suspended_.push_back(std::move(cluster));
-      }
     }
     if (ended) worker.idle.push_back(std::move(cluster));
   }

@@ -50,6 +50,13 @@ class Lowering {
     static_assert(std::is_trivially_destructible_v<T>);
     return new (allocate(sizeof(T), alignof(T))) T{};
   }
+  template <class T>
+  T* extra_array(size_t count) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    T* first = static_cast<T*>(allocate(sizeof(T) * (count ? count : 1), alignof(T)));
+    for (size_t i = 0; i < count; ++i) new (first + i) T{};
+    return first;
+  }
   uint32_t next_site() { return (*site_counter_)++; }  // numbers memory instructions
   void order_dependent_atomics();                      // this function must not run its blocks in parallel
   // Address (or offset) of a variable, for symbols outside [ ].

@@ -24,6 +24,8 @@ void recheck_cluster(Cluster& cluster);
 enum class Turn : uint8_t { Ended, Polled, Stopped };
 // Runs a cluster until it has ended, or has polled so often that others should run.
 Turn run_cluster(Cluster& cluster, Worker& worker);
+// Whether any of its threads got to another place, or through a barrier, since this was last asked.
+bool has_moved(Cluster& cluster);
 // Ends the launch because nobody in it can make progress.
 void give_up_on(Cluster& cluster);
 // Makes a cluster's blocks ready to start; reuses the memory of `cluster`.

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ inline constexpr uint32_t kAllLanes = kAllLanesMask;
 struct Block;
 struct Worker;
 struct GridContext;
+class Listener;
 
 struct Frame {
   const Function* function = nullptr;
@@ -137,7 +139,8 @@ struct Cluster {
   uint32_t arrived = 0, phase = 0;       // barrier.cluster: threads that have arrived in this phase
   uint32_t exited = 0;                   // threads
   uint64_t polls = 0;                    // since its turn began
-  bool started = false;
+  uint64_t barriers = 0;                 // block and cluster barriers that have been completed
+  uint64_t standing = 0;                 // fingerprint of where everybody stood when its last turn ended
 };
 
 struct FaultInfo {
@@ -151,16 +154,11 @@ struct FaultInfo {
 
 // A call: which .param bytes go in and come back. Offsets are in the caller's and the callee's .param storage.
 struct CallForm {
-  static constexpr uint32_t kMost = 64;
   struct Piece { uint32_t from, to, bytes; };
   const Function* callee = nullptr;   // null: indirect, through the function address in plane `a`
   uint32_t inputs = 0, outputs = 0;
   Piece* input = nullptr;             // caller → callee
   Piece* output = nullptr;            // callee → caller
-  uint32_t* argument_offsets = nullptr;  // in the caller's storage; for calls whose callee is known only when they run
-  uint32_t* argument_bytes = nullptr;
-  uint32_t* result_offsets = nullptr;
-  uint32_t* result_bytes = nullptr;
 };
 
 // ---- What handlers may ask of the scheduler (schedule.cpp) ----
@@ -188,6 +186,9 @@ const Inst* arrive(Warp& warp, const Inst& inst, uint32_t id, uint32_t threads, 
 // Cluster barriers.
 void arrive_cluster(Warp& warp, uint32_t lanes);
 const Inst* wait_cluster(Warp& warp, const Inst& inst);
+// The function whose address this is, or null.
+const Function* function_at(const Warp& warp, Address address);
+std::span<Listener* const> listeners(const Warp& warp);
 // "kernel `name`, file.cu:14, block (1,0,0), thread (17,0,0)".
 std::string describe(const Warp& warp, const Inst& inst, uint32_t lane);
 

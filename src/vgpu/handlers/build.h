@@ -36,4 +36,11 @@ std::span<const LowerRow> collective_rows();  // collective.cpp: shfl, vote, mat
 std::span<const LowerRow> async_rows();       // async.cpp: cp.async, mbarrier, bulk copies
 std::span<const LowerRow> tile_rows();        // tile.cpp: ldmatrix, stmatrix, movmatrix, wmma.load/store
 
+// Handlers that decoding itself needs.
+Handler join_handler();
+Handler end_handler();
+Handler unsupported_handler();
+Handler not_predicate_handler();
+Handler warp_barrier_handler();  // collective.cpp: bar.warp.sync
+
 }  // namespace assay::vgpu::ASSAY_BUILD
