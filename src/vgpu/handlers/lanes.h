@@ -75,15 +75,17 @@ inline uint32_t to_mask(const T* truth) {
   if constexpr (sizeof(T) == 2) {
     return _mm512_movepi16_mask(load(0));
   } else if constexpr (sizeof(T) == 4) {
-    return _mm512_test_epi32_mask(load(0), load(0)) |
-           uint32_t{_mm512_test_epi32_mask(load(16), load(16))} << 16;
+    return _mm512_test_epi32_mask(load(0), load(0)) | uint32_t{_mm512_test_epi32_mask(load(16), load(16))}
+                                                          << 16;
   } else {
     uint32_t mask = 0;
     for (uint32_t k = 0; k < 32; k += 8) mask |= uint32_t{_mm512_test_epi64_mask(load(k), load(k))} << k;
     return mask;
   }
 #elif defined __AVX2__
-  const auto load = [&](uint32_t k) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(truth + k)); };
+  const auto load = [&](uint32_t k) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(truth + k));
+  };
   uint32_t mask = 0;
   if constexpr (sizeof(T) == 2) {
     for (uint32_t k = 0; k < 32; k += 16) {
@@ -108,12 +110,26 @@ inline uint32_t to_mask(const T* truth) {
 }
 
 // An unsigned integer as wide as T.
-template <size_t Bytes> struct UnsignedOf;
-template <> struct UnsignedOf<1> { using type = uint8_t; };
-template <> struct UnsignedOf<2> { using type = uint16_t; };
-template <> struct UnsignedOf<4> { using type = uint32_t; };
-template <> struct UnsignedOf<8> { using type = uint64_t; };
-template <class T> using Unsigned = typename UnsignedOf<sizeof(T)>::type;
+template <size_t Bytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = uint64_t;
+};
+template <class T>
+using Unsigned = typename UnsignedOf<sizeof(T)>::type;
 
 // ---- Poison: every helper is empty in a plain build. ----
 
@@ -169,7 +185,8 @@ template <class D, class... Sources>
 inline void spread_poison(Warp& warp, PlaneOffset dst, uint32_t lanes, Sources... sources) {
   if constexpr (kWatched) {
     const uint32_t undefined = poison_of(warp, sources...) & lanes;
-    if ((undefined | (warp.poisoned(dst) & lanes)) == 0) [[likely]] return;
+    if ((undefined | (warp.poisoned(dst) & lanes)) == 0) [[likely]]
+      return;
     poison_whole(warp, dst, sizeof(D), lanes, undefined);
   } else {
     (void)warp, (void)dst, (void)lanes, ((void)sources, ...);
@@ -182,7 +199,8 @@ inline void spread_poison(Warp& warp, const Inst& inst, uint32_t lanes, Sources.
   if constexpr (kWatched) {
     const uint32_t guard = guard_poison(warp, inst);
     const uint32_t undefined = (poison_of(warp, sources...) & lanes) | guard;
-    if ((undefined | (warp.poisoned(inst.dst) & lanes)) == 0) [[likely]] return;
+    if ((undefined | (warp.poisoned(inst.dst) & lanes)) == 0) [[likely]]
+      return;
     poison_whole(warp, inst.dst, sizeof(D), lanes | guard, undefined);
   } else {
     (void)warp, (void)inst, (void)lanes, ((void)sources, ...);
@@ -205,7 +223,9 @@ inline void set_predicate_poison(Warp& warp, const Inst& inst, PlaneOffset dst, 
 }
 
 template <class Op, class... S>
-concept KnowsUndefined = requires(Bits<S>... s) { Op::undefined(s...); };
+concept KnowsUndefined = requires(Bits<S>... s) {
+  Op::undefined(s...);
+};
 
 // Some lane has undefined bits in a source, in the guard, or in the destination, where they end.
 template <class... Sources>
@@ -235,7 +255,8 @@ template <class Op, class D, class... S, class... Sources>
 inline const Inst* map(Warp& w, const Inst& i, Sources... sources) {
   const uint32_t lanes = w.lanes_of(i);
   if constexpr (kWatched && KnowsUndefined<Op, S...>) {
-    if (any_poison(w, i, lanes, sources...)) [[unlikely]] return map_poisoned<Op, D, S...>(w, i, sources...);
+    if (any_poison(w, i, lanes, sources...)) [[unlikely]]
+      return map_poisoned<Op, D, S...>(w, i, sources...);
   }
   alignas(64) D partial[kWarpSize];
   D* d = lanes == kAllLanes ? w.plane<D>(i.dst) : partial;
@@ -243,7 +264,8 @@ inline const Inst* map(Warp& w, const Inst& i, Sources... sources) {
 #pragma GCC ivdep
     for (uint32_t l = 0; l < kWarpSize; ++l) out[l] = Op::apply(in[l]...);
   }(d, w.plane<S>(sources)...);
-  if (lanes != kAllLanes) [[unlikely]] blend(w.plane<D>(i.dst), partial, lanes);
+  if (lanes != kAllLanes) [[unlikely]]
+    blend(w.plane<D>(i.dst), partial, lanes);
   if constexpr (!KnowsUndefined<Op, S...>) spread_poison<D>(w, i, lanes, sources...);
   return &i + 1;
 }
