@@ -1,0 +1,515 @@
+#include "trial/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "trial/random.h"
+
+namespace assay::trial {
+
+using contract::DType;
+using contract::Tensor;
+using contract::TensorSpec;
+using contract::ValuesKind;
+
+namespace {
+
+struct FamilyInfo {
+  Family family;
+  std::string_view name, description;
+};
+
+constexpr FamilyInfo kFamilies[] = {
+    {Family::Natural, "natural", "as real inputs look"},
+    {Family::SameSign, "same-sign", "one sign throughout"},
+    {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
+    {Family::SmallScale, "small-scale", "natural, a thousand times smaller"},
+    {Family::LargeScale, "large-scale", "natural, a thousand times larger"},
+    {Family::Outliers, "outliers", "a few channels a thousand times larger"},
+    {Family::LargeMean, "large-mean", "a large mean with a small variance"},
+    {Family::Cancelling, "cancelling", "pairs that cancel"},
+    {Family::HeavyTail, "heavy-tail", "magnitudes over many orders"},
+    {Family::Peaked, "peaked", "one element of each row far above the rest"},
+    {Family::Constant, "constant", "all equal"},
+    {Family::Zeros, "zeros", "all zero"},
+    {Family::Ties, "ties", "few distinct values"},
+    {Family::SmallIntegers, "small-integers", "small integers, so that sums are exact"},
+    {Family::IndexCoded, "index-coded", "integers that follow from the position"},
+    {Family::Ramp, "ramp", "rising along each row"},
+    {Family::Huge, "huge", "so large that only squares stay finite"},
+    {Family::NearOverflow, "near-overflow", "up to the largest finite value"},
+    {Family::Subnormal, "subnormal", "about the smallest normal number"},
+    {Family::NanElement, "nan-element", "one element NaN"},
+    {Family::NanRow, "nan-row", "one row NaN"},
+    {Family::InfElement, "inf-element", "one element infinite"},
+    {Family::NegInfElement, "neg-inf-element", "one element minus infinity"},
+    {Family::Uniform, "uniform", "uniform"},
+    {Family::Zipf, "zipf", "distributed as words in text"},
+    {Family::OneValue, "one-value", "the same everywhere"},
+    {Family::FewValues, "few-values", "a handful of values"},
+    {Family::Permuted, "permuted", "all different"},
+    {Family::Extremes, "extremes", "the smallest and the largest legal value"},
+    {Family::AllOnes, "all-ones", "all set"},
+    {Family::AllZeros, "all-zeros", "none set"},
+    {Family::EmptyParts, "empty-parts", "many empty segments"},
+    {Family::OnePart, "one-part", "everything in one segment"},
+};
+
+const FamilyInfo& family_info(Family family) {
+  return *std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                       [&](const FamilyInfo& f) { return f.family == family; });
+}
+
+// Standard normal numbers from a table: fast enough for large tensors.
+class Normals {
+ public:
+  explicit Normals(uint64_t seed) : random_(seed) {
+    for (double& x : table_) x = random_.normal();
+  }
+  double operator()() {
+    if (left_ == 0) {
+      word_ = random_.bits();
+      left_ = 5;
+    }
+    const double x = table_[word_ & (kSize - 1)];
+    word_ >>= 12;
+    --left_;
+    return x;
+  }
+
+ private:
+  static constexpr std::size_t kSize = 4096;
+  Random random_;
+  std::array<double, kSize> table_{};
+  uint64_t word_ = 0;
+  int left_ = 0;
+};
+
+struct Grid {
+  int64_t rows = 1, columns = 1;
+};
+Grid grid_of(const std::vector<int64_t>& extents) {
+  Grid grid;
+  for (const int64_t e : extents) grid.rows *= e;
+  grid.columns = extents.empty() ? 1 : extents.back();
+  grid.rows = grid.columns > 0 ? grid.rows / grid.columns : 0;
+  return grid;
+}
+
+// ---- floats -----------------------------------------------------------------------------------
+
+class FloatDrawing {
+ public:
+  FloatDrawing(const TensorSpec& spec, Tensor& tensor, Family family, uint64_t seed)
+      : spec_(spec),
+        tensor_(tensor),
+        grid_(grid_of(tensor.extents)),
+        family_(family),
+        random_(seed),
+        normal_(mix(seed, 77)),
+        format_(contract::info(spec.dtype).format) {}
+
+  void run() {
+    prepare();
+    for (int64_t r = 0; r < grid_.rows; ++r) {
+      begin_row(r);
+      for (int64_t c = 0; c < grid_.columns; ++c) put(r * grid_.columns + c, value(r, c));
+      end_row(r);
+    }
+    inject();
+  }
+
+ private:
+  ValuesKind kind() const { return spec_.values.kind; }
+
+  double natural(int64_t c) {
+    switch (kind()) {
+      case ValuesKind::RealRange:
+        return random_.uniform(spec_.values.low, spec_.values.high);
+      case ValuesKind::Activations:
+        return normal_() * (loud(c) ? 20 : 1);
+      case ValuesKind::Gradients:
+        return column_mean_[index(c)] + normal_();
+      case ValuesKind::Weights:
+        return 0.05 * normal_() + (grid_.rows == 1 ? 1 : 0);
+      case ValuesKind::Positive:
+        return std::exp(normal_());
+      case ValuesKind::Probabilities:
+        return -std::log(1 - random_.uniform());  // normalised at the row's end
+      default:
+        return normal_();
+    }
+  }
+
+  std::size_t index(int64_t c) const { return static_cast<std::size_t>(c); }
+  bool loud(int64_t c) const { return mix(salt_, static_cast<uint64_t>(c)) % 64 == 0; }
+
+  void prepare() {
+    salt_ = random_.bits();
+    column_mean_.resize(index(grid_.columns));
+    for (double& mean : column_mean_) mean = random_.normal();
+    constant_ = kind() == ValuesKind::Probabilities
+                    ? 1.0 / static_cast<double>(std::max<int64_t>(grid_.columns, 1))
+                : kind() == ValuesKind::RealRange ? random_.uniform(spec_.values.low, spec_.values.high)
+                                                  : random_.uniform(0.6, 1.9);
+    precision_ = numerics::info(format_).precision();
+    max_ = numerics::max_finite(format_);
+  }
+
+  void begin_row(int64_t) { peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0; }
+
+  double value(int64_t r, int64_t c) {
+    const auto at = static_cast<uint64_t>(r * grid_.columns + c);
+    switch (family_) {
+      case Family::SameSign:
+        return std::abs(natural(c)) + 0.25 * constant_;
+      case Family::NonzeroMean:
+        return 2 * column_mean_[index(c)] + normal_();
+      case Family::SmallScale:
+        return natural(c) * 0x1p-10;
+      case Family::LargeScale:
+        return natural(c) * 0x1p10;
+      case Family::Outliers:
+        return natural(c) * (loud(c) ? 1000 : 1);
+      case Family::LargeMean:
+        return 200 * constant_ + normal_();
+      case Family::Cancelling:
+        return cancelling(c);
+      case Family::HeavyTail:
+        return std::copysign(std::exp(2 * normal_()), normal_());
+      case Family::Peaked:
+        return kind() == ValuesKind::Probabilities ? double(c == peak_) : natural(c) + (c == peak_ ? 16 : 0);
+      case Family::Constant:
+        return constant_;
+      case Family::Zeros:
+        return 0;
+      case Family::Ties:
+        return static_cast<double>(random_.between(-1, 1));
+      case Family::SmallIntegers:
+        return static_cast<double>(random_.between(-4, 4));
+      case Family::IndexCoded: {
+        const auto codes = uint64_t{1} << std::min(precision_, 12);
+        return static_cast<double>(mix(at) % (2 * codes)) - static_cast<double>(codes);
+      }
+      case Family::Ramp:
+        return static_cast<double>(c) / static_cast<double>(std::max<int64_t>(grid_.columns, 1));
+      case Family::Huge:
+        return std::copysign(std::sqrt(max_) * random_.uniform(0.01, 0.5), normal_());
+      case Family::NearOverflow:
+        return std::copysign(max_ * random_.uniform(0.2, 0.999), normal_());
+      case Family::Subnormal:
+        return numerics::min_normal(format_) * random_.uniform(-4, 4);
+      case Family::Extremes:
+        return random_.chance(0.5) ? lowest() : highest();
+      default:
+        return natural(c);
+    }
+  }
+
+  double cancelling(int64_t c) {
+    if (c % 2 == 1) return -last_;
+    last_ = natural(c) * 8;
+    return last_;
+  }
+
+  double lowest() const { return kind() == ValuesKind::RealRange ? spec_.values.low : 0; }
+  double highest() const { return kind() == ValuesKind::RealRange ? spec_.values.high : 1; }
+
+  // `values` bounds what is legal, whatever the family asked for.
+  double legal(double x) const {
+    switch (kind()) {
+      case ValuesKind::RealRange:
+        return within(x, spec_.values.low, spec_.values.high);
+      case ValuesKind::Positive:
+        return within(std::abs(x), numerics::min_normal(format_), max_);
+      case ValuesKind::Probabilities:
+        return within(std::abs(x), 0, 1);
+      default:
+        return within(x, -max_, max_);
+    }
+  }
+
+  // Rounding to the dtype may step over the edge: then the neighbour inside.
+  double within(double x, double low, double high) const {
+    x = std::clamp(x, low, high);
+    uint64_t code =
+        numerics::from_double(format_, x, numerics::Rounding::NearestEven, numerics::Saturation::Finite);
+    if (numerics::to_double(format_, code) > high) code = numerics::next_down(format_, code);
+    if (numerics::to_double(format_, code) < low) code = numerics::next_up(format_, code);
+    return numerics::to_double(format_, code);
+  }
+
+  void put(int64_t at, double x) {
+    const bool later = kind() == ValuesKind::Probabilities && normalised();
+    if (later) {
+      row_.resize(index(grid_.columns));
+      row_[index(at % grid_.columns)] = std::abs(x);
+    } else {
+      tensor_.store(at, legal(x));
+    }
+  }
+
+  bool normalised() const {
+    return family_ != Family::Constant && family_ != Family::Zeros && family_ != Family::Extremes &&
+           family_ != Family::Peaked;
+  }
+
+  void end_row(int64_t r) {
+    if (row_.empty()) return;
+    const double sum = std::accumulate(row_.begin(), row_.end(), 0.0);
+    for (int64_t c = 0; c < grid_.columns; ++c) {
+      tensor_.store(r * grid_.columns + c, legal(sum > 0 ? row_[index(c)] / sum : constant_));
+    }
+  }
+
+  void inject() {
+    const int64_t count = grid_.rows * grid_.columns;
+    if (count == 0 || !is_nonfinite(family_)) return;
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    const int64_t at = random_.between(0, count - 1);
+    switch (family_) {
+      case Family::NanElement:
+        tensor_.store(at, std::nan(""));
+        break;
+      case Family::InfElement:
+        store_infinity(at, kInf);
+        break;
+      case Family::NegInfElement:
+        store_infinity(at, -kInf);
+        break;
+      default: {
+        const int64_t row = at / grid_.columns;
+        for (int64_t c = 0; c < grid_.columns; ++c) tensor_.store(row * grid_.columns + c, std::nan(""));
+      }
+    }
+  }
+  // e4m3 has no infinity; NaN is its only value that is not finite.
+  void store_infinity(int64_t at, double x) {
+    const bool has = numerics::info(format_).has_infinity;
+    tensor_.store(at, has ? x : std::nan(""));
+    if (has && contract::info(spec_.dtype).saturates) {  // a store saturates; the code is legal all the same
+      const uint64_t code = numerics::from_double(format_, x);
+      tensor_.store_int(at, 0);
+      *tensor_.at(at) = static_cast<std::byte>(code);
+    }
+  }
+
+  const TensorSpec& spec_;
+  Tensor& tensor_;
+  Grid grid_;
+  Family family_;
+  Random random_;
+  Normals normal_;
+  numerics::Format format_;
+  uint64_t salt_ = 0;
+  std::vector<double> column_mean_, row_;
+  double constant_ = 1, last_ = 0, max_ = 0;
+  int precision_ = 8;
+  int64_t peak_ = 0;
+};
+
+// ---- integers ---------------------------------------------------------------------------------
+
+int64_t stride_for(int64_t n, Random& random) {
+  if (n <= 2) return 1;
+  int64_t stride = random.between(1, n - 1);
+  while (std::gcd(stride, n) != 1) stride = stride % (n - 1) + 1;
+  return stride;
+}
+
+int64_t multiply_mod(int64_t a, int64_t b, int64_t n) {
+  return static_cast<int64_t>(static_cast<numerics::uint128>(a) * static_cast<numerics::uint128>(b) %
+                              static_cast<numerics::uint128>(n));
+}
+
+// low <= x <= high in every element.
+void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, int64_t high) {
+  const int64_t count = tensor.count();
+  const auto span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const int64_t n = span >= (uint64_t{1} << 62) ? int64_t{1} << 62 : static_cast<int64_t>(span) + 1;
+  const int64_t stride = stride_for(n, random), start = random.between(0, n - 1);
+  const auto scattered = [&](int64_t rank) { return low + (multiply_mod(rank % n, stride, n) + start) % n; };
+  const int64_t few = std::min<int64_t>(n, 5);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t x = low;
+    switch (family) {
+      case Family::Zipf:
+        x = scattered(static_cast<int64_t>(std::exp(random.uniform() * std::log1p(static_cast<double>(n)))) -
+                      1);
+        break;
+      case Family::OneValue:
+        x = scattered(0);
+        break;
+      case Family::FewValues:
+        x = scattered(random.between(0, few - 1));
+        break;
+      case Family::Permuted:
+        x = scattered(i);
+        break;
+      case Family::Extremes:
+        x = random.chance(0.5) ? low : high;
+        break;
+      case Family::AllZeros:
+      case Family::Zeros:
+        x = std::clamp<int64_t>(0, low, high);
+        break;
+      case Family::AllOnes:
+        x = std::clamp<int64_t>(1, low, high);
+        break;
+      case Family::SmallIntegers:
+        x = std::clamp<int64_t>(random.between(-4, 4), low, high);
+        break;
+      default:
+        x = random.between(low, high);
+    }
+    tensor.store_int(i, x);
+  }
+  // Both ends of the range are always there when there is room.
+  const bool ends = family == Family::Uniform || family == Family::Zipf || family == Family::Natural;
+  if (ends && count >= 16 && n > 1) {
+    tensor.store_int(random.between(0, count / 2 - 1), low);
+    tensor.store_int(random.between(count / 2, count - 1), high);
+  }
+}
+
+Result<void> draw_offsets(const TensorSpec& spec, Tensor& tensor, Family family, Random& random,
+                          int64_t total) {
+  const int64_t count = tensor.count();
+  if (count == 0) return {};
+  if (count == 1 && total != 0) {
+    return Error{
+        fmt::format("tensor {}: one offset cannot be both the first, 0, and the last, {}", spec.name, total)};
+  }
+  std::vector<int64_t> cuts(static_cast<std::size_t>(count), 0);
+  for (std::size_t i = 1; i + 1 < cuts.size(); ++i) {
+    switch (family) {
+      case Family::EmptyParts:
+        cuts[i] = random.chance(0.6) ? cuts[i - 1] : random.between(0, total);
+        break;
+      case Family::OnePart:
+        cuts[i] = i * 2 < cuts.size() ? 0 : total;
+        break;
+      case Family::Uniform:
+        cuts[i] = total * static_cast<int64_t>(i) / (count - 1);
+        break;
+      default:
+        cuts[i] = random.between(0, total);
+    }
+  }
+  if (count > 1) cuts.back() = total;
+  std::sort(cuts.begin(), cuts.end());
+  for (int64_t i = 0; i < count; ++i) tensor.store_int(i, cuts[static_cast<std::size_t>(i)]);
+  return {};
+}
+
+Result<void> draw_integer_tensor(const TensorSpec& spec, const contract::Shape& shape, Tensor& tensor,
+                                 Family family, uint64_t seed) {
+  Random random(seed);
+  const contract::Values& values = spec.values;
+  switch (values.kind) {
+    case ValuesKind::Index:
+    case ValuesKind::Tokens:
+    case ValuesKind::Offsets: {
+      const auto n = values.a.eval(shape);
+      if (!n) return n.error();
+      if (values.kind == ValuesKind::Offsets) return draw_offsets(spec, tensor, family, random, *n);
+      if (*n <= 0 && tensor.count() > 0) {
+        return Error{
+            fmt::format("tensor {}: {} has no legal value when N is {}", spec.name, values.text, *n)};
+      }
+      const bool words = values.kind == ValuesKind::Tokens && family == Family::Natural;
+      draw_integers(tensor, words ? Family::Zipf : family, random, 0, std::max<int64_t>(*n - 1, 0));
+      return {};
+    }
+    case ValuesKind::Integers: {
+      const auto low = values.a.eval(shape), high = values.b.eval(shape);
+      if (!low) return low.error();
+      if (!high) return high.error();
+      if (*low > *high && tensor.count() > 0) {
+        return Error{fmt::format("tensor {}: {} has no legal value", spec.name, values.text)};
+      }
+      draw_integers(tensor, family, random, *low, *high);
+      return {};
+    }
+    default:
+      draw_integers(tensor, family, random, 0, 1);
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(Family family) {
+  return family_info(family).name;
+}
+std::string_view describe(Family family) {
+  return family_info(family).description;
+}
+bool family_named(std::string_view name, Family& family) {
+  for (const FamilyInfo& f : kFamilies) {
+    if (f.name == name) {
+      family = f.family;
+      return true;
+    }
+  }
+  return false;
+}
+bool is_nonfinite(Family family) {
+  return family == Family::NanElement || family == Family::NanRow || family == Family::InfElement ||
+         family == Family::NegInfElement;
+}
+
+std::vector<Family> families_for(const TensorSpec& spec) {
+  using enum Family;
+  switch (spec.values.kind) {
+    case ValuesKind::Real:
+      return {Natural,    SameSign, NonzeroMean, LargeMean,  Peaked,      Outliers,   SmallIntegers,
+              Cancelling, Constant, IndexCoded,  SmallScale, HeavyTail,   LargeScale, Ties,
+              Zeros,      Ramp,     Huge,        Subnormal,  NearOverflow};
+    case ValuesKind::Activations:
+      return {Natural,  SameSign,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers, Cancelling,
+              Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
+    case ValuesKind::Gradients:
+      return {Natural,    SameSign,  SmallScale, Outliers, SmallIntegers,
+              Cancelling, HeavyTail, Constant,   Zeros,    IndexCoded};
+    case ValuesKind::Weights:
+      return {Natural,  SameSign, NonzeroMean, Outliers,  SmallIntegers,
+              Constant, Zeros,    IndexCoded,  SmallScale};
+    case ValuesKind::Positive:
+      return {Natural, Outliers, HeavyTail, SmallIntegers, Constant, SmallScale, LargeScale};
+    case ValuesKind::Probabilities:
+      return {Natural, Peaked, Constant, Extremes, Zeros};
+    case ValuesKind::RealRange:
+      return {Natural, SameSign, Extremes, Constant, SmallIntegers, Ties, Peaked, SmallScale};
+    case ValuesKind::Tokens:
+      return {Zipf, OneValue, FewValues, Uniform, Permuted, Extremes};
+    case ValuesKind::Index:
+      return {Uniform, Permuted, FewValues, OneValue, Extremes, Zipf};
+    case ValuesKind::Mask:
+      return {Uniform, AllOnes, AllZeros};
+    case ValuesKind::Offsets:
+      return {Natural, Uniform, EmptyParts, OnePart};
+    case ValuesKind::Integers:
+      return {Uniform, SmallIntegers, Extremes, OneValue, FewValues, Zeros};
+  }
+  return {Natural};
+}
+
+Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {
+  auto extents = spec.extents(shape);
+  if (!extents) return extents.error();
+  Tensor tensor = Tensor::zeros(spec.dtype, std::move(*extents));
+  if (contract::is_float(spec.dtype)) {
+    FloatDrawing(spec, tensor, family, seed).run();
+    return tensor;
+  }
+  if (auto drawn = draw_integer_tensor(spec, shape, tensor, family, seed); !drawn) return drawn.error();
+  return tensor;
+}
+
+}  // namespace assay::trial

@@ -1,0 +1,289 @@
+#include "trial/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trial/families.h"
+#include "trial/shapes.h"
+
+namespace assay::trial {
+
+using contract::Contract;
+using contract::Dim;
+using contract::Shape;
+using contract::TensorSpec;
+using contract::ValuesKind;
+using Families = std::map<std::string, Family, std::less<>>;
+
+namespace {
+
+bool takes_nonfinite(const TensorSpec& spec) {
+  switch (spec.values.kind) {
+    case ValuesKind::Real:
+    case ValuesKind::Activations:
+    case ValuesKind::Gradients:
+    case ValuesKind::Weights:
+    case ValuesKind::Positive:
+      return contract::is_float(spec.dtype);
+    default:
+      return false;
+  }
+}
+
+// The families that make sums long and hard, as far as each input knows them.
+Families hard_sums(const Contract& contract, Family floats, Family integers) {
+  Families families;
+  for (const TensorSpec* spec : contract.inputs()) {
+    const Family wanted = contract::is_float(spec->dtype) ? floats : integers;
+    const std::vector<Family> known = families_for(*spec);
+    families[spec->name] =
+        std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
+  }
+  return families;
+}
+
+Families all(const Contract& contract, Family floats) {
+  return hard_sums(contract, floats, Family::Uniform);
+}
+
+}  // namespace
+
+Plan::Plan(const Contract& contract, PlanOptions options)
+    : contract_(contract), options_(options), random_(mix(options.seed, 1)) {
+  build();
+}
+
+void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
+  PlannedTrial planned;
+  planned.stage = stage;
+  planned.required = required;
+  planned.trial.shape = std::move(shape);
+  planned.trial.families = std::move(families);
+  planned.trial.condition = condition;
+  planned.trial.seed = mix(options_.seed, ++trials_) >> 16;  // short enough to read
+  fill_scalars(planned.trial, trials_ <= 4);
+  stages_.back().push_back(std::move(planned));
+}
+
+void Plan::fill_scalars(Trial& trial, bool first) {
+  for (const contract::ScalarSpec& spec : contract_.scalars) {
+    double value = 0;
+    if (!spec.is_range()) {
+      const auto pick = first ? 0 : random_.between(0, static_cast<int64_t>(spec.values.size()) - 1);
+      value = spec.values[static_cast<std::size_t>(pick)];
+    } else {
+      const int64_t pick = first ? 2 : random_.between(0, 3);
+      value = pick == 0 ? spec.low : pick == 1 ? spec.high : random_.uniform(spec.low, spec.high);
+    }
+    trial.scalars[spec.name] = contract::is_float(spec.dtype)
+                                   ? contract::Scalar::of(spec.dtype, value)
+                                   : contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
+  }
+}
+
+// Poisons, schedules and addresses take turns, so that breadth in shapes and inputs is breadth in
+// conditions as well.
+Condition Plan::rotating_condition() {
+  static constexpr Poison kTurns[] = {Poison::Nan, Poison::Large, Poison::OtherNan, Poison::Zeros,
+                                      Poison::Ones};
+  Condition condition;
+  condition.poison = kTurns[trials_ % std::size(kTurns)];
+  condition.schedule = trials_ % 3 == 0 ? 0 : random_.bits() >> 40;
+  condition.moved = trials_ % 4 == 3;
+  condition.repeated = trials_ % 8 == 5;
+  return condition;
+}
+
+void Plan::add_plain_and_long() {
+  stages_.emplace_back();
+  const auto fitted = [&](Shape shape, std::string_view keep = "") {
+    return fit(contract_, std::move(shape), options_.quick_elements, options_.max_bytes, keep).shape;
+  };
+  add("plain", fitted(uniform_shape(contract_, 67)), {}, {});
+  std::vector<Shape> stretched;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape shape = uniform_shape(contract_, 24);
+    shape[dim.name] = snap(dim, 4099);
+    stretched.push_back(fitted(std::move(shape), dim.name));
+  }
+  for (const Shape& shape : stretched)
+    add("long sums", shape, hard_sums(contract_, Family::Natural, Family::Zipf));
+  add("plain", fitted(uniform_shape(contract_, 1)), {}, rotating_condition());
+  for (const Shape& shape : stretched) {
+    add("long sums", shape, hard_sums(contract_, Family::SameSign, Family::FewValues), rotating_condition());
+  }
+  for (const Shape& shape : stretched) {
+    add("long sums", shape, hard_sums(contract_, Family::LargeMean, Family::OneValue), rotating_condition());
+  }
+  add("plain", fitted(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
+      rotating_condition());
+  add("plain", fitted(uniform_shape(contract_, 33)), all(contract_, Family::SmallIntegers),
+      rotating_condition());
+}
+
+void Plan::add_required() {
+  stages_.emplace_back();
+  for (const Shape& shape : contract_.shapes) {
+    add("the contract's shapes", shape, {}, rotating_condition(), true);
+  }
+  for (const Shape& shape : contract_.shapes) {
+    add("the contract's shapes", shape, hard_sums(contract_, Family::Outliers, Family::Uniform),
+        rotating_condition());
+  }
+}
+
+void Plan::add_nonfinite() {
+  stages_.emplace_back();
+  if (!contract_.require.nonfinite_propagate) return;
+  for (const Family family :
+       {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
+    for (const TensorSpec* spec : contract_.inputs()) {
+      if (!takes_nonfinite(*spec)) continue;
+      if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
+      Shape shape = fit(contract_, uniform_shape(contract_, family == Family::NanRow ? 40 : 21),
+                        options_.quick_elements / 8, options_.max_bytes)
+                        .shape;
+      add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
+    }
+  }
+}
+
+void Plan::add_families() {
+  stages_.emplace_back();
+  std::size_t most = 0;
+  for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
+  for (std::size_t i = 1; i < most; ++i) {
+    for (const TensorSpec* spec : contract_.inputs()) {
+      const std::vector<Family> known = families_for(*spec);
+      if (i >= known.size()) continue;
+      Shape shape = fit(contract_, uniform_shape(contract_, i % 2 ? 96 : 200), options_.quick_elements,
+                        options_.max_bytes)
+                        .shape;
+      add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
+    }
+  }
+}
+
+void Plan::add_conditions() {
+  stages_.emplace_back();
+  const auto shape = [&](int64_t value) {
+    return fit(contract_, uniform_shape(contract_, value), options_.quick_elements, options_.max_bytes).shape;
+  };
+  const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
+                                   [](const TensorSpec& t) { return !t.may_alias.empty(); });
+  for (const int64_t value : {48, 129, 5}) {
+    if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
+    if (contract_.require.concurrent) add("overlapping calls", shape(value), {}, {.overlapped = true});
+    add("repeated calls", shape(value), random_families(),
+        {.poison = Poison::Large, .schedule = 11, .repeated = true});
+    add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
+    add("new process", shape(value), {}, {.poison = Poison::Zeros, .fresh = true});
+  }
+  // A large call and then a small one, and the other way round: what a call leaves behind shows.
+  add("repeated calls", shape(257), {}, {.schedule = 3});
+  add("repeated calls", shape(3), {}, {.schedule = 3});
+  add("repeated calls", shape(200), {}, {.schedule = 4});
+}
+
+void Plan::add_edges() {
+  stages_.emplace_back();
+  std::vector<std::vector<int64_t>> values;
+  std::size_t most = 0;
+  for (const Dim& dim : contract_.dims) {
+    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, 20000));
+    most = std::max(most, values.back().size());
+  }
+  static constexpr int64_t kOthers[] = {17, 40, 3, 70, 129};
+  for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t d = 0; d < contract_.dims.size(); ++d) {
+      if (i >= values[d].size()) continue;
+      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      shape[contract_.dims[d].name] = values[d][i];
+      Fitted fitted = fit(contract_, std::move(shape), options_.quick_elements * 2, options_.max_bytes,
+                          contract_.dims[d].name);
+      if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
+    }
+  }
+}
+
+void Plan::add_largest() {
+  stages_.emplace_back();
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape shape = uniform_shape(contract_, 1);
+    shape[dim.name] = dim.highest();
+    Fitted fitted = fit(contract_, std::move(shape), options_.max_elements, options_.max_bytes, dim.name);
+    if (!fitted.fits) continue;
+    const int64_t reached = fitted.shape[dim.name];
+    if (reached < dim.highest()) {
+      out_of_reach_.push_back(
+          fmt::format("{} beyond {} (promised up to {})", dim.name, reached, dim.highest()));
+    }
+    add("largest", std::move(fitted.shape), {}, rotating_condition());
+  }
+}
+
+// One trial of each stage in turn, so that no kind of trial waits for all of another.
+void Plan::build() {
+  add_plain_and_long();
+  add_nonfinite();
+  add_families();
+  add_conditions();
+  add_required();
+  add_edges();
+  add_largest();
+  const std::size_t opening = std::min<std::size_t>(stages_[0].size(), 3);
+  for (std::size_t i = 0; i < opening; ++i) queue_.push_back(stages_[0][i]);
+  stages_[0].erase(stages_[0].begin(), stages_[0].begin() + static_cast<std::ptrdiff_t>(opening));
+  bool more = true;
+  for (std::size_t i = 0; more; ++i) {
+    more = false;
+    for (const auto& stage : stages_) {
+      if (i < stage.size()) {
+        queue_.push_back(stage[i]);
+        more = true;
+      }
+    }
+  }
+  stages_.clear();
+  planned_ = queue_.size();
+}
+
+PlannedTrial Plan::next(double max_elements) {
+  for (auto it = queue_.begin(); it != queue_.end(); ++it) {
+    const auto size = size_of(contract_, it->trial.shape);
+    if (!it->required && (!size || size->elements > max_elements)) continue;
+    PlannedTrial planned = std::move(*it);
+    queue_.erase(it);
+    return planned;
+  }
+  return random_trial(max_elements);
+}
+
+Families Plan::random_families() {
+  Families families;
+  for (const TensorSpec* spec : contract_.inputs()) {
+    const std::vector<Family> known = families_for(*spec);
+    const auto pick = random_.chance(0.5) ? 0 : random_.between(0, static_cast<int64_t>(known.size()) - 1);
+    families[spec->name] = known[static_cast<std::size_t>(pick)];
+  }
+  return families;
+}
+
+PlannedTrial Plan::random_trial(double max_elements) {
+  stages_.assign(1, {});
+  Shape shape = random_shape(contract_, random_, 20000);
+  shape = fit(contract_, std::move(shape), std::min(max_elements, options_.quick_elements * 2),
+              options_.max_bytes)
+              .shape;
+  Condition condition = rotating_condition();
+  if (contract_.require.concurrent && random_.chance(0.1)) condition.overlapped = true;
+  add("random", std::move(shape), random_families(), condition);
+  PlannedTrial planned = std::move(stages_[0][0]);
+  stages_.clear();
+  return planned;
+}
+
+}  // namespace assay::trial

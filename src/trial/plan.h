@@ -1,0 +1,70 @@
+// The order of trials: what can still change the verdict comes first.
+//
+// A wrong kernel is usually wrong in a plain call at a middling shape, in a long sum, at a tail, or
+// for a NaN; so a few trials of each kind open the plan. Then every family, the edges of every dim,
+// the conditions, the contract's own shapes, the largest shapes, and random ones without end.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "trial/random.h"
+#include "trial/trial.h"
+
+namespace assay::trial {
+
+struct PlanOptions {
+  uint64_t seed = 1;
+  double max_bytes = 512e6;     // of one trial, all buffers
+  double max_elements = 8e7;    // of one trial
+  double quick_elements = 6e5;  // of the trials that open the plan
+};
+
+struct PlannedTrial {
+  Trial trial;
+  std::string_view stage;  // "plain", "long sums", …: for the report
+  bool required = false;   // one of the contract's own shapes: it runs whatever it costs
+  bool repeatable = true;
+};
+
+class Plan {
+ public:
+  Plan(const contract::Contract& contract, PlanOptions options);
+
+  // The next trial with no more elements than this (required ones excepted). Never ends.
+  PlannedTrial next(double max_elements);
+
+  std::size_t planned() const { return planned_; }    // before the random ones
+  std::size_t left() const { return queue_.size(); }  // of those
+  // "V only up to 40000 of 262144": promised values that no trial can reach.
+  const std::vector<std::string>& out_of_reach() const { return out_of_reach_; }
+
+ private:
+  void build();
+  void add(std::string_view stage, contract::Shape shape,
+           std::map<std::string, Family, std::less<>> families = {}, Condition condition = {},
+           bool required = false);
+  void add_plain_and_long();
+  void add_required();
+  void add_nonfinite();
+  void add_families();
+  void add_conditions();
+  void add_edges();
+  void add_largest();
+  PlannedTrial random_trial(double max_elements);
+  std::map<std::string, Family, std::less<>> random_families();
+  void fill_scalars(Trial& trial, bool first);
+  Condition rotating_condition();
+
+  const contract::Contract& contract_;
+  PlanOptions options_;
+  Random random_;
+  std::deque<PlannedTrial> queue_;
+  std::vector<std::vector<PlannedTrial>> stages_;
+  std::vector<std::string> out_of_reach_;
+  std::size_t planned_ = 0;
+  uint64_t trials_ = 0;
+};
+
+}  // namespace assay::trial

@@ -1,0 +1,95 @@
+#include "trial/shapes.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay::trial {
+
+using contract::Contract;
+using contract::Dim;
+using contract::Shape;
+
+int64_t snap(const Dim& dim, int64_t value) {
+  const int64_t low = dim.lowest(), high = dim.highest();
+  value = std::clamp(value, low, high);
+  return low + (value - low) / dim.multiple_of * dim.multiple_of;
+}
+
+std::vector<int64_t> interesting(const Dim& dim, int64_t limit) {
+  static constexpr int64_t kCentres[] = {1,   2,    3,    4,    8,    16,    32,    64,    128,   256,  512,
+                                         7,   13,   61,   127,  431,  48,    96,    192,   384,   1024, 2048,
+                                         768, 1536, 4096, 8192, 1021, 16384, 32768, 65536, 131072};
+  std::vector<int64_t> values;
+  const auto add = [&](int64_t value) {
+    if (value > limit && value != dim.lowest()) return;
+    if (dim.contains(value) && std::find(values.begin(), values.end(), value) == values.end())
+      values.push_back(value);
+  };
+  add(dim.lowest());
+  add(dim.lowest() + dim.multiple_of);
+  for (const int64_t centre : {32, 128, 256, 1024}) {
+    for (const int64_t step : {1, -1, 0}) add(snap(dim, centre) + step * dim.multiple_of);
+  }
+  for (const int64_t centre : kCentres) {
+    for (const int64_t step : {0, 1, -1}) add(snap(dim, centre) + step * dim.multiple_of);
+  }
+  add(dim.highest());
+  add(dim.highest() - dim.multiple_of);
+  return values;
+}
+
+Shape uniform_shape(const Contract& contract, int64_t value) {
+  Shape shape;
+  for (const Dim& dim : contract.dims) shape[dim.name] = snap(dim, value);
+  return shape;
+}
+
+Fitted fit(const Contract& contract, Shape shape, double elements, double bytes, std::string_view keep) {
+  Fitted fitted{std::move(shape), false, true};
+  for (int round = 0; round < 400; ++round) {
+    const auto size = size_of(contract, fitted.shape);
+    if (!size) {
+      fitted.fits = false;
+      return fitted;
+    }
+    if (size->elements <= elements && size->bytes <= bytes) return fitted;
+    const Dim* largest = nullptr;
+    for (const Dim& dim : contract.dims) {
+      const int64_t value = fitted.shape[dim.name];
+      if (value <= dim.lowest() || dim.name == keep) continue;
+      if (!largest || value > fitted.shape[largest->name]) largest = &dim;
+    }
+    if (!largest && !keep.empty()) {
+      largest = contract.dim(keep);
+      if (largest && fitted.shape[largest->name] <= largest->lowest()) largest = nullptr;
+    }
+    if (!largest) {
+      fitted.fits = false;
+      return fitted;
+    }
+    fitted.shape[largest->name] = snap(*largest, fitted.shape[largest->name] / 2);
+    fitted.reduced = true;
+  }
+  fitted.fits = false;
+  return fitted;
+}
+
+Shape random_shape(const Contract& contract, Random& random, int64_t limit) {
+  Shape shape;
+  for (const Dim& dim : contract.dims) {
+    const int64_t high = std::max(dim.lowest(), std::min(dim.highest(), limit));
+    if (random.chance(0.4)) {
+      const std::vector<int64_t> values = interesting(dim, high);
+      shape[dim.name] =
+          values[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(values.size()) - 1))];
+    } else {
+      const double low_log = std::log(static_cast<double>(dim.lowest()) + 1),
+                   high_log = std::log(static_cast<double>(high) + 1);
+      shape[dim.name] = snap(
+          dim, static_cast<int64_t>(std::exp(random.uniform(low_log, high_log))) - 1 + random.between(0, 1));
+    }
+  }
+  return shape;
+}
+
+}  // namespace assay::trial

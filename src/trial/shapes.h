@@ -1,0 +1,34 @@
+// Which values of a dim are worth trying: edges, the neighbours of vector widths, warps, tiles and
+// blocks, primes.
+#pragma once
+
+#include <vector>
+
+#include "trial/random.h"
+#include "trial/trial.h"
+
+namespace assay::trial {
+
+// The legal value of a dim nearest to `value`, not above it where that is possible.
+int64_t snap(const contract::Dim& dim, int64_t value);
+
+// Legal values in order of interest; none above `limit` unless it is the lowest.
+std::vector<int64_t> interesting(const contract::Dim& dim, int64_t limit);
+
+// Every dim snapped to the same value.
+contract::Shape uniform_shape(const contract::Contract& contract, int64_t value);
+
+// `shape` made to hold at most `elements`, by halving the larger dims, `keep` last. The flag says
+// whether anything had to give.
+struct Fitted {
+  contract::Shape shape;
+  bool reduced = false;
+  bool fits = true;  // false: even the smallest shape is larger
+};
+Fitted fit(const contract::Contract& contract, contract::Shape shape, double elements, double bytes,
+           std::string_view keep = "");
+
+// Log-uniform over the promise, with a liking for interesting values.
+contract::Shape random_shape(const contract::Contract& contract, Random& random, int64_t limit);
+
+}  // namespace assay::trial

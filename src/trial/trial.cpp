@@ -1,0 +1,149 @@
+#include "trial/trial.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trial/families.h"
+#include "trial/random.h"
+
+namespace assay::trial {
+
+using contract::Contract;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+struct PoisonInfo {
+  Poison poison;
+  std::string_view name;
+  uint64_t pattern;
+};
+// NaN in every float format that has one; the two NaNs differ in payload. Large is a big finite
+// number in f16, bf16 and f32 alike.
+constexpr PoisonInfo kPoisons[] = {
+    {Poison::Nan, "nan", 0x7fd57fd57fd57fd5ull},
+    {Poison::OtherNan, "other-nan", 0xffeaffeaffeaffeaull},
+    {Poison::Zeros, "zeros", 0},
+    {Poison::Ones, "ones", 0xffffffffffffffffull},
+    {Poison::Large, "large", 0x7b437b437b437b43ull},
+};
+
+struct Switch {
+  const char* name;
+  bool Condition::*member;
+};
+constexpr Switch kSwitches[] = {
+    {"ordered", &Condition::ordered},       {"moved", &Condition::moved},
+    {"aliased", &Condition::aliased},       {"repeated", &Condition::repeated},
+    {"overlapped", &Condition::overlapped}, {"fresh", &Condition::fresh},
+};
+
+Error bad(std::string_view what) {
+  return Error{fmt::format("the trial's {} cannot be read", what)};
+}
+
+}  // namespace
+
+std::string_view to_string(Poison poison) {
+  for (const PoisonInfo& p : kPoisons) {
+    if (p.poison == poison) return p.name;
+  }
+  return "";
+}
+uint64_t pattern(Poison poison) {
+  for (const PoisonInfo& p : kPoisons) {
+    if (p.poison == poison) return p.pattern;
+  }
+  return 0;
+}
+
+std::string to_string(const Trial& trial) {
+  std::string text = contract::to_string(trial.shape);
+  for (const auto& [name, family] : trial.families) {
+    if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
+  }
+  for (const auto& [name, scalar] : trial.scalars) text += fmt::format(", {} = {}", name, scalar.as_double());
+  return text + fmt::format(", seed {}", trial.seed);
+}
+
+Json to_json(const Trial& trial) {
+  Json json, shape = Json::object(), scalars = Json::object(), families = Json::object(), condition;
+  for (const auto& [name, value] : trial.shape) shape[name] = value;
+  for (const auto& [name, scalar] : trial.scalars) {
+    scalars[name] = {
+        {"dtype", contract::info(scalar.dtype).name}, {"bits", scalar.bits}, {"value", scalar.as_double()}};
+  }
+  for (const auto& [name, family] : trial.families) families[name] = to_string(family);
+  condition["poison"] = to_string(trial.condition.poison);
+  condition["schedule"] = trial.condition.schedule;
+  for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
+  json["shape"] = shape;
+  json["scalars"] = scalars;
+  json["inputs"] = families;
+  json["seed"] = trial.seed;
+  json["condition"] = condition;
+  return json;
+}
+
+Result<Trial> from_json(const Contract& contract, const Json& json) {
+  Trial trial;
+  try {
+    for (const auto& [name, value] : json.at("shape").items()) trial.shape[name] = value.get<int64_t>();
+    for (const auto& [name, value] : json.at("scalars").items()) {
+      const auto dtype = contract::dtype_named(value.at("dtype").get<std::string>());
+      if (!dtype) return bad("scalars");
+      trial.scalars[name] = {*dtype, value.at("bits").get<uint64_t>()};
+    }
+    for (const auto& [name, value] : json.at("inputs").items()) {
+      if (!family_named(value.get<std::string>(), trial.families[name])) return bad("inputs");
+    }
+    trial.seed = json.at("seed").get<uint64_t>();
+    const Json& condition = json.at("condition");
+    const auto poison = condition.at("poison").get<std::string>();
+    for (const PoisonInfo& p : kPoisons) {
+      if (p.name == poison) trial.condition.poison = p.poison;
+    }
+    trial.condition.schedule = condition.at("schedule").get<uint64_t>();
+    for (const Switch& s : kSwitches) trial.condition.*s.member = condition.at(s.name).get<bool>();
+  } catch (const nlohmann::json::exception& e) {
+    return Error{fmt::format("this is not a trial: {}", e.what())};
+  }
+  if (auto legal = contract.check_shape(trial.shape); !legal) return legal.error();
+  return trial;
+}
+
+Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial) {
+  contract::Bindings bindings;
+  bindings.shape = trial.shape;
+  bindings.scalars = trial.scalars;
+  for (const contract::TensorSpec* spec : contract.inputs()) {
+    const auto family = trial.families.find(spec->name);
+    auto tensor = draw(*spec, trial.shape, family == trial.families.end() ? Family::Natural : family->second,
+                       mix(trial.seed, hash(spec->name)));
+    if (!tensor) return tensor.error();
+    bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(*tensor));
+  }
+  return bindings;
+}
+
+Result<Size> size_of(const Contract& contract, const contract::Shape& shape) {
+  Size size;
+  for (const contract::TensorSpec& spec : contract.tensors) {
+    double count = 1;
+    for (const contract::IntExpr& extent : spec.shape) {
+      const auto n = extent.eval(shape);
+      if (!n) return n.error();
+      if (*n < 0) return Error{fmt::format("tensor {} would have a negative extent", spec.name)};
+      count *= static_cast<double>(*n);
+    }
+    size.elements += count;
+    size.bytes += count * contract::info(spec.dtype).bytes;
+  }
+  const auto workspace = contract.kernel.workspace_bytes.eval(shape);
+  if (!workspace) return workspace.error();
+  size.bytes += static_cast<double>(*workspace);
+  return size;
+}
+
+}  // namespace assay::trial

@@ -1,0 +1,113 @@
+// Trials: which calls of the subject are worth making, and with what.
+//
+//   Plan plan(contract, {.seed = 1});                    // plan.h: what to try, most telling first
+//   while (auto trial = plan.next()) {
+//     auto bindings = make_inputs(contract, *trial);     // this header: the inputs of a trial
+//     ...                                                // run it, judge it
+//   }
+//   Trial small = shrink(contract, trial, still_fails);  // shrink.h: the smallest that shows it
+//
+// A trial is a small value: a shape, a family of inputs for each tensor, a seed, a condition. Its
+// inputs follow from it alone, so a report that holds the trial can repeat it.
+//
+//   families.h  how numbers are drawn      shapes.h  which dims are worth trying
+//   plan.h      the order of trials        shrink.h  making a failing trial small
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "contract/reference.h"
+
+namespace assay::trial {
+
+// How the elements of one input are drawn. What a family means for a tensor depends on its
+// `values`; a family that makes no sense there falls back to Natural.
+enum class Family : uint8_t {
+  Natural,      // what `values` says real inputs look like
+  SameSign,     // long sums of one sign
+  NonzeroMean,  // each column has its own mean, noise about it
+  SmallScale,   // natural, times 2^-10
+  LargeScale,   // natural, times 2^10
+  Outliers,     // a few channels a thousand times larger
+  LargeMean,    // a large mean with a small variance
+  Cancelling,   // +a and -a in pairs
+  HeavyTail,    // magnitudes over many orders
+  Peaked,       // one element of each row far above the rest
+  Constant,     // all equal
+  Zeros,
+  Ties,           // few distinct values
+  SmallIntegers,  // every sum exact
+  IndexCoded,     // an integer that depends on the position
+  Ramp,           // rising along each row
+  Huge,           // squares still finite
+  NearOverflow,   // up to the largest finite value
+  Subnormal,      // about the smallest normal number
+  NanElement,     // natural, one element NaN
+  NanRow,         // natural, one row NaN
+  InfElement,
+  NegInfElement,
+  // Integers.
+  Uniform,
+  Zipf,        // as words in text: rank k with probability 1/k
+  OneValue,    // the same everywhere
+  FewValues,   // a handful of values
+  Permuted,    // all different as far as the range allows
+  Extremes,    // the smallest and the largest legal value
+  AllOnes,     // masks
+  AllZeros,    // masks
+  EmptyParts,  // offsets: many empty segments
+  OnePart,     // offsets: everything in one segment
+};
+std::string_view to_string(Family family);
+std::string_view describe(Family family);  // for people: "one element of each row far above the rest"
+bool family_named(std::string_view name, Family& family);
+bool is_nonfinite(Family family);
+
+// What memory holds before anything is written to it.
+enum class Poison : uint8_t { Nan, OtherNan, Zeros, Ones, Large };
+std::string_view to_string(Poison poison);
+// The byte pattern, repeated, of a poison.
+uint64_t pattern(Poison poison);
+
+// How the call is made. The default is a plain call on a stream of its own.
+struct Condition {
+  Poison poison = Poison::Nan;  // of outputs and workspace
+  uint64_t schedule = 0;        // of the virtual device; 0: text order
+  bool ordered =
+      true;  // inputs arrive by work queued on the stream; outputs leave by it. Else the device idles
+  bool moved = false;       // at addresses that no earlier call had
+  bool aliased = false;     // outputs share memory where may_alias permits it
+  bool repeated = false;    // called twice under different schedules: the same bits where that is required
+  bool overlapped = false;  // a second call, other inputs and buffers, on another stream at the same time
+  bool fresh = false;       // in a new process
+};
+
+struct Trial {
+  contract::Shape shape;
+  std::map<std::string, contract::Scalar, std::less<>> scalars;
+  std::map<std::string, Family, std::less<>> families;  // by input; missing: Natural
+  uint64_t seed = 1;
+  Condition condition;
+};
+
+// "T=17 D=8 V=3, tokens zipf, seed 5"
+std::string to_string(const Trial& trial);
+nlohmann::ordered_json to_json(const Trial& trial);
+Result<Trial> from_json(const contract::Contract& contract, const nlohmann::ordered_json& json);
+
+// The inputs of a trial; the same trial always gives the same ones.
+Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial);
+
+// Elements of all tensors together, and their bytes with the workspace: what a trial costs.
+struct Size {
+  double elements = 0;
+  double bytes = 0;
+};
+Result<Size> size_of(const contract::Contract& contract, const contract::Shape& shape);
+
+}  // namespace assay::trial
