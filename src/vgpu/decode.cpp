@@ -8,6 +8,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "vgpu/planes.h"
 #include "vgpu/program.h"
 
 namespace assay::vgpu {
@@ -17,14 +18,6 @@ namespace {
 constexpr uint64_t align_up(uint64_t value, uint64_t align) {
   return align <= 1 ? value : (value + align - 1) / align * align;
 }
-
-uint32_t lane_bytes_of(ptx::Type type) {
-  if (type == ptx::Type::Pred) return 0;
-  const uint32_t bytes = ptx::size_of(type);
-  return bytes <= 2 ? 2 : bytes;
-}
-
-uint32_t plane_bytes_of(uint32_t lane_bytes) { return lane_bytes == 0 ? 64 : lane_bytes * kLanesPerPlane; }
 
 // Bits of an immediate as a lane of `type` holds it.
 uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
@@ -294,7 +287,7 @@ class FunctionDecoder {
     impl.all_lanes = impl.new_plane(0);
     out_.constants.push_back({impl.all_lanes, 0, 0xffffffff});
     impl.constants[{0, 0xffffffff}] = impl.all_lanes;
-    for (const ptx::Register& r : in_.registers) out_.register_planes.push_back(impl.new_plane(lane_bytes_of(r.type)));
+    out_.register_planes = vgpu::place_registers(in_, out_.plane_bytes);
   }
 
   void mark_targets() {
