@@ -133,8 +133,8 @@ class Liveness {
     std::vector<uint32_t> found;
     for (const ptx::Operand& operand : inst.operands) {
       if (operand.kind == Kind::Label) found.push_back(operand.index);
-      if (operand.kind == Kind::TargetList && inst.opcode == Opcode::brx_idx)
-        for (uint32_t t : function_.target_lists.at(operand.index).targets) found.push_back(t);
+      if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == Opcode::brx_idx)
+        for (uint32_t t : function_.target_lists.at(operand.symbol.index).targets) found.push_back(t);
     }
     return found;
   }

@@ -240,8 +240,7 @@ void lower_bra(Lowering& l) {
 }
 
 void lower_brx(Lowering& l) {
-  const ptx::Operand& list_operand = l.inst->operands.at(1);
-  const ptx::TargetList& list = l.function.target_lists.at(list_operand.index);
+  const ptx::TargetList& list = l.function.target_lists.at(l.inst->operands.at(1).symbol.index);
   auto* form = l.extra<BranchForm>();
   form->targets = static_cast<uint32_t>(list.targets.size());
   form->table = l.extra_array<const Inst*>(list.targets.size());
