@@ -30,7 +30,8 @@ std::span<const LowerRow> half_rows();        // half.cpp: f16, bf16 and packed
 std::span<const LowerRow> convert_rows();     // convert.cpp: cvt
 std::span<const LowerRow> video_rows();       // video.cpp
 std::span<const LowerRow> matrix_rows();      // matrix.cpp: mma, wmma
-std::span<const LowerRow> memory_rows();      // memory.cpp: ld, st, cvta, prefetch, …
+std::span<const LowerRow> memory_rows();      // memory.cpp: ld, st
+std::span<const LowerRow> space_rows();       // space.cpp: cvta, mapa, fences, hints
 std::span<const LowerRow> atomic_rows();      // atomic.cpp: atom, red
 std::span<const LowerRow> collective_rows();  // collective.cpp: shfl, vote, match, redux, …
 std::span<const LowerRow> async_rows();       // async.cpp: cp.async, mbarrier, bulk copies
