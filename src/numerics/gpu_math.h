@@ -5,9 +5,9 @@
 // parameters. docs/numerics.md says what was measured on hardware.
 #pragma once
 
-// WAIT #include "numerics/approx.h"   // ex2, lg2, sin, cos, rcp, rsqrt, sqrt, tanh, div: the .approx forms
-#include "numerics/arith.h"  // f32 and f64: add sub mul fma div rcp sqrt, min max, sign, testp
-// WAIT #include "numerics/convert.h"  // cvt in all its forms
-#include "numerics/half.h"  // f16, bf16 and their packed pairs
-// WAIT #include "numerics/integer.h"  // bit fields, permutes, products, carries
-// WAIT #include "numerics/video.h"    // vadd .. vset, vadd2, vadd4 ...
+#include "numerics/approx.h"   // ex2, lg2, sin, cos, rcp, rsqrt, sqrt, tanh, div: the .approx forms
+#include "numerics/arith.h"    // f32 and f64: add sub mul fma div rcp sqrt, min max, sign, testp
+#include "numerics/convert.h"  // cvt in all its forms
+#include "numerics/half.h"     // f16, bf16 and their packed pairs
+#include "numerics/integer.h"  // bit fields, permutes, products, carries
+#include "numerics/video.h"    // vadd .. vset, vadd2, vadd4 ...
