@@ -54,8 +54,8 @@ std::optional<Type> find_type(std::string_view spelling);
 std::optional<SpecialRegister> find_special(std::string_view spelling);
 
 TypeKind kind_of(Type type);
-uint32_t bits_of(Type type);               // 0 for None and Pred
-Type type_of(SpecialRegister special);     // of one component
+uint32_t bits_of(Type type);                 // 0 for None and Pred
+Type type_of(SpecialRegister special);       // of one component
 int components_of(SpecialRegister special);  // 4 (.x .y .z .w) or 1
 
 }  // namespace assay::ptx
