@@ -1,0 +1,271 @@
+#include "judge/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "judge/diagnose.h"
+#include "judge/measure.h"
+#include "judge/sample.h"
+
+namespace assay::judge {
+
+using contract::Bindings;
+using contract::Contract;
+using contract::Reference;
+
+namespace {
+
+constexpr double kLogP = -25;      // of a bucket to fail by chance
+constexpr double kLeastFlips = 3;  // squared differences that a bucket must hold to fail
+
+std::string number(double x) {
+  return std::isnan(x) ? "NaN" : std::isinf(x) ? (x > 0 ? "inf" : "-inf") : fmt::format("{:.6g}", x);
+}
+Json json_number(double x) {
+  if (std::isfinite(x)) return x;
+  return number(x);
+}
+
+// What went wrong with one output, before it has a name.
+struct Failure {
+  int64_t outside = 0;        // elements not admitted
+  int64_t class_differs = 0;  // of those
+  int64_t hidden = 0;         // of those: the value is not finite, the stored result is
+  const Element* worst = nullptr;
+  std::size_t worst_at = 0;
+  std::vector<Bucket> failing;  // by the energy gate, most unlikely first
+  bool any() const { return outside > 0 || !failing.empty(); }
+};
+
+double badness(const Element& element) {
+  return std::isfinite(element.z) ? std::abs(element.z) : 1e12;
+}
+
+Failure find_failure(const Measured& measured) {
+  Failure failure;
+  double worst = -1, worst_flip = -1;
+  const Element* flipped = nullptr;
+  std::size_t flipped_at = 0;
+  for (std::size_t i = 0; i < measured.elements.size(); ++i) {
+    const Element& element = measured.elements[i];
+    if (element.counts && std::abs(element.difference) > worst_flip) {
+      worst_flip = std::abs(element.difference);
+      flipped = &element;
+      flipped_at = i;
+    }
+    if (element.admitted) continue;
+    ++failure.outside;
+    failure.class_differs += element.class_differs;
+    failure.hidden += element.class_differs && std::isfinite(element.stored);
+    if (badness(element) > worst) {
+      worst = badness(element);
+      failure.worst = &element;
+      failure.worst_at = i;
+    }
+  }
+  for (Bucket& bucket : buckets(measured)) {
+    if (bucket.log_p < kLogP && bucket.observed >= kLeastFlips) failure.failing.push_back(std::move(bucket));
+  }
+  std::stable_sort(failure.failing.begin(), failure.failing.end(),
+                   [](const Bucket& a, const Bucket& b) { return a.log_p < b.log_p; });
+  if (!failure.worst) {
+    failure.worst = flipped;
+    failure.worst_at = flipped_at;
+  }
+  return failure;
+}
+
+// How far differences lean away from (+1) or toward (-1) zero.
+double lean(const Measured& measured) {
+  double sum = 0, total = 0;
+  for (const Element& element : measured.elements) {
+    if (!element.counts || element.value == 0) continue;
+    sum += element.difference * (element.value > 0 ? 1 : -1);
+    total += std::abs(element.difference);
+  }
+  return total > 0 ? sum / total : 0;
+}
+
+double largest_difference(const Measured& measured) {
+  double largest = 0;
+  for (const Element& element : measured.elements) {
+    if (element.counts) largest = std::max(largest, std::abs(element.difference));
+  }
+  return largest;
+}
+
+// Whether the errors are small beside what was summed: a matter of precision, not of wrong elements.
+bool is_inaccuracy(const Measured& measured) {
+  double ee = 0, yy = 0;
+  for (const Element& element : measured.elements) {
+    if (element.flags & (contract::kUnspecified | contract::kNonfiniteValue)) continue;
+    if (!std::isfinite(element.error)) return false;
+    const double scale = std::max(std::abs(element.value), element.magnitude);
+    if (std::abs(element.error) > 0.05 * scale) return false;
+    ee += element.error * element.error;
+    yy += element.value * element.value;
+  }
+  return ee < 1e-3 * yy;
+}
+
+struct Named {
+  std::string kind;
+  std::string why;  // "as if …"; empty when nothing explains it
+  std::optional<Diagnosis> diagnosis;
+};
+
+Named name_failure(const Measured& measured, const Failure& failure, const Reference& reference,
+                   const Bindings& bindings, const Options& options) {
+  Named named;
+  if (!contract::is_float(measured.dtype)) {
+    named.kind = "wrong-result";
+    return named;
+  }
+  if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured);
+  if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->defect->description);
+  if (failure.class_differs > 0) {
+    named.kind = "nonfinite";
+  } else if (named.diagnosis) {
+    named.kind = named.diagnosis->defect->kind;
+  } else if (std::abs(lean(measured)) > 0.8 && largest_difference(measured) < 1.5) {
+    named.kind = "biased-rounding";
+  } else {
+    named.kind = failure.outside == 0 || is_inaccuracy(measured) ? "precision-loss" : "wrong-result";
+  }
+  return named;
+}
+
+std::string element_text(const Measured& measured, const Failure& failure) {
+  const Element& worst = *failure.worst;
+  return fmt::format("{}{} is {}, should be {}", measured.output,
+                     contract::coordinates(measured.extents, worst.at), number(worst.stored),
+                     number(worst.value));
+}
+
+// The most telling thing that can be said of where the errors are.
+std::string extent_text(const Measured& measured, const Failure& failure) {
+  const auto judged = static_cast<double>(measured.elements.size());
+  std::string text;
+  if (failure.outside > 0) {
+    text = fmt::format("{} of {} elements judged lie outside what rounding can explain", failure.outside,
+                       measured.elements.size());
+  } else {
+    const Bucket& bucket = failure.failing.front();
+    text = fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
+                       bucket.name, 100 * std::min(1.0, bucket.observed / bucket.count),
+                       100 * bucket.expected / bucket.count);
+  }
+  for (const Bucket& bucket : failure.failing) {
+    if (bucket.name.rfind("sums of", 0) != 0 || bucket.sum_yy <= 0) continue;
+    const double gain = bucket.sum_ey / bucket.sum_yy;
+    if (std::abs(gain) > 0.005) {
+      text += fmt::format("; {} {} {:.1f} % of their value", bucket.name, gain < 0 ? "lose" : "gain",
+                          100 * std::abs(gain));
+      break;
+    }
+  }
+  return judged > 0 ? text : "";
+}
+
+Json evidence_of(const Measured& measured, const Failure& failure, const Named& named) {
+  Json json;
+  json["output"] = measured.output;
+  json["elements_judged"] = measured.elements.size();
+  json["elements_outside"] = failure.outside;
+  if (failure.class_differs > 0) json["nonfinite_differs"] = failure.class_differs;
+  if (failure.worst) {
+    const Element& worst = *failure.worst;
+    json["worst"] = {
+        {"element", contract::coordinates(measured.extents, worst.at)},
+        {"stored", json_number(worst.stored)},
+        {"exact", json_number(worst.value)},
+        {"admitted",
+         {json_number(measured.low[failure.worst_at]), json_number(measured.high[failure.worst_at])}},
+        {"z", json_number(worst.z)},
+        {"terms", worst.terms}};
+  }
+  Json parts = Json::array();
+  for (std::size_t i = 0; i < std::min<std::size_t>(failure.failing.size(), 5); ++i) {
+    const Bucket& bucket = failure.failing[i];
+    parts.push_back({{"part", bucket.name},
+                     {"elements", bucket.count},
+                     {"observed", bucket.observed},
+                     {"expected", bucket.expected},
+                     {"log10_p", bucket.log_p / std::log(10.0)},
+                     {"gain", bucket.sum_yy > 0 ? bucket.sum_ey / bucket.sum_yy : 0}});
+  }
+  if (!parts.empty()) json["parts"] = parts;
+  json["lean"] = lean(measured);
+  if (named.diagnosis) {
+    json["diagnosis"] = {{"defect", named.diagnosis->defect->name},
+                         {"correlation", named.diagnosis->correlation},
+                         {"explained", named.diagnosis->explained},
+                         {"by_profile", named.diagnosis->by_profile}};
+  }
+  return json;
+}
+
+std::string message_of(const Measured& measured, const Failure& failure, const Named& named) {
+  if (failure.class_differs > 0) {
+    const char* what =
+        failure.hidden > 0 ? "hides a NaN or infinity" : "is NaN or infinite where the result is finite";
+    if (failure.hidden == 0 && !std::isfinite(failure.worst->value)) what = "has the wrong NaN or infinity";
+    return fmt::format("{} {} in {} elements: {}{}", measured.output, what, failure.class_differs,
+                       element_text(measured, failure), named.why);
+  }
+  return fmt::format("{}: {}{}: {}", measured.output, extent_text(measured, failure), named.why,
+                     element_text(measured, failure));
+}
+
+// As many elements as the work allows, knowing the length of the sums only after a first look.
+Result<contract::Expectation> expect_within(const Reference& reference, const Bindings& bindings,
+                                            const std::string& output, const contract::Tensor& tensor,
+                                            const Options& options) {
+  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
+  if (elements.size() > 4096) {
+    std::vector<int64_t> probe;
+    for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+    auto first = reference.expect(bindings, output, probe, budget);
+    if (!first) return first;
+    const double terms = *std::max_element(first->terms.begin(), first->terms.end());
+    const double most = std::max(4096.0, options.max_work / std::max(1.0, terms));
+    if (most < static_cast<double>(elements.size())) {
+      elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
+    }
+  }
+  return reference.expect(bindings, output, elements, budget);
+}
+
+}  // namespace
+
+Result<Judgement> judge(const Contract& contract, const Reference& reference, const Bindings& bindings,
+                        const Outputs& outputs, const Options& options) {
+  Judgement judgement;
+  const Overrides overrides{contract.require.rtol, contract.require.atol};
+  for (const contract::TensorSpec* spec : contract.outputs()) {
+    const auto found = outputs.find(spec->name);
+    if (found == outputs.end()) continue;
+    const contract::Tensor& tensor = *found->second;
+    judgement.elements += tensor.count();
+    if (tensor.count() == 0) continue;
+    const auto expected = expect_within(reference, bindings, spec->name, tensor, options);
+    if (!expected) return expected.error();
+    const Measured measured = measure(spec->name, tensor, *expected, overrides);
+    judgement.judged += static_cast<int64_t>(measured.elements.size());
+    judgement.undecided += measured.undecided;
+    const Failure failure = find_failure(measured);
+    if (!failure.any()) continue;
+    const Named named = name_failure(measured, failure, reference, bindings, options);
+    Finding finding;
+    finding.kind = named.kind;
+    finding.message = message_of(measured, failure, named);
+    finding.evidence = evidence_of(measured, failure, named);
+    judgement.findings.push_back(std::move(finding));
+  }
+  return judgement;
+}
+
+}  // namespace assay::judge

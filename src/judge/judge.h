@@ -1,0 +1,58 @@
+// The judge: contract, inputs and outputs in, findings out. It knows nothing of devices or trials.
+//
+//   auto judgement = judge(contract, reference, bindings, outputs, {});
+//
+// For each output it takes the elements (all, or a sample that holds edges, tails and extremes), asks the
+// reference what each may be, and passes them through gates:
+//
+//   class    NaN and infinities where the exact value has them, and nowhere else    (proof)
+//   bound    every element within what rounding can explain at worst                (proof)
+//   energy   errors no larger than rounding is expected to make them, overall and   (statistics,
+//            in every row, column, tail, decade of sum length, decade of magnitude   p < 1e-11)
+//
+// The energy gate does not ask how large an error is, but how it differs from the error that a correct
+// kernel must make: the exact value is known, so its correct rounding r is known, and d = stored - r is zero
+// for a sound kernel unless the value lies within its own rounding noise of a tie. How often that happens
+// is a Poisson number whose mean follows from the budget. One undeclared bf16 rounding, a truncating store
+// or a lost tail moves a tenth to a half of all elements where one in ten thousand is expected.
+//
+// What failed is then diagnosed: the formula is evaluated with one defect at a time, and the defect whose
+// errors are those of the kernel gives the finding its kind.
+//
+//   finding.h   findings and verdicts      sample.h     which elements to look at
+//   measure.h   elements as measured       diagnose.h   which defect explains them
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contract/reference.h"
+#include "judge/finding.h"
+
+namespace assay::judge {
+
+struct Options {
+  bool tensor_cores = false;
+  int threads = 0;
+  int64_t max_elements = 1 << 18;  // of each output; larger ones are judged on a sample
+  double max_work = 4e8;           // terms of sums evaluated for one output, about
+  uint64_t seed = 1;               // of the sample
+  bool diagnose = true;            // off: kinds are general, but cheaper
+};
+
+using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;
+
+struct Judgement {
+  std::vector<Finding> findings;
+  int64_t elements = 0;  // of the outputs
+  int64_t judged = 0;
+  int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted
+};
+
+Result<Judgement> judge(const contract::Contract& contract, const contract::Reference& reference,
+                        const contract::Bindings& bindings, const Outputs& outputs,
+                        const Options& options = {});
+
+}  // namespace assay::judge

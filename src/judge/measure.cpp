@@ -1,0 +1,191 @@
+#include "judge/measure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <unordered_map>
+
+namespace assay::judge {
+
+using contract::Expectation;
+using contract::Tensor;
+
+namespace {
+
+// How much larger than modelled the rounding noise of a sound kernel may be: its errors may be coherent
+// over a row, and its functions worse than typical.
+constexpr double kNoiseFactor = 4;
+// A coherent error of six standard deviations stays below this multiple of the expected energy.
+constexpr double kEnergyFactor = 2.25;
+// Of one element to be off though the model sees no reason: keeps a single odd element from being proof.
+constexpr double kFloor = 1e-7;
+
+constexpr uint8_t kNoStatistics = contract::kNonfiniteValue | contract::kNonfiniteInput |
+                                  contract::kUndecided | contract::kMayOverflow | contract::kUnspecified |
+                                  contract::kCoherent;
+
+double upper_tail(double x) {
+  return 0.5 * std::erfc(x / std::sqrt(2.0));
+}
+
+int class_of(double x) {
+  return std::isnan(x) ? 3 : std::isinf(x) ? (x > 0 ? 1 : 2) : 0;
+}
+
+// The differences d of an element, squared and scaled so that one counts about one.
+void compare(Element& element, const Expectation& expected, std::size_t i, numerics::Format format) {
+  const double rounded = contract::rounded(expected.dtype, element.value);
+  const double ulp = numerics::ulp(format, rounded);
+  const double noise = kNoiseFactor * expected.sigma_rest[i];
+  if (!std::isfinite(rounded) || !std::isfinite(element.stored) || !(ulp > 0) || !std::isfinite(noise))
+    return;
+  const double scale = std::max(ulp, noise);
+  const double bias = expected.bias[i] / scale;
+  element.difference = (element.stored - rounded) / scale;
+  element.expected =
+      kFloor + bias * bias +
+      expected_square((rounded - element.value) / ulp, noise / ulp) * (ulp / scale) * (ulp / scale);
+  element.counts = true;
+}
+
+bool within_tolerance(const Element& element, const Overrides& overrides) {
+  if (class_of(element.stored) != 0 || class_of(element.value) != 0) {
+    return class_of(element.stored) == class_of(element.value);
+  }
+  return std::abs(element.error) <=
+         overrides.atol.value_or(0) + overrides.rtol.value_or(0) * std::abs(element.value);
+}
+
+// log of an upper bound of P(X >= observed), X Poisson with this mean.
+double log_tail(double observed, double mean) {
+  if (!(observed > mean)) return 0;
+  return observed - mean - observed * std::log(observed / mean);
+}
+
+// Buckets by kind and number; names are made at the end, for there may be many elements.
+enum class Part : uint8_t { All, Row, Column, LastColumns, LastRows, Terms, Magnitude };
+
+std::string name_of(Part part, int64_t number) {
+  switch (part) {
+    case Part::Row:
+      return fmt::format("row {}", number);
+    case Part::Column:
+      return fmt::format("column {}", number);
+    case Part::LastColumns:
+      return "the last columns";
+    case Part::LastRows:
+      return "the last rows";
+    case Part::Terms:
+      return fmt::format("sums of {:.0f} to {:.0f} terms", std::pow(10, number),
+                         std::pow(10, number + 1) - 1);
+    case Part::Magnitude:
+      return fmt::format("magnitudes about 1e{}", number);
+    default:
+      return "all elements";
+  }
+}
+
+class BucketTable {
+ public:
+  void put(Part part, int64_t number, const Element& element) {
+    auto& numbers = index_[static_cast<std::size_t>(part)];
+    const auto [it, added] = numbers.try_emplace(number, table_.size());
+    if (added) {
+      table_.emplace_back();
+      keys_.push_back({part, number});
+    }
+    Bucket& bucket = table_[it->second];
+    bucket.count += 1;
+    bucket.observed += element.difference * element.difference;
+    bucket.expected += element.expected;
+    bucket.sum_yy += element.value * element.value;
+    bucket.sum_ey += element.error * element.value;
+  }
+  std::vector<Bucket> take() {
+    for (std::size_t i = 0; i < table_.size(); ++i) {
+      Bucket& bucket = table_[i];
+      bucket.log_p = log_tail(std::floor(bucket.observed + 1e-9), kEnergyFactor * bucket.expected);
+      if (i == 0 || bucket.log_p < -1) bucket.name = name_of(keys_[i].first, keys_[i].second);
+    }
+    return std::move(table_);
+  }
+
+ private:
+  std::array<std::unordered_map<int64_t, std::size_t>, 7> index_;
+  std::vector<Bucket> table_;
+  std::vector<std::pair<Part, int64_t>> keys_;
+};
+
+}  // namespace
+
+int64_t Measured::rows() const {
+  int64_t count = 1;
+  for (const int64_t e : extents) count *= e;
+  return columns() > 0 ? count / columns() : 0;
+}
+
+double expected_square(double offset, double sigma) {
+  if (sigma <= 0) return std::abs(offset) >= 0.5 ? 0.5 : 0;
+  if (sigma > 3) return sigma * sigma + 1.0 / 6;
+  double sum = 0;
+  for (int m = 1; m <= 24; ++m) {
+    const double up = upper_tail((m - 0.5 + offset) / sigma), down = upper_tail((m - 0.5 - offset) / sigma);
+    sum += (2 * m - 1) * (up + down);
+    if (up + down < 1e-18) break;
+  }
+  return sum;
+}
+
+Measured measure(const std::string& output, const Tensor& tensor, const Expectation& expected,
+                 const Overrides& overrides) {
+  Measured measured{output, tensor.dtype, tensor.extents, {}, expected.low, expected.high, 0};
+  measured.elements.resize(expected.size());
+  const bool is_float = contract::is_float(tensor.dtype);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    Element& element = measured.elements[i];
+    element.at = expected.element[i];
+    element.stored = tensor.load(element.at);
+    element.value = expected.value[i];
+    element.error = element.stored - element.value;
+    element.flags = expected.flags[i];
+    element.terms = std::max(1.0, expected.terms[i]);
+    element.magnitude = expected.magnitude[i];
+    element.z = expected.sigma[i] > 0 ? element.error / expected.sigma[i] : (element.error == 0 ? 0 : 1e6);
+    if (element.flags & contract::kUndecided) ++measured.undecided;
+    if (element.flags & contract::kUnspecified) continue;
+    element.admitted = overrides.any() && is_float ? within_tolerance(element, overrides)
+                                                   : expected.admits(i, tensor, element.at);
+    element.class_differs =
+        !element.admitted && is_float &&
+        class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));
+    if (is_float && !overrides.any() && !(element.flags & kNoStatistics)) {
+      compare(element, expected, i, contract::info(tensor.dtype).format);
+    }
+  }
+  return measured;
+}
+
+std::vector<Bucket> buckets(const Measured& measured) {
+  BucketTable table;
+  const int64_t columns = std::max<int64_t>(1, measured.columns()), rows = measured.rows();
+  const bool by_row = columns >= 8 && rows > 1, by_column = rows >= 8 && columns > 1;
+  for (const Element& element : measured.elements) {
+    if (!element.counts) continue;
+    const int64_t r = element.at / columns, c = element.at % columns;
+    table.put(Part::All, 0, element);
+    if (by_row) table.put(Part::Row, r, element);
+    if (by_column) table.put(Part::Column, c, element);
+    if (c >= columns - columns % 32 || c + 8 >= columns) table.put(Part::LastColumns, 0, element);
+    if (r >= rows - rows % 32 || r + 2 >= rows) table.put(Part::LastRows, 0, element);
+    if (element.terms >= 10) table.put(Part::Terms, static_cast<int64_t>(std::log10(element.terms)), element);
+    if (element.value != 0) {
+      table.put(Part::Magnitude, static_cast<int64_t>(std::floor(std::log10(std::abs(element.value)))),
+                element);
+    }
+  }
+  return table.take();
+}
+
+}  // namespace assay::judge

@@ -1,0 +1,86 @@
+#include "judge/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "trial/random.h"
+
+namespace assay::judge {
+
+namespace {
+
+struct RowWeight {
+  double weight;
+  int64_t row;
+};
+
+// The rows that are largest in the output itself, from a look at a few elements of each row.
+std::vector<int64_t> loudest_rows(const contract::Tensor& output, int64_t rows, int64_t columns,
+                                  int64_t want) {
+  std::vector<RowWeight> weights;
+  weights.reserve(static_cast<std::size_t>(rows));
+  const int64_t step = std::max<int64_t>(1, columns / 8);
+  for (int64_t r = 0; r < rows; ++r) {
+    double weight = 0;
+    for (int64_t c = 0; c < columns; c += step) {
+      const double x = output.load(r * columns + c);
+      weight += std::isfinite(x) ? x * x : 1e300;
+    }
+    weights.push_back({weight, r});
+  }
+  want = std::min(want, rows);
+  std::partial_sort(weights.begin(), weights.begin() + want, weights.end(),
+                    [](const RowWeight& a, const RowWeight& b) { return a.weight > b.weight; });
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < want; ++i) chosen.push_back(weights[static_cast<std::size_t>(i)].row);
+  return chosen;
+}
+
+std::vector<int64_t> all_of(int64_t count) {
+  std::vector<int64_t> elements(static_cast<std::size_t>(count));
+  std::iota(elements.begin(), elements.end(), 0);
+  return elements;
+}
+
+}  // namespace
+
+std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t most, uint64_t seed) {
+  const int64_t count = output.count();
+  if (count <= most) return all_of(count);
+  const int64_t columns = output.extents.empty() ? 1 : output.extents.back();
+  const int64_t rows = count / columns;
+  trial::Random random(seed);
+
+  // As many columns of each row as leave room for at least 64 rows.
+  const int64_t per_row = std::min(columns, std::max<int64_t>(64, most / std::min<int64_t>(rows, 64)));
+  const int64_t room = std::max<int64_t>(1, most / per_row);
+  std::vector<int64_t> chosen_rows;
+  if (rows <= room) {
+    chosen_rows = all_of(rows);
+  } else {
+    chosen_rows = loudest_rows(output, rows, columns, room / 3);
+    for (int64_t i = 0; i < std::max<int64_t>(1, room / 8); ++i) {
+      chosen_rows.push_back(std::min(i, rows - 1));
+      chosen_rows.push_back(std::max<int64_t>(0, rows - 1 - i));
+    }
+    while (static_cast<int64_t>(chosen_rows.size()) < room)
+      chosen_rows.push_back(random.between(0, rows - 1));
+  }
+  std::vector<int64_t> elements;
+  const int64_t ends = per_row / 4;
+  for (const int64_t r : chosen_rows) {
+    for (int64_t i = 0; i < per_row; ++i) {
+      int64_t c = i;
+      if (per_row < columns) {
+        c = i < ends ? i : i < 2 * ends ? columns - 1 - (i - ends) : random.between(0, columns - 1);
+      }
+      elements.push_back(r * columns + c);
+    }
+  }
+  std::sort(elements.begin(), elements.end());
+  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+  return elements;
+}
+
+}  // namespace assay::judge
