@@ -493,6 +493,21 @@ Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Me
   return program;
 }
 
+SourcePlace place_of(const Program& program, const Function& function, const Inst& inst) {
+  if (inst.source == ptx::kNone || inst.source >= function.ptx->body.size()) return {};
+  uint32_t at = function.ptx->body[inst.source].location;
+  SourcePlace outermost;
+  for (int depth = 0; at != ptx::kNone && depth < 64; ++depth) {
+    const ptx::SourceLocation& location = program.module.locations[at];
+    outermost = {location.file < program.module.files.size() ? program.module.files[location.file] : "", location.line};
+    const bool is_header_of_toolkit = outermost.file.find("/include/") != std::string::npos &&
+                                      outermost.file.find("cuda") != std::string::npos;
+    if (!is_header_of_toolkit) return outermost;
+    at = location.inlined_at;
+  }
+  return outermost;
+}
+
 std::string where(const Program& program, const Function& function, const Inst& inst) {
   if (inst.source == ptx::kNone || inst.source >= function.ptx->body.size()) return program.name;
   const ptx::Instruction& at = function.ptx->body[inst.source];

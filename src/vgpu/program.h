@@ -39,6 +39,14 @@ struct Program {
 // uses something unsupported is still there, and says so (Function::unsupported).
 Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine);
 
+// The line a person should look at: the innermost one, through inlining, that is not in a header of the
+// toolkit. Line 0 where the code has no line information.
+struct SourcePlace {
+  std::string file;
+  uint32_t line = 0;
+};
+SourcePlace place_of(const Program& program, const Function& function, const Inst& inst);
+
 // "file.cu:14" (innermost first through inlining) of an instruction; its PTX line where it has no source.
 std::string where(const Program& program, const Function& function, const Inst& inst);
 

@@ -1,0 +1,60 @@
+// What watches the virtual GPU. Each check is a listener in a file of its own; together they turn what
+// the engine sees into findings. A defect that shows many times is one finding with a count.
+//
+//     FindingLog log;
+//     auto checks = make_checks("all", log, device.memory());
+//     for (auto& check : *checks) device.listen(check.get());
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/finding.h"
+#include "base/result.h"
+#include "vgpu/device.h"
+
+namespace assay::checks {
+
+class FindingLog {
+ public:
+  // Keeps the first finding under a key and counts the others: evidence["count"].
+  void add(const std::string& key, Finding finding);
+  // What has come since the last take, in the order of arrival.
+  std::vector<Finding> take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<Finding> findings_;
+  std::vector<uint64_t> counts_;
+  std::map<std::string, size_t> by_key_;
+};
+
+struct CheckInfo {
+  std::string_view name, summary;
+  std::unique_ptr<vgpu::Listener> (*make)(FindingLog&, const vgpu::Memory&);
+};
+std::span<const CheckInfo> all_checks();
+
+// `list`: "all", "none", or names with commas. An unknown name is an error that lists the known ones.
+Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_view list, FindingLog& log,
+                                                                 const vgpu::Memory& memory);
+
+// ---- For the checks' own files ----
+
+// A finding about an instruction of a running warp: kernel, line, block and thread are filled in.
+Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane);
+// One for each kind, kernel and line.
+std::string key_of(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst);
+// "12 bytes past the end of `x` (cudaMalloc, 4096 bytes)".
+std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, Json& evidence);
+
+std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);
+std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&);
+std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);
+
+}  // namespace assay::checks
