@@ -92,6 +92,13 @@ struct RoundingRow {
 };
 constexpr RoundingRow kRounding[] = {{Mod::rn, 0}, {Mod::rz, 1}, {Mod::rm, 2}, {Mod::rp, 3}};
 
+bool is_rounded(const ptx::Instruction& inst) {
+  for (const RoundingRow& row : kRounding) {
+    if (inst.has(row.mod)) return true;
+  }
+  return false;
+}
+
 int rounding_of(const ptx::Instruction& inst) {
   for (const RoundingRow& row : kRounding) {
     if (inst.has(row.mod)) return row.at;
@@ -174,7 +181,7 @@ struct MinMaxF64 {
 template <bool Max, size_t Sources>
 Handler minmax_of(const ptx::Instruction& inst) {
   if (inst.type() == Type::F64) return Sources == 2 ? kMapOf<MinMaxF64<Max>, double, 2> : nullptr;
-  if (inst.type() != Type::F32) return nullptr;
+  if (inst.type() != Type::F32 || inst.has(Mod::abs) != inst.has(Mod::xorsign)) return nullptr;
   const int at =
       (inst.has(Mod::ftz) ? 1 : 0) | (inst.has(Mod::NaN) ? 2 : 0) | (inst.has(Mod::xorsign) ? 4 : 0);
   constexpr Handler kTable[8] = {kMapOf<MinMaxF32<Max, false, false, false>, float, Sources>,
@@ -253,6 +260,7 @@ Handler div_of(const ptx::Instruction& inst) {
   if (inst.type() == Type::F64) return f64_of<DivF64, 2>(inst);
   if (inst.has(Mod::approx)) return approx2<numerics::div_approx>(inst);
   if (inst.has(Mod::full)) return approx2<numerics::div_full>(inst);
+  if (!is_rounded(inst)) return nullptr;  // the default of PTX before 1.4
   return f32_of<DivF32, 2, false>(inst);
 }
 
