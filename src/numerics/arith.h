@@ -63,10 +63,26 @@ inline float operand(float x) {
   return Ftz ? flush(x) : x;
 }
 
-template <bool Ftz, bool Sat>
+// With .ftz a result is tiny if it is below the normal numbers once it is rounded
+// to 24 bits, as though exponents had no lower end: 2^-126 - 2^-151 becomes 2^-126,
+// and 2^-126 - 2^-150 becomes zero. `scaled` is that rounding of 2^48 times the
+// exact result; an overflow of it (infinity or NaN) is never tiny.
+inline float flush_tiny(float x, float scaled) {
+  return pick(std::fabs(scaled) < 0x1p-78f, f32_of(bits_of(x) & 0x80000000u), x);
+}
+inline constexpr float kScale = 0x1p48f;
+
+template <bool Sat>
 inline float result(float x) {
-  if constexpr (Sat) return saturate(Ftz ? flush(x) : x);
-  return canonical(Ftz ? flush(x) : x);
+  return Sat ? saturate(x) : canonical(x);
+}
+
+// One rounding of an exact value, or one rounded to odd.
+template <Rounding R, bool Ftz, bool Sat>
+inline float result_of(double exact) {
+  float r = round_to_f32<R>(exact);
+  if constexpr (Ftz) r = flush_tiny(r, round_to_f32<R>(exact * kScale));
+  return result<Sat>(r);
 }
 
 template <Rounding R = Rounding::NearestEven, bool Ftz = false, bool Sat = false>
@@ -82,7 +98,7 @@ inline float add_f32(float a, float b) {
       r = pick(r == 0.0f, f32_of(bits_of(r) | ((bits_of(a) | bits_of(b)) & 0x80000000u)), r);
     }
   }
-  return result<Ftz, Sat>(r);
+  return result<Sat>(Ftz ? flush(r) : r);  // tiny sums are exact
 }
 
 template <Rounding R = Rounding::NearestEven, bool Ftz = false, bool Sat = false>
@@ -94,10 +110,11 @@ template <Rounding R = Rounding::NearestEven, bool Ftz = false, bool Sat = false
 inline float mul_f32(float a, float b) {
   a = operand<Ftz>(a);
   b = operand<Ftz>(b);
-  if constexpr (R == Rounding::NearestEven) {
-    return result<Ftz, Sat>(a * b);
+  if constexpr (R != Rounding::NearestEven) {
+    return result_of<R, Ftz, Sat>(static_cast<double>(a) * static_cast<double>(b));
   } else {
-    return result<Ftz, Sat>(round_to_f32<R>(static_cast<double>(a) * static_cast<double>(b)));
+    const float r = a * b;
+    return result<Sat>(Ftz ? flush_tiny(r, (a * kScale) * b) : r);
   }
 }
 
@@ -106,19 +123,19 @@ inline float fma_f32(float a, float b, float c) {
   a = operand<Ftz>(a);
   b = operand<Ftz>(b);
   c = operand<Ftz>(c);
-  float r;
   if constexpr (R == Rounding::NearestEven) {
-    r = std::fma(a, b, c);
+    const float r = std::fma(a, b, c);
+    return result<Sat>(Ftz ? flush_tiny(r, std::fma(a * kScale, b, c * kScale)) : r);
   } else {
     const double product = static_cast<double>(a) * static_cast<double>(b);
-    r = round_to_f32<R>(sum_to_odd(product, c));
-    if constexpr (R == Rounding::Down) {
+    float r = result_of<R, Ftz, Sat>(sum_to_odd(product, c));
+    if constexpr (R == Rounding::Down && !Sat) {
       const bool exact_zero = (product + static_cast<double>(c)) == 0.0;
       const uint32_t sign = ((bits_of(a) ^ bits_of(b)) | bits_of(c)) & 0x80000000u;
       r = pick(exact_zero, f32_of(sign), r);
     }
+    return r;
   }
-  return result<Ftz, Sat>(r);
 }
 
 template <Rounding R = Rounding::NearestEven, bool Ftz = false>
@@ -126,13 +143,14 @@ inline float div_f32(float a, float b) {
   a = operand<Ftz>(a);
   b = operand<Ftz>(b);
   if constexpr (R == Rounding::NearestEven) {
-    return result<Ftz, false>(a / b);
+    const float r = a / b;
+    return result<false>(Ftz ? flush_tiny(r, (a * kScale) / b) : r);
   } else {
     const double x = a;
     const double y = b;
     const double q = x / y;
     const double remainder = std::fma(-q, y, x);
-    return result<Ftz, false>(round_to_f32<R>(to_odd(q, pick(y > 0, remainder, -remainder))));
+    return result_of<R, Ftz, false>(to_odd(q, pick(y > 0, remainder, -remainder)));
   }
 }
 
@@ -142,24 +160,24 @@ inline float rcp_f32(float a) {
 }
 
 template <Rounding R = Rounding::NearestEven, bool Ftz = false>
-inline float sqrt_f32(float a) {
+inline float sqrt_f32(float a) {  // never tiny
   a = operand<Ftz>(a);
   if constexpr (R == Rounding::NearestEven) {
-    return result<Ftz, false>(__builtin_sqrtf(a));
+    return result<false>(__builtin_sqrtf(a));
   } else {
     const double x = a;
     const double root = __builtin_sqrt(x);
-    return result<Ftz, false>(round_to_f32<R>(to_odd(root, std::fma(-root, root, x))));
+    return result_of<R, false, false>(to_odd(root, std::fma(-root, root, x)));
   }
 }
 
 template <bool Ftz = false>
 inline float neg_f32(float a) {
-  return result<Ftz, false>(-operand<Ftz>(a));
+  return result<false>(-operand<Ftz>(a));
 }
 template <bool Ftz = false>
 inline float abs_f32(float a) {
-  return result<Ftz, false>(std::fabs(operand<Ftz>(a)));
+  return result<false>(std::fabs(operand<Ftz>(a)));
 }
 
 // The sign of a on the magnitude of b; bits only, so NaNs keep theirs.
@@ -231,15 +249,15 @@ inline bool has_property(Property p, Float x) {
 
 inline constexpr uint64_t kNanF64 = 0xfff8000000000000u;  // what an invalid operation makes
 
-// A NaN operand's payload survives, made quiet; the first operand's has precedence.
+// A NaN operand's payload survives, made quiet. Of several, b's has precedence, then c's.
 inline double quiet_f64(double x) {
   return f64_of(bits_of(x) | 0x0008000000000000u);
 }
 inline double nan_f64(double a, double b) {
-  return pick(a != a, quiet_f64(a), pick(b != b, quiet_f64(b), f64_of(kNanF64)));
+  return pick(b != b, quiet_f64(b), pick(a != a, quiet_f64(a), f64_of(kNanF64)));
 }
 inline double nan_f64(double a, double b, double c) {
-  return pick(a != a, quiet_f64(a), nan_f64(b, c));
+  return pick(b != b, quiet_f64(b), nan_f64(a, c));
 }
 
 // Rounded in any mode but to nearest even; the operands are numbers or infinities or NaN.
@@ -272,7 +290,7 @@ inline double fma_f64(double a, double b, double c) {
 template <Rounding R = Rounding::NearestEven>
 inline double div_f64(double a, double b) {
   const double r = R == Rounding::NearestEven ? a / b : div_f64_directed(R, a, b);
-  return pick(r != r, nan_f64(a, b), r);
+  return pick(r != r, nan_f64(b, a), r);
 }
 template <Rounding R = Rounding::NearestEven>
 inline double rcp_f64(double a) {
@@ -285,10 +303,10 @@ inline double sqrt_f64(double a) {
   return pick(r != r, nan_f64(a, a), r);
 }
 inline double neg_f64(double a) {
-  return f64_of(bits_of(a) ^ (uint64_t{1} << 63));
+  return pick(a != a, quiet_f64(a), f64_of(bits_of(a) ^ (uint64_t{1} << 63)));
 }
 inline double abs_f64(double a) {
-  return f64_of(bits_of(a) & ~(uint64_t{1} << 63));
+  return pick(a != a, quiet_f64(a), f64_of(bits_of(a) & ~(uint64_t{1} << 63)));
 }
 
 template <bool Max>

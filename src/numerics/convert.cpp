@@ -3,12 +3,6 @@
 namespace assay::numerics {
 namespace {
 
-// A whole number wide enough for any conversion, or NaN.
-struct Whole {
-  bool nan = false;
-  int128 value = 0;
-};
-
 uint64_t mask_of(int bits) {
   return bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
 }
@@ -73,10 +67,9 @@ uint64_t float_to_integer(const Conversion& c, uint64_t code) {
   return static_cast<uint64_t>(value) & mask_of(bits);
 }
 
-// .sat, .relu and .ftz on a finished float code.
+// .sat and .relu on a finished float code.
 uint64_t finish(const Conversion& c, uint64_t code) {
   const Format f = format_of(c.to);
-  code = flush_if(c.ftz, c.to, code);
   const bool nan = is_nan(f, code);
   if (c.sat) {
     const double x = to_double(f, code);
@@ -93,15 +86,45 @@ uint64_t integer_to_float(const Conversion& c, uint64_t code) {
   return finish(c, from_exact(format_of(c.to), exact_integer(value), c.rounding, saturation));
 }
 
-uint64_t float_to_float(const Conversion& c, uint64_t code) {
-  code = flush_if(c.ftz, c.from, code);
-  const Format to = format_of(c.to);
-  if (c.from == Num::F64 && c.to == Num::F64 && is_nan(to, code)) {
-    return c.sat ? 0 : bits_of(nan_f64(f64_of(code), f64_of(code)));
+// What a NaN becomes: canonical as a rule, but f64 keeps payloads, and moves move bits.
+uint64_t convert_nan(const Conversion& c, uint64_t code) {
+  if (c.sat) return 0;
+  const auto low = static_cast<uint32_t>(code);
+  if (c.from == c.to && !c.to_integral && !c.ftz && (c.to == Num::F32 || c.to == Num::F64)) return code;
+  if (c.from == Num::BF16 && c.to == Num::F32 && !c.ftz) return code << 16;
+  if (c.to == Num::TF32 && c.rounding == Rounding::NearestAway) {
+    return c.satfinite ? f32_to_tf32_rna_satfinite(f32_of(low)) : f32_to_tf32_rna(f32_of(low));
   }
+  if (c.from == Num::F64) {
+    if (c.to == Num::F64) return bits_of(quiet_f64(f64_of(code)));
+    const uint32_t narrow = narrow_nan_f64(code);
+    if (c.to == Num::F32) return narrow;
+    if (c.to == Num::BF16) return narrow >> 16;
+    return (narrow >> 16 & 0x8000u) | 0x7e00u | (narrow >> 13 & 0x1ffu);  // f16
+  }
+  if (c.to == Num::F64) {
+    if (c.from == Num::F32) return widen_nan_f32(c.ftz ? kNanF32 : low);
+    if (c.from == Num::BF16) return widen_nan_f32(low << 16);
+    return widen_nan_f32((low & 0x8000u) << 16 | (low & 0x1ffu) << 13);
+  }
+  return info(format_of(c.to)).canonical_nan;
+}
+
+// The result with .ftz, for targets that have it: tiny is decided after rounding to 24 bits.
+bool flushes(const Conversion& c, double x) {
+  if (!c.ftz || c.to != Num::F32 || x == 0) return false;
+  const uint64_t scaled = from_double(Format::F32, x * kScale, c.rounding);
+  return std::fabs(f32_of(static_cast<uint32_t>(scaled))) < 0x1p-78f;
+}
+
+uint64_t float_to_float(const Conversion& c, uint64_t code) {
+  // To f16 the input is not flushed, whatever the instruction says.
+  if (c.to != Num::F16) code = flush_if(c.ftz, c.from, code);
+  const Format to = format_of(c.to);
+  if (is_nan(format_of(c.from), code)) return convert_nan(c, code);
   double x = to_double(format_of(c.from), code);
   if (c.to_integral) x = integral(c.rounding, x);
-  if (std::isnan(x) && c.to == Num::F64) return c.sat ? 0 : bits_of(f32_to_f64(f32_of(kNanF32)));
+  if (flushes(c, x)) x = std::copysign(0.0, x);
   const auto saturation = c.satfinite ? Saturation::Finite : Saturation::None;
   return finish(c, from_double(to, x, c.rounding, saturation));
 }

@@ -103,19 +103,29 @@ inline double integer_to_f64(Int x) {
 
 // ---- float to float -------------------------------------------------------
 
+// NaNs keep their sign and as much of their payload as fits, made quiet, on the way from and to f64.
+inline uint32_t narrow_nan_f64(uint64_t bits) {
+  return static_cast<uint32_t>(bits >> 32 & 0x80000000u) | 0x7fc00000u |
+         (static_cast<uint32_t>(bits >> 29) & 0x3fffffu);
+}
+inline uint64_t widen_nan_f32(uint32_t bits) {
+  return static_cast<uint64_t>(bits & 0x80000000u) << 32 | 0x7ff8000000000000u |
+         static_cast<uint64_t>(bits & 0x3fffffu) << 29;
+}
 template <Rounding R = Rounding::NearestEven, bool Ftz = false, bool Sat = false>
 inline float f64_to_f32(double x) {
-  return result<Ftz, Sat>(round_to_f32<R>(x));
+  const float r = result_of<R, Ftz, Sat>(x);
+  return Sat ? r : pick(x != x, f32_of(narrow_nan_f64(bits_of(x))), r);
 }
 template <bool Ftz = false>
 inline double f32_to_f64(float x) {
   const double wide = operand<Ftz>(x);
-  return pick(x != x, f64_of(0x7ff8000000000000u), wide);
+  return pick(x != x, f64_of(widen_nan_f32(Ftz ? kNanF32 : bits_of(x))), wide);
 }
 // cvt.rni.f32.f32 and its kin.
 template <Rounding R, bool Ftz = false, bool Sat = false>
 inline float round_f32(float x) {
-  return result<Ftz, Sat>(round_integral<R>(operand<Ftz>(x)));
+  return result<Sat>(round_integral<R>(operand<Ftz>(x)));
 }
 template <Rounding R>
 inline double round_f64(double x) {

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<FormatInfo, kFormatCount> kFormats = {{
     {"f64", 64, 11, 52, 0, 1023, true, true, NanCodes::Ieee, 0x7fffffffffffffffu},
     {"f32", 32, 8, 23, 0, 127, true, true, NanCodes::Ieee, 0x7fffffffu},
-    {"tf32", 32, 8, 10, 13, 127, true, true, NanCodes::Ieee, 0x7fffffffu},
+    {"tf32", 32, 8, 10, 13, 127, true, true, NanCodes::Ieee, 0x7fffe000u},
     {"f16", 16, 5, 10, 0, 15, true, true, NanCodes::Ieee, 0x7fffu},
     {"bf16", 16, 8, 7, 0, 127, true, true, NanCodes::Ieee, 0x7fffu},
     {"e4m3", 8, 4, 3, 0, 7, true, false, NanCodes::AllOnes, 0x7fu},

