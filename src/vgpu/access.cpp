@@ -304,11 +304,9 @@ void report(Warp& w, const Inst& inst, const MemoryForm& form, Violation what, u
 
 // ---- Undefined bytes ----
 
-bool read_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes, uint8_t* mask) {
-  const uint8_t* map = access.initialised[lane];
+bool read_undefined(const uint8_t* map, uint64_t bit, uint64_t skip, uint32_t bytes, uint8_t* mask) {
   std::memset(mask, 0, bytes);
   if (map == nullptr) return false;
-  const uint64_t bit = access.first_bit[lane];
   uint8_t any = 0;
   for (uint32_t b = 0; b < bytes; ++b) {
     if (bit == kPoisonwise)
@@ -340,11 +338,8 @@ void set_initialised(uint8_t* map, uint64_t first, uint64_t count, bool value) {
   }
 }
 
-void write_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes,
-                     const uint8_t* mask) {
-  uint8_t* map = access.initialised[lane];
+void write_undefined(uint8_t* map, uint64_t bit, uint64_t skip, uint32_t bytes, const uint8_t* mask) {
   if (map == nullptr) return;
-  const uint64_t bit = access.first_bit[lane];
   if (bit == kPoisonwise) {
     for (uint32_t b = 0; b < bytes; ++b) map[skip + b] = mask != nullptr ? mask[b] : 0;
   } else if (bit == kBytewise) {

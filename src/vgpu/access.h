@@ -78,10 +78,17 @@ const Inst* store_by_lane(Warp& warp, const Inst& inst, uint32_t lanes);
 
 // ---- Undefined bytes: masks with 0xff for each undefined byte ----
 
-// Of `bytes` at lane `lane` of the access, from byte `skip` on; true when any is undefined.
-bool read_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes, uint8_t* mask);
+// Of `bytes` bytes of an `initialised` map, from byte `skip` on; true when any is undefined.
+bool read_undefined(const uint8_t* map, uint64_t first_bit, uint64_t skip, uint32_t bytes, uint8_t* mask);
 // Marks bytes by `mask`: undefined where any bit of its byte is set. Null: all defined.
-void write_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes, const uint8_t* mask);
+void write_undefined(uint8_t* map, uint64_t first_bit, uint64_t skip, uint32_t bytes, const uint8_t* mask);
+inline bool read_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes, uint8_t* mask) {
+  return read_undefined(access.initialised[lane], access.first_bit[lane], skip, bytes, mask);
+}
+inline void write_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes,
+                            const uint8_t* mask) {
+  write_undefined(access.initialised[lane], access.first_bit[lane], skip, bytes, mask);
+}
 
 // Undefined bits of one lane of a register plane; zero when the lane has none, or the build is plain.
 void read_shadow(const Warp& warp, PlaneOffset plane, uint32_t lane_bytes, uint32_t lane, uint8_t* bits);

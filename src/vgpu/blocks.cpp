@@ -14,7 +14,9 @@ namespace {
 
 constexpr int64_t kSlice = 1 << 16;         // warp instructions of a turn
 constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others run
-constexpr uint32_t kLocalStride = 256 << 10;  // local memory of a thread, call stack included
+// Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
+// do not compete for one set of the host's cache.
+constexpr uint32_t kLocalStride = (256 << 10) + 64;
 constexpr uint32_t kReservedShared = 1024;
 
 uint64_t mix(uint64_t x) {
@@ -51,6 +53,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.patience = w.polls = 0;
   w.executed = 0;
   w.others.clear();
+  w.copies.reset();
   for (auto& frame : w.frames) frame->lanes = 0;
   if (!w.local && uses_local(*grid.program)) {
     w.local_pages = reserve_local();

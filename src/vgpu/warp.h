@@ -23,6 +23,7 @@ namespace assay::vgpu {
 inline constexpr uint32_t kWarpSize = kLanesPerPlane;
 inline constexpr uint32_t kAllLanes = kAllLanesMask;
 
+struct AsyncCopies;
 struct Block;
 struct Worker;
 struct GridContext;
@@ -95,7 +96,7 @@ struct Warp {
   uint32_t local_stride = 0;
   uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
   std::shared_ptr<void> local_pages, local_initialised_pages;
-  struct AsyncCopies* copies = nullptr;  // cp.async in flight (owned by the copy handlers' file)
+  std::shared_ptr<AsyncCopies> copies;  // asynchronous copies in flight (async.cpp)
 
   template <class T>
   T* plane(PlaneOffset offset) { return reinterpret_cast<T*>(planes + offset); }
