@@ -2,6 +2,7 @@
 // The sums are kept in fp32 and rounded once.
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace {
@@ -29,7 +30,7 @@ extern "C" void embedding_grad(const __nv_bfloat16* dy, const int64_t* tokens, _
   cudaMallocAsync(&sums, n * sizeof(float), stream);
   cudaMemsetAsync(sums, 0, n * sizeof(float), stream);
   add_rows<<<T, 128, 0, stream>>>(dy, tokens, sums, D);
-  const int64_t blocks = (n + 255) / 256;
-  round_to_bf16 < <<blocks<4096 ? blocks : 4096, 256, 0, stream>>>(sums, dw, n);
+  const int64_t blocks = std::min((n + 255) / 256, int64_t{4096});
+  round_to_bf16<<<blocks, 256, 0, stream>>>(sums, dw, n);
   cudaFreeAsync(sums, stream);
 }

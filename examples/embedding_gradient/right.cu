@@ -5,6 +5,7 @@
 // add is atomic. A second kernel rounds the finished sums to bf16, once.
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace {
@@ -71,6 +72,6 @@ extern "C" void embedding_rmsnorm_grad(const __nv_bfloat16* dy, const int64_t* t
   cudaMemsetAsync(sums, 0, n * sizeof(float), stream);
   cudaMemsetAsync(dg, 0, D * sizeof(float), stream);
   backward<<<T, kThreads, 0, stream>>>(dy, tokens, w, g, sums, dg, D, eps);
-  const int64_t blocks = (n + kThreads - 1) / kThreads;
-  round_to_bf16 < <<blocks<4096 ? blocks : 4096, kThreads, 0, stream>>>(sums, dw, n);
+  const int64_t blocks = std::min((n + kThreads - 1) / kThreads, int64_t{4096});
+  round_to_bf16<<<blocks, kThreads, 0, stream>>>(sums, dw, n);
 }
