@@ -40,7 +40,8 @@ const KindInfo* kind_named(std::string_view kind) {
 }
 
 std::string_view to_string(Severity severity) {
-  return severity == Severity::Error ? "error" : "warning";
+  constexpr std::string_view kNames[] = {"note", "warning", "error"};
+  return kNames[static_cast<std::size_t>(severity)];
 }
 std::string_view to_string(Verdict verdict) {
   constexpr std::string_view kNames[] = {"pass", "fail", "inconclusive"};

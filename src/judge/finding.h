@@ -1,32 +1,20 @@
-// A finding: a proven or measured defect, with its evidence. Kinds are those of the contract's
-// manual; the table in finding.cpp holds them all.
+// Kinds of finding, and verdicts. The table in finding.cpp holds every kind of the contract's manual.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/finding.h"
+
 namespace assay::judge {
 
-using Json = nlohmann::ordered_json;
+using assay::Finding;
+using assay::Json;
+using assay::Severity;
+using assay::Where;
 
-enum class Severity : uint8_t { Warning, Error };
 std::string_view to_string(Severity severity);
-
-struct Where {
-  std::string file;
-  int line = 0;  // 0: unknown
-};
-
-struct Finding {
-  std::string kind;
-  Severity severity = Severity::Error;
-  std::string message;
-  Where where;
-  Json evidence = Json::object();
-  std::string reproduce;
-};
 
 struct KindInfo {
   std::string_view kind;

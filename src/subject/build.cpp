@@ -1,0 +1,312 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "subject/process.h"
+#include "subject/subject.h"
+
+namespace assay::subject {
+
+namespace fs = std::filesystem;
+using contract::Contract;
+
+namespace {
+
+uint64_t hash_more(uint64_t h, std::string_view text) {
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return (h ^ 0xff) * 0x100000001b3ull;
+}
+constexpr uint64_t kHashStart = 0xcbf29ce484222325ull;
+
+bool read_file(const fs::path& path, std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  std::ostringstream all;
+  all << file.rdbuf();
+  text = std::move(all).str();
+  return true;
+}
+
+bool write_file(const fs::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  return static_cast<bool>(file.flush());
+}
+
+// The files named in a make rule, as a compiler writes them.
+std::vector<std::string> dependencies(const std::string& rule) {
+  std::vector<std::string> files;
+  std::string word;
+  const auto flush = [&] {
+    if (!word.empty() && word.back() != ':' && word != ":") files.push_back(word);
+    word.clear();
+  };
+  bool after_target = false;
+  for (std::size_t i = 0; i < rule.size(); ++i) {
+    const char c = rule[i];
+    if (c == '\\' && i + 1 < rule.size() && rule[i + 1] == '\n') {
+      ++i;
+      flush();
+    } else if (c == '\\' && i + 1 < rule.size() && rule[i + 1] == ' ') {
+      word += ' ';
+      ++i;
+    } else if (std::isspace(static_cast<unsigned char>(c))) {
+      flush();
+    } else if (c == ':' && !after_target) {
+      after_target = true;
+      word.clear();
+    } else {
+      word += c;
+    }
+  }
+  flush();
+  return files;
+}
+
+bool speaks_of_tensor_cores(const std::string& source) {
+  static const std::regex pattern(
+      R"(\b(w?g?mma|wmma|mma_sync|mma\.sync|wgmma\w*|cutlass|cute)\b|mma\.sync|wgmma)");
+  return std::regex_search(source, pattern);
+}
+
+class Builder {
+ public:
+  Builder(const Contract& contract, const BuildOptions& options) : contract_(contract), options_(options) {}
+
+  BuildOutcome run() {
+    const auto start = std::chrono::steady_clock::now();
+    if (!check_sources()) return outcome();
+    if (is_ptx()) {
+      find_ptx_entry();
+      return outcome();
+    }
+    nvcc_ = find_nvcc();
+    if (nvcc_.empty()) {
+      fail("nvcc is not on PATH, in CUDA_HOME or in /usr/local/cuda: CUDA C++ sources cannot be compiled");
+      return outcome();
+    }
+    subject_.launched = !contract_.kernel.global.empty();
+    subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
+    if (prepare_folder() && !load_cached()) compile();
+    subject_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return outcome();
+  }
+
+ private:
+  BuildOutcome outcome() {
+    if (failed_) return {failure_.error, failure_};
+    return {subject_, {}};
+  }
+
+  bool fail(std::string message, bool contract_wrong = false, std::string output = "") {
+    failure_.error = {std::move(message), contract_.path, contract_.kernel.place.line, 0};
+    failure_.contract_wrong = contract_wrong;
+    failure_.output = std::move(output);
+    failed_ = true;
+    return false;
+  }
+
+  bool check_sources() {
+    for (const std::string& source : contract_.kernel.sources) {
+      paths_.push_back(fs::absolute(contract_.resolve(source)).lexically_normal().string());
+      std::string text;
+      if (!read_file(paths_.back(), text)) return fail(fmt::format("source {} cannot be read", source), true);
+      subject_.tensor_cores |= speaks_of_tensor_cores(text);
+      texts_.push_back(std::move(text));
+    }
+    return true;
+  }
+
+  bool is_ptx() const { return !paths_.empty() && paths_.front().ends_with(".ptx"); }
+
+  // `global` may be the mangled name, or the name in the source that was compiled to this PTX.
+  void find_ptx_entry() {
+    subject_.ptx = paths_.front();
+    subject_.launched = true;
+    const std::string& wanted = contract_.kernel.global;
+    if (wanted.empty()) {
+      fail("PTX has no host functions: name a kernel with `global` instead of `entry`", true);
+      return;
+    }
+    static const std::regex entry(R"(\.entry\s+([A-Za-z_$%][\w$]*))");
+    const std::string part = fmt::format("{}{}", wanted.size(), wanted);
+    std::vector<std::string> names, near;
+    for (std::sregex_iterator it(texts_[0].begin(), texts_[0].end(), entry), end; it != end; ++it) {
+      names.push_back((*it)[1]);
+      if (names.back() == wanted) subject_.symbol = wanted;
+      if (names.back().find(part) != std::string::npos) near.push_back(names.back());
+    }
+    if (subject_.symbol.empty() && near.size() == 1) subject_.symbol = near.front();
+    if (subject_.symbol.empty()) {
+      fail(fmt::format("{} has no kernel {}; it has {}", contract_.kernel.sources.front(), wanted,
+                       fmt::join(names, ", ")),
+           true);
+    }
+  }
+
+  bool prepare_folder() {
+    std::string cache = options_.cache;
+    if (cache.empty()) {
+      const char* xdg = std::getenv("XDG_CACHE_HOME");
+      const char* home = std::getenv("HOME");
+      cache =
+          xdg && *xdg ? fmt::format("{}/assay", xdg) : fmt::format("{}/.cache/assay", home ? home : "/tmp");
+    }
+    uint64_t key = hash_more(kHashStart, "1");
+    for (const std::string& word : command("out")) key = hash_more(key, word);
+    for (std::size_t i = 0; i < paths_.size(); ++i) key = hash_more(key, texts_[i]);
+    key = hash_more(key, contract_.kernel.global);
+    std::error_code error;
+    const auto stamp = fs::last_write_time(nvcc_, error).time_since_epoch().count();
+    key = hash_more(key, std::to_string(stamp));
+    folder_ = fs::path(cache) / fmt::format("{:016x}", key);
+    fs::create_directories(folder_, error);
+    if (error)
+      return fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
+    subject_.library = (folder_ / "subject.so").string();
+    return true;
+  }
+
+  std::vector<std::string> command(const std::string& library) const {
+    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC",
+                                      "-cudart", "shared",  "-lineinfo",  "-arch=" + contract_.kernel.arch};
+    bool optimised = false;
+    for (const std::string& flag : contract_.kernel.flags)
+      optimised |= flag.rfind("-O", 0) == 0 || flag == "-G";
+    if (!optimised) words.push_back("-O3");
+    words.insert(words.end(), contract_.kernel.flags.begin(), contract_.kernel.flags.end());
+    words.push_back("-o");
+    words.push_back(library);
+    for (const std::string& path : paths_) words.push_back(path);
+    return words;
+  }
+
+  // A manifest lists what the last build read, with a hash of each file.
+  bool load_cached() {
+    std::ifstream manifest(folder_ / "manifest");
+    if (!manifest || !fs::exists(subject_.library)) return false;
+    std::string line;
+    bool whole = false;
+    while (std::getline(manifest, line)) {
+      if (line == "end") {
+        whole = true;
+        break;
+      }
+      const std::size_t space = line.find(' ');
+      std::string text;
+      if (space == std::string::npos || !read_file(line.substr(space + 1), text)) return false;
+      if (fmt::format("{:016x}", hash_more(kHashStart, text)) != line.substr(0, space)) return false;
+      note_tensor_cores(line.substr(space + 1), text);
+    }
+    subject_.cached = whole;
+    return whole;
+  }
+
+  void note_tensor_cores(const std::string& path, const std::string& text) {
+    if (path.find("/cuda") == std::string::npos && path.rfind("/usr/", 0) != 0) {
+      subject_.tensor_cores |= speaks_of_tensor_cores(text);
+    }
+  }
+
+  // A kernel without host code gets some: a file that includes the source, so that it can name it.
+  bool write_launcher() {
+    const std::string& name = contract_.kernel.global;
+    std::size_t holder = 0;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      const std::size_t colon = name.rfind(':');
+      if (texts_[i].find(colon == std::string::npos ? name : name.substr(colon + 1)) != std::string::npos)
+        holder = i;
+    }
+    const std::string text = fmt::format(
+        "#include \"{}\"\n"
+        "extern \"C\" int assay_launch(const unsigned* d, unsigned long long shared, void** args, "
+        "cudaStream_t stream) {{\n"
+        "  const void* kernel = reinterpret_cast<const void*>({});\n"
+        "  if (shared > 48 * 1024) {{\n"
+        "    cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, "
+        "(int)shared);\n"
+        "    if (e != cudaSuccess) return e;\n"
+        "  }}\n"
+        "  return cudaLaunchKernel(kernel, dim3(d[0], d[1], d[2]), dim3(d[3], d[4], d[5]), args, shared, "
+        "stream);\n"
+        "}}\n",
+        paths_[holder], name);
+    const fs::path launcher = folder_ / "launcher.cu";
+    if (!write_file(launcher, text)) return fail(fmt::format("{} cannot be written", launcher.string()));
+    include_ = fs::path(paths_[holder]).parent_path().string();
+    paths_[holder] = launcher.string();
+    return true;
+  }
+
+  bool compile() {
+    if (subject_.launched && !write_launcher()) return false;
+    const std::string temporary = (folder_ / fmt::format("building-{}.so", getpid())).string();
+    std::vector<std::string> words = command(temporary);
+    if (!include_.empty()) words.push_back("-I" + include_);
+    const std::string rule_file = temporary + ".d";
+    if (paths_.size() == 1) words.insert(words.end(), {"-MD", "-MF", rule_file});
+    const auto result = run_command(words, options_.timeout);
+    if (!result) return fail(result.error().message);
+    if (result->timed_out)
+      return fail(fmt::format("the compiler did not end within {:.0f} s", options_.timeout), false,
+                  result->output);
+    if (result->status != 0)
+      return fail(fmt::format("{} does not compile", fmt::join(contract_.kernel.sources, ", ")), false,
+                  result->output);
+    std::string rule;
+    if (!read_file(rule_file, rule)) rule.clear();
+    std::string manifest;
+    for (const std::string& path : dependencies(rule)) {
+      std::string text;
+      if (path.ends_with("launcher.cu") || !read_file(path, text)) continue;
+      manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, text), path);
+      note_tensor_cores(path, text);
+    }
+    std::error_code error;
+    fs::remove(rule_file, error);
+    fs::rename(temporary, subject_.library, error);
+    if (error) return fail(fmt::format("{} cannot be written: {}", subject_.library, error.message()));
+    // What several sources include is not known, so their build is not taken from the cache.
+    if (!rule.empty()) write_file(folder_ / "manifest", manifest + "end\n");
+    return true;
+  }
+
+  const Contract& contract_;
+  const BuildOptions& options_;
+  Subject subject_;
+  BuildFailure failure_;
+  bool failed_ = false;
+  std::string nvcc_, include_;
+  std::vector<std::string> paths_, texts_;
+  fs::path folder_;
+};
+
+}  // namespace
+
+std::string find_nvcc() {
+  std::vector<std::string> folders;
+  if (const char* path = std::getenv("PATH")) {
+    std::stringstream words(path);
+    for (std::string word; std::getline(words, word, ':');) folders.push_back(word);
+  }
+  if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/bin");
+  folders.push_back("/usr/local/cuda/bin");
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/nvcc";
+    if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+BuildOutcome build(const Contract& contract, const BuildOptions& options) {
+  return Builder(contract, options).run();
+}
+
+}  // namespace assay::subject

@@ -1,0 +1,251 @@
+#include "subject/images.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace assay::subject {
+
+using contract::ArgKind;
+using contract::Contract;
+using contract::TensorSpec;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr int64_t kPage = 4096;
+// What guards hold: no number that a kernel would write by chance.
+constexpr uint64_t kCanary = 0xa5c396b47e1d2f58ull;
+
+int64_t rounded_up(int64_t n, int64_t to) {
+  return (n + to - 1) / to * to;
+}
+
+// `pattern` repeated over [at, at + length) of memory whose pattern begins at `base`.
+void fill(std::byte* base, int64_t at, int64_t length, uint64_t pattern) {
+  std::byte bytes[8];
+  std::memcpy(bytes, &pattern, 8);
+  for (int64_t i = 0; i < length && (at + i) % 8 != 0; ++i) base[at + i] = bytes[(at + i) % 8];
+  const int64_t first = rounded_up(at, 8), words = std::max<int64_t>(0, (at + length - first) / 8);
+  for (int64_t i = 0; i < words; ++i) std::memcpy(base + first + 8 * i, bytes, 8);
+  for (int64_t i = std::max(at, first + 8 * words); i < at + length; ++i) base[i] = bytes[i % 8];
+}
+
+struct Changed {
+  int64_t first = 0, count = 0;
+};
+Changed changed(const std::byte* before, const std::byte* after, int64_t from, int64_t length) {
+  if (length <= 0 || std::memcmp(before + from, after + from, static_cast<std::size_t>(length)) == 0)
+    return {};
+  Changed result;
+  for (int64_t i = from; i < from + length; ++i) {
+    if (before[i] == after[i]) continue;
+    if (result.count++ == 0) result.first = i;
+  }
+  return result;
+}
+
+class LayoutMaker {
+ public:
+  LayoutMaker(const Contract& contract, const trial::Trial& trial, int64_t guard)
+      : contract_(contract), trial_(trial), guard_(guard) {}
+
+  Result<void> add_call(const contract::Bindings& bindings) {
+    CallPlan plan;
+    for (const TensorSpec& spec : contract_.tensors) {
+      auto extents = spec.extents(bindings.shape);
+      if (!extents) return extents.error();
+      Buffer buffer{spec.name, &spec, std::move(*extents)};
+      buffer.length = contract::info(spec.dtype).bytes;
+      for (const int64_t e : buffer.extents) buffer.length *= e;
+      if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
+      place(buffer, spec.align);
+      plan.buffers.push_back(std::move(buffer));
+    }
+    if (trial_.condition.aliased) share_memory(plan);
+    const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
+    if (!workspace) return workspace.error();
+    Buffer scratch{"workspace", nullptr, {}};
+    scratch.length = *workspace;
+    place(scratch, 256);
+    plan.buffers.push_back(std::move(scratch));
+    for (Buffer& buffer : plan.buffers) reserve(buffer);
+    if (auto described = describe(plan, bindings); !described) return described.error();
+    layout_.calls.push_back(std::move(plan));
+    return {};
+  }
+
+  Layout take() {
+    layout_.size = std::max(kPage, size_);
+    return std::move(layout_);
+  }
+
+ private:
+  // Aligned to what the caller promises and no more.
+  void place(Buffer& buffer, int64_t align) const {
+    buffer.offset = guard_ + (align < 256 ? align : 0);
+    buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);
+  }
+
+  void share_memory(CallPlan& plan) const {
+    for (Buffer& buffer : plan.buffers) {
+      if (buffer.spec->may_alias.empty()) continue;
+      for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+        if (plan.buffers[i].name == buffer.spec->may_alias && plan.buffers[i].length == buffer.length) {
+          buffer.share = static_cast<int>(i);
+        }
+      }
+    }
+  }
+
+  void reserve(Buffer& buffer) {
+    buffer.in = size_;
+    size_ += rounded_up(buffer.bytes, kPage);
+    buffer.out = size_;
+    size_ += rounded_up(buffer.bytes, kPage);
+  }
+
+  int index_of(const CallPlan& plan, const std::string& name) const {
+    for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+      if (plan.buffers[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  static Json scalar_json(contract::DType dtype, uint64_t bits) {
+    return {{"bytes", contract::info(dtype).bytes},
+            {"bits", bits},
+            {"float", dtype == contract::DType::f32 || dtype == contract::DType::f64},
+            {"signed", contract::info(dtype).min_integer < 0}};
+  }
+
+  Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
+    Json buffers = Json::array(), args = Json::array();
+    for (const Buffer& b : plan.buffers) {
+      buffers.push_back({{"name", b.name},
+                         {"bytes", b.bytes},
+                         {"offset", b.offset},
+                         {"length", b.length},
+                         {"in", b.in},
+                         {"out", b.out},
+                         {"data", b.input != nullptr},
+                         {"poison", trial::pattern(trial_.condition.poison)},
+                         {"share", b.share}});
+    }
+    for (const contract::Arg& arg : contract_.kernel.args) {
+      switch (arg.kind) {
+        case ArgKind::Tensor:
+          args.push_back({{"buffer", index_of(plan, arg.name)}});
+          break;
+        case ArgKind::Workspace:
+          args.push_back({{"buffer", static_cast<int>(plan.buffers.size()) - 1}});
+          break;
+        case ArgKind::Stream:
+          args.push_back({{"stream", true}});
+          break;
+        case ArgKind::Dim: {
+          const contract::DType type = contract_.dim(arg.name)->type;
+          args.push_back(scalar_json(type, static_cast<uint64_t>(bindings.shape.find(arg.name)->second)));
+          break;
+        }
+        case ArgKind::Scalar: {
+          const contract::Scalar& scalar = bindings.scalars.find(arg.name)->second;
+          args.push_back(scalar_json(scalar.dtype, scalar.bits));
+          break;
+        }
+      }
+    }
+    plan.request = {{"buffers", buffers}, {"args", args}};
+    return describe_launch(plan, bindings);
+  }
+
+  Result<void> describe_launch(CallPlan& plan, const contract::Bindings& bindings) const {
+    if (contract_.kernel.global.empty()) return {};
+    Json dims = Json::array();
+    for (const auto* list : {&contract_.kernel.grid, &contract_.kernel.block}) {
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (i >= list->size()) {
+          dims.push_back(1);
+          continue;
+        }
+        const auto n = (*list)[i].eval(bindings.shape);
+        if (!n) return n.error();
+        dims.push_back(*n);
+      }
+    }
+    const auto shared = contract_.kernel.shared_bytes.eval(bindings.shape);
+    if (!shared) return shared.error();
+    plan.request["dims"] = dims;
+    plan.request["shared"] = *shared;
+    return {};
+  }
+
+  const Contract& contract_;
+  const trial::Trial& trial_;
+  int64_t guard_;
+  int64_t size_ = 0;
+  Layout layout_;
+};
+
+}  // namespace
+
+Result<Layout> lay_out(const Contract& contract, const trial::Trial& trial,
+                       const std::vector<const contract::Bindings*>& bindings, int64_t guard) {
+  LayoutMaker maker(contract, trial, guard);
+  for (const contract::Bindings* b : bindings) {
+    if (auto added = maker.add_call(*b); !added) return added.error();
+  }
+  return maker.take();
+}
+
+void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory) {
+  const uint64_t poison = trial::pattern(trial.condition.poison);
+  for (const CallPlan& plan : layout.calls) {
+    for (const Buffer& b : plan.buffers) {
+      std::byte* image = memory + b.in;
+      fill(image, 0, b.offset, kCanary);
+      if (b.input) {
+        std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
+      } else {
+        fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
+      }
+      fill(image, b.offset + b.length, b.bytes - b.offset - b.length, kCanary);
+    }
+  }
+}
+
+Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* memory) {
+  Call call;
+  std::vector<bool> shared(plan.buffers.size(), false);
+  for (const Buffer& b : plan.buffers) {
+    if (b.share >= 0) shared[static_cast<std::size_t>(b.share)] = true;
+  }
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const Buffer& b = plan.buffers[i];
+    const bool borrowed = b.share >= 0;
+    const std::byte* before = memory + b.in;
+    const Buffer& owner = borrowed ? plan.buffers[static_cast<std::size_t>(b.share)] : b;
+    const std::byte* after = memory + owner.out + owner.offset - b.offset;
+    if (!borrowed) {
+      for (const auto& [from, length] :
+           {std::pair{int64_t{0}, b.offset}, std::pair{b.offset + b.length, b.bytes - b.offset - b.length}}) {
+        const Changed guard = changed(before, after, from, length);
+        if (guard.count > 0) call.trespasses.push_back({b.name, guard.first - b.offset, guard.count});
+      }
+    }
+    if (!b.spec) continue;
+    if (b.spec->role == contract::Role::In && !shared[i] &&
+        changed(before, after, b.offset, b.length).count > 0) {
+      call.changed_inputs.push_back(b.name);
+    }
+    if (b.spec->is_output()) {
+      contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
+      std::memcpy(tensor.bytes.data(), after + b.offset, static_cast<std::size_t>(b.length));
+      call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
+    }
+  }
+  return call;
+}
+
+}  // namespace assay::subject

@@ -1,0 +1,37 @@
+// The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "subject/runner.h"
+
+namespace assay::subject {
+
+// One allocation: [guard | shift | data | guard].
+struct Buffer {
+  std::string name;
+  const contract::TensorSpec* spec = nullptr;  // null: the workspace
+  std::vector<int64_t> extents;
+  const contract::Tensor* input = nullptr;
+  int64_t length = 0, offset = 0, bytes = 0;  // of the data; where it begins; of the whole
+  int64_t in = 0, out = 0;                    // in the memory file
+  int share = -1;
+};
+
+struct CallPlan {
+  std::vector<Buffer> buffers;
+  nlohmann::json request;  // one element of "calls"
+};
+
+struct Layout {
+  std::vector<CallPlan> calls;
+  int64_t size = 0;  // of the memory file
+};
+
+Result<Layout> lay_out(const contract::Contract& contract, const trial::Trial& trial,
+                       const std::vector<const contract::Bindings*>& bindings, int64_t guard);
+
+void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory);
+Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory);
+
+}  // namespace assay::subject

@@ -1,0 +1,24 @@
+// Commands with a time limit.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace assay::subject {
+
+struct CommandResult {
+  int status = 0;  // exit status; 128 + signal if it died of one
+  bool timed_out = false;
+  std::string output;  // stdout and stderr together, at most 256 KiB
+};
+
+// Runs argv[0] by path or through PATH. The whole process group is killed at the limit.
+Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
+                                  const std::string& folder = "");
+
+// The folder of the running program.
+std::string program_folder();
+
+}  // namespace assay::subject

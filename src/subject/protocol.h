@@ -1,0 +1,23 @@
+// What judge and worker say to each other: one JSON object a line over a socket (descriptor 3 of the
+// worker), and bulk data in a shared memory file (descriptor 4) that both map.
+//
+// judge -> worker, one call or several that overlap:
+//   {"size": bytes of the memory file, "seed": schedule, "ordered": bool, "moved": bool,
+//    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
+//               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
+//               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}
+// A buffer is an allocation of `bytes`; the subject is given its address plus `offset`. Its image before
+// the call lies at `in` of the memory file, and goes to `out` after it. `data` says that the `length` bytes
+// at `offset` are an input, which in an ordered call arrives by work queued on the stream; otherwise they are
+// undefined. `share` (>= 0) names the buffer whose memory this one uses.
+//
+// worker -> judge, when it is ready (`"ready": true`, or an error) and after every request:
+//   {"error": cudaError_t, "name", "text", "stage": what failed, "returned": [..], "seconds": s}
+#pragma once
+
+namespace assay::subject {
+
+inline constexpr int kSocket = 3;
+inline constexpr int kMemoryFile = 4;
+
+}  // namespace assay::subject

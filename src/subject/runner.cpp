@@ -1,0 +1,401 @@
+#include "subject/runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "subject/images.h"
+#include "subject/process.h"
+#include "subject/protocol.h"
+
+namespace assay::subject {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kLongestReply = 1 << 20;
+constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
+constexpr std::size_t kMostEvents = 1000;
+
+double machine_memory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double resident_bytes(pid_t pid) {
+  std::ifstream statm(fmt::format("/proc/{}/statm", pid));
+  double total = 0, resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+std::string signal_text(int status) {
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    if (number == SIGXFSZ) return "it wrote more than the limit";
+    if (number == SIGSYS) return "it made a system call that is not allowed";
+    return fmt::format("killed by signal {} ({})", number, strsignal(number));
+  }
+  return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
+}
+
+// A folder that goes with its owner.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "assay-worker-XXXXXX").string();
+    if (mkdtemp(pattern.data())) path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct Reply {
+  Outcome outcome = Outcome::Ended;
+  std::string error;
+  Json json;
+};
+
+}  // namespace
+
+struct Runner::Impl {
+  const contract::Contract& contract;
+  const Subject& subject;
+  RunnerOptions options;
+
+  pid_t child = -1;
+  int socket = -1;
+  int memory_file = -1;
+  int64_t mapped = 0;
+  std::byte* memory = nullptr;
+  std::unique_ptr<Folder> folder;
+  std::string pending;          // received, not yet a whole line
+  std::size_t events_read = 0;  // bytes of the event file
+  int64_t calls = 0;
+
+  Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
+      : contract(c), subject(s), options(std::move(o)) {
+    if (options.worker.empty()) options.worker = program_folder() + "/assay-worker";
+    if (options.cudart.empty()) options.cudart = fs::path(program_folder()).parent_path().string() + "/lib";
+    if (options.memory <= 0) options.memory = machine_memory() * 2 / 3;
+  }
+  ~Impl() { stop(); }
+
+  void stop() {
+    if (child > 0) {
+      kill(child, SIGKILL);
+      reap();
+    }
+    if (socket >= 0) close(socket);
+    if (memory) munmap(memory, static_cast<std::size_t>(mapped));
+    if (memory_file >= 0) close(memory_file);
+    socket = memory_file = -1;
+    memory = nullptr;
+    mapped = calls = 0;
+    pending.clear();
+    folder.reset();
+  }
+
+  int reap() {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    child = -1;
+    return status;
+  }
+
+  std::vector<std::string> environment() const {
+    std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
+                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8"};
+    if (options.device == Device::Virtual) {
+      variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
+      variables.push_back("ASSAY_REPORT=" + folder->path() + "/events");
+      variables.push_back("ASSAY_QUIET=1");
+      variables.push_back(fmt::format("ASSAY_CHECK={}", options.checked ? "all" : "none"));
+    } else {
+      const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
+      std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
+      if (const char* own = std::getenv("LD_LIBRARY_PATH")) path += std::string(":") + own;
+      variables.push_back("LD_LIBRARY_PATH=" + path);
+      variables.push_back("CUDA_CACHE_DISABLE=1");
+      variables.push_back("CUDA_MODULE_LOADING=EAGER");
+      if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+        variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", visible));
+      }
+    }
+    return variables;
+  }
+
+  std::vector<std::string> arguments() const {
+    return {options.worker,
+            options.device == Device::Virtual ? "virtual" : "cuda",
+            folder->path(),
+            subject.ptx.empty() ? "library" : "ptx",
+            subject.ptx.empty() ? subject.library : subject.ptx,
+            subject.symbol,
+            subject.launched ? "launch" : "call",
+            contract.kernel.returns_int ? "int" : "void"};
+  }
+
+  [[noreturn]] void become_worker(int worker_socket, const std::vector<std::string>& argv,
+                                  const std::vector<std::string>& variables) const {
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const auto limit = [](auto resource, rlim_t most) {
+      const rlimit value{most, most};
+      setrlimit(resource, &value);
+    };
+    limit(RLIMIT_FSIZE, kMostWritten);
+    limit(RLIMIT_CORE, 0);
+    const int log = open((folder->path() + "/output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int null = open("/dev/null", O_RDONLY);
+    // Above the numbers they go to, so that neither overwrites the other.
+    const int spare_socket = fcntl(worker_socket, F_DUPFD, 16), spare_file = fcntl(memory_file, F_DUPFD, 16);
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    dup2(spare_socket, kSocket);
+    dup2(spare_file, kMemoryFile);
+    close_range(5, ~0u, 0);
+    if (chdir(folder->path().c_str()) != 0) _exit(126);
+    std::vector<char*> args, env;
+    for (const std::string& word : argv) args.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
+    args.push_back(nullptr);
+    env.push_back(nullptr);
+    execve(args[0], args.data(), env.data());
+    _exit(127);
+  }
+
+  Reply start() {
+    folder = std::make_unique<Folder>();
+    events_read = 0;
+    int ends[2];
+    memory_file = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (folder->path().empty() || memory_file < 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+      return {
+          Outcome::Unavailable, fmt::format("a worker could not be prepared: {}", std::strerror(errno)), {}};
+    }
+    fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
+    const auto argv = arguments(), variables = environment();
+    child = fork();
+    if (child == 0) become_worker(ends[1], argv, variables);
+    close(ends[1]);
+    socket = ends[0];
+    if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
+    Reply reply = receive(std::max(options.timeout, 30.0));
+    if (reply.outcome == Outcome::Crashed) {
+      reply.error = fmt::format("while the subject was loaded: {}", reply.error);
+      return reply;
+    }
+    if (reply.outcome != Outcome::Ended || reply.json.value("ready", false)) return reply;
+    const bool ours = reply.json.value("unavailable", false);
+    return {ours ? Outcome::Unavailable : Outcome::Crashed,
+            reply.json.value("text", "the worker did not start"),
+            {}};
+  }
+
+  bool grow(int64_t size) {
+    if (size <= mapped) return true;
+    if (memory) munmap(memory, static_cast<std::size_t>(mapped));
+    memory = nullptr;
+    mapped = 0;
+    if (ftruncate(memory_file, size) != 0) return false;
+    void* at =
+        mmap(nullptr, static_cast<std::size_t>(size), PROT_READ | PROT_WRITE, MAP_SHARED, memory_file, 0);
+    if (at == MAP_FAILED) return false;
+    memory = static_cast<std::byte*>(at);
+    mapped = size;
+    return true;
+  }
+
+  Reply died() {
+    const int status = reap();
+    return {Outcome::Crashed, signal_text(status), {}};
+  }
+
+  Reply give_up(Outcome outcome, std::string why) {
+    kill(child, SIGKILL);
+    reap();
+    return {outcome, std::move(why), {}};
+  }
+
+  bool send(const Json& request) {
+    const std::string line = request.dump() + "\n";
+    for (std::size_t sent = 0; sent < line.size();) {
+      const ssize_t n = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+      if (n <= 0) return false;
+      sent += static_cast<std::size_t>(n);
+    }
+    return true;
+  }
+
+  Reply receive(double timeout) {
+    const auto end = Clock::now() + std::chrono::duration<double>(timeout);
+    for (;;) {
+      if (const std::size_t line = pending.find('\n'); line != std::string::npos) {
+        Json json = Json::parse(pending.substr(0, line), nullptr, false);
+        pending.erase(0, line + 1);
+        if (json.is_object()) return {Outcome::Ended, "", std::move(json)};
+        return give_up(Outcome::Crashed, "the worker sent something that is no reply");
+      }
+      const double left = std::chrono::duration<double>(end - Clock::now()).count();
+      if (left <= 0) return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
+      pollfd waiting{socket, POLLIN, 0};
+      const int ready = poll(&waiting, 1, static_cast<int>(std::min(left, 0.05) * 1000) + 1);
+      if (ready <= 0) {
+        if (resident_bytes(child) > options.memory)
+          return give_up(Outcome::TooLarge, "more memory than allowed");
+        continue;
+      }
+      char buffer[65536];
+      const ssize_t n = recv(socket, buffer, sizeof buffer, 0);
+      if (n <= 0) return died();
+      pending.append(buffer, static_cast<std::size_t>(n));
+      if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
+    }
+  }
+
+  // Events are JSON lines; a line that is none is left out.
+  void read_events(Observation& observation) {
+    if (!folder || options.device != Device::Virtual) return;
+    std::ifstream file(folder->path() + "/events", std::ios::binary);
+    if (!file) return;
+    file.seekg(static_cast<std::streamoff>(events_read));
+    for (std::string line; std::getline(file, line);) {
+      if (file.eof()) break;  // not yet whole
+      events_read += line.size() + 1;
+      Event event = Event::parse(line, nullptr, false);
+      if (event.is_object() && observation.events.size() < kMostEvents)
+        observation.events.push_back(std::move(event));
+    }
+  }
+
+  std::string output_tail() const {
+    if (!folder) return "";
+    std::ifstream file(folder->path() + "/output", std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text;
+  }
+
+  Observation observe(const trial::Trial& trial, const Layout& layout) {
+    Observation observation;
+    if (child < 0) {
+      stop();
+      const Reply started = start();
+      if (started.outcome != Outcome::Ended) {
+        observation.outcome = started.outcome;
+        observation.error = started.error;
+        read_events(observation);
+        stop();
+        return observation;
+      }
+    }
+    Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
+    if (grow(layout.size)) {
+      write_images(layout, trial, memory);
+      Json request = {{"size", mapped},
+                      {"seed", trial.condition.schedule},
+                      {"ordered", trial.condition.ordered},
+                      {"moved", trial.condition.moved},
+                      {"calls", Json::array()}};
+      for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
+      reply = send(request) ? receive(options.timeout) : died();
+    }
+    read_events(observation);
+    observation.outcome = reply.outcome;
+    observation.error = reply.error;
+    if (reply.outcome != Outcome::Ended) {
+      if (const std::string said = output_tail(); !said.empty()) observation.error += "; it said: " + said;
+      stop();
+      return observation;
+    }
+    calls += static_cast<int64_t>(layout.calls.size());
+    try {
+      read_reply(reply.json, trial, layout, observation);
+    } catch (const Json::exception&) {
+      observation.outcome = Outcome::Crashed;
+      observation.error = "the worker sent something that is no reply";
+      stop();
+    }
+    return observation;
+  }
+
+  void read_reply(const Json& json, const trial::Trial& trial, const Layout& layout,
+                  Observation& observation) {
+    observation.seconds = json.value("seconds", 0.0);
+    observation.error_code = json.value("error", 0);
+    if (observation.error_code != 0) {
+      observation.outcome = Outcome::DeviceError;
+      observation.error = fmt::format("{} ({}) from {}", json.value("name", "an error"),
+                                      json.value("text", ""), json.value("stage", "the call"));
+      stop();  // a context that failed once is of no further use
+      return;
+    }
+    const Json returned = json.value("returned", Json::array());
+    for (std::size_t i = 0; i < layout.calls.size(); ++i) {
+      observation.calls.push_back(read_images(layout.calls[i], trial, memory));
+      if (i < returned.size() && returned[i].is_number_integer())
+        observation.calls.back().returned = returned[i];
+    }
+  }
+};
+
+Runner::Runner(const contract::Contract& contract, const Subject& subject, RunnerOptions options)
+    : impl_(std::make_unique<Impl>(contract, subject, std::move(options))) {}
+Runner::~Runner() = default;
+Runner::Runner(Runner&&) noexcept = default;
+
+Observation Runner::run(const trial::Trial& trial, const contract::Bindings& first,
+                        const contract::Bindings* second) {
+  std::vector<const contract::Bindings*> bindings = {&first};
+  if (second) bindings.push_back(second);
+  const int64_t guard = impl_->options.device == Device::Virtual ? 0 : 4096;
+  const auto layout = lay_out(impl_->contract, trial, bindings, guard);
+  if (!layout) {
+    Observation observation;
+    observation.outcome = Outcome::Unavailable;
+    observation.error = layout.error().text();
+    return observation;
+  }
+  if (trial.condition.fresh) restart();
+  return impl_->observe(trial, *layout);
+}
+
+void Runner::restart() {
+  impl_->stop();
+}
+int64_t Runner::calls_in_process() const {
+  return impl_->calls;
+}
+void Runner::set_timeout(double seconds) {
+  impl_->options.timeout = seconds;
+}
+
+}  // namespace assay::subject

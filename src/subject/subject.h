@@ -1,0 +1,55 @@
+// The subject: the kernel under test, and the process in which it runs.
+//
+//   auto subject = build(contract, {});                 // nvcc, once; cached by content
+//   Runner runner(contract, *subject, {.device = Device::Virtual});
+//   auto observation = runner.run(trial, bindings);     // in a worker process
+//
+// The subject is untrusted. Only the worker (worker/main.cpp, a program of its own) loads it, and the worker
+// is as simple as can be: it copies memory images to the device, makes the call through the CUDA runtime
+// API, and copies the images back. What an image held before and holds after is compared here, in the judge's
+// process. The device is whichever libcudart.so.13 the worker finds.
+//
+//   process.h   commands with a time limit      runner.h   trials in a worker
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "contract/contract.h"
+
+namespace assay::subject {
+
+struct BuildOptions {
+  std::string cache;     // folder; empty: $XDG_CACHE_HOME/assay, or ~/.cache/assay
+  double timeout = 180;  // seconds
+};
+
+struct Subject {
+  std::string library;        // the shared object; empty for PTX
+  std::string ptx;            // the PTX file; empty for CUDA C++
+  std::string symbol;         // the function to call, or the kernel to launch
+  bool launched = false;      // `global`: the worker launches it
+  bool tensor_cores = false;  // its source speaks of mma
+  bool cached = false;
+  double seconds = 0;  // that building took
+};
+
+// What stands in the way of building: the compiler's own words, and whose fault it is.
+struct BuildFailure {
+  Error error;
+  std::string output;           // of the compiler
+  bool contract_wrong = false;  // a source or an entry that does not exist
+};
+
+// Exactly one of both is set.
+struct BuildOutcome {
+  Result<Subject> subject;
+  BuildFailure failure;
+};
+BuildOutcome build(const contract::Contract& contract, const BuildOptions& options);
+
+// nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; empty if there is none.
+std::string find_nvcc();
+
+}  // namespace assay::subject

@@ -1,0 +1,44 @@
+// The CUDA runtime API, as much of it as the worker needs, found in whichever libcudart.so.13 the
+// loader finds. No CUDA headers are needed to build the worker.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace assay::worker {
+
+using Stream = void*;
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+enum CopyKind { kHostToDevice = 1, kDeviceToHost = 2, kDeviceToDevice = 3 };
+
+struct Runtime {
+  int (*cudaGetDeviceCount)(int*);
+  int (*cudaFree)(void*);
+  int (*cudaMalloc)(void**, size_t);
+  int (*cudaMemcpy)(void*, const void*, size_t, int);
+  int (*cudaMemcpyAsync)(void*, const void*, size_t, int, Stream);
+  int (*cudaMemset)(void*, int, size_t);
+  int (*cudaStreamCreateWithFlags)(Stream*, unsigned);
+  int (*cudaStreamSynchronize)(Stream);
+  int (*cudaDeviceSynchronize)();
+  int (*cudaGetLastError)();
+  const char* (*cudaGetErrorName)(int);
+  const char* (*cudaGetErrorString)(int);
+  int (*cudaLaunchHostFunc)(Stream, void (*)(void*), void*);
+  int (*cudaLaunchKernel)(const void*, Dim3, Dim3, void**, size_t, Stream);
+  int (*cudaLibraryLoadData)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned);
+  int (*cudaLibraryGetKernel)(void**, void*, const char*);
+  int (*cudaFuncSetAttribute)(const void*, int, int);
+  // Of the virtual device only; null elsewhere.
+  void (*assay_set_seed)(uint64_t);
+  void (*assay_undefine)(void*, size_t);
+  void (*assay_label)(void*, const char*);
+};
+
+// An empty string, or what is missing.
+std::string load(Runtime& runtime);
+
+}  // namespace assay::worker
