@@ -17,6 +17,8 @@ int precedence(const Token& token) {
       {"<=", 7}, {">=", 7}, {"==", 6}, {"!=", 6}, {"&", 5}, {"^", 4},  {"|", 3},  {"&&", 2}, {"||", 1},
   };
   if (token.kind != TokenKind::Punctuator) return 0;
+  constexpr std::string_view kNever = ",;[](){}:?@~";
+  if (kNever.find(token.text[0]) != std::string_view::npos) return 0;
   for (auto [text, level] : kOperators)
     if (token.text == text) return level;
   return 0;

@@ -133,7 +133,7 @@ Variable DeclarationParser::parameter() {
   return variable;
 }
 
-void DeclarationParser::initialiser(Variable& variable, const Declarator&) {
+void DeclarationParser::initialiser(Variable& variable) {
   if (!reader_.accept('=')) return;
   if (kind_of(variable.type) == TypeKind::Opaque) {
     reader_.skip_braces();
@@ -204,7 +204,14 @@ void DeclarationParser::init_element(Variable& variable, uint64_t offset) {
   Constant value = reader_.constant();
   if (reader_.is('(') && !value.is_float) {  // 0xff00(symbol)
     reader_.advance();
-    init_symbol(variable, offset, value.bits);
+    if (reader_.is_name() && reader_.token().text != "WARP_SZ") {
+      init_symbol(variable, offset, value.bits);
+    } else if (value.bits == 0) {
+      reader_.fail(at, "a mask must not be zero");
+    } else {
+      uint64_t masked = static_cast<uint64_t>(reader_.integer("a masked constant")) & value.bits;
+      store(variable, offset, masked >> (static_cast<uint32_t>(std::countr_zero(value.bits)) & ~7u));
+    }
     reader_.expect(')');
     return;
   }

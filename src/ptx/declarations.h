@@ -26,7 +26,7 @@ class DeclarationParser {
   // A name with array bounds; not the initialiser.
   Variable declare(const Declarator& declarator);
   // `= …` if there is one.
-  void initialiser(Variable& variable, const Declarator& declarator);
+  void initialiser(Variable& variable);
   // One parameter of a function: `.param .u64 .ptr .global .align 16 name`.
   Variable parameter();
   // `.attribute(.managed, …)` after the keyword.

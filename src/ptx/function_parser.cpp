@@ -5,7 +5,8 @@
 namespace assay::ptx {
 namespace {
 
-constexpr uint64_t kMostRegisters = 1u << 20;
+constexpr uint32_t kMostRegisters = 1u << 20;
+constexpr uint32_t kMostVariables = 1u << 12;  // of one range
 
 }  // namespace
 
@@ -50,7 +51,7 @@ void FunctionParser::statement() {
     return instruction();
   }
   if (token.kind == TokenKind::Dotted) return directive();
-  if (token.is('@')) return instruction();
+  if (token.is('@')) return reader_.skip_old_debug_line() ? void() : instruction();
   if (reader_.accept(';')) return;
   if (token.is('{')) return open_scope();
   if (token.is('}')) return close_scope();
@@ -116,17 +117,8 @@ void FunctionParser::registers() {
   if (width > 4) reader_.fail_expected("a vector of at most four registers");
   do {
     Token name = reader_.expect_name("a register name");
-    if (reader_.accept('<')) {
-      Token at = reader_.token();
-      Constant count;
-      if (at.kind != TokenKind::Number) reader_.fail_expected("a number of registers");
-      reader_.advance();
-      TokenReader number(at.text);
-      count = number.constant();
-      if (count.is_float || count.bits > kMostRegisters)
-        reader_.fail(at, fmt::format("{} registers are more than {}", at.text, kMostRegisters));
-      reader_.expect('>');
-      scopes_.declare_range(name, static_cast<uint32_t>(count.bits), type, width);
+    if (std::optional<uint32_t> count = reader_.range(kMostRegisters)) {
+      scopes_.declare_range(name, *count, type, width);
     } else {
       scopes_.declare_register(name, type, width);
     }
@@ -141,16 +133,28 @@ void FunctionParser::variables(Space space) {
   do {
     Token name = reader_.token();
     Variable variable = declarations.declare(declarator);
-    declarations.initialiser(variable, declarator);
-    Binding binding;
-    binding.kind = Binding::Kind::Variable;
-    binding.index = static_cast<uint32_t>(function_.variables.size());
-    scopes_.bind(name, binding);
-    if (module_.find_symbol(variable.name)) scopes_.reserve(name.text);
-    variable.name = scopes_.unique(name.text);
-    function_.variables.push_back(std::move(variable));
+    if (std::optional<uint32_t> count = reader_.range(kMostVariables)) {
+      for (uint32_t i = 0; i < *count; ++i) {
+        Token numbered = name;
+        numbered.text = module_.keep(fmt::format("{}{}", name.text, i));
+        define(numbered, variable);
+      }
+    } else {
+      declarations.initialiser(variable);
+      define(name, std::move(variable));
+    }
   } while (reader_.accept(','));
   reader_.expect(';');
+}
+
+void FunctionParser::define(const Token& name, Variable variable) {
+  Binding binding;
+  binding.kind = Binding::Kind::Variable;
+  binding.index = static_cast<uint32_t>(function_.variables.size());
+  scopes_.bind(name, binding);
+  if (module_.find_symbol(name.text)) scopes_.reserve(name.text);
+  variable.name = scopes_.unique(name.text);
+  function_.variables.push_back(std::move(variable));
 }
 
 // name: instruction — or name: .branchtargets …;
@@ -179,27 +183,37 @@ void FunctionParser::target_list(const Token& name) {
   if (kind.text == ".callprototype") {
     prototype(list);
   } else {
+    bool is_calls = kind.text == ".calltargets";
     do {
       Token target = reader_.expect_name("a target");
-      uint32_t index = kNone;
-      if (kind.text == ".calltargets") {
-        const SymbolRef* symbol = module_.find_symbol(target.text);
-        if (!symbol || symbol->kind != SymbolRef::Kind::Function)
-          reader_.fail(target, fmt::format("{} is not a function", quote(target)));
-        index = symbol->index;
-      } else {
-        Pending pending;
-        pending.name = target;
-        pending.operand = static_cast<uint32_t>(list.targets.size());
-        pending.list = binding.index;
-        label_scopes_.back().pending.push_back(pending);
+      std::optional<uint32_t> count = reader_.range(kMostVariables);
+      for (uint32_t i = 0; i < count.value_or(1); ++i) {
+        Token each = target;
+        if (count) each.text = module_.keep(fmt::format("{}{}", target.text, i));
+        list.targets.push_back(is_calls ? call_target(each)
+                                        : branch_target(each, binding.index, list.targets.size()));
       }
-      list.targets.push_back(index);
     } while (reader_.accept(','));
-    list.is_calls = kind.text == ".calltargets";
+    list.is_calls = is_calls;
   }
   reader_.expect(';');
   function_.target_lists.push_back(std::move(list));
+}
+
+uint32_t FunctionParser::call_target(const Token& name) {
+  const SymbolRef* symbol = module_.find_symbol(name.text);
+  if (!symbol || symbol->kind != SymbolRef::Kind::Function)
+    reader_.fail(name, fmt::format("{} is not a function", quote(name)));
+  return symbol->index;
+}
+
+uint32_t FunctionParser::branch_target(const Token& name, uint32_t list, size_t at) {
+  Pending pending;
+  pending.name = name;
+  pending.operand = static_cast<uint32_t>(at);
+  pending.list = list;
+  label_scopes_.back().pending.push_back(pending);
+  return kNone;
 }
 
 // .callprototype (.param .b32 _) _ (.param .b64 _, …) .noreturn;

@@ -18,8 +18,11 @@ class FunctionParser {
   void directive();
   void registers();
   void variables(Space space);
+  void define(const Token& name, Variable variable);
   void label();
   void target_list(const Token& name);
+  uint32_t call_target(const Token& name);
+  uint32_t branch_target(const Token& name, uint32_t list, size_t at);
   void prototype(TargetList& list);
   void open_scope();
   void close_scope();

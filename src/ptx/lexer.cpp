@@ -5,7 +5,7 @@
 namespace assay::ptx {
 namespace {
 
-enum : uint8_t { kNameStart = 1, kNamePart = 2, kDigit = 4, kSpace = 8 };
+enum : uint8_t { kNameStart = 1, kNamePart = 2, kDigit = 4, kSpace = 8, kPunctuator = 16 };
 
 constexpr std::array<uint8_t, 256> make_classes() {
   std::array<uint8_t, 256> classes{};
@@ -14,6 +14,7 @@ constexpr std::array<uint8_t, 256> make_classes() {
   for (int c = '0'; c <= '9'; ++c) classes[c] = kNamePart | kDigit;
   classes['_'] = classes['$'] = kNameStart | kNamePart;
   classes[' '] = classes['\t'] = classes['\r'] = classes['\f'] = classes['\v'] = kSpace;
+  for (char c : std::string_view("@!-+*/%~&|^<>=?:;,()[]{}")) classes[static_cast<uint8_t>(c)] = kPunctuator;
   return classes;
 }
 constexpr auto kClasses = make_classes();
@@ -22,7 +23,21 @@ bool is(char c, uint8_t what) {
   return (kClasses[static_cast<uint8_t>(c)] & what) != 0;
 }
 
-constexpr std::string_view kPairs[] = {"<<", ">>", "<=", ">=", "==", "!=", "&&", "||"};
+bool is_pair(char a, char b) {
+  switch (a) {
+    case '<':
+    case '>':
+      return b == a || b == '=';
+    case '=':
+    case '!':
+      return b == '=';
+    case '&':
+    case '|':
+      return b == a;
+    default:
+      return false;
+  }
+}
 
 }  // namespace
 
@@ -115,14 +130,9 @@ Token Lexer::next() {
     if (closed) ++pos_;
     return make(closed ? TokenKind::String : TokenKind::Invalid, start);
   }
-  for (std::string_view pair : kPairs) {
-    if (text_.substr(pos_, 2) != pair) continue;
-    pos_ += 2;
-    return make(TokenKind::Punctuator, start);
-  }
-  ++pos_;
-  bool known = std::string_view("@!-+*/%~&|^<>=?:;,()[]{}").find(c) != std::string_view::npos;
-  return make(known ? TokenKind::Punctuator : TokenKind::Invalid, start);
+  if (!is(c, kPunctuator)) return ++pos_, make(TokenKind::Invalid, start);
+  pos_ += is_pair(c, pos_ + 1 < text_.size() ? text_[pos_ + 1] : '\0') ? 2 : 1;
+  return make(TokenKind::Punctuator, start);
 }
 
 Token Lexer::extend(const Token& name) {

@@ -29,40 +29,45 @@ class NameMap {
  public:
   Value* find(std::string_view name) {
     if (slots_.empty()) return nullptr;
-    Slot& slot = locate(name);
+    Slot& slot = locate(name, hash_name(name));
     return slot.name.data() ? &slot.value : nullptr;
   }
 
   // The value of a name, made if it is new.
   Value& operator[](std::string_view name) {
     if (slots_.empty()) slots_.resize(8);
-    Slot* slot = &locate(name);
+    uint64_t hash = hash_name(name);
+    Slot* slot = &locate(name, hash);
     if (slot->name.data()) return slot->value;
     if (++count_ * 2 > slots_.size()) {
       grow();
-      slot = &locate(name);
+      slot = &locate(name, hash);
     }
     slot->name = name;
+    slot->hash = hash;
     return slot->value;
   }
 
  private:
   struct Slot {
     std::string_view name;
+    uint64_t hash = 0;
     Value value{};
   };
 
-  Slot& locate(std::string_view name) {
+  Slot& locate(std::string_view name, uint64_t hash) {
     size_t mask = slots_.size() - 1;
-    for (size_t i = hash_name(name) & mask;; i = (i + 1) & mask)
-      if (!slots_[i].name.data() || slots_[i].name == name) return slots_[i];
+    for (size_t i = hash & mask;; i = (i + 1) & mask) {
+      Slot& slot = slots_[i];
+      if (!slot.name.data() || (slot.hash == hash && slot.name == name)) return slot;
+    }
   }
 
   void grow() {
     std::vector<Slot> old(slots_.size() * 2);
     old.swap(slots_);
     for (Slot& slot : old)
-      if (slot.name.data()) locate(slot.name) = slot;
+      if (slot.name.data()) locate(slot.name, slot.hash) = slot;
   }
 
   std::vector<Slot> slots_;

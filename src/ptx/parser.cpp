@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kMostFiles = 1u << 16;
 constexpr size_t kMostSegments = 24;
+constexpr uint32_t kMostVariables = 1u << 12;  // of one range
 constexpr uint32_t kAnyInlining = kNone - 1;
 constexpr size_t kLongestFunctionName = 4096;
 
@@ -70,6 +71,8 @@ ModuleParser::ModuleParser(std::string_view text)
 
 Module ModuleParser::parse() {
   if (!reader_.is_dotted(".version")) reader_.fail_expected("'.version'");
+  version();
+  if (!reader_.is_dotted(".target")) reader_.fail_expected("'.target'");
   while (!reader_.at_end()) directive();
   finish();
   return std::move(module_);
@@ -77,10 +80,10 @@ Module ModuleParser::parse() {
 
 void ModuleParser::directive() {
   if (reader_.accept(';')) return;
+  if (reader_.is('@') && reader_.skip_old_debug_line()) return;
   if (!reader_.is_dotted()) reader_.fail_expected("a directive");
   std::string_view text = reader_.token().text;
   auto is = [&](std::string_view word) { return text == word; };
-  if (is(".version")) return version();
   if (is(".target")) return target();
   if (is(".address_size")) {
     reader_.advance();
@@ -256,7 +259,16 @@ void ModuleParser::variable(Space space, const Token& linkage) {
   do {
     Token at = reader_.token();
     Variable variable = declarations_.declare(declarator);
-    declarations_.initialiser(variable, declarator);
+    if (std::optional<uint32_t> count = reader_.range(kMostVariables)) {
+      for (uint32_t i = 0; i < *count; ++i) {
+        Token numbered = at;
+        numbered.text = keep(fmt::format("{}{}", at.text, i));
+        variable.name = numbered.text;
+        define_variable(variable, numbered);
+      }
+      continue;
+    }
+    declarations_.initialiser(variable);
     if (variable.is_unsized && !variable.is_extern)
       reader_.fail(at, fmt::format("the size of {} is missing", quote(at)));
     define_variable(std::move(variable), at);

@@ -34,6 +34,7 @@ class ModuleParser {
   void file();          // after the keyword .file
   void section();       // after the keyword .section
   void signature(std::vector<Variable>& variables);
+  std::string_view keep(std::string name) { return kept_names_.emplace_back(std::move(name)); }
 
  private:
   // A .loc; the name of an inlined function is a label in .debug_str until the end.
@@ -70,6 +71,7 @@ class ModuleParser {
   NameMap<SymbolRef> symbols_;
   NameMap<uint32_t> word_index_;
   std::deque<Word> words_;
+  std::deque<std::string> kept_names_;  // made from ranges: they outlive the tables of names
 
   std::unordered_map<LocationKey, uint32_t, LocationHash> location_index_;
   std::unordered_map<LocationKey, uint32_t, LocationHash>

@@ -69,6 +69,28 @@ bool TokenReader::at_label() {
   return colon;
 }
 
+std::optional<uint32_t> TokenReader::range(uint32_t limit) {
+  if (!accept('<')) return std::nullopt;
+  if (token_.kind != TokenKind::Number) fail_expected("a number of names");
+  Token at = take();
+  Constant count = literal(at);
+  if (count.is_float || count.bits > limit)
+    fail(at, fmt::format("{} names are more than {}", at.text, limit));
+  expect('>');
+  return static_cast<uint32_t>(count.bits);
+}
+
+bool TokenReader::skip_old_debug_line() {
+  Lexer::Mark mark = lexer_.mark();
+  if (lexer_.next().is('@') && lexer_.next().text == "DWARF") {
+    lexer_.skip_line();
+    advance();
+    return true;
+  }
+  lexer_.reset(mark);
+  return false;
+}
+
 void TokenReader::skip_braces() {
   Token open = token_;
   expect('{');

@@ -69,6 +69,11 @@ class TokenReader {
   int64_t integer(std::string_view what);
   uint64_t count(std::string_view what, uint64_t limit);  // an integer from 0 to limit
 
+  // `<N>` after a name, as in %r<100>: N, at most `limit`.
+  std::optional<uint32_t> range(uint32_t limit);
+  // Skips the `@@DWARF …` lines of PTX 1.x; the current token is '@'. False if it is none.
+  bool skip_old_debug_line();
+
   // Skips a balanced {…} whose opening brace is the current token.
   void skip_braces();
 
