@@ -12,6 +12,7 @@ namespace {
 constexpr CheckInfo kChecks[] = {
     {"memory", "accesses outside live memory, and misaligned ones", make_memory_check},
     {"init", "results that depend on undefined values", make_init_check},
+    {"races", "accesses to the same memory that nothing orders", make_race_check},
     {"sync", "barriers and warp-synchronous operations that not all the threads they name reach", make_sync_check},
 };
 

@@ -55,6 +55,7 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
 
 std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);
 std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&);
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&);
 std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);
 
 }  // namespace assay::checks

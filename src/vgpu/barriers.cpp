@@ -28,14 +28,14 @@ bool complete(const Block& block, const BlockBarrier& barrier) {
 
 void finish(Block& block, uint32_t id) {
   BlockBarrier& barrier = block.barriers[id];
+  ++block.cluster->barriers;
+  for (Listener* listener : block.grid->listeners) listener->on_block_barrier(block, id);
   barrier.last_votes = barrier.votes;
   barrier.last_voters = barrier.voters;
   barrier.votes = barrier.voters = 0;
   barrier.open = false;
   barrier.threads = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
-  ++block.cluster->barriers;
-  for (Listener* listener : block.grid->listeners) listener->on_block_barrier(block, id);
   for (Warp& w : block.warps)
     for (Fragment& f : w.others)
       if (f.wait == Wait::Barrier && f.key == id) f.wait = Wait::None;
@@ -65,6 +65,7 @@ void recheck_cluster(Cluster& cluster) {
   uint32_t threads = 0;
   for (const Block& b : cluster.blocks) threads += b.threads;
   if (cluster.arrived == 0 || cluster.arrived + cluster.exited < threads) return;
+  for (Listener* listener : cluster.blocks.front().grid->listeners) listener->on_cluster_barrier(cluster);
   cluster.arrived = 0;
   ++cluster.phase;
   ++cluster.barriers;

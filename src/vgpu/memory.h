@@ -85,6 +85,8 @@ class Memory {
   void copy_initialised(Address to, Address from, uint64_t bytes);
 
   bool is_device_address(Address address) const { return address >= range_ && address < range_ + range_bytes_; }
+  Address range_base() const { return range_; }         // device addresses lie in [range_base, + range_bytes)
+  uint64_t range_bytes() const { return range_bytes_; }
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const { return used_; }
   // Grows with every allocation and release; caches of find() hold it.

@@ -129,6 +129,7 @@ struct Block {
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                     // in its cluster
+  mutable void* race_state = nullptr;    // what the race check keeps for this block
   std::vector<std::byte> shared_storage;
   std::vector<uint8_t> shared_initialised_storage;
 };

@@ -17,6 +17,7 @@ namespace assay::vgpu {
 
 struct Warp;
 struct Block;
+struct Cluster;
 struct LaunchInfo;
 
 enum class AccessKind : uint8_t { Load, Store, Atomic, Reduction };
@@ -86,7 +87,7 @@ class Listener {
   virtual void on_block_end(const Block&) {}
   virtual void on_access(const Warp&, const Inst&, const Access&) {}
   virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}
-  // A barrier's phase ended for these threads: block barriers by number; `warp` is the last to arrive.
+  // A block barrier's phase ends; block.barriers[barrier].arrived still says for whom.
   virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}
   virtual void on_warp_sync(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*orders_memory*/) {}
   // An operation of a stream starts; what follows until the next one of its thread belongs to it.
@@ -96,6 +97,8 @@ class Listener {
   virtual void on_fill(const OperationInfo&, const RangeInfo& /*to*/) {}
   // The host waited for these operations: what it does from now on comes after them.
   virtual void on_host_wait(std::span<const uint64_t> /*operations*/) {}
+  // A cluster barrier's phase ends for all threads of the cluster.
+  virtual void on_cluster_barrier(const Cluster&) {}
   virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}
 };
 

@@ -1,0 +1,117 @@
+#include "checks/race_clock.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace assay::checks {
+
+namespace {
+
+void raise(Ticks& to, const Ticks& from) {
+  if (to.size() < from.size()) to.resize(from.size(), 0);
+  for (size_t w = 0; w < from.size(); ++w) to[w] = std::max(to[w], from[w]);
+}
+
+void add(std::vector<std::shared_ptr<SharedClock>>& to, const std::shared_ptr<SharedClock>& clock) {
+  if (clock && std::find(to.begin(), to.end(), clock) == to.end()) to.push_back(clock);
+}
+
+}  // namespace
+
+void SharedClock::merge(BlockId block, const Ticks& ticks) { raise(blocks[block], ticks); }
+
+void SharedClock::follow(const std::shared_ptr<SharedClock>& source) {
+  if (source.get() != this) add(sources, source);
+}
+
+bool SharedClock::knows(BlockId block, uint32_t warp, uint32_t tick) const {
+  std::unordered_set<const SharedClock*> seen{this};
+  std::vector<const SharedClock*> open{this};
+  while (!open.empty()) {
+    const SharedClock* clock = open.back();
+    open.pop_back();
+    const auto it = clock->blocks.find(block);
+    if (it != clock->blocks.end() && warp < it->second.size() && tick < it->second[warp]) return true;
+    for (const auto& source : clock->sources)
+      if (seen.insert(source.get()).second) open.push_back(source.get());
+  }
+  return false;
+}
+
+void WarpClock::accept_pending() {
+  for (const auto& clock : pending) add(others, clock);
+  pending.clear();
+}
+
+BlockClock::BlockClock(BlockId block, size_t warp_count) : id(block), warps(warp_count) {
+  for (WarpClock& warp : warps) warp.known.assign(warp_count, 0);
+}
+
+void BlockClock::sync_warp(uint32_t index, uint32_t lanes, uint32_t live) {
+  WarpClock& warp = warps[index];
+  const uint32_t now = ++warp.tick;
+  if ((live & ~lanes) == 0) {
+    warp.all_lanes = now;
+    warp.lanes.reset();
+    return;
+  }
+  if (!warp.lanes) {
+    warp.lanes = std::make_unique<std::array<std::array<uint32_t, 32>, 32>>();
+    for (auto& row : *warp.lanes) row.fill(warp.all_lanes);
+  }
+  std::array<uint32_t, 32> together{};
+  for (uint32_t a = 0; a < 32; ++a) {
+    if (!(lanes >> a & 1)) continue;
+    for (uint32_t b = 0; b < 32; ++b) together[b] = std::max(together[b], (lanes >> b & 1) ? now : (*warp.lanes)[a][b]);
+  }
+  for (uint32_t a = 0; a < 32; ++a)
+    if (lanes >> a & 1) (*warp.lanes)[a] = together;
+}
+
+void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block) {
+  Ticks together(warps.size(), 0);
+  std::vector<std::shared_ptr<SharedClock>> others;
+  for (uint32_t w = 0; w < warps.size(); ++w) {
+    if (arrived[w] == 0) continue;
+    warps[w].accept_pending();
+    raise(together, warps[w].known);
+    together[w] = std::max(together[w], warps[w].tick + 1);
+    for (const auto& clock : warps[w].others) add(others, clock);
+  }
+  for (uint32_t w = 0; w < warps.size(); ++w) {
+    if (arrived[w] == 0) continue;
+    raise(warps[w].known, together);
+    warps[w].others = others;
+    sync_warp(w, arrived[w], block.warps[w].live);
+  }
+}
+
+void BlockClock::fence(uint32_t index) {
+  WarpClock& warp = warps[index];
+  warp.accept_pending();
+  ++warp.tick;
+  auto clock = std::make_shared<SharedClock>();
+  Ticks ticks = warp.known;
+  ticks[index] = warp.tick;
+  clock->merge(id, ticks);
+  for (const auto& other : warp.others) clock->follow(other);
+  warp.fenced = std::move(clock);
+}
+
+bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp, uint32_t reader_lane) const {
+  const WarpClock& reader = warps[reader_warp];
+  if (warp != reader_warp) {
+    if (tick < reader.known[warp]) return true;
+    return is_before(id, warp, tick, reader_warp);
+  }
+  if (lane == reader_lane || tick < reader.all_lanes) return true;
+  return reader.lanes && tick < (*reader.lanes)[reader_lane][lane];
+}
+
+bool BlockClock::is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const {
+  for (const auto& clock : warps[reader_warp].others)
+    if (clock->knows(block, warp, tick)) return true;
+  return false;
+}
+
+}  // namespace assay::checks

@@ -1,0 +1,64 @@
+// Who knows of whose accesses: the happens-before relation that the race check judges by.
+//
+// Every warp counts its synchronising events in a tick; an access remembers the tick of its warp. A
+// lane knows another thread's accesses up to some tick, by what synchronised them:
+//   - warp barriers: between the lanes that they name;
+//   - block barriers: between the warps that arrive, and cluster barriers between blocks;
+//   - fences with strong accesses: a fence publishes what its warp knows; a strong write (atomic, volatile,
+//     release) attaches that to its location; a strong read takes it, and a fence or a barrier after it
+//     makes it known.
+// Knowledge of other blocks is kept for a warp, not for a lane, and a location's clock only grows. Both err
+// on the side of silence: an order may be assumed that is not there, never the reverse.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "vgpu/warp.h"
+
+namespace assay::checks {
+
+using BlockId = uint32_t;
+using Ticks = std::vector<uint32_t>;  // by warp of a block: accesses with a smaller tick are known
+
+// What has been published through a location, or by a fence.
+struct SharedClock {
+  std::unordered_map<BlockId, Ticks> blocks;
+  std::vector<std::shared_ptr<SharedClock>> sources;  // and all that these hold
+
+  void merge(BlockId block, const Ticks& ticks);
+  void follow(const std::shared_ptr<SharedClock>& source);
+  bool knows(BlockId block, uint32_t warp, uint32_t tick) const;
+};
+
+struct WarpClock {
+  uint32_t tick = 1;
+  uint32_t all_lanes = 0;   // accesses of this warp with a smaller tick are known to all its lanes
+  Ticks known;              // of the block's warps
+  std::unique_ptr<std::array<std::array<uint32_t, 32>, 32>> lanes;  // after warp barriers that name some lanes only
+  std::vector<std::shared_ptr<SharedClock>> others;   // what is known of other blocks
+  std::vector<std::shared_ptr<SharedClock>> pending;  // read by strong reads; known after the next fence or barrier
+  std::shared_ptr<SharedClock> fenced;                // what the last fence published
+
+  void accept_pending();
+};
+
+struct BlockClock {
+  BlockId id = 0;
+  std::vector<WarpClock> warps;
+
+  explicit BlockClock(BlockId block, size_t warp_count);
+  void sync_warp(uint32_t warp, uint32_t lanes, uint32_t live);
+  void sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block);
+  void fence(uint32_t warp);
+
+  // Whether an access by (warp, lane) at `tick` comes before what (reader_warp, reader_lane) does now.
+  bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp, uint32_t reader_lane) const;
+  bool is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const;
+};
+
+}  // namespace assay::checks
