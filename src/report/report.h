@@ -1,0 +1,44 @@
+// The report of a check, for people and for machines.
+//
+//   std::string screen = terminal(report, {.colour = true});
+//   Json file = to_json(report);                 // as the contract's manual says
+//   std::string xml = junit(reports);            // for CI
+//   Json scanning = sarif(reports);              // for code review
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "judge/finding.h"
+
+namespace assay::report {
+
+struct Report {
+  std::string contract;  // path
+  std::string title;
+  judge::Verdict verdict = judge::Verdict::Inconclusive;
+  std::vector<Finding> findings;     // by weight
+  std::vector<std::string> unknown;  // what could not be checked: why a verdict is inconclusive
+  Json coverage = Json::object();
+  std::string device = "virtual";
+  uint64_t seed = 1;
+  double seconds = 0;
+};
+
+struct TerminalOptions {
+  bool colour = false;
+  int width = 100;
+};
+std::string terminal(const Report& report, const TerminalOptions& options);
+// One line a report, for several contracts.
+std::string table(std::span<const Report> reports, const TerminalOptions& options);
+
+Json to_json(const Report& report);
+std::string junit(std::span<const Report> reports);
+Json sarif(std::span<const Report> reports);
+
+// "file.cu:14" and the lines about it, as far as the file can be read.
+std::string excerpt(const Where& where, int around = 1);
+
+}  // namespace assay::report

@@ -1,0 +1,132 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "report/report.h"
+
+namespace assay::report {
+
+namespace {
+
+class Painter {
+ public:
+  explicit Painter(bool colour) : colour_(colour) {}
+  std::string operator()(std::string_view code, std::string_view text) const {
+    return colour_ ? fmt::format("\033[{}m{}\033[0m", code, text) : std::string(text);
+  }
+
+ private:
+  bool colour_;
+};
+
+constexpr std::string_view kRed = "1;31", kGreen = "1;32", kYellow = "1;33", kBold = "1", kDim = "2";
+
+std::string_view colour_of(judge::Verdict verdict) {
+  return verdict == judge::Verdict::Pass ? kGreen : verdict == judge::Verdict::Fail ? kRed : kYellow;
+}
+
+// Words within `width`, each line indented.
+std::string wrapped(std::string_view text, int width, std::string_view indent) {
+  std::string out, line;
+  const auto flush = [&] {
+    if (!line.empty()) out += fmt::format("{}{}\n", indent, line);
+    line.clear();
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = text.find_first_of(" \n", at);
+    if (end == std::string_view::npos) end = text.size();
+    const std::string_view word = text.substr(at, end - at);
+    if (line.size() + word.size() + indent.size() + 1 > static_cast<std::size_t>(width)) flush();
+    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
+    if (end < text.size() && text[end] == '\n') flush();
+    at = end + 1;
+  }
+  flush();
+  return out;
+}
+
+std::string finding_text(const Finding& finding, const Painter& paint, const TerminalOptions& options) {
+  std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, finding.kind);
+  if (!finding.where.file.empty()) {
+    text += finding.where.line > 0 ? fmt::format("  {}:{}", finding.where.file, finding.where.line)
+                                   : fmt::format("  {}", finding.where.file);
+  }
+  text += "\n" + wrapped(finding.message, options.width, "  ");
+  if (finding.where.line > 0) text += excerpt(finding.where);
+  if (finding.evidence.contains("smallest")) {
+    text += wrapped("smallest case: " + finding.evidence["smallest"].get<std::string>(), options.width, "  ");
+  }
+  if (!finding.reproduce.empty()) text += paint(kDim, "  " + finding.reproduce) + "\n";
+  return text;
+}
+
+std::string coverage_text(const Report& report, const TerminalOptions& options) {
+  const Json& c = report.coverage;
+  std::string text =
+      fmt::format("{} trials, {} shapes, {} elements judged in {:.1f} s on the {} device, seed {}",
+                  c.value("trials", 0), c.value("shapes", 0), c.value("elements_judged", int64_t{0}),
+                  report.seconds, report.device, report.seed);
+  if (c.contains("dims")) {
+    text += "\n";
+    for (const auto& [name, dim] : c["dims"].items()) {
+      text += fmt::format("{} {} to {}  ", name, dim.value("tried_min", int64_t{0}),
+                          dim.value("tried_max", int64_t{0}));
+    }
+  }
+  if (c.contains("not_covered") && !c["not_covered"].empty()) {
+    text += "\nnot covered: ";
+    bool first = true;
+    for (const Json& item : c["not_covered"]) {
+      text += (first ? "" : "; ") + item.get<std::string>();
+      first = false;
+    }
+  }
+  return wrapped(text, options.width, "  ");
+}
+
+}  // namespace
+
+std::string excerpt(const Where& where, int around) {
+  std::ifstream file(where.file);
+  std::string text, line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (number < where.line - around || number > where.line + around) continue;
+    if (line.size() > 160) line.resize(160);
+    text += fmt::format("  {} {:>5} | {}\n", number == where.line ? ">" : " ", number, line);
+  }
+  return text;
+}
+
+std::string terminal(const Report& report, const TerminalOptions& options) {
+  const Painter paint(options.colour);
+  std::string verdict(judge::to_string(report.verdict));
+  for (char& c : verdict) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  std::string text = fmt::format("{}  {}", paint(colour_of(report.verdict), verdict), report.contract);
+  if (!report.title.empty()) text += fmt::format("  {}", paint(kBold, report.title));
+  text += "\n";
+  for (const Finding& finding : report.findings) text += "\n" + finding_text(finding, paint, options);
+  for (const std::string& reason : report.unknown)
+    text += wrapped("could not be checked: " + reason, options.width, "  ");
+  text += "\n" + paint(kDim, coverage_text(report, options));
+  return text;
+}
+
+std::string table(std::span<const Report> reports, const TerminalOptions& options) {
+  const Painter paint(options.colour);
+  std::size_t widest = 8;
+  for (const Report& report : reports) widest = std::max(widest, report.contract.size());
+  std::string text;
+  int counts[3] = {};
+  for (const Report& report : reports) {
+    ++counts[static_cast<std::size_t>(report.verdict)];
+    const std::string verdict = fmt::format("{:<13}", judge::to_string(report.verdict));
+    std::string kinds;
+    for (const Finding& finding : report.findings) kinds += (kinds.empty() ? "" : ", ") + finding.kind;
+    text += fmt::format("{} {:<{}}  {:>6.1f} s  {}\n", paint(colour_of(report.verdict), verdict),
+                        report.contract, widest, report.seconds, kinds);
+  }
+  return text + fmt::format("{} passed, {} failed, {} inconclusive\n", counts[0], counts[1], counts[2]);
+}
+
+}  // namespace assay::report
