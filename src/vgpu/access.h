@@ -19,7 +19,7 @@ inline constexpr uint32_t kMaxVector = 8;
 // What a memory instruction's Inst::extra says.
 struct MemoryForm {
   uint32_t site = 0;                // its SiteRange
-  uint16_t bytes = 0;               // per lane, the whole vector
+  uint32_t bytes = 0;               // per lane, the whole vector
   uint8_t element_bytes = 0;        // in memory
   uint8_t count = 1;                // elements
   ptx::Space space = ptx::Space::Generic;

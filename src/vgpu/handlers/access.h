@@ -132,6 +132,10 @@ struct AddressPlane {
 // Lowers an [address] operand and completes the form for it: space, site, base width.
 AddressPlane lower_address(Lowering& l, const Operand& operand, Space space, MemoryForm& form);
 
+// The reduction that an instruction names, on a run of elements; null when there is none (atomic.cpp).
+using Reduction = void (*)(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive);
+Reduction reduction_of(const ptx::Instruction& inst);
+
 // Handlers find their form here.
 inline const MemoryForm& form_of(const Inst& inst) {
   return *static_cast<const MemoryForm*>(inst.extra);

@@ -151,6 +151,20 @@ template <class T, class Op, class Shared = Op>
     });
 }
 
+// The same operation on a run of elements: bulk reductions.
+template <class T, class Op, class Shared = Op>
+[[gnu::flatten]] void run(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive) {
+  for (uint32_t at = 0; at < bytes; at += sizeof(T)) {
+    T b;
+    std::memcpy(&b, from + at, sizeof(T));
+    T* place = reinterpret_cast<T*>(to + at);
+    if (exclusive)
+      exchange<Shared>(place, b, b, true);
+    else
+      exchange<Op>(place, b, b, false);
+  }
+}
+
 struct AtomicForm : MemoryForm {
   Kernel kernel = nullptr;
   PlaneOffset operands[kMaxVector] = {};  // `planes` are the destinations
@@ -249,50 +263,56 @@ struct KernelRow {
   Mod op;
   Type type;
   Kernel kernel;
+  Reduction reduction;
 };
 
+template <class T, class... Ops>
+constexpr KernelRow row(Mod op, Type type) {
+  return {op, type, each<T, Ops...>, run<T, Ops...>};
+}
+
 constexpr KernelRow kKernels[] = {
-    {Mod::add, Type::U32, each<uint32_t, Add>},
-    {Mod::add, Type::S32, each<uint32_t, Add>},
-    {Mod::add, Type::U64, each<uint64_t, Add>},
-    {Mod::add, Type::S64, each<uint64_t, Add>},
-    {Mod::add, Type::F32, each<uint32_t, AddF32<true>, AddF32<false>>},
-    {Mod::add, Type::F64, each<uint64_t, AddF64>},
-    {Mod::add, Type::F16, each<uint16_t, AddHalf<F16>>},
-    {Mod::add, Type::BF16, each<uint16_t, AddHalf<BF16>>},
-    {Mod::add, Type::F16x2, each<uint32_t, Pair<AddHalf<F16>>>},
-    {Mod::add, Type::BF16x2, each<uint32_t, Pair<AddHalf<BF16>>>},
-    {Mod::min, Type::U32, each<uint32_t, Min>},
-    {Mod::min, Type::S32, each<int32_t, Min>},
-    {Mod::min, Type::U64, each<uint64_t, Min>},
-    {Mod::min, Type::S64, each<int64_t, Min>},
-    {Mod::min, Type::F16, each<uint16_t, PickHalf<F16, false>>},
-    {Mod::min, Type::BF16, each<uint16_t, PickHalf<BF16, false>>},
-    {Mod::min, Type::F16x2, each<uint32_t, Pair<PickHalf<F16, false>>>},
-    {Mod::min, Type::BF16x2, each<uint32_t, Pair<PickHalf<BF16, false>>>},
-    {Mod::max, Type::U32, each<uint32_t, Max>},
-    {Mod::max, Type::S32, each<int32_t, Max>},
-    {Mod::max, Type::U64, each<uint64_t, Max>},
-    {Mod::max, Type::S64, each<int64_t, Max>},
-    {Mod::max, Type::F16, each<uint16_t, PickHalf<F16, true>>},
-    {Mod::max, Type::BF16, each<uint16_t, PickHalf<BF16, true>>},
-    {Mod::max, Type::F16x2, each<uint32_t, Pair<PickHalf<F16, true>>>},
-    {Mod::max, Type::BF16x2, each<uint32_t, Pair<PickHalf<BF16, true>>>},
-    {Mod::and_, Type::B32, each<uint32_t, And>},
-    {Mod::and_, Type::B64, each<uint64_t, And>},
-    {Mod::or_, Type::B32, each<uint32_t, Or>},
-    {Mod::or_, Type::B64, each<uint64_t, Or>},
-    {Mod::xor_, Type::B32, each<uint32_t, Xor>},
-    {Mod::xor_, Type::B64, each<uint64_t, Xor>},
-    {Mod::inc, Type::U32, each<uint32_t, Inc>},
-    {Mod::dec, Type::U32, each<uint32_t, Dec>},
-    {Mod::exch, Type::B32, each<uint32_t, Exch>},
-    {Mod::exch, Type::B64, each<uint64_t, Exch>},
-    {Mod::exch, Type::B128, each<Wide, Exch>},
-    {Mod::cas, Type::B16, each<uint16_t, Cas>},
-    {Mod::cas, Type::B32, each<uint32_t, Cas>},
-    {Mod::cas, Type::B64, each<uint64_t, Cas>},
-    {Mod::cas, Type::B128, each<Wide, Cas>},
+    row<uint32_t, Add>(Mod::add, Type::U32),
+    row<uint32_t, Add>(Mod::add, Type::S32),
+    row<uint64_t, Add>(Mod::add, Type::U64),
+    row<uint64_t, Add>(Mod::add, Type::S64),
+    row<uint32_t, AddF32<true>, AddF32<false>>(Mod::add, Type::F32),
+    row<uint64_t, AddF64>(Mod::add, Type::F64),
+    row<uint16_t, AddHalf<F16>>(Mod::add, Type::F16),
+    row<uint16_t, AddHalf<BF16>>(Mod::add, Type::BF16),
+    row<uint32_t, Pair<AddHalf<F16>>>(Mod::add, Type::F16x2),
+    row<uint32_t, Pair<AddHalf<BF16>>>(Mod::add, Type::BF16x2),
+    row<uint32_t, Min>(Mod::min, Type::U32),
+    row<int32_t, Min>(Mod::min, Type::S32),
+    row<uint64_t, Min>(Mod::min, Type::U64),
+    row<int64_t, Min>(Mod::min, Type::S64),
+    row<uint16_t, PickHalf<F16, false>>(Mod::min, Type::F16),
+    row<uint16_t, PickHalf<BF16, false>>(Mod::min, Type::BF16),
+    row<uint32_t, Pair<PickHalf<F16, false>>>(Mod::min, Type::F16x2),
+    row<uint32_t, Pair<PickHalf<BF16, false>>>(Mod::min, Type::BF16x2),
+    row<uint32_t, Max>(Mod::max, Type::U32),
+    row<int32_t, Max>(Mod::max, Type::S32),
+    row<uint64_t, Max>(Mod::max, Type::U64),
+    row<int64_t, Max>(Mod::max, Type::S64),
+    row<uint16_t, PickHalf<F16, true>>(Mod::max, Type::F16),
+    row<uint16_t, PickHalf<BF16, true>>(Mod::max, Type::BF16),
+    row<uint32_t, Pair<PickHalf<F16, true>>>(Mod::max, Type::F16x2),
+    row<uint32_t, Pair<PickHalf<BF16, true>>>(Mod::max, Type::BF16x2),
+    row<uint32_t, And>(Mod::and_, Type::B32),
+    row<uint64_t, And>(Mod::and_, Type::B64),
+    row<uint32_t, Or>(Mod::or_, Type::B32),
+    row<uint64_t, Or>(Mod::or_, Type::B64),
+    row<uint32_t, Xor>(Mod::xor_, Type::B32),
+    row<uint64_t, Xor>(Mod::xor_, Type::B64),
+    row<uint32_t, Inc>(Mod::inc, Type::U32),
+    row<uint32_t, Dec>(Mod::dec, Type::U32),
+    row<uint32_t, Exch>(Mod::exch, Type::B32),
+    row<uint64_t, Exch>(Mod::exch, Type::B64),
+    row<Wide, Exch>(Mod::exch, Type::B128),
+    row<uint16_t, Cas>(Mod::cas, Type::B16),
+    row<uint32_t, Cas>(Mod::cas, Type::B32),
+    row<uint64_t, Cas>(Mod::cas, Type::B64),
+    row<Wide, Cas>(Mod::cas, Type::B128),
 };
 
 // Signs and floats of one width are the same bits to and, or, xor, exch and cas.
@@ -310,11 +330,11 @@ Type bits_like(Type type) {
 }
 
 const KernelRow* find_kernel(const ptx::Instruction& inst) {
-  for (const KernelRow& row : kKernels) {
-    if (!inst.has(row.op)) continue;
-    const bool plain_bits = row.op == Mod::and_ || row.op == Mod::or_ || row.op == Mod::xor_ ||
-                            row.op == Mod::exch || row.op == Mod::cas;
-    if (row.type == (plain_bits ? bits_like(inst.type()) : inst.type())) return &row;
+  for (const KernelRow& r : kKernels) {
+    if (!inst.has(r.op)) continue;
+    const bool plain_bits =
+        r.op == Mod::and_ || r.op == Mod::or_ || r.op == Mod::xor_ || r.op == Mod::exch || r.op == Mod::cas;
+    if (r.type == (plain_bits ? bits_like(inst.type()) : inst.type())) return &r;
   }
   return nullptr;
 }
@@ -346,22 +366,22 @@ void lower_atomic(Lowering& l) {
   const ptx::Instruction& inst = *l.inst;
   const bool returns = inst.opcode == Opcode::atom;
   const size_t first = returns ? 1 : 0;
-  const KernelRow* row = find_kernel(inst);
-  if (row == nullptr) return l.unsupported("this operation on this type");
+  const KernelRow* found = find_kernel(inst);
+  if (found == nullptr) return l.unsupported("this operation on this type");
   const Operand& value = inst.operands.at(first + 1);
   const Type type = inst.type();
   auto& form = *l.extra<AtomicForm>();
   form.kind = returns ? AccessKind::Atomic : AccessKind::Reduction;
   form.order = order_of(inst, Order::Relaxed);
   form.scope = scope_of(inst, Scope::Device);
-  form.kernel = row->kernel;
-  form.overwrites = row->op == Mod::exch;
+  form.kernel = found->kernel;
+  form.overwrites = found->op == Mod::exch;
   form.returns = returns && is_read(l, inst.operands[0]);
   form.poll = form.returns;
   const bool vector = value.kind == Operand::Kind::Vector;
   form.count = static_cast<uint8_t>(vector ? value.elements.size() : 1);
   form.element_bytes = static_cast<uint8_t>(ptx::size_of(type));
-  form.bytes = static_cast<uint16_t>(form.element_bytes * form.count);
+  form.bytes = uint32_t{form.element_bytes} * form.count;
   if (form.count > kMaxVector || form.bytes > 32 || (vector && form.element_bytes > 4))
     return l.unsupported("this vector");
   const SpaceOf space = space_of(inst);
@@ -377,9 +397,9 @@ void lower_atomic(Lowering& l) {
     }
     if (!fits) return l.unsupported("registers of another width");
   }
-  form.swap = row->op == Mod::cas ? l.source(first + 2, type) : form.operands[0];
-  const bool is_float = ptx::kind_of(type) == TypeKind::Float && row->op == Mod::add;
-  const bool last_wins = row->op == Mod::exch || row->op == Mod::cas;
+  form.swap = found->op == Mod::cas ? l.source(first + 2, type) : form.operands[0];
+  const bool is_float = ptx::kind_of(type) == TypeKind::Float && found->op == Mod::add;
+  const bool last_wins = found->op == Mod::exch || found->op == Mod::cas;
   if (space.space != Space::Shared && (form.returns || is_float || last_wins)) l.order_dependent_atomics();
   Inst& out = l.emit(atomic);
   out.a = at.base;
@@ -394,6 +414,11 @@ constexpr LowerRow kRows[] = {
 };
 
 }  // namespace
+
+Reduction reduction_of(const ptx::Instruction& inst) {
+  const KernelRow* found = find_kernel(inst);
+  return found != nullptr ? found->reduction : nullptr;
+}
 
 std::span<const LowerRow> atomic_rows() {
   return kRows;

@@ -434,7 +434,7 @@ void lower_access(Lowering& l, bool is_store) {
   form.poll = !is_store && form.order != Order::Weak;
   const bool vector = value.kind == Operand::Kind::Vector;
   form.count = static_cast<uint8_t>(vector ? value.elements.size() : 1);
-  form.bytes = static_cast<uint16_t>(form.element_bytes * form.count);
+  form.bytes = uint32_t{form.element_bytes} * form.count;
   if (form.element_bytes == 0 || form.count > kMaxVector || form.bytes > 32 ||
       (form.bytes & (form.bytes - 1)) != 0)
     return l.unsupported("this vector");
