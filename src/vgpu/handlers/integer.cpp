@@ -133,7 +133,8 @@ struct Sad {
   }
 };
 
-// Quotients of 32 bits are exact in double, which divides in vectors. Division by zero gives all ones.
+// Quotients of 32 bits are exact in double, which divides in vectors. By zero, both quotient and remainder
+// are all ones.
 struct Div {
   template <class T>
   static T apply(T a, T b) {
@@ -153,7 +154,7 @@ struct Rem {
   template <class T>
   static T apply(T a, T b) {
     const T q = Div::apply(a, b);
-    return b == 0 ? a : static_cast<T>(wrap(a) - wrap(q) * wrap(b));
+    return b == 0 ? static_cast<T>(~T{0}) : static_cast<T>(wrap(a) - wrap(q) * wrap(b));
   }
 };
 
