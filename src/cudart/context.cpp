@@ -1,0 +1,197 @@
+#include "cudart/context.h"
+
+#include <cstdio>
+
+#include "cudart/properties.h"
+#include "cudart/report.h"
+#include "cudart/settings.h"
+
+namespace assay::cudart {
+namespace {
+
+// Numbers threads; never reused, unlike the system's thread ids.
+uint64_t thread_number() {
+  static std::atomic<uint64_t> threads{0};
+  thread_local uint64_t number = ++threads;
+  return number;
+}
+
+template <class Map>
+std::vector<typename Map::key_type> keys(const Map& map) {
+  std::vector<typename Map::key_type> all;
+  for (const auto& item : map) all.push_back(item.first);
+  return all;
+}
+
+}  // namespace
+
+Context::Context(const Settings& settings, Report& report) : report_(report) {
+  vgpu::Options options;
+  options.threads = settings.threads;
+  options.seed = settings.seed;
+  options.capacity = kGlobalBytes;
+  options.instruction_limit = settings.max_instructions;
+  options.print = [this](std::string_view text) {
+    std::lock_guard lock(print_mutex_);
+    printed_ += text;
+  };
+  device_ = std::make_unique<vgpu::Device>(std::move(options));
+  vgpu::StreamOptions stream_options;
+  stream_options.seed = settings.seed;
+  stream_options.grid_ended = [this](const vgpu::GridRun& run) { report_.launch(run); };
+  streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
+  limits_ = {{Limit::StackSize, 1024},       {Limit::PrintfFifo, 8650752}, {Limit::MallocHeap, 8 << 20},
+             {Limit::PendingLaunches, 2048}, {Limit::L2Fetch, 64},         {Limit::PersistingL2, 11796480},
+             {Limit::SharedPerBlock, kSharedOptin}};
+}
+
+Context::~Context() { streams_.reset(); }
+
+StreamHandle* Context::stream(StreamHandle* handle) {
+  if (!handle || handle == kLegacyStream) return &legacy_;
+  std::lock_guard lock(mutex_);
+  if (handle == kPerThreadStream) {
+    auto& own = per_thread_[thread_number()];
+    if (!own) {
+      own = std::make_unique<StreamHandle>();
+      own->id = streams_->create(true);
+    }
+    return own.get();
+  }
+  auto found = stream_handles_.find(handle);
+  return found == stream_handles_.end() ? nullptr : found->second.get();
+}
+
+StreamHandle* Context::create_stream(unsigned flags, int priority) {
+  auto handle = std::make_unique<StreamHandle>();
+  handle->flags = flags;
+  handle->priority = priority;
+  handle->id = streams_->create(!(flags & 1), priority);
+  std::lock_guard lock(mutex_);
+  StreamHandle* key = handle.get();
+  stream_handles_[key] = std::move(handle);
+  return key;
+}
+
+bool Context::destroy_stream(StreamHandle* handle) {
+  std::lock_guard lock(mutex_);
+  auto found = stream_handles_.find(handle);
+  if (found == stream_handles_.end()) return false;
+  streams_->destroy(found->second->id);
+  stream_handles_.erase(found);
+  return true;
+}
+
+std::vector<StreamHandle*> Context::capturing_streams() {
+  std::lock_guard lock(mutex_);
+  std::vector<StreamHandle*> all;
+  for (StreamHandle* handle : keys(stream_handles_))
+    if (handle->capture) all.push_back(handle);
+  for (auto& [thread, handle] : per_thread_)
+    if (handle->capture) all.push_back(handle.get());
+  return all;
+}
+
+EventHandle* Context::create_event(unsigned flags) {
+  auto handle = std::make_unique<EventHandle>();
+  handle->event = std::make_shared<vgpu::Event>();
+  handle->flags = flags;
+  std::lock_guard lock(mutex_);
+  EventHandle* key = handle.get();
+  events_[key] = std::move(handle);
+  return key;
+}
+
+bool Context::has(EventHandle* handle) {
+  std::lock_guard lock(mutex_);
+  return events_.contains(handle);
+}
+
+bool Context::destroy_event(EventHandle* handle) {
+  std::lock_guard lock(mutex_);
+  return events_.erase(handle) == 1;
+}
+
+PoolHandle* Context::create_pool(const PoolProperties& properties) {
+  auto handle = std::make_unique<PoolHandle>();
+  handle->properties = properties;
+  std::lock_guard lock(mutex_);
+  PoolHandle* key = handle.get();
+  pools_[key] = std::move(handle);
+  return key;
+}
+
+bool Context::has(PoolHandle* handle) {
+  std::lock_guard lock(mutex_);
+  return handle == &default_pool_ || pools_.contains(handle);
+}
+
+bool Context::destroy_pool(PoolHandle* handle) {
+  std::lock_guard lock(mutex_);
+  if (current_pool_ == handle) current_pool_ = &default_pool_;
+  std::erase_if(pooled_, [&](const auto& item) { return item.second.first == handle; });
+  return pools_.erase(handle) == 1;
+}
+
+void Context::pool_allocated(PoolHandle* pool, vgpu::Address address, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  pooled_[address] = {pool, size};
+  pool->used += size;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  pool->reserved_high = std::max(pool->reserved_high, pool->used_high);
+}
+
+void Context::pool_released(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  auto found = pooled_.find(address);
+  if (found == pooled_.end()) return;
+  found->second.first->used -= found->second.second;
+  pooled_.erase(found);
+}
+
+void Context::add_pinned(void* host, PinnedRange range) {
+  std::lock_guard lock(mutex_);
+  pinned_[static_cast<std::byte*>(host)] = range;
+}
+
+std::optional<std::pair<void*, PinnedRange>> Context::pinned(const void* host) {
+  auto* bytes = const_cast<std::byte*>(static_cast<const std::byte*>(host));
+  std::lock_guard lock(mutex_);
+  auto next = pinned_.upper_bound(bytes);
+  if (next == pinned_.begin()) return std::nullopt;
+  --next;
+  if (bytes >= next->first + next->second.size) return std::nullopt;
+  return std::pair<void*, PinnedRange>(next->first, next->second);
+}
+
+bool Context::remove_pinned(void* host) {
+  std::lock_guard lock(mutex_);
+  return pinned_.erase(static_cast<std::byte*>(host)) == 1;
+}
+
+uint64_t Context::limit(Limit which) {
+  std::lock_guard lock(mutex_);
+  return limits_[which];
+}
+
+void Context::set_limit(Limit which, uint64_t value) {
+  std::lock_guard lock(mutex_);
+  limits_[which] = value;
+}
+
+void Context::flush_print() {
+  std::string text;
+  {
+    std::lock_guard lock(print_mutex_);
+    text.swap(printed_);
+  }
+  if (text.empty()) return;
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void Context::report_fault() {
+  if (streams_->faulted() && !fault_reported_.exchange(true)) report_.fault(streams_->fault());
+}
+
+}  // namespace assay::cudart

@@ -1,0 +1,115 @@
+// A context: one virtual device with its streams, and the handles that the program holds.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cudart/abi.h"
+#include "vgpu/device.h"
+#include "vgpu/stream.h"
+
+namespace assay::cudart {
+
+struct Settings;
+class Report;
+struct Capture;
+
+struct StreamHandle {
+  vgpu::StreamId id = 0;
+  unsigned flags = 0;  // 1: non-blocking
+  int priority = 0;
+  std::shared_ptr<Capture> capture;       // while it captures
+  std::vector<GraphNode*> capture_after;  // what its next captured node comes after
+  std::map<AttributeId, AttributeValue> attributes;
+};
+
+struct EventHandle {
+  std::shared_ptr<vgpu::Event> event;
+  unsigned flags = 0;  // 1: blocking wait, 2: no timing, 4: between processes
+  std::shared_ptr<Capture> capture;  // recorded in a capture
+  std::vector<GraphNode*> capture_after;
+};
+
+struct PoolHandle {
+  PoolProperties properties{};
+  uint64_t release_threshold = 0;
+  int reuse[3] = {1, 1, 1};
+  uint64_t used = 0, used_high = 0, reserved_high = 0;
+};
+
+// Pinned host memory: what cudaHostGetFlags says of it, and whether we allocated it.
+struct PinnedRange {
+  uint64_t size = 0;
+  unsigned flags = 0;
+  bool registered = false;  // by cudaHostRegister: not ours
+};
+
+class Context {
+ public:
+  Context(const Settings& settings, Report& report);
+  ~Context();
+
+  vgpu::Device& device() { return *device_; }
+  vgpu::Streams& streams() { return *streams_; }
+  vgpu::Memory& memory() { return device_->memory(); }
+
+  // The stream behind a handle, null when there is none. 0 and 1 are the default stream, 2 the
+  // calling thread's own.
+  StreamHandle* stream(StreamHandle* handle);
+  StreamHandle* create_stream(unsigned flags, int priority);
+  bool destroy_stream(StreamHandle* handle);
+  std::vector<StreamHandle*> capturing_streams();
+
+  EventHandle* create_event(unsigned flags);
+  bool has(EventHandle* handle);
+  bool destroy_event(EventHandle* handle);
+
+  PoolHandle* default_pool() { return &default_pool_; }
+  PoolHandle*& current_pool() { return current_pool_; }
+  PoolHandle* create_pool(const PoolProperties& properties);
+  bool has(PoolHandle* handle);
+  bool destroy_pool(PoolHandle* handle);
+  // Which pool an asynchronous allocation came from.
+  void pool_allocated(PoolHandle* pool, vgpu::Address address, uint64_t size);
+  void pool_released(vgpu::Address address);
+
+  void add_pinned(void* host, PinnedRange range);
+  std::optional<std::pair<void*, PinnedRange>> pinned(const void* host);
+  bool remove_pinned(void* host);
+
+  uint64_t limit(Limit limit);
+  void set_limit(Limit limit, uint64_t value);
+
+  // Device printf: collected while kernels run, written when the host synchronises.
+  void flush_print();
+  // Writes out a new fault once.
+  void report_fault();
+
+ private:
+  Report& report_;
+  std::mutex mutex_;
+  std::unique_ptr<vgpu::Device> device_;
+  std::unique_ptr<vgpu::Streams> streams_;
+  StreamHandle legacy_;
+  std::unordered_map<uint64_t, std::unique_ptr<StreamHandle>> per_thread_;
+  std::unordered_map<StreamHandle*, std::unique_ptr<StreamHandle>> stream_handles_;
+  std::unordered_map<EventHandle*, std::unique_ptr<EventHandle>> events_;
+  std::unordered_map<PoolHandle*, std::unique_ptr<PoolHandle>> pools_;
+  PoolHandle default_pool_;
+  PoolHandle* current_pool_ = &default_pool_;
+  std::unordered_map<vgpu::Address, std::pair<PoolHandle*, uint64_t>> pooled_;
+  std::map<std::byte*, PinnedRange> pinned_;
+  std::map<Limit, uint64_t> limits_;
+  std::mutex print_mutex_;
+  std::string printed_;
+  std::atomic<bool> fault_reported_{false};
+};
+
+}  // namespace assay::cudart

@@ -1,0 +1,236 @@
+#include "cudart/modules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cudart/context.h"
+#include "cudart/fatbinary.h"
+#include "cudart/properties.h"
+#include "cudart/report.h"
+
+namespace assay::cudart {
+namespace {
+
+constexpr std::string_view kNoPtx =
+    "this program carries no PTX that an sm_90 device may run, only machine code or newer PTX; build it with "
+    "`nvcc -arch=sm_90` or `-gencode arch=compute_90,code=compute_90`";
+
+// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+std::string link_texts(const std::vector<std::string>& texts) {
+  if (texts.size() == 1) return texts.front();
+  std::string linked;
+  for (const std::string& text : texts) {
+    size_t start = 0;
+    if (!linked.empty())
+      for (const char* directive : {".version", ".target", ".address_size"})
+        if (size_t at = text.find(directive); at != std::string::npos)
+          start = std::max(start, std::min(text.size(), text.find('\n', at)));
+    linked.append(text, start);
+    linked += '\n';
+  }
+  return linked;
+}
+
+}  // namespace
+
+Binary* Modules::add_wrapper(const void* wrapper) {
+  FatbinaryWrapper head{};
+  if (wrapper) std::memcpy(&head, wrapper, sizeof head);
+  auto binary = std::make_unique<Binary>();
+  if (head.magic == kWrapperMagic) {
+    if (head.version == 2 && head.prelinked)
+      for (auto** next = static_cast<const void**>(head.prelinked); *next; ++next) binary->containers.push_back(*next);
+    if (binary->containers.empty()) binary->containers.push_back(head.data);
+  }
+  std::lock_guard lock(mutex_);
+  binaries_.push_back(std::move(binary));
+  return binaries_.back().get();
+}
+
+Binary* Modules::add_image(const void* image) {
+  if (!image) return nullptr;
+  uint32_t magic;
+  std::memcpy(&magic, image, sizeof magic);
+  if (magic == static_cast<uint32_t>(kWrapperMagic)) return add_wrapper(image);
+  auto binary = std::make_unique<Binary>();
+  if (uint64_t size = container_size(image)) {
+    auto* bytes = static_cast<const std::byte*>(image);
+    binary->owned.assign(bytes, bytes + size);
+    binary->containers.push_back(binary->owned.data());
+  } else {
+    binary->text = static_cast<const char*>(image);
+    if (binary->text.empty()) binary->text = "\n";  // an error when it is first used
+  }
+  std::lock_guard lock(mutex_);
+  binaries_.push_back(std::move(binary));
+  return binaries_.back().get();
+}
+
+void Modules::remove(Binary* binary, Context* context) {
+  std::lock_guard lock(mutex_);
+  auto found = std::find_if(binaries_.begin(), binaries_.end(), [&](auto& owned) { return owned.get() == binary; });
+  if (found == binaries_.end()) return;
+  std::erase_if(functions_, [&](const auto& item) { return item.second->binary == binary; });
+  std::erase_if(variables_, [&](const auto& item) { return item.second->binary == binary; });
+  if (context && binary->loaded && binary->status == Status::Success)
+    context->streams().with_device([&](vgpu::Device& device) { device.unload(binary->module); });
+  binaries_.erase(found);
+}
+
+void Modules::add_function(Binary* binary, const void* host, std::string name) {
+  std::lock_guard lock(mutex_);
+  auto entry = std::make_unique<FunctionEntry>();
+  entry->binary = binary;
+  entry->name = std::move(name);
+  entry->host = host;
+  if (host) functions_[host] = entry.get();
+  functions_[entry.get()] = entry.get();
+  binary->functions.push_back(std::move(entry));
+}
+
+void Modules::add_variable(Binary* binary, const void* host, std::string name, uint64_t size, void** managed) {
+  std::lock_guard lock(mutex_);
+  auto entry = std::make_unique<VariableEntry>();
+  *entry = {binary, std::move(name), size, managed};
+  if (host) variables_[host] = entry.get();
+  binary->variables.push_back(std::move(entry));
+}
+
+FunctionEntry* Modules::function(const void* host_or_handle) {
+  std::lock_guard lock(mutex_);
+  auto found = functions_.find(host_or_handle);
+  return found == functions_.end() ? nullptr : found->second;
+}
+
+FunctionEntry* Modules::function_named_locked(Binary* binary, std::string_view name) {
+  for (auto& function : binary->functions)
+    if (function->name == name) return function.get();
+  add_function(binary, nullptr, std::string(name));
+  return binary->functions.back().get();
+}
+
+FunctionEntry* Modules::function_named(Binary* binary, std::string_view name) {
+  std::lock_guard lock(mutex_);
+  return function_named_locked(binary, name);
+}
+
+// The PTX of a binary, all containers linked.
+Status Modules::read_locked(Binary& binary, std::string& ptx) {
+  if (!binary.text.empty()) {
+    ptx = binary.text;
+    return Status::Success;
+  }
+  std::vector<std::string> texts;
+  for (const void* container : binary.containers) {
+    uint64_t size = container_size(container);
+    if (size == 0) {
+      report_.say("corrupt fatbinary: wrong header");
+      return Status::InvalidKernelImage;
+    }
+    auto images = read_fatbinary({static_cast<const std::byte*>(container), size});
+    if (!images) {
+      report_.say(images.error().text());
+      return Status::InvalidKernelImage;
+    }
+    const Image* image = choose_ptx(*images, kArchitecture);
+    if (!image) {
+      if (images->empty()) continue;  // nothing for the device in this object
+      report_.say_once(kNoPtx);
+      return Status::NoKernelImageForDevice;
+    }
+    auto text = unpack(*image);
+    if (!text) {
+      report_.say(text.error().text());
+      return Status::InvalidKernelImage;
+    }
+    texts.push_back(std::move(*text));
+  }
+  if (texts.empty()) return Status::NoKernelImageForDevice;
+  ptx = link_texts(texts);
+  return Status::Success;
+}
+
+Status Modules::load_locked(Binary& binary, Context& context) {
+  if (binary.loaded) return binary.status;
+  binary.loaded = true;
+  std::string ptx;
+  binary.status = read_locked(binary, ptx);
+  if (binary.status != Status::Success) return binary.status;
+  auto module = context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
+  if (!module) {
+    report_.say(module.error().text());
+    return binary.status = Status::InvalidPtx;
+  }
+  binary.module = *module;
+  for (auto& variable : binary.variables) {
+    if (!variable->managed) continue;
+    auto info = context.device().variable(binary.module, variable->name);
+    if (info) *variable->managed = reinterpret_cast<void*>(info->address);
+  }
+  return Status::Success;
+}
+
+Status Modules::load(Binary& binary, Context& context) {
+  std::lock_guard lock(mutex_);
+  return load_locked(binary, context);
+}
+
+Status Modules::load_locked(FunctionEntry& function, Context& context) {
+  if (function.kernel) return Status::Success;
+  if (Status status = load_locked(*function.binary, context); status != Status::Success) return status;
+  auto kernel = context.device().kernel(function.binary->module, function.name);
+  if (!kernel) {
+    report_.say_once(kernel.error().text());
+    return Status::InvalidDeviceFunction;
+  }
+  function.kernel = *kernel;
+  return Status::Success;
+}
+
+Status Modules::load(FunctionEntry& function, Context& context) {
+  std::lock_guard lock(mutex_);
+  return load_locked(function, context);
+}
+
+Status Modules::variable_named(Binary& binary, std::string_view name, Context& context, Variable& found) {
+  std::lock_guard lock(mutex_);
+  if (Status status = load_locked(binary, context); status != Status::Success) return status;
+  auto info = context.device().variable(binary.module, name);
+  if (!info) return Status::InvalidSymbol;
+  found = {info->address, info->size};
+  return Status::Success;
+}
+
+Status Modules::variable(const void* host, Context& context, Variable& found) {
+  std::lock_guard lock(mutex_);
+  auto entry = variables_.find(host);
+  if (entry == variables_.end()) return Status::InvalidSymbol;
+  return variable_named(*entry->second->binary, entry->second->name, context, found);
+}
+
+std::vector<FunctionEntry*> Modules::kernels(Binary& binary, Context& context) {
+  std::lock_guard lock(mutex_);
+  std::vector<FunctionEntry*> all;
+  if (load_locked(binary, context) != Status::Success) return all;
+  for (const vgpu::Kernel& kernel : context.device().kernels(binary.module))
+    all.push_back(function_named_locked(&binary, kernel.name()));
+  return all;
+}
+
+void Modules::forget_loaded() {
+  std::lock_guard lock(mutex_);
+  for (auto& binary : binaries_) {
+    binary->loaded = false;
+    binary->status = Status::Success;
+    for (auto& function : binary->functions) {
+      function->kernel.reset();
+      function->max_dynamic_shared.reset();
+      function->carveout = -1;
+      function->nonportable_cluster = false;
+    }
+  }
+}
+
+}  // namespace assay::cudart

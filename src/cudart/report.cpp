@@ -1,0 +1,86 @@
+#include "cudart/report.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cudart/settings.h"
+
+namespace assay::cudart {
+namespace {
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+nlohmann::json dim_json(const vgpu::Dim3& dim) { return {dim.x, dim.y, dim.z}; }
+
+std::string dump(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+constexpr std::string_view kFaultNames[] = {
+    "none",     "illegal address",     "misaligned address", "invalid address space",
+    "trap",     "assert",              "illegal instruction", "deadlock",
+    "livelock", "stack overflow",      "heap exhausted",     "invalid program counter",
+};
+
+}  // namespace
+
+Report::Report(const Settings& settings) : quiet_(settings.quiet) {
+  if (!settings.report.empty())
+    file_ = open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+}
+
+void Report::say(std::string_view message) {
+  if (!quiet_) write_all(STDERR_FILENO, fmt::format("assay: {}\n", message));
+}
+
+void Report::say_once(std::string_view message) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!said_.emplace(message).second) return;
+  }
+  say(message);
+}
+
+void Report::line(std::string_view json) {
+  if (file_ >= 0) write_all(file_, fmt::format("{}\n", json));
+}
+
+void Report::launch(const vgpu::GridRun& run) {
+  if (file_ < 0) return;
+  const auto& info = run.info();
+  const auto& outcome = run.outcome();
+  line(dump({{"event", "launch"},
+             {"id", info.id},
+             {"kernel", std::string(info.kernel.name())},
+             {"grid", dim_json(info.config.grid)},
+             {"block", dim_json(info.config.block)},
+             {"stream", info.stream},
+             {"dynamic_shared", info.config.dynamic_shared},
+             {"instructions", outcome.warp_instructions},
+             {"seconds", outcome.seconds},
+             {"fault", std::string(kFaultNames[static_cast<size_t>(outcome.fault.kind)])}}));
+}
+
+void Report::fault(const vgpu::FaultInfo& fault) {
+  say(fault.message);
+  line(dump({{"event", "fault"},
+             {"kind", std::string(kFaultNames[static_cast<size_t>(fault.kind)])},
+             {"message", fault.message}}));
+}
+
+void Report::unsupported(std::string_view function) {
+  say_once(fmt::format("{} is not supported by the virtual GPU", function));
+  line(dump({{"event", "unsupported"}, {"function", std::string(function)}}));
+}
+
+}  // namespace assay::cudart

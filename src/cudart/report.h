@@ -1,0 +1,35 @@
+// What the library tells a person (stderr) and `assay run` (one JSON line an event).
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "vgpu/device.h"
+
+namespace assay::cudart {
+
+struct Settings;
+
+class Report {
+ public:
+  explicit Report(const Settings& settings);
+
+  // "assay: …" on stderr, unless quiet.
+  void say(std::string_view message);
+  void say_once(std::string_view message);
+
+  void launch(const vgpu::GridRun& run);
+  void fault(const vgpu::FaultInfo& fault);
+  void unsupported(std::string_view function);  // names it once
+  void line(std::string_view json);             // appends one line as it is
+
+ private:
+  int file_ = -1;
+  bool quiet_ = false;
+  std::mutex mutex_;
+  std::set<std::string, std::less<>> said_;
+};
+
+}  // namespace assay::cudart

@@ -1,0 +1,75 @@
+#include "cudart/runtime.h"
+
+#include <pthread.h>
+
+namespace assay::cudart {
+namespace {
+
+bool* forked_flag = nullptr;
+
+}  // namespace
+
+Runtime& Runtime::get() {
+  static Runtime* runtime = new Runtime;
+  return *runtime;
+}
+
+Runtime::Runtime() : settings_(settings_from_environment()), report_(settings_), modules_(report_) {}
+
+Context& Runtime::context() {
+  std::lock_guard lock(mutex_);
+  if (!context_) {
+    context_ = std::make_shared<Context>(settings_, report_);
+    if (!forked_flag) {
+      forked_flag = &forked_;
+      pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
+    }
+  }
+  return *context_;
+}
+
+void Runtime::reset_context() {
+  std::lock_guard lock(mutex_);
+  lost_ = context_ && context_->streams().faulted();
+  context_.reset();
+  modules_.forget_loaded();
+}
+
+Status& last_error() {
+  thread_local Status status = Status::Success;
+  return status;
+}
+
+Status fault_status(const vgpu::FaultInfo& fault) {
+  using Kind = vgpu::FaultInfo::Kind;
+  switch (fault.kind) {
+    case Kind::None: return Status::Success;
+    case Kind::IllegalAddress: return Status::IllegalAddress;
+    case Kind::MisalignedAddress: return Status::MisalignedAddress;
+    case Kind::InvalidAddressSpace: return Status::InvalidAddressSpace;
+    case Kind::Trap: return Status::LaunchFailure;
+    case Kind::Assert: return Status::Assert;
+    case Kind::IllegalInstruction: return Status::IllegalInstruction;
+    case Kind::Deadlock:
+    case Kind::Livelock: return Status::LaunchTimeout;
+    case Kind::StackOverflow: return Status::HardwareStackError;
+    case Kind::HeapExhausted: return Status::LaunchFailure;
+    case Kind::InvalidProgramCounter: return Status::InvalidPc;
+  }
+  return Status::LaunchFailure;
+}
+
+Status sticky_status(Context& context) {
+  if (!context.streams().faulted()) return Status::Success;
+  context.report_fault();
+  return fault_status(context.streams().fault());
+}
+
+Status not_supported(const char* function) {
+  return plain_api([&] {
+    Runtime::get().report().unsupported(function);
+    return Status::NotSupported;
+  });
+}
+
+}  // namespace assay::cudart

@@ -1,0 +1,30 @@
+#include "cudart/settings.h"
+
+#include <cstdlib>
+
+namespace assay::cudart {
+namespace {
+
+std::string text(const char* name, std::string otherwise = "") {
+  const char* value = std::getenv(name);
+  return value && *value ? value : otherwise;
+}
+
+uint64_t number(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? std::strtoull(value, nullptr, 0) : 0;
+}
+
+}  // namespace
+
+Settings settings_from_environment() {
+  return {.seed = number("ASSAY_SEED"),
+          .threads = static_cast<unsigned>(number("ASSAY_THREADS")),
+          .check = text("ASSAY_CHECK", "none"),
+          .report = text("ASSAY_REPORT"),
+          .suppressions = text("ASSAY_SUPPRESSIONS"),
+          .max_instructions = number("ASSAY_MAX_INSTRUCTIONS"),
+          .quiet = number("ASSAY_QUIET") != 0};
+}
+
+}  // namespace assay::cudart

@@ -1,0 +1,22 @@
+// What `assay run` tells the library, through the environment. Everything has a default, so a program
+// also runs with nothing but LD_LIBRARY_PATH set.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace assay::cudart {
+
+struct Settings {
+  uint64_t seed = 0;              // ASSAY_SEED: of the schedule
+  unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
+  std::string check = "none";     // ASSAY_CHECK: which checks watch
+  std::string report;             // ASSAY_REPORT: file to which one JSON line an event is appended
+  std::string suppressions;       // ASSAY_SUPPRESSIONS: file
+  uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
+  bool quiet = false;             // ASSAY_QUIET: no messages on stderr
+};
+
+Settings settings_from_environment();
+
+}  // namespace assay::cudart
