@@ -179,12 +179,8 @@ void Plan::add_conditions() {
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = 11, .repeated = true});
     add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
-    add("new process", shape(value), {}, {.poison = Poison::Zeros, .fresh = true});
+    add("earlier calls", shape(value), {}, {.warmed = true});
   }
-  // A large call and then a small one, and the other way round: what a call leaves behind shows.
-  add("repeated calls", shape(257), {}, {.schedule = 3});
-  add("repeated calls", shape(3), {}, {.schedule = 3});
-  add("repeated calls", shape(200), {}, {.schedule = 4});
 }
 
 void Plan::add_edges() {

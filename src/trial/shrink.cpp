@@ -72,6 +72,8 @@ class Search {
     Trial plain = best_.trial;
     plain.condition = {};
     plain.condition.aliased = best_.trial.condition.aliased;
+    plain.condition.fresh = best_.trial.condition.fresh;
+    plain.condition.warmed = best_.trial.condition.warmed;
     if (attempt(std::move(plain))) return;
     for (bool Condition::*member : {&Condition::repeated, &Condition::overlapped, &Condition::moved}) {
       if (!(best_.trial.condition.*member)) continue;

@@ -37,6 +37,7 @@ constexpr Switch kSwitches[] = {
     {"ordered", &Condition::ordered},       {"moved", &Condition::moved},
     {"aliased", &Condition::aliased},       {"repeated", &Condition::repeated},
     {"overlapped", &Condition::overlapped}, {"fresh", &Condition::fresh},
+    {"warmed", &Condition::warmed},
 };
 
 Error bad(std::string_view what) {
@@ -105,7 +106,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
       if (p.name == poison) trial.condition.poison = p.poison;
     }
     trial.condition.schedule = condition.at("schedule").get<uint64_t>();
-    for (const Switch& s : kSwitches) trial.condition.*s.member = condition.at(s.name).get<bool>();
+    for (const Switch& s : kSwitches)
+      trial.condition.*s.member = condition.value(s.name, trial.condition.*s.member);
   } catch (const nlohmann::json::exception& e) {
     return Error{fmt::format("this is not a trial: {}", e.what())};
   }

@@ -85,6 +85,8 @@ struct Condition {
   bool repeated = false;    // called twice under different schedules: the same bits where that is required
   bool overlapped = false;  // a second call, other inputs and buffers, on another stream at the same time
   bool fresh = false;       // in a new process
+  bool warmed =
+      false;  // in a new process, after a larger call and one with other inputs at the same addresses
 };
 
 struct Trial {

@@ -1,0 +1,336 @@
+#include "cli/attempt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "trial/random.h"
+#include "trial/shapes.h"
+
+namespace assay::cli {
+
+using contract::Bindings;
+using subject::Observation;
+using subject::Outcome;
+using trial::Poison;
+using trial::Trial;
+
+namespace {
+
+// A trial with more elements than this may be slow on the virtual device without being endless.
+constexpr double kSmallTrial = 2e5;
+constexpr double kMostOrderedBytes = 256e6;
+
+subject::RunnerOptions runner_options(const CheckOptions& options) {
+  subject::RunnerOptions runner = options.runner;
+  runner.device = options.device;
+  return runner;
+}
+
+Finding finding_of(std::string kind, std::string message) {
+  Finding finding;
+  finding.kind = std::move(kind);
+  finding.message = std::move(message);
+  return finding;
+}
+
+std::string trespass_text(const subject::Trespass& t) {
+  return t.offset < 0 ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it",
+                                    t.bytes, t.tensor, -t.offset)
+                      : fmt::format("{} bytes past tensor {} changed, the first at byte {} from its start",
+                                    t.bytes, t.tensor, t.offset);
+}
+
+bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern) {
+  std::byte bytes[8];
+  std::memcpy(bytes, &pattern, 8);
+  const auto size = static_cast<std::size_t>(tensor.item_bytes());
+  return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
+}
+
+}  // namespace
+
+bool is_numeric(std::string_view kind) {
+  return kind == "wrong-result" || kind == "low-precision-accumulation" || kind == "precision-loss" ||
+         kind == "biased-rounding" || kind == "nonfinite";
+}
+
+Laboratory::Laboratory(const contract::Contract& contract, const contract::Reference& reference,
+                       const subject::Subject& subject, const CheckOptions& options)
+    : contract_(contract),
+      reference_(reference),
+      subject_(subject),
+      options_(options),
+      runner_(contract, subject, runner_options(options)) {}
+
+void Laboratory::read_events(const Observation& observation, Attempt& attempt) {
+  for (const subject::Event& event : observation.events) {
+    const auto text = [&](const char* key) {
+      const auto it = event.find(key);
+      return it != event.end() && it->is_string() ? it->get<std::string>() : std::string();
+    };
+    if (text("event") == "unsupported") {
+      const std::string what = text("function").empty() ? text("message") : text("function");
+      attempt.state = AttemptState::Unsupported;
+      attempt.problem = fmt::format("the virtual GPU does not support {}", what);
+      continue;
+    }
+    const std::string kind = text("kind");
+    if (!judge::kind_named(kind)) continue;
+    Finding finding = finding_of(kind, text("message"));
+    if (const auto where = event.find("where"); where != event.end() && where->is_object()) {
+      finding.where.file = where->value("file", "");
+      finding.where.line = where->value("line", 0);
+    }
+    if (const auto evidence = event.find("evidence"); evidence != event.end()) finding.evidence = *evidence;
+    if (text("severity") == "warning") finding.severity = Severity::Warning;
+    if (text("severity") == "note") finding.severity = Severity::Note;
+    attempt.findings.push_back(std::move(finding));
+  }
+}
+
+void Laboratory::read_outcome(const Trial& trial, const Observation& observation, Attempt& attempt) {
+  switch (observation.outcome) {
+    case Outcome::Ended:
+      break;
+    case Outcome::DeviceError:
+      if (attempt.findings.empty() && attempt.state == AttemptState::Judged) {
+        attempt.findings.push_back(finding_of("launch-failure", observation.error));
+      }
+      return;
+    case Outcome::Crashed:
+      if (attempt.findings.empty()) attempt.findings.push_back(finding_of("crash", observation.error));
+      return;
+    case Outcome::TimedOut: {
+      const auto size = trial::size_of(contract_, trial.shape);
+      if (size && size->elements <= kSmallTrial) {
+        attempt.findings.push_back(finding_of("timeout", "the call did not end: " + observation.error));
+      } else {
+        attempt.state = AttemptState::TooSlow;
+        attempt.problem = fmt::format("{}: {}", trial::to_string(trial), observation.error);
+      }
+      return;
+    }
+    case Outcome::TooLarge:
+      attempt.state = AttemptState::Skipped;
+      attempt.problem = observation.error;
+      return;
+    case Outcome::Unavailable:
+      attempt.state = AttemptState::Unavailable;
+      attempt.problem = observation.error;
+      return;
+  }
+  for (const subject::Call& call : observation.calls) {
+    if (call.returned != 0) {
+      attempt.findings.push_back(
+          finding_of("launch-failure", fmt::format("{} returned {}", subject_.symbol, call.returned)));
+    }
+    for (const subject::Trespass& t : call.trespasses) {
+      attempt.findings.push_back(finding_of("out-of-bounds", trespass_text(t)));
+    }
+    for (const std::string& name : call.changed_inputs) {
+      attempt.findings.push_back(
+          finding_of("clobbered-input", fmt::format("the call changed its input {}", name)));
+    }
+  }
+}
+
+void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings, Attempt& attempt,
+                             bool diagnose) {
+  judge::Options options;
+  options.tensor_cores = subject_.tensor_cores;
+  options.diagnose = diagnose;
+  options.seed = options_.seed;
+  for (std::size_t i = 0; i < attempt.calls.size(); ++i) {
+    auto judgement = judge::judge(contract_, reference_, bindings[i], attempt.calls[i].outputs, options);
+    if (!judgement) {
+      attempt.state = AttemptState::Unjudgeable;
+      attempt.problem = judgement.error().text();
+      return;
+    }
+    attempt.judged += judgement->judged;
+    attempt.elements += judgement->elements;
+    attempt.undecided += judgement->undecided;
+    for (Finding& finding : judgement->findings) attempt.findings.push_back(std::move(finding));
+  }
+}
+
+// Calls whose results nobody looks at: a larger one, and one with other inputs at the same addresses.
+void Laboratory::warm_up(const Trial& trial) {
+  runner_.restart();
+  Trial larger = trial;
+  for (const contract::Dim& dim : contract_.dims) {
+    int64_t& value = larger.shape[dim.name];
+    value = trial::snap(dim, std::min<int64_t>(value * 2, value + 64));
+  }
+  Trial other = trial;
+  for (Trial* earlier : {&larger, &other}) {
+    earlier->condition = {};
+    earlier->seed = trial::mix(trial.seed, 7);
+    if (const auto inputs = trial::make_inputs(contract_, *earlier)) runner_.run(*earlier, *inputs);
+  }
+}
+
+Attempt Laboratory::run(const Trial& asked, bool diagnose) {
+  Attempt attempt;
+  const auto start = std::chrono::steady_clock::now();
+  Trial trial = asked;
+  const auto size = trial::size_of(contract_, trial.shape);
+  if (size && size->bytes > kMostOrderedBytes) trial.condition.ordered = false;
+  std::vector<Bindings> bindings;
+  for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
+    Trial other = trial;
+    if (i > 0) other.seed = trial::mix(trial.seed, 99);
+    auto made = trial::make_inputs(contract_, other);
+    if (!made) {
+      attempt.state = AttemptState::Skipped;
+      attempt.problem = made.error().text();
+      return attempt;
+    }
+    bindings.push_back(std::move(*made));
+  }
+  if (trial.condition.warmed) warm_up(trial);
+  Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
+  read_events(observation, attempt);
+  read_outcome(trial, observation, attempt);
+  attempt.calls = std::move(observation.calls);
+  const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
+                                  [](const Finding& f) { return f.severity == Severity::Error; });
+  if (attempt.state == AttemptState::Judged && !failed) judge_calls(trial, bindings, attempt, diagnose);
+  attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return attempt;
+}
+
+// Once more under another schedule, at other addresses, over other remains.
+void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
+  if (!contract_.require.deterministic || attempt.calls.empty()) return;
+  Trial again = trial;
+  again.condition.schedule = trial::mix(trial.condition.schedule, 5) >> 40;
+  again.condition.moved = true;
+  const Attempt other = run(again, false);
+  for (std::size_t i = 0; i < std::min(attempt.calls.size(), other.calls.size()); ++i) {
+    for (const auto& [name, tensor] : attempt.calls[i].outputs) {
+      const contract::Tensor& second = *other.calls[i].outputs.at(name);
+      if (tensor->bytes == second.bytes) continue;
+      int64_t differing = 0, first = -1;
+      for (int64_t e = 0; e < tensor->count(); ++e) {
+        if (std::memcmp(tensor->at(e), second.at(e), static_cast<std::size_t>(tensor->item_bytes())) == 0)
+          continue;
+        if (differing++ == 0) first = e;
+      }
+      Finding finding = finding_of(
+          "nondeterministic",
+          fmt::format("two calls with the same inputs differ in {} elements of {}: {}{} is {} and then {}",
+                      differing, name, name, contract::coordinates(tensor->extents, first),
+                      tensor->load(first), second.load(first)));
+      finding.evidence["differing"] = differing;
+      attempt.findings.push_back(std::move(finding));
+    }
+  }
+}
+
+Attempt Laboratory::attempt(const Trial& trial) {
+  Attempt attempt = run(trial, true);
+  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.repeated) {
+    compare_repetition(trial, attempt);
+  }
+  return attempt;
+}
+
+bool Laboratory::passes(const Trial& trial) {
+  const Attempt attempt = run(trial, false);
+  return attempt.state == AttemptState::Judged && attempt.findings.empty();
+}
+
+// Elements that hold the poison of each of two calls were written by neither.
+bool Laboratory::find_unwritten(const Trial& trial, Attempt& failed) {
+  Trial other = trial;
+  other.condition.poison = trial.condition.poison == Poison::OtherNan ? Poison::Nan : Poison::OtherNan;
+  const Attempt second = run(other, false);
+  bool any = false;
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
+    for (const contract::TensorSpec* spec : contract_.outputs()) {
+      if (spec->role != contract::Role::Out) continue;
+      if (trial.condition.aliased && !spec->may_alias.empty()) continue;
+      const contract::Tensor& a = *failed.calls[i].outputs.at(spec->name);
+      const contract::Tensor& b = *second.calls[i].outputs.at(spec->name);
+      int64_t count = 0, first = -1;
+      for (int64_t e = 0; e < a.count(); ++e) {
+        if (!holds_pattern(a, e, trial::pattern(trial.condition.poison)) ||
+            !holds_pattern(b, e, trial::pattern(other.condition.poison))) {
+          continue;
+        }
+        if (count++ == 0) first = e;
+      }
+      if (count == 0) continue;
+      Finding finding =
+          finding_of("unwritten-output",
+                     fmt::format("{} of {} elements of {} are never written, the first {}{}", count,
+                                 a.count(), spec->name, spec->name, contract::coordinates(a.extents, first)));
+      finding.evidence = {
+          {"output", spec->name}, {"unwritten", count}, {"first", contract::coordinates(a.extents, first)}};
+      findings.push_back(std::move(finding));
+      any = true;
+    }
+  }
+  if (any) failed.findings = std::move(findings);
+  return any;
+}
+
+Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
+  if (failed.findings.empty()) return failed;
+  const Finding symptom = failed.findings.front();
+  if (!is_numeric(symptom.kind)) return failed;
+  const auto rename = [&](std::string kind, std::string why) {
+    Finding finding = symptom;
+    finding.evidence["symptom"] = symptom.kind;
+    finding.kind = std::move(kind);
+    finding.message = why + ": " + symptom.message;
+    failed.findings = {std::move(finding)};
+  };
+
+  if (trial.condition.overlapped) {
+    Trial alone = trial;
+    alone.condition.overlapped = false;
+    if (passes(alone)) {
+      rename("concurrent-launch", "right alone, wrong while another call runs on another stream");
+      return failed;
+    }
+    trial = alone;
+  }
+  if (find_unwritten(trial, failed)) return failed;
+
+  Trial idle = trial;
+  idle.condition.ordered = false;
+  if (trial.condition.ordered && passes(idle)) {
+    // Twice, so that chance has no part in it.
+    if (!passes(trial) && passes(idle)) {
+      rename("stream-order",
+             "right when the device idles before and after the call, wrong when its inputs arrive by work "
+             "queued on the caller's stream");
+      return failed;
+    }
+  }
+  Trial cleared = trial;
+  cleared.condition.poison = Poison::Zeros;
+  if (trial.condition.poison != Poison::Zeros && passes(cleared)) {
+    rename("uninitialized",
+           "right when outputs and workspace hold zeros before the call, wrong when they hold anything else");
+    return failed;
+  }
+  Trial alone = trial;
+  alone.condition.fresh = true;
+  alone.condition.warmed = false;
+  if ((trial.condition.warmed || runner_.calls_in_process() > 1) && passes(alone)) {
+    Trial warmed = trial;
+    warmed.condition.warmed = true;
+    if (!passes(warmed)) trial = warmed;  // shows it without the trials that came before
+    rename("stale-state", "right in a new process, wrong after earlier calls");
+  }
+  return failed;
+}
+
+}  // namespace assay::cli

@@ -1,0 +1,63 @@
+// One trial, run and judged, and what its failure is a failure of.
+#pragma once
+
+#include "cli/checker.h"
+#include "judge/judge.h"
+
+namespace assay::cli {
+
+enum class AttemptState : uint8_t {
+  Judged,       // findings tell
+  Skipped,      // no legal inputs at this shape, or too large
+  TooSlow,      // did not end in time at a shape where that proves nothing
+  Unsupported,  // the virtual GPU cannot run it: `problem`
+  Unavailable,  // no device: `problem`
+  Unjudgeable,  // the reference cannot be evaluated: `problem`
+};
+
+struct Attempt {
+  AttemptState state = AttemptState::Judged;
+  std::string problem;
+  std::vector<Finding> findings;
+  std::vector<subject::Call> calls;
+  int64_t judged = 0, elements = 0, undecided = 0;
+  double seconds = 0;  // of the whole attempt
+};
+
+class Laboratory {
+ public:
+  Laboratory(const contract::Contract& contract, const contract::Reference& reference,
+             const subject::Subject& subject, const CheckOptions& options);
+
+  // Runs and judges a trial. What the device saw goes before what the numbers say: a race that gives
+  // wrong sums is a race.
+  Attempt attempt(const trial::Trial& trial);
+
+  // Runs it under changed conditions to name the cause: the result of an earlier call, overlap, the
+  // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
+  Attempt attribute(trial::Trial& trial, Attempt failed);
+
+  void set_timeout(double seconds) { runner_.set_timeout(seconds); }
+
+ private:
+  Attempt run(const trial::Trial& trial, bool diagnose);
+  void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
+                   Attempt& attempt, bool diagnose);
+  void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
+  void read_events(const subject::Observation& observation, Attempt& attempt);
+  void compare_repetition(const trial::Trial& trial, Attempt& attempt);
+  void warm_up(const trial::Trial& trial);
+  bool passes(const trial::Trial& trial);
+  bool find_unwritten(const trial::Trial& trial, Attempt& failed);
+
+  const contract::Contract& contract_;
+  const contract::Reference& reference_;
+  const subject::Subject& subject_;
+  CheckOptions options_;
+  subject::Runner runner_;
+};
+
+// Whether a finding speaks of numbers, not of what the device saw.
+bool is_numeric(std::string_view kind);
+
+}  // namespace assay::cli

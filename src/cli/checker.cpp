@@ -1,0 +1,330 @@
+#include "cli/checker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "cli/attempt.h"
+#include "cli/locate.h"
+#include "subject/subject.h"
+#include "trial/families.h"
+#include "trial/plan.h"
+#include "trial/random.h"
+#include "trial/shrink.h"
+
+namespace assay::cli {
+
+namespace fs = std::filesystem;
+using contract::Contract;
+using judge::Verdict;
+using trial::Trial;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr double kShrinkSeconds = 6;
+constexpr double kFirstElements = 1.2e6;  // of a trial before anything is known of its speed
+constexpr double kShare = 0.25;           // of the time left that one trial may take
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What was tried, for the report.
+class Coverage {
+ public:
+  explicit Coverage(const Contract& contract) : contract_(contract) {}
+
+  void add(const Trial& trial, std::string_view stage, const Attempt& attempt) {
+    ++trials_;
+    ++stages_[std::string(stage)];
+    shapes_.insert(contract::to_string(trial.shape));
+    for (const auto& [name, family] : trial.families) families_.insert(std::string(trial::to_string(family)));
+    for (const auto& [name, value] : trial.shape) {
+      auto [it, added] = dims_.try_emplace(name, value, value);
+      it->second.first = std::min(it->second.first, value);
+      it->second.second = std::max(it->second.second, value);
+    }
+    judged_ += attempt.judged;
+    elements_ += attempt.elements;
+    undecided_ += attempt.undecided;
+  }
+  void miss(std::string what) { missed_.push_back(std::move(what)); }
+  int trials() const { return trials_; }
+
+  Json json() const {
+    Json json, dims = Json::object(), stages = Json::object();
+    json["trials"] = trials_;
+    json["shapes"] = shapes_.size();
+    json["elements"] = elements_;
+    json["elements_judged"] = judged_;
+    json["elements_undecided"] = undecided_;
+    for (const contract::Dim& dim : contract_.dims) {
+      const auto tried = dims_.find(dim.name);
+      if (tried == dims_.end()) continue;
+      dims[dim.name] = {{"tried_min", tried->second.first},
+                        {"tried_max", tried->second.second},
+                        {"promised_min", dim.lowest()},
+                        {"promised_max", dim.highest()}};
+    }
+    for (const auto& [stage, count] : stages_) stages[stage] = count;
+    json["dims"] = dims;
+    json["stages"] = stages;
+    json["inputs"] = families_;
+    json["not_covered"] = missed_;
+    return json;
+  }
+
+ private:
+  const Contract& contract_;
+  int trials_ = 0;
+  int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
+  std::map<std::string, int> stages_;
+  std::set<std::string> shapes_, families_;
+  std::map<std::string, std::pair<int64_t, int64_t>> dims_;
+  std::vector<std::string> missed_;
+};
+
+// A trial's record, so that `assay replay` can show it again.
+std::string save_trial(const Contract& contract, const CheckOptions& options, const Finding& finding,
+                       const Trial& trial) {
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path cache = !options.cache.empty() ? fs::path(options.cache)
+                         : xdg && *xdg          ? fs::path(xdg) / "assay"
+                                                : fs::path(home ? home : "/tmp") / ".cache/assay";
+  std::error_code error;
+  fs::create_directories(cache / "trials", error);
+  Json json;
+  json["assay"] = "1";
+  json["contract"] = fs::absolute(contract.path).lexically_normal().string();
+  json["device"] = options.device == subject::Device::Virtual ? "virtual" : "cuda";
+  json["findings"] =
+      Json::array({{{"kind", finding.kind}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
+  const std::string text = json.dump(2);
+  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
+  std::ofstream file(path);
+  file << text << "\n";
+  return file.flush() ? path.string() : "";
+}
+
+class Check {
+ public:
+  Check(const Contract& contract, const CheckOptions& options)
+      : contract_(contract), options_(options), coverage_(contract) {
+    outcome_.report.contract = contract.path;
+    outcome_.report.title = contract.title;
+    outcome_.report.seed = options.seed;
+    outcome_.report.device = options.device == subject::Device::Virtual ? "virtual" : "cuda";
+  }
+
+  CheckOutcome run() {
+    if (prepare()) explore();
+    return finish();
+  }
+
+  CheckOutcome run_one(const Trial& trial) {
+    if (prepare()) {
+      Attempt attempt = lab_->attempt(trial);
+      Trial shown = trial;
+      if (note(attempt) && !attempt.findings.empty()) {
+        attempt = lab_->attribute(shown, std::move(attempt));
+        coverage_.add(trial, "replay", attempt);
+        report_findings(trial, attempt, false);
+      } else {
+        coverage_.add(trial, "replay", attempt);
+      }
+    }
+    return finish();
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.progress) options_.progress(text);
+  }
+
+  bool prepare() {
+    auto reference = contract::Reference::make(contract_);
+    if (!reference) {
+      outcome_.contract_wrong = true;
+      outcome_.problem = reference.error().text();
+      return false;
+    }
+    reference_.emplace(std::move(*reference));
+    say("compiling");
+    subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
+    if (!built.subject) {
+      outcome_.contract_wrong = built.failure.contract_wrong;
+      outcome_.problem = built.failure.error.text();
+      if (!built.failure.output.empty()) outcome_.problem += "\n" + built.failure.output;
+      outcome_.report.unknown.push_back(outcome_.problem);
+      return false;
+    }
+    subject_ = std::move(*built.subject);
+    lab_.emplace(contract_, *reference_, subject_, options_);
+    start_ = Clock::now();
+    return true;
+  }
+
+  // What a trial that could not be judged means for the check. False: it told nothing.
+  bool note(const Attempt& attempt) {
+    switch (attempt.state) {
+      case AttemptState::Judged:
+        return true;
+      case AttemptState::Skipped:
+        return false;
+      case AttemptState::TooSlow:
+        coverage_.miss("too slow here: " + attempt.problem);
+        return false;
+      default:
+        if (std::find(outcome_.report.unknown.begin(), outcome_.report.unknown.end(), attempt.problem) ==
+            outcome_.report.unknown.end()) {
+          outcome_.report.unknown.push_back(attempt.problem);
+        }
+        return !attempt.findings.empty();
+    }
+  }
+
+  // The most elements that a trial may have, from the speed of those before it.
+  double affordable() const {
+    const double left = options_.budget - since(start_);
+    if (slowest_ <= 0) return kFirstElements;
+    return std::max(2e4, kShare * left / slowest_);
+  }
+
+  void learn(const Trial& trial, const Attempt& attempt) {
+    const auto size = trial::size_of(contract_, trial.shape);
+    if (!size || size->elements < 1e4) return;
+    slowest_ = std::max(slowest_ * 0.98, attempt.seconds / size->elements);
+  }
+
+  void explore() {
+    trial::PlanOptions plan_options{.seed = options_.seed};
+    trial::Plan plan(contract_, plan_options);
+    for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
+    int useless = 0;
+    while (since(start_) < options_.budget || coverage_.trials() == 0) {
+      const trial::PlannedTrial planned = plan.next(affordable());
+      const double left = options_.budget - since(start_);
+      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : std::max(10.0, left));
+      say(fmt::format("{:>3} trials  {}: {}", coverage_.trials(), planned.stage,
+                      contract::to_string(planned.trial.shape)));
+      Attempt attempt = lab_->attempt(planned.trial);
+      if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
+        note(attempt);
+        return;
+      }
+      if (!note(attempt)) {
+        if (planned.required)
+          outcome_.report.unknown.push_back(fmt::format(
+              "the contract's shape {}: {}", contract::to_string(planned.trial.shape), attempt.problem));
+        if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
+        continue;
+      }
+      learn(planned.trial, attempt);
+      coverage_.add(planned.trial, planned.stage, attempt);
+      const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
+                                      [](const Finding& f) { return f.severity == Severity::Error; });
+      if (!failed) continue;
+      Trial trial = planned.trial;
+      say("found something: looking for its cause");
+      attempt = lab_->attribute(trial, std::move(attempt));
+      report_findings(trial, attempt, true);
+      return;
+    }
+    if (plan.left() > 0) coverage_.miss(fmt::format("{} planned trials for want of time", plan.left()));
+  }
+
+  // The smallest trial that still shows a finding of the same kind.
+  Trial smallest(const Trial& trial, const Finding& finding) {
+    const auto start = Clock::now();
+    const auto still_fails = [&](const Trial& candidate) {
+      if (since(start) > kShrinkSeconds) return false;
+      say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
+      Attempt attempt = lab_->attempt(candidate);
+      if (attempt.state != AttemptState::Judged || attempt.findings.empty()) return false;
+      Trial shown = candidate;
+      const bool renamed = finding.evidence.contains("symptom") || finding.kind == "unwritten-output";
+      if (renamed) attempt = lab_->attribute(shown, std::move(attempt));
+      return std::any_of(attempt.findings.begin(), attempt.findings.end(),
+                         [&](const Finding& f) { return f.kind == finding.kind; });
+    };
+    lab_->set_timeout(10);
+    return trial::shrink(contract_, trial, still_fails).trial;
+  }
+
+  // One finding for each kind and line; the heaviest first.
+  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
+    std::vector<Finding> kept;
+    for (const Finding& finding : attempt.findings) {
+      const bool seen = std::any_of(kept.begin(), kept.end(), [&](const Finding& f) {
+        return f.kind == finding.kind && f.where.file == finding.where.file &&
+               f.where.line == finding.where.line;
+      });
+      if (!seen) kept.push_back(finding);
+    }
+    std::stable_sort(kept.begin(), kept.end(), [](const Finding& a, const Finding& b) {
+      const auto weight = [](const Finding& f) {
+        const judge::KindInfo* kind = judge::kind_named(f.kind);
+        return (f.severity == Severity::Error ? 1000 : 0) + (kind ? kind->weight : 0);
+      };
+      return weight(a) > weight(b);
+    });
+    const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
+    for (Finding& finding : kept) {
+      locate(contract_, finding);
+      finding.evidence["found_with"] = trial::to_string(trial);
+      finding.evidence["smallest"] = trial::to_string(small);
+      finding.evidence["trial"] = trial::to_json(small);
+      const std::string record = save_trial(contract_, options_, finding, small);
+      if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
+      outcome_.report.findings.push_back(std::move(finding));
+    }
+  }
+
+  CheckOutcome finish() {
+    report::Report& report = outcome_.report;
+    report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
+    report.coverage = coverage_.json();
+    report.coverage["seed"] = options_.seed;
+    report.coverage["budget_seconds"] = options_.budget;
+    report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
+    report.coverage["tensor_cores"] = subject_.tensor_cores;
+    if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
+    const bool failed = std::any_of(report.findings.begin(), report.findings.end(),
+                                    [](const Finding& f) { return f.severity == Severity::Error; });
+    report.verdict = failed                                               ? Verdict::Fail
+                     : !report.unknown.empty() || coverage_.trials() == 0 ? Verdict::Inconclusive
+                                                                          : Verdict::Pass;
+    if (report.verdict == Verdict::Inconclusive && report.unknown.empty()) {
+      report.unknown.push_back("no trial could be run");
+    }
+    return std::move(outcome_);
+  }
+
+  const Contract& contract_;
+  const CheckOptions& options_;
+  CheckOutcome outcome_;
+  Coverage coverage_;
+  std::optional<contract::Reference> reference_;
+  subject::Subject subject_;
+  std::optional<Laboratory> lab_;
+  Clock::time_point start_;
+  double slowest_ = 0;  // seconds an element
+};
+
+}  // namespace
+
+CheckOutcome check(const Contract& contract, const CheckOptions& options) {
+  return Check(contract, options).run();
+}
+
+CheckOutcome replay(const Contract& contract, const Trial& trial, const CheckOptions& options) {
+  return Check(contract, options).run_one(trial);
+}
+
+}  // namespace assay::cli

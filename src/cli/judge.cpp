@@ -1,0 +1,208 @@
+// assay judge: outputs that were produced elsewhere. assay formula and assay init: help with contracts.
+#include "judge/judge.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/locate.h"
+#include "cli/terminal.h"
+#include "cli/verdict_commands.h"
+#include "contract/text.h"
+
+namespace assay::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kWrongUse = 2;
+
+int complain(const Error& error) {
+  fmt::print(stderr, "assay: {}\n", error.text());
+  return kWrongUse;
+}
+
+int parsed(CLI::App& app, std::vector<std::string>& args) {
+  std::reverse(args.begin(), args.end());
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 1 : 1 + kWrongUse;
+  }
+  return 0;
+}
+
+// Dims follow from the extents of the tensors where an extent is a dim by itself; --dim gives the others.
+Result<void> infer_dims(const contract::TensorSpec& spec, const contract::Tensor& tensor,
+                        contract::Shape& shape) {
+  if (spec.shape.size() != tensor.extents.size()) {
+    return Error{fmt::format("tensor {} has {} dimensions, the contract says {}", spec.name,
+                             tensor.extents.size(), spec.shape.size())};
+  }
+  for (std::size_t i = 0; i < spec.shape.size(); ++i) {
+    const std::vector<std::string> dims = spec.shape[i].dims();
+    if (dims.size() == 1 && spec.shape[i].text() == dims[0]) shape.emplace(dims[0], tensor.extents[i]);
+  }
+  return {};
+}
+
+Result<void> check_extents(const contract::TensorSpec& spec, const contract::Tensor& tensor,
+                           const contract::Shape& shape) {
+  const auto extents = spec.extents(shape);
+  if (!extents) return extents.error();
+  if (*extents == tensor.extents) return {};
+  return Error{fmt::format("tensor {} has {} elements, the contract says {} for {}", spec.name,
+                           tensor.count(), contract::Tensor::zeros(spec.dtype, *extents).count(),
+                           contract::to_string(shape))};
+}
+
+struct Files {
+  contract::Bindings bindings;
+  judge::Outputs outputs;
+};
+
+Result<void> add_named(const contract::Contract& contract, const std::vector<std::string>& words,
+                       Files& files) {
+  for (const std::string& word : words) {
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    char* end = nullptr;
+    const double number = std::strtod(value.c_str(), &end);
+    if (value.empty() || *end != 0) return Error{fmt::format("'{}' should be NAME=NUMBER", word)};
+    if (contract.dim(name)) {
+      files.bindings.shape[name] = static_cast<int64_t>(number);
+    } else if (const contract::ScalarSpec* scalar = contract.scalar(name)) {
+      files.bindings.scalars[name] =
+          contract::is_float(scalar->dtype)
+              ? contract::Scalar::of(scalar->dtype, number)
+              : contract::Scalar::of_int(scalar->dtype, static_cast<int64_t>(number));
+    } else {
+      return Error{fmt::format("the contract has no dim or scalar {}", name)};
+    }
+  }
+  for (const contract::ScalarSpec& scalar : contract.scalars) {
+    if (files.bindings.scalars.count(scalar.name)) continue;
+    if (scalar.values.size() != 1)
+      return Error{fmt::format("give the scalar {}: --set {}=NUMBER", scalar.name, scalar.name)};
+    files.bindings.scalars[scalar.name] =
+        contract::is_float(scalar.dtype)
+            ? contract::Scalar::of(scalar.dtype, scalar.values[0])
+            : contract::Scalar::of_int(scalar.dtype, static_cast<int64_t>(scalar.values[0]));
+  }
+  for (const contract::Dim& dim : contract.dims) {
+    if (dim.is_constant()) files.bindings.shape.emplace(dim.name, dim.min);
+  }
+  return {};
+}
+
+Result<Files> read_files(const contract::Contract& contract, const std::string& inputs,
+                         const std::string& outputs, const std::vector<std::string>& named) {
+  Files files;
+  if (auto added = add_named(contract, named, files); !added) return added.error();
+  for (const contract::TensorSpec& spec : contract.tensors) {
+    for (const bool output : {false, true}) {
+      if (output ? !spec.is_output() : !spec.is_input()) continue;
+      auto tensor = contract::read_npy((fs::path(output ? outputs : inputs) / (spec.name + ".npy")).string(),
+                                       spec.dtype);
+      if (!tensor) return tensor.error();
+      if (auto known = infer_dims(spec, *tensor, files.bindings.shape); !known) return known.error();
+      auto shared = std::make_shared<const contract::Tensor>(std::move(*tensor));
+      (output ? files.outputs[spec.name] : files.bindings.inputs[spec.name]) = std::move(shared);
+    }
+  }
+  for (const contract::Dim& dim : contract.dims) {
+    if (!files.bindings.shape.count(dim.name))
+      return Error{fmt::format("give the dim {}: --set {}=NUMBER", dim.name, dim.name)};
+  }
+  for (const contract::TensorSpec& spec : contract.tensors) {
+    const auto& tensor = spec.is_output() ? files.outputs[spec.name] : files.bindings.inputs[spec.name];
+    if (auto good = check_extents(spec, *tensor, files.bindings.shape); !good) return good.error();
+  }
+  return files;
+}
+
+}  // namespace
+
+int judge_command(std::vector<std::string> args) {
+  CLI::App app{"Judges outputs that were produced elsewhere: NAME.npy files of inputs and outputs.",
+               "assay judge"};
+  std::string path, inputs, outputs, json;
+  std::vector<std::string> named;
+  judge::Options options;
+  app.add_option("contract", path, "the contract")->required();
+  app.add_option("--inputs", inputs, "folder of the inputs")->required();
+  app.add_option("--outputs", outputs, "folder of the outputs")->required();
+  app.add_option("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
+  app.add_option("--json", json, "write the report to this file");
+  app.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
+  if (const int status = parsed(app, args)) return status - 1;
+
+  const auto contract = contract::load(path);
+  if (!contract) return complain(contract.error());
+  const auto reference = contract::Reference::make(*contract);
+  if (!reference) return complain(reference.error());
+  const auto files = read_files(*contract, inputs, outputs, named);
+  if (!files) return complain(files.error());
+  auto judgement = judge::judge(*contract, *reference, files->bindings, files->outputs, options);
+  if (!judgement) return complain(judgement.error());
+
+  report::Report report;
+  report.contract = path;
+  report.title = contract->title;
+  report.device = "files";
+  report.verdict = judgement->findings.empty() ? judge::Verdict::Pass : judge::Verdict::Fail;
+  report.findings = std::move(judgement->findings);
+  for (Finding& finding : report.findings)
+    finding.evidence["smallest"] = contract::to_string(files->bindings.shape);
+  report.coverage = {{"trials", 1},
+                     {"shapes", 1},
+                     {"elements", judgement->elements},
+                     {"elements_judged", judgement->judged}};
+  fmt::print("{}", report::terminal(report, terminal_options()));
+  if (!json.empty() && !write_text(json, report::to_json(report).dump(2) + "\n")) return kWrongUse;
+  return judge::exit_status(report.verdict);
+}
+
+int formula_command(std::vector<std::string> args) {
+  CLI::App app{"Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
+               "assay formula"};
+  std::string path;
+  app.add_option("contract", path, "the contract")->required();
+  if (const int status = parsed(app, args)) return status - 1;
+  const auto contract = contract::load(path);
+  if (!contract) return complain(contract.error());
+  const auto text = contract::explain(*contract);
+  if (!text) return complain(text.error());
+  fmt::print("{}", *text);
+  return 0;
+}
+
+int init_command(std::vector<std::string> args) {
+  CLI::App app{"Writes a first contract from the signatures in a source file.", "assay init"};
+  std::string source, entry, out;
+  app.add_option("source", source, "a .cu file")->required();
+  app.add_option("--entry", entry, "the extern \"C\" function; else the last one");
+  app.add_option("-o,--output", out, "the contract to write; else beside the source, .toml");
+  if (const int status = parsed(app, args)) return status - 1;
+  std::ifstream file(source, std::ios::binary);
+  if (!file) return complain({"this source cannot be read", source});
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);
+  if (std::error_code error; fs::exists(target, error))
+    return complain({"this file exists already", target.string()});
+  std::error_code error;
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const fs::path relative = fs::relative(source, folder, error);
+  const auto contract = contract::initial_contract(text, error ? source : relative.string(), entry);
+  if (!contract) return complain(contract.error());
+  if (!write_text(target.string(), *contract)) return kWrongUse;
+  fmt::print("{}: complete its reference, then: assay check {}\n", target.string(), target.string());
+  return 0;
+}
+
+}  // namespace assay::cli

@@ -1,0 +1,14 @@
+// Which source line a numeric finding is about.
+#pragma once
+
+#include "contract/contract.h"
+#include "judge/finding.h"
+
+namespace assay::cli {
+
+// For low-precision accumulation, the line whose code adds in a narrow type; for biased rounding, the
+// line that rounds toward zero: found in the PTX that the source compiles to. Else the line on which the
+// entry or the kernel begins.
+void locate(const contract::Contract& contract, Finding& finding);
+
+}  // namespace assay::cli

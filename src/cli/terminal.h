@@ -1,0 +1,27 @@
+// The user's terminal: progress on stderr, colour only where it shows.
+#pragma once
+
+#include <string>
+
+#include "report/report.h"
+
+namespace assay::cli {
+
+bool stdout_is_terminal();
+report::TerminalOptions terminal_options();
+
+// One line that is overwritten, at most ten times a second; nothing where stderr is no terminal.
+class Progress {
+ public:
+  void show(const std::string& text);
+  void clear();
+
+ private:
+  double last_ = 0;
+  bool shown_ = false;
+};
+
+// Writes a file, or says on stderr why it could not.
+bool write_text(const std::string& path, const std::string& text);
+
+}  // namespace assay::cli
