@@ -240,8 +240,10 @@ ASSAY_API Status cudaGetFuncBySymbol(FunctionEntry** function, const void* symbo
 ASSAY_API Status __cudaGetKernel(FunctionEntry** kernel, const void* host) {
   return plain_api([&] {
     if (!kernel) return Status::InvalidValue;
-    *kernel = Runtime::get().modules().function(host);
-    return *kernel ? Status::Success : Status::InvalidDeviceFunction;
+    FunctionEntry* entry = Runtime::get().modules().function(host);
+    if (!entry) return Status::InvalidDeviceFunction;
+    *kernel = entry;
+    return Status::Success;
   });
 }
 ASSAY_API Status cudaGetKernel(FunctionEntry** kernel, const void* host) { return __cudaGetKernel(kernel, host); }

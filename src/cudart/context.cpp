@@ -31,6 +31,7 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   options.seed = settings.seed;
   options.capacity = kGlobalBytes;
   options.instruction_limit = settings.max_instructions;
+  options.watch = settings.check != "none";
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
@@ -38,14 +39,35 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
   stream_options.seed = settings.seed;
-  stream_options.grid_ended = [this](const vgpu::GridRun& run) { report_.launch(run); };
+  stream_options.grid_ended = [this](const vgpu::GridRun& run) {
+    report_.launch(run);
+    report_findings();
+  };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
+  listen(settings.check);
   limits_ = {{Limit::StackSize, 1024},       {Limit::PrintfFifo, 8650752}, {Limit::MallocHeap, 8 << 20},
              {Limit::PendingLaunches, 2048}, {Limit::L2Fetch, 64},         {Limit::PersistingL2, 11796480},
              {Limit::SharedPerBlock, kSharedOptin}};
 }
 
 Context::~Context() { streams_.reset(); }
+
+void Context::listen(std::string_view list) {
+  auto made = checks::make_checks(list, findings_, device_->memory());
+  if (!made) {
+    report_.say(made.error().text());
+    return;
+  }
+  checks_ = std::move(*made);
+  for (auto& check : checks_) {
+    device_->listen(check.get());
+    streams_->listen(check.get());
+  }
+}
+
+void Context::report_findings() {
+  for (const Finding& finding : findings_.take()) report_.finding(finding);
+}
 
 StreamHandle* Context::stream(StreamHandle* handle) {
   if (!handle || handle == kLegacyStream) return &legacy_;

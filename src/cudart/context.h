@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cudart/abi.h"
+#include "checks/checks.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
@@ -91,10 +92,16 @@ class Context {
   void flush_print();
   // Writes out a new fault once.
   void report_fault();
+  // Writes out what the checks have found since the last time.
+  void report_findings();
 
  private:
+  void listen(std::string_view checks);
+
   Report& report_;
   std::mutex mutex_;
+  checks::FindingLog findings_;
+  std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
   StreamHandle legacy_;

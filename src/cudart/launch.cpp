@@ -118,7 +118,7 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
   if (Status status = runtime.modules().load(*spec.function, context); status != Status::Success) return status;
   const vgpu::Function& function = *spec.function->kernel->function;
   if (!function.unsupported.empty()) {
-    runtime.report().say_once(
+    runtime.report().unsupported_kernel(
         fmt::format("kernel `{}` cannot run: {}", spec.function->name, function.unsupported));
     return Status::NotSupported;
   }

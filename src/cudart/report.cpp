@@ -78,6 +78,21 @@ void Report::fault(const vgpu::FaultInfo& fault) {
              {"message", fault.message}}));
 }
 
+void Report::finding(const Finding& finding) {
+  constexpr const char* kSeverities[] = {"note", "warning", "error"};
+  line(dump({{"event", "finding"},
+             {"kind", finding.kind},
+             {"severity", kSeverities[static_cast<size_t>(finding.severity)]},
+             {"message", finding.message},
+             {"where", {{"file", finding.where.file}, {"line", finding.where.line}}},
+             {"evidence", finding.evidence}}));
+}
+
+void Report::unsupported_kernel(std::string_view message) {
+  say_once(message);
+  line(dump({{"event", "unsupported"}, {"message", std::string(message)}}));
+}
+
 void Report::unsupported(std::string_view function) {
   say_once(fmt::format("{} is not supported by the virtual GPU", function));
   line(dump({{"event", "unsupported"}, {"function", std::string(function)}}));

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/finding.h"
 #include "vgpu/device.h"
 
 namespace assay::cudart {
@@ -23,6 +24,8 @@ class Report {
   void launch(const vgpu::GridRun& run);
   void fault(const vgpu::FaultInfo& fault);
   void unsupported(std::string_view function);  // names it once
+  void unsupported_kernel(std::string_view message);
+  void finding(const Finding& finding);
   void line(std::string_view json);             // appends one line as it is
 
  private:

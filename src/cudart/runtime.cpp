@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <cstdlib>
+
 namespace assay::cudart {
 namespace {
 
@@ -23,6 +25,10 @@ Context& Runtime::context() {
     if (!forked_flag) {
       forked_flag = &forked_;
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
+      // Registered after everything that the program constructed before its first CUDA call.
+      std::atexit([] {
+        if (Context* context = get().existing_context(); context && !get().forked()) context->streams().hush();
+      });
     }
   }
   return *context_;

@@ -99,6 +99,7 @@ template <class Wait>
 Status synchronised(Context& context, Wait wait) {
   wait();
   context.flush_print();
+  context.report_findings();
   return sticky_status(context);
 }
 

@@ -248,6 +248,7 @@ Device::~Device() = default;
 
 Memory& Device::memory() { return impl_->memory; }
 const Options& Device::options() const { return impl_->options; }
+void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
 
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);

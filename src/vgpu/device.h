@@ -88,6 +88,7 @@ class Device {
 
   Memory& memory();
   const Options& options() const;
+  void set_seed(uint64_t seed);  // of launches that start later
 
   using ModuleId = uint32_t;
   Result<ModuleId> load(std::string_view ptx, std::string_view name);

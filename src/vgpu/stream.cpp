@@ -231,7 +231,7 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
 
 void Streams::ask_locked() {
   last_activity_ = now();
-  if (pending_.empty()) return;
+  if (pending_.empty() || hushed_) return;
   drain_ = true;
   work_.notify_all();
 }
@@ -267,6 +267,20 @@ FaultInfo Streams::fault() const {
   return fault_;
 }
 
+void Streams::set_seed(uint64_t seed) {
+  Lock lock(mutex_);
+  options_.seed = random_ = seed;
+}
+
+void Streams::hush() {
+  {
+    Lock lock(mutex_);
+    hushed_ = true;
+    drain_ = false;
+  }
+  std::lock_guard wait_for_the_step_under_way(engine_);
+}
+
 void Streams::listen(Listener* listener) {
   Lock lock(mutex_);
   listeners_.push_back(listener);
@@ -282,6 +296,8 @@ void Streams::device_thread() {
       work_.wait(lock);
     } else if (wanted_locked()) {
       if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
+    } else if (hushed_) {
+      work_.wait(lock);
     } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {
       drain_ = true;
     } else {
@@ -413,11 +429,7 @@ void Streams::watch_stall_locked() {
   if (stalled_since_ == 0) stalled_since_ = now();
   bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
   if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < kStallSeconds) return;
-  std::string names;
-  for (OperationId id : running_)
-    names += fmt::format("{}`{}`", names.empty() ? "" : ", ", pending_.at(id)->run->info().kernel.name());
-  fail_locked({FaultInfo::Kind::Deadlock,
-               fmt::format("kernel {} waits for something that nothing under way will provide", names)});
+  for (OperationId id : running_) pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
 }
 
 bool Streams::host_could_help() const {

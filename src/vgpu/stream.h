@@ -140,6 +140,10 @@ class Streams {
     return use(device_);
   }
 
+  void set_seed(uint64_t seed);
+  // Runs nothing any more unless a host thread waits for it: the process is ending.
+  void hush();
+
   // Hears operations, copies and fills. Grids speak through Device::listen.
   void listen(Listener* listener);
 
@@ -210,6 +214,7 @@ class Streams {
   double stalled_since_ = 0;
   bool drain_ = false;                   // run until nothing is pending
   bool stop_ = false;
+  bool hushed_ = false;
   bool faulted_ = false;
   FaultInfo fault_;
   double last_activity_ = 0;
