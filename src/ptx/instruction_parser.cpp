@@ -58,7 +58,7 @@ void FunctionParser::check(const Token& at, const Word& word, Instruction& instr
   }
   std::string problem;
   match_operands(rows()[word.rows.front()], instruction.operands, &problem);
-  reader_.fail(at, fmt::format("{} {}", quote(at.text), problem));
+  reader_.fail(at, fmt::format("{}: {}", quote(at.text), problem));
 }
 
 // (results), function, (arguments), prototype: each but the function may be missing.
