@@ -1,0 +1,73 @@
+// assay: the commands, one row each.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/run_commands.h"
+#include "cli/verdict_commands.h"
+
+namespace assay::cli {
+namespace {
+
+int version_command(std::vector<std::string>) {
+  fmt::print("assay {}\n", ASSAY_VERSION);
+  return 0;
+}
+
+struct Command {
+  std::string_view name, arguments, summary;
+  int (*run)(std::vector<std::string> args);
+};
+
+constexpr Command kCommands[] = {
+    {"check", "CONTRACT", "assay a kernel against its contract", check_command},
+    {"replay", "REPORT", "run the trial of a report again", replay_command},
+    {"judge", "CONTRACT …", "judge tensors that were computed elsewhere", judge_command},
+    {"formula", "TEXT …", "show what a formula means, and its error budget", formula_command},
+    {"init", "KERNEL", "write a first contract for a kernel", init_command},
+    {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU, watched", run_command},
+    {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},
+    {"version", "", "print the version", version_command},
+};
+
+void print_help(std::FILE* to) {
+  fmt::print(to, "assay: an assay office for GPU kernels\n\nusage: assay COMMAND [OPTIONS]\n\n");
+  for (const Command& command : kCommands)
+    fmt::print(to, "  {:<8} {:<13} {}\n", command.name, command.arguments, command.summary);
+  fmt::print(to, "\nassay COMMAND --help says more.\n");
+}
+
+int dispatch(int argc, char** argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return 2;
+  }
+  std::string_view name = argv[1];
+  if (name == "--help" || name == "-h" || name == "help") {
+    print_help(stdout);
+    return 0;
+  }
+  if (name == "--version") name = "version";
+  const auto* found = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                   [&](const Command& command) { return command.name == name; });
+  if (found == std::end(kCommands)) {
+    fmt::print(stderr, "assay: there is no command '{}'; `assay help` lists them\n", name);
+    return 2;
+  }
+  return found->run({argv + 2, argv + argc});
+}
+
+}  // namespace
+}  // namespace assay::cli
+
+int main(int argc, char** argv) {
+  try {
+    return assay::cli::dispatch(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "assay: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,175 @@
+// assay run: a CUDA program on the virtual GPU, as valgrind runs a program on a virtual CPU.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "checks/checks.h"
+#include "cli/elf.h"
+#include "cli/run_commands.h"
+#include "cli/run_summary.h"
+
+namespace assay::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunOptions {
+  uint64_t seed = 0;
+  unsigned threads = 0;
+  std::string check = "all";
+  std::string json, suppressions;
+  int error_exit = 0;
+  uint64_t max_instructions = 0;
+  bool quiet = false;
+  std::vector<std::string> program;
+};
+
+void describe_options(CLI::App& app, RunOptions& options) {
+  std::string names = "all, none";
+  for (const checks::CheckInfo& check : checks::all_checks()) names += fmt::format(", {}", check.name);
+  app.add_option("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
+  app.add_option("--threads", options.threads, "threads of the engine (0: one for each core)");
+  app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
+  app.add_option("--json", options.json, "write launches and findings to this file");
+  app.add_option("--error-exit", options.error_exit, "exit status when something was found (0: the program's own)");
+  app.add_option("--suppressions", options.suppressions, "file of findings to leave out: KIND [KERNEL], * matches");
+  app.add_option("--max-instructions", options.max_instructions, "warp instructions of a launch that count as endless");
+  app.add_flag("--quiet", options.quiet, "print nothing of our own");
+  app.add_option("program", options.program, "-- PROGRAM and its arguments")->required();
+  app.positionals_at_end();
+}
+
+// The library lies next to this program: bin/assay, lib/libcudart.so.13.
+std::string library_folder() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib"; }
+
+void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+
+void set_environment(const RunOptions& options, const std::string& report, const ProgramFile& file) {
+  std::string folder = library_folder();
+  const char* old = std::getenv("LD_LIBRARY_PATH");
+  set("LD_LIBRARY_PATH", old && *old ? folder + ":" + old : folder);
+  // An old-style run path would win over LD_LIBRARY_PATH; a preloaded library wins over both.
+  if (file.has_rpath) set("LD_PRELOAD", folder + "/libcudart.so.13");
+  set("ASSAY_REPORT", report);
+  set("ASSAY_SEED", std::to_string(options.seed));
+  set("ASSAY_THREADS", std::to_string(options.threads));
+  set("ASSAY_CHECK", options.check);
+  set("ASSAY_MAX_INSTRUCTIONS", std::to_string(options.max_instructions));
+  set("ASSAY_QUIET", options.quiet ? "1" : "0");
+}
+
+volatile sig_atomic_t child_id = 0;
+void pass_on(int signal) {
+  if (child_id > 0) kill(static_cast<pid_t>(child_id), signal);
+}
+
+// Runs the program to its end and returns its wait status.
+Result<int> run_child(const std::vector<std::string>& program, const std::string& path) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : program) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  pid_t child = fork();
+  if (child < 0) return Error{fmt::format("fork: {}", std::strerror(errno)), "", 0, 0};
+  if (child == 0) {
+    execv(path.c_str(), arguments.data());
+    fmt::print(stderr, "assay: {}: {}\n", path, std::strerror(errno));
+    _exit(127);
+  }
+  child_id = child;
+  // The terminal sends these to the program too; it decides, and we stay to tell what happened.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGQUIT, SIG_IGN);
+  std::signal(SIGTERM, pass_on);
+  std::signal(SIGHUP, pass_on);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return Error{fmt::format("waitpid: {}", std::strerror(errno)), "", 0, 0};
+  return status;
+}
+
+// Ends as the program ended.
+int end_as(int status) {
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  int signal = WTERMSIG(status);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+  return 128 + signal;
+}
+
+struct TemporaryFile {
+  std::string path;
+  TemporaryFile() {
+    path = (fs::temp_directory_path() / "assay-run-XXXXXX").string();
+    int file = mkstemp(path.data());
+    if (file >= 0) close(file);
+  }
+  ~TemporaryFile() { unlink(path.c_str()); }
+};
+
+int refuse(const Error& error) {
+  fmt::print(stderr, "assay: {}\n", error.text());
+  return 2;
+}
+
+int run(const RunOptions& options) {
+  std::string path = find_program(options.program.front());
+  auto file = read_program(path);
+  if (!file) return refuse(file.error());
+  if (auto good = check_runtime(*file, path); !good) return refuse(good.error());
+  if (!fs::exists(library_folder() + "/libcudart.so.13"))
+    return refuse({fmt::format("libcudart.so.13 is missing in {}", library_folder()), "", 0, 0});
+  auto suppressions = read_suppressions(options.suppressions);
+  if (!suppressions) return refuse(suppressions.error());
+
+  int status;
+  RunSummary summary;
+  {
+    TemporaryFile report;
+    set_environment(options, report.path, *file);
+    auto ended = run_child(options.program, path);
+    if (!ended) return refuse(ended.error());
+    status = *ended;
+    summary = read_summary(report.path, *suppressions);
+  }
+  if (!options.quiet) print_summary(summary);
+  if (!options.json.empty())
+    if (auto written = write_summary(summary, options.program, status, options.json); !written)
+      return refuse(written.error());
+  if (options.error_exit != 0 && summary.has_errors()) return options.error_exit;
+  return end_as(status);
+}
+
+}  // namespace
+
+int run_command(std::vector<std::string> args) {
+  CLI::App app("Runs a CUDA program (linked with -cudart shared) on the virtual GPU", "assay run");
+  RunOptions options;
+  describe_options(app, options);
+  // What follows -- is the program's own business.
+  auto dashes = std::find(args.begin(), args.end(), "--");
+  if (dashes != args.end()) {
+    options.program.assign(dashes + 1, args.end());
+    args.erase(dashes, args.end());
+    app.remove_option(app.get_option("program"));
+    if (options.program.empty()) return refuse({"name a program after --", "", 0, 0});
+  }
+  std::reverse(args.begin(), args.end());
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  // An unknown check is refused here, not by a library inside the program.
+  checks::FindingLog log;
+  vgpu::Memory memory(1 << 20, false);
+  if (auto made = checks::make_checks(options.check, log, memory); !made) return refuse(made.error());
+  return run(options);
+}
+
+}  // namespace assay::cli
