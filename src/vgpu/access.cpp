@@ -464,9 +464,11 @@ const Inst* store_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
       }
       uint8_t bits[16];
       read_shadow(w, form.planes[e], form.register_bytes[e], l, bits);
-      write_undefined(access, l, e * size, size, bits);
+      // Reported here, so those who read it later are not accused once more.
+      const bool outlives_block = access.space[l] == ptx::Space::Global;
+      write_undefined(access, l, e * size, size, outlives_block ? nullptr : bits);
       for (uint32_t b = 0; b < size; ++b)
-        if (bits[b] != 0 && access.space[l] == ptx::Space::Global) undefined |= 1u << l;
+        if (bits[b] != 0 && outlives_block) undefined |= 1u << l;
     }
   });
   if (undefined != 0) {
