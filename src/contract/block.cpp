@@ -1,0 +1,663 @@
+#include "contract/block.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace assay::contract {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
+bool representable(DType dtype, double value) {
+  return rounded(dtype, value) == value;
+}
+
+// The largest change of f when its argument moves by up to b.
+double reach(const FunctionInfo& f, double x, double value, double b) {
+  if (b <= 1e-3 * std::min(1.0, std::abs(x))) return std::abs(f.slope(x, value)) * b * 1.01;
+  const double up = std::abs(f.value(x + b) - value), down = std::abs(f.value(x - b) - value);
+  const double slope = std::abs(f.slope(x, value)) * b;  // sin and cos turn inside the interval
+  const double most = std::max({up, down, std::min(slope, 2.0)});
+  return std::isnan(up) || std::isnan(down) ? kInf : most;
+}
+
+}  // namespace
+
+void* Arena::allocate(std::size_t bytes) {
+  bytes = (bytes + 63) & ~std::size_t{63};
+  if (chunks_.empty() || used_ + bytes > kChunk) {
+    if (!chunks_.empty()) ++chunk_;
+    used_ = 0;
+    if (chunk_ >= chunks_.size()) chunks_.push_back(std::make_unique<std::byte[]>(kChunk + 64));
+  }
+  std::byte* base = chunks_[chunk_].get();
+  base += (64 - reinterpret_cast<uintptr_t>(base) % 64) % 64;
+  void* result = base + used_;
+  used_ += bytes;
+  return result;
+}
+
+Precision precision_of(const ReferenceSpec& reference) {
+  const numerics::Format format = info(reference.accumulate).format;
+  Precision precision;
+  precision.dtype = reference.accumulate;
+  precision.math = reference.math;
+  precision.u = numerics::unit_roundoff(format);
+  if (reference.accumulate == DType::f64) precision.u *= 2;
+  precision.eta = numerics::min_subnormal(format) / 2;
+  if (reference.math == Math::Fast) precision.eta = numerics::min_normal(format);
+  precision.max = numerics::max_finite(format);
+  precision.bits = numerics::info(format).precision();
+  return precision;
+}
+
+// ---- shared steps ------------------------------------------------------------
+
+void Arithmetic::need_budget(Lanes& x, int n) const {
+  if (x.b) return;
+  x.b = arena->get<double>(n);
+  std::fill_n(x.b, n, 0.0);
+  if (!x.v) return;
+  x.s = arena->get<double>(n);
+  std::fill_n(x.s, n, 0.0);
+}
+
+void Arithmetic::need_flags(Lanes& x, int n) const {
+  if (x.f) return;
+  x.f = arena->get<uint8_t>(n);
+  std::fill_n(x.f, n, uint8_t{0});
+}
+
+void Arithmetic::flag_nonfinite(Lanes& x, int n) const {
+  bool any = false;
+  for (int l = 0; l < n; ++l) any |= !(x.v[l] - x.v[l] == 0);
+  if (!any) return;
+  need_flags(x, n);
+  for (int l = 0; l < n; ++l)
+    if (!std::isfinite(x.v[l])) x.f[l] |= kNonfiniteInput;
+}
+
+Lanes Arithmetic::merged(const Lanes& x, const Lanes* y, int n) const {
+  Lanes r;
+  r.v = arena->get<double>(n);
+  if (x.f || (y && y->f)) {
+    need_flags(r, n);
+    for (int l = 0; l < n; ++l) r.f[l] = static_cast<uint8_t>((x.f ? x.f[l] : 0) | (y && y->f ? y->f[l] : 0));
+  }
+  if (budget && (x.b || (y && y->b))) need_budget(r, n);
+  return r;
+}
+
+double Arithmetic::simulate_rounding(double value) const {
+  const DType dtype = simulated->intermediates ? *simulated->intermediates : precision->dtype;
+  return rounded(dtype, value);
+}
+
+void Arithmetic::round_all(Lanes& r, int n) const {
+  const DType dtype = simulated->intermediates ? *simulated->intermediates : precision->dtype;
+  if (dtype == DType::f64) return;
+  if (dtype == DType::f32) {
+    for (int l = 0; l < n; ++l) r.v[l] = static_cast<double>(static_cast<float>(r.v[l]));
+    return;
+  }
+  for (int l = 0; l < n; ++l) r.v[l] = rounded(dtype, r.v[l]);
+}
+
+// The rounding of the operation itself: `relative` and `rms` in units of u.
+void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable) const {
+  if (simulated) return round_all(r, n);
+  if (!budget) return;
+  if (unless_representable && !r.b && precision->dtype != DType::f64) {
+    bool all = true;
+    for (int l = 0; l < n && all; ++l)
+      all = representable(precision->dtype, r.v[l]) || !std::isfinite(r.v[l]);
+    if (all) {
+      r.bits = precision->bits;
+      return;
+    }
+  }
+  const bool fresh = !r.b;
+  need_budget(r, n);
+  const double u = precision->u, eta = precision->eta, deviation = rms * u;
+  for (int l = 0; l < n; ++l) {
+    if (fresh && unless_representable && representable(precision->dtype, r.v[l])) continue;
+    r.b[l] += relative * u * (std::abs(r.v[l]) + r.b[l]) + eta;
+    r.s[l] += deviation * deviation * r.v[l] * r.v[l];
+  }
+  settle(r, n);
+}
+
+// Nonfinite values have no budget; a value beyond the precision may overflow.
+void Arithmetic::settle(Lanes& r, int n) const {
+  double largest = 0;
+  for (int l = 0; l < n; ++l) largest = std::max(largest, std::abs(r.v[l]) + r.b[l]);
+  if (largest <= precision->max && !std::isnan(largest)) {
+    bool odd = false;
+    for (int l = 0; l < n; ++l) odd |= !(r.v[l] - r.v[l] == 0) | !(r.b[l] == r.b[l]);
+    if (!odd) return;
+  }
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(r.v[l])) {
+      r.b[l] = r.s[l] = 0;
+      continue;
+    }
+    if (std::isnan(r.b[l])) r.b[l] = kInf;
+    if (std::isnan(r.s[l])) r.s[l] = kInf;
+    if (std::abs(r.v[l]) + r.b[l] > precision->max) {
+      need_flags(r, n);
+      r.f[l] |= kMayOverflow;
+    }
+  }
+}
+
+void Arithmetic::narrow(Lanes& x, int n) const {
+  if (x.bits <= precision->bits) return;
+  own_rounding(x, n, 1, kRms, true);
+}
+
+// ---- leaves and conversions ----------------------------------------------------
+
+Lanes Arithmetic::real(double value, int n) const {
+  Lanes r;
+  r.v = arena->get<double>(n);
+  std::fill_n(r.v, n, value);
+  r.bits = 0;
+  // A constant that the precision does not hold is rounded by any kernel.
+  if (std::isfinite(value) && !representable(precision->dtype, value))
+    own_rounding(r, n, 1, kRms);
+  else
+    r.bits = std::isfinite(value) && representable(DType::bf16, value) ? 8 : precision->bits;
+  return r;
+}
+
+Lanes Arithmetic::integer(int64_t value, int n) const {
+  Lanes r;
+  r.i = arena->get<int64_t>(n);
+  std::fill_n(r.i, n, value);
+  return r;
+}
+
+Lanes Arithmetic::to_float(const Lanes& x, int n) const {
+  Lanes r;
+  r.v = arena->get<double>(n);
+  r.f = x.f;
+  uint64_t all = 0;
+  for (int l = 0; l < n; ++l) {
+    r.v[l] = static_cast<double>(x.i[l]);
+    all |= static_cast<uint64_t>(x.i[l] < 0 ? -x.i[l] : x.i[l]);
+  }
+  r.bits = 64 - __builtin_clzll(all | 1);
+  if (x.b && budget) {
+    need_budget(r, n);
+    std::copy_n(x.b, n, r.b);
+    for (int l = 0; l < n; ++l) r.s[l] = x.b[l] * x.b[l];
+  }
+  narrow(r, n);
+  if (simulated) round_all(r, n);
+  return r;
+}
+
+Lanes Arithmetic::cast(DType dtype, const Lanes& x, int n) const {
+  const DTypeInfo& to = info(dtype);
+  const numerics::FormatInfo& format = numerics::info(to.format);
+  const numerics::FormatInfo& own = numerics::info(info(precision->dtype).format);
+  const bool wide = format.precision() >= own.precision() && format.exponent_bits >= own.exponent_bits;
+  if (wide || (!x.b && x.bits <= format.precision() && format.exponent_bits >= 8 && budget)) return x;
+  Lanes r = merged(x, nullptr, n);
+  if (simulated) {
+    for (int l = 0; l < n; ++l) r.v[l] = rounded(dtype, x.v[l]);
+    return r;
+  }
+  const double limit = to.saturates ? numerics::max_finite(to.format) : kInf;
+  for (int l = 0; l < n; ++l) r.v[l] = std::isnan(x.v[l]) ? x.v[l] : std::clamp(x.v[l], -limit, limit);
+  if (!budget) return r;
+  need_budget(r, n);
+  for (int l = 0; l < n; ++l) {
+    const double v = r.v[l];
+    const double b = x.b ? x.b[l] : 0;
+    if (!std::isfinite(v)) continue;
+    // The implementation may round here or not: the hull of both.
+    const double low = rounded(dtype, v - b), high = rounded(dtype, v + b);
+    r.b[l] = std::max({b, high - v, v - low});
+    r.s[l] = x.s ? x.s[l] : 0;
+    if (b == 0 && low == v) continue;
+    const double ulp = numerics::ulp(to.format, v);
+    if (std::isfinite(ulp)) r.s[l] += ulp * ulp / 12;
+    if (std::isinf(r.b[l]) && std::isfinite(b)) {
+      r.b[l] = b + numerics::unit_roundoff(to.format) * std::abs(v);
+      need_flags(r, n);
+      r.f[l] |= kMayOverflow;
+    }
+  }
+  return r;
+}
+
+Lanes Arithmetic::to_integer(DType dtype, const Lanes& x, int n, bool nearest) const {
+  const DTypeInfo& to = info(dtype);
+  Lanes r;
+  r.i = arena->get<int64_t>(n);
+  r.f = x.f;
+  if (x.i) {  // from an integer: as many low bits as the dtype has
+    for (int l = 0; l < n; ++l) {
+      std::byte cell[8];
+      store_int(dtype, cell, x.i[l]);
+      r.i[l] = load_int(dtype, cell);
+    }
+    r.b = x.b;
+    return r;
+  }
+  const auto convert = [&](double value) -> int64_t {
+    if (std::isnan(value)) return 0;
+    const double whole = nearest ? std::nearbyint(value) : std::trunc(value);
+    if (whole <= static_cast<double>(to.min_integer)) return to.min_integer;
+    if (whole >= static_cast<double>(to.max_integer)) return to.max_integer;
+    return static_cast<int64_t>(whole);
+  };
+  for (int l = 0; l < n; ++l) r.i[l] = convert(x.v[l]);
+  if (!x.b || !budget) return r;
+  for (int l = 0; l < n; ++l) {
+    const int64_t low = convert(x.v[l] - x.b[l]), high = convert(x.v[l] + x.b[l]);
+    if (low == high) continue;
+    need_budget(r, n);
+    if (r.f == x.f) r.f = nullptr;
+    if (!r.f) {
+      need_flags(r, n);
+      if (x.f) std::copy_n(x.f, n, r.f);
+    }
+    r.b[l] = static_cast<double>(std::max(high - r.i[l], r.i[l] - low));
+    r.f[l] |= kUndecided;
+  }
+  return r;
+}
+
+// ---- arithmetic ------------------------------------------------------------------
+
+Lanes Arithmetic::add(const Lanes& x, const Lanes& y, int n, double sign) const {
+  Lanes r = merged(x, &y, n);
+  for (int l = 0; l < n; ++l) r.v[l] = x.v[l] + sign * y.v[l];
+  if (r.b) {
+    if (x.b)
+      for (int l = 0; l < n; ++l) r.b[l] += x.b[l], r.s[l] += x.s[l];
+    if (y.b)
+      for (int l = 0; l < n; ++l) r.b[l] += y.b[l], r.s[l] += y.s[l];
+  }
+  own_rounding(r, n, 1, kRms, !r.b);
+  return r;
+}
+
+Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
+  Lanes r = merged(x, &y, n);
+  for (int l = 0; l < n; ++l) r.v[l] = x.v[l] * y.v[l];
+  if (!x.b && !y.b && x.bits + y.bits <= precision->bits && !simulated) {
+    r.bits = x.bits + y.bits;
+    return r;
+  }
+  if (r.b)
+    for (int l = 0; l < n; ++l) {
+      const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
+      const double sx = x.s ? x.s[l] : 0, sy = y.s ? y.s[l] : 0;
+      r.b[l] = std::abs(x.v[l]) * by + std::abs(y.v[l]) * bx + bx * by;
+      r.s[l] = x.v[l] * x.v[l] * sy + y.v[l] * y.v[l] * sx + sx * sy;
+    }
+  own_rounding(r, n, 1, kRms, !r.b);
+  return r;
+}
+
+// x / y, or x times the reciprocal of y: two roundings.
+Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n) const {
+  Lanes r = merged(x, &y, n);
+  for (int l = 0; l < n; ++l) r.v[l] = x.v[l] / y.v[l];
+  if (r.b)
+    for (int l = 0; l < n; ++l) {
+      const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
+      const double size = std::abs(y.v[l]), q = r.v[l];
+      if (bx == 0 && by == 0) continue;
+      const double square = y.v[l] * y.v[l];
+      r.b[l] = by < size ? (bx + std::abs(q) * by) / (size - by) : kInf;
+      r.s[l] = ((x.s ? x.s[l] : 0) + q * q * (y.s ? y.s[l] : 0)) / square;
+      if (std::isinf(size)) r.b[l] = r.s[l] = 0;
+    }
+  const double relative = precision->math == Math::Fast ? 5 : 2;
+  own_rounding(r, n, relative, kRms * relative * 0.75);
+  return r;
+}
+
+Lanes Arithmetic::extreme(const Lanes& x, const Lanes& y, int n, bool largest) const {
+  Lanes r = merged(x, &y, n);
+  const bool hides = simulated && simulated->hides_nan;
+  for (int l = 0; l < n; ++l) {
+    const double a = x.v[l], c = y.v[l];
+    double v = (largest ? a > c : a < c) ? a : c;
+    if (std::isnan(a)) v = hides ? c : a;
+    r.v[l] = v;
+  }
+  if (hides)
+    for (int l = 0; l < n; ++l)
+      if (std::isnan(r.v[l])) r.v[l] = x.v[l];
+  r.bits = std::max(x.bits, y.bits);
+  if (!r.b) return r;
+  const double sign = largest ? 1 : -1;
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(r.v[l])) continue;
+    const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
+    const double sx = x.s ? x.s[l] : 0, sy = y.s ? y.s[l] : 0;
+    const double a = sign * x.v[l], c = sign * y.v[l], v = sign * r.v[l];
+    r.b[l] = std::max(std::max(a + bx, c + by) - v, v - std::max(a - bx, c - by));
+    const bool close = std::abs(a - c) <= bx + by;
+    r.s[l] = close ? std::max(sx, sy) : a > c ? sx : sy;
+  }
+  return r;
+}
+
+Lanes Arithmetic::power(const Lanes& x, int64_t exponent, int n) const {
+  if (exponent == 1) return x;
+  if (exponent == 2) {
+    // x * x with one error in both factors.
+    Lanes twice = multiply(x, x, n);
+    if (twice.s && x.s)
+      for (int l = 0; l < n; ++l) twice.s[l] += 2 * x.v[l] * x.v[l] * x.s[l];
+    return twice;
+  }
+  Lanes r = merged(x, nullptr, n);
+  const double p = static_cast<double>(exponent);
+  for (int l = 0; l < n; ++l) r.v[l] = std::pow(x.v[l], p);
+  if (r.b)
+    for (int l = 0; l < n; ++l) {
+      const double up = std::abs(std::pow(x.v[l] + x.b[l], p) - r.v[l]);
+      const double down = std::abs(std::pow(x.v[l] - x.b[l], p) - r.v[l]);
+      const double slope = p * std::pow(x.v[l], p - 1);
+      const bool pole = exponent < 0 && x.b[l] >= std::abs(x.v[l]);
+      r.b[l] = pole ? kInf : std::max({up, down, std::abs(slope) * x.b[l]});
+      r.s[l] = slope * slope * x.s[l];
+    }
+  const double steps = std::abs(p) + (exponent < 0 ? 2 : 0);
+  own_rounding(r, n, steps, kRms * std::sqrt(steps), !r.b && exponent >= 0);
+  return r;
+}
+
+Lanes Arithmetic::power(const Lanes& x, const Lanes& y, int n) const {
+  Lanes r = merged(x, &y, n);
+  for (int l = 0; l < n; ++l) r.v[l] = std::pow(x.v[l], y.v[l]);
+  if (r.b)
+    for (int l = 0; l < n; ++l) {
+      const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
+      double most = 0;
+      for (const double dx : {-bx, bx})
+        for (const double dy : {-by, by}) {
+          const double moved = std::abs(std::pow(x.v[l] + dx, y.v[l] + dy) - r.v[l]);
+          most = std::isnan(moved) ? kInf : std::max(most, moved);
+        }
+      const double in_x = r.v[l] * y.v[l] / x.v[l], in_y = r.v[l] * std::log(std::abs(x.v[l]));
+      r.b[l] = most;
+      r.s[l] = (bx > 0 ? in_x * in_x * x.s[l] : 0) + (by > 0 ? in_y * in_y * y.s[l] : 0);
+    }
+  // powf documents 4 ulp; __powf is exp2(y * __log2f(x)), amplified by the exponent.
+  double relative = 8;
+  if (precision->math == Math::Fast)
+    for (int l = 0; l < n; ++l) {
+      const double size = std::abs(y.v[l]) * (std::abs(std::log2(std::abs(x.v[l]))) * 5 + 4);
+      if (std::isfinite(size)) relative = std::max(relative, 8 + 0.7 * size);
+    }
+  own_rounding(r, n, relative, 0.35 * relative);
+  return r;
+}
+
+// ---- conditions ------------------------------------------------------------------
+
+Lanes Arithmetic::compare(Op op, const Lanes& x, const Lanes& y, int n) const {
+  Lanes r;
+  r.i = arena->get<int64_t>(n);
+  if (x.f || y.f) {
+    need_flags(r, n);
+    for (int l = 0; l < n; ++l) r.f[l] = static_cast<uint8_t>((x.f ? x.f[l] : 0) | (y.f ? y.f[l] : 0));
+  }
+  const auto outcome = [op](auto a, auto b) -> bool {
+    return op == Op::Less ? a < b : op == Op::LessEqual ? a <= b : op == Op::Equal ? a == b : a != b;
+  };
+  for (int l = 0; l < n; ++l) r.i[l] = x.i ? outcome(x.i[l], y.i[l]) : outcome(x.v[l], y.v[l]);
+  if (!budget || (!x.b && !y.b)) return r;
+  for (int l = 0; l < n; ++l) {
+    const double gap = x.i ? std::abs(static_cast<double>(x.i[l] - y.i[l])) : std::abs(x.v[l] - y.v[l]);
+    const double room = (x.b ? x.b[l] : 0) + (y.b ? y.b[l] : 0);
+    if (!(gap <= room) || room == 0) continue;
+    need_budget(r, n);
+    need_flags(r, n);
+    r.b[l] = 1;
+    r.f[l] |= kUndecided;
+  }
+  return r;
+}
+
+// ---- integers --------------------------------------------------------------------
+
+Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& y, int n) const {
+  Lanes r;
+  r.i = arena->get<int64_t>(n);
+  bool overflow = false, zero = false;
+  for (int l = 0; l < n; ++l) {
+    const int64_t a = x.i[l], b = y.i[l];
+    int64_t value = 0;
+    switch (node.op) {
+      case Op::Add:
+        overflow |= __builtin_add_overflow(a, b, &value);
+        break;
+      case Op::Sub:
+        overflow |= __builtin_sub_overflow(a, b, &value);
+        break;
+      case Op::Mul:
+        overflow |= __builtin_mul_overflow(a, b, &value);
+        break;
+      case Op::Min:
+        value = std::min(a, b);
+        break;
+      case Op::Max:
+        value = std::max(a, b);
+        break;
+      default:
+        if (b == 0) {
+          zero = true;
+        } else if (b == -1) {
+          if (node.op != Op::Mod) overflow |= __builtin_sub_overflow(int64_t{0}, a, &value);
+        } else {
+          const int64_t quotient = floor_div(a, b);
+          value = node.op == Op::Mod ? a - b * quotient : quotient + (node.op == Op::CeilDiv && a % b != 0);
+        }
+    }
+    r.i[l] = value;
+  }
+  if (overflow) trouble = "an integer result does not fit 64 bits";
+  if (zero) trouble = "an integer is divided by zero";
+  if (x.f || y.f) {
+    need_flags(r, n);
+    for (int l = 0; l < n; ++l) r.f[l] = static_cast<uint8_t>((x.f ? x.f[l] : 0) | (y.f ? y.f[l] : 0));
+  }
+  if (!x.b && !y.b) return r;
+  need_budget(r, n);
+  for (int l = 0; l < n; ++l) {
+    const double bx = x.b ? x.b[l] : 0, by = y.b ? y.b[l] : 0;
+    if (bx == 0 && by == 0) continue;
+    const double a = std::abs(static_cast<double>(x.i[l])), b = std::abs(static_cast<double>(y.i[l]));
+    const bool sum = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Min || node.op == Op::Max;
+    r.b[l] = sum ? bx + by : node.op == Op::Mul ? a * by + b * bx + bx * by : kInf;
+  }
+  return r;
+}
+
+// ---- functions -------------------------------------------------------------------
+
+Lanes Arithmetic::rounding(Op op, const Lanes& x, int n) const {
+  Lanes r = merged(x, nullptr, n);
+  const auto f = [op](double v) {
+    return op == Op::Floor ? std::floor(v) : op == Op::Ceil ? std::ceil(v) : std::nearbyint(v);
+  };
+  for (int l = 0; l < n; ++l) r.v[l] = f(x.v[l]);
+  r.bits = x.bits;
+  if (!r.b) return r;
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(x.v[l])) continue;
+    r.b[l] = std::max(f(x.v[l] + x.b[l]) - r.v[l], r.v[l] - f(x.v[l] - x.b[l]));
+    if (r.b[l] == 0) continue;
+    r.s[l] = r.b[l] * r.b[l];
+    need_flags(r, n);
+    r.f[l] |= kUndecided;
+  }
+  return r;
+}
+
+Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
+  const FunctionInfo& f = function_info(op);
+  Lanes r = merged(x, nullptr, n);
+  for (int l = 0; l < n; ++l) r.v[l] = f.value(x.v[l]);
+  if (simulated) {
+    if (simulated->approximate_math)
+      for (int l = 0; l < n; ++l) {
+        Precision fast = *precision;
+        fast.math = Math::Fast;
+        double relative = 0, absolute = 0;
+        f.error(x.v[l], r.v[l], fast, relative, absolute);
+        if (std::isfinite(r.v[l])) r.v[l] *= 1 + 0.5 * relative * fast.u;
+      }
+    round_all(r, n);
+    return r;
+  }
+  if (!budget) return r;
+  need_budget(r, n);
+  const double u = precision->u;
+  for (int l = 0; l < n; ++l) {
+    const double v = r.v[l];
+    if (!std::isfinite(v)) continue;
+    double relative = 0, absolute = 0;
+    f.error(x.v[l], v, *precision, relative, absolute);
+    const double own = u * (relative * std::abs(v) + absolute);
+    const double bx = x.b ? x.b[l] : 0;
+    const double slope = bx > 0 ? f.slope(x.v[l], v) : 0;
+    r.b[l] = own + precision->eta + (bx > 0 ? reach(f, x.v[l], v, bx) : 0);
+    r.s[l] = (x.s && bx > 0 ? slope * slope * x.s[l] : 0) + own * own * 0.125;
+    if (std::isnan(r.b[l])) r.b[l] = kInf;
+    if (std::isnan(r.s[l])) r.s[l] = kInf;
+  }
+  return r;
+}
+
+void Arithmetic::widen_exponential(Lanes& r, const Lanes& x, const Lanes& m, int n) const {
+  if (!budget || simulated || !r.b) return;
+  const double u = precision->u;
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(x.v[l]) || !std::isfinite(m.v[l]) || !std::isfinite(r.v[l])) continue;
+    const double a = u * x.v[l], c = u * m.v[l];
+    const double size = std::abs(a) + std::abs(c);
+    r.b[l] += std::abs(r.v[l]) * std::expm1(std::min(size, 100.0));
+    r.s[l] += r.v[l] * r.v[l] * kRms * kRms * (a * a + c * c);
+  }
+}
+
+void Arithmetic::widen_quotient(Lanes& r, int n) const {
+  if (!budget || simulated || !r.b) return;
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(r.v[l]) || r.v[l] == 0) continue;
+    const double size = precision->u * std::abs(r.v[l] * std::log(std::abs(r.v[l])));
+    r.b[l] += size;
+    r.s[l] += kRms * kRms * size * size;
+  }
+}
+
+Lanes Arithmetic::unary(const Node& node, const Lanes& x, int n) const {
+  switch (node.op) {
+    case Op::ToFloat:
+      return to_float(x, n);
+    case Op::CastFloat:
+      return cast(node.dtype, x, n);
+    case Op::CastInt:
+      return to_integer(node.dtype, x, n, false);
+    case Op::StoreInt:
+      return to_integer(node.dtype, x, n, true);
+    case Op::Floor:
+    case Op::Ceil:
+    case Op::Round:
+      return rounding(node.op, x, n);
+    case Op::ToBool:
+    case Op::Not:
+    case Op::IsNan: {
+      Lanes r;
+      r.i = arena->get<int64_t>(n);
+      for (int l = 0; l < n; ++l)
+        r.i[l] = node.op == Op::IsNan ? std::isnan(x.v[l]) : (x.i[l] != 0) == (node.op == Op::ToBool);
+      if (node.op != Op::IsNan && x.b) {
+        need_budget(r, n);
+        for (int l = 0; l < n; ++l) r.b[l] = x.b[l] > 0;
+      }
+      r.f = x.f;
+      return r;
+    }
+    case Op::Pow: {
+      if (x.v) return power(x, node.integer, n);
+      Lanes r = integer(1, n);
+      Node multiply_node;
+      multiply_node.op = Op::Mul;
+      for (int64_t step = 0; step < node.integer; ++step) r = integer_binary(multiply_node, r, x, n);
+      return r;
+    }
+    case Op::Neg:
+    case Op::Abs:
+    case Op::Sign: {
+      Lanes r = x;
+      const auto f = [&node](auto v) {
+        if (node.op == Op::Neg) return -v;
+        if (node.op == Op::Abs) return v < 0 ? -v : v;
+        return v > 0 ? decltype(v)(1) : v < 0 ? decltype(v)(-1) : v;
+      };
+      if (x.i) {
+        r.i = arena->get<int64_t>(n);
+        for (int l = 0; l < n; ++l)
+          r.i[l] = x.i[l] == std::numeric_limits<int64_t>::min() ? x.i[l] : f(x.i[l]);
+        return r;
+      }
+      r.v = arena->get<double>(n);
+      for (int l = 0; l < n; ++l) r.v[l] = node.op == Op::Abs ? std::abs(x.v[l]) : f(x.v[l]);
+      if (node.op != Op::Sign || !x.b) return r;
+      r.b = r.s = nullptr;
+      need_budget(r, n);
+      for (int l = 0; l < n; ++l)
+        if (std::abs(x.v[l]) <= x.b[l] && x.b[l] > 0) r.b[l] = 2, r.s[l] = 1;
+      return r;
+    }
+    default:
+      return function(node.op, x, n);
+  }
+}
+
+Lanes Arithmetic::binary(const Node& node, const Lanes& x, const Lanes& y, int n) const {
+  switch (node.op) {
+    case Op::Less:
+    case Op::LessEqual:
+    case Op::Equal:
+    case Op::NotEqual:
+      return compare(node.op, x, y, n);
+    default:
+      break;
+  }
+  if (x.i) return integer_binary(node, x, y, n);
+  switch (node.op) {
+    case Op::Add:
+      return add(x, y, n, 1);
+    case Op::Sub:
+      return add(x, y, n, -1);
+    case Op::Mul:
+      return multiply(x, y, n);
+    case Op::Div:
+      return divide(x, y, n);
+    case Op::Min:
+    case Op::Max:
+      return extreme(x, y, n, node.op == Op::Max);
+    default:
+      return power(x, y, n);
+  }
+}
+
+}  // namespace assay::contract

@@ -1,0 +1,470 @@
+#include "contract/formula.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "contract/lexer.h"
+
+namespace assay::contract {
+namespace {
+
+constexpr int kDeepest = 200;       // nesting
+constexpr int kLongestChain = 500;  // operands of one chain of operators
+constexpr int kLongestMiddle = 24;  // tokens of b in a < b < c, which is read twice
+constexpr std::array<std::string_view, 6> kReductions = {"sum", "mean", "max", "min", "argmax", "argmin"};
+constexpr std::array<std::string_view, 10> kWords = {"if",  "then", "else", "and", "or",
+                                                     "not", "in",   "inf",  "nan", "true"};
+constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
+
+bool continues_after(const Token& token) {
+  static constexpr std::array<std::string_view, 24> kSigns = {"+", "-",  "*",  "/",  "%",  "^",  "=",  "+=",
+                                                              "<", "<=", ">",  ">=", "==", "!=", ",",  "|",
+                                                              "(", "[",  "..", "//", "&&", "||", "**", "!"};
+  static constexpr std::array<std::string_view, 6> kOpen = {"if", "then", "else", "and", "or", "not"};
+  if (token.kind == TokenKind::Sign) return std::ranges::find(kSigns, token.text) != kSigns.end();
+  return token.kind == TokenKind::Name && std::ranges::find(kOpen, token.text) != kOpen.end();
+}
+
+bool continues_before(const Token& token) {
+  if (token.kind == TokenKind::Sign) return token.text != ";" && token.text != "(" && token.text != "[";
+  return token.is_word("then") || token.is_word("else") || token.is_word("and") || token.is_word("or");
+}
+
+// Line breaks that do not end a statement are taken out; `;` becomes one that does.
+std::vector<Token> join_lines(const std::vector<Token>& tokens) {
+  std::vector<Token> joined;
+  int depth = 0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    Token token = tokens[i];
+    if (token.is("(") || token.is("[")) ++depth;
+    if (token.is(")") || token.is("]")) depth = std::max(0, depth - 1);
+    if (token.is(";")) token.kind = TokenKind::Newline;
+    if (token.kind == TokenKind::Newline) {
+      std::size_t next = i + 1;
+      while (tokens[next].kind == TokenKind::Newline) ++next;
+      if (depth > 0 || joined.empty() || joined.back().kind == TokenKind::Newline ||
+          continues_after(joined.back()) || continues_before(tokens[next]))
+        continue;
+    }
+    joined.push_back(token);
+  }
+  return joined;
+}
+
+class Parser {
+ public:
+  Parser(std::vector<Token> tokens, Place start, const std::string& file)
+      : tokens_(std::move(tokens)), start_(start), file_(file) {}
+
+  Result<Formula> run() {
+    Formula formula;
+    while (!failed_ && peek().kind != TokenKind::End) {
+      if (peek().kind == TokenKind::Newline) {
+        take();
+        continue;
+      }
+      formula.statements.push_back(statement());
+    }
+    if (!failed_ && formula.statements.empty()) fail("the formula is empty: write `out[i] = ...`");
+    if (failed_) return error_;
+    return formula;
+  }
+
+ private:
+  const Token& peek(std::size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+
+  Place place_of(const Token& token) const {
+    return {start_.line + token.line - 1, token.line == 1 ? start_.column + token.column - 1 : token.column};
+  }
+
+  std::string seen() const {
+    if (peek().kind == TokenKind::End) return "the end of the formula";
+    if (peek().kind == TokenKind::Newline) return "the end of the line";
+    return fmt::format("'{}'", peek().text);
+  }
+
+  ExprPtr fail(std::string message) {
+    if (!failed_) {
+      const Place place = place_of(peek());
+      error_ = {std::move(message), file_, place.line, place.column};
+    }
+    failed_ = true;
+    return nullptr;
+  }
+
+  bool expect(std::string_view sign, std::string_view why = "") {
+    if (failed_) return false;
+    const bool word = sign[0] >= 'a' && sign[0] <= 'z';
+    if (word ? !peek().is_word(sign) : !peek().is(sign)) {
+      fail(fmt::format("'{}' is expected{}, not {}", sign, why, seen()));
+      return false;
+    }
+    take();
+    return true;
+  }
+
+  ExprPtr node(ExprKind kind, const Token& token) {
+    auto expr = std::make_unique<Expr>();
+    expr->kind = kind;
+    expr->place = place_of(token);
+    expr->name = token.text;
+    return expr;
+  }
+
+  ExprPtr pair(const Token& sign, ExprPtr left, ExprPtr right) {
+    ExprPtr expr = node(ExprKind::Binary, sign);
+    expr->children.push_back(std::move(left));
+    expr->children.push_back(std::move(right));
+    return expr;
+  }
+
+  ExprPtr link(const Token& sign, ExprPtr left, ExprPtr right, int length) {
+    if (length > kLongestChain) return fail("this expression is too long; name parts of it");
+    return pair(sign, std::move(left), std::move(right));
+  }
+
+  Statement statement() {
+    Statement result;
+    result.place = place_of(peek());
+    if (peek().kind != TokenKind::Name || is_reserved(peek().text)) {
+      fail(
+          peek().kind == TokenKind::Name
+              ? fmt::format("a statement begins with the name it defines, and '{}' is a word of the language",
+                            peek().text)
+              : fmt::format("a statement begins with the name it defines, not {}", seen()));
+      return result;
+    }
+    result.name = take().text;
+    if (peek().is("[")) {
+      take();
+      result.is_element = true;
+      do {
+        Left left;
+        left.expr = expression(0);
+        if (!failed_ && peek().is_word("in")) range(left.low, left.high);
+        result.left.push_back(std::move(left));
+      } while (!failed_ && peek().is(",") && (take(), true));
+      expect("]", " after the indices on the left");
+    }
+    if (failed_) return result;
+    if (peek().is("=")) {
+      take();
+    } else if (peek().is("+=")) {
+      take();
+      result.kind = AssignKind::Sum;
+    } else if ((peek().is_word("max") || peek().is_word("min")) && peek(1).is("=")) {
+      result.kind = take().text == "max" ? AssignKind::Max : AssignKind::Min;
+      take();
+    } else {
+      fail(fmt::format("'=', '+=' or 'max=' is expected after the left side, not {}", seen()));
+      return result;
+    }
+    result.body = expression(0);
+    if (!failed_ && peek().kind != TokenKind::Newline && peek().kind != TokenKind::End)
+      fail(fmt::format("an operator or the end of the statement is expected, not {}", seen()));
+    return result;
+  }
+
+  void range(ExprPtr& low, ExprPtr& high) {
+    take();
+    low = sum(0);
+    if (expect("..", " between the ends of a range")) high = sum(0);
+  }
+
+  ExprPtr expression(int depth) {
+    if (failed_) return nullptr;
+    if (depth > kDeepest) return fail("this expression is nested too deeply");
+    if (!peek().is_word("if")) return disjunction(depth);
+    ExprPtr expr = node(ExprKind::If, take());
+    expr->children.push_back(expression(depth + 1));
+    if (!expect("then", " after the condition of an `if`")) return nullptr;
+    expr->children.push_back(expression(depth + 1));
+    if (!expect("else", ": an `if` needs both branches")) return nullptr;
+    expr->children.push_back(expression(depth + 1));
+    return expr;
+  }
+
+  ExprPtr disjunction(int depth) {
+    int length = 0;
+    ExprPtr left = conjunction(depth);
+    while (!failed_ && (peek().is_word("or") || peek().is("||"))) {
+      if (peek().is("||")) return fail("write 'or' instead of '||'");
+      const Token& sign = take();
+      left = link(sign, std::move(left), conjunction(depth), ++length);
+    }
+    return left;
+  }
+
+  ExprPtr conjunction(int depth) {
+    int length = 0;
+    ExprPtr left = negation(depth);
+    while (!failed_ && (peek().is_word("and") || peek().is("&&"))) {
+      if (peek().is("&&")) return fail("write 'and' instead of '&&'");
+      const Token& sign = take();
+      left = link(sign, std::move(left), negation(depth), ++length);
+    }
+    return left;
+  }
+
+  ExprPtr negation(int depth) {
+    if (depth > kDeepest) return fail("this expression is nested too deeply");
+    if (peek().is("!")) return fail("write 'not' instead of '!'");
+    if (!peek().is_word("not")) return comparison(depth);
+    ExprPtr expr = node(ExprKind::Unary, take());
+    expr->children.push_back(negation(depth + 1));
+    return expr;
+  }
+
+  bool at_comparison() const {
+    return peek().kind == TokenKind::Sign &&
+           std::ranges::find(kComparisons, peek().text) != kComparisons.end();
+  }
+
+  ExprPtr comparison(int depth) {
+    ExprPtr left = sum(depth);
+    if (!failed_ && peek().is("=")) return fail("write '==' to compare; '=' defines");
+    if (failed_ || !at_comparison()) return left;
+    const std::size_t sign_at = at_;
+    take();
+    const std::size_t middle_at = at_;
+    ExprPtr chain = pair(tokens_[sign_at], std::move(left), sum(depth));
+    if (failed_ || !at_comparison()) return chain;
+    // a <= b < c: the middle is read again for the second comparison.
+    const std::size_t second_at = at_;
+    if (second_at - middle_at > kLongestMiddle)
+      return fail("the middle of a chain is too long; write it with `and`");
+    at_ = middle_at;
+    ExprPtr middle = sum(depth);
+    at_ = second_at;
+    const Token& second = take();
+    ExprPtr rest = pair(second, std::move(middle), sum(depth));
+    Token conjunction_sign = second;
+    conjunction_sign.text = "and";
+    if (!failed_ && at_comparison()) return fail("at most two comparisons can be chained");
+    return failed_ ? nullptr : pair(conjunction_sign, std::move(chain), std::move(rest));
+  }
+
+  ExprPtr sum(int depth) {
+    int length = 0;
+    ExprPtr left = product(depth);
+    while (!failed_ && (peek().is("+") || peek().is("-"))) {
+      const Token& sign = take();
+      left = link(sign, std::move(left), product(depth), ++length);
+    }
+    return left;
+  }
+
+  ExprPtr product(int depth) {
+    int length = 0;
+    ExprPtr left = unary(depth);
+    while (!failed_ && (peek().is("*") || peek().is("/") || peek().is("%") || peek().is("//"))) {
+      if (peek().is("//"))
+        return fail("write '/': in a subscript it is floor division, elsewhere floor(a / b)");
+      const Token& sign = take();
+      left = link(sign, std::move(left), unary(depth), ++length);
+    }
+    return left;
+  }
+
+  ExprPtr unary(int depth) {
+    if (failed_) return nullptr;
+    if (depth > kDeepest) return fail("this expression is nested too deeply");
+    if (peek().is("+")) {
+      take();
+      return unary(depth + 1);
+    }
+    if (!peek().is("-")) return power(depth);
+    ExprPtr expr = node(ExprKind::Unary, take());
+    expr->children.push_back(unary(depth + 1));
+    return expr;
+  }
+
+  ExprPtr power(int depth) {
+    ExprPtr base = primary(depth + 1);
+    if (!failed_ && peek().is("**")) return fail("write '^' for powers");
+    if (failed_ || !peek().is("^")) return base;
+    const Token& sign = take();
+    return pair(sign, std::move(base), unary(depth + 1));
+  }
+
+  ExprPtr primary(int depth) {
+    if (failed_) return nullptr;
+    const Token& token = peek();
+    if (token.is("(")) {
+      take();
+      ExprPtr inner = expression(depth + 1);
+      return expect(")") ? std::move(inner) : nullptr;
+    }
+    if (token.kind == TokenKind::Integer || token.kind == TokenKind::Real) {
+      take();
+      ExprPtr expr = node(token.kind == TokenKind::Integer ? ExprKind::Integer : ExprKind::Real, token);
+      expr->integer = token.integer;
+      expr->real = token.real;
+      return expr;
+    }
+    if (token.kind != TokenKind::Name) return fail(fmt::format("a value is expected here, not {}", seen()));
+    if (token.text == "true" || token.text == "false") {
+      ExprPtr expr = node(ExprKind::Bool, take());
+      expr->integer = expr->name == "true";
+      return expr;
+    }
+    if (token.text == "inf" || token.text == "nan") {
+      ExprPtr expr = node(ExprKind::Real, take());
+      expr->real = expr->name == "inf" ? HUGE_VAL : NAN;
+      return expr;
+    }
+    if (token.text == "if") return expression(depth + 1);
+    if (is_reduction(token.text) && peek(1).is("[")) return reduction(depth);
+    const bool callable = std::ranges::find(function_names(), token.text) != function_names().end();
+    if (peek(1).is("(")) return call(depth);
+    if (callable || is_reduction(token.text))
+      return fail(fmt::format("'{}' is a function: '(' is expected after it{}", token.text,
+                              is_reduction(token.text) ? ", or '[' and an index" : ""));
+    if (is_reserved(token.text)) return fail(fmt::format("a value is expected here, not '{}'", token.text));
+    take();
+    if (!peek().is("[")) return node(ExprKind::Name, token);
+    ExprPtr expr = node(ExprKind::Element, token);
+    take();
+    list(*expr, depth);
+    return expect("]", " after the subscripts") ? std::move(expr) : nullptr;
+  }
+
+  void list(Expr& expr, int depth) {
+    do {
+      expr.children.push_back(expression(depth + 1));
+    } while (!failed_ && peek().is(",") && (take(), true));
+  }
+
+  ExprPtr call(int depth) {
+    const Token& token = peek();
+    const auto& known = function_names();
+    if (std::ranges::find(known, token.text) == known.end()) {
+      if (is_reduction(token.text))
+        return fail(fmt::format("'{}' needs an index: {}[k](...)", token.text, token.text));
+      const std::string near = nearest(token.text, known);
+      return fail(fmt::format(
+          "'{}' is not a function{}", token.text,
+          near.empty() ? "; a tensor is indexed with [ ]" : fmt::format("; did you mean '{}'?", near)));
+    }
+    take();
+    ExprPtr expr = node(ExprKind::Call, token);
+    take();
+    list(*expr, depth);
+    return expect(")", fmt::format(" after the arguments of '{}'", token.text)) ? std::move(expr) : nullptr;
+  }
+
+  ExprPtr reduction(int depth) {
+    const Token& token = take();
+    ExprPtr expr = node(ExprKind::Reduce, token);
+    take();
+    do {
+      Binder binder;
+      binder.place = place_of(peek());
+      if (peek().kind != TokenKind::Name || is_reserved(peek().text))
+        return fail(fmt::format("the name of an index is expected in '{}[...]', not {}", token.text, seen()));
+      binder.name = take().text;
+      if (peek().is_word("in")) range(binder.low, binder.high);
+      expr->binders.push_back(std::move(binder));
+    } while (!failed_ && peek().is(",") && (take(), true));
+    ExprPtr filter;
+    if (!failed_ && peek().is("|")) {
+      take();
+      filter = expression(depth + 1);
+    }
+    if (!expect("]", fmt::format(" after the indices of '{}'", token.text))) return nullptr;
+    if (!expect("(", fmt::format(" after '{}[...]'", token.text))) return nullptr;
+    expr->children.push_back(expression(depth + 1));
+    if (filter) expr->children.push_back(std::move(filter));
+    return expect(")", fmt::format(" after the body of '{}'", token.text)) ? std::move(expr) : nullptr;
+  }
+
+  std::vector<Token> tokens_;
+  Place start_;
+  const std::string& file_;
+  std::size_t at_ = 0;
+  bool failed_ = false;
+  Error error_;
+};
+
+// With parentheses around what is itself an operation, so that equal texts mean equal trees.
+std::string operand(const Expr& expr) {
+  const bool compound =
+      expr.kind == ExprKind::Binary || expr.kind == ExprKind::If || expr.kind == ExprKind::Unary;
+  return compound ? "(" + to_text(expr) + ")" : to_text(expr);
+}
+
+std::string join(const std::vector<ExprPtr>& list, std::size_t first = 0) {
+  std::string text;
+  for (std::size_t i = first; i < list.size(); ++i) text += (i > first ? ", " : "") + to_text(*list[i]);
+  return text;
+}
+
+}  // namespace
+
+Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file) {
+  Result<std::vector<Token>> tokens = tokenize(text);
+  if (!tokens) {
+    Error error = tokens.error();
+    error.file = file;
+    if (error.line == 1) error.column += start.column - 1;
+    error.line += start.line - 1;
+    return error;
+  }
+  return Parser(join_lines(*tokens), start, file).run();
+}
+
+const std::vector<std::string>& function_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list = {"exp",      "log",      "log1p", "expm1", "sqrt", "rsqrt", "tanh",
+                                     "erf",      "sigmoid",  "sin",   "cos",   "abs",  "floor", "pow",
+                                     "min",      "max",      "ceil",  "round", "exp2", "log2",  "erfc",
+                                     "softplus", "ceil_div", "sign",  "isnan"};
+    for (int i = 0; i < kDTypeCount; ++i) list.emplace_back(info(static_cast<DType>(i)).name);
+    return list;
+  }();
+  return names;
+}
+
+bool is_reduction(std::string_view word) {
+  return std::ranges::find(kReductions, word) != kReductions.end();
+}
+
+bool is_reserved(std::string_view word) {
+  return word == "false" || std::ranges::find(kWords, word) != kWords.end() || is_reduction(word) ||
+         std::ranges::find(function_names(), word) != function_names().end();
+}
+
+std::string to_text(const Expr& expr) {
+  switch (expr.kind) {
+    case ExprKind::Unary:
+      return expr.name + (expr.name == "not" ? " " : "") + operand(*expr.children[0]);
+    case ExprKind::Binary:
+      return fmt::format("{} {} {}", operand(*expr.children[0]), expr.name, operand(*expr.children[1]));
+    case ExprKind::Element:
+      return fmt::format("{}[{}]", expr.name, join(expr.children));
+    case ExprKind::Call:
+      return fmt::format("{}({})", expr.name, join(expr.children));
+    case ExprKind::If:
+      return fmt::format("if {} then {} else {}", to_text(*expr.children[0]), to_text(*expr.children[1]),
+                         to_text(*expr.children[2]));
+    case ExprKind::Reduce: {
+      std::string indices;
+      for (const Binder& binder : expr.binders) {
+        indices += (indices.empty() ? "" : ", ") + binder.name;
+        if (binder.low) indices += fmt::format(" in {}..{}", to_text(*binder.low), to_text(*binder.high));
+      }
+      if (expr.children.size() > 1) indices += " | " + to_text(*expr.children[1]);
+      return fmt::format("{}[{}]({})", expr.name, indices, to_text(*expr.children[0]));
+    }
+    default:
+      return expr.name;  // the token's own text
+  }
+}
+
+}  // namespace assay::contract

@@ -1,0 +1,85 @@
+// The formula language as a tree. Names are not resolved here; program.h does that.
+//
+//   statement  = name [ "[" left {"," left} "]" ] ("=" | "+=" | "max=" | "min=") expr
+//   left       = expr [ "in" expr ".." expr ]
+//   expr       = "if" expr "then" expr "else" expr | or
+//   or         = and {"or" and}          and = not {"and" not}      not = {"not"} comparison
+//   comparison = sum {("<" | "<=" | ">" | ">=" | "==" | "!=") sum}  (a chain means `and`)
+//   sum        = product {("+" | "-") product}
+//   product    = unary {("*" | "/" | "%") unary}
+//   unary      = {"-" | "+"} power       power = primary ["^" unary]
+//   primary    = number | "inf" | "nan" | "true" | "false" | "(" expr ")"
+//              | name [ "[" expr {"," expr} "]" ] | function "(" expr {"," expr} ")"
+//              | reduction "[" binder {"," binder} ["|" expr] "]" "(" expr ")"
+//   binder     = name [ "in" expr ".." expr ]
+//
+// A line break ends a statement, except inside brackets, after an operator, and
+// before a line that begins with one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "contract/contract.h"
+
+namespace assay::contract {
+
+enum class ExprKind : uint8_t { Integer, Real, Bool, Name, Element, Call, Unary, Binary, If, Reduce };
+
+struct Expr;
+using ExprPtr = std::unique_ptr<Expr>;
+
+// An index of a reduction or of the left side, with its range if one is given.
+struct Binder {
+  std::string name;
+  Place place;
+  ExprPtr low, high;  // both or neither
+};
+
+struct Expr {
+  ExprKind kind = ExprKind::Integer;
+  Place place;       // in the contract file
+  std::string name;  // Name, Element, Call, Reduce; the sign of Unary and Binary
+  int64_t integer = 0;
+  double real = 0;
+  std::vector<ExprPtr> children;  // operands; subscripts; If: condition, then, else; Reduce: body, [filter]
+  std::vector<Binder> binders;    // of Reduce
+};
+
+enum class AssignKind : uint8_t { Set, Sum, Max, Min };
+
+struct Left {
+  ExprPtr expr;       // a plain Name is an index; anything else a computed place
+  ExprPtr low, high;  // `name[i in 0..n]`
+};
+
+struct Statement {
+  std::string name;
+  Place place;
+  std::vector<Left> left;
+  bool is_element = false;  // has brackets
+  AssignKind kind = AssignKind::Set;
+  ExprPtr body;
+};
+
+struct Formula {
+  std::vector<Statement> statements;
+};
+
+// `start` is where the text begins in the contract file.
+Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file);
+
+// Words that cannot name a tensor, a dim, a scalar or an index.
+bool is_reserved(std::string_view word);
+// The words that `name(` may be, for suggestions.
+const std::vector<std::string>& function_names();
+bool is_reduction(std::string_view word);
+
+// The expression as text, for messages.
+std::string to_text(const Expr& expr);
+
+}  // namespace assay::contract

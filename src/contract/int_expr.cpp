@@ -1,0 +1,241 @@
+#include "contract/int_expr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "contract/lexer.h"
+
+namespace assay::contract {
+
+struct IntExpr::Node {
+  enum class Op : uint8_t { Literal, Dim, Add, Sub, Mul, Div, Mod, Min, Max, CeilDiv };
+  Op op = Op::Literal;
+  int64_t value = 0;
+  std::string name;
+  std::shared_ptr<const Node> left, right;
+};
+
+namespace {
+
+using Node = IntExpr::Node;
+using NodePtr = std::shared_ptr<const Node>;
+using Op = Node::Op;
+constexpr int kDeepest = 200;
+
+int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t quotient = a / b;
+  return quotient - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
+NodePtr make(Op op, NodePtr left, NodePtr right) {
+  return std::make_shared<const Node>(Node{op, 0, "", std::move(left), std::move(right)});
+}
+
+class Parser {
+ public:
+  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  Result<NodePtr> run() {
+    NodePtr node = sum(0);
+    if (node && peek().kind != TokenKind::End) node = fail("an operator or the end is expected here");
+    if (!node) return error_;
+    return node;
+  }
+
+ private:
+  const Token& peek() const { return tokens_[at_]; }
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+
+  NodePtr fail(std::string message) {
+    if (error_.message.empty()) error_ = {std::move(message), "", peek().line, peek().column};
+    return nullptr;
+  }
+
+  NodePtr sum(int depth) {
+    NodePtr left = product(depth);
+    while (left && (peek().is("+") || peek().is("-"))) {
+      const Op op = take().is("+") ? Op::Add : Op::Sub;
+      NodePtr right = product(depth);
+      left = right ? make(op, left, right) : nullptr;
+    }
+    return left;
+  }
+
+  NodePtr product(int depth) {
+    NodePtr left = factor(depth);
+    while (left && (peek().is("*") || peek().is("/") || peek().is("//") || peek().is("%"))) {
+      const Token& sign = take();
+      const Op op = sign.is("*") ? Op::Mul : sign.is("%") ? Op::Mod : Op::Div;
+      NodePtr right = factor(depth);
+      left = right ? make(op, left, right) : nullptr;
+    }
+    return left;
+  }
+
+  NodePtr factor(int depth) {
+    if (depth > kDeepest) return fail("this expression is nested too deeply");
+    const Token& token = peek();
+    if (token.is("-")) {
+      take();
+      NodePtr operand = factor(depth + 1);
+      return operand ? make(Op::Sub, std::make_shared<const Node>(), operand) : nullptr;
+    }
+    if (token.is("(")) {
+      take();
+      NodePtr inner = sum(depth + 1);
+      return inner && expect(")") ? inner : nullptr;
+    }
+    if (token.kind == TokenKind::Integer)
+      return std::make_shared<const Node>(Node{Op::Literal, take().integer, "", nullptr, nullptr});
+    if (token.kind == TokenKind::Name) {
+      const std::string name(take().text);
+      if (peek().is("(")) return call(name, depth);
+      return std::make_shared<const Node>(Node{Op::Dim, 0, name, nullptr, nullptr});
+    }
+    if (token.kind == TokenKind::Real) return fail("an integer is expected here, not a decimal number");
+    return fail("an integer, a dim or '(' is expected here");
+  }
+
+  NodePtr call(const std::string& name, int depth) {
+    Op op;
+    if (name == "ceil_div")
+      op = Op::CeilDiv;
+    else if (name == "min")
+      op = Op::Min;
+    else if (name == "max")
+      op = Op::Max;
+    else
+      return fail(fmt::format("'{}' is not a function of integer expressions: ceil_div, min or max", name));
+    take();
+    NodePtr left = sum(depth + 1);
+    if (!left || !expect(",")) return nullptr;
+    NodePtr right = sum(depth + 1);
+    NodePtr node = right ? make(op, left, right) : nullptr;
+    while (node && op != Op::CeilDiv && peek().is(",")) {
+      take();
+      NodePtr next = sum(depth + 1);
+      node = next ? make(op, node, next) : nullptr;
+    }
+    return node && expect(")") ? node : nullptr;
+  }
+
+  bool expect(std::string_view sign) {
+    if (!peek().is(sign)) {
+      fail(fmt::format("'{}' is expected here", sign));
+      return false;
+    }
+    take();
+    return true;
+  }
+
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+  Error error_;
+};
+
+Result<int64_t> eval_node(const Node& node, const Shape& shape) {
+  if (node.op == Op::Literal) return node.value;
+  if (node.op == Op::Dim) {
+    const auto found = shape.find(node.name);
+    if (found == shape.end()) return Error{fmt::format("the dim '{}' has no value", node.name)};
+    return found->second;
+  }
+  Result<int64_t> left = eval_node(*node.left, shape);
+  if (!left) return left;
+  Result<int64_t> right = eval_node(*node.right, shape);
+  if (!right) return right;
+  const int64_t a = *left, b = *right;
+  int64_t value = 0;
+  bool overflow = false;
+  switch (node.op) {
+    case Op::Add:
+      overflow = __builtin_add_overflow(a, b, &value);
+      break;
+    case Op::Sub:
+      overflow = __builtin_sub_overflow(a, b, &value);
+      break;
+    case Op::Mul:
+      overflow = __builtin_mul_overflow(a, b, &value);
+      break;
+    case Op::Min:
+      value = std::min(a, b);
+      break;
+    case Op::Max:
+      value = std::max(a, b);
+      break;
+    default:
+      if (b == 0) return Error{"division by zero"};
+      if (b == -1) {  // the smallest integer has no negative
+        overflow = node.op != Op::Mod && __builtin_sub_overflow(int64_t{0}, a, &value);
+        break;
+      }
+      if (node.op == Op::Div) value = floor_div(a, b);
+      if (node.op == Op::Mod) value = a - b * floor_div(a, b);
+      if (node.op == Op::CeilDiv) value = floor_div(a, b) + (a % b != 0);
+      break;
+  }
+  if (overflow) return Error{"the result is beyond 64 bits"};
+  return value;
+}
+
+void collect_dims(const Node& node, std::set<std::string>& names) {
+  if (node.op == Op::Dim) names.insert(node.name);
+  if (node.left) collect_dims(*node.left, names);
+  if (node.right) collect_dims(*node.right, names);
+}
+
+}  // namespace
+
+std::string to_string(const Shape& shape) {
+  std::string text;
+  for (const auto& [name, value] : shape)
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", name, value);
+  return text;
+}
+
+IntExpr IntExpr::literal(int64_t value) {
+  IntExpr expr;
+  expr.root_ = std::make_shared<const Node>(Node{Op::Literal, value, "", nullptr, nullptr});
+  expr.text_ = std::to_string(value);
+  return expr;
+}
+
+IntExpr IntExpr::dim(std::string name) {
+  IntExpr expr;
+  expr.text_ = name;
+  expr.root_ = std::make_shared<const Node>(Node{Op::Dim, 0, std::move(name), nullptr, nullptr});
+  return expr;
+}
+
+Result<IntExpr> IntExpr::parse(std::string_view text) {
+  Result<std::vector<Token>> tokens = tokenize(text);
+  if (!tokens) return tokens.error();
+  std::erase_if(*tokens, [](const Token& token) { return token.kind == TokenKind::Newline; });
+  Result<NodePtr> root = Parser(std::move(*tokens)).run();
+  if (!root) return root.error();
+  IntExpr expr;
+  expr.root_ = *root;
+  expr.text_ = text;
+  return expr;
+}
+
+Result<int64_t> IntExpr::eval(const Shape& shape) const {
+  if (!root_) return int64_t{0};
+  Result<int64_t> value = eval_node(*root_, shape);
+  if (!value) return Error{fmt::format("in '{}': {}", text_, value.error().message)};
+  return value;
+}
+
+std::vector<std::string> IntExpr::dims() const {
+  std::set<std::string> names;
+  if (root_) collect_dims(*root_, names);
+  return {names.begin(), names.end()};
+}
+
+bool IntExpr::is_literal() const {
+  return !root_ || root_->op == Op::Literal;
+}
+
+}  // namespace assay::contract

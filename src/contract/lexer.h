@@ -1,0 +1,30 @@
+// Words and signs of integer expressions and formulas.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace assay::contract {
+
+enum class TokenKind : uint8_t { Name, Integer, Real, Sign, Newline, End };
+
+struct Token {
+  TokenKind kind = TokenKind::End;
+  std::string_view text;  // of names and signs
+  double real = 0;        // of both kinds of number
+  int64_t integer = 0;
+  int line = 1;
+  int column = 1;
+
+  bool is(std::string_view sign) const { return kind == TokenKind::Sign && text == sign; }
+  bool is_word(std::string_view word) const { return kind == TokenKind::Name && text == word; }
+};
+
+// The last token is End. `#` comments are skipped. Views point into `text`.
+Result<std::vector<Token>> tokenize(std::string_view text);
+
+}  // namespace assay::contract

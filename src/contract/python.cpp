@@ -1,0 +1,209 @@
+#include "contract/python.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+extern char** environ;
+
+namespace assay::contract {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Loads the function, calls it with arrays and numbers by name in float64 and, so
+// far as it lets itself, in float32, and saves what it returns: a dict by name, a
+// tuple or list in the order of the outputs, or one array.
+constexpr const char* kDriver = R"py(
+import importlib.util, inspect, json, os, sys
+import numpy as np
+
+folder = sys.argv[1]
+job = json.load(open(os.path.join(folder, "job.json")))
+sys.path.insert(0, os.path.dirname(os.path.abspath(job["file"])))
+spec = importlib.util.spec_from_file_location("assay_reference", job["file"])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+if not hasattr(module, job["function"]):
+    sys.exit("there is no function '%s' in %s" % (job["function"], job["file"]))
+function = getattr(module, job["function"])
+
+
+def call(real):
+    given = dict(job["numbers"])
+    for name in job["inputs"]:
+        array = np.load(os.path.join(folder, name + ".npy"))
+        given[name] = array.astype(real) if array.dtype.kind == "f" else array
+    wanted = inspect.signature(function).parameters.values()
+    if not any(p.kind == p.VAR_KEYWORD for p in wanted):
+        for p in wanted:
+            if p.name not in given and p.default is p.empty:
+                sys.exit("'%s' asks for '%s', which the contract does not have" % (job["function"], p.name))
+        given = {p.name: given[p.name] for p in wanted if p.name in given}
+    result = function(**given)
+    if isinstance(result, dict):
+        return result
+    if not isinstance(result, (tuple, list)):
+        result = [result]
+    if len(result) != len(job["outputs"]):
+        sys.exit("'%s' returned %d outputs, the contract has %d" % (job["function"], len(result), len(job["outputs"])))
+    return dict(zip(job["outputs"], result))
+
+
+for suffix, real in (("", np.float64), ("@working", np.float32)):
+    try:
+        results = call(real)
+    except Exception:
+        if not suffix:
+            raise
+        break
+    for name in job["outputs"]:
+        if name not in results:
+            sys.exit("'%s' did not return '%s'" % (job["function"], name))
+        array = np.ascontiguousarray(np.asarray(results[name], dtype=np.float64).reshape(job["extents"][name]))
+        np.save(os.path.join(folder, name + suffix + ".out.npy"), array)
+)py";
+
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "assay-reference-XXXXXX").string();
+    if (mkdtemp(name.data())) path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  bool ok() const { return !path_.empty(); }
+  std::string file(const std::string& name) const { return (path_ / name).string(); }
+  std::string path() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+std::string json_number(double value) {
+  if (std::isnan(value)) return "NaN";  // as Python reads it
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return fmt::format("{:.17g}", value);
+}
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& item : list) text += (text.empty() ? "" : ", ") + item;
+  return text;
+}
+
+// JSON by hand: names are identifiers, so nothing needs more than quotes.
+Result<std::string> job_text(const Contract& contract, const Bindings& bindings) {
+  std::vector<std::string> inputs, outputs, numbers, extents;
+  for (const TensorSpec* spec : contract.inputs()) inputs.push_back(json_string(spec->name));
+  for (const TensorSpec* spec : contract.outputs()) {
+    outputs.push_back(json_string(spec->name));
+    Result<std::vector<int64_t>> sizes = spec->extents(bindings.shape);
+    if (!sizes) return sizes.error();
+    std::vector<std::string> list;
+    for (const int64_t size : *sizes) list.push_back(std::to_string(size));
+    extents.push_back(fmt::format("{}: [{}]", json_string(spec->name), joined(list)));
+  }
+  for (const auto& [name, value] : bindings.shape)
+    numbers.push_back(fmt::format("{}: {}", json_string(name), value));
+  for (const auto& [name, value] : bindings.scalars)
+    numbers.push_back(
+        fmt::format("{}: {}", json_string(name),
+                    is_float(value.dtype) ? json_number(value.as_double()) : std::to_string(value.as_int())));
+  const std::string file = fs::absolute(contract.resolve(contract.reference.python_file)).string();
+  return fmt::format(
+      R"({{"file": {}, "function": {}, "inputs": [{}], "outputs": [{}], "numbers": {{{}}}, "extents": {{{}}}}})",
+      json_string(file), json_string(contract.reference.python_function), joined(inputs), joined(outputs),
+      joined(numbers), joined(extents));
+}
+
+std::string last_lines(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string all = text.str();
+  while (!all.empty() && all.back() == '\n') all.pop_back();
+  const std::size_t line = all.rfind('\n');
+  return line == std::string::npos ? all : all.substr(line + 1);
+}
+
+Result<void> run(const Folder& folder) {
+  const std::string driver = folder.file("driver.py"), log = folder.file("log"), where = folder.path();
+  std::ofstream(driver) << kDriver;
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, 2, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  // Another interpreter than the path's first, for one that has NumPy.
+  const char* chosen = std::getenv("ASSAY_PYTHON");
+  std::string words[] = {chosen && *chosen ? chosen : "python3", driver, where};
+  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return Error{fmt::format("{} could not be started", words[0])};
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return Error{"python3 was lost"};
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  return Error{last_lines(log)};
+}
+
+}  // namespace
+
+Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const Bindings& bindings) {
+  const std::string file = contract.resolve(contract.reference.python_file);
+  const std::string where = contract.reference.python_file + ":" + contract.reference.python_function;
+  if (!fs::exists(file))
+    return Error{fmt::format("the reference {} does not exist", contract.reference.python_file),
+                 contract.path};
+  const Folder folder;
+  if (!folder.ok()) return Error{"no temporary folder could be made"};
+  Result<std::string> job = job_text(contract, bindings);
+  if (!job) return job.error();
+  std::ofstream(folder.file("job.json")) << *job;
+  for (const TensorSpec* spec : contract.inputs()) {
+    const auto found = bindings.inputs.find(spec->name);
+    if (found == bindings.inputs.end()) return Error{fmt::format("the input '{}' is missing", spec->name)};
+    const std::string path = folder.file(spec->name + ".npy");
+    Result<void> written =
+        is_float(spec->dtype) ? write_npy_f64(path, *found->second) : write_npy(path, *found->second);
+    if (!written) return written.error();
+  }
+  if (Result<void> done = run(folder); !done)
+    return Error{fmt::format("the reference {} failed: {}", where, done.error().message), contract.path};
+  std::map<std::string, Tensor> outputs;
+  for (const TensorSpec* spec : contract.outputs())
+    for (const char* suffix : {"", "@working"}) {
+      const std::string path = folder.file(spec->name + suffix + ".out.npy");
+      if (*suffix && !fs::exists(path)) continue;
+      Result<Tensor> tensor = read_npy_f64(path);
+      if (!tensor) return tensor.error();
+      outputs[spec->name + suffix] = std::move(*tensor);
+    }
+  return outputs;
+}
+
+}  // namespace assay::contract

@@ -1,0 +1,337 @@
+#include "contract/reference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "contract/defects.h"
+#include "contract/foreign.h"
+#include "contract/plan.h"
+#include "contract/program.h"
+#include "contract/session.h"
+
+namespace assay::contract {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Room for `count` elements of a definition.
+struct Storage {
+  std::vector<double> v, b, s, magnitude, terms;
+  std::vector<uint8_t> f;
+
+  explicit Storage(std::size_t count)
+      : v(count), b(count), s(count), magnitude(count), terms(count), f(count) {}
+  Elements elements() { return {v.data(), b.data(), s.data(), magnitude.data(), terms.data(), f.data()}; }
+};
+
+// The output keeps all that the declared precision holds: storing does not round again.
+bool is_wide(DType dtype, const Precision& precision) {
+  const numerics::FormatInfo& to = numerics::info(info(dtype).format);
+  const numerics::FormatInfo& own = numerics::info(info(precision.dtype).format);
+  return to.precision() >= own.precision() && to.exponent_bits >= own.exponent_bits;
+}
+
+double store_sigma(DType dtype, double v) {
+  const double stored = rounded(dtype, v);
+  if (stored == v || !std::isfinite(v)) return 0;
+  const numerics::Format format = info(dtype).format;
+  if (std::abs(v) > numerics::max_finite(format)) return 0;
+  return numerics::ulp(format, v) / std::sqrt(12.0);
+}
+
+Interval stored_interval(DType dtype, double v, double b, bool wide) {
+  const double nearest = rounded(dtype, v);
+  Interval result{rounded(dtype, v - b), rounded(dtype, v + b)};
+  if (!wide) return result;
+  if (std::isfinite(result.low)) result.low = std::min(v - b, nearest);
+  if (std::isfinite(result.high)) result.high = std::max(v + b, nearest);
+  return result;
+}
+
+void fill_real(Expectation& e, std::size_t i, double v, double b, double s, uint8_t flags,
+               const Precision& precision) {
+  const bool wide = is_wide(e.dtype, precision);
+  const double store = wide ? 0 : store_sigma(e.dtype, v);
+  const Interval admitted = stored_interval(e.dtype, v, b, wide);
+  if (!std::isfinite(v)) flags |= kNonfiniteValue;
+  if (b == 0) flags |= kExact;
+  if (std::sqrt(s) < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
+  e.value[i] = v;
+  e.bound[i] = b;
+  e.low[i] = admitted.low;
+  e.high[i] = admitted.high;
+  e.sigma_rest[i] = std::sqrt(s);
+  e.sigma[i] = std::sqrt(s + store * store);
+  e.flags[i] = flags;
+}
+
+void fill_integer(Expectation& e, std::size_t i, int64_t v, double b, uint8_t flags) {
+  std::byte cell[8];
+  store_int(e.dtype, cell, v);
+  e.integer[i] = load_int(e.dtype, cell);
+  e.value[i] = static_cast<double>(e.integer[i]);
+  e.bound[i] = b;
+  e.low[i] = e.value[i] - b;
+  e.high[i] = e.value[i] + b;
+  e.sigma[i] = e.sigma_rest[i] = 0;
+  e.flags[i] = static_cast<uint8_t>(flags | (b == 0 ? kExact : 0));
+}
+
+void resize(Expectation& e, std::size_t count, bool integers) {
+  for (std::vector<double>* list :
+       {&e.value, &e.bound, &e.low, &e.high, &e.sigma, &e.sigma_rest, &e.bias, &e.magnitude, &e.terms})
+    list->assign(count, 0);
+  e.flags.assign(count, 0);
+  if (integers) e.integer.assign(count, 0);
+  e.first_alternative.assign(count + 1, 0);
+}
+
+void override_budget(const Require& require, Expectation& e) {
+  if (!require.rtol && !require.atol) return;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    if (!std::isfinite(e.value[i])) continue;
+    e.bound[i] = require.rtol.value_or(0) * std::abs(e.value[i]) + require.atol.value_or(0);
+    e.low[i] = e.value[i] - e.bound[i];
+    e.high[i] = e.value[i] + e.bound[i];
+  }
+}
+
+}  // namespace
+
+struct Reference::Impl {
+  Contract contract;
+  std::shared_ptr<const Program> program;  // of formulas
+  ReferenceProvider provider;
+
+  Result<int> tensor_of(const std::string& output) const {
+    const TensorSpec* spec = contract.tensor(output);
+    if (!spec || !spec->is_output())
+      return Error{fmt::format("'{}' is not an output of the contract", output)};
+    return static_cast<int>(spec - contract.tensors.data());
+  }
+
+  Result<Expectation> expect_formula(const Bindings& bindings, int tensor, std::span<const int64_t> elements,
+                                     const BudgetOptions& options) const;
+  Result<Expectation> expect_foreign(const Bindings& bindings, int tensor,
+                                     std::span<const int64_t> elements) const;
+  Result<void> add_alternatives(Session& session, int definition, Expectation& e) const;
+  bool uses_products(int definition) const;
+};
+
+bool Expectation::admits(std::size_t i, double stored) const {
+  if ((flags[i] & kUnspecified) != 0) return true;
+  const bool overflow = (flags[i] & kMayOverflow) != 0;
+  if (std::isnan(stored)) return std::isnan(value[i]) || overflow;
+  if (std::isinf(stored) && overflow) return true;
+  if (low[i] <= stored && stored <= high[i]) return true;
+  if (first_alternative.empty()) return false;
+  for (int64_t a = first_alternative[i]; a < first_alternative[i + 1]; ++a) {
+    const Interval& other = alternatives[static_cast<std::size_t>(a)];
+    if (other.low <= stored && stored <= other.high) return true;
+  }
+  return false;
+}
+
+bool Expectation::admits(std::size_t i, const Tensor& output, int64_t at) const {
+  if (integer.empty()) return admits(i, output.load(at));
+  const int64_t stored = output.load_int(at);
+  if (stored == integer[i]) return true;
+  // A double does not tell large neighbours apart; an exact element has no others.
+  return (flags[i] & kExact) == 0 && admits(i, static_cast<double>(stored));
+}
+
+Result<Reference> Reference::make(const Contract& contract, ReferenceProvider provider) {
+  auto impl = std::make_shared<Impl>();
+  impl->contract = contract;
+  impl->provider = std::move(provider);
+  if (contract.reference.kind == ReferenceKind::Formula) {
+    Result<std::shared_ptr<const Program>> program = compile(contract);
+    if (!program) return program.error();
+    impl->program = *program;
+  }
+  Reference reference;
+  reference.impl_ = std::move(impl);
+  return reference;
+}
+
+Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, int tensor,
+                                                    std::span<const int64_t> elements,
+                                                    const BudgetOptions& options) const {
+  Result<Plan> plan = make_plan(contract, *program, bindings.shape);
+  if (!plan) return plan.error();
+  Session session(contract, *program, std::move(*plan), bindings, options, nullptr);
+  if (Result<void> checked = session.check(); !checked) return checked.error();
+  const int definition = program->final_definition[static_cast<std::size_t>(tensor)];
+  const Definition& made = program->definitions[static_cast<std::size_t>(definition)];
+  const int64_t count = session.plan.definitions[static_cast<std::size_t>(definition)].count;
+  for (const int64_t element : elements)
+    if (element < 0 || element >= count)
+      return Error{fmt::format("'{}' has no element {}", made.name, element)};
+
+  Storage found(elements.size());
+  if (Result<void> done = session.compute(definition, elements, found.elements()); !done) return done.error();
+  Expectation e;
+  e.dtype = contract.tensors[static_cast<std::size_t>(tensor)].dtype;
+  e.element.assign(elements.begin(), elements.end());
+  resize(e, elements.size(), !is_float(e.dtype));
+  const bool leans = options.tensor_cores && uses_products(definition);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (is_float(e.dtype))
+      fill_real(e, i, found.v[i], found.b[i], found.s[i], found.f[i], session.precision);
+    else
+      fill_integer(e, i, std::bit_cast<int64_t>(found.v[i]), found.b[i], found.f[i]);
+    e.magnitude[i] = found.magnitude[i];
+    e.terms[i] = found.terms[i];
+    if (leans)
+      e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(found.terms[i] / 16) * std::abs(found.v[i]);
+  }
+  if (Result<void> done = add_alternatives(session, definition, e); !done) return done.error();
+  override_budget(contract.require, e);
+  return e;
+}
+
+// Undecided elements: the exact set where the outermost operation tells it.
+Result<void> Reference::Impl::add_alternatives(Session& session, int definition, Expectation& e) const {
+  const bool wide = is_wide(e.dtype, session.precision);
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    if ((e.flags[i] & kUndecided) != 0) {
+      Result<std::vector<Outcome>> outcomes = session.outcomes(definition, e.element[i]);
+      if (!outcomes) return outcomes.error();
+      if (!outcomes->empty()) {
+        const Outcome& first = outcomes->front();
+        if (is_float(e.dtype)) {
+          const Interval chosen = stored_interval(e.dtype, first.value, first.bound, wide);
+          e.low[i] = chosen.low;
+          e.high[i] = chosen.high;
+        } else {
+          e.low[i] = first.value - first.bound;
+          e.high[i] = first.value + first.bound;
+        }
+      }
+      for (std::size_t k = 1; k < outcomes->size(); ++k) {
+        const Outcome& other = (*outcomes)[k];
+        e.alternatives.push_back(is_float(e.dtype)
+                                     ? stored_interval(e.dtype, other.value, other.bound, wide)
+                                     : Interval{other.value - other.bound, other.value + other.bound});
+      }
+    }
+    e.first_alternative[i + 1] = static_cast<int64_t>(e.alternatives.size());
+  }
+  return {};
+}
+
+Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, int tensor,
+                                                    std::span<const int64_t> elements) const {
+  const TensorSpec& spec = contract.tensors[static_cast<std::size_t>(tensor)];
+  Result<ForeignOutput> output = run_foreign(contract, bindings, provider, spec.name);
+  if (!output) return output.error();
+  const Precision precision = precision_of(contract.reference);
+  const ForeignBudget budget(*output, precision);
+  Expectation e;
+  e.dtype = spec.dtype;
+  e.element.assign(elements.begin(), elements.end());
+  resize(e, elements.size(), !is_float(e.dtype));
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (elements[i] < 0 || elements[i] >= output->exact.count())
+      return Error{fmt::format("'{}' has no element {}", spec.name, elements[i])};
+    const double v = output->exact.load(elements[i]);
+    if (is_float(e.dtype))
+      fill_real(e, i, v, budget.bound(v), budget.variance(v), 0, precision);
+    else
+      fill_integer(e, i, std::isfinite(v) ? static_cast<int64_t>(std::nearbyint(v)) : 0, 0, 0);
+    e.magnitude[i] = std::abs(v);
+    e.terms[i] = 1;
+  }
+  override_budget(contract.require, e);
+  return e;
+}
+
+Result<Expectation> Reference::expect(const Bindings& bindings, const std::string& output,
+                                      std::span<const int64_t> elements, const BudgetOptions& options) const {
+  Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor) return tensor.error();
+  try {
+    return impl_->program ? impl_->expect_formula(bindings, *tensor, elements, options)
+                          : impl_->expect_foreign(bindings, *tensor, elements);
+  } catch (const std::bad_alloc&) {
+    return Error{fmt::format("not enough memory to evaluate '{}' at {}", output, to_string(bindings.shape))};
+  }
+}
+
+Result<Expectation> Reference::expect_all(const Bindings& bindings, const std::string& output,
+                                          const BudgetOptions& options) const {
+  const TensorSpec* spec = impl_->contract.tensor(output);
+  if (!spec) return Error{fmt::format("'{}' is not an output of the contract", output)};
+  Result<std::vector<int64_t>> extents = spec->extents(bindings.shape);
+  if (!extents) return extents.error();
+  int64_t count = 1;
+  for (const int64_t extent : *extents) count *= extent;
+  std::vector<int64_t> elements(static_cast<std::size_t>(count));
+  std::iota(elements.begin(), elements.end(), int64_t{0});
+  return expect(bindings, output, elements, options);
+}
+
+Result<std::vector<double>> Reference::simulate(const Bindings& bindings, const std::string& output,
+                                                std::span<const int64_t> elements,
+                                                const Defect& defect) const {
+  Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor) return tensor.error();
+  if (!impl_->program) return Error{"only a formula can be simulated"};
+  Result<Plan> plan = make_plan(impl_->contract, *impl_->program, bindings.shape);
+  if (!plan) return plan.error();
+  try {
+    Session session(impl_->contract, *impl_->program, std::move(*plan), bindings, {}, &defect);
+    if (Result<void> checked = session.check(); !checked) return checked.error();
+    const int definition = impl_->program->final_definition[static_cast<std::size_t>(*tensor)];
+    Storage found(elements.size());
+    if (Result<void> done = session.compute(definition, elements, found.elements()); !done)
+      return done.error();
+    const DType dtype = impl_->contract.tensors[static_cast<std::size_t>(*tensor)].dtype;
+    std::vector<double> stored(elements.size());
+    for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = simulated_store(dtype, found.v[i], defect);
+    return stored;
+  } catch (const std::bad_alloc&) {
+    return Error{fmt::format("not enough memory to evaluate '{}'", output)};
+  }
+}
+
+bool Reference::Impl::uses_products(int definition) const {
+  // Definitions refer to earlier sources only, so the walk ends.
+  std::vector<int> waiting = {definition};
+  std::vector<char> seen(program->definitions.size(), 0);
+  while (!waiting.empty()) {
+    const int id = waiting.back();
+    waiting.pop_back();
+    if (seen[static_cast<std::size_t>(id)]++) continue;
+    const Definition& made = program->definitions[static_cast<std::size_t>(id)];
+    const bool sums = made.reduce == Reduce::Sum && !made.reduced.empty();
+    if (sums && Worker::is_product(made)) return true;
+    for (const Node& node : made.nodes) {
+      if (node.op != Op::Load) continue;
+      const Source& source = program->sources[static_cast<std::size_t>(node.ref)];
+      if (!source.is_input) waiting.push_back(source.definition);
+    }
+  }
+  return false;
+}
+
+bool Reference::has_products(const std::string& output) const {
+  Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor || !impl_->program) return false;
+  return impl_->uses_products(impl_->program->final_definition[static_cast<std::size_t>(*tensor)]);
+}
+
+bool Reference::is_formula() const {
+  return impl_->program != nullptr;
+}
+
+bool Reference::applies(const Defect& defect) const {
+  return impl_->program && defect_applies(*impl_->program, impl_->contract, defect);
+}
+
+}  // namespace assay::contract

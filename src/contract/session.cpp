@@ -1,0 +1,162 @@
+#include "contract/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+
+namespace assay::contract {
+
+void Memo::put(const int64_t* elements, int n, const Elements& values) {
+  const std::scoped_lock lock(writing_);
+  for (int l = 0; l < n; ++l) {
+    std::atomic<Page*>& slot = pages_[static_cast<std::size_t>(elements[l] / Page::kCount)];
+    Page* page = slot.load(std::memory_order_acquire);
+    if (!page) {
+      page = new Page();
+      slot.store(page, std::memory_order_release);
+    }
+    const int at = static_cast<int>(elements[l] % Page::kCount);
+    if (page->has(at)) continue;
+    page->v[at] = values.v[l];
+    page->b[at] = values.b[l];
+    page->s[at] = values.s[l];
+    page->terms[at] = static_cast<float>(values.terms[l]);
+    page->f[at] = values.f[l];
+    page->done[at / 64].fetch_or(uint64_t{1} << (at % 64), std::memory_order_release);
+  }
+}
+
+Session::Session(const Contract& the_contract, const Program& the_program, Plan the_plan,
+                 const Bindings& the_bindings, const BudgetOptions& the_options, const Defect* defect)
+    : contract(the_contract),
+      program(the_program),
+      plan(std::move(the_plan)),
+      bindings(the_bindings),
+      options(the_options),
+      simulated(defect),
+      precision(precision_of(the_contract.reference)) {
+  for (const TensorSpec& spec : contract.tensors) {
+    const auto found = bindings.inputs.find(spec.name);
+    tensors.push_back(spec.is_input() && found != bindings.inputs.end() ? found->second.get() : nullptr);
+  }
+  for (const ScalarSpec& spec : contract.scalars) {
+    const auto found = bindings.scalars.find(spec.name);
+    scalars.push_back(found != bindings.scalars.end() ? found->second : Scalar{});
+  }
+  for (const DefinitionPlan& one : plan.definitions) memos_.push_back(std::make_unique<Memo>(one.count));
+  scatters_.resize(program.definitions.size());
+  scatter_once_.resize(program.definitions.size());
+  find_common_loads();
+  find_maxima_under_exp();
+}
+
+Result<void> Session::check() const {
+  for (std::size_t i = 0; i < contract.tensors.size(); ++i) {
+    const TensorSpec& spec = contract.tensors[i];
+    if (!spec.is_input()) continue;
+    const Tensor* tensor = tensors[i];
+    if (!tensor) return Error{fmt::format("the input '{}' is missing", spec.name), contract.path};
+    if (tensor->dtype != spec.dtype || tensor->extents != plan.tensor_extents[i])
+      return Error{fmt::format("the input '{}' has not the dtype and shape of the contract", spec.name),
+                   contract.path};
+    if (tensor->bytes.size() != static_cast<std::size_t>(tensor->count() * tensor->item_bytes()))
+      return Error{fmt::format("the input '{}' has not as many bytes as elements", spec.name), contract.path};
+  }
+  for (const ScalarSpec& spec : contract.scalars)
+    if (!bindings.scalars.contains(spec.name))
+      return Error{fmt::format("the scalar '{}' has no value", spec.name), contract.path};
+  return {};
+}
+
+void Session::fail(Place place, std::string message) {
+  const std::scoped_lock lock(error_lock_);
+  if (!failed_.exchange(true)) error_ = {std::move(message), contract.path, place.line, place.column};
+}
+
+// A load that does not depend on the loops of its sum is one value with one error:
+// the sum of the terms' derivatives decides what that error does. All loads of the
+// same element move together.
+void Session::find_common_loads() {
+  for (const Definition& made : program.definitions) {
+    std::vector<std::vector<int>>& groups = common_.emplace_back();
+    const bool sums = made.reduce == Reduce::Sum || made.reduce == Reduce::Mean;
+    if (!sums || made.type() != Type::Float || made.reduced.empty() || precision.dtype == DType::f64)
+      continue;
+    uint64_t loops = 0;
+    for (const int variable : made.reduced) loops |= uint64_t{1} << variable;
+    std::map<std::pair<int, std::string>, std::vector<int>> by_text;
+    for (std::size_t id = 0; id < made.nodes.size(); ++id) {
+      const Node& node = made.nodes[id];
+      if (node.op != Op::Load || node.type != Type::Float || (node.indices & loops) != 0) continue;
+      if (program.sources[static_cast<std::size_t>(node.ref)].is_input) continue;
+      by_text[{node.ref, node.text}].push_back(static_cast<int>(id));
+    }
+    for (auto& [key, nodes] : by_text) groups.push_back(std::move(nodes));
+  }
+}
+
+// exp(x - m), m a maximum: the definitions of such maxima.
+void Session::find_maxima_under_exp() {
+  max_under_exp_.assign(program.definitions.size(), 0);
+  for (const Definition& made : program.definitions)
+    for (const Node& node : made.nodes) {
+      if (node.op != Op::Exp && node.op != Op::Exp2) continue;
+      const Node& argument = made.nodes[static_cast<std::size_t>(node.a)];
+      if (argument.op != Op::Sub) continue;
+      const Node* shift = &made.nodes[static_cast<std::size_t>(argument.b)];
+      const Definition* holder = &made;
+      // m itself may be a tensor that was assigned the maximum.
+      while (shift->op == Op::CastFloat) shift = &holder->nodes[static_cast<std::size_t>(shift->a)];
+      for (int step = 0; step < 8 && shift->op == Op::Load; ++step) {
+        const Source& source = program.sources[static_cast<std::size_t>(shift->ref)];
+        if (source.is_input) break;
+        const auto id = static_cast<std::size_t>(source.definition);
+        if (program.definitions[id].reduce == Reduce::Max) max_under_exp_[id] = 1;
+        if (program.definitions[id].reduce != Reduce::None) break;
+        holder = &program.definitions[id];
+        shift = &holder->nodes[static_cast<std::size_t>(holder->body)];
+      }
+    }
+}
+
+const ScatterLists& Session::scatter(int definition) {
+  const auto id = static_cast<std::size_t>(definition);
+  std::call_once(scatter_once_[id], [&] {
+    scatters_[id] = std::make_unique<ScatterLists>(Worker(*this).scatter_lists(definition));
+  });
+  return *scatters_[id];
+}
+
+Result<void> Session::compute(int definition, std::span<const int64_t> elements, const Elements& out) {
+  const int64_t count = static_cast<int64_t>(elements.size());
+  const int machine = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int threads = options.threads > 0 ? options.threads : machine;
+  const int64_t chunk = std::clamp<int64_t>(count / (4 * threads), 1, kLanes);
+  threads = static_cast<int>(std::min<int64_t>(threads, (count + chunk - 1) / chunk));
+  std::atomic<int64_t> next{0};
+  const auto work = [&] {
+    Worker worker(*this);
+    for (int64_t first = next.fetch_add(chunk); first < count && !failed(); first = next.fetch_add(chunk)) {
+      const int n = static_cast<int>(std::min(chunk, count - first));
+      const Elements part{out.v + first,         out.b + first,     out.s + first,
+                          out.magnitude + first, out.terms + first, out.f + first};
+      worker.compute(definition, elements.data() + first, n, part);
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+  if (failed()) return error_;
+  return {};
+}
+
+Result<std::vector<Outcome>> Session::outcomes(int definition, int64_t element) {
+  std::vector<Outcome> list = Worker(*this).outcomes(definition, element);
+  if (failed()) return error_;
+  return list;
+}
+
+}  // namespace assay::contract

@@ -1,0 +1,264 @@
+// One evaluation of a program: inputs, memo of what is already known, workers.
+//
+// A Session belongs to one shape and one set of inputs. Elements of definitions
+// are computed on demand, in blocks, and kept in pages; asking for an element
+// computes what it depends on and nothing else. Several workers may compute at
+// once: an element that two of them need is computed twice at worst, with the
+// same result.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "contract/accumulator.h"
+#include "contract/block.h"
+#include "contract/plan.h"
+#include "contract/program.h"
+#include "contract/reference.h"
+
+namespace assay::contract {
+
+// What is known of some elements of a definition.
+struct Elements {
+  double* v = nullptr;  // Int and Bool: the int64's bits
+  double* b = nullptr;
+  double* s = nullptr;
+  double* magnitude = nullptr;  // sum of |terms|
+  double* terms = nullptr;
+  uint8_t* f = nullptr;
+};
+
+// A thousand elements of a definition, some of them computed.
+struct Page {
+  static constexpr int kCount = 1024;
+  double v[kCount], b[kCount], s[kCount];
+  float terms[kCount];
+  uint8_t f[kCount];
+  std::atomic<uint64_t> done[kCount / 64];
+
+  bool has(int at) const { return (done[at / 64].load(std::memory_order_acquire) >> (at % 64) & 1) != 0; }
+};
+
+class Memo {
+ public:
+  explicit Memo(int64_t count)
+      : pages_(static_cast<std::size_t>((count + Page::kCount - 1) / Page::kCount)) {}
+  ~Memo() {
+    for (std::atomic<Page*>& page : pages_) delete page.load();
+  }
+  Memo(const Memo&) = delete;
+  Memo& operator=(const Memo&) = delete;
+
+  Page* find(int64_t element) const {
+    return pages_[static_cast<std::size_t>(element / Page::kCount)].load(std::memory_order_acquire);
+  }
+  bool has(int64_t element) const {
+    const Page* page = find(element);
+    return page && page->has(static_cast<int>(element % Page::kCount));
+  }
+  void put(const int64_t* elements, int n, const Elements& values);
+
+ private:
+  std::vector<std::atomic<Page*>> pages_;
+  std::mutex writing_;
+};
+
+// One of several results that a sound kernel may come to.
+struct Outcome {
+  double value = 0;
+  double bound = 0;
+};
+
+// For a scatter: which loop iterations reach a place. The key of a place is
+// made of its computed coordinates and of the plain indices that they use.
+struct ScatterLists {
+  std::vector<int> looped;                    // variables that an entry fixes
+  std::vector<int> keyed;                     // plain variables in the key
+  std::vector<int64_t> key_extents;           // of computed coordinates, then of keyed variables
+  std::vector<int64_t> keys;                  // sorted, once each
+  std::vector<int64_t> first;                 // by key, and one more: into entries
+  std::vector<std::vector<int64_t>> entries;  // by looped variable
+};
+
+// The lanes of a block: for every variable of a definition, one value for all or
+// one for each.
+struct Block {
+  int definition = -1;
+  int n = 0;
+  uint64_t id = 0;  // changes with the varying values
+  int64_t* index[64] = {};
+  int64_t uniform[64] = {};
+  double* terms = nullptr;  // longest sum met while loading, by lane
+  bool values_only = false;
+};
+
+class Session {
+ public:
+  Session(const Contract& contract, const Program& program, Plan plan, const Bindings& bindings,
+          const BudgetOptions& options, const Defect* simulated);
+
+  // Checks that every input and scalar is there and has its shape.
+  Result<void> check() const;
+  // Computes elements of a definition into `out`, on all threads.
+  Result<void> compute(int definition, std::span<const int64_t> elements, const Elements& out);
+  // Of an element that is undecided because of its outermost argmax or `if`: all its
+  // outcomes, the formula's own first. Empty: the budget's interval is all there is.
+  Result<std::vector<Outcome>> outcomes(int definition, int64_t element);
+
+  const Contract& contract;
+  const Program& program;
+  const Plan plan;
+  const Bindings& bindings;
+  const BudgetOptions options;
+  const Defect* const simulated;
+  const Precision precision;
+
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+  void fail(Place place, std::string message);
+  std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
+  std::vector<Scalar> scalars;         // by Contract::scalars
+
+  Memo& memo(int definition) { return *memos_[static_cast<std::size_t>(definition)]; }
+  const ScatterLists& scatter(int definition);
+  // Loads of a definition's body whose error is common to all terms of its sum.
+  const std::vector<std::vector<int>>& common_loads(int definition) const {
+    return common_[static_cast<std::size_t>(definition)];
+  }
+
+  bool is_max_under_exp(int definition) const {
+    return max_under_exp_[static_cast<std::size_t>(definition)] != 0;
+  }
+
+ private:
+  void find_common_loads();
+  void find_maxima_under_exp();
+
+  std::vector<std::unique_ptr<Memo>> memos_;
+  std::vector<std::unique_ptr<ScatterLists>> scatters_;
+  std::deque<std::once_flag> scatter_once_;
+  std::vector<std::vector<std::vector<int>>> common_;
+  std::vector<char> max_under_exp_;  // by definition
+  std::atomic<bool> failed_{false};
+  std::mutex error_lock_;
+  Error error_;
+};
+
+// How a load that is common to all terms enters: with its error, without it, or moved.
+enum class Shift : uint8_t { None, Exact, Up, Down, Deviation };
+
+class Worker {
+ public:
+  explicit Worker(Session& session);
+
+  void compute(int definition, const int64_t* elements, int n, const Elements& out);
+  Lanes eval(Block& block, int node);
+  Block block_of(int definition, const int64_t* elements, int n);
+  ScatterLists scatter_lists(int definition);
+  std::vector<Outcome> outcomes(int definition, int64_t element);
+  // A sum over (a - m)², m the same for all terms.
+  static bool is_variance(const Definition& made);
+  static bool is_product(const Definition& made);
+
+ private:
+  friend class Session;
+  struct LoadCache {
+    uint64_t block = 0;
+    bool uniform = false, contiguous = false;
+    int64_t base[kLanes];
+  };
+  struct Bounds {
+    int64_t low = 0, high = 0;
+    bool uniform = true;
+    Lanes lows, highs;
+  };
+
+  const Definition& definition(int id) const {
+    return session_.program.definitions[static_cast<std::size_t>(id)];
+  }
+  const DefinitionPlan& plan(int id) const { return session_.plan.definitions[static_cast<std::size_t>(id)]; }
+
+  // session.cpp: expressions
+  Lanes load(Block& block, int node_id, const Node& node);
+  struct Offsets {
+    int64_t* at = nullptr;
+    bool uniform = false, contiguous = false;
+    bool* uncertain = nullptr;  // a subscript could be another within the budget
+  };
+  bool offsets(Block& block, int node_id, const Node& node, Offsets& result);
+  Lanes load_input(const Block& block, const Source& source, const Offsets& offset);
+  Lanes load_definition(Block& block, int node_id, const Node& node, int definition_id,
+                        const Offsets& offset);
+  void demand(int definition_id, const int64_t* elements, int n);
+  void out_of_range(const Block& block, const Node& node, std::size_t subscript, int64_t value, int lane);
+  Lanes scalar(const Block& block, const Node& node);
+  Lanes exponential(Block& block, const Node& node);
+  Lanes conditional(Block& block, const Node& node);
+  void widen_undecided(const Lanes& condition, const Lanes branches[2], int* const lanes[2],
+                       const int count[2], int n, const Arithmetic& math, Lanes& r);
+  void write(const Lanes& value, int n, const Elements& out) const;
+  Lanes logical(Block& block, const Node& node);
+  Block select(const Block& block, const int* lanes, int n);
+
+  // reduce.cpp: sums and extremes over blocks
+  using Loops = std::vector<int>;  // variables, outermost first
+  void reduce(Block& block, const int64_t* elements, const Elements& out);
+  void reduce_into(Block& block, const int64_t* elements, Accumulator& total);
+  void reduce_by_terms(const Block& block, int lane, const Loops& loops, Accumulator& total, int at);
+  void loop(Block& block, const Loops& loops, std::size_t depth, const int* map, Accumulator& total);
+  void term(Block& block, const int* map, Accumulator& total);
+  void common_mode(Block& block, const int64_t* elements, Accumulator& total);
+  void add_previous(Block& block, const int64_t* elements, Accumulator& total);
+  void finish(const Block& block, const Accumulator& total, const Elements& out);
+  int64_t trips(const Loops& loops, int definition_id) const;
+  Bounds bounds(Block& block, int variable);
+  void set_shift(int definition_id, const std::vector<int>& nodes, Shift shift);
+  bool is_dropped(int definition_id, int variable) const;
+  int64_t partial_terms(const Block& block) const;
+  Lanes keep(const Lanes& filter, const int* lanes, int count);
+  void open_filter(const Lanes& filter, int n, Lanes& t);
+  Lanes previous(Block& block, const int64_t* elements);
+  bool one_pass_variance(Block& block, Accumulator& total);
+  void finish_extreme(const Definition& made, const Accumulator& total, int l, const Elements& out);
+  void finish_integer_sum(const Definition& made, const Accumulator& total, int l, const Elements& out);
+  void finish_sum(const Block& block, const Accumulator& total, int l, const Elements& out);
+  void add_tensor_core(double n, double v, double size, double squares, double& b, double& s) const;
+  double simulated_sum(const Accumulator& total, int l, bool mean) const;
+
+  // scatter.cpp: computed places on the left
+  void reduce_scatter(Block& block, const int64_t* elements, Accumulator& total);
+  void assign_scatter(Block& block, const int64_t* elements, const Elements& out);
+  void scatter_block(Block& full, const ScatterLists& lists, std::vector<int64_t>& keys,
+                     std::vector<std::vector<int64_t>>& values);
+  static std::pair<int64_t, int64_t> scatter_entries(const ScatterLists& lists, int64_t key);
+  void scatter_run(Block& block, const ScatterLists& lists, const Loops& rest, int first, int n,
+                   int64_t begin, int64_t end, Accumulator& total);
+  void scatter_by_terms(const Block& part, const ScatterLists& lists, int lane, int64_t begin, int64_t end,
+                        Accumulator& total, int at);
+  std::vector<Outcome> arg_outcomes(int definition_id, int64_t element);
+  void keep_previous(Block& block, const int64_t* elements, const Elements& out);
+  int64_t scatter_key(const Block& block, const ScatterLists& lists, int64_t element, int lane) const;
+
+  // Calls `flush` with blocks of iterations of `loops`, up to 256 at a time, in order.
+  using Flush = std::function<void(Block& block)>;
+  struct Tuples;
+  void enumerate(const Block& block, const Loops& loops, const Flush& flush);
+  void enumerate_from(Block& block, std::size_t depth, Tuples& tuples);
+  void flush_tuples(const Block& block, Tuples& tuples);
+
+  Session& session_;
+  Arena arena_;
+  Arithmetic budget_, plain_;
+  uint64_t next_block_ = 1;
+  std::vector<std::vector<std::unique_ptr<LoadCache>>> caches_;
+  std::vector<std::vector<Shift>> shifts_;  // by definition and node
+};
+
+}  // namespace assay::contract

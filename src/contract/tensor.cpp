@@ -1,0 +1,150 @@
+#include "contract/tensor.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace assay::contract {
+namespace {
+
+using numerics::Format;
+constexpr auto kFloat = DTypeKind::Float;
+constexpr auto kInteger = DTypeKind::Integer;
+
+template <class T>
+constexpr int64_t low_of() {
+  return static_cast<int64_t>(std::numeric_limits<T>::min());
+}
+template <class T>
+constexpr int64_t high_of() {
+  return static_cast<int64_t>(std::numeric_limits<T>::max());
+}
+constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
+
+constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
+    {"f64", "double", 8, kFloat, Format::F64, false, 0, 0, "<f8"},
+    {"f32", "float", 4, kFloat, Format::F32, false, 0, 0, "<f4"},
+    {"f16", "__half", 2, kFloat, Format::F16, false, 0, 0, "<f2"},
+    {"bf16", "__nv_bfloat16", 2, kFloat, Format::BF16, false, 0, 0, "<u2"},
+    {"e4m3", "__nv_fp8_e4m3", 1, kFloat, Format::E4M3, true, 0, 0, "|u1"},
+    {"e5m2", "__nv_fp8_e5m2", 1, kFloat, Format::E5M2, true, 0, 0, "|u1"},
+    {"i8", "int8_t", 1, kInteger, Format::F64, false, low_of<int8_t>(), high_of<int8_t>(), "|i1"},
+    {"u8", "uint8_t", 1, kInteger, Format::F64, false, low_of<uint8_t>(), high_of<uint8_t>(), "|u1"},
+    {"i16", "int16_t", 2, kInteger, Format::F64, false, low_of<int16_t>(), high_of<int16_t>(), "<i2"},
+    {"i32", "int", 4, kInteger, Format::F64, false, low_of<int32_t>(), high_of<int32_t>(), "<i4"},
+    {"u32", "unsigned", 4, kInteger, Format::F64, false, low_of<uint32_t>(), high_of<uint32_t>(), "<u4"},
+    {"i64", "int64_t", 8, kInteger, Format::F64, false, low_of<int64_t>(), kMax64, "<i8"},
+    {"u64", "uint64_t", 8, kInteger, Format::F64, false, 0, kMax64, "<u8"},
+    {"bool", "bool", 1, DTypeKind::Bool, Format::F64, false, 0, 1, "|b1"},
+}};
+
+uint64_t raw(const std::byte* at, int bytes) {
+  uint64_t code = 0;
+  std::memcpy(&code, at, static_cast<std::size_t>(bytes));
+  return code;
+}
+
+void put(std::byte* at, int bytes, uint64_t code) {
+  std::memcpy(at, &code, static_cast<std::size_t>(bytes));
+}
+
+// To nearest even, beyond the range to its end; NaN to 0, as the hardware's conversion does.
+int64_t integer_of(const DTypeInfo& type, double value) {
+  if (std::isnan(value)) return 0;
+  const double nearest = std::nearbyint(value);
+  if (nearest <= static_cast<double>(type.min_integer)) return type.min_integer;
+  if (nearest >= static_cast<double>(type.max_integer)) return type.max_integer;
+  return static_cast<int64_t>(nearest);
+}
+
+}  // namespace
+
+const DTypeInfo& info(DType dtype) {
+  return kTable[static_cast<std::size_t>(dtype)];
+}
+
+std::optional<DType> dtype_named(std::string_view name) {
+  for (std::size_t i = 0; i < kTable.size(); ++i)
+    if (kTable[i].name == name) return static_cast<DType>(i);
+  return std::nullopt;
+}
+
+double load(DType dtype, const std::byte* at) {
+  const DTypeInfo& type = info(dtype);
+  if (type.kind == DTypeKind::Float) return numerics::to_double(type.format, raw(at, type.bytes));
+  if (dtype == DType::u64) return static_cast<double>(raw(at, 8));
+  return static_cast<double>(load_int(dtype, at));
+}
+
+int64_t load_int(DType dtype, const std::byte* at) {
+  const DTypeInfo& type = info(dtype);
+  if (type.kind == DTypeKind::Float) return static_cast<int64_t>(load(dtype, at));
+  if (type.kind == DTypeKind::Bool) return raw(at, 1) != 0;
+  const uint64_t code = raw(at, type.bytes);
+  if (type.min_integer == 0) return static_cast<int64_t>(code);
+  const int unused = 64 - 8 * type.bytes;
+  return static_cast<int64_t>(code << unused) >> unused;
+}
+
+void store(DType dtype, std::byte* at, double value) {
+  const DTypeInfo& type = info(dtype);
+  if (type.kind != DTypeKind::Float) return store_int(dtype, at, integer_of(type, value));
+  const auto saturation = type.saturates ? numerics::Saturation::Finite : numerics::Saturation::None;
+  put(at, type.bytes, numerics::from_double(type.format, value, numerics::Rounding::NearestEven, saturation));
+}
+
+void store_int(DType dtype, std::byte* at, int64_t value) {
+  const DTypeInfo& type = info(dtype);
+  if (type.kind == DTypeKind::Float) return store(dtype, at, static_cast<double>(value));
+  if (type.kind == DTypeKind::Bool) value = value != 0;
+  put(at, type.bytes, static_cast<uint64_t>(value));
+}
+
+double rounded(DType dtype, double value) {
+  if (dtype == DType::f64) return value;
+  if (dtype == DType::f32) return static_cast<double>(static_cast<float>(value));
+  std::byte cell[8];
+  store(dtype, cell, value);
+  return load(dtype, cell);
+}
+
+Tensor Tensor::zeros(DType dtype, std::vector<int64_t> extents) {
+  Tensor tensor;
+  tensor.dtype = dtype;
+  tensor.extents = std::move(extents);
+  tensor.bytes.resize(static_cast<std::size_t>(tensor.count() * tensor.item_bytes()));
+  return tensor;
+}
+
+Tensor Tensor::of(DType dtype, std::vector<int64_t> extents, std::span<const double> values) {
+  Tensor tensor = zeros(dtype, std::move(extents));
+  for (int64_t i = 0; i < tensor.count() && i < static_cast<int64_t>(values.size()); ++i)
+    tensor.store(i, values[static_cast<std::size_t>(i)]);
+  return tensor;
+}
+
+int64_t Tensor::count() const {
+  int64_t product = 1;
+  for (const int64_t extent : extents) product *= extent;
+  return product;
+}
+
+std::vector<double> Tensor::to_doubles() const {
+  std::vector<double> values(static_cast<std::size_t>(count()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = load(static_cast<int64_t>(i));
+  return values;
+}
+
+std::string coordinates(std::span<const int64_t> extents, int64_t element) {
+  std::string text;
+  for (std::size_t i = extents.size(); i-- > 0;) {
+    const int64_t extent = extents[i] > 0 ? extents[i] : 1;
+    const int64_t at = i == 0 ? element : element % extent;
+    text = std::to_string(at) + (text.empty() ? "" : ", " + text);
+    element /= extent;
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace assay::contract
