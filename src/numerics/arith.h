@@ -18,9 +18,11 @@ namespace assay::numerics {
 // The double nearest to odd of s + e, where s = RN(s + e).
 inline double to_odd(double s, double e) {
   const uint64_t b = bits_of(s);
-  const bool inexact = (e > 0) | (e < 0);
-  const uint64_t away = pick<uint64_t>((e > 0) == (s > 0), 1, ~uint64_t{0});
-  return f64_of(b + pick<uint64_t>(inexact & ((b & 1) == 0), away, 0));
+  // In arithmetic, not conditions: the vectoriser follows it.
+  const uint64_t opposite = (b ^ bits_of(e)) >> 63;  // e takes s towards zero
+  const uint64_t even = ~b & 1;
+  const uint64_t inexact = (e > 0 ? 1 : 0) + (e < 0 ? 1 : 0);
+  return f64_of(b + (even & inexact) - 2 * (even & inexact & opposite));
 }
 
 inline double sum_to_odd(double a, double b) {

@@ -20,9 +20,11 @@ inline bool is_nan_bf16(uint16_t code) {
 // The float nearest to odd of s + e, where s = RN(s + e).
 inline float to_odd(float s, float e) {
   const uint32_t b = bits_of(s);
-  const bool inexact = (e > 0) | (e < 0);
-  const uint32_t away = pick<uint32_t>((e > 0) == (s > 0), 1, ~0u);
-  return f32_of(b + pick<uint32_t>(inexact & ((b & 1) == 0), away, 0));
+  // In arithmetic, not conditions: the vectoriser follows it.
+  const uint32_t opposite = (b ^ bits_of(e)) >> 31;  // e takes s towards zero
+  const uint32_t even = ~b & 1;
+  const uint32_t inexact = (e > 0 ? 1 : 0) + (e < 0 ? 1 : 0);
+  return f32_of(b + (even & inexact) - 2 * (even & inexact & opposite));
 }
 
 inline float sum_to_odd(float a, float b) {
@@ -120,11 +122,11 @@ inline uint16_t fma_half(uint16_t a, uint16_t b, uint16_t c) {
   return half_result<H, M>(H::fma(half_operand<H, M>(a), half_operand<H, M>(b), half_operand<H, M>(c)));
 }
 
-// fma.oob: a or b out of bounds (the canonical NaN) makes the result +0.
+// fma.oob: if a or b is the NaN that marks an element as out of bounds, the result is +0.
+inline constexpr uint16_t kOutOfBounds = 0x7ff7u;  // of either sign
 template <class H, HalfMode M = HalfMode{}>
 inline uint16_t fma_oob_half(uint16_t a, uint16_t b, uint16_t c) {
-  const bool out = false;
-  (void)a;
+  const bool out = ((a & 0x7fffu) == kOutOfBounds) | ((b & 0x7fffu) == kOutOfBounds);
   return pick<uint16_t>(out, 0, fma_half<H, M>(a, b, c));
 }
 

@@ -1,0 +1,355 @@
+#include "numerics/tensor_core.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "numerics/arith.h"
+#include "numerics/half.h"
+
+namespace assay::numerics {
+namespace {
+
+constexpr int kFraction = 25;          // bits kept below the largest exponent
+constexpr int kNoTerm = -100000;       // the exponent of a term that is zero
+constexpr int32_t kSpecial = 1000000;  // and of infinities and NaNs: times zero they are still special
+
+// ---- the definition ---------------------------------------------------------
+
+// significand * 2^(exponent - point); what is not a number is told apart.
+struct Term {
+  bool nan = false;
+  bool infinite = false;
+  bool negative = false;
+  int exponent = kNoTerm;
+  int point = 0;
+  uint64_t significand = 0;
+};
+
+Term term_of(Format format, uint64_t code) {
+  const FormatInfo& f = info(format);
+  Term t;
+  t.negative = sign_of(format, code);
+  const Class c = classify(format, code);
+  t.nan = c == Class::NaN;
+  t.infinite = c == Class::Infinity;
+  if (t.nan || t.infinite || c == Class::Zero) return t;
+  const uint64_t magnitude = code >> f.unused_bits;
+  const auto stored =
+      static_cast<int>((magnitude >> f.fraction_bits) & ((uint64_t{1} << f.exponent_bits) - 1));
+  t.significand = magnitude & ((uint64_t{1} << f.fraction_bits) - 1);
+  if (stored != 0) t.significand |= uint64_t{1} << f.fraction_bits;
+  t.exponent = std::max(stored, 1) - f.bias;
+  t.point = f.fraction_bits;
+  return t;
+}
+
+Term product(const Term& a, const Term& b) {
+  Term p;
+  p.negative = a.negative != b.negative;
+  const bool a_zero = !a.infinite && a.significand == 0;
+  const bool b_zero = !b.infinite && b.significand == 0;
+  p.nan = a.nan || b.nan || (a.infinite && b_zero) || (b.infinite && a_zero);
+  p.infinite = !p.nan && (a.infinite || b.infinite);
+  if (p.nan || p.infinite || a_zero || b_zero) return p;
+  p.exponent = a.exponent + b.exponent;
+  p.point = a.point + b.point;
+  p.significand = a.significand * b.significand;
+  return p;
+}
+
+int64_t aligned(const Term& t, int largest) {
+  if (t.significand == 0) return 0;
+  const int shift = t.exponent - t.point - (largest - kFraction);
+  uint64_t magnitude = 0;
+  if (shift >= 0) {
+    magnitude = t.significand << shift;
+  } else if (shift > -64) {
+    magnitude = t.significand >> -shift;
+  }
+  return t.negative ? -static_cast<int64_t>(magnitude) : static_cast<int64_t>(magnitude);
+}
+
+uint64_t sum_terms(const Term* terms, int count, Format accumulator) {
+  bool nan = false;
+  bool plus = false;
+  bool minus = false;
+  int largest = kNoTerm;
+  for (int i = 0; i < count; ++i) {
+    nan |= terms[i].nan;
+    plus |= terms[i].infinite && !terms[i].negative;
+    minus |= terms[i].infinite && terms[i].negative;
+    largest = std::max(largest, terms[i].exponent);
+  }
+  if (nan || (plus && minus)) return info(accumulator).canonical_nan;
+  if (plus || minus) return from_double(accumulator, plus ? HUGE_VAL : -HUGE_VAL);
+  int64_t sum = 0;
+  for (int i = 0; i < count; ++i) sum += aligned(terms[i], largest);
+  if (sum == 0) return 0;
+  Exact exact;
+  exact.negative = sum < 0;
+  exact.significand = static_cast<uint64_t>(sum < 0 ? -sum : sum);
+  exact.exponent = largest - kFraction;
+  const Rounding rounding = accumulator == Format::F32 ? Rounding::TowardZero : Rounding::NearestEven;
+  return from_exact(accumulator, exact, rounding);
+}
+
+}  // namespace
+
+uint64_t dot(Format format, int k, const uint64_t* a, const uint64_t* b, Format accumulator, uint64_t c) {
+  Term terms[kMmaMaxK + 1];
+  for (int i = 0; i < k; ++i) terms[i] = product(term_of(format, a[i]), term_of(format, b[i]));
+  terms[k] = term_of(accumulator, c);
+  return sum_terms(terms, k + 1, accumulator);
+}
+
+namespace {
+
+// ---- the fast way -----------------------------------------------------------
+//
+// One row of D at a time, all its columns in vector registers. A product of the
+// 16-bit formats is exact in float; scaled so that the last bit to keep has
+// weight one, its truncation is the conversion to int32. Two sums of eight
+// terms each cannot overflow. This is right where the largest exponent leaves
+// room on both sides in float; where it does not, and for infinities and NaNs,
+// the element is computed by the definition.
+
+constexpr int kColumns = 8;
+constexpr int kLowest = -90;  // of the largest exponents that the fast way takes
+constexpr int kHighest = 90;
+
+// An operand matrix as floats and exponents; not transposed.
+struct Operand {
+  alignas(64) float value[kMmaMaxK * 16];
+  alignas(64) int32_t exponent[kMmaMaxK * 16];
+};
+
+// The exponent of a float as the tensor core sees it in `format`; kNoTerm for zero, huge for NaN and
+// infinity.
+template <Format F>
+int32_t exponent_of(float x) {
+  constexpr int kBias = 127;
+  constexpr int kMin = F == Format::F16 ? -14 : -126;
+  const auto stored = static_cast<int32_t>((bits_of(x) >> 23) & 0xff);
+  const int32_t e = std::max(stored - kBias, kMin);
+  const int32_t finite = pick(stored == 255, kSpecial, e);
+  return pick(x == 0.0f, static_cast<int32_t>(kNoTerm), finite);
+}
+
+template <Format F, class Code>
+float value_of(Code code) {
+  if constexpr (F == Format::F16) return f16_to_f32(code);
+  if constexpr (F == Format::BF16) return bf16_to_f32(code);
+  if constexpr (F == Format::TF32) return tf32_to_f32(code);
+}
+
+// Row by row for A; for B, eight columns at a time, element [k][column].
+template <Format F, class Code>
+void load_a(const Code* a, int k, Operand& out) {
+  for (int i = 0; i < k; ++i) {
+    const float x = value_of<F>(a[i]);
+    out.value[i] = x;
+    out.exponent[i] = exponent_of<F>(x);
+  }
+}
+template <Format F, class Code>
+void load_b(const Code* b, int k, Operand& out) {
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j < kColumns; ++j) {
+      const float x = value_of<F>(b[j * k + i]);
+      out.value[i * kColumns + j] = x;
+      out.exponent[i * kColumns + j] = exponent_of<F>(x);
+    }
+  }
+}
+
+// 2^e as a float, for e in the range of normal numbers.
+float power(int32_t e) {
+  return f32_of(static_cast<uint32_t>(e + 127) << 23);
+}
+
+// One row of eight columns. `sum` is in units of 2^(largest - kFraction); lanes outside
+// the fast range say so in `largest` alone.
+void row_sums(const Operand& a, const Operand& b, int k, const float* c, int32_t* largest, double* sum) {
+  alignas(32) int32_t most[kColumns];
+  for (int j = 0; j < kColumns; ++j) most[j] = exponent_of<Format::F32>(c[j]);
+  for (int i = 0; i < k; ++i) {
+    for (int j = 0; j < kColumns; ++j)
+      most[j] = std::max(most[j], a.exponent[i] + b.exponent[i * kColumns + j]);
+  }
+  alignas(32) float scale[kColumns];
+  for (int j = 0; j < kColumns; ++j) {
+    largest[j] = most[j];
+    const bool fast = most[j] >= kLowest && most[j] <= kHighest;
+    scale[j] = power(pick(fast, kFraction - most[j], -126));
+  }
+  alignas(32) int32_t even[kColumns];
+  alignas(32) int32_t odd[kColumns] = {};
+  for (int j = 0; j < kColumns; ++j) even[j] = static_cast<int32_t>(c[j] * scale[j]);
+  for (int i = 0; i < k; i += 2) {
+    for (int j = 0; j < kColumns; ++j) {
+      even[j] += static_cast<int32_t>(a.value[i] * b.value[i * kColumns + j] * scale[j]);
+    }
+    for (int j = 0; j < kColumns; ++j) {
+      odd[j] += static_cast<int32_t>(a.value[i + 1] * b.value[(i + 1) * kColumns + j] * scale[j]);
+    }
+  }
+  for (int j = 0; j < kColumns; ++j) sum[j] = static_cast<double>(even[j]) + static_cast<double>(odd[j]);
+}
+
+template <Format F, class Code>
+uint64_t by_definition(const Code* a, const Code* b, int k, Format accumulator, uint64_t c) {
+  uint64_t x[kMmaMaxK];
+  uint64_t y[kMmaMaxK];
+  for (int i = 0; i < k; ++i) {
+    x[i] = a[i];
+    y[i] = b[i];
+  }
+  return dot(F, k, x, y, accumulator, c);
+}
+
+template <Format F, class Code>
+void mma_f32(MmaShape shape, const Code* a, const Code* b, const float* c, float* d) {
+  Operand left;
+  Operand right;
+  for (int column = 0; column < shape.n; column += kColumns) {
+    load_b<F>(b + column * shape.k, shape.k, right);
+    for (int row = 0; row < shape.m; ++row) {
+      load_a<F>(a + row * shape.k, shape.k, left);
+      const float* in = c + row * shape.n + column;
+      float* out = d + row * shape.n + column;
+      int32_t largest[kColumns];
+      double sum[kColumns];
+      row_sums(left, right, shape.k, in, largest, sum);
+      for (int j = 0; j < kColumns; ++j) {
+        if (largest[j] >= kLowest && largest[j] <= kHighest) [[likely]] {
+          out[j] =
+              round_to_f32<Rounding::TowardZero>(sum[j] * static_cast<double>(power(largest[j] - kFraction)));
+        } else {
+          const Code* b_column = b + (column + j) * shape.k;
+          const uint64_t r =
+              by_definition<F>(a + row * shape.k, b_column, shape.k, Format::F32, bits_of(in[j]));
+          out[j] = f32_of(static_cast<uint32_t>(r));
+        }
+      }
+    }
+  }
+}
+
+// fp8 as f16, the elements in the order in which the two halves take them.
+void widen_fp8(Format format, const uint8_t* codes, int rows, int k, uint16_t* out) {
+  const int half = k / 2;
+  for (int row = 0; row < rows; ++row) {
+    for (int i = 0; i < k; ++i) {
+      const int part = i / half;
+      const int j = i % half;
+      const uint8_t code = codes[row * k + j / 2 * 4 + part * 2 + j % 2];
+      out[(part * rows + row) * half + j] = format == Format::E4M3 ? e4m3_to_f16(code) : e5m2_to_f16(code);
+    }
+  }
+}
+
+constexpr int kMaxRows = 16;
+
+struct Fp8Operands {
+  uint16_t a[2 * kMaxRows * kMmaMaxK];
+  uint16_t b[2 * kMaxRows * kMmaMaxK];
+};
+
+}  // namespace
+
+void mma_f16_f32(MmaShape shape, const uint16_t* a, const uint16_t* b, const float* c, float* d) {
+  mma_f32<Format::F16>(shape, a, b, c, d);
+}
+void mma_bf16_f32(MmaShape shape, const uint16_t* a, const uint16_t* b, const float* c, float* d) {
+  mma_f32<Format::BF16>(shape, a, b, c, d);
+}
+void mma_tf32_f32(MmaShape shape, const uint32_t* a, const uint32_t* b, const float* c, float* d) {
+  mma_f32<Format::TF32>(shape, a, b, c, d);
+}
+
+void mma_f16_f16(MmaShape shape, const uint16_t* a, const uint16_t* b, const uint16_t* c, uint16_t* d) {
+  for (int row = 0; row < shape.m; ++row) {
+    for (int column = 0; column < shape.n; ++column) {
+      const int at = row * shape.n + column;
+      const uint64_t r =
+          by_definition<Format::F16>(a + row * shape.k, b + column * shape.k, shape.k, Format::F16, c[at]);
+      d[at] = static_cast<uint16_t>(r);
+    }
+  }
+}
+
+void mma_fp8_f32(MmaShape shape, Format a_format, Format b_format, const uint8_t* a, const uint8_t* b,
+                 const float* c, float* d) {
+  Fp8Operands wide;
+  widen_fp8(a_format, a, shape.m, shape.k, wide.a);
+  widen_fp8(b_format, b, shape.n, shape.k, wide.b);
+  const MmaShape half{shape.m, shape.n, shape.k / 2};
+  float sum[kMaxRows * kMaxRows] = {};
+  mma_f16_f32(half, wide.a, wide.b, sum, sum);
+  mma_f16_f32(half, wide.a + half.m * half.k, wide.b + half.n * half.k, sum, sum);
+  for (int i = 0; i < shape.m * shape.n; ++i) d[i] = add_f32(sum[i], c[i]);
+}
+
+void mma_fp8_f16(MmaShape shape, Format a_format, Format b_format, const uint8_t* a, const uint8_t* b,
+                 const uint16_t* c, uint16_t* d) {
+  Fp8Operands wide;
+  widen_fp8(a_format, a, shape.m, shape.k, wide.a);
+  widen_fp8(b_format, b, shape.n, shape.k, wide.b);
+  const MmaShape half{shape.m, shape.n, shape.k / 2};
+  uint16_t sum[kMaxRows * kMaxRows] = {};
+  mma_f16_f16(half, wide.a, wide.b, sum, sum);
+  mma_f16_f16(half, wide.a + half.m * half.k, wide.b + half.n * half.k, sum, sum);
+  for (int i = 0; i < shape.m * shape.n; ++i) d[i] = add_half<F16>(sum[i], c[i]);
+}
+
+void mma_f64(MmaShape shape, Rounding rounding, const double* a, const double* b, const double* c,
+             double* d) {
+  const auto fused = [&](double x, double y, double z) {
+    return rounding == Rounding::NearestEven ? std::fma(x, y, z) : fma_f64_directed(rounding, x, y, z);
+  };
+  for (int row = 0; row < shape.m; ++row) {
+    for (int column = 0; column < shape.n; ++column) {
+      double sum = c[row * shape.n + column];
+      for (int i = 0; i < shape.k; ++i) {
+        const double x = a[row * shape.k + i];
+        const double y = b[column * shape.k + i];
+        const double r = fused(x, y, sum);
+        sum = r != r ? nan_f64(x, y, sum) : r;
+      }
+      d[row * shape.n + column] = sum;
+    }
+  }
+}
+
+void mma_s32(MmaShape shape, bool saturate, const int16_t* a, const int16_t* b, const int32_t* c,
+             int32_t* d) {
+  for (int row = 0; row < shape.m; ++row) {
+    for (int column = 0; column < shape.n; ++column) {
+      int32_t products = 0;  // at most 64 * 255 * 255
+      for (int i = 0; i < shape.k; ++i) products += a[row * shape.k + i] * b[column * shape.k + i];
+      const int at = row * shape.n + column;
+      const int64_t sum = static_cast<int64_t>(c[at]) + products;
+      d[at] = saturate ? static_cast<int32_t>(std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX))
+                       : static_cast<int32_t>(sum);
+    }
+  }
+}
+
+void mma_b1(MmaShape shape, BitOperation operation, const uint32_t* a, const uint32_t* b, const int32_t* c,
+            int32_t* d) {
+  const int words = shape.k / 32;
+  for (int row = 0; row < shape.m; ++row) {
+    for (int column = 0; column < shape.n; ++column) {
+      uint32_t count = 0;
+      for (int i = 0; i < words; ++i) {
+        const uint32_t x = a[row * words + i];
+        const uint32_t y = b[column * words + i];
+        count += static_cast<uint32_t>(std::popcount(operation == BitOperation::Xor ? x ^ y : x & y));
+      }
+      const int at = row * shape.n + column;
+      d[at] = static_cast<int32_t>(static_cast<uint32_t>(c[at]) + count);
+    }
+  }
+}
+
+}  // namespace assay::numerics
