@@ -1,0 +1,34 @@
+// assay: expect fail data-race, wrong-result
+// assay: class I
+// The scan reads cells that others are updating.
+#include <cstdint>
+
+namespace {
+
+constexpr int kThreads = 128;
+
+// A block for each row: chunks of 128 are scanned in shared memory, the carry goes on.
+__global__ void scan_rows(const float* x, float* y, int L) {
+  __shared__ float chunk[1][kThreads];
+  const int64_t row = blockIdx.x;
+  const int t = threadIdx.x;
+  float carry = 0.0f;
+  for (int from = 0; from < L; from += kThreads) {
+    int side = 0;
+    chunk[side][t] = from + t < L ? x[row * L + from + t] : 0.0f;
+    __syncthreads();
+    for (int step = 1; step < kThreads; step *= 2) {
+      if (t >= step) chunk[side][t] += chunk[side][t - step];
+      __syncthreads();
+    }
+    if (from + t < L) y[row * L + from + t] = carry + chunk[side][t];
+    carry += chunk[side][kThreads - 1];
+    __syncthreads();
+  }
+}
+
+}  // namespace
+
+extern "C" void cumulative_sum(const float* x, float* y, int N, int L, cudaStream_t stream) {
+  scan_rows<<<N, kThreads, 0, stream>>>(x, y, L);
+}
