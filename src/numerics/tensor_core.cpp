@@ -106,7 +106,7 @@ namespace {
 
 // ---- the fast way -----------------------------------------------------------
 //
-// One row of D at a time, all its columns in vector registers. A product of the
+// One row of D at a time, eight columns in a vector register. A product of the
 // 16-bit formats is exact in float; scaled so that the last bit to keep has
 // weight one, its truncation is the conversion to int32. Two sums of eight
 // terms each cannot overflow. This is right where the largest exponent leaves
@@ -117,14 +117,18 @@ constexpr int kColumns = 8;
 constexpr int kLowest = -90;  // of the largest exponents that the fast way takes
 constexpr int kHighest = 90;
 
-// An operand matrix as floats and exponents; not transposed.
-struct Operand {
-  alignas(64) float value[kMmaMaxK * 16];
-  alignas(64) int32_t exponent[kMmaMaxK * 16];
+typedef float Floats __attribute__((vector_size(32)));
+typedef int32_t Ints __attribute__((vector_size(32)));
+typedef double Doubles __attribute__((vector_size(64)));
+
+// A matrix as floats and exponents: A row by row, B as [k][column], eight columns.
+template <int kSize>
+struct Decoded {
+  alignas(64) float value[kSize];
+  alignas(64) int32_t exponent[kSize];
 };
 
-// The exponent of a float as the tensor core sees it in `format`; kNoTerm for zero, huge for NaN and
-// infinity.
+// The exponent of a float as the tensor core sees it in `format`.
 template <Format F>
 int32_t exponent_of(float x) {
   constexpr int kBias = 127;
@@ -142,58 +146,71 @@ float value_of(Code code) {
   if constexpr (F == Format::TF32) return tf32_to_f32(code);
 }
 
-// Row by row for A; for B, eight columns at a time, element [k][column].
-template <Format F, class Code>
-void load_a(const Code* a, int k, Operand& out) {
-  for (int i = 0; i < k; ++i) {
-    const float x = value_of<F>(a[i]);
-    out.value[i] = x;
-    out.exponent[i] = exponent_of<F>(x);
-  }
-}
-template <Format F, class Code>
-void load_b(const Code* b, int k, Operand& out) {
-  for (int i = 0; i < k; ++i) {
-    for (int j = 0; j < kColumns; ++j) {
-      const float x = value_of<F>(b[j * k + i]);
-      out.value[i * kColumns + j] = x;
-      out.exponent[i * kColumns + j] = exponent_of<F>(x);
-    }
-  }
+template <Format F, class Code, int kSize>
+void decode(const Code* codes, int count, Decoded<kSize>& out) {
+  for (int i = 0; i < count; ++i) out.value[i] = value_of<F>(codes[i]);
+  for (int i = 0; i < count; ++i) out.exponent[i] = exponent_of<F>(out.value[i]);
 }
 
-// 2^e as a float, for e in the range of normal numbers.
-float power(int32_t e) {
-  return f32_of(static_cast<uint32_t>(e + 127) << 23);
-}
-
-// One row of eight columns. `sum` is in units of 2^(largest - kFraction); lanes outside
-// the fast range say so in `largest` alone.
-void row_sums(const Operand& a, const Operand& b, int k, const float* c, int32_t* largest, double* sum) {
-  alignas(32) int32_t most[kColumns];
-  for (int j = 0; j < kColumns; ++j) most[j] = exponent_of<Format::F32>(c[j]);
-  for (int i = 0; i < k; ++i) {
-    for (int j = 0; j < kColumns; ++j)
-      most[j] = std::max(most[j], a.exponent[i] + b.exponent[i * kColumns + j]);
-  }
-  alignas(32) float scale[kColumns];
+template <Format F, class Code, int kSize>
+void decode_columns(const Code* b, int k, Decoded<kSize>& out) {
+  Code transposed[kSize];
   for (int j = 0; j < kColumns; ++j) {
-    largest[j] = most[j];
-    const bool fast = most[j] >= kLowest && most[j] <= kHighest;
-    scale[j] = power(pick(fast, kFraction - most[j], -126));
+    for (int i = 0; i < k; ++i) transposed[i * kColumns + j] = b[j * k + i];
   }
-  alignas(32) int32_t even[kColumns];
-  alignas(32) int32_t odd[kColumns] = {};
-  for (int j = 0; j < kColumns; ++j) even[j] = static_cast<int32_t>(c[j] * scale[j]);
+  decode<F>(transposed, k * kColumns, out);
+}
+
+template <class Vector, class Element>
+Vector load(const Element* from) {
+  Vector v;
+  __builtin_memcpy(&v, from, sizeof v);
+  return v;
+}
+
+// 2^e, for e in the range of normal floats.
+Floats power(Ints e) {
+  return std::bit_cast<Floats>((e + 127) << 23);
+}
+
+struct RowSum {
+  Ints largest;   // exponents
+  Doubles exact;  // the sums, where the largest exponent is in the fast range
+};
+
+using RowA = Decoded<kMmaMaxK>;
+using ColumnsB = Decoded<kMmaMaxK * kColumns>;
+
+RowSum row_sum(const float* a, const int32_t* a_exponent, const ColumnsB& b, int k, const float* c,
+               Ints c_exponent) {
+  Ints largest = c_exponent;
+  for (int i = 0; i < k; ++i) {
+    const Ints e = load<Ints>(&b.exponent[i * kColumns]) + a_exponent[i];
+    largest = e > largest ? e : largest;
+  }
+  const Ints fast = (largest >= kLowest) & (largest <= kHighest);
+  const Floats scale = power(fast ? kFraction - largest : Ints{} - 126);
+  Ints even = __builtin_convertvector(load<Floats>(c) * scale, Ints);
+  Ints odd{};
   for (int i = 0; i < k; i += 2) {
-    for (int j = 0; j < kColumns; ++j) {
-      even[j] += static_cast<int32_t>(a.value[i] * b.value[i * kColumns + j] * scale[j]);
-    }
-    for (int j = 0; j < kColumns; ++j) {
-      odd[j] += static_cast<int32_t>(a.value[i + 1] * b.value[(i + 1) * kColumns + j] * scale[j]);
-    }
+    even += __builtin_convertvector(load<Floats>(&b.value[i * kColumns]) * a[i] * scale, Ints);
+    odd += __builtin_convertvector(load<Floats>(&b.value[(i + 1) * kColumns]) * a[i + 1] * scale, Ints);
   }
-  for (int j = 0; j < kColumns; ++j) sum[j] = static_cast<double>(even[j]) + static_cast<double>(odd[j]);
+  const Doubles sum = __builtin_convertvector(even, Doubles) + __builtin_convertvector(odd, Doubles);
+  const Floats unit = power(fast ? largest - kFraction : Ints{});
+  return {largest, sum * __builtin_convertvector(unit, Doubles)};
+}
+
+// Toward zero: to nearest, and one code back where that went too far.
+Floats truncated(const Doubles& x) {
+  const Floats nearest = __builtin_convertvector(x, Floats);
+  const Doubles back = __builtin_convertvector(nearest, Doubles);
+  const auto past = x < 0 ? back < x : back > x;
+  return std::bit_cast<Floats>(std::bit_cast<Ints>(nearest) + __builtin_convertvector(past, Ints));
+}
+
+bool is_fast(int32_t largest) {
+  return largest >= kLowest && largest <= kHighest;
 }
 
 template <Format F, class Code>
@@ -207,32 +224,47 @@ uint64_t by_definition(const Code* a, const Code* b, int k, Format accumulator, 
   return dot(F, k, x, y, accumulator, c);
 }
 
-template <Format F, class Code>
-void mma_f32(MmaShape shape, const Code* a, const Code* b, const float* c, float* d) {
-  Operand left;
-  Operand right;
+// All of D, eight columns of a row at a time; `store` rounds and writes them.
+template <Format F, Format Accumulator, class Code, class Element, class Store>
+void mma_rows(MmaShape shape, const Code* a, const Code* b, const Element* c, Store&& store) {
+  ColumnsB right;
+  RowA left;
+  Decoded<kColumns> in;
   for (int column = 0; column < shape.n; column += kColumns) {
-    load_b<F>(b + column * shape.k, shape.k, right);
+    decode_columns<F>(b + column * shape.k, shape.k, right);
     for (int row = 0; row < shape.m; ++row) {
-      load_a<F>(a + row * shape.k, shape.k, left);
-      const float* in = c + row * shape.n + column;
-      float* out = d + row * shape.n + column;
-      int32_t largest[kColumns];
-      double sum[kColumns];
-      row_sums(left, right, shape.k, in, largest, sum);
+      const int at = row * shape.n + column;
+      decode<F>(a + row * shape.k, shape.k, left);
       for (int j = 0; j < kColumns; ++j) {
-        if (largest[j] >= kLowest && largest[j] <= kHighest) [[likely]] {
-          out[j] =
-              round_to_f32<Rounding::TowardZero>(sum[j] * static_cast<double>(power(largest[j] - kFraction)));
+        if constexpr (Accumulator == Format::F16) {
+          in.value[j] = f16_to_f32(c[at + j]);
         } else {
-          const Code* b_column = b + (column + j) * shape.k;
-          const uint64_t r =
-              by_definition<F>(a + row * shape.k, b_column, shape.k, Format::F32, bits_of(in[j]));
-          out[j] = f32_of(static_cast<uint32_t>(r));
+          in.value[j] = c[at + j];
         }
+        in.exponent[j] = exponent_of<Accumulator>(in.value[j]);
       }
+      store(row, column,
+            row_sum(left.value, left.exponent, right, shape.k, in.value, load<Ints>(in.exponent)));
     }
   }
+}
+
+template <Format F, class Code>
+void mma_f32(MmaShape shape, const Code* a, const Code* b, const float* c, float* d) {
+  mma_rows<F, Format::F32>(shape, a, b, c, [&](int row, int column, const RowSum& sum) {
+    const Floats fast = truncated(sum.exact);
+    for (int j = 0; j < kColumns; ++j) {
+      const int at = row * shape.n + column + j;
+      if (is_fast(sum.largest[j])) [[likely]] {
+        d[at] = fast[j];
+      } else {
+        const Code* b_column = b + (column + j) * shape.k;
+        const uint64_t r =
+            by_definition<F>(a + row * shape.k, b_column, shape.k, Format::F32, bits_of(c[at]));
+        d[at] = f32_of(static_cast<uint32_t>(r));
+      }
+    }
+  });
 }
 
 // fp8 as f16, the elements in the order in which the two halves take them.
@@ -268,14 +300,18 @@ void mma_tf32_f32(MmaShape shape, const uint32_t* a, const uint32_t* b, const fl
 }
 
 void mma_f16_f16(MmaShape shape, const uint16_t* a, const uint16_t* b, const uint16_t* c, uint16_t* d) {
-  for (int row = 0; row < shape.m; ++row) {
-    for (int column = 0; column < shape.n; ++column) {
-      const int at = row * shape.n + column;
-      const uint64_t r =
-          by_definition<Format::F16>(a + row * shape.k, b + column * shape.k, shape.k, Format::F16, c[at]);
-      d[at] = static_cast<uint16_t>(r);
+  mma_rows<Format::F16, Format::F16>(shape, a, b, c, [&](int row, int column, const RowSum& sum) {
+    for (int j = 0; j < kColumns; ++j) {
+      const int at = row * shape.n + column + j;
+      if (is_fast(sum.largest[j])) [[likely]] {
+        d[at] = f32_to_f16_rn(round_to_f32<Rounding::Odd>(sum.exact[j]));
+      } else {
+        const uint16_t* b_column = b + (column + j) * shape.k;
+        d[at] = static_cast<uint16_t>(
+            by_definition<Format::F16>(a + row * shape.k, b_column, shape.k, Format::F16, c[at]));
+      }
     }
-  }
+  });
 }
 
 void mma_fp8_f32(MmaShape shape, Format a_format, Format b_format, const uint8_t* a, const uint8_t* b,

@@ -222,5 +222,26 @@ TEST(TensorCore, FastEqualsDefinition) {
   }
 }
 
+TEST(TensorCore, FastEqualsDefinitionF16Accumulator) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 400; ++round) {
+    const MmaShape shape{16, 8, 16};
+    Codes a(256);
+    Codes b(128);
+    std::vector<uint16_t> c(128);
+    for (uint64_t& x : a) x = element16(random, round, 0x3000, 0x97ff);
+    for (uint64_t& x : b) x = element16(random, round, 0x3000, 0x97ff);
+    for (uint16_t& x : c) x = static_cast<uint16_t>(random());
+    std::vector<uint16_t> d(128);
+    mma_f16_f16(shape, as<uint16_t>(a).data(), as<uint16_t>(b).data(), c.data(), d.data());
+    for (size_t row = 0; row < 16; ++row) {
+      for (size_t column = 0; column < 8; ++column) {
+        const size_t at = row * 8 + column;
+        ASSERT_EQ(d[at], dot(Format::F16, 16, &a[row * 16], &b[column * 16], Format::F16, c[at]));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace assay::numerics
