@@ -78,9 +78,8 @@ Operand FunctionParser::list() {
   reader_.expect('(');
   if (reader_.accept(')')) return result;
   do {
+    if (reader_.is('{') || reader_.is('[')) reader_.fail_expected("a register, constant or parameter");
     result.elements.push_back(operand(Opcode::call));
-    if (result.elements.back().kind == Kind::Vector || result.elements.back().kind == Kind::Address)
-      reader_.fail_expected("registers, constants and parameters in a list");
   } while (reader_.accept(','));
   reader_.expect(')');
   return result;
@@ -95,24 +94,16 @@ Operand FunctionParser::operand(Opcode opcode) {
     if (reader_.accept('|')) pair(result);
     return result;
   }
-  if (token.is('!') || token.is('-')) {
+  if ((token.is('!') || token.is('-')) && reader_.peek().kind == TokenKind::Name) {
     Token sign = reader_.take();
-    if (reader_.is_name() && reader_.token().text != "WARP_SZ") {
+    if (reader_.token().text != "WARP_SZ") {
       Operand result = name_operand(opcode);
       if (result.kind != Kind::Register && result.kind != Kind::Special)
         reader_.fail(sign, fmt::format("{} goes before a register", quote(sign)));
       result.negated = true;
       return result;
     }
-    Operand result = constant_operand();
-    if (sign.is('!')) {
-      result.bits = result.bits == 0;
-    } else if (result.is_float) {
-      result.bits ^= result.is_f32_bits ? uint64_t{1} << 31 : uint64_t{1} << 63;
-    } else {
-      result.bits = 0 - result.bits;
-    }
-    return result;
+    reader_.fail(sign, fmt::format("{} does not go before WARP_SZ", quote(sign)));
   }
   return constant_operand();
 }
@@ -134,10 +125,10 @@ Operand FunctionParser::vector() {
   result.elements.reserve(4);
   do {
     Token at = reader_.token();
-    Operand element = operand(Opcode::mov);
-    if (element.kind == Kind::Vector || element.kind == Kind::Address || element.kind == Kind::Label)
+    if (at.is('{') || at.is('[')) reader_.fail(at, "a vector holds registers and constants only");
+    result.elements.push_back(operand(Opcode::mov));
+    if (result.elements.back().kind == Kind::Vector)  // a vector register
       reader_.fail(at, "a vector holds registers and constants only");
-    result.elements.push_back(std::move(element));
     if (result.elements.size() > kMostElements) reader_.fail(at, "too many elements in a vector");
   } while (reader_.accept(','));
   reader_.expect('}');
@@ -168,10 +159,8 @@ Operand FunctionParser::address() {
   result.kind = Kind::Address;
   while (reader_.accept(',')) {
     Token at = reader_.token();
+    if (at.is('[') || result.elements.size() == 2) reader_.fail_expected("coordinates in braces and ']'");
     result.elements.push_back(operand(Opcode::tex));
-    Kind kind = result.elements.back().kind;
-    if (kind == Kind::Address || kind == Kind::Label || result.elements.size() > 2)
-      reader_.fail(at, "expected coordinates in braces");
   }
   reader_.expect(']');
   if (reader_.accept_dotted(".unified")) result.is_unified = true;

@@ -60,13 +60,15 @@ Token TokenReader::take_word() {
   return word;
 }
 
-bool TokenReader::at_label() {
-  if (!is_name()) return false;
-  if (lexer_.at_colon()) return true;
+Token TokenReader::peek() {
   Lexer::Mark mark = lexer_.mark();
-  bool colon = lexer_.next().is(':');
+  Token token = lexer_.next();
   lexer_.reset(mark);
-  return colon;
+  return token;
+}
+
+bool TokenReader::at_label() {
+  return is_name() && (lexer_.at_colon() || peek().is(':'));
 }
 
 std::optional<uint32_t> TokenReader::range(uint32_t limit) {

@@ -58,6 +58,8 @@ class TokenReader {
 
   // The dotted word that starts at the current Name, as one view: ld.global.f32
   Token take_word();
+  // The token after the current one.
+  Token peek();
   // Whether the current Name is a label: a colon follows.
   bool at_label();
   // Whether the current token touches the one before it, as .x in %tid.x

@@ -77,7 +77,7 @@ TEST(Totality, DeepNestingIsAnError) {
 
 TEST(Totality, HugeNumbersAreErrorsNotMemory) {
   EXPECT_EQ(error_of(kernel(".reg .b32 %x<4000000000>;")),
-            "test:7:16: 4000000000 names are more than 1048576");
+            "test:7:14: 4000000000 names are more than 1048576");
   EXPECT_NE(error_of(kHeader + ".global .u64 x[0xffffffffffffffff];"), "");
   EXPECT_NE(error_of(kHeader + ".global .u64 x[1000000000][1000000000][1000000000];"), "");
   EXPECT_NE(error_of(kHeader +
