@@ -1,0 +1,190 @@
+#include "judge/judge.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "judge/measure.h"
+#include "judge/sample.h"
+#include "operators.h"
+#include "trial/families.h"
+#include "trial/plan.h"
+#include "trial/random.h"
+#include "trial/shapes.h"
+
+namespace assay::judge::testing {
+namespace {
+
+struct Bench {
+  Contract contract;
+  contract::Reference reference;
+};
+
+Bench bench_for(const Operator& op) {
+  auto contract = contract::parse(op.contract);
+  EXPECT_TRUE(contract) << op.name << ": " << contract.error().text();
+  auto reference = contract::Reference::make(*contract);
+  EXPECT_TRUE(reference) << op.name << ": " << reference.error().text();
+  return {std::move(*contract), std::move(*reference)};
+}
+
+Judgement judged(const Bench& bench, const Variant& variant, const Bindings& bindings, bool diagnose = true) {
+  const Outputs outputs = variant.run({bench.contract, bindings});
+  Options options;
+  options.diagnose = diagnose;
+  auto judgement = judge(bench.contract, bench.reference, bindings, outputs, options);
+  EXPECT_TRUE(judgement) << judgement.error().text();
+  return judgement ? std::move(*judgement) : Judgement{};
+}
+
+trial::Trial plain_trial(const Contract& contract, uint64_t seed) {
+  trial::Trial trial;
+  trial.seed = seed;
+  trial.shape = trial::uniform_shape(contract, 33);
+  for (const contract::ScalarSpec& spec : contract.scalars)
+    trial.scalars[spec.name] = contract::Scalar::of(spec.dtype, spec.values[0]);
+  return trial;
+}
+
+std::string case_name(const ::testing::TestParamInfo<std::size_t>& info) {
+  std::string name = operators()[info.param].name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+class EveryOperator : public ::testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Judge, EveryOperator, ::testing::Range<std::size_t>(0, operators().size()),
+                         case_name);
+
+// ASSAY_JUDGE_TRIALS makes the run longer: trials for each sound implementation.
+int trials_per_variant() {
+  const char* wanted = std::getenv("ASSAY_JUDGE_TRIALS");
+  return wanted ? std::atoi(wanted) : 60;
+}
+
+TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
+  const Operator& op = operators()[GetParam()];
+  const Bench bench = bench_for(op);
+  for (const Variant& variant : op.variants) {
+    if (!variant.kinds.empty()) continue;
+    trial::Random random(trial::hash(op.name + variant.name));
+    for (int i = 0; i < trials_per_variant(); ++i) {
+      trial::Trial trial = plain_trial(bench.contract, random.bits() >> 20);
+      trial.shape =
+          trial::fit(bench.contract, trial::random_shape(bench.contract, random, 3000), 40000, 1e9).shape;
+      for (const contract::TensorSpec* spec : bench.contract.inputs()) {
+        const auto known = trial::families_for(*spec);
+        trial.families[spec->name] =
+            known[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(known.size()) - 1))];
+      }
+      const auto bindings = trial::make_inputs(bench.contract, trial);
+      ASSERT_TRUE(bindings) << bindings.error().text();
+      const Judgement judgement = judged(bench, variant, *bindings, false);
+      for (const Finding& finding : judgement.findings) {
+        ADD_FAILURE() << op.name << ", " << variant.name << ", " << trial::to_string(trial) << ": "
+                      << finding.kind << ": " << finding.message << "\n"
+                      << finding.evidence.dump(1);
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(EveryOperator, DefectsAreFoundAndNamed) {
+  const Operator& op = operators()[GetParam()];
+  const Bench bench = bench_for(op);
+  for (const Variant& variant : op.variants) {
+    if (variant.kinds.empty()) continue;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      trial::Trial trial = plain_trial(bench.contract, seed);
+      for (const auto& [name, value] : variant.shape) trial.shape[name] = value;
+      for (const auto& [name, family] : variant.families)
+        ASSERT_TRUE(trial::family_named(family, trial.families[name]));
+      const auto bindings = trial::make_inputs(bench.contract, trial);
+      ASSERT_TRUE(bindings) << bindings.error().text();
+      const Judgement judgement = judged(bench, variant, *bindings);
+      ASSERT_FALSE(judgement.findings.empty()) << op.name << ", " << variant.name << " passed, seed " << seed;
+      const Finding& finding = judgement.findings.front();
+      EXPECT_NE(std::find(variant.kinds.begin(), variant.kinds.end(), finding.kind), variant.kinds.end())
+          << op.name << ", " << variant.name << ", seed " << seed << " was called " << finding.kind << ": "
+          << finding.message << "\n"
+          << finding.evidence.dump(1);
+    }
+  }
+}
+
+// NaN propagates in sound implementations and must be accepted there.
+TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
+  const Operator& op = operators()[GetParam()];
+  const Bench bench = bench_for(op);
+  for (const contract::TensorSpec* spec : bench.contract.inputs()) {
+    if (!contract::is_float(spec->dtype)) continue;
+    for (const trial::Family family :
+         {trial::Family::NanElement, trial::Family::InfElement, trial::Family::NegInfElement}) {
+      for (const Variant& variant : op.variants) {
+        if (!variant.kinds.empty() || variant.name == "kahan")
+          continue;  // inf - inf: Kahan gives NaN, as it may
+        trial::Trial trial = plain_trial(bench.contract, 7);
+        trial.families[spec->name] = family;
+        const auto bindings = trial::make_inputs(bench.contract, trial);
+        ASSERT_TRUE(bindings);
+        const Judgement judgement = judged(bench, variant, *bindings, false);
+        EXPECT_TRUE(judgement.findings.empty())
+            << op.name << ", " << variant.name << ", " << spec->name << " " << trial::to_string(family)
+            << ": " << (judgement.findings.empty() ? "" : judgement.findings[0].message);
+      }
+    }
+  }
+}
+
+TEST(ExpectedSquare, AgreesWithSimulation) {
+  trial::Random random(3);
+  for (const double sigma : {0.01, 0.1, 0.5, 1.0, 2.5, 6.0}) {
+    double simulated = 0, predicted = 0;
+    const int n = 200000;
+    for (int i = 0; i < n; ++i) {
+      const double value = random.uniform(-100, 100), rounded = std::nearbyint(value);
+      const double moved = std::nearbyint(value + sigma * random.normal());
+      simulated += (moved - rounded) * (moved - rounded);
+      predicted += expected_square(rounded - value, sigma);
+    }
+    EXPECT_NEAR(simulated / predicted, 1, 0.05) << sigma;
+  }
+}
+
+TEST(Sample, HoldsEdgesAndExtremes) {
+  Tensor tensor = Tensor::zeros(DType::f32, {5000, 100});
+  tensor.store(3210 * 100 + 50, 1e6);
+  tensor.store(1234 * 100, std::nan(""));
+  const std::vector<int64_t> chosen = choose_elements(tensor, 20000, 1);
+  EXPECT_LE(chosen.size(), 20100u);
+  EXPECT_TRUE(std::is_sorted(chosen.begin(), chosen.end()));
+  const auto has = [&](int64_t e) { return std::binary_search(chosen.begin(), chosen.end(), e); };
+  EXPECT_TRUE(has(0));
+  EXPECT_TRUE(has(5000 * 100 - 1));
+  EXPECT_TRUE(has(1234 * 100));
+}
+
+TEST(Sample, TakesAllWhereItCan) {
+  const Tensor tensor = Tensor::zeros(DType::bf16, {7, 11});
+  EXPECT_EQ(choose_elements(tensor, 77, 1).size(), 77u);
+}
+
+TEST(Tolerance, OverridesTheBudget) {
+  Operator op = operators()[0];
+  op.contract += "[require]\nrtol = 0.5\natol = 10.0\n";
+  const Bench bench = bench_for(op);
+  trial::Trial trial = plain_trial(bench.contract, 1);
+  const auto bindings = trial::make_inputs(bench.contract, trial);
+  for (const Variant& variant : op.variants) {
+    if (variant.name == "truncating store") {
+      EXPECT_TRUE(judged(bench, variant, *bindings).findings.empty());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace assay::judge::testing
