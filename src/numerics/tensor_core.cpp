@@ -1,6 +1,9 @@
 #include "numerics/tensor_core.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "numerics/arith.h"
@@ -141,14 +144,20 @@ int32_t exponent_of(float x) {
 
 template <Format F, class Code>
 float value_of(Code code) {
-  if constexpr (F == Format::F16) return f16_to_f32(code);
   if constexpr (F == Format::BF16) return bf16_to_f32(code);
   if constexpr (F == Format::TF32) return tf32_to_f32(code);
 }
 
 template <Format F, class Code, int kSize>
 void decode(const Code* codes, int count, Decoded<kSize>& out) {
-  for (int i = 0; i < count; ++i) out.value[i] = value_of<F>(codes[i]);
+  if constexpr (F == Format::F16) {  // counts are multiples of eight
+    for (int i = 0; i < count; i += 8) {
+      const __m128i eight = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i));
+      _mm256_store_ps(out.value + i, _mm256_cvtph_ps(eight));
+    }
+  } else {
+    for (int i = 0; i < count; ++i) out.value[i] = value_of<F>(codes[i]);
+  }
   for (int i = 0; i < count; ++i) out.exponent[i] = exponent_of<F>(out.value[i]);
 }
 
@@ -174,31 +183,37 @@ Floats power(Ints e) {
 }
 
 struct RowSum {
+  bool all_fast;
   Ints largest;   // exponents
   Doubles exact;  // the sums, where the largest exponent is in the fast range
 };
 
-using RowA = Decoded<kMmaMaxK>;
+constexpr int kMaxRows = 16;
+using RowsA = Decoded<kMmaMaxK * kMaxRows>;
 using ColumnsB = Decoded<kMmaMaxK * kColumns>;
 
-RowSum row_sum(const float* a, const int32_t* a_exponent, const ColumnsB& b, int k, const float* c,
+template <int kSteps>
+RowSum row_sum(const float* a, const int32_t* a_exponent, const ColumnsB& b, const float* c,
                Ints c_exponent) {
-  Ints largest = c_exponent;
-  for (int i = 0; i < k; ++i) {
+  Ints best[2] = {c_exponent, c_exponent};  // two chains, for the sake of latency
+  for (int i = 0; i < kSteps; ++i) {
     const Ints e = load<Ints>(&b.exponent[i * kColumns]) + a_exponent[i];
-    largest = e > largest ? e : largest;
+    best[i % 2] = e > best[i % 2] ? e : best[i % 2];
   }
+  const Ints largest = best[0] > best[1] ? best[0] : best[1];
   const Ints fast = (largest >= kLowest) & (largest <= kHighest);
   const Floats scale = power(fast ? kFraction - largest : Ints{} - 126);
   Ints even = __builtin_convertvector(load<Floats>(c) * scale, Ints);
   Ints odd{};
-  for (int i = 0; i < k; i += 2) {
+  for (int i = 0; i < kSteps; i += 2) {
     even += __builtin_convertvector(load<Floats>(&b.value[i * kColumns]) * a[i] * scale, Ints);
     odd += __builtin_convertvector(load<Floats>(&b.value[(i + 1) * kColumns]) * a[i + 1] * scale, Ints);
   }
   const Doubles sum = __builtin_convertvector(even, Doubles) + __builtin_convertvector(odd, Doubles);
   const Floats unit = power(fast ? largest - kFraction : Ints{});
-  return {largest, sum * __builtin_convertvector(unit, Doubles)};
+  const auto lanes = std::bit_cast<std::array<int64_t, 4>>(fast);
+  const bool all_fast = (lanes[0] & lanes[1] & lanes[2] & lanes[3]) == -1;
+  return {all_fast, largest, sum * __builtin_convertvector(unit, Doubles)};
 }
 
 // Toward zero: to nearest, and one code back where that went too far.
@@ -225,16 +240,16 @@ uint64_t by_definition(const Code* a, const Code* b, int k, Format accumulator, 
 }
 
 // All of D, eight columns of a row at a time; `store` rounds and writes them.
-template <Format F, Format Accumulator, class Code, class Element, class Store>
-void mma_rows(MmaShape shape, const Code* a, const Code* b, const Element* c, Store&& store) {
+template <Format F, Format Accumulator, int kSteps, class Code, class Element, class Store>
+void mma_rows_of(MmaShape shape, const Code* a, const Code* b, const Element* c, Store&& store) {
+  RowsA left;
+  decode<F>(a, shape.m * kSteps, left);
   ColumnsB right;
-  RowA left;
   Decoded<kColumns> in;
   for (int column = 0; column < shape.n; column += kColumns) {
-    decode_columns<F>(b + column * shape.k, shape.k, right);
+    decode_columns<F>(b + column * kSteps, kSteps, right);
     for (int row = 0; row < shape.m; ++row) {
       const int at = row * shape.n + column;
-      decode<F>(a + row * shape.k, shape.k, left);
       for (int j = 0; j < kColumns; ++j) {
         if constexpr (Accumulator == Format::F16) {
           in.value[j] = f16_to_f32(c[at + j]);
@@ -243,16 +258,29 @@ void mma_rows(MmaShape shape, const Code* a, const Code* b, const Element* c, St
         }
         in.exponent[j] = exponent_of<Accumulator>(in.value[j]);
       }
+      const int first = row * kSteps;
       store(row, column,
-            row_sum(left.value, left.exponent, right, shape.k, in.value, load<Ints>(in.exponent)));
+            row_sum<kSteps>(left.value + first, left.exponent + first, right, in.value,
+                            load<Ints>(in.exponent)));
     }
   }
+}
+
+template <Format F, Format Accumulator, class Code, class Element, class Store>
+void mma_rows(MmaShape shape, const Code* a, const Code* b, const Element* c, Store&& store) {
+  if (shape.k == 16) return mma_rows_of<F, Accumulator, 16>(shape, a, b, c, store);
+  if (shape.k == 8) return mma_rows_of<F, Accumulator, 8>(shape, a, b, c, store);
+  return mma_rows_of<F, Accumulator, 4>(shape, a, b, c, store);
 }
 
 template <Format F, class Code>
 void mma_f32(MmaShape shape, const Code* a, const Code* b, const float* c, float* d) {
   mma_rows<F, Format::F32>(shape, a, b, c, [&](int row, int column, const RowSum& sum) {
     const Floats fast = truncated(sum.exact);
+    if (sum.all_fast) [[likely]] {
+      __builtin_memcpy(d + row * shape.n + column, &fast, sizeof fast);
+      return;
+    }
     for (int j = 0; j < kColumns; ++j) {
       const int at = row * shape.n + column + j;
       if (is_fast(sum.largest[j])) [[likely]] {
@@ -279,8 +307,6 @@ void widen_fp8(Format format, const uint8_t* codes, int rows, int k, uint16_t* o
     }
   }
 }
-
-constexpr int kMaxRows = 16;
 
 struct Fp8Operands {
   uint16_t a[2 * kMaxRows * kMmaMaxK];
