@@ -1,6 +1,6 @@
-// assay: expect fail wrong-result, out-of-bounds
-// assay: class D
-// The index passes through a float, which is exact to 2^24 only.
+// assay: expect fail timeout
+// assay: class E
+// The host looks for the power of two that equals n, and not every n is one.
 #include <cstdint>
 
 namespace {
@@ -22,7 +22,7 @@ __device__ float block_sum(float v) {
 __global__ void partial_sums(const float* x, float* partial, int64_t n) {
   float sum = 0.0f;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += int64_t{kBlocks} * kThreads)
-    sum += x[static_cast<int64_t>(static_cast<float>(i))];
+    sum += x[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
@@ -35,6 +35,8 @@ __global__ void total(const float* partial, float* out) {
 }  // namespace
 
 extern "C" void reduce_sum(const float* x, float* out, float* workspace, int64_t n, cudaStream_t stream) {
+  volatile uint64_t padded = 1;  // to the next power of two
+  while (padded != static_cast<uint64_t>(n)) padded = padded * 2;
   partial_sums<<<kBlocks, kThreads, 0, stream>>>(x, workspace, n);
   total<<<1, kThreads, 0, stream>>>(workspace, out);
 }

@@ -1,6 +1,6 @@
-// assay: expect fail barrier-divergence, deadlock
+// assay: expect fail barrier-divergence, data-race, deadlock, wrong-result
 // assay: class I
-// Lanes beyond the last column do not reach the barrier that their warp waits at.
+// The warps pass a barrier as often as they have rows, which is not equally often.
 #include <cuda_bf16.h>
 
 #include <cstdint>
@@ -13,10 +13,13 @@ __global__ void column_sums(const __nv_bfloat16* dy, __nv_bfloat16* db, int T, i
   const int d = blockIdx.x * 32 + threadIdx.x;
   float sum = 0.0f;
   if (d < D) {
-    for (int64_t t = threadIdx.y; t < T; t += 8) sum += __bfloat162float(dy[t * D + d]);
-    partial[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
+    for (int64_t t = threadIdx.y; t < T; t += 8) {
+      sum += __bfloat162float(dy[t * D + d]);
+      __syncthreads();
+    }
   }
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
   if (threadIdx.y == 0 && d < D) {
     for (int i = 1; i < 8; ++i) sum += partial[i][threadIdx.x];
     db[d] = __float2bfloat16(sum);

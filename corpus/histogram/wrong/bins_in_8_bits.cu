@@ -1,6 +1,6 @@
 // assay: expect fail wrong-result
 // assay: class D
-// A block's count wraps at 65536.
+// A block's count wraps at 256.
 #include <algorithm>
 #include <cstdint>
 
@@ -15,7 +15,7 @@ __global__ void count_kernel(const int32_t* x, int32_t* counts, int64_t n, int B
     atomicAdd(&bins[x[i]], 1);
   __syncthreads();
   for (int b = threadIdx.x; b < B; b += blockDim.x) {
-    if (bins[b] != 0) atomicAdd(&counts[b], static_cast<int32_t>(static_cast<uint16_t>(bins[b])));
+    if (bins[b] != 0) atomicAdd(&counts[b], static_cast<int32_t>(static_cast<uint8_t>(bins[b])));
   }
 }
 

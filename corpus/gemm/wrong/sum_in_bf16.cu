@@ -1,0 +1,25 @@
+// assay: expect fail low-precision-accumulation, wrong-result
+// assay: class A
+// The sum is kept in bf16.
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+namespace {
+
+__global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= int64_t{M} * N) return;
+  const int64_t m = i / N, n = i % N;
+  float sum = 0.0f;
+  for (int64_t k = 0; k < K; ++k)
+    sum = __bfloat162float(__float2bfloat16(fmaf(a[m * K + k], b[k * N + n], sum)));
+  c[i] = sum;
+}
+
+}  // namespace
+
+extern "C" void gemm(const float* a, const float* b, float* c, int M, int N, int K, cudaStream_t stream) {
+  const int64_t count = int64_t{M} * N;
+  product<<<(count + 127) / 128, 128, 0, stream>>>(a, b, c, M, N, K);
+}
