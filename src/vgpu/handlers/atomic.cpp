@@ -192,8 +192,11 @@ void spread(Warp& w, const Inst& i, const AtomicForm& form, const LaneAccess& ac
       const bool before = read_undefined(access, l, e * size, size, mask);
       const uint32_t poison = w.poisoned(form.operands[e]) | w.poisoned(form.swap);
       const bool operand = (poison >> l & 1) != 0;
-      if (operand && access.space[l] == Space::Global) undefined_stores |= 1u << l;
-      write_undefined(access, l, e * size, size, operand || (before && !form.overwrites) ? whole : nullptr);
+      // Reported here, so those who read it later are not accused once more.
+      const bool reported = operand && access.space[l] == Space::Global;
+      if (reported) undefined_stores |= 1u << l;
+      const bool remains = !reported && (operand || (before && !form.overwrites));
+      write_undefined(access, l, e * size, size, remains ? whole : nullptr);
       std::memset(mask, 0, sizeof mask);
       if (form.returns) write_shadow(w, form.planes[e], size, l, before ? whole : mask);
     }
