@@ -12,7 +12,6 @@ constexpr int kBlocks = 64;
 // The workspace holds 64 sums, then the number of blocks that are done.
 __global__ void sum_kernel(const float* x, float* out, float* partial, unsigned* done, int64_t n) {
   __shared__ float warps[kThreads / 32];
-  __shared__ bool last;
   float sum = 0.0f;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += int64_t{kBlocks} * kThreads)
     sum += x[i];
@@ -22,7 +21,7 @@ __global__ void sum_kernel(const float* x, float* out, float* partial, unsigned*
   if (threadIdx.x == 0) {
     partial[blockIdx.x] = warps[0] + warps[1] + warps[2] + warps[3];
     __threadfence();
-    last = atomicAdd(done, 1) == kBlocks - 1;
+    atomicAdd(done, 1);
   }
   __syncthreads();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
