@@ -202,16 +202,28 @@ struct Halves {
   }
 };
 
+// Element `at` of a word, `Bits` wide, extended. (numerics::dp4a says the same, but does not become SIMD.)
+template <int Bits, bool Signed>
+int32_t element(uint32_t word, int at) {
+  const uint32_t top = word << (32 - Bits * (at + 1));
+  return Signed ? static_cast<int32_t>(top) >> (32 - Bits) : static_cast<int32_t>(top >> (32 - Bits));
+}
 template <bool ASigned, bool BSigned>
 struct Dp4a {
+  static uint32_t product(uint32_t a, uint32_t b, int at) {
+    return static_cast<uint32_t>(element<8, ASigned>(a, at) * element<8, BSigned>(b, at));
+  }
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
-    return numerics::dp4a<ASigned, BSigned>(a, b, c);
+    return c + product(a, b, 0) + product(a, b, 1) + product(a, b, 2) + product(a, b, 3);
   }
 };
 template <bool ASigned, bool BSigned, bool High>
 struct Dp2a {
+  static uint32_t product(uint32_t a, uint32_t b, int at) {
+    return static_cast<uint32_t>(element<16, ASigned>(a, at) * element<8, BSigned>(b, at + (High ? 2 : 0)));
+  }
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t c) {
-    return numerics::dp2a<ASigned, BSigned, High>(a, b, c);
+    return c + product(a, b, 0) + product(a, b, 1);
   }
 };
 

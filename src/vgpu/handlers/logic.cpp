@@ -113,14 +113,29 @@ struct Bfi {
     return numerics::bit_field_insert(a.undefined, b.undefined, position.value, length.value);
   }
 };
-template <numerics::Permute Mode>
+// One byte of the eight in {b, a}, or its sign. (numerics::prmt says the same, but does not become SIMD.)
+inline uint32_t permuted_byte(uint32_t a, uint32_t b, uint32_t nibble) {
+  const uint32_t word = nibble & 4 ? b : a;
+  const uint32_t byte = word >> (nibble & 3) * 8 & 0xff;
+  const uint32_t sign = byte & 0x80 ? 0xffu : 0u;
+  return nibble & 8 ? sign : byte;
+}
 struct Prmt {
+  static uint32_t apply(uint32_t a, uint32_t b, uint32_t selector) {
+    return permuted_byte(a, b, selector) | permuted_byte(a, b, selector >> 4) << 8 |
+           permuted_byte(a, b, selector >> 8) << 16 | permuted_byte(a, b, selector >> 12) << 24;
+  }
+  static uint32_t undefined(Bits<uint32_t> a, Bits<uint32_t> b, Bits<uint32_t> selector) {
+    return selector.undefined & 0xffff ? ~0u : apply(a.undefined, b.undefined, selector.value);
+  }
+};
+template <numerics::Permute Mode>
+struct PrmtMode {
   static uint32_t apply(uint32_t a, uint32_t b, uint32_t selector) {
     return numerics::prmt(Mode, a, b, selector);
   }
   static uint32_t undefined(Bits<uint32_t> a, Bits<uint32_t> b, Bits<uint32_t> selector) {
-    const uint32_t used = Mode == numerics::Permute::Default ? 0xffff : 3;
-    return selector.undefined & used ? ~0u : apply(a.undefined, b.undefined, selector.value);
+    return selector.undefined & 3 ? ~0u : apply(a.undefined, b.undefined, selector.value);
   }
 };
 struct Brev {
@@ -133,10 +148,15 @@ struct Brev {
     return numerics::reverse_bits(a.undefined);
   }
 };
+template <class T, uint8_t Byte>
+constexpr T kEvery = static_cast<T>(~T{0}) / 0xff * Byte;
 struct Popc {
   template <class T>
-  static uint32_t apply(T a) {
-    return static_cast<uint32_t>(std::popcount(a));
+  static uint32_t apply(T a) {  // the count of each pair, nibble, byte; the product adds the bytes
+    a = static_cast<T>(a - (a >> 1 & kEvery<T, 0x55>));
+    a = static_cast<T>((a & kEvery<T, 0x33>)+(a >> 2 & kEvery<T, 0x33>));
+    a = static_cast<T>((a + (a >> 4)) & kEvery<T, 0x0f>);
+    return static_cast<uint32_t>(static_cast<T>(a * kEvery<T, 0x01>) >> (8 * sizeof(T) - 8));
   }
 };
 struct Clz {
@@ -353,14 +373,14 @@ void lower_prmt(Lowering& l) {
     Handler handler;
   };
   constexpr Row kModes[] = {
-      {Mod::f4e, kMapOf<Prmt<Permute::F4e>, uint32_t, 3>},
-      {Mod::b4e, kMapOf<Prmt<Permute::B4e>, uint32_t, 3>},
-      {Mod::rc8, kMapOf<Prmt<Permute::Rc8>, uint32_t, 3>},
-      {Mod::ecl, kMapOf<Prmt<Permute::Ecl>, uint32_t, 3>},
-      {Mod::ecr, kMapOf<Prmt<Permute::Ecr>, uint32_t, 3>},
-      {Mod::rc16, kMapOf<Prmt<Permute::Rc16>, uint32_t, 3>},
+      {Mod::f4e, kMapOf<PrmtMode<Permute::F4e>, uint32_t, 3>},
+      {Mod::b4e, kMapOf<PrmtMode<Permute::B4e>, uint32_t, 3>},
+      {Mod::rc8, kMapOf<PrmtMode<Permute::Rc8>, uint32_t, 3>},
+      {Mod::ecl, kMapOf<PrmtMode<Permute::Ecl>, uint32_t, 3>},
+      {Mod::ecr, kMapOf<PrmtMode<Permute::Ecr>, uint32_t, 3>},
+      {Mod::rc16, kMapOf<PrmtMode<Permute::Rc16>, uint32_t, 3>},
   };
-  Handler handler = kMapOf<Prmt<Permute::Default>, uint32_t, 3>;
+  Handler handler = kMapOf<Prmt, uint32_t, 3>;
   for (const Row& row : kModes) {
     if (l.inst->has(row.mod)) handler = row.handler;
   }

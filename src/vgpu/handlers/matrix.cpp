@@ -12,23 +12,23 @@ namespace {
 
 // Rows of A as words: register r of lane 4 * g + t is word t of a row that g counts.
 template <class Word>
-void gather_rows(Warp& w, const MmaForm& f, Word (*rows)[kMaxWords]) {
+void gather_rows(Warp& w, const MmaForm& f, Word* rows) {
   const uint32_t halves = f.m == 8 ? 1 : 2, steps = f.words / 4;
   for (uint32_t r = 0; r < f.m / 8 * steps; ++r) {
     const Word* plane = w.plane<Word>(f.a[r]);
     const uint32_t within = r % (halves * steps);
-    const uint32_t row = r / (halves * steps) * 16 + within % halves * 8, word = within / halves * 4;
-    for (uint32_t l = 0; l < kWarpSize; ++l) rows[row + l / 4][word + l % 4] = plane[l];
+    Word* corner = rows + (r / (halves * steps) * 16 + within % halves * 8) * f.words + within / halves * 4;
+    for (uint32_t g = 0; g < 8; ++g) std::memcpy(corner + g * f.words, plane + 4 * g, 4 * sizeof(Word));
   }
 }
 
 template <class Word>
-void gather_columns(Warp& w, const MmaForm& f, Word (*columns)[kMaxWords]) {
+void gather_columns(Warp& w, const MmaForm& f, Word* columns) {
   const uint32_t steps = f.words / 4;
   for (uint32_t r = 0; r < f.n / 8 * steps; ++r) {
     const Word* plane = w.plane<Word>(f.b[r]);
-    const uint32_t column = r / steps * 8, word = r % steps * 4;
-    for (uint32_t l = 0; l < kWarpSize; ++l) columns[column + l / 4][word + l % 4] = plane[l];
+    Word* corner = columns + r / steps * 8 * f.words + r % steps * 4;
+    for (uint32_t g = 0; g < 8; ++g) std::memcpy(corner + g * f.words, plane + 4 * g, 4 * sizeof(Word));
   }
 }
 
@@ -43,35 +43,39 @@ Corner corner_of(const MmaForm& f, uint32_t index) {
 }
 
 template <class T>
-void gather_elements(Warp& w, const MmaForm& f, T (*c)[kMaxColumns]) {
+void gather_elements(Warp& w, const MmaForm& f, T* c) {
   for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
     const Corner at = corner_of(f, index);
-    if (f.c_bits == 16) {
-      const uint32_t* plane = w.plane<uint32_t>(f.c[index / 2]);
-      for (uint32_t l = 0; l < kWarpSize; ++l) {
-        c[at.row + l / 4][at.col + l % 4 * 2] = static_cast<T>(plane[l] >> (index % 2 * 16) & 0xffff);
-      }
-    } else {
-      const T* plane = w.plane<T>(f.c[index]);
-      for (uint32_t l = 0; l < kWarpSize; ++l) c[at.row + l / 4][at.col + l % 4 * 2] = plane[l];
-    }
+    const T* plane = w.plane<T>(f.c[index]);
+    T* corner = c + at.row * f.n + at.col;
+    for (uint32_t l = 0; l < kWarpSize; ++l) corner[l / 4 * f.n + l % 4 * 2] = plane[l];
+  }
+}
+template <class T>
+void scatter_elements(Warp& w, const MmaForm& f, const T* d) {
+  for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
+    const Corner at = corner_of(f, index);
+    T* plane = w.plane<T>(f.d[index]);
+    const T* corner = d + at.row * f.n + at.col;
+    for (uint32_t l = 0; l < kWarpSize; ++l) plane[l] = corner[l / 4 * f.n + l % 4 * 2];
   }
 }
 
-template <class T>
-void scatter_elements(Warp& w, const MmaForm& f, const T (*d)[kMaxColumns]) {
-  for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
-    const Corner at = corner_of(f, index);
-    if (f.d_bits == 16) {
-      uint32_t* plane = w.plane<uint32_t>(f.d[index / 2]);
-      for (uint32_t l = 0; l < kWarpSize; ++l) {
-        const auto code = static_cast<uint32_t>(d[at.row + l / 4][at.col + l % 4 * 2]);
-        plane[l] = index % 2 ? (plane[l] & 0xffff) | code << 16 : code;
-      }
-    } else {
-      T* plane = w.plane<T>(f.d[index]);
-      for (uint32_t l = 0; l < kWarpSize; ++l) plane[l] = d[at.row + l / 4][at.col + l % 4 * 2];
-    }
+// Pairs of f16 in a register are neighbours in a row.
+void gather_pairs(Warp& w, const MmaForm& f, uint16_t* c) {
+  for (uint32_t r = 0; r < f.m * f.n / kWarpSize / 2; ++r) {
+    const Corner at = corner_of(f, 2 * r);
+    const uint32_t* plane = w.plane<uint32_t>(f.c[r]);
+    uint16_t* corner = c + at.row * f.n + at.col;
+    for (uint32_t l = 0; l < kWarpSize; ++l) std::memcpy(corner + l / 4 * f.n + l % 4 * 2, plane + l, 4);
+  }
+}
+void scatter_pairs(Warp& w, const MmaForm& f, const uint16_t* d) {
+  for (uint32_t r = 0; r < f.m * f.n / kWarpSize / 2; ++r) {
+    const Corner at = corner_of(f, 2 * r);
+    uint32_t* plane = w.plane<uint32_t>(f.d[r]);
+    const uint16_t* corner = d + at.row * f.n + at.col;
+    for (uint32_t l = 0; l < kWarpSize; ++l) std::memcpy(plane + l, corner + l / 4 * f.n + l % 4 * 2, 4);
   }
 }
 
@@ -123,7 +127,7 @@ struct Undefined {
 
 // ---- The handler: everything but the arithmetic, which is the form's ----
 
-template <class Word, class T>
+template <class Word>
 const Inst* multiply(Warp& w, const Inst& i) {
   if (w.lanes_of(i) == 0) return &i + 1;
   const Inst* next = nullptr;
@@ -131,14 +135,20 @@ const Inst* multiply(Warp& w, const Inst& i) {
   const auto& f = *static_cast<const MmaForm*>(i.extra);
   Undefined undefined;
   find_undefined(w, f, undefined);
-  alignas(64) Word rows[kMaxRows][kMaxWords];
-  alignas(64) Word columns[kMaxColumns][kMaxWords];
-  alignas(64) T c[kMaxRows][kMaxColumns];
-  gather_rows(w, f, rows);
-  gather_columns(w, f, columns);
-  gather_elements(w, f, c);
-  reinterpret_cast<Arithmetic<Word, T>>(f.arithmetic)(f, rows, columns, c);
-  scatter_elements(w, f, c);
+  Matrices x;
+  gather_rows(w, f, x.as<Word>(x.a));
+  gather_columns(w, f, x.as<Word>(x.b));
+  if (f.c_bits == 16) {
+    gather_pairs(w, f, x.as<uint16_t>(x.c));
+  } else {
+    gather_elements(w, f, x.as<Word>(x.c));
+  }
+  f.arithmetic(f, x);
+  if (f.d_bits == 16) {
+    scatter_pairs(w, f, x.as<uint16_t>(x.c));
+  } else {
+    scatter_elements(w, f, x.as<Word>(x.c));
+  }
   if (undefined.any) spread_undefined(w, f, undefined);
   return &i + 1;
 }
@@ -192,15 +202,133 @@ void lower_product(Lowering& l, const WmmaShape& shape, Types types, bool wmma) 
                     planes(l, operands[3], types.c, form->c_registers, false, form->c) &&
                     planes(l, operands[0], types.d, form->d_registers, true, form->d);
   if (!fits) return l.unsupported("fragments of this size");
-  const Handler handler = types.a == Type::F64 ? multiply<uint64_t, uint64_t> : multiply<uint32_t, uint32_t>;
+  const Handler handler = types.a == Type::F64 ? multiply<uint64_t> : multiply<uint32_t>;
   l.emit(handler).extra = form;
+}
+
+// ---- mma.m8n8k4 of f16: four products at once, one for each quad pair (lanes q..q+3 and q+16..q+19) ----
+
+struct Place {
+  uint32_t row, col;
+};
+
+// Element i of a lane; `upper` for lanes 16 to 31, `t` for the lane's place in its quad.
+Place quad_place(Matrix matrix, bool col_major, bool f32, uint32_t t, uint32_t upper, uint32_t i) {
+  if (matrix == Matrix::C) {
+    if (!f32) return {t + 4 * upper, i};
+    return {(t & 1) + (i & 2) + 4 * upper, (i & 4) + (t & 2) + (i & 1)};
+  }
+  // A by rows and B by columns hold four consecutive elements along k; the others, four along m or n.
+  const bool along_k = (matrix == Matrix::A) != col_major;
+  const Place across{t + 4 * upper, i};
+  const Place within{i + 4 * upper, t};
+  const Place p = along_k ? across : within;  // (m or n, k)
+  return matrix == Matrix::A ? p : Place{p.col, p.row};
+}
+
+struct QuadForm {
+  MmaForm product;  // of one quad pair
+  bool a_col, b_col;
+};
+
+uint32_t quad_lane(uint32_t quad, uint32_t t, uint32_t upper) {
+  return quad * 4 + t + 16 * upper;
+}
+
+// Calls visit(lane, element, place) for every element of a matrix of one quad pair.
+template <class Visit>
+void for_each_place(Matrix matrix, bool col_major, bool f32, uint32_t quad, Visit visit) {
+  const uint32_t elements = matrix == Matrix::C ? 8 : 4;
+  for (uint32_t t = 0; t < 4; ++t) {
+    for (uint32_t upper = 0; upper < 2; ++upper) {
+      for (uint32_t i = 0; i < elements; ++i) {
+        visit(quad_lane(quad, t, upper), i, quad_place(matrix, col_major, f32, t, upper, i));
+      }
+    }
+  }
+}
+
+uint16_t half_at(Warp& w, const PlaneOffset* planes, uint32_t lane, uint32_t i) {
+  return static_cast<uint16_t>(w.plane<uint32_t>(planes[i / 2])[lane] >> (i % 2 * 16));
+}
+
+void multiply_quad(Warp& w, const QuadForm& q, uint32_t quad) {
+  const MmaForm& f = q.product;
+  Matrices x;
+  for_each_place(Matrix::A, q.a_col, false, quad, [&](uint32_t lane, uint32_t i, Place p) {
+    x.as<uint16_t>(x.a)[p.row * 4 + p.col] = half_at(w, f.a, lane, i);
+  });
+  for_each_place(Matrix::B, q.b_col, false, quad, [&](uint32_t lane, uint32_t i, Place p) {
+    x.as<uint16_t>(x.b)[p.col * 4 + p.row] = half_at(w, f.b, lane, i);
+  });
+  for_each_place(Matrix::C, false, f.c_bits == 32, quad, [&](uint32_t lane, uint32_t i, Place p) {
+    if (f.c_bits == 32) {
+      x.as<uint32_t>(x.c)[p.row * 8 + p.col] = w.plane<uint32_t>(f.c[i])[lane];
+    } else {
+      x.as<uint16_t>(x.c)[p.row * 8 + p.col] = half_at(w, f.c, lane, i);
+    }
+  });
+  f.arithmetic(f, x);
+  for_each_place(Matrix::C, false, f.d_bits == 32, quad, [&](uint32_t lane, uint32_t i, Place p) {
+    if (f.d_bits == 32) {
+      w.plane<uint32_t>(f.d[i])[lane] = x.as<uint32_t>(x.c)[p.row * 8 + p.col];
+    } else {
+      std::memcpy(w.planes + f.d[i / 2] + lane * 4 + i % 2 * 2, x.as<uint16_t>(x.c) + p.row * 8 + p.col, 2);
+    }
+  });
+}
+
+// Undefined bits anywhere in a quad pair make its whole product undefined.
+void spread_quad_poison(Warp& w, const MmaForm& f) {
+  if constexpr (!kWatched) return;
+  uint32_t undefined = 0;
+  for (uint32_t r = 0; r < 2; ++r) undefined |= w.poisoned(f.a[r]) | w.poisoned(f.b[r]);
+  for (uint32_t r = 0; r < f.c_registers; ++r) undefined |= w.poisoned(f.c[r]);
+  uint32_t quads = 0;
+  for (uint32_t quad = 0; quad < 4; ++quad) {
+    const uint32_t lanes = 0x000f000fu << (4 * quad);
+    if (undefined & lanes) quads |= lanes;
+  }
+  for (uint32_t r = 0; r < f.d_registers; ++r) poison_whole(w, f.d[r], 4, kAllLanes, quads);
+}
+
+const Inst* multiply_quads(Warp& w, const Inst& i) {
+  if (w.lanes_of(i) == 0) return &i + 1;
+  const Inst* next = nullptr;
+  if (!collect(w, i, kAllLanes, &next)) return next;
+  const auto& form = *static_cast<const QuadForm*>(i.extra);
+  spread_quad_poison(w, form.product);
+  for (uint32_t quad = 0; quad < 4; ++quad) multiply_quad(w, form, quad);
+  return &i + 1;
+}
+
+void lower_quad_mma(Lowering& l, Types types) {
+  QuadForm* form = l.extra<QuadForm>();
+  MmaForm& f = form->product;
+  f.m = f.n = 8, f.k = 4;
+  f.c_bits = ptx::bits_of(types.c), f.d_bits = ptx::bits_of(types.d);
+  f.c_registers = f.c_bits / 4, f.d_registers = f.d_bits / 4;
+  bool first = true;
+  for (Mod mod : l.inst->mods) {  // .alayout.blayout
+    if (mod != Mod::row && mod != Mod::col) continue;
+    (first ? form->a_col : form->b_col) = mod == Mod::col;
+    first = false;
+  }
+  if (!describe_arithmetic(*l.inst, types.d, types.a, types.b, types.c, f)) return refuse(l);
+  const auto& operands = l.inst->operands;
+  const bool fits = operands.size() == 4 && planes(l, operands[1], types.a, 2, false, f.a) &&
+                    planes(l, operands[2], types.b, 2, false, f.b) &&
+                    planes(l, operands[3], types.c, f.c_registers, false, f.c) &&
+                    planes(l, operands[0], types.d, f.d_registers, true, f.d);
+  if (!fits) return l.unsupported("fragments of this size");
+  l.emit(multiply_quads).extra = form;
 }
 
 void lower_mma(Lowering& l) {
   const ptx::Instruction& inst = *l.inst;
   if (inst.types.size() != 4) return refuse(l);
   const Types types{inst.type(0), inst.type(1), inst.type(2), inst.type(3)};
-  if (inst.has(Mod::m8n8k4) && types.a == Type::F16) return lower_quad_mma(l);
+  if (inst.has(Mod::m8n8k4) && types.a == Type::F16) return lower_quad_mma(l, types);
   for (const WmmaShape& shape : kMmaShapes) {
     if (inst.has(shape.mod)) return lower_product(l, shape, types, false);
   }

@@ -1,11 +1,23 @@
-// What the matrix instructions share: the form of a product, and its arithmetic on gathered words.
+// What the matrix instructions share: the form of a product, and its arithmetic on gathered matrices.
 #pragma once
 
 #include "vgpu/handlers/fragment.h"
 
 namespace assay::vgpu::ASSAY_BUILD {
 
-inline constexpr uint32_t kMaxRows = 32, kMaxColumns = 32, kMaxWords = 16, kMaxRegisters = 8;
+inline constexpr uint32_t kMaxRegisters = 8;
+
+// A as rows, B as columns, both packed along k; C, and then D, as rows of elements.
+struct Matrices {
+  alignas(64) std::byte a[2048];
+  alignas(64) std::byte b[1024];
+  alignas(64) std::byte c[1024];
+
+  template <class T>
+  static T* as(std::byte* matrix) {
+    return reinterpret_cast<T*>(matrix);
+  }
+};
 
 struct MmaForm {
   uint32_t m, n, k;
@@ -13,21 +25,16 @@ struct MmaForm {
   uint32_t c_bits, d_bits;  // of an element: 16, 32, 64
   uint32_t c_registers, d_registers;
   PlaneOffset a[kMaxRegisters], b[kMaxRegisters], c[kMaxRegisters], d[kMaxRegisters];
-  void (*arithmetic)();  // an Arithmetic of the form's words and elements
-  bool saturates;        // .satfinite
-  uint8_t rounding;      // f64: numerics::Rounding
+  void (*arithmetic)(const MmaForm& form, Matrices& x);  // turns C into D
+  ptx::Type a_type, b_type;
+  bool saturates;    // .satfinite
+  bool counts_and;   // b1: and, not xor
+  uint8_t rounding;  // f64: numerics::Rounding
 };
-
-// Turns c, elements of C as codes, into elements of D.
-template <class Word, class T>
-using Arithmetic = void (*)(const MmaForm& form, const Word (*rows)[kMaxWords],
-                            const Word (*columns)[kMaxWords], T (*c)[kMaxColumns]);
 
 // Sets `arithmetic` and what it needs for these types and modifiers; false where there is none
 // (matrix_arithmetic.cpp).
 bool describe_arithmetic(const ptx::Instruction& inst, ptx::Type d, ptx::Type a, ptx::Type b, ptx::Type c,
                          MmaForm& form);
-// mma.m8n8k4 of f16: four products at once, one for each quad pair (matrix_quad.cpp).
-void lower_quad_mma(Lowering& l);
 
 }  // namespace assay::vgpu::ASSAY_BUILD

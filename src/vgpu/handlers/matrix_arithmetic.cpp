@@ -1,5 +1,5 @@
-// The arithmetic of the matrix instructions, on rows of A and columns of B as words.
-#include "numerics/arith.h"
+// The arithmetic of the matrix instructions: from packed rows and columns to numerics/tensor_core.h.
+#include "numerics/tensor_core.h"
 #include "vgpu/handlers/matrix.h"
 #include "vgpu/handlers/types.h"
 
@@ -7,102 +7,125 @@ namespace assay::vgpu::ASSAY_BUILD {
 
 namespace {
 
+using numerics::MmaShape;
 using numerics::Rounding;
 
-// ---- Integers ----
+MmaShape shape_of(const MmaForm& f) {
+  return {static_cast<int>(f.m), static_cast<int>(f.n), static_cast<int>(f.k)};
+}
 
-inline constexpr uint32_t kMaxIntegers = 64;  // of a row: 8 words of 4-bit elements
+void f16_f32(const MmaForm& f, Matrices& x) {
+  float* c = x.as<float>(x.c);
+  numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, c);
+}
+void bf16_f32(const MmaForm& f, Matrices& x) {
+  float* c = x.as<float>(x.c);
+  numerics::mma_bf16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, c);
+}
+void tf32_f32(const MmaForm& f, Matrices& x) {
+  float* c = x.as<float>(x.c);
+  numerics::mma_tf32_f32(shape_of(f), x.as<uint32_t>(x.a), x.as<uint32_t>(x.b), c, c);
+}
+void f16_f16(const MmaForm& f, Matrices& x) {
+  uint16_t* c = x.as<uint16_t>(x.c);
+  numerics::mma_f16_f16(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, c);
+}
+// Accumulators of different widths (wmma, m8n8k4): f16 is exact in f32, and rounded back once.
+void f16_widening(const MmaForm& f, Matrices& x) {
+  alignas(64) float c[256];
+  for (uint32_t i = 0; i < f.m * f.n; ++i) c[i] = numerics::f16_to_f32(x.as<uint16_t>(x.c)[i]);
+  numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, x.as<float>(x.c));
+}
 
+numerics::Format fp8_format(Type type) {
+  return type == Type::E4M3 ? numerics::Format::E4M3 : numerics::Format::E5M2;
+}
+void fp8_f32(const MmaForm& f, Matrices& x) {
+  float* c = x.as<float>(x.c);
+  numerics::mma_fp8_f32(shape_of(f), fp8_format(f.a_type), fp8_format(f.b_type), x.as<uint8_t>(x.a),
+                        x.as<uint8_t>(x.b), c, c);
+}
+void fp8_f16(const MmaForm& f, Matrices& x) {
+  uint16_t* c = x.as<uint16_t>(x.c);
+  numerics::mma_fp8_f16(shape_of(f), fp8_format(f.a_type), fp8_format(f.b_type), x.as<uint8_t>(x.a),
+                        x.as<uint8_t>(x.b), c, c);
+}
+void f64(const MmaForm& f, Matrices& x) {
+  double* c = x.as<double>(x.c);
+  numerics::mma_f64(shape_of(f), static_cast<Rounding>(f.rounding), x.as<double>(x.a), x.as<double>(x.b), c,
+                    c);
+}
+
+// Rows of packed integers, widened.
 template <int Bits, bool Signed>
-void unpack(const uint32_t* words, uint32_t count, int32_t* out) {
+void widen(const uint32_t* words, uint32_t count, int16_t* out) {
   constexpr uint32_t kEach = 32 / Bits;
   for (uint32_t w = 0; w < count; ++w) {
     for (uint32_t e = 0; e < kEach; ++e) {
       const uint32_t top = words[w] << (32 - Bits * (e + 1));
-      out[w * kEach + e] =
-          Signed ? static_cast<int32_t>(top) >> (32 - Bits) : static_cast<int32_t>(top >> (32 - Bits));
+      out[w * kEach + e] = static_cast<int16_t>(Signed ? static_cast<int32_t>(top) >> (32 - Bits)
+                                                       : static_cast<int32_t>(top >> (32 - Bits)));
     }
   }
 }
-
-template <int Bits, bool ASigned, bool BSigned>
-void integers(const MmaForm& f, const uint32_t (*rows)[kMaxWords], const uint32_t (*columns)[kMaxWords],
-              uint32_t (*c)[kMaxColumns]) {
-  alignas(64) int32_t a[kMaxIntegers], b[kMaxColumns][kMaxIntegers];
-  for (uint32_t col = 0; col < f.n; ++col) unpack<Bits, BSigned>(columns[col], f.words, b[col]);
-  for (uint32_t row = 0; row < f.m; ++row) {
-    unpack<Bits, ASigned>(rows[row], f.words, a);
-    for (uint32_t col = 0; col < f.n; ++col) {
-      int32_t sum = 0;  // at most 64 products of 16 bits
-      for (uint32_t k = 0; k < f.k; ++k) sum += a[k] * b[col][k];
-      const int64_t exact = static_cast<int64_t>(static_cast<int32_t>(c[row][col])) + sum;
-      const int64_t clamped = exact > INT32_MAX ? INT32_MAX : exact < INT32_MIN ? INT32_MIN : exact;
-      c[row][col] = static_cast<uint32_t>(f.saturates ? clamped : exact);
-    }
-  }
-}
-
-template <bool And>
-void single_bits(const MmaForm& f, const uint32_t (*rows)[kMaxWords], const uint32_t (*columns)[kMaxWords],
-                 uint32_t (*c)[kMaxColumns]) {
-  for (uint32_t row = 0; row < f.m; ++row) {
-    for (uint32_t col = 0; col < f.n; ++col) {
-      uint32_t count = 0;
-      for (uint32_t k = 0; k < f.words; ++k) {
-        const uint32_t x = rows[row][k], y = columns[col][k];
-        count += static_cast<uint32_t>(__builtin_popcount(And ? x & y : x ^ y));
-      }
-      c[row][col] += count;
-    }
-  }
-}
-
-// ---- f64: a chain of fused multiply-adds ----
-
-double fused(uint8_t rounding, double a, double b, double c) {
-  switch (static_cast<Rounding>(rounding)) {
-    case Rounding::TowardZero:
-      return numerics::fma_f64<Rounding::TowardZero>(a, b, c);
-    case Rounding::Down:
-      return numerics::fma_f64<Rounding::Down>(a, b, c);
-    case Rounding::Up:
-      return numerics::fma_f64<Rounding::Up>(a, b, c);
+void widen_type(Type type, const uint32_t* words, uint32_t count, int16_t* out) {
+  switch (type) {
+    case Type::S8:
+      return widen<8, true>(words, count, out);
+    case Type::U8:
+      return widen<8, false>(words, count, out);
+    case Type::S4:
+      return widen<4, true>(words, count, out);
     default:
-      return numerics::fma_f64<Rounding::NearestEven>(a, b, c);
+      return widen<4, false>(words, count, out);
   }
 }
+void integers(const MmaForm& f, Matrices& x) {
+  alignas(64) int16_t a[2048], b[2048];
+  widen_type(f.a_type, x.as<uint32_t>(x.a), f.m * f.words, a);
+  widen_type(f.b_type, x.as<uint32_t>(x.b), f.n * f.words, b);
+  int32_t* c = x.as<int32_t>(x.c);
+  numerics::mma_s32(shape_of(f), f.saturates, a, b, c, c);
+}
+void single_bits(const MmaForm& f, Matrices& x) {
+  int32_t* c = x.as<int32_t>(x.c);
+  numerics::mma_b1(shape_of(f), f.counts_and ? numerics::BitOperation::And : numerics::BitOperation::Xor,
+                   x.as<uint32_t>(x.a), x.as<uint32_t>(x.b), c, c);
+}
 
-void doubles(const MmaForm& f, const uint64_t (*rows)[kMaxWords], const uint64_t (*columns)[kMaxWords],
-             uint64_t (*c)[kMaxColumns]) {
-  for (uint32_t row = 0; row < f.m; ++row) {
-    for (uint32_t col = 0; col < f.n; ++col) {
-      double sum = numerics::f64_of(c[row][col]);
-      for (uint32_t k = 0; k < f.k; ++k) {
-        sum = fused(f.rounding, numerics::f64_of(rows[row][k]), numerics::f64_of(columns[col][k]), sum);
-      }
-      c[row][col] = numerics::bits_of(sum);
-    }
+// ---- Which types go with which ----
+
+enum class Kind : uint8_t { None, F16, BF16, TF32, F64, Fp8, Byte, Nibble, Bit, F32, S32 };
+
+struct KindRow {
+  Type type;
+  Kind kind;
+};
+constexpr KindRow kKinds[] = {
+    {Type::F16, Kind::F16},   {Type::BF16, Kind::BF16}, {Type::TF32, Kind::TF32}, {Type::F64, Kind::F64},
+    {Type::E4M3, Kind::Fp8},  {Type::E5M2, Kind::Fp8},  {Type::S8, Kind::Byte},   {Type::U8, Kind::Byte},
+    {Type::S4, Kind::Nibble}, {Type::U4, Kind::Nibble}, {Type::B1, Kind::Bit},    {Type::F32, Kind::F32},
+    {Type::S32, Kind::S32},
+};
+Kind element_kind(Type type) {
+  for (const KindRow& row : kKinds) {
+    if (row.type == type) return row.kind;
   }
+  return Kind::None;
 }
 
-// ---- Tables ----
-
-using Erased = void (*)();
-
-template <int Bits>
-Erased integers_of(bool a_signed, bool b_signed) {
-  constexpr Arithmetic<uint32_t, uint32_t> kTable[2][2] = {
-      {integers<Bits, false, false>, integers<Bits, false, true>},
-      {integers<Bits, true, false>, integers<Bits, true, true>}};
-  return reinterpret_cast<Erased>(kTable[a_signed][b_signed]);
-}
-
-bool is_byte(Type type) {
-  return type == Type::S8 || type == Type::U8;
-}
-bool is_nibble(Type type) {
-  return type == Type::S4 || type == Type::U4;
-}
+struct ArithmeticRow {
+  Kind d, ab, c;
+  void (*arithmetic)(const MmaForm&, Matrices&);
+};
+constexpr ArithmeticRow kArithmetic[] = {
+    {Kind::F32, Kind::F16, Kind::F32, f16_f32},      {Kind::F32, Kind::BF16, Kind::F32, bf16_f32},
+    {Kind::F32, Kind::TF32, Kind::F32, tf32_f32},    {Kind::F16, Kind::F16, Kind::F16, f16_f16},
+    {Kind::F32, Kind::F16, Kind::F16, f16_widening}, {Kind::F32, Kind::Fp8, Kind::F32, fp8_f32},
+    {Kind::F16, Kind::Fp8, Kind::F16, fp8_f16},      {Kind::F64, Kind::F64, Kind::F64, f64},
+    {Kind::S32, Kind::Byte, Kind::S32, integers},    {Kind::S32, Kind::Nibble, Kind::S32, integers},
+    {Kind::S32, Kind::Bit, Kind::S32, single_bits},
+};
 
 Rounding rounding_of(const ptx::Instruction& inst) {
   return inst.has(Mod::rz)   ? Rounding::TowardZero
@@ -114,18 +137,15 @@ Rounding rounding_of(const ptx::Instruction& inst) {
 }  // namespace
 
 bool describe_arithmetic(const ptx::Instruction& inst, Type d, Type a, Type b, Type c, MmaForm& form) {
+  form.a_type = a, form.b_type = b;
   form.saturates = inst.has(Mod::satfinite);
+  form.counts_and = inst.has(Mod::and_);
   form.rounding = static_cast<uint8_t>(rounding_of(inst));
   form.arithmetic = nullptr;
-  if (d == Type::S32 && c == Type::S32) {
-    if (is_byte(a) && is_byte(b)) form.arithmetic = integers_of<8>(is_signed(a), is_signed(b));
-    if (is_nibble(a) && is_nibble(b)) form.arithmetic = integers_of<4>(is_signed(a), is_signed(b));
-    if (a == Type::B1 && b == Type::B1) {
-      form.arithmetic = inst.has(Mod::and_) ? reinterpret_cast<Erased>(single_bits<true>)
-                                            : reinterpret_cast<Erased>(single_bits<false>);
-    }
-  } else if (d == Type::F64 && a == Type::F64 && b == Type::F64 && c == Type::F64) {
-    form.arithmetic = reinterpret_cast<Erased>(doubles);
+  if (element_kind(a) != element_kind(b) || (form.saturates && d != Type::S32)) return false;
+  for (const ArithmeticRow& row : kArithmetic) {
+    if (row.d == element_kind(d) && row.ab == element_kind(a) && row.c == element_kind(c))
+      form.arithmetic = row.arithmetic;
   }
   return form.arithmetic != nullptr;
 }
