@@ -42,7 +42,9 @@ class Reader {
   std::ifstream file_;
 };
 
-Error wrong(std::string message) { return {std::move(message), "", 0, 0}; }
+Error wrong(std::string message) {
+  return {std::move(message), "", 0, 0};
+}
 
 // File offset of a virtual address.
 std::optional<uint64_t> file_offset(Reader& reader, const Elf64_Ehdr& header, uint64_t address) {
@@ -97,7 +99,8 @@ Result<ProgramFile> read_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) return wrong(fmt::format("{}: not an executable file", path));
   Reader reader(path);
   if (auto start = reader.at<std::array<char, 2>>(0); start && (*start)[0] == '#' && (*start)[1] == '!')
-    return wrong(fmt::format("{} is a script; run the program that it starts, or its interpreter, instead", path));
+    return wrong(
+        fmt::format("{} is a script; run the program that it starts, or its interpreter, instead", path));
   auto header = reader.at<Elf64_Ehdr>(0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
     return wrong(fmt::format("{} is not an ELF program", path));
@@ -118,9 +121,11 @@ Result<void> check_runtime(const ProgramFile& file, const std::string& path) {
   auto is_runtime = [](const std::string& name) { return name.starts_with("libcudart.so"); };
   auto found = std::find_if(file.needed.begin(), file.needed.end(), is_runtime);
   if (found != file.needed.end() && *found != "libcudart.so.13")
-    return wrong(fmt::format("{} is linked to {}; Assay provides libcudart.so.13: build it with CUDA 13", path, *found));
+    return wrong(fmt::format("{} is linked to {}; Assay provides libcudart.so.13: build it with CUDA 13",
+                             path, *found));
   if (found == file.needed.end() && file.has_device_code)
-    return wrong(fmt::format("{} has the CUDA runtime linked into it; link it with `nvcc -cudart shared`", path));
+    return wrong(
+        fmt::format("{} has the CUDA runtime linked into it; link it with `nvcc -cudart shared`", path));
   if (!file.is_dynamic)
     return wrong(fmt::format("{} is statically linked; link it dynamically, with `-cudart shared`", path));
   return {};

@@ -37,18 +37,25 @@ void describe_options(CLI::App& app, RunOptions& options) {
   app.add_option("--threads", options.threads, "threads of the engine (0: one for each core)");
   app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
   app.add_option("--json", options.json, "write launches and findings to this file");
-  app.add_option("--error-exit", options.error_exit, "exit status when something was found (0: the program's own)");
-  app.add_option("--suppressions", options.suppressions, "file of findings to leave out: KIND [KERNEL], * matches");
-  app.add_option("--max-instructions", options.max_instructions, "warp instructions of a launch that count as endless");
+  app.add_option("--error-exit", options.error_exit,
+                 "exit status when something was found (0: the program's own)");
+  app.add_option("--suppressions", options.suppressions,
+                 "file of findings to leave out: KIND [KERNEL], * matches");
+  app.add_option("--max-instructions", options.max_instructions,
+                 "warp instructions of a launch that count as endless");
   app.add_flag("--quiet", options.quiet, "print nothing of our own");
   app.add_option("program", options.program, "-- PROGRAM and its arguments")->required();
   app.positionals_at_end();
 }
 
 // The library lies next to this program: bin/assay, lib/libcudart.so.13.
-std::string library_folder() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib"; }
+std::string library_folder() {
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib";
+}
 
-void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
+void set(const char* name, const std::string& value) {
+  setenv(name, value.c_str(), 1);
+}
 
 void set_environment(const RunOptions& options, const std::string& report, const ProgramFile& file) {
   std::string folder = library_folder();

@@ -20,7 +20,8 @@ constexpr size_t kLongestName = 60;
 // "reduce<float>" for _Z6reduceIfEvPKT_PS0_i: the name without its parameters.
 std::string demangle(const std::string& name) {
   int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                              std::free);
   if (status != 0 || !text) return name;
   std::string plain = text.get();
   int depth = 0;
@@ -72,7 +73,9 @@ Finding finding_of(const Json& line) {
   finding.kind = string_at(line, "kind");
   finding.message = string_at(line, "message");
   std::string severity = string_at(line, "severity");
-  finding.severity = severity == "note" ? Severity::Note : severity == "warning" ? Severity::Warning : Severity::Error;
+  finding.severity = severity == "note"      ? Severity::Note
+                     : severity == "warning" ? Severity::Warning
+                                             : Severity::Error;
   if (auto where = line.find("where"); where != line.end() && where->is_object())
     finding.where = {string_at(*where, "file"), number_at<int>(*where, "line")};
   if (auto evidence = line.find("evidence"); evidence != line.end() && evidence->is_object())
@@ -151,19 +154,20 @@ void print_launches(const RunSummary& summary) {
   }
   size_t width = 6;
   for (const LaunchRow& row : summary.launches) width = std::max(width, shorten(row.kernel).size());
-  fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", "kernel", width, "grid", "block",
-             "launches", "warp instructions", "time");
+  fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", "kernel", width, "grid",
+             "block", "launches", "warp instructions", "time");
   for (const LaunchRow& row : summary.launches)
-    fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", shorten(row.kernel), width, row.grid,
-               row.block, row.count, row.instructions, seconds_text(row.seconds));
+    fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", shorten(row.kernel), width,
+               row.grid, row.block, row.count, row.instructions, seconds_text(row.seconds));
 }
 
 void print_finding(const Finding& finding) {
   constexpr const char* kSeverities[] = {"note", "warning", "error"};
-  std::string place = finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
+  std::string place =
+      finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
   uint64_t count = number_at<uint64_t>(finding.evidence, "count");
-  fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, kSeverities[static_cast<size_t>(finding.severity)], finding.kind,
-             finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
+  fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, kSeverities[static_cast<size_t>(finding.severity)],
+             finding.kind, finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
 }
 
 }  // namespace
@@ -217,8 +221,10 @@ void print_summary(const RunSummary& summary) {
 Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
                            const std::string& path) {
   Json json = {{"program", program}};
-  if (WIFEXITED(status)) json["exit"] = WEXITSTATUS(status);
-  else json["signal"] = WTERMSIG(status);
+  if (WIFEXITED(status))
+    json["exit"] = WEXITSTATUS(status);
+  else
+    json["signal"] = WTERMSIG(status);
   json["launches"] = Json::array();
   for (const LaunchRow& row : summary.launches)
     json["launches"].push_back({{"kernel", row.kernel},

@@ -91,7 +91,16 @@ enum class FunctionAttribute : int {
   ClusterPolicy = 15,
 };
 
-enum class Limit : int { StackSize, PrintfFifo, MallocHeap, SyncDepth, PendingLaunches, L2Fetch, PersistingL2, SharedPerBlock };
+enum class Limit : int {
+  StackSize,
+  PrintfFifo,
+  MallocHeap,
+  SyncDepth,
+  PendingLaunches,
+  L2Fetch,
+  PersistingL2,
+  SharedPerBlock
+};
 
 struct MemoryLocation {
   int kind;  // 1 device, 2 host, 3 and 4 a host's NUMA node

@@ -21,7 +21,8 @@ CopyRequest rows(void* to, size_t to_pitch, const void* from, size_t from_pitch,
           .kind = kind};
 }
 
-Status copy_flat(void* to, const void* from, size_t bytes, CopyKind kind, StreamHandle* handle, bool synchronous) {
+Status copy_flat(void* to, const void* from, size_t bytes, CopyKind kind, StreamHandle* handle,
+                 bool synchronous) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     return copy(context, stream, flat(to, from, bytes, kind), synchronous);
   });
@@ -47,20 +48,22 @@ Status copy_3d(const Copy3D* params, StreamHandle* handle, bool synchronous) {
 }
 
 Copy3D without_devices(const PeerCopy3D& params) {
-  return {params.from_array,  params.from_position, params.from,   params.to_array,
-          params.to_position, params.to,            params.extent, CopyKind::Default};
+  return {params.from_array, params.from_position, params.from,      params.to_array, params.to_position,
+          params.to,         params.extent,        CopyKind::Default};
 }
 
 // Between a variable of the device and memory.
-Status copy_symbol(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind, bool to_symbol,
-                   StreamHandle* handle, bool synchronous) {
+Status copy_symbol(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
+                   bool to_symbol, StreamHandle* handle, bool synchronous) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     Variable variable;
-    if (Status status = Runtime::get().modules().variable(symbol, context, variable); status != Status::Success)
+    if (Status status = Runtime::get().modules().variable(symbol, context, variable);
+        status != Status::Success)
       return status;
     if (offset > variable.size || bytes > variable.size - offset) return Status::InvalidValue;
     void* address = reinterpret_cast<void*>(variable.address + offset);
-    return copy(context, stream, to_symbol ? flat(address, memory, bytes, kind) : flat(memory, address, bytes, kind),
+    return copy(context, stream,
+                to_symbol ? flat(address, memory, bytes, kind) : flat(memory, address, bytes, kind),
                 synchronous);
   });
 }
@@ -90,11 +93,13 @@ ASSAY_API Status cudaMemcpy(void* to, const void* from, size_t bytes, CopyKind k
 ASSAY_API Status cudaMemcpy_ptds(void* to, const void* from, size_t bytes, CopyKind kind) {
   return copy_flat(to, from, bytes, kind, kPerThreadStream, true);
 }
-ASSAY_API Status cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind, StreamHandle* stream) {
+ASSAY_API Status cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind,
+                                 StreamHandle* stream) {
   return copy_flat(to, from, bytes, kind, stream, false);
 }
-ASSAY_API_PTSZ(cudaMemcpyAsync, (void* to, const void* from, size_t bytes, CopyKind kind, StreamHandle* stream), to,
-               from, bytes, kind, own_stream(stream))
+ASSAY_API_PTSZ(cudaMemcpyAsync,
+               (void* to, const void* from, size_t bytes, CopyKind kind, StreamHandle* stream), to, from,
+               bytes, kind, own_stream(stream))
 
 ASSAY_API Status cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes) {
   if (to_device != 0 || from_device != 0) return note(Status::InvalidDevice);
@@ -110,12 +115,12 @@ ASSAY_API Status cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_
                               size_t height, CopyKind kind) {
   return copy_rows(rows(to, to_pitch, from, from_pitch, width, height, kind), kLegacyStream, true);
 }
-ASSAY_API Status cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                   size_t height, CopyKind kind) {
+ASSAY_API Status cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                   size_t width, size_t height, CopyKind kind) {
   return copy_rows(rows(to, to_pitch, from, from_pitch, width, height, kind), kPerThreadStream, true);
 }
-ASSAY_API Status cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                   size_t height, CopyKind kind, StreamHandle* stream) {
+ASSAY_API Status cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
+                                   size_t width, size_t height, CopyKind kind, StreamHandle* stream) {
   return copy_rows(rows(to, to_pitch, from, from_pitch, width, height, kind), stream, false);
 }
 ASSAY_API_PTSZ(cudaMemcpy2DAsync,
@@ -123,8 +128,12 @@ ASSAY_API_PTSZ(cudaMemcpy2DAsync,
                 CopyKind kind, StreamHandle* stream),
                to, to_pitch, from, from_pitch, width, height, kind, own_stream(stream))
 
-ASSAY_API Status cudaMemcpy3D(const Copy3D* params) { return copy_3d(params, kLegacyStream, true); }
-ASSAY_API Status cudaMemcpy3D_ptds(const Copy3D* params) { return copy_3d(params, kPerThreadStream, true); }
+ASSAY_API Status cudaMemcpy3D(const Copy3D* params) {
+  return copy_3d(params, kLegacyStream, true);
+}
+ASSAY_API Status cudaMemcpy3D_ptds(const Copy3D* params) {
+  return copy_3d(params, kPerThreadStream, true);
+}
 ASSAY_API Status cudaMemcpy3DAsync(const Copy3D* params, StreamHandle* stream) {
   return copy_3d(params, stream, false);
 }
@@ -145,9 +154,11 @@ ASSAY_API Status cudaMemcpy3DPeerAsync(const PeerCopy3D* params, StreamHandle* s
   Copy3D plain = without_devices(*params);
   return copy_3d(&plain, stream, false);
 }
-ASSAY_API_PTSZ(cudaMemcpy3DPeerAsync, (const PeerCopy3D* params, StreamHandle* stream), params, own_stream(stream))
+ASSAY_API_PTSZ(cudaMemcpy3DPeerAsync, (const PeerCopy3D* params, StreamHandle* stream), params,
+               own_stream(stream))
 
-ASSAY_API Status cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind) {
+ASSAY_API Status cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
+                                    CopyKind kind) {
   return copy_symbol(const_cast<void*>(from), symbol, bytes, offset, kind, true, kLegacyStream, true);
 }
 ASSAY_API Status cudaMemcpyToSymbol_ptds(const void* symbol, const void* from, size_t bytes, size_t offset,
@@ -162,25 +173,29 @@ ASSAY_API_PTSZ(cudaMemcpyToSymbolAsync,
                (const void* symbol, const void* from, size_t bytes, size_t offset, CopyKind kind,
                 StreamHandle* stream),
                symbol, from, bytes, offset, kind, own_stream(stream))
-ASSAY_API Status cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind) {
+ASSAY_API Status cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
+                                      CopyKind kind) {
   return copy_symbol(to, symbol, bytes, offset, kind, false, kLegacyStream, true);
 }
-ASSAY_API Status cudaMemcpyFromSymbol_ptds(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind) {
+ASSAY_API Status cudaMemcpyFromSymbol_ptds(void* to, const void* symbol, size_t bytes, size_t offset,
+                                           CopyKind kind) {
   return copy_symbol(to, symbol, bytes, offset, kind, false, kPerThreadStream, true);
 }
-ASSAY_API Status cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
-                                           StreamHandle* stream) {
+ASSAY_API Status cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
+                                           CopyKind kind, StreamHandle* stream) {
   return copy_symbol(to, symbol, bytes, offset, kind, false, stream, false);
 }
 ASSAY_API_PTSZ(cudaMemcpyFromSymbolAsync,
-               (void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind, StreamHandle* stream), to,
-               symbol, bytes, offset, kind, own_stream(stream))
+               (void* to, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
+                StreamHandle* stream),
+               to, symbol, bytes, offset, kind, own_stream(stream))
 
 // The attributes of a batch are hints about access order and place; every copy of it is stream-ordered here.
-ASSAY_API Status cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes, size_t count,
-                                      void*, size_t*, size_t, StreamHandle* handle) {
+ASSAY_API Status cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes,
+                                      size_t count, void*, size_t*, size_t, StreamHandle* handle) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
-    if (!to || !from || !bytes || count == 0 || stream.id == assay::vgpu::kDefaultStream) return Status::InvalidValue;
+    if (!to || !from || !bytes || count == 0 || stream.id == assay::vgpu::kDefaultStream)
+      return Status::InvalidValue;
     for (size_t i = 0; i < count; ++i)
       if (Status status = copy(context, stream, flat(to[i], from[i], bytes[i], CopyKind::Default), false);
           status != Status::Success)
@@ -216,8 +231,9 @@ ASSAY_API Status cudaMemset2DAsync(void* to, size_t pitch, int value, size_t wid
                                    StreamHandle* stream) {
   return set(set_params(to, pitch, value, width, height), 1, 0, stream);
 }
-ASSAY_API_PTSZ(cudaMemset2DAsync, (void* to, size_t pitch, int value, size_t width, size_t height, StreamHandle* stream),
-               to, pitch, value, width, height, own_stream(stream))
+ASSAY_API_PTSZ(cudaMemset2DAsync,
+               (void* to, size_t pitch, int value, size_t width, size_t height, StreamHandle* stream), to,
+               pitch, value, width, height, own_stream(stream))
 ASSAY_API Status cudaMemset3D(PitchedPointer to, int value, Extent extent) {
   return set_3d(to, value, extent, kLegacyStream);
 }
@@ -227,5 +243,5 @@ ASSAY_API Status cudaMemset3D_ptds(PitchedPointer to, int value, Extent extent) 
 ASSAY_API Status cudaMemset3DAsync(PitchedPointer to, int value, Extent extent, StreamHandle* stream) {
   return set_3d(to, value, extent, stream);
 }
-ASSAY_API_PTSZ(cudaMemset3DAsync, (PitchedPointer to, int value, Extent extent, StreamHandle* stream), to, value, extent,
-               own_stream(stream))
+ASSAY_API_PTSZ(cudaMemset3DAsync, (PitchedPointer to, int value, Extent extent, StreamHandle* stream), to,
+               value, extent, own_stream(stream))

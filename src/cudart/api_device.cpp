@@ -31,7 +31,9 @@ const StatusText* find_text(Status status) {
   return nullptr;
 }
 
-Status check_device(int device) { return device == 0 ? Status::Success : Status::InvalidDevice; }
+Status check_device(int device) {
+  return device == 0 ? Status::Success : Status::InvalidDevice;
+}
 
 template <class T>
 Status give(T* to, T value) {
@@ -54,8 +56,12 @@ ASSAY_API const char* cudaGetErrorString(Status status) {
 }
 
 // Every failing call leaves its error here until it is asked for; success does not erase it.
-ASSAY_API Status cudaPeekAtLastError() { return last_error(); }
-ASSAY_API Status cudaGetLastError() { return std::exchange(last_error(), Status::Success); }
+ASSAY_API Status cudaPeekAtLastError() {
+  return last_error();
+}
+ASSAY_API Status cudaGetLastError() {
+  return std::exchange(last_error(), Status::Success);
+}
 
 // ---- Device ----
 
@@ -91,7 +97,8 @@ ASSAY_API Status cudaSetDeviceFlags(unsigned flags) {
   });
 }
 ASSAY_API Status cudaGetDeviceFlags(unsigned* flags) {
-  return plain_api([&] { return give(flags, static_cast<unsigned>(device_flags) | 8); });  // host memory is mapped
+  return plain_api(
+      [&] { return give(flags, static_cast<unsigned>(device_flags) | 8); });  // host memory is mapped
 }
 
 ASSAY_API Status cudaGetDeviceProperties(DeviceProperties* properties, int device) {
@@ -194,7 +201,9 @@ ASSAY_API Status cudaDeviceEnablePeerAccess(int device, unsigned) {
 ASSAY_API Status cudaDeviceDisablePeerAccess(int device) {
   return note(device == 0 ? Status::PeerAccessNotEnabled : Status::InvalidDevice);
 }
-ASSAY_API Status cudaDeviceGetP2PAttribute(int*, int, int, int) { return note(Status::InvalidDevice); }
+ASSAY_API Status cudaDeviceGetP2PAttribute(int*, int, int, int) {
+  return note(Status::InvalidDevice);
+}
 
 ASSAY_API Status cudaDriverGetVersion(int* version) {
   return plain_api([&] { return give(version, kDriverVersion); });
@@ -203,12 +212,16 @@ ASSAY_API Status cudaRuntimeGetVersion(int* version) {
   return plain_api([&] { return give(version, kRuntimeVersion); });
 }
 
-ASSAY_API Status cudaProfilerStart() { return Status::Success; }
-ASSAY_API Status cudaProfilerStop() { return Status::Success; }
+ASSAY_API Status cudaProfilerStart() {
+  return Status::Success;
+}
+ASSAY_API Status cudaProfilerStop() {
+  return Status::Success;
+}
 
 // There is no driver under the virtual GPU.
-ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned, unsigned long long,
-                                                 int* found) {
+ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned,
+                                                  unsigned long long, int* found) {
   return plain_api([&] {
     if (!symbol || !entry) return Status::InvalidValue;
     Runtime::get().report().unsupported(symbol);
@@ -218,12 +231,16 @@ ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** ent
   });
 }
 ASSAY_API_PTSZ(cudaGetDriverEntryPointByVersion,
-               (const char* symbol, void** entry, unsigned version, unsigned long long flags, int* found), symbol, entry,
-               version, flags, found)
-ASSAY_API Status cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long flags, int* found) {
+               (const char* symbol, void** entry, unsigned version, unsigned long long flags, int* found),
+               symbol, entry, version, flags, found)
+ASSAY_API Status cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long flags,
+                                         int* found) {
   return cudaGetDriverEntryPointByVersion(symbol, entry, kDriverVersion, flags, found);
 }
-ASSAY_API_PTSZ(cudaGetDriverEntryPoint, (const char* symbol, void** entry, unsigned long long flags, int* found), symbol,
-               entry, flags, found)
+ASSAY_API_PTSZ(cudaGetDriverEntryPoint,
+               (const char* symbol, void** entry, unsigned long long flags, int* found), symbol, entry, flags,
+               found)
 
-ASSAY_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) { return {x, y, z, w, kind}; }
+ASSAY_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
+  return {x, y, z, w, kind};
+}

@@ -89,15 +89,18 @@ auto copy_maker(const Copy3D* params) {
 
 auto flat_maker(void* to, const void* from, size_t bytes, CopyKind kind) {
   return [=](Context& context, CopySpec& spec) {
-    CopyRequest request{.to = to, .from = from, .to_pitch = bytes, .from_pitch = bytes, .width = bytes, .kind = kind};
+    CopyRequest request{
+        .to = to, .from = from, .to_pitch = bytes, .from_pitch = bytes, .width = bytes, .kind = kind};
     return make_copy_spec(context, request, spec);
   };
 }
 
-auto symbol_maker(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind, bool to_symbol) {
+auto symbol_maker(void* memory, const void* symbol, size_t bytes, size_t offset, CopyKind kind,
+                  bool to_symbol) {
   return [=](Context& context, CopySpec& spec) {
     Variable variable;
-    if (Status status = Runtime::get().modules().variable(symbol, context, variable); status != Status::Success)
+    if (Status status = Runtime::get().modules().variable(symbol, context, variable);
+        status != Status::Success)
       return status;
     if (offset > variable.size || bytes > variable.size - offset) return Status::InvalidValue;
     void* address = reinterpret_cast<void*>(variable.address + offset);
@@ -142,7 +145,8 @@ auto child_maker(GraphHandle* graph) {
 auto alloc_maker(AllocNodeParams* params) {
   return [=](Context& context, AllocSpec& spec) {
     if (!params || params->bytes == 0) return Status::InvalidValue;
-    auto address = context.memory().allocate(params->bytes, 512, assay::vgpu::MemoryKind::Device, "graph memory");
+    auto address =
+        context.memory().allocate(params->bytes, 512, assay::vgpu::MemoryKind::Device, "graph memory");
     if (!address) return Status::MemoryAllocation;
     params->pointer = reinterpret_cast<void*>(*address);
     spec.params = *params;
@@ -268,7 +272,8 @@ ASSAY_API Status cudaGraphGetEdges(GraphHandle* graph, GraphNode** from, GraphNo
     return Status::Success;
   });
 }
-ASSAY_API Status cudaGraphNodeGetDependencies(GraphNode* node, GraphNode** found, EdgeData* edges, size_t* count) {
+ASSAY_API Status cudaGraphNodeGetDependencies(GraphNode* node, GraphNode** found, EdgeData* edges,
+                                              size_t* count) {
   return api([&](Context&) {
     if (!Graphs::get().has(node) || !count) return Status::InvalidValue;
     give_list(node->after, found, count);
@@ -276,12 +281,14 @@ ASSAY_API Status cudaGraphNodeGetDependencies(GraphNode* node, GraphNode** found
     return Status::Success;
   });
 }
-ASSAY_API Status cudaGraphNodeGetDependentNodes(GraphNode* node, GraphNode** found, EdgeData* edges, size_t* count) {
+ASSAY_API Status cudaGraphNodeGetDependentNodes(GraphNode* node, GraphNode** found, EdgeData* edges,
+                                                size_t* count) {
   return api([&](Context&) {
     if (!Graphs::get().has(node) || !count) return Status::InvalidValue;
     std::vector<GraphNode*> all;
     for (auto& other : node->graph->nodes)
-      if (std::find(other->after.begin(), other->after.end(), node) != other->after.end()) all.push_back(other.get());
+      if (std::find(other->after.begin(), other->after.end(), node) != other->after.end())
+        all.push_back(other.get());
     give_list(all, found, count);
     if (found) clear_edges(edges, *count);
     return Status::Success;
@@ -295,7 +302,8 @@ ASSAY_API Status cudaGraphNodeGetType(GraphNode* node, NodeKind* kind) {
   });
 }
 
-ASSAY_API Status cudaGraphAddDependencies(GraphHandle* graph, Nodes from, Nodes to, const EdgeData*, size_t count) {
+ASSAY_API Status cudaGraphAddDependencies(GraphHandle* graph, Nodes from, Nodes to, const EdgeData*,
+                                          size_t count) {
   return api([&](Context&) {
     if (!Graphs::get().has(graph) || (count && (!from || !to))) return Status::InvalidValue;
     for (size_t i = 0; i < count; ++i) {
@@ -308,11 +316,13 @@ ASSAY_API Status cudaGraphAddDependencies(GraphHandle* graph, Nodes from, Nodes 
     return Status::Success;
   });
 }
-ASSAY_API Status cudaGraphRemoveDependencies(GraphHandle* graph, Nodes from, Nodes to, const EdgeData*, size_t count) {
+ASSAY_API Status cudaGraphRemoveDependencies(GraphHandle* graph, Nodes from, Nodes to, const EdgeData*,
+                                             size_t count) {
   return api([&](Context&) {
     if (!Graphs::get().has(graph) || (count && (!from || !to))) return Status::InvalidValue;
     for (size_t i = 0; i < count; ++i)
-      if (!to[i] || to[i]->graph != graph || std::erase(to[i]->after, from[i]) == 0) return Status::InvalidValue;
+      if (!to[i] || to[i]->graph != graph || std::erase(to[i]->after, from[i]) == 0)
+        return Status::InvalidValue;
     return Status::Success;
   });
 }
@@ -335,7 +345,8 @@ ASSAY_API Status cudaGraphDebugDotPrint(GraphHandle* graph, const char* path, un
     for (auto& node : graph->nodes) {
       auto* kernel = std::get_if<KernelSpec>(&node->spec);
       file << "  n" << node->origin << " [label=\"" << (kernel ? kernel->function->name : "node") << "\"];\n";
-      for (GraphNode* before : node->after) file << "  n" << before->origin << " -> n" << node->origin << ";\n";
+      for (GraphNode* before : node->after)
+        file << "  n" << before->origin << " -> n" << node->origin << ";\n";
     }
     file << "}\n";
     return Status::Success;
@@ -355,19 +366,19 @@ ASSAY_API Status cudaGraphAddMemcpyNode(GraphNode** node, GraphHandle* graph, No
                                         const Copy3D* params) {
   return add_made<CopySpec>(node, graph, after, count, copy_maker(params));
 }
-ASSAY_API Status cudaGraphAddMemcpyNode1D(GraphNode** node, GraphHandle* graph, Nodes after, size_t count, void* to,
-                                          const void* from, size_t bytes, CopyKind kind) {
+ASSAY_API Status cudaGraphAddMemcpyNode1D(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
+                                          void* to, const void* from, size_t bytes, CopyKind kind) {
   return add_made<CopySpec>(node, graph, after, count, flat_maker(to, from, bytes, kind));
 }
-ASSAY_API Status cudaGraphAddMemcpyNodeToSymbol(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                               const void* symbol, const void* from, size_t bytes, size_t offset,
-                                               CopyKind kind) {
+ASSAY_API Status cudaGraphAddMemcpyNodeToSymbol(GraphNode** node, GraphHandle* graph, Nodes after,
+                                                size_t count, const void* symbol, const void* from,
+                                                size_t bytes, size_t offset, CopyKind kind) {
   return add_made<CopySpec>(node, graph, after, count,
                             symbol_maker(const_cast<void*>(from), symbol, bytes, offset, kind, true));
 }
-ASSAY_API Status cudaGraphAddMemcpyNodeFromSymbol(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                                 void* to, const void* symbol, size_t bytes, size_t offset,
-                                                 CopyKind kind) {
+ASSAY_API Status cudaGraphAddMemcpyNodeFromSymbol(GraphNode** node, GraphHandle* graph, Nodes after,
+                                                  size_t count, void* to, const void* symbol, size_t bytes,
+                                                  size_t offset, CopyKind kind) {
   return add_made<CopySpec>(node, graph, after, count, symbol_maker(to, symbol, bytes, offset, kind, false));
 }
 ASSAY_API Status cudaGraphAddMemsetNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
@@ -379,43 +390,54 @@ ASSAY_API Status cudaGraphAddHostNode(GraphNode** node, GraphHandle* graph, Node
   return add_made<HostSpec>(node, graph, after, count, host_maker(params));
 }
 ASSAY_API Status cudaGraphAddChildGraphNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                           GraphHandle* child) {
+                                            GraphHandle* child) {
   return add_made<ChildSpec>(node, graph, after, count, child_maker(child));
 }
 ASSAY_API Status cudaGraphAddEventRecordNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                            EventHandle* event) {
+                                             EventHandle* event) {
   return add_made<RecordSpec>(node, graph, after, count, event_maker<RecordSpec>(event));
 }
 ASSAY_API Status cudaGraphAddEventWaitNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                          EventHandle* event) {
+                                           EventHandle* event) {
   return add_made<WaitSpec>(node, graph, after, count, event_maker<WaitSpec>(event));
 }
 ASSAY_API Status cudaGraphAddMemAllocNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                         AllocNodeParams* params) {
+                                          AllocNodeParams* params) {
   return add_made<AllocSpec>(node, graph, after, count, alloc_maker(params));
 }
 ASSAY_API Status cudaGraphAddMemFreeNode(GraphNode** node, GraphHandle* graph, Nodes after, size_t count,
-                                        void* pointer) {
+                                         void* pointer) {
   return api([&](Context&) {
     return pointer ? add_node(node, graph, after, count, FreeSpec{pointer}) : Status::InvalidValue;
   });
 }
 
-ASSAY_API Status cudaGraphAddNode(GraphNode** node, GraphHandle* graph, Nodes after, const EdgeData*, size_t count,
-                                  GraphNodeParams* params) {
+ASSAY_API Status cudaGraphAddNode(GraphNode** node, GraphHandle* graph, Nodes after, const EdgeData*,
+                                  size_t count, GraphNodeParams* params) {
   if (!params) return note(Status::InvalidValue);
   switch (params->kind) {
-    case NodeKind::Kernel: return cudaGraphAddKernelNode(node, graph, after, count, &params->kernel);
-    case NodeKind::Memcpy: return cudaGraphAddMemcpyNode(node, graph, after, count, &params->memcpy.copy);
-    case NodeKind::Memset: return cudaGraphAddMemsetNode(node, graph, after, count, &params->memset);
-    case NodeKind::Host: return cudaGraphAddHostNode(node, graph, after, count, &params->host);
-    case NodeKind::Graph: return cudaGraphAddChildGraphNode(node, graph, after, count, params->child.graph);
-    case NodeKind::Empty: return cudaGraphAddEmptyNode(node, graph, after, count);
-    case NodeKind::WaitEvent: return cudaGraphAddEventWaitNode(node, graph, after, count, params->event);
-    case NodeKind::RecordEvent: return cudaGraphAddEventRecordNode(node, graph, after, count, params->event);
-    case NodeKind::Alloc: return cudaGraphAddMemAllocNode(node, graph, after, count, &params->alloc);
-    case NodeKind::Free: return cudaGraphAddMemFreeNode(node, graph, after, count, params->free);
-    default: return not_supported("cudaGraphAddNode of a conditional or semaphore node");
+    case NodeKind::Kernel:
+      return cudaGraphAddKernelNode(node, graph, after, count, &params->kernel);
+    case NodeKind::Memcpy:
+      return cudaGraphAddMemcpyNode(node, graph, after, count, &params->memcpy.copy);
+    case NodeKind::Memset:
+      return cudaGraphAddMemsetNode(node, graph, after, count, &params->memset);
+    case NodeKind::Host:
+      return cudaGraphAddHostNode(node, graph, after, count, &params->host);
+    case NodeKind::Graph:
+      return cudaGraphAddChildGraphNode(node, graph, after, count, params->child.graph);
+    case NodeKind::Empty:
+      return cudaGraphAddEmptyNode(node, graph, after, count);
+    case NodeKind::WaitEvent:
+      return cudaGraphAddEventWaitNode(node, graph, after, count, params->event);
+    case NodeKind::RecordEvent:
+      return cudaGraphAddEventRecordNode(node, graph, after, count, params->event);
+    case NodeKind::Alloc:
+      return cudaGraphAddMemAllocNode(node, graph, after, count, &params->alloc);
+    case NodeKind::Free:
+      return cudaGraphAddMemFreeNode(node, graph, after, count, params->free);
+    default:
+      return not_supported("cudaGraphAddNode of a conditional or semaphore node");
   }
 }
 
@@ -429,8 +451,12 @@ ASSAY_API Status cudaGraphKernelNodeGetParams(GraphNode* node, KernelNodeParams*
     node->parameter_pointers.clear();
     for (uint32_t offset : offsets) node->parameter_pointers.push_back(kernel->parameters.data() + offset);
     void* function = kernel->function->host ? const_cast<void*>(kernel->function->host) : kernel->function;
-    *params = {function, kernel->grid, kernel->block, kernel->shared_bytes,
-               node->parameter_pointers.empty() ? nullptr : node->parameter_pointers.data(), nullptr};
+    *params = {function,
+               kernel->grid,
+               kernel->block,
+               kernel->shared_bytes,
+               node->parameter_pointers.empty() ? nullptr : node->parameter_pointers.data(),
+               nullptr};
     return Status::Success;
   });
 }
@@ -504,7 +530,8 @@ ASSAY_API Status cudaGraphMemFreeNodeGetParams(GraphNode* node, void* pointer) {
 ASSAY_API Status cudaGraphKernelNodeSetParams(GraphNode* node, const KernelNodeParams* params) {
   return set_made<KernelSpec>(node, kernel_maker(params));
 }
-ASSAY_API Status cudaGraphExecKernelNodeSetParams(GraphExec* exec, GraphNode* node, const KernelNodeParams* params) {
+ASSAY_API Status cudaGraphExecKernelNodeSetParams(GraphExec* exec, GraphNode* node,
+                                                  const KernelNodeParams* params) {
   return set_made<KernelSpec>(exec, node, kernel_maker(params));
 }
 ASSAY_API Status cudaGraphMemcpyNodeSetParams(GraphNode* node, const Copy3D* params) {
@@ -514,41 +541,44 @@ ASSAY_API Status cudaGraphExecMemcpyNodeSetParams(GraphExec* exec, GraphNode* no
   return set_made<CopySpec>(exec, node, copy_maker(params));
 }
 ASSAY_API Status cudaGraphMemcpyNodeSetParams1D(GraphNode* node, void* to, const void* from, size_t bytes,
-                                               CopyKind kind) {
+                                                CopyKind kind) {
   return set_made<CopySpec>(node, flat_maker(to, from, bytes, kind));
 }
-ASSAY_API Status cudaGraphExecMemcpyNodeSetParams1D(GraphExec* exec, GraphNode* node, void* to, const void* from,
-                                                   size_t bytes, CopyKind kind) {
+ASSAY_API Status cudaGraphExecMemcpyNodeSetParams1D(GraphExec* exec, GraphNode* node, void* to,
+                                                    const void* from, size_t bytes, CopyKind kind) {
   return set_made<CopySpec>(exec, node, flat_maker(to, from, bytes, kind));
 }
 ASSAY_API Status cudaGraphMemcpyNodeSetParamsToSymbol(GraphNode* node, const void* symbol, const void* from,
-                                                     size_t bytes, size_t offset, CopyKind kind) {
+                                                      size_t bytes, size_t offset, CopyKind kind) {
   return set_made<CopySpec>(node, symbol_maker(const_cast<void*>(from), symbol, bytes, offset, kind, true));
 }
-ASSAY_API Status cudaGraphExecMemcpyNodeSetParamsToSymbol(GraphExec* exec, GraphNode* node, const void* symbol,
-                                                         const void* from, size_t bytes, size_t offset,
-                                                         CopyKind kind) {
-  return set_made<CopySpec>(exec, node, symbol_maker(const_cast<void*>(from), symbol, bytes, offset, kind, true));
+ASSAY_API Status cudaGraphExecMemcpyNodeSetParamsToSymbol(GraphExec* exec, GraphNode* node,
+                                                          const void* symbol, const void* from, size_t bytes,
+                                                          size_t offset, CopyKind kind) {
+  return set_made<CopySpec>(exec, node,
+                            symbol_maker(const_cast<void*>(from), symbol, bytes, offset, kind, true));
 }
-ASSAY_API Status cudaGraphMemcpyNodeSetParamsFromSymbol(GraphNode* node, void* to, const void* symbol, size_t bytes,
-                                                       size_t offset, CopyKind kind) {
+ASSAY_API Status cudaGraphMemcpyNodeSetParamsFromSymbol(GraphNode* node, void* to, const void* symbol,
+                                                        size_t bytes, size_t offset, CopyKind kind) {
   return set_made<CopySpec>(node, symbol_maker(to, symbol, bytes, offset, kind, false));
 }
 ASSAY_API Status cudaGraphExecMemcpyNodeSetParamsFromSymbol(GraphExec* exec, GraphNode* node, void* to,
-                                                           const void* symbol, size_t bytes, size_t offset,
-                                                           CopyKind kind) {
+                                                            const void* symbol, size_t bytes, size_t offset,
+                                                            CopyKind kind) {
   return set_made<CopySpec>(exec, node, symbol_maker(to, symbol, bytes, offset, kind, false));
 }
 ASSAY_API Status cudaGraphMemsetNodeSetParams(GraphNode* node, const MemsetParams* params) {
   return set_made<MemsetSpec>(node, memset_maker(params));
 }
-ASSAY_API Status cudaGraphExecMemsetNodeSetParams(GraphExec* exec, GraphNode* node, const MemsetParams* params) {
+ASSAY_API Status cudaGraphExecMemsetNodeSetParams(GraphExec* exec, GraphNode* node,
+                                                  const MemsetParams* params) {
   return set_made<MemsetSpec>(exec, node, memset_maker(params));
 }
 ASSAY_API Status cudaGraphHostNodeSetParams(GraphNode* node, const HostNodeParams* params) {
   return set_made<HostSpec>(node, host_maker(params));
 }
-ASSAY_API Status cudaGraphExecHostNodeSetParams(GraphExec* exec, GraphNode* node, const HostNodeParams* params) {
+ASSAY_API Status cudaGraphExecHostNodeSetParams(GraphExec* exec, GraphNode* node,
+                                                const HostNodeParams* params) {
   return set_made<HostSpec>(exec, node, host_maker(params));
 }
 ASSAY_API Status cudaGraphExecChildGraphNodeSetParams(GraphExec* exec, GraphNode* node, GraphHandle* child) {
@@ -570,30 +600,46 @@ ASSAY_API Status cudaGraphExecEventWaitNodeSetEvent(GraphExec* exec, GraphNode* 
 ASSAY_API Status cudaGraphNodeSetParams(GraphNode* node, GraphNodeParams* params) {
   if (!params) return note(Status::InvalidValue);
   switch (params->kind) {
-    case NodeKind::Kernel: return cudaGraphKernelNodeSetParams(node, &params->kernel);
-    case NodeKind::Memcpy: return cudaGraphMemcpyNodeSetParams(node, &params->memcpy.copy);
-    case NodeKind::Memset: return cudaGraphMemsetNodeSetParams(node, &params->memset);
-    case NodeKind::Host: return cudaGraphHostNodeSetParams(node, &params->host);
-    case NodeKind::WaitEvent: return cudaGraphEventWaitNodeSetEvent(node, params->event);
-    case NodeKind::RecordEvent: return cudaGraphEventRecordNodeSetEvent(node, params->event);
-    default: return not_supported("cudaGraphNodeSetParams of this kind of node");
+    case NodeKind::Kernel:
+      return cudaGraphKernelNodeSetParams(node, &params->kernel);
+    case NodeKind::Memcpy:
+      return cudaGraphMemcpyNodeSetParams(node, &params->memcpy.copy);
+    case NodeKind::Memset:
+      return cudaGraphMemsetNodeSetParams(node, &params->memset);
+    case NodeKind::Host:
+      return cudaGraphHostNodeSetParams(node, &params->host);
+    case NodeKind::WaitEvent:
+      return cudaGraphEventWaitNodeSetEvent(node, params->event);
+    case NodeKind::RecordEvent:
+      return cudaGraphEventRecordNodeSetEvent(node, params->event);
+    default:
+      return not_supported("cudaGraphNodeSetParams of this kind of node");
   }
 }
 ASSAY_API Status cudaGraphExecNodeSetParams(GraphExec* exec, GraphNode* node, GraphNodeParams* params) {
   if (!params) return note(Status::InvalidValue);
   switch (params->kind) {
-    case NodeKind::Kernel: return cudaGraphExecKernelNodeSetParams(exec, node, &params->kernel);
-    case NodeKind::Memcpy: return cudaGraphExecMemcpyNodeSetParams(exec, node, &params->memcpy.copy);
-    case NodeKind::Memset: return cudaGraphExecMemsetNodeSetParams(exec, node, &params->memset);
-    case NodeKind::Host: return cudaGraphExecHostNodeSetParams(exec, node, &params->host);
-    case NodeKind::Graph: return cudaGraphExecChildGraphNodeSetParams(exec, node, params->child.graph);
-    case NodeKind::WaitEvent: return cudaGraphExecEventWaitNodeSetEvent(exec, node, params->event);
-    case NodeKind::RecordEvent: return cudaGraphExecEventRecordNodeSetEvent(exec, node, params->event);
-    default: return not_supported("cudaGraphExecNodeSetParams of this kind of node");
+    case NodeKind::Kernel:
+      return cudaGraphExecKernelNodeSetParams(exec, node, &params->kernel);
+    case NodeKind::Memcpy:
+      return cudaGraphExecMemcpyNodeSetParams(exec, node, &params->memcpy.copy);
+    case NodeKind::Memset:
+      return cudaGraphExecMemsetNodeSetParams(exec, node, &params->memset);
+    case NodeKind::Host:
+      return cudaGraphExecHostNodeSetParams(exec, node, &params->host);
+    case NodeKind::Graph:
+      return cudaGraphExecChildGraphNodeSetParams(exec, node, params->child.graph);
+    case NodeKind::WaitEvent:
+      return cudaGraphExecEventWaitNodeSetEvent(exec, node, params->event);
+    case NodeKind::RecordEvent:
+      return cudaGraphExecEventRecordNodeSetEvent(exec, node, params->event);
+    default:
+      return not_supported("cudaGraphExecNodeSetParams of this kind of node");
   }
 }
 
-ASSAY_API Status cudaGraphKernelNodeSetAttribute(GraphNode* node, AttributeId id, const AttributeValue* value) {
+ASSAY_API Status cudaGraphKernelNodeSetAttribute(GraphNode* node, AttributeId id,
+                                                 const AttributeValue* value) {
   return api([&](Context&) {
     auto* kernel = spec_of<KernelSpec>(node);
     if (!kernel || !value) return Status::InvalidValue;
@@ -625,21 +671,23 @@ ASSAY_API Status cudaGraphKernelNodeCopyAttributes(GraphNode* to, GraphNode* fro
 
 // ---- Instantiated graphs ----
 
-ASSAY_API Status cudaGraphInstantiateWithFlags(GraphExec** exec, GraphHandle* graph, unsigned long long flags) {
+ASSAY_API Status cudaGraphInstantiateWithFlags(GraphExec** exec, GraphHandle* graph,
+                                               unsigned long long flags) {
   return instantiate(exec, graph, flags);
 }
 ASSAY_API Status cudaGraphInstantiate(GraphExec** exec, GraphHandle* graph, unsigned long long flags) {
   return instantiate(exec, graph, flags);
 }
-ASSAY_API Status cudaGraphInstantiateWithParams(GraphExec** exec, GraphHandle* graph, InstantiateParams* params) {
+ASSAY_API Status cudaGraphInstantiateWithParams(GraphExec** exec, GraphHandle* graph,
+                                                InstantiateParams* params) {
   if (!params) return note(Status::InvalidValue);
   Status status = instantiate(exec, graph, params->flags);
   params->error_node = nullptr;
   params->result = status == Status::Success ? 0 : 1;
   return status;
 }
-ASSAY_API_PTSZ(cudaGraphInstantiateWithParams, (GraphExec * *exec, GraphHandle* graph, InstantiateParams* params), exec,
-               graph, params)
+ASSAY_API_PTSZ(cudaGraphInstantiateWithParams,
+               (GraphExec * *exec, GraphHandle* graph, InstantiateParams* params), exec, graph, params)
 
 ASSAY_API Status cudaGraphExecGetFlags(GraphExec* exec, unsigned long long* flags) {
   return api([&](Context&) {
@@ -684,7 +732,8 @@ ASSAY_API Status cudaGraphNodeSetEnabled(GraphExec* exec, GraphNode* node, unsig
     GraphNode* twin = Graphs::get().exec(exec) && node ? exec->graph->clone_of(node) : nullptr;
     if (!twin) return Status::InvalidValue;
     NodeKind kind = node_kind(twin->spec);
-    if (kind != NodeKind::Kernel && kind != NodeKind::Memset && kind != NodeKind::Memcpy) return Status::InvalidValue;
+    if (kind != NodeKind::Kernel && kind != NodeKind::Memset && kind != NodeKind::Memcpy)
+      return Status::InvalidValue;
     twin->enabled = enabled != 0;
     return Status::Success;
   });
@@ -700,8 +749,8 @@ ASSAY_API Status cudaGraphNodeGetEnabled(GraphExec* exec, GraphNode* node, unsig
 
 // ---- Objects whose life a graph prolongs ----
 
-ASSAY_API Status cudaUserObjectCreate(UserObject** object, void* data, HostFunction destroy, unsigned references,
-                                      unsigned flags) {
+ASSAY_API Status cudaUserObjectCreate(UserObject** object, void* data, HostFunction destroy,
+                                      unsigned references, unsigned flags) {
   return api([&](Context&) {
     if (!object || !destroy || references == 0 || flags != 1) return Status::InvalidValue;
     *object = new UserObject{data, destroy, references};
@@ -722,7 +771,8 @@ ASSAY_API Status cudaUserObjectRelease(UserObject* object, unsigned count) {
     return Status::Success;
   });
 }
-ASSAY_API Status cudaGraphRetainUserObject(GraphHandle* graph, UserObject* object, unsigned count, unsigned flags) {
+ASSAY_API Status cudaGraphRetainUserObject(GraphHandle* graph, UserObject* object, unsigned count,
+                                           unsigned flags) {
   return api([&](Context&) {
     if (!Graphs::get().has(graph) || !object || count == 0) return Status::InvalidValue;
     if (!(flags & 1)) object->references += count;  // else the caller's references move

@@ -62,12 +62,23 @@ Status set_attribute(FunctionEntry& function, FunctionAttribute attribute, int v
       if (value < -1 || value > 100) return Status::InvalidValue;
       function.carveout = value;
       return Status::Success;
-    case FunctionAttribute::NonPortableCluster: function.nonportable_cluster = value != 0; return Status::Success;
-    case FunctionAttribute::ClusterWidth: function.required_cluster.x = static_cast<uint32_t>(value); break;
-    case FunctionAttribute::ClusterHeight: function.required_cluster.y = static_cast<uint32_t>(value); break;
-    case FunctionAttribute::ClusterDepth: function.required_cluster.z = static_cast<uint32_t>(value); break;
-    case FunctionAttribute::ClusterPolicy: function.cluster_policy = value; break;
-    default: return Status::InvalidValue;
+    case FunctionAttribute::NonPortableCluster:
+      function.nonportable_cluster = value != 0;
+      return Status::Success;
+    case FunctionAttribute::ClusterWidth:
+      function.required_cluster.x = static_cast<uint32_t>(value);
+      break;
+    case FunctionAttribute::ClusterHeight:
+      function.required_cluster.y = static_cast<uint32_t>(value);
+      break;
+    case FunctionAttribute::ClusterDepth:
+      function.required_cluster.z = static_cast<uint32_t>(value);
+      break;
+    case FunctionAttribute::ClusterPolicy:
+      function.cluster_policy = value;
+      break;
+    default:
+      return Status::InvalidValue;
   }
   return Status::Success;
 }
@@ -102,15 +113,16 @@ ASSAY_API void __cudaUnregisterFatBinary(void** handle) {
   });
 }
 
-ASSAY_API void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, void*, void*, Dim*,
-                                      Dim*, int*) {
+ASSAY_API void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, void*,
+                                      void*, Dim*, Dim*, int*) {
   (void)guarded([&] {
     if (handle && name) Runtime::get().modules().add_function(reinterpret_cast<Binary*>(handle), host, name);
     return Status::Success;
   });
 }
 
-ASSAY_API void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int, int) {
+ASSAY_API void __cudaRegisterVar(void** handle, char* host, char*, const char* name, int, size_t size, int,
+                                 int) {
   (void)guarded([&] {
     if (handle && name)
       Runtime::get().modules().add_variable(reinterpret_cast<Binary*>(handle), host, name, size, nullptr);
@@ -118,8 +130,8 @@ ASSAY_API void __cudaRegisterVar(void** handle, char* host, char*, const char* n
   });
 }
 
-ASSAY_API void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int, size_t size, int,
-                                        int) {
+ASSAY_API void __cudaRegisterManagedVar(void** handle, void** host, char*, const char* name, int, size_t size,
+                                        int, int) {
   (void)guarded([&] {
     if (handle && name)
       Runtime::get().modules().add_variable(reinterpret_cast<Binary*>(handle), host, name, size, host);
@@ -141,7 +153,8 @@ ASSAY_API char __cudaInitModule(void** handle) {
 
 // ---- Launches ----
 
-ASSAY_API unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes, StreamHandle* stream) {
+ASSAY_API unsigned __cudaPushCallConfiguration(Dim grid, Dim block, size_t shared_bytes,
+                                               StreamHandle* stream) {
   call_stack().push_back({grid, block, shared_bytes, stream});
   return 0;
 }
@@ -157,8 +170,8 @@ ASSAY_API Status __cudaPopCallConfiguration(Dim* grid, Dim* block, size_t* share
   return Status::Success;
 }
 
-ASSAY_API Status cudaLaunchKernel(const void* function, Dim grid, Dim block, void** arguments, size_t shared_bytes,
-                                  StreamHandle* stream) {
+ASSAY_API Status cudaLaunchKernel(const void* function, Dim grid, Dim block, void** arguments,
+                                  size_t shared_bytes, StreamHandle* stream) {
   return launch({.function = function,
                  .grid = grid,
                  .block = block,
@@ -172,8 +185,8 @@ ASSAY_API_PTSZ(cudaLaunchKernel,
                 StreamHandle* stream),
                function, grid, block, arguments, shared_bytes, own_stream(stream))
 
-ASSAY_API Status __cudaLaunchKernel(FunctionEntry* kernel, Dim grid, Dim block, void** arguments, size_t shared_bytes,
-                                    StreamHandle* stream) {
+ASSAY_API Status __cudaLaunchKernel(FunctionEntry* kernel, Dim grid, Dim block, void** arguments,
+                                    size_t shared_bytes, StreamHandle* stream) {
   return cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream);
 }
 ASSAY_API_PTSZ(__cudaLaunchKernel,
@@ -246,7 +259,9 @@ ASSAY_API Status __cudaGetKernel(FunctionEntry** kernel, const void* host) {
     return Status::Success;
   });
 }
-ASSAY_API Status cudaGetKernel(FunctionEntry** kernel, const void* host) { return __cudaGetKernel(kernel, host); }
+ASSAY_API Status cudaGetKernel(FunctionEntry** kernel, const void* host) {
+  return __cudaGetKernel(kernel, host);
+}
 
 ASSAY_API Status cudaFuncGetName(const char** name, const void* function) {
   return plain_api([&] {
@@ -296,8 +311,8 @@ ASSAY_API Status cudaFuncSetAttribute(const void* function, FunctionAttribute at
                       [&](Context&, FunctionEntry& entry) { return set_attribute(entry, attribute, value); });
 }
 
-ASSAY_API Status cudaKernelSetAttributeForDevice(FunctionEntry* kernel, FunctionAttribute attribute, int value,
-                                                 int device) {
+ASSAY_API Status cudaKernelSetAttributeForDevice(FunctionEntry* kernel, FunctionAttribute attribute,
+                                                 int value, int device) {
   if (device != 0) return note(Status::InvalidDevice);
   return cudaFuncSetAttribute(kernel, attribute, value);
 }
@@ -315,23 +330,25 @@ ASSAY_API Status cudaFuncSetSharedMemConfig(const void* function, int config) {
 
 // ---- Occupancy ----
 
-ASSAY_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function, int threads,
-                                                                       size_t dynamic_shared, unsigned flags) {
+ASSAY_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
+                                                                        int threads, size_t dynamic_shared,
+                                                                        unsigned flags) {
   return function_api(function, [&](Context& context, FunctionEntry& entry) {
     if (!blocks || threads <= 0 || flags > 1) return Status::InvalidValue;
     bool fits = dynamic_shared <= dynamic_shared_limit(entry);
-    *blocks = fits ? static_cast<int>(resident_blocks(context, entry, static_cast<uint32_t>(threads), dynamic_shared))
+    *blocks = fits ? static_cast<int>(
+                         resident_blocks(context, entry, static_cast<uint32_t>(threads), dynamic_shared))
                    : 0;
     return Status::Success;
   });
 }
 ASSAY_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
-                                                              size_t dynamic_shared) {
+                                                               size_t dynamic_shared) {
   return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, dynamic_shared, 0);
 }
 
 ASSAY_API Status cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const void* function, int blocks,
-                                                          int threads) {
+                                                           int threads) {
   return function_api(function, [&](Context&, FunctionEntry& entry) {
     if (!bytes || blocks <= 0 || threads <= 0) return Status::InvalidValue;
     uint32_t share = kSharedPerMultiprocessor / static_cast<uint32_t>(blocks) / 128 * 128;
@@ -342,7 +359,7 @@ ASSAY_API Status cudaOccupancyAvailableDynamicSMemPerBlock(size_t* bytes, const 
 }
 
 ASSAY_API Status cudaOccupancyMaxPotentialClusterSize(int* size, const void* function,
-                                                     const LaunchConfiguration* configuration) {
+                                                      const LaunchConfiguration* configuration) {
   return function_api(function, [&](Context&, FunctionEntry& entry) {
     if (!size || !configuration) return Status::InvalidValue;
     *size = static_cast<int>(entry.nonportable_cluster ? kLargestCluster : kPortableCluster);
@@ -351,7 +368,7 @@ ASSAY_API Status cudaOccupancyMaxPotentialClusterSize(int* size, const void* fun
 }
 
 ASSAY_API Status cudaOccupancyMaxActiveClusters(int* clusters, const void* function,
-                                               const LaunchConfiguration* configuration) {
+                                                const LaunchConfiguration* configuration) {
   return function_api(function, [&](Context& context, FunctionEntry& entry) {
     if (!clusters || !configuration) return Status::InvalidValue;
     uint64_t size = 1;
@@ -362,7 +379,8 @@ ASSAY_API Status cudaOccupancyMaxActiveClusters(int* clusters, const void* funct
         size = uint64_t{dim.x} * dim.y * dim.z;
       }
     const Dim& block = configuration->block;
-    uint32_t resident = resident_blocks(context, entry, block.x * block.y * block.z, configuration->dynamic_shared);
+    uint32_t resident =
+        resident_blocks(context, entry, block.x * block.y * block.z, configuration->dynamic_shared);
     *clusters = size ? static_cast<int>(uint64_t{resident} * kMultiprocessors / size) : 0;
     return Status::Success;
   });

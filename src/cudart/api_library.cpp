@@ -9,7 +9,9 @@ using namespace assay::cudart;
 
 namespace {
 
-Binary* binary_of(LibraryHandle* library) { return reinterpret_cast<Binary*>(library); }
+Binary* binary_of(LibraryHandle* library) {
+  return reinterpret_cast<Binary*>(library);
+}
 
 Status load(LibraryHandle** library, const void* code) {
   return api([&](Context&) {
@@ -33,13 +35,13 @@ Status find_variable(void** pointer, size_t* bytes, LibraryHandle* library, cons
 
 }  // namespace
 
-ASSAY_API Status cudaLibraryLoadData(LibraryHandle** library, const void* code, int*, void**, unsigned, int*, void**,
-                                     unsigned) {
+ASSAY_API Status cudaLibraryLoadData(LibraryHandle** library, const void* code, int*, void**, unsigned, int*,
+                                     void**, unsigned) {
   return load(library, code);
 }
 
-ASSAY_API Status cudaLibraryLoadFromFile(LibraryHandle** library, const char* path, int*, void**, unsigned, int*, void**,
-                                         unsigned) {
+ASSAY_API Status cudaLibraryLoadFromFile(LibraryHandle** library, const char* path, int*, void**, unsigned,
+                                         int*, void**, unsigned) {
   if (!path) return note(Status::InvalidValue);
   std::ifstream file(path, std::ios::binary);
   if (!file) return note(Status::FileNotFound);
@@ -60,7 +62,8 @@ ASSAY_API Status cudaLibraryUnload(LibraryHandle* library) {
 ASSAY_API Status cudaLibraryGetKernel(FunctionEntry** kernel, LibraryHandle* library, const char* name) {
   return api([&](Context& context) {
     if (!kernel || !library || !name) return Status::InvalidValue;
-    if (Status status = Runtime::get().modules().load(*binary_of(library), context); status != Status::Success)
+    if (Status status = Runtime::get().modules().load(*binary_of(library), context);
+        status != Status::Success)
       return status;
     for (FunctionEntry* entry : Runtime::get().modules().kernels(*binary_of(library), context))
       if (entry->name == name) {
@@ -79,7 +82,8 @@ ASSAY_API Status cudaLibraryGetKernelCount(unsigned* count, LibraryHandle* libra
   });
 }
 
-ASSAY_API Status cudaLibraryEnumerateKernels(FunctionEntry** kernels, unsigned count, LibraryHandle* library) {
+ASSAY_API Status cudaLibraryEnumerateKernels(FunctionEntry** kernels, unsigned count,
+                                             LibraryHandle* library) {
   return api([&](Context& context) {
     if (!kernels || !library) return Status::InvalidValue;
     auto all = Runtime::get().modules().kernels(*binary_of(library), context);
@@ -88,9 +92,11 @@ ASSAY_API Status cudaLibraryEnumerateKernels(FunctionEntry** kernels, unsigned c
   });
 }
 
-ASSAY_API Status cudaLibraryGetGlobal(void** pointer, size_t* bytes, LibraryHandle* library, const char* name) {
+ASSAY_API Status cudaLibraryGetGlobal(void** pointer, size_t* bytes, LibraryHandle* library,
+                                      const char* name) {
   return find_variable(pointer, bytes, library, name);
 }
-ASSAY_API Status cudaLibraryGetManaged(void** pointer, size_t* bytes, LibraryHandle* library, const char* name) {
+ASSAY_API Status cudaLibraryGetManaged(void** pointer, size_t* bytes, LibraryHandle* library,
+                                       const char* name) {
   return find_variable(pointer, bytes, library, name);
 }

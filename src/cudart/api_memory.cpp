@@ -27,7 +27,8 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
 // Freeing waits for the device, which may still use the memory.
 Status release(Context& context, void* pointer) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
-  if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); }); status != Status::Success)
+  if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); });
+      status != Status::Success)
     return status;
   auto address = reinterpret_cast<Address>(pointer);
   context.pool_released(address);
@@ -39,7 +40,9 @@ std::optional<MemoryKind> kind_of(Context& context, const void* pointer) {
   return allocation ? std::optional(allocation->kind) : std::nullopt;
 }
 
-uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+uint64_t round_up(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
 
 Status host_allocate(void** pointer, size_t size, unsigned flags) {
   return api([&](Context& context) {
@@ -74,7 +77,8 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
 
 ASSAY_API Status cudaMalloc(void** pointer, size_t size) {
   return api([&](Context& context) {
-    return pointer ? allocate(context, size, MemoryKind::Device, "cudaMalloc", *pointer) : Status::InvalidValue;
+    return pointer ? allocate(context, size, MemoryKind::Device, "cudaMalloc", *pointer)
+                   : Status::InvalidValue;
   });
 }
 
@@ -112,7 +116,9 @@ ASSAY_API Status cudaMalloc3D(PitchedPointer* pointer, Extent extent) {
   });
 }
 
-ASSAY_API Status cudaMallocHost(void** pointer, size_t size) { return host_allocate(pointer, size, 0); }
+ASSAY_API Status cudaMallocHost(void** pointer, size_t size) {
+  return host_allocate(pointer, size, 0);
+}
 ASSAY_API Status cudaHostAlloc(void** pointer, size_t size, unsigned flags) {
   return host_allocate(pointer, size, flags);
 }
@@ -144,7 +150,8 @@ ASSAY_API Status cudaHostUnregister(void* pointer) {
   return api([&](Context& context) {
     if (!pointer) return Status::InvalidValue;
     auto pinned = context.pinned(pointer);
-    if (!pinned || !pinned->second.registered || pinned->first != pointer) return Status::HostMemoryNotRegistered;
+    if (!pinned || !pinned->second.registered || pinned->first != pointer)
+      return Status::HostMemoryNotRegistered;
     Status status = release(context, pointer);
     context.remove_pinned(pointer);
     return status;
@@ -173,12 +180,14 @@ ASSAY_API Status cudaHostGetFlags(unsigned* flags, void* host) {
 ASSAY_API Status cudaMallocAsync(void** pointer, size_t size, StreamHandle* stream) {
   return allocate_async(pointer, size, nullptr, stream);
 }
-ASSAY_API_PTSZ(cudaMallocAsync, (void** pointer, size_t size, StreamHandle* stream), pointer, size, own_stream(stream))
-ASSAY_API Status cudaMallocFromPoolAsync(void** pointer, size_t size, PoolHandle* pool, StreamHandle* stream) {
+ASSAY_API_PTSZ(cudaMallocAsync, (void** pointer, size_t size, StreamHandle* stream), pointer, size,
+               own_stream(stream))
+ASSAY_API Status cudaMallocFromPoolAsync(void** pointer, size_t size, PoolHandle* pool,
+                                         StreamHandle* stream) {
   return allocate_async(pointer, size, pool, stream);
 }
-ASSAY_API_PTSZ(cudaMallocFromPoolAsync, (void** pointer, size_t size, PoolHandle* pool, StreamHandle* stream), pointer,
-               size, pool, own_stream(stream))
+ASSAY_API_PTSZ(cudaMallocFromPoolAsync, (void** pointer, size_t size, PoolHandle* pool, StreamHandle* stream),
+               pointer, size, pool, own_stream(stream))
 
 ASSAY_API Status cudaFreeAsync(void* pointer, StreamHandle* handle) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
@@ -227,7 +236,8 @@ ASSAY_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const v
         attributes->kind = PointerKind::Host;
         attributes->host_pointer = same;
         break;
-      default: attributes->kind = PointerKind::Device;
+      default:
+        attributes->kind = PointerKind::Device;
     }
     return Status::Success;
   });
@@ -273,7 +283,8 @@ ASSAY_API Status cudaMemPrefetchAsync(const void* pointer, size_t bytes, MemoryL
   return managed_hint(pointer, bytes, &location, stream);
 }
 ASSAY_API_PTSZ(cudaMemPrefetchAsync,
-               (const void* pointer, size_t bytes, MemoryLocation location, unsigned flags, StreamHandle* stream),
+               (const void* pointer, size_t bytes, MemoryLocation location, unsigned flags,
+                StreamHandle* stream),
                pointer, bytes, location, flags, own_stream(stream))
 
 ASSAY_API Status cudaMemAdvise(const void* pointer, size_t bytes, int advice, MemoryLocation) {
@@ -287,7 +298,7 @@ ASSAY_API Status cudaMemAdvise(const void* pointer, size_t bytes, int advice, Me
 ASSAY_API Status cudaStreamAttachMemAsync(StreamHandle* stream, void* pointer, size_t, unsigned) {
   return managed_hint(pointer, 1, nullptr, stream);
 }
-ASSAY_API_PTSZ(cudaStreamAttachMemAsync, (StreamHandle* stream, void* pointer, size_t bytes, unsigned flags),
+ASSAY_API_PTSZ(cudaStreamAttachMemAsync, (StreamHandle * stream, void* pointer, size_t bytes, unsigned flags),
                own_stream(stream), pointer, bytes, flags)
 
 // ---- Pools ----
@@ -360,13 +371,24 @@ ASSAY_API Status cudaMemPoolGetAttribute(PoolHandle* pool, PoolAttribute attribu
     switch (attribute) {
       case PoolAttribute::ReuseFollowEvents:
       case PoolAttribute::ReuseOpportunistic:
-      case PoolAttribute::ReuseInternal: *static_cast<int*>(value) = pool->reuse[number - 1]; break;
-      case PoolAttribute::ReleaseThreshold: set(pool->release_threshold); break;
+      case PoolAttribute::ReuseInternal:
+        *static_cast<int*>(value) = pool->reuse[number - 1];
+        break;
+      case PoolAttribute::ReleaseThreshold:
+        set(pool->release_threshold);
+        break;
       case PoolAttribute::ReservedCurrent:
-      case PoolAttribute::UsedCurrent: set(pool->used); break;
-      case PoolAttribute::ReservedHigh: set(pool->reserved_high); break;
-      case PoolAttribute::UsedHigh: set(pool->used_high); break;
-      default: return Status::InvalidValue;
+      case PoolAttribute::UsedCurrent:
+        set(pool->used);
+        break;
+      case PoolAttribute::ReservedHigh:
+        set(pool->reserved_high);
+        break;
+      case PoolAttribute::UsedHigh:
+        set(pool->used_high);
+        break;
+      default:
+        return Status::InvalidValue;
     }
     return Status::Success;
   });
@@ -381,10 +403,17 @@ ASSAY_API Status cudaMemPoolSetAttribute(PoolHandle* pool, PoolAttribute attribu
       case PoolAttribute::ReuseInternal:
         pool->reuse[static_cast<int>(attribute) - 1] = *static_cast<int*>(value);
         break;
-      case PoolAttribute::ReleaseThreshold: pool->release_threshold = *static_cast<uint64_t*>(value); break;
-      case PoolAttribute::ReservedHigh: pool->reserved_high = pool->used; break;
-      case PoolAttribute::UsedHigh: pool->used_high = pool->used; break;
-      default: return Status::InvalidValue;
+      case PoolAttribute::ReleaseThreshold:
+        pool->release_threshold = *static_cast<uint64_t*>(value);
+        break;
+      case PoolAttribute::ReservedHigh:
+        pool->reserved_high = pool->used;
+        break;
+      case PoolAttribute::UsedHigh:
+        pool->used_high = pool->used;
+        break;
+      default:
+        return Status::InvalidValue;
     }
     return Status::Success;
   });

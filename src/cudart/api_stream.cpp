@@ -57,7 +57,8 @@ Status join_capture(StreamHandle& stream, EventHandle& event) {
   }
   stream.capture = event.capture;
   for (GraphNode* node : event.capture_after)
-    if (std::find(stream.capture_after.begin(), stream.capture_after.end(), node) == stream.capture_after.end())
+    if (std::find(stream.capture_after.begin(), stream.capture_after.end(), node) ==
+        stream.capture_after.end())
       stream.capture_after.push_back(node);
   return Status::Success;
 }
@@ -88,7 +89,9 @@ Status wait(Context& context, StreamHandle& stream, EventHandle& event, bool ext
 
 // ---- Streams ----
 
-ASSAY_API Status cudaStreamCreate(StreamHandle** stream) { return create_stream(stream, 0, 0); }
+ASSAY_API Status cudaStreamCreate(StreamHandle** stream) {
+  return create_stream(stream, 0, 0);
+}
 ASSAY_API Status cudaStreamCreateWithFlags(StreamHandle** stream, unsigned flags) {
   return create_stream(stream, flags, 0);
 }
@@ -98,8 +101,10 @@ ASSAY_API Status cudaStreamCreateWithPriority(StreamHandle** stream, unsigned fl
 
 ASSAY_API Status cudaStreamDestroy(StreamHandle* handle) {
   return api([&](Context& context) {
-    if (!handle || handle == kLegacyStream || handle == kPerThreadStream) return Status::InvalidResourceHandle;
-    if (StreamHandle* stream = context.stream(handle); stream && stream->capture) stream->capture->invalid = true;
+    if (!handle || handle == kLegacyStream || handle == kPerThreadStream)
+      return Status::InvalidResourceHandle;
+    if (StreamHandle* stream = context.stream(handle); stream && stream->capture)
+      stream->capture->invalid = true;
     return context.destroy_stream(handle) ? Status::Success : Status::InvalidResourceHandle;
   });
 }
@@ -129,10 +134,11 @@ ASSAY_API Status cudaStreamWaitEvent(StreamHandle* handle, EventHandle* event, u
     return wait(context, stream, *event, flags == 1);
   });
 }
-ASSAY_API_PTSZ(cudaStreamWaitEvent, (StreamHandle * stream, EventHandle* event, unsigned flags), own_stream(stream),
-               event, flags)
+ASSAY_API_PTSZ(cudaStreamWaitEvent, (StreamHandle * stream, EventHandle* event, unsigned flags),
+               own_stream(stream), event, flags)
 
-ASSAY_API Status cudaStreamAddCallback(StreamHandle* handle, StreamCallback callback, void* data, unsigned flags) {
+ASSAY_API Status cudaStreamAddCallback(StreamHandle* handle, StreamCallback callback, void* data,
+                                       unsigned flags) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     if (!callback || flags != 0) return Status::InvalidValue;
     if (Status status = forbid_capturing(stream); status != Status::Success) return status;
@@ -142,7 +148,8 @@ ASSAY_API Status cudaStreamAddCallback(StreamHandle* handle, StreamCallback call
     return Status::Success;
   });
 }
-ASSAY_API_PTSZ(cudaStreamAddCallback, (StreamHandle * stream, StreamCallback callback, void* data, unsigned flags),
+ASSAY_API_PTSZ(cudaStreamAddCallback,
+               (StreamHandle * stream, StreamCallback callback, void* data, unsigned flags),
                own_stream(stream), callback, data, flags)
 
 ASSAY_API Status cudaLaunchHostFunc(StreamHandle* handle, HostFunction call, void* data) {
@@ -151,8 +158,8 @@ ASSAY_API Status cudaLaunchHostFunc(StreamHandle* handle, HostFunction call, voi
     return dispatch(context, &stream, HostSpec{{call, data}});
   });
 }
-ASSAY_API_PTSZ(cudaLaunchHostFunc, (StreamHandle * stream, HostFunction call, void* data), own_stream(stream), call,
-               data)
+ASSAY_API_PTSZ(cudaLaunchHostFunc, (StreamHandle * stream, HostFunction call, void* data), own_stream(stream),
+               call, data)
 
 ASSAY_API Status cudaStreamGetPriority(StreamHandle* handle, int* priority) {
   return stream_api(handle, [&](Context&, StreamHandle& stream) {
@@ -220,7 +227,8 @@ ASSAY_API Status cudaStreamCopyAttributes(StreamHandle* to, StreamHandle* from) 
     return Status::Success;
   });
 }
-ASSAY_API_PTSZ(cudaStreamCopyAttributes, (StreamHandle * to, StreamHandle* from), own_stream(to), own_stream(from))
+ASSAY_API_PTSZ(cudaStreamCopyAttributes, (StreamHandle * to, StreamHandle* from), own_stream(to),
+               own_stream(from))
 
 ASSAY_API Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return api([&](Context&) {
@@ -240,7 +248,9 @@ ASSAY_API Status cudaEventCreateWithFlags(EventHandle** event, unsigned flags) {
     return Status::Success;
   });
 }
-ASSAY_API Status cudaEventCreate(EventHandle** event) { return cudaEventCreateWithFlags(event, 0); }
+ASSAY_API Status cudaEventCreate(EventHandle** event) {
+  return cudaEventCreateWithFlags(event, 0);
+}
 
 ASSAY_API Status cudaEventDestroy(EventHandle* event) {
   return api([&](Context& context) {
@@ -306,8 +316,9 @@ ASSAY_API Status cudaStreamBeginCapture(StreamHandle* handle, CaptureMode mode) 
 }
 ASSAY_API_PTSZ(cudaStreamBeginCapture, (StreamHandle * stream, CaptureMode mode), own_stream(stream), mode)
 
-ASSAY_API Status cudaStreamBeginCaptureToGraph(StreamHandle* handle, GraphHandle* graph, GraphNode* const* after,
-                                              const EdgeData*, size_t count, CaptureMode mode) {
+ASSAY_API Status cudaStreamBeginCaptureToGraph(StreamHandle* handle, GraphHandle* graph,
+                                               GraphNode* const* after, const EdgeData*, size_t count,
+                                               CaptureMode mode) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     if (!Graphs::get().has(graph) || static_cast<unsigned>(mode) > 2) return Status::InvalidValue;
     return begin_capture(context, &stream, graph, {after, after + (after ? count : 0)}, mode);
@@ -339,11 +350,12 @@ ASSAY_API Status cudaStreamIsCapturing(StreamHandle* handle, CaptureStatus* stat
     return Status::Success;
   });
 }
-ASSAY_API_PTSZ(cudaStreamIsCapturing, (StreamHandle * stream, CaptureStatus* status), own_stream(stream), status)
+ASSAY_API_PTSZ(cudaStreamIsCapturing, (StreamHandle * stream, CaptureStatus* status), own_stream(stream),
+               status)
 
 ASSAY_API Status cudaStreamGetCaptureInfo(StreamHandle* handle, CaptureStatus* status, unsigned long long* id,
-                                         GraphHandle** graph, GraphNode* const** after, const EdgeData** edges,
-                                         size_t* count) {
+                                          GraphHandle** graph, GraphNode* const** after,
+                                          const EdgeData** edges, size_t* count) {
   return stream_api(handle, [&](Context&, StreamHandle& stream) {
     if (!status) return Status::InvalidValue;
     *status = !stream.capture           ? CaptureStatus::None
@@ -364,7 +376,7 @@ ASSAY_API_PTSZ(cudaStreamGetCaptureInfo,
                own_stream(stream), status, id, graph, after, edges, count)
 
 ASSAY_API Status cudaStreamUpdateCaptureDependencies(StreamHandle* handle, GraphNode** nodes, const EdgeData*,
-                                                    size_t count, unsigned flags) {
+                                                     size_t count, unsigned flags) {
   return stream_api(handle, [&](Context&, StreamHandle& stream) {
     if (!stream.capture) return Status::IllegalState;
     if (flags > 1 || (count && !nodes)) return Status::InvalidValue;
@@ -374,7 +386,8 @@ ASSAY_API Status cudaStreamUpdateCaptureDependencies(StreamHandle* handle, Graph
   });
 }
 ASSAY_API_PTSZ(cudaStreamUpdateCaptureDependencies,
-               (StreamHandle * stream, GraphNode** nodes, const EdgeData* edges, size_t count, unsigned flags),
+               (StreamHandle * stream, GraphNode** nodes, const EdgeData* edges, size_t count,
+                unsigned flags),
                own_stream(stream), nodes, edges, count, flags)
 
 ASSAY_API Status cudaThreadExchangeStreamCaptureMode(CaptureMode* mode) {

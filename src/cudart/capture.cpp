@@ -19,7 +19,8 @@ bool forbids_unsafe(const Capture& capture) {
   return own || (capture.mode == CaptureMode::Global && thread_capture_mode() == CaptureMode::Global);
 }
 
-void collect_ancestors(const std::vector<GraphNode*>& from, std::unordered_map<const GraphNode*, bool>& seen) {
+void collect_ancestors(const std::vector<GraphNode*>& from,
+                       std::unordered_map<const GraphNode*, bool>& seen) {
   std::vector<GraphNode*> open = from;
   while (!open.empty()) {
     GraphNode* node = open.back();
@@ -37,7 +38,8 @@ CaptureMode& thread_capture_mode() {
 }
 
 Status check_capture(Context& context, StreamHandle* stream) {
-  if (stream && stream->capture) return stream->capture->invalid ? Status::StreamCaptureInvalidated : Status::Success;
+  if (stream && stream->capture)
+    return stream->capture->invalid ? Status::StreamCaptureInvalidated : Status::Success;
   auto capturing = context.capturing_streams();
   if (capturing.empty()) return Status::Success;
   if (!stream) {  // a call that concerns the whole device

@@ -45,12 +45,18 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
   listen(settings.check);
-  limits_ = {{Limit::StackSize, 1024},       {Limit::PrintfFifo, 8650752}, {Limit::MallocHeap, 8 << 20},
-             {Limit::PendingLaunches, 2048}, {Limit::L2Fetch, 64},         {Limit::PersistingL2, 11796480},
+  limits_ = {{Limit::StackSize, 1024},
+             {Limit::PrintfFifo, 8650752},
+             {Limit::MallocHeap, 8 << 20},
+             {Limit::PendingLaunches, 2048},
+             {Limit::L2Fetch, 64},
+             {Limit::PersistingL2, 11796480},
              {Limit::SharedPerBlock, kSharedOptin}};
 }
 
-Context::~Context() { streams_.reset(); }
+Context::~Context() {
+  streams_.reset();
+}
 
 void Context::listen(std::string_view list) {
   auto made = checks::make_checks(list, findings_, device_->memory());

@@ -11,8 +11,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "cudart/abi.h"
 #include "checks/checks.h"
+#include "cudart/abi.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
@@ -33,7 +33,7 @@ struct StreamHandle {
 
 struct EventHandle {
   std::shared_ptr<vgpu::Event> event;
-  unsigned flags = 0;  // 1: blocking wait, 2: no timing, 4: between processes
+  unsigned flags = 0;                // 1: blocking wait, 2: no timing, 4: between processes
   std::shared_ptr<Capture> capture;  // recorded in a capture
   std::vector<GraphNode*> capture_after;
 };

@@ -36,8 +36,10 @@ bool fits(CopyKind kind, Where to, Where from) {
 
 vgpu::Place place_of(Where where, const void* pointer, uint64_t pitch, uint64_t slice) {
   vgpu::Place place;
-  if (where == Where::Pageable) place.host = static_cast<std::byte*>(const_cast<void*>(pointer));
-  else place.address = reinterpret_cast<vgpu::Address>(pointer);
+  if (where == Where::Pageable)
+    place.host = static_cast<std::byte*>(const_cast<void*>(pointer));
+  else
+    place.address = reinterpret_cast<vgpu::Address>(pointer);
   place.row_pitch = pitch;
   place.slice_pitch = slice;
   return place;
@@ -61,9 +63,12 @@ Where where_is(Context& context, const void* pointer, uint64_t bytes) {
   if (auto allocation = context.memory().find(address)) {
     if (!allocation->contains(address, bytes)) return Where::Nowhere;
     switch (allocation->kind) {
-      case MemoryKind::Managed: return Where::Managed;
-      case MemoryKind::Pinned: return Where::Pinned;
-      default: return Where::Device;
+      case MemoryKind::Managed:
+        return Where::Managed;
+      case MemoryKind::Pinned:
+        return Where::Pinned;
+      default:
+        return Where::Device;
     }
   }
   if (context.memory().is_device_address(address)) return Where::Nowhere;
@@ -117,7 +122,8 @@ Status make_copy_spec(Context& context, const CopyRequest& request, CopySpec& sp
   };
   Where to = where_is(context, request.to, extent(request.to_pitch, request.to_slice));
   Where from = where_is(context, request.from, extent(request.from_pitch, request.from_slice));
-  if (to == Where::Nowhere || from == Where::Nowhere || !fits(request.kind, to, from)) return Status::InvalidValue;
+  if (to == Where::Nowhere || from == Where::Nowhere || !fits(request.kind, to, from))
+    return Status::InvalidValue;
   spec.work.to = place_of(to, request.to, request.to_pitch, request.to_slice);
   spec.work.from = place_of(from, request.from, request.from_pitch, request.from_slice);
   return Status::Success;
@@ -126,7 +132,8 @@ Status make_copy_spec(Context& context, const CopyRequest& request, CopySpec& sp
 Status make_memset_spec(Context& context, const MemsetParams& params, uint64_t depth, uint64_t slice,
                         MemsetSpec& spec) {
   spec.params = params;
-  if (params.element_size != 1 && params.element_size != 2 && params.element_size != 4) return Status::InvalidValue;
+  if (params.element_size != 1 && params.element_size != 2 && params.element_size != 4)
+    return Status::InvalidValue;
   uint64_t width = params.width * params.element_size;
   spec.work = {.to = {},
                .width = width,
@@ -158,14 +165,17 @@ Status copy(Context& context, StreamHandle& stream, const CopyRequest& request, 
                      where_is(context, request.from, 1) == Where::Device;
   bool wait = !capturing && (synchronous ? !device_only : to_pageable || between_host_memories);
   vgpu::OperationId operation = 0;
-  if (Status status = dispatch(context, &stream, std::move(spec), &operation); status != Status::Success) return status;
+  if (Status status = dispatch(context, &stream, std::move(spec), &operation); status != Status::Success)
+    return status;
   if (!wait) return Status::Success;
   return synchronised(context, [&] { context.streams().synchronise(operation); });
 }
 
-Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth, uint64_t slice) {
+Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth,
+            uint64_t slice) {
   MemsetSpec spec;
-  if (Status status = make_memset_spec(context, params, depth, slice, spec); status != Status::Success) return status;
+  if (Status status = make_memset_spec(context, params, depth, slice, spec); status != Status::Success)
+    return status;
   return dispatch(context, &stream, std::move(spec));
 }
 

@@ -22,11 +22,13 @@ Copy3D params_of(const CopyRequest& request);
 Status request_of(const Copy3D& params, CopyRequest& request);
 
 Status make_copy_spec(Context& context, const CopyRequest& request, CopySpec& spec);
-Status make_memset_spec(Context& context, const MemsetParams& params, uint64_t depth, uint64_t slice, MemsetSpec& spec);
+Status make_memset_spec(Context& context, const MemsetParams& params, uint64_t depth, uint64_t slice,
+                        MemsetSpec& spec);
 
 // Runs a copy on a stream. Synchronous copies wait as cudaMemcpy does, asynchronous ones only where
 // pageable memory makes them.
 Status copy(Context& context, StreamHandle& stream, const CopyRequest& request, bool synchronous);
-Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth, uint64_t slice);
+Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth,
+            uint64_t slice);
 
 }  // namespace assay::cudart

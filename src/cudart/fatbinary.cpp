@@ -50,7 +50,9 @@ std::optional<T> peek(std::span<const std::byte> bytes) {
   return value;
 }
 
-Error corrupt(std::string_view what) { return {fmt::format("corrupt fatbinary: {}", what), "", 0, 0}; }
+Error corrupt(std::string_view what) {
+  return {fmt::format("corrupt fatbinary: {}", what), "", 0, 0};
+}
 
 Image::Kind image_kind(uint16_t kind) {
   return kind == 1 ? Image::Kind::Ptx : kind == 2 ? Image::Kind::Sass : Image::Kind::Other;

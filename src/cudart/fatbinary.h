@@ -20,11 +20,11 @@ struct Image {
   enum class Packing : uint8_t { Plain, Lz4, Zstd };
   Kind kind = Kind::Other;
   Packing packing = Packing::Plain;
-  unsigned architecture = 0;              // 90 for sm_90
-  bool exact = false;                     // runs on its very architecture only (sm_90a)
-  bool family = false;                    // runs on its family only (sm_100f)
-  std::span<const std::byte> payload;     // points into the container
-  uint64_t unpacked_size = 0;             // 0 when plain
+  unsigned architecture = 0;           // 90 for sm_90
+  bool exact = false;                  // runs on its very architecture only (sm_90a)
+  bool family = false;                 // runs on its family only (sm_100f)
+  std::span<const std::byte> payload;  // points into the container
+  uint64_t unpacked_size = 0;          // 0 when plain
 };
 
 // How long a container says it is, header included; 0 when `start` holds no container.

@@ -71,8 +71,8 @@ void wait_for_events(Context& context, const GraphHandle& graph, vgpu::StreamId 
 }  // namespace
 
 NodeKind node_kind(const NodeSpec& spec) {
-  constexpr NodeKind kinds[] = {NodeKind::Empty, NodeKind::Kernel,    NodeKind::Memcpy,      NodeKind::Memset,
-                                NodeKind::Host,  NodeKind::Graph,     NodeKind::WaitEvent,   NodeKind::RecordEvent,
+  constexpr NodeKind kinds[] = {NodeKind::Empty, NodeKind::Kernel, NodeKind::Memcpy,    NodeKind::Memset,
+                                NodeKind::Host,  NodeKind::Graph,  NodeKind::WaitEvent, NodeKind::RecordEvent,
                                 NodeKind::Alloc, NodeKind::Free};
   return kinds[spec.index()];
 }
@@ -161,16 +161,20 @@ std::shared_ptr<GraphHandle> Graphs::share(GraphHandle* graph) {
   if (found != graphs_.end()) return found->second;
   for (auto& [handle, owned] : graphs_)  // the graph of a child node
     for (auto& node : owned->nodes)
-      if (auto* child = std::get_if<ChildSpec>(&node->spec); child && child->graph.get() == graph) return child->graph;
+      if (auto* child = std::get_if<ChildSpec>(&node->spec); child && child->graph.get() == graph)
+        return child->graph;
   return nullptr;
 }
 
-bool Graphs::has(GraphHandle* graph) { return graph && share(graph) != nullptr; }
+bool Graphs::has(GraphHandle* graph) {
+  return graph && share(graph) != nullptr;
+}
 
 bool Graphs::has(const GraphNode* node) {
   if (!node) return false;
   std::lock_guard lock(mutex_);
-  return std::any_of(graphs_.begin(), graphs_.end(), [&](const auto& item) { return item.second->has(node); });
+  return std::any_of(graphs_.begin(), graphs_.end(),
+                     [&](const auto& item) { return item.second->has(node); });
 }
 
 bool Graphs::remove(GraphHandle* graph) {

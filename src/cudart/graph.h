@@ -54,8 +54,8 @@ struct FreeSpec {
   void* pointer = nullptr;
 };
 
-using NodeSpec = std::variant<EmptySpec, KernelSpec, CopySpec, MemsetSpec, HostSpec, ChildSpec, WaitSpec, RecordSpec,
-                              AllocSpec, FreeSpec>;
+using NodeSpec = std::variant<EmptySpec, KernelSpec, CopySpec, MemsetSpec, HostSpec, ChildSpec, WaitSpec,
+                              RecordSpec, AllocSpec, FreeSpec>;
 
 NodeKind node_kind(const NodeSpec& spec);
 
@@ -124,7 +124,8 @@ class Graphs {
 };
 
 // Sends work to a stream, or captures it. `operation` is 0 when it was captured.
-Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::OperationId* operation = nullptr);
+Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec,
+                vgpu::OperationId* operation = nullptr);
 Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* stream);
 
 void release_user_object(UserObject* object, unsigned count);

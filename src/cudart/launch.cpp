@@ -12,8 +12,12 @@ namespace {
 
 constexpr unsigned kLastAttribute = 16;
 
-vgpu::Dim3 dim3_of(const Dim& dim) { return {dim.x, dim.y, dim.z}; }
-uint64_t count_of(const Dim& dim) { return uint64_t{dim.x} * dim.y * dim.z; }
+vgpu::Dim3 dim3_of(const Dim& dim) {
+  return {dim.x, dim.y, dim.z};
+}
+uint64_t count_of(const Dim& dim) {
+  return uint64_t{dim.x} * dim.y * dim.z;
+}
 
 bool within(const Dim& dim, const uint32_t (&limit)[3]) {
   return dim.x <= limit[0] && dim.y <= limit[1] && dim.z <= limit[2];
@@ -24,12 +28,17 @@ Status apply_attributes(std::span<const LaunchAttribute> attributes, KernelSpec&
   for (const LaunchAttribute& attribute : attributes) {
     if (static_cast<unsigned>(attribute.id) > kLastAttribute) return Status::InvalidValue;
     switch (attribute.id) {
-      case AttributeId::Cooperative: spec.cooperative = attribute.value.number != 0; break;
-      case AttributeId::ClusterDimension: spec.cluster = attribute.value.dim; break;
+      case AttributeId::Cooperative:
+        spec.cooperative = attribute.value.number != 0;
+        break;
+      case AttributeId::ClusterDimension:
+        spec.cluster = attribute.value.dim;
+        break;
       case AttributeId::DeviceUpdatable:
         if (attribute.value.number != 0) return Status::NotSupported;
         break;
-      default: break;
+      default:
+        break;
     }
     spec.attributes[attribute.id] = attribute.value;
   }
@@ -53,10 +62,11 @@ Status check_shape(const KernelSpec& spec, size_t shared_bytes) {
   if (count_of(spec.block) > kMaxThreads) return Status::InvalidValue;
   if (shared_bytes > dynamic_shared_limit(*spec.function)) return Status::InvalidValue;
   const ptx::Function& kernel = *spec.function->kernel->function->ptx;
-  auto product = [](const uint32_t (&dim)[3]) {
+  auto product = [](const uint32_t(&dim)[3]) {
     return uint64_t{dim[0]} * std::max(dim[1], 1u) * std::max(dim[2], 1u);
   };
-  if (kernel.max_threads[0] && count_of(spec.block) > product(kernel.max_threads)) return Status::InvalidValue;
+  if (kernel.max_threads[0] && count_of(spec.block) > product(kernel.max_threads))
+    return Status::InvalidValue;
   const uint32_t(&required)[3] = kernel.required_threads;
   if (required[0] && (spec.block.x != required[0] || spec.block.y != std::max(required[1], 1u) ||
                       spec.block.z != std::max(required[2], 1u)))
@@ -72,7 +82,8 @@ Status pack_arguments(const LaunchRequest& request, KernelSpec& spec) {
   if (request.arguments) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (!request.arguments[i]) return Status::InvalidValue;
-      std::memcpy(spec.parameters.data() + function.parameter_offsets[i], request.arguments[i], parameters[i].size);
+      std::memcpy(spec.parameters.data() + function.parameter_offsets[i], request.arguments[i],
+                  parameters[i].size);
     }
     return Status::Success;
   }
@@ -81,9 +92,12 @@ Status pack_arguments(const LaunchRequest& request, KernelSpec& spec) {
   size_t size = 0;
   for (void** item = request.extra; item && *item; item += 2) {
     auto tag = reinterpret_cast<uintptr_t>(*item);
-    if (tag == 1) buffer = item[1];
-    else if (tag == 2) size = *static_cast<size_t*>(item[1]);
-    else return Status::InvalidValue;
+    if (tag == 1)
+      buffer = item[1];
+    else if (tag == 2)
+      size = *static_cast<size_t*>(item[1]);
+    else
+      return Status::InvalidValue;
   }
   if (!buffer || size > spec.parameters.size()) return Status::InvalidValue;
   std::memcpy(spec.parameters.data(), buffer, size);
@@ -105,7 +119,8 @@ uint32_t dynamic_shared_limit(const FunctionEntry& function) {
   return fixed < kSharedPerBlock ? kSharedPerBlock - fixed : 0;
 }
 
-uint32_t resident_blocks(Context& context, const FunctionEntry& function, uint32_t threads, size_t dynamic_shared) {
+uint32_t resident_blocks(Context& context, const FunctionEntry& function, uint32_t threads,
+                         size_t dynamic_shared) {
   if (threads == 0 || threads > kMaxThreads || dynamic_shared > kSharedOptin) return 0;
   return context.device().resident_blocks_per_multiprocessor(*function.kernel, threads,
                                                              static_cast<uint32_t>(dynamic_shared));
@@ -115,7 +130,8 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
   Runtime& runtime = Runtime::get();
   spec.function = runtime.modules().function(request.function);
   if (!spec.function) return request.function ? Status::InvalidResourceHandle : Status::InvalidDeviceFunction;
-  if (Status status = runtime.modules().load(*spec.function, context); status != Status::Success) return status;
+  if (Status status = runtime.modules().load(*spec.function, context); status != Status::Success)
+    return status;
   const vgpu::Function& function = *spec.function->kernel->function;
   if (!function.unsupported.empty()) {
     runtime.report().unsupported_kernel(
@@ -127,14 +143,16 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
   spec.cooperative = request.cooperative;
   if (Status status = apply_attributes(request.attributes, spec); status != Status::Success) return status;
   if (Dim own = required_cluster(*spec.function); own.x) {
-    if (count_of(spec.cluster) && std::memcmp(&own, &spec.cluster, sizeof own) != 0) return Status::InvalidClusterSize;
+    if (count_of(spec.cluster) && std::memcmp(&own, &spec.cluster, sizeof own) != 0)
+      return Status::InvalidClusterSize;
     spec.cluster = own;
   }
   if (Status status = check_shape(spec, request.shared_bytes); status != Status::Success) return status;
   spec.shared_bytes = static_cast<uint32_t>(request.shared_bytes);
   if (spec.cooperative) {
     auto threads = static_cast<uint32_t>(count_of(spec.block));
-    uint64_t resident = uint64_t{resident_blocks(context, *spec.function, threads, spec.shared_bytes)} * kMultiprocessors;
+    uint64_t resident =
+        uint64_t{resident_blocks(context, *spec.function, threads, spec.shared_bytes)} * kMultiprocessors;
     if (count_of(spec.grid) > resident) return Status::CooperativeLaunchTooLarge;
   }
   return pack_arguments(request, spec);

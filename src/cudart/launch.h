@@ -14,7 +14,7 @@ struct LaunchRequest {
   std::span<const LaunchAttribute> attributes;
   bool cooperative = false;
   void** arguments = nullptr;
-  void** extra = nullptr;          // cudaGraphAddKernelNode: a packed buffer instead
+  void** extra = nullptr;  // cudaGraphAddKernelNode: a packed buffer instead
 };
 
 // Checks a launch against the limits of the device and of the kernel, and packs its parameters.
@@ -22,7 +22,8 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
 vgpu::GridWork grid_work(const KernelSpec& spec);
 
 // Resident blocks of a kernel on one multiprocessor.
-uint32_t resident_blocks(Context& context, const FunctionEntry& function, uint32_t threads, size_t dynamic_shared);
+uint32_t resident_blocks(Context& context, const FunctionEntry& function, uint32_t threads,
+                         size_t dynamic_shared);
 // Dynamic shared memory that a launch of the kernel may ask for.
 uint32_t dynamic_shared_limit(const FunctionEntry& function);
 Dim required_cluster(const FunctionEntry& function);

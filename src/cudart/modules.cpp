@@ -41,7 +41,8 @@ Binary* Modules::add_wrapper(const void* wrapper) {
   auto binary = std::make_unique<Binary>();
   if (head.magic == kWrapperMagic) {
     if (head.version == 2 && head.prelinked)
-      for (auto** next = static_cast<const void**>(head.prelinked); *next; ++next) binary->containers.push_back(*next);
+      for (auto** next = static_cast<const void**>(head.prelinked); *next; ++next)
+        binary->containers.push_back(*next);
     if (binary->containers.empty()) binary->containers.push_back(head.data);
   }
   std::lock_guard lock(mutex_);
@@ -70,7 +71,8 @@ Binary* Modules::add_image(const void* image) {
 
 void Modules::remove(Binary* binary, Context* context) {
   std::lock_guard lock(mutex_);
-  auto found = std::find_if(binaries_.begin(), binaries_.end(), [&](auto& owned) { return owned.get() == binary; });
+  auto found =
+      std::find_if(binaries_.begin(), binaries_.end(), [&](auto& owned) { return owned.get() == binary; });
   if (found == binaries_.end()) return;
   std::erase_if(functions_, [&](const auto& item) { return item.second->binary == binary; });
   std::erase_if(variables_, [&](const auto& item) { return item.second->binary == binary; });
@@ -90,7 +92,8 @@ void Modules::add_function(Binary* binary, const void* host, std::string name) {
   binary->functions.push_back(std::move(entry));
 }
 
-void Modules::add_variable(Binary* binary, const void* host, std::string name, uint64_t size, void** managed) {
+void Modules::add_variable(Binary* binary, const void* host, std::string name, uint64_t size,
+                           void** managed) {
   std::lock_guard lock(mutex_);
   auto entry = std::make_unique<VariableEntry>();
   *entry = {binary, std::move(name), size, managed};
@@ -158,7 +161,8 @@ Status Modules::load_locked(Binary& binary, Context& context) {
   std::string ptx;
   binary.status = read_locked(binary, ptx);
   if (binary.status != Status::Success) return binary.status;
-  auto module = context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
+  auto module =
+      context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
   if (!module) {
     report_.say(module.error().text());
     return binary.status = Status::InvalidPtx;

@@ -25,7 +25,7 @@ struct Binary;
 struct FunctionEntry {
   Binary* binary = nullptr;
   std::string name;
-  const void* host = nullptr;      // the function that stands for it on the host
+  const void* host = nullptr;          // the function that stands for it on the host
   std::optional<vgpu::Kernel> kernel;  // once loaded
   // Set through cudaFuncSetAttribute.
   std::optional<uint32_t> max_dynamic_shared;
@@ -39,18 +39,18 @@ struct VariableEntry {
   Binary* binary = nullptr;
   std::string name;
   uint64_t size = 0;
-  void** managed = nullptr;        // host pointer to fill in, for __managed__ variables
+  void** managed = nullptr;  // host pointer to fill in, for __managed__ variables
 };
 
 // One container of device code.
 struct Binary {
-  std::vector<const void*> containers;        // fatbinaries, linked together when more than one
-  std::string text;                           // PTX given directly
-  std::vector<std::byte> owned;               // bytes kept for `containers`
+  std::vector<const void*> containers;  // fatbinaries, linked together when more than one
+  std::string text;                     // PTX given directly
+  std::vector<std::byte> owned;         // bytes kept for `containers`
   std::vector<std::unique_ptr<FunctionEntry>> functions;
   std::vector<std::unique_ptr<VariableEntry>> variables;
   bool loaded = false;
-  Status status = Status::Success;            // of loading
+  Status status = Status::Success;  // of loading
   vgpu::Device::ModuleId module = 0;
 };
 

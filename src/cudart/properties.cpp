@@ -10,9 +10,11 @@ constexpr int kUnknown = -2147483647;
 constexpr int find_attribute(int attribute) {
   switch (attribute) {
 #define ATTRIBUTE(number, value) \
-  case number: return value;
+  case number:                   \
+    return value;
 #include "cudart/h200.def"
-    default: return kUnknown;
+    default:
+      return kUnknown;
   }
 }
 

@@ -20,16 +20,18 @@ void write_all(int file, std::string_view text) {
   }
 }
 
-nlohmann::json dim_json(const vgpu::Dim3& dim) { return {dim.x, dim.y, dim.z}; }
+nlohmann::json dim_json(const vgpu::Dim3& dim) {
+  return {dim.x, dim.y, dim.z};
+}
 
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 constexpr std::string_view kFaultNames[] = {
-    "none",     "illegal address",     "misaligned address", "invalid address space",
-    "trap",     "assert",              "illegal instruction", "deadlock",
-    "livelock", "stack overflow",      "heap exhausted",     "invalid program counter",
+    "none",     "illegal address", "misaligned address",  "invalid address space",
+    "trap",     "assert",          "illegal instruction", "deadlock",
+    "livelock", "stack overflow",  "heap exhausted",      "invalid program counter",
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ class Report {
   void unsupported(std::string_view function);  // names it once
   void unsupported_kernel(std::string_view message);
   void finding(const Finding& finding);
-  void line(std::string_view json);             // appends one line as it is
+  void line(std::string_view json);  // appends one line as it is
 
  private:
   int file_ = -1;

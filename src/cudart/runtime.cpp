@@ -27,7 +27,8 @@ Context& Runtime::context() {
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
       // Registered after everything that the program constructed before its first CUDA call.
       std::atexit([] {
-        if (Context* context = get().existing_context(); context && !get().forked()) context->streams().hush();
+        if (Context* context = get().existing_context(); context && !get().forked())
+          context->streams().hush();
       });
     }
   }
@@ -49,18 +50,29 @@ Status& last_error() {
 Status fault_status(const vgpu::FaultInfo& fault) {
   using Kind = vgpu::FaultInfo::Kind;
   switch (fault.kind) {
-    case Kind::None: return Status::Success;
-    case Kind::IllegalAddress: return Status::IllegalAddress;
-    case Kind::MisalignedAddress: return Status::MisalignedAddress;
-    case Kind::InvalidAddressSpace: return Status::InvalidAddressSpace;
-    case Kind::Trap: return Status::LaunchFailure;
-    case Kind::Assert: return Status::Assert;
-    case Kind::IllegalInstruction: return Status::IllegalInstruction;
+    case Kind::None:
+      return Status::Success;
+    case Kind::IllegalAddress:
+      return Status::IllegalAddress;
+    case Kind::MisalignedAddress:
+      return Status::MisalignedAddress;
+    case Kind::InvalidAddressSpace:
+      return Status::InvalidAddressSpace;
+    case Kind::Trap:
+      return Status::LaunchFailure;
+    case Kind::Assert:
+      return Status::Assert;
+    case Kind::IllegalInstruction:
+      return Status::IllegalInstruction;
     case Kind::Deadlock:
-    case Kind::Livelock: return Status::LaunchTimeout;
-    case Kind::StackOverflow: return Status::HardwareStackError;
-    case Kind::HeapExhausted: return Status::LaunchFailure;
-    case Kind::InvalidProgramCounter: return Status::InvalidPc;
+    case Kind::Livelock:
+      return Status::LaunchTimeout;
+    case Kind::StackOverflow:
+      return Status::HardwareStackError;
+    case Kind::HeapExhausted:
+      return Status::LaunchFailure;
+    case Kind::InvalidProgramCounter:
+      return Status::InvalidPc;
   }
   return Status::LaunchFailure;
 }

@@ -18,8 +18,10 @@
 
 #define ASSAY_API extern "C" __attribute__((visibility("default")))
 // A program compiled for per-thread default streams calls `name_ptsz`: handle 0 is then the thread's own.
-#define ASSAY_API_PTSZ(name, parameters, ...) \
-  ASSAY_API assay::cudart::Status name##_ptsz parameters { return name(__VA_ARGS__); }
+#define ASSAY_API_PTSZ(name, parameters, ...)              \
+  ASSAY_API assay::cudart::Status name##_ptsz parameters { \
+    return name(__VA_ARGS__);                              \
+  }
 
 namespace assay::cudart {
 
@@ -104,7 +106,9 @@ Status synchronised(Context& context, Wait wait) {
 }
 
 // What handle 0 means to a *_ptsz entry point.
-inline StreamHandle* own_stream(StreamHandle* stream) { return stream ? stream : kPerThreadStream; }
+inline StreamHandle* own_stream(StreamHandle* stream) {
+  return stream ? stream : kPerThreadStream;
+}
 
 // For entry points with a stream: `body(Context&, StreamHandle&)`.
 template <class Body>

@@ -10,11 +10,13 @@ namespace {
 
 using std::chrono::duration;
 
-constexpr unsigned kStepsInARow = 16;          // of one grid before the next has its turn
-constexpr double kStallSeconds = 5;            // without anybody who could end it: a deadlock
+constexpr unsigned kStepsInARow = 16;  // of one grid before the next has its turn
+constexpr double kStallSeconds = 5;    // without anybody who could end it: a deadlock
 constexpr auto kStallPause = std::chrono::microseconds(200);
 
-double now() { return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+  return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 template <class... F>
 struct Overload : F... {
@@ -33,8 +35,9 @@ RangeInfo range_of(const Place& place, uint64_t width, uint64_t height, uint64_t
 }
 
 FaultInfo bad_range(std::string_view what, Address address, uint64_t bytes) {
-  return {FaultInfo::Kind::IllegalAddress,
-          fmt::format("{} of {} bytes at {:#x}, which is outside every live allocation", what, bytes, address)};
+  return {
+      FaultInfo::Kind::IllegalAddress,
+      fmt::format("{} of {} bytes at {:#x}, which is outside every live allocation", what, bytes, address)};
 }
 
 // Calls `row(offset in to, offset in from, bytes)` for each contiguous piece of a 3D range.
@@ -247,7 +250,8 @@ bool Streams::poll_stream(StreamId stream) {
   Lock lock(mutex_);
   if (!streams_.contains(stream)) return true;
   auto targets = predecessors_locked(stream);
-  if (std::all_of(targets.begin(), targets.end(), [&](OperationId id) { return done_locked(id); })) return true;
+  if (std::all_of(targets.begin(), targets.end(), [&](OperationId id) { return done_locked(id); }))
+    return true;
   ask_locked();
   return false;
 }
@@ -307,7 +311,8 @@ void Streams::device_thread() {
 }
 
 bool Streams::wanted_locked() const {
-  return drain_ || std::any_of(targets_.begin(), targets_.end(), [&](OperationId id) { return !done_locked(id); });
+  return drain_ ||
+         std::any_of(targets_.begin(), targets_.end(), [&](OperationId id) { return !done_locked(id); });
 }
 
 uint64_t Streams::choose(uint64_t count) {  // splitmix64
@@ -318,7 +323,8 @@ uint64_t Streams::choose(uint64_t count) {  // splitmix64
 }
 
 bool Streams::all_stalled_locked() const {
-  return std::all_of(running_.begin(), running_.end(), [&](OperationId id) { return pending_.at(id)->stalled; });
+  return std::all_of(running_.begin(), running_.end(),
+                     [&](OperationId id) { return pending_.at(id)->stalled; });
 }
 
 // The next operation to start; null when none may.
@@ -373,8 +379,8 @@ void Streams::start_locked(Lock& lock, Operation& operation) {
                  [&](GridWork& work) {
                    ended = false;
                    beside([&] {
-                     operation.run =
-                         device_.start(work.kernel, work.config, std::move(work.parameters), operation.stream);
+                     operation.run = device_.start(work.kernel, work.config, std::move(work.parameters),
+                                                   operation.stream);
                    });
                    running_.push_back(operation.id);
                  },
@@ -429,7 +435,8 @@ void Streams::watch_stall_locked() {
   if (stalled_since_ == 0) stalled_since_ = now();
   bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
   if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < kStallSeconds) return;
-  for (OperationId id : running_) pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
+  for (OperationId id : running_)
+    pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
 }
 
 bool Streams::host_could_help() const {
@@ -458,14 +465,16 @@ void Streams::fail_locked(FaultInfo fault) {
   std::map<OperationId, std::unique_ptr<Operation>> kept;
   for (auto& [id, operation] : pending_) {
     auto* call = std::get_if<HostWork>(&operation->work);
-    bool started = id == host_call_ || std::find(host_calls_.begin(), host_calls_.end(), id) != host_calls_.end();
+    bool started =
+        id == host_call_ || std::find(host_calls_.begin(), host_calls_.end(), id) != host_calls_.end();
     if (started || (call && call->after_fault)) kept[id] = std::move(operation);
   }
   pending_.clear();
   for (auto& [id, operation] : kept) {
     operation->dependents.clear();
-    bool waits = operation->blockers != 0 ||
-                 (id != host_call_ && std::find(host_calls_.begin(), host_calls_.end(), id) == host_calls_.end());
+    bool waits =
+        operation->blockers != 0 ||
+        (id != host_call_ && std::find(host_calls_.begin(), host_calls_.end(), id) == host_calls_.end());
     if (waits) host_calls_.push_back(id);
     operation->blockers = 0;
     pending_[id] = std::move(operation);
@@ -483,19 +492,24 @@ FaultInfo Streams::run(const Operation& operation, const CopyWork& work) {
     listener->on_copy(info, range_of(work.to, work.width, work.height, work.depth),
                       range_of(work.from, work.width, work.height, work.depth));
   FaultInfo fault;
-  for_rows(work.to, work.from, work.width, work.height, work.depth, [&](uint64_t to, uint64_t from, uint64_t bytes) {
-    if (bytes == 0 || fault.kind != FaultInfo::Kind::None) return;
-    std::byte* target = bytes_at(memory, work.to, to, bytes);
-    const std::byte* source = bytes_at(memory, work.from, from, bytes);
-    if (!target) fault = bad_range("copy to a range", work.to.address + to, bytes);
-    else if (!source) fault = bad_range("copy from a range", work.from.address + from, bytes);
-    else {
-      std::memmove(target, source, bytes);
-      if (work.to.host) return;
-      if (work.from.host) memory.mark_initialised(work.to.address + to, bytes);
-      else memory.copy_initialised(work.to.address + to, work.from.address + from, bytes);
-    }
-  });
+  for_rows(work.to, work.from, work.width, work.height, work.depth,
+           [&](uint64_t to, uint64_t from, uint64_t bytes) {
+             if (bytes == 0 || fault.kind != FaultInfo::Kind::None) return;
+             std::byte* target = bytes_at(memory, work.to, to, bytes);
+             const std::byte* source = bytes_at(memory, work.from, from, bytes);
+             if (!target)
+               fault = bad_range("copy to a range", work.to.address + to, bytes);
+             else if (!source)
+               fault = bad_range("copy from a range", work.from.address + from, bytes);
+             else {
+               std::memmove(target, source, bytes);
+               if (work.to.host) return;
+               if (work.from.host)
+                 memory.mark_initialised(work.to.address + to, bytes);
+               else
+                 memory.copy_initialised(work.to.address + to, work.from.address + from, bytes);
+             }
+           });
   return fault;
 }
 

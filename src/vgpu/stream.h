@@ -94,10 +94,10 @@ struct OrderedWork {
 };
 
 struct StreamOptions {
-  uint64_t seed = 0;                    // 0: the order of submission
+  uint64_t seed = 0;  // 0: the order of submission
   unsigned concurrent_grids = 16;
-  unsigned pending_limit = 1024;        // more makes the device start, and twice as many the host wait
-  double nudge_seconds = 0.02;          // of the host's silence
+  unsigned pending_limit = 1024;  // more makes the device start, and twice as many the host wait
+  double nudge_seconds = 0.02;    // of the host's silence
   std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
 };
 
@@ -108,7 +108,8 @@ class Streams {
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
-  // A non-blocking stream does not wait for the default stream, nor it for the stream. Higher priority: lower number.
+  // A non-blocking stream does not wait for the default stream, nor it for the stream. Higher priority: lower
+  // number.
   StreamId create(bool blocking, int priority = 0);
   void destroy(StreamId stream);  // what it holds still runs
 
@@ -202,17 +203,17 @@ class Streams {
   std::map<StreamId, Stream> streams_;
   std::unordered_map<OperationId, std::unique_ptr<Operation>> pending_;
   std::set<Rank> ready_;
-  std::deque<OperationId> running_;      // grids under way
+  std::deque<OperationId> running_;  // grids under way
   std::deque<OperationId> host_calls_;
   std::vector<Listener*> listeners_;
-  std::vector<OperationId> targets_;     // what host threads wait for
-  OperationId host_call_ = 0;            // under way
+  std::vector<OperationId> targets_;  // what host threads wait for
+  OperationId host_call_ = 0;         // under way
   OperationId operations_ = 0;
   StreamId streams_made_ = 0;
   uint64_t random_ = 0;
   unsigned steps_in_a_row_ = 0;
   double stalled_since_ = 0;
-  bool drain_ = false;                   // run until nothing is pending
+  bool drain_ = false;  // run until nothing is pending
   bool stop_ = false;
   bool hushed_ = false;
   bool faulted_ = false;

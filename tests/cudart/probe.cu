@@ -15,9 +15,15 @@
 #include <vector>
 
 __global__ void nothing() {}
-__global__ void store(int* p) { *p = 1; }
-__global__ void store_at(char* p, long long offset) { *reinterpret_cast<int*>(p + offset) = 1; }
-__global__ void load_at(const int* p, int* out) { *out = *p; }
+__global__ void store(int* p) {
+  *p = 1;
+}
+__global__ void store_at(char* p, long long offset) {
+  *reinterpret_cast<int*>(p + offset) = 1;
+}
+__global__ void load_at(const int* p, int* out) {
+  *out = *p;
+}
 __global__ void fixed_shared(int* p) {
   __shared__ int s[4096];
   s[threadIdx.x] = *p;
@@ -36,8 +42,12 @@ __global__ void shared_at(int i) {
 }
 __global__ void __launch_bounds__(64) bounded() {}
 __global__ void __cluster_dims__(2, 1, 1) paired() {}
-__global__ void fails(int x) { assert(x == 0); }
-__global__ void traps() { __trap(); }
+__global__ void fails(int x) {
+  assert(x == 0);
+}
+__global__ void traps() {
+  __trap();
+}
 __global__ void many_parameters(char a, double b, short c, float4 d) {
   if (a && b && c && d.x) __trap();
 }
@@ -423,9 +433,14 @@ static void pointers() {
   auto show = [&](const char* what, const void* p) {
     cudaPointerAttributes a = {};
     cudaError_t e = cudaPointerGetAttributes(&a, p);
-    printf("%s.%s: %s type %d device %d device pointer %s host pointer %s\n", scenario, what, cudaGetErrorName(e),
-           (int)a.type, a.device, a.devicePointer == p ? "same" : a.devicePointer ? "other" : "null",
-           a.hostPointer == p ? "same" : a.hostPointer ? "other" : "null");
+    printf("%s.%s: %s type %d device %d device pointer %s host pointer %s\n", scenario, what,
+           cudaGetErrorName(e), (int)a.type, a.device,
+           a.devicePointer == p ? "same"
+           : a.devicePointer    ? "other"
+                                : "null",
+           a.hostPointer == p ? "same"
+           : a.hostPointer    ? "other"
+                              : "null");
   };
   show("device", d);
   show("device inside", d + 100);
@@ -557,7 +572,8 @@ static void captures() {
   begin();
   SAY(cudaMemcpyAsync(p, &p, 8, cudaMemcpyHostToDevice, s));
   SAY(cudaMemsetAsync(p, 0, 8, s));
-  SAY(cudaLaunchHostFunc(s, [](void*) {}, nullptr));
+  SAY(cudaLaunchHostFunc(
+      s, [](void*) {}, nullptr));
   end("end of three");
   begin();
   SAY(cudaEventRecord(e, s));
@@ -584,7 +600,8 @@ static void captures() {
   begin();
   SAY(cudaFree(nullptr));
   SAY(cudaEventCreate(&f));
-  SAY(cudaStreamAddCallback(s, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0));
+  SAY(cudaStreamAddCallback(
+      s, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0));
   end("end after callback");
   begin();
   SAY(cudaMallocAsync(&q, 64, s));
@@ -748,9 +765,12 @@ static void libraries() {
   load("zeros", zeros);  // a container of zeros is left out: the real library never returns from it
   load("null", nullptr);
   load("text", "this is not PTX at all, but it is long enough to look at");
-  load("bad PTX", ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n  frobnicate;\n}\n");
-  load("newer PTX", ".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n");
-  load("future PTX", ".version 99.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n");
+  load("bad PTX",
+       ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n  frobnicate;\n}\n");
+  load("newer PTX",
+       ".version 9.0\n.target sm_100\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n");
+  load("future PTX",
+       ".version 99.0\n.target sm_80\n.address_size 64\n.visible .entry empty()\n{\n  ret;\n}\n");
   load("PTX", kPtx);
   SAY(cudaLibraryGetKernel(&k, l, "missing"));
   SAY(cudaLibraryGetKernel(&k, l, "empty"));
@@ -892,14 +912,28 @@ struct Scenario {
   void (*run)();
 };
 static const Scenario scenarios[] = {
-#define SCENARIO(name) {#name, name}
-    SCENARIO(launch_limits), SCENARIO(launch_attributes), SCENARIO(function_attributes),
-    SCENARIO(occupancy),     SCENARIO(allocation),        SCENARIO(copies),
-    SCENARIO(pointers),      SCENARIO(streams),           SCENARIO(captures),
-    SCENARIO(graphs),        SCENARIO(device),            SCENARIO(libraries),
-    SCENARIO(fault_null),    SCENARIO(fault_beyond),      SCENARIO(fault_misaligned),
-    SCENARIO(fault_assert),  SCENARIO(fault_trap),        SCENARIO(fault_shared),
-    SCENARIO(fault_stream),  SCENARIO(last_error),
+#define SCENARIO(name) \
+  { #name, name }
+    SCENARIO(launch_limits),
+    SCENARIO(launch_attributes),
+    SCENARIO(function_attributes),
+    SCENARIO(occupancy),
+    SCENARIO(allocation),
+    SCENARIO(copies),
+    SCENARIO(pointers),
+    SCENARIO(streams),
+    SCENARIO(captures),
+    SCENARIO(graphs),
+    SCENARIO(device),
+    SCENARIO(libraries),
+    SCENARIO(fault_null),
+    SCENARIO(fault_beyond),
+    SCENARIO(fault_misaligned),
+    SCENARIO(fault_assert),
+    SCENARIO(fault_trap),
+    SCENARIO(fault_shared),
+    SCENARIO(fault_stream),
+    SCENARIO(last_error),
 #ifdef PROBE_WITH_FOREIGN
     SCENARIO(foreign),
 #endif

@@ -1,0 +1,4 @@
+__device__ int base = 2;
+__device__ int twice(int x) {
+  return 2 * x;
+}

@@ -1,0 +1,33 @@
+// For the tests of the runtime: where things are, and how to run a program and see what it did.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace assay::cudart::test {
+
+inline const std::string kBinary = ASSAY_BINARY_DIR;
+inline const std::string kSource = ASSAY_SOURCE_DIR;
+inline const std::string kLibrary = kBinary + "/lib/libcudart.so.13";
+inline const std::string kPrograms = kBinary + "/tests/cudart_programs/";  // built where there is nvcc
+
+struct Ended {
+  int exit = -1;    // -1: by a signal
+  int signal = 0;
+  std::string out, err;
+};
+
+// Runs a program with our library first on the loader's path and these variables set.
+Ended run(const std::vector<std::string>& command, const std::map<std::string, std::string>& variables = {});
+
+std::string read_file(const std::string& path);
+std::vector<std::string> lines(const std::string& text);
+bool exists(const std::string& path);
+
+// Skips the test, visibly, where the program was not built because there is no nvcc.
+#define ASSAY_NEEDS_PROGRAM(name)                                                          \
+  if (!assay::cudart::test::exists(assay::cudart::test::kPrograms + (name)))               \
+  GTEST_SKIP() << "no nvcc was found when the tests were configured: " << (name) << " was not built"
+
+}  // namespace assay::cudart::test
