@@ -1,0 +1,43 @@
+// assay: expect fail misaligned, launch-failure
+// assay: class E
+// Vectors of four are read from rows whose length need not be a multiple of four.
+#include <cstdint>
+
+namespace {
+
+constexpr int kThreads = 128;
+
+template <typename Op>
+__device__ float block_reduce(float v, Op op) {
+  __shared__ float partial[kThreads / 32];
+  for (int step = 16; step > 0; step /= 2) v = op(v, __shfl_xor_sync(~0u, v, step));
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = partial[0];
+  for (int i = 1; i < kThreads / 32; ++i) v = op(v, partial[i]);
+  __syncthreads();
+  return v;
+}
+
+__global__ void softmax_kernel(const float* x, float* y, int C) {
+  const int64_t row = blockIdx.x;
+  x += row * C;
+  y += row * C;
+  float top = -INFINITY;
+  for (int c = threadIdx.x * 4; c + 3 < C; c += kThreads * 4) {
+    const float4 v = *reinterpret_cast<const float4*>(x + c);
+    top = fmaxf(top, fmaxf(fmaxf(v.x, v.y), fmaxf(v.z, v.w)));
+  }
+  for (int c = C / 4 * 4 + threadIdx.x; c < C; c += kThreads) top = fmaxf(top, x[c]);
+  top = block_reduce(top, [](float a, float b) { return fmaxf(a, b); });
+  float sum = 0.0f;
+  for (int c = threadIdx.x; c < C; c += kThreads) sum += expf(x[c] - top);
+  sum = block_reduce(sum, [](float a, float b) { return a + b; });
+  for (int c = threadIdx.x; c < C; c += kThreads) y[c] = expf(x[c] - top) / sum;
+}
+
+}  // namespace
+
+extern "C" void softmax(const float* x, float* y, int N, int C, cudaStream_t stream) {
+  softmax_kernel<<<N, kThreads, 0, stream>>>(x, y, C);
+}
