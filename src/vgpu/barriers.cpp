@@ -8,6 +8,7 @@
 
 #include "vgpu/program.h"
 #include "vgpu/run.h"
+#include "vgpu/watch.h"
 
 namespace assay::vgpu {
 
@@ -26,8 +27,85 @@ bool complete(const Block& block, const BlockBarrier& barrier) {
   return whole ? everybody : threads >= barrier.threads;
 }
 
+// Whether a fragment does nothing more than return from the kernel.
+bool is_about_to_exit(const Fragment& f) {
+  if (f.wait != Wait::None || f.frame->depth != 0) return false;
+  const auto& body = f.frame->function->ptx->body;
+  const Inst* pc = f.pc;
+  const Inst* end = f.frame->function->code.data() + f.frame->function->code.size() - 1;
+  while (pc < end && pc->source == pc[1].source) ++pc;  // past a join to the instruction itself
+  if (pc->source >= body.size()) return true;
+  const ptx::Instruction& inst = body[pc->source];
+  return (inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit) && inst.guard == ptx::kNone;
+}
+
+// Whether every way from `from` to the end of the function passes `place` (positions in the PTX body).
+bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t place) {
+  const auto& body = function.body;
+  std::vector<bool> seen(body.size() + 1, false);
+  std::vector<uint32_t> open{from + 1};
+  while (!open.empty()) {
+    const uint32_t at = open.back();
+    open.pop_back();
+    if (at == place || (at < seen.size() && seen[at])) continue;
+    if (at >= body.size()) return false;
+    seen[at] = true;
+    const ptx::Instruction& inst = body[at];
+    const bool ends = inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit;
+    if (ends) return false;
+    for (const ptx::Operand& operand : inst.operands) {
+      if (operand.kind == ptx::Operand::Kind::Label) open.push_back(operand.index);
+      if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == ptx::Opcode::brx_idx)
+        for (uint32_t target : function.target_lists.at(operand.symbol.index).targets) open.push_back(target);
+    }
+    const bool jumps = (inst.opcode == ptx::Opcode::bra && inst.guard == ptx::kNone) || inst.opcode == ptx::Opcode::brx_idx;
+    if (!jumps) open.push_back(at + 1);
+  }
+  return true;
+}
+
+// A fragment has passed the barrier by when it stands where those at the barrier still have to come: it will
+// not turn up. One that leaves the kernel on a way of its own is no such case: an early return is legal.
+bool has_passed_by(const Fragment& f, const Warp& w, const Inst& barrier) {
+  return f.frame == w.frame && !is_about_to_exit(f) &&
+         is_on_every_way(*f.frame->function->ptx, barrier.source, f.pc->source);
+}
+
+// The first lanes of a warp come to an aligned barrier. The scheduler may have sent them ahead of others that
+// are on their way; whether those come to the same place is judged when the phase ends.
+void note_arrival(Warp& w, BlockBarrier& barrier, const Inst& inst, uint32_t lanes) {
+  if (barrier.arrived[w.index] != 0) {
+    if (barrier.place[w.index] != &inst) barrier.apart[w.index] = true;
+    return;
+  }
+  barrier.place[w.index] = &inst;
+  barrier.apart[w.index] = false;
+  barrier.absent[w.index] = 0;
+  if (lanes == w.live) return;
+  for (const Fragment& f : w.others)
+    if (has_passed_by(f, w, inst)) barrier.absent[w.index] |= f.lanes;
+}
+
+void judge_alignment(Block& block, const BlockBarrier& barrier) {
+  for (Warp& w : block.warps) {
+    const Inst* place = barrier.place[w.index];
+    if (barrier.arrived[w.index] == 0 || !place) continue;
+    const uint32_t missed = barrier.absent[w.index] & ~barrier.arrived[w.index];
+    if (missed == 0 && !barrier.apart[w.index]) continue;
+    const uint32_t lanes = barrier.arrived[w.index];
+    for (Listener* listener : block.grid->listeners)
+      listener->on_violation(w, *place,
+                             {.what = Violation::BarrierDivergence,
+                              .lanes = lanes,
+                              .first_lane = static_cast<uint32_t>(std::countr_zero(lanes)),
+                              .detail = missed ? "part of the warp passes this barrier by"
+                                               : "lanes of one warp meet at different barriers"});
+  }
+}
+
 void finish(Block& block, uint32_t id) {
   BlockBarrier& barrier = block.barriers[id];
+  judge_alignment(block, barrier);
   ++block.cluster->barriers;
   for (Listener* listener : block.grid->listeners) listener->on_block_barrier(block, id);
   barrier.last_votes = barrier.votes;
@@ -36,6 +114,7 @@ void finish(Block& block, uint32_t id) {
   barrier.open = false;
   barrier.threads = 0;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
+  std::fill(barrier.place.begin(), barrier.place.end(), nullptr);
   for (Warp& w : block.warps)
     for (Fragment& f : w.others)
       if (f.wait == Wait::Barrier && f.key == id) f.wait = Wait::None;
@@ -43,11 +122,13 @@ void finish(Block& block, uint32_t id) {
 
 }  // namespace
 
-const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits) {
+const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits,
+                   bool aligned) {
   Block& block = *w.block;
   BlockBarrier& barrier = block.barriers[id];
   barrier.open = true;
   if (threads) barrier.threads = threads;
+  if (aligned && !block.grid->listeners.empty()) note_arrival(w, barrier, inst, lanes);
   barrier.arrived[w.index] |= lanes;
   if (complete(block, barrier)) {
     finish(block, id);

@@ -50,7 +50,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.sites = worker.sites.data();
   w.index = index;
   w.born = w.live = threads >= kWarpSize ? kAllLanes : (1u << threads) - 1;
-  w.patience = w.polls = 0;
+  w.patience = w.polls = w.fruitless = 0;
   w.executed = 0;
   w.others.clear();
   w.copies.reset();
@@ -221,6 +221,9 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
     for (BlockBarrier& barrier : block.barriers) {
       barrier = {};
       barrier.arrived.assign(warps, 0);
+      barrier.place.assign(warps, nullptr);
+      barrier.absent.assign(warps, 0);
+      barrier.apart.assign(warps, false);
     }
     for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);
     for (Listener* listener : grid.listeners) listener->on_block(block);

@@ -14,6 +14,9 @@ namespace {
 // After a yield, this many joins pass before a lower fragment takes over again: the one that was
 // let through gets something done before the poller comes back.
 constexpr uint32_t kPatience = 8;
+// Turns that a polling fragment gets before others of its warp may run ahead of it. Until then other
+// warps and blocks run: what it polls for mostly comes from there, and lanes stay together.
+constexpr uint32_t kTurnsOfAPoller = 4;
 
 void load(Warp& w, const Fragment& f) {
   w.active = f.lanes;
@@ -118,9 +121,12 @@ const Inst* rejoin(Warp& w, const Inst* next) {
 }
 
 const Inst* yield(Warp& w, const Inst* next) {
+  w.fruitless = w.polls ? w.fruitless + 1 : 0;
   w.block->cluster->polls += w.polls;
   w.polls = 0;
   w.pc = next;
+  if (w.fruitless < kTurnsOfAPoller) return nullptr;
+  w.fruitless = 0;
   // The fragment that has been ready longest stands first.
   for (size_t i = 0; i < w.others.size(); ++i) {
     if (w.others[i].wait != Wait::None) continue;

@@ -87,6 +87,7 @@ struct Warp {
   uint32_t born = 0;                 // lanes that exist
   const Inst* pc = nullptr;          // where the running fragment goes on after a pause; null: nothing is ready
   uint32_t patience = 0;             // joins to pass without giving way to lower fragments, after a yield
+  uint32_t fruitless = 0;            // turns in a row that ended with its running fragment polling
   uint32_t cluster_phase = 0;        // of its last barrier.cluster.arrive
   uint32_t polls = 0;                // polling operations since it last yielded
   uint64_t executed = 0;             // warp instructions
@@ -107,6 +108,9 @@ struct Warp {
 
 struct BlockBarrier {
   std::vector<uint32_t> arrived;  // lanes by warp, in this phase
+  std::vector<const Inst*> place; // by warp: the barrier instruction that its first lanes came to
+  std::vector<uint32_t> absent;   // by warp: lanes that had passed it by then
+  std::vector<bool> apart;        // by warp: lanes came to different barrier instructions
   uint32_t threads = 0;           // that it was given; 0: all of the block
   bool open = false;              // somebody has arrived in this phase
   uint32_t votes = 0, voters = 0;              // bar.red: threads whose predicate held, threads that voted
@@ -184,7 +188,8 @@ const Inst* fault(Warp& warp, const Inst& inst, FaultInfo::Kind kind, uint32_t l
 const Inst* call(Warp& warp, const Inst& inst, const Function& callee, const CallForm& form, uint32_t lanes);
 const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes, const Inst* next);
 // Block barriers: `lanes` arrive at barrier `id`, which `threads` threads are to meet (0: the whole block).
-const Inst* arrive(Warp& warp, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits);
+// An aligned barrier is one that all lanes of a warp must reach together.
+const Inst* arrive(Warp& warp, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits, bool aligned);
 // Cluster barriers.
 void arrive_cluster(Warp& warp, uint32_t lanes);
 const Inst* wait_cluster(Warp& warp, const Inst& inst);

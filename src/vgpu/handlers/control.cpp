@@ -186,17 +186,14 @@ const Inst* barrier(Warp& w, const Inst& i) {
   }
   if (chosen >= kBlockBarriers)
     return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes), "barrier number out of range (0 to 15)");
-  if (form.aligned && lanes != w.live) {
-    if constexpr (kWatched)
-      report(w, i, Violation::BarrierDivergence, lanes, "not every thread of the warp reaches this aligned barrier together");
-  }
   if (form.has_vote) {
     BlockBarrier& there = w.block->barriers[chosen];
     const uint32_t votes = static_cast<uint32_t>(std::popcount(w.mask(form.vote) & lanes));
     there.votes += votes;
     there.voters += static_cast<uint32_t>(std::popcount(lanes));
   }
-  return arrive(w, i, chosen, form.has_threads ? w.plane<uint32_t>(form.threads)[first_lane(lanes)] : 0, lanes, form.waits);
+  return arrive(w, i, chosen, form.has_threads ? w.plane<uint32_t>(form.threads)[first_lane(lanes)] : 0, lanes,
+                form.waits, form.aligned);
 }
 
 // The second half of bar.red: the votes are in.
