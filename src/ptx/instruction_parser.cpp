@@ -52,12 +52,12 @@ uint32_t FunctionParser::predicate(const Token& name) {
 
 void FunctionParser::check(const Token& at, const Word& word, Instruction& instruction) {
   for (uint16_t row : word.rows) {
-    if (!match_operands(rows()[row], instruction.operands)) continue;
+    if (!match_operands(rows()[row], word.mods, instruction.operands)) continue;
     instruction.form = row;
     return;
   }
   std::string problem;
-  match_operands(rows()[word.rows.front()], instruction.operands, &problem);
+  match_operands(rows()[word.rows.front()], word.mods, instruction.operands, &problem);
   reader_.fail(at, fmt::format("{}: {}", quote(at.text), problem));
 }
 
@@ -94,16 +94,16 @@ Operand FunctionParser::operand(Opcode opcode) {
     if (reader_.accept('|')) pair(result);
     return result;
   }
-  if ((token.is('!') || token.is('-')) && reader_.peek().kind == TokenKind::Name) {
-    Token sign = reader_.take();
-    if (reader_.token().text != "WARP_SZ") {
+  if (token.is('!') || token.is('-')) {
+    Token after = reader_.peek();
+    if (after.kind == TokenKind::Name && after.text != "WARP_SZ") {
+      Token sign = reader_.take();
       Operand result = name_operand(opcode);
       if (result.kind != Kind::Register && result.kind != Kind::Special)
         reader_.fail(sign, fmt::format("{} goes before a register", quote(sign)));
       result.negated = true;
       return result;
     }
-    reader_.fail(sign, fmt::format("{} does not go before WARP_SZ", quote(sign)));
   }
   return constant_operand();
 }

@@ -1,6 +1,8 @@
 // Whether operands have the number and the kinds that a row asks for.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ptx/table.h"
 
 namespace assay::ptx {
@@ -35,7 +37,10 @@ bool fits_kind(OperandKind kind, const Operand& operand) {
       return is_destination(operand);
     case OperandKind::DestinationOrVector:
       return is_destination(operand) || operand.kind == Kind::Vector;
+    case OperandKind::Dropped:
+      return operand.kind == Kind::Sink;
     case OperandKind::Value:
+    case OperandKind::CachePolicy:
       return is_plain_value(operand);
     case OperandKind::ValueOrVector:
       return is_plain_value(operand) || operand.kind == Kind::Vector;
@@ -111,6 +116,10 @@ std::string_view describe(OperandKind kind) {
       return "a function or a register";
     case OperandKind::Arguments:
       return "a list in parentheses";
+    case OperandKind::CachePolicy:
+      return "a cache policy";
+    case OperandKind::Dropped:
+      return "'_'";
   }
   return "";
 }
@@ -118,8 +127,9 @@ std::string_view describe(OperandKind kind) {
 // Optional operands may be left out: try with, then without.
 class OperandMatcher {
  public:
-  OperandMatcher(std::span<const OperandPattern> patterns, std::span<const Operand> operands)
-      : patterns_(patterns), operands_(operands) {}
+  OperandMatcher(std::span<const OperandPattern> patterns, std::span<const Operand> operands,
+                 bool has_cache_hint)
+      : patterns_(patterns), operands_(operands), has_cache_hint_(has_cache_hint) {}
 
   bool match(size_t pattern, size_t operand) {
     if (operand > furthest_ || (operand == furthest_ && expected_ == patterns_.size())) {
@@ -127,19 +137,20 @@ class OperandMatcher {
       expected_ = pattern;
     }
     if (pattern == patterns_.size()) return operand == operands_.size();
-    if (operand < operands_.size() && fits(patterns_[pattern], operands_[operand]) &&
-        match(pattern + 1, operand + 1))
+    if (operand < operands_.size() && is_allowed(patterns_[pattern]) &&
+        fits(patterns_[pattern], operands_[operand]) && match(pattern + 1, operand + 1))
       return true;
-    return patterns_[pattern].optional && match(pattern + 1, operand);
+    return !is_required(patterns_[pattern]) && match(pattern + 1, operand);
   }
 
   std::string problem() const {
-    size_t least = 0;
-    for (const OperandPattern& pattern : patterns_) least += !pattern.optional;
-    size_t count = operands_.size();
-    if (count < least || count > patterns_.size()) {
-      std::string takes = least == patterns_.size() ? fmt::format("{}", least)
-                                                    : fmt::format("{} to {}", least, patterns_.size());
+    size_t least = 0, most = 0, count = operands_.size();
+    for (const OperandPattern& pattern : patterns_) {
+      least += is_required(pattern);
+      most += is_allowed(pattern);
+    }
+    if (count < least || count > most) {
+      std::string takes = least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
       return fmt::format("takes {} operand{}, not {}", takes, takes == "1" ? "" : "s", count);
     }
     if (expected_ == patterns_.size()) return fmt::format("operand {} is one too many", furthest_ + 1);
@@ -149,15 +160,25 @@ class OperandMatcher {
   }
 
  private:
+  bool is_allowed(const OperandPattern& pattern) const {
+    return pattern.kind != OperandKind::CachePolicy || has_cache_hint_;
+  }
+  bool is_required(const OperandPattern& pattern) const {
+    return pattern.kind == OperandKind::CachePolicy ? has_cache_hint_ : !pattern.optional;
+  }
+
   std::span<const OperandPattern> patterns_;
   std::span<const Operand> operands_;
+  bool has_cache_hint_;
   size_t furthest_ = 0, expected_ = 0;
 };
 
 }  // namespace
 
-bool match_operands(const Row& row, std::span<const Operand> operands, std::string* problem) {
-  OperandMatcher matcher(row.operands, operands);
+bool match_operands(const Row& row, std::span<const Mod> mods, std::span<const Operand> operands,
+                    std::string* problem) {
+  bool has_cache_hint = std::find(mods.begin(), mods.end(), Mod::L2_cache_hint) != mods.end();
+  OperandMatcher matcher(row.operands, operands, has_cache_hint);
   if (matcher.match(0, 0)) return true;
   if (problem) *problem = matcher.problem();
   return false;

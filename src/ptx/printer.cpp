@@ -35,22 +35,27 @@ class Printer {
     for (size_t i = 0; i < module_.files.size(); ++i)
       if (!module_.files[i].empty()) put(".file {} \"{}\"\n", i, module_.files[i]);
     out_ += '\n';
-    if (needs_declarations())
-      for (const Function& function : module_.functions) header(function), out_ += ";\n";
+    // Functions keep their order. Where one is named before it is defined all are declared first, those
+    // before the first kernel also ahead of the variables that may name them; kernels are never declared.
+    bool declared = needs_declarations();
+    size_t next = 0;
+    for (; declared && next < module_.functions.size() && !module_.functions[next].is_entry; ++next)
+      declare(module_.functions[next]);
     for (const Variable& variable : module_.variables) {
       linkage(variable);
       this->variable(variable);
       out_ += ";\n";
     }
-    for (const Function& function : module_.functions) {
-      header(function);
-      if (function.is_extern) {
-        out_ += ";\n";
+    for (; next < module_.functions.size(); ++next) {
+      const Function& function = module_.functions[next];
+      if (function.is_extern || (declared && !function.is_entry)) {
+        declare(function);
       } else {
-        function_ = &function;
-        body();
+        define(function);
       }
     }
+    for (const Function& function : module_.functions)
+      if (declared && !function.is_entry && !function.is_extern) define(function);
     for (const Function& function : module_.functions)
       if (function.alias_of != kNone)
         put(".alias {}, {};\n", function.name, module_.functions[function.alias_of].name);
@@ -71,6 +76,17 @@ class Printer {
   }
 
  private:
+  void declare(const Function& function) {
+    header(function);
+    out_ += ";\n";
+  }
+
+  void define(const Function& function) {
+    header(function);
+    function_ = &function;
+    body();
+  }
+
   // Whether a function is named before it is defined.
   bool needs_declarations() const {
     for (const Variable& variable : module_.variables)
@@ -181,7 +197,6 @@ class Printer {
     if (function.min_blocks_per_sm != 0) put(".minnctapersm {}\n", function.min_blocks_per_sm);
     if (function.max_registers != 0) put(".maxnreg {}\n", function.max_registers);
     if (function.is_noreturn) out_ += ".noreturn\n";
-    for (const std::string& pragma : function.pragmas) put(".pragma \"{}\";\n", pragma);
   }
 
   void registers() {
@@ -223,6 +238,7 @@ class Printer {
     label_of_.clear();
     for (const auto& [label, index] : function_->labels) label_of_.try_emplace(index, label);
     out_ += "{\n";
+    for (const std::string& pragma : function_->pragmas) put("  .pragma \"{}\";\n", pragma);
     registers();
     for (const Variable& variable : function_->variables) {
       out_ += "  ";

@@ -124,7 +124,8 @@ class RowCompiler {
     std::string_view members = it->second;
     for (size_t start = 0; start <= members.size();) {
       size_t end = std::min(members.find('|', start), members.size());
-      node.alternatives.push_back({word(members.substr(start, end - start))});
+      std::string member = "." + std::string(members.substr(start, end - start));
+      node.alternatives.push_back(RowCompiler(member, defects_).modifiers());
       start = end + 1;
     }
     return node;
@@ -174,6 +175,8 @@ class RowCompiler {
         {"label", OperandKind::Label},
         {"list", OperandKind::TargetList},
         {"fn", OperandKind::Callee},
+        {"h", OperandKind::CachePolicy},
+        {"_", OperandKind::Dropped},
         {"(args)", OperandKind::Arguments},
     };
     OperandPattern pattern;

@@ -31,6 +31,8 @@ enum class OperandKind : uint8_t {
   TargetList,           // list
   Callee,               // fn
   Arguments,            // (args)
+  CachePolicy,          // h    there exactly if .L2::cache_hint is
+  Dropped,              // _
 };
 
 struct OperandPattern {
@@ -70,8 +72,10 @@ std::vector<uint16_t> match_rows(Opcode opcode, std::span<const Mod> mods, std::
 // The order in which a row's syntax has them: for each word, whether it is a type (else a modifier).
 std::vector<bool> word_order(const Row& row, std::span<const Mod> mods, std::span<const Type> types);
 
-// Whether operands fit a row; if not and `problem` is given, it says what is wrong with them.
-bool match_operands(const Row& row, std::span<const Operand> operands, std::string* problem = nullptr);
+// Whether operands fit a row and these modifiers; if not and `problem` is given, it says what is wrong with
+// them.
+bool match_operands(const Row& row, std::span<const Mod> mods, std::span<const Operand> operands,
+                    std::string* problem = nullptr);
 
 // The row's syntax for a person, with the opcode and its sets spelled out: "add{.rn|.rz|.rm|.rp}.f64 d, a,
 // b".

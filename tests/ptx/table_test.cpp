@@ -47,7 +47,8 @@ TEST(Table, EveryModifierAndTypeIsUsedByARow) {
 std::string sample_operand(const OperandPattern& pattern, bool with_pair) {
   static const char* const kText[] = {"%r1",  "{%r1, %r2}", "%p1", "%r3",      "{%r3, %r4}",   "{%r5, %r6}",
                                       "-%r3", "!%p2",       "1",   "[%d1+16]", "[%d1, {%r1}]", "[%d1, {%r1}]",
-                                      "%r3",  "L",          "T",   "f",        "(%r1, %r2)"};
+                                      "%r3",  "L",          "T",   "f",        "(%r1, %r2)",   "%d5",
+                                      "_"};
   std::string text = kText[static_cast<size_t>(pattern.kind)];
   if (pattern.has_selector) text += ".h1";
   if (with_pair && pattern.pair != OperandPattern::Pair::None) text += "|%p3";
@@ -63,7 +64,8 @@ std::string sample(const Form& form, bool full) {
   }
   const char* separator = " ";
   for (const OperandPattern& pattern : form.row->operands) {
-    if (pattern.optional && !full) continue;
+    bool has_hint = std::find(form.mods.begin(), form.mods.end(), Mod::L2_cache_hint) != form.mods.end();
+    if (pattern.kind == OperandKind::CachePolicy ? !has_hint : pattern.optional && !full) continue;
     bool with_pair = full || pattern.pair == OperandPattern::Pair::Required;
     text += separator + sample_operand(pattern, with_pair);
     separator = ", ";
