@@ -12,7 +12,7 @@ using contract::Defect;
 
 namespace {
 
-constexpr double kMaxWork = 1.5e6;   // terms of sums in one simulation
+constexpr double kMaxWork = 4e5;     // terms of sums in one simulation
 constexpr std::size_t kMost = 1536;  // elements compared
 constexpr double kSure = 0.65;       // correlation from which element by element counts as a match
 constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
@@ -22,6 +22,12 @@ double compressed(double z) {
   return std::isfinite(z) ? std::asinh(z) : kNonfinite;
 }
 
+// How far a result is from the correctly rounded one: the rounding that every kernel shares is no evidence.
+double departure(const Element& element, double stored) {
+  if (!(element.scale > 0)) return std::isfinite(stored) == std::isfinite(element.value) ? 0 : kNonfinite;
+  return compressed((stored - element.rounded) / element.scale);
+}
+
 // The worst elements and as many at random, within the work that simulation may cost.
 std::vector<const Element*> choose(const Measured& measured) {
   std::vector<const Element*> all;
@@ -29,7 +35,7 @@ std::vector<const Element*> choose(const Measured& measured) {
     if (!(element.flags & contract::kUnspecified)) all.push_back(&element);
   }
   std::stable_sort(all.begin(), all.end(), [](const Element* a, const Element* b) {
-    return compressed(std::abs(a->z)) > compressed(std::abs(b->z));
+    return std::abs(departure(*a, a->stored)) > std::abs(departure(*b, b->stored));
   });
   trial::Random random(all.size());
   for (std::size_t i = kMost / 2; i + 1 < all.size(); ++i) {
@@ -51,18 +57,48 @@ std::vector<const Element*> choose(const Measured& measured) {
 }
 
 struct Comparison {
-  double correlation = 0, explained = 0, profile_distance = 1e9;
+  double correlation = 0, explained = 0;
+  double profile_distance = 1e9;   // of error sizes by sum length, in factors of two
+  double coherence_distance = 0;   // of how much of the errors each row shares
 };
 
-Comparison compare(const std::vector<const Element*>& elements, const std::vector<double>& simulated) {
+// How much of the departures is common to their row: 0 independent, 1 all alike.
+class Coherence {
+ public:
+  void add(int64_t row, double departure) {
+    Row& r = rows_[row];
+    r.sum += departure;
+    r.squares += departure * departure;
+    r.count += 1;
+  }
+  double value() const {
+    double shared = 0, possible = 0;
+    for (const auto& [row, r] : rows_) {
+      if (r.count < 2) continue;
+      shared += r.sum * r.sum - r.squares;
+      possible += (r.count - 1) * r.squares;
+    }
+    return possible > 0 ? shared / possible : 0;
+  }
+
+ private:
+  struct Row {
+    double sum = 0, squares = 0, count = 0;
+  };
+  std::map<int64_t, Row> rows_;
+};
+
+Comparison compare(const std::vector<const Element*>& elements, const std::vector<double>& simulated,
+                   int64_t columns) {
+  Coherence kernel_rows, defect_rows;
   double kk = 0, km = 0, mm = 0, rest = 0;
   std::map<int, std::array<double, 3>> profile;  // by decade of terms: energies of both, and how many
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const Element& element = *elements[i];
-    const double sigma = element.z != 0 ? element.error / element.z : 0;
-    const double error = simulated[i] - element.value;
-    const double z = sigma > 0 ? error / sigma : (error == 0 ? 0 : std::copysign(1e6, error));
-    const double k = compressed(element.z), m = compressed(z);
+    const double k = departure(element, element.stored), m = departure(element, simulated[i]);
+    const double sign = element.value < 0 ? -1 : 1;
+    kernel_rows.add(element.at / columns, sign * k);
+    defect_rows.add(element.at / columns, sign * m);
     kk += k * k;
     km += k * m;
     mm += m * m;
@@ -82,6 +118,7 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
     weight += group[0];
   }
   if (weight > 0) comparison.profile_distance = distance / weight;
+  comparison.coherence_distance = std::abs(kernel_rows.value() - defect_rows.value());
   return comparison;
 }
 
@@ -105,12 +142,13 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     if (!reference.applies(defect)) continue;
     const auto simulated = reference.simulate(bindings, measured.output, at, defect);
     if (!simulated) continue;
-    const Comparison match = compare(elements, *simulated);
+    const Comparison match = compare(elements, *simulated, std::max<int64_t>(1, measured.columns()));
     double score = 0;
     bool by_profile = false;
     if (match.correlation >= kSure && match.explained > 0.3) {
       score = 1 + match.explained;
-    } else if (depends_on_order(defect) && match.profile_distance < 0.35) {
+    } else if (depends_on_order(defect) && match.profile_distance < 0.35 &&
+               match.coherence_distance < 0.25) {
       score = 1 - match.profile_distance;
       by_profile = true;
     }

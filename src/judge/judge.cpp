@@ -98,11 +98,14 @@ double largest_difference(const Measured& measured) {
 
 // Whether the errors are small beside what was summed: a matter of precision, not of wrong elements.
 bool is_inaccuracy(const Measured& measured) {
-  double ee = 0, yy = 0;
+  double ee = 0, yy = 0, largest = 0;
+  for (const Element& element : measured.elements) {
+    if (std::isfinite(element.value)) largest = std::max(largest, std::abs(element.value));
+  }
   for (const Element& element : measured.elements) {
     if (element.flags & (contract::kUnspecified | contract::kNonfiniteValue)) continue;
     if (!std::isfinite(element.error)) return false;
-    const double scale = std::max(std::abs(element.value), element.magnitude);
+    const double scale = std::max({std::abs(element.value), element.magnitude, 1e-6 * largest});
     if (std::abs(element.error) > 0.05 * scale) return false;
     ee += element.error * element.error;
     yy += element.value * element.value;
@@ -244,7 +247,8 @@ Result<contract::Expectation> expect_within(const Reference& reference, const Bi
 Result<Judgement> judge(const Contract& contract, const Reference& reference, const Bindings& bindings,
                         const Outputs& outputs, const Options& options) {
   Judgement judgement;
-  const Overrides overrides{contract.require.rtol, contract.require.atol};
+  const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
+                           has_few_values(bindings)};
   for (const contract::TensorSpec* spec : contract.outputs()) {
     const auto found = outputs.find(spec->name);
     if (found == outputs.end()) continue;
@@ -253,7 +257,7 @@ Result<Judgement> judge(const Contract& contract, const Reference& reference, co
     if (tensor.count() == 0) continue;
     const auto expected = expect_within(reference, bindings, spec->name, tensor, options);
     if (!expected) return expected.error();
-    const Measured measured = measure(spec->name, tensor, *expected, overrides);
+    const Measured measured = measure(spec->name, tensor, *expected, how);
     judgement.judged += static_cast<int64_t>(measured.elements.size());
     judgement.undecided += measured.undecided;
     const Failure failure = find_failure(measured);

@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace assay::judge {
 
 using contract::Expectation;
 using contract::Tensor;
+using contract::is_float;
 
 namespace {
 
@@ -34,28 +36,37 @@ int class_of(double x) {
   return std::isnan(x) ? 3 : std::isinf(x) ? (x > 0 ? 1 : 2) : 0;
 }
 
-// The differences d of an element, squared and scaled so that one counts about one.
-void compare(Element& element, const Expectation& expected, std::size_t i, numerics::Format format) {
-  const double rounded = contract::rounded(expected.dtype, element.value);
-  const double ulp = numerics::ulp(format, rounded);
+// Products this small lose bits to underflow, which the noise model leaves to the hard bound.
+bool near_underflow(const Element& element, contract::DType accumulate) {
+  const numerics::Format format = contract::info(accumulate).format;
+  const double term = element.magnitude / element.terms;
+  return element.value != 0 && term * numerics::unit_roundoff(format) < 4 * numerics::min_subnormal(format);
+}
+
+// The difference d of an element, scaled so that its square counts about one when it is wrong.
+void compare(Element& element, const Expectation& expected, std::size_t i, const MeasureOptions& options) {
+  element.rounded = contract::rounded(expected.dtype, element.value);
+  const double ulp = numerics::ulp(contract::info(expected.dtype).format, element.rounded);
   const double noise = kNoiseFactor * expected.sigma_rest[i];
-  if (!std::isfinite(rounded) || !std::isfinite(element.stored) || !(ulp > 0) || !std::isfinite(noise))
-    return;
-  const double scale = std::max(ulp, noise);
-  const double bias = expected.bias[i] / scale;
-  element.difference = (element.stored - rounded) / scale;
-  element.expected =
-      kFloor + bias * bias +
-      expected_square((rounded - element.value) / ulp, noise / ulp) * (ulp / scale) * (ulp / scale);
+  if (!std::isfinite(element.rounded) || !(ulp > 0) || !std::isfinite(noise)) return;
+  element.scale = std::max(ulp, noise);
+  if (!std::isfinite(element.stored)) return;
+  element.difference = (element.stored - element.rounded) / element.scale;
+  if (options.overridden() || (element.flags & kNoStatistics)) return;
+  if (options.coherent_sums && element.terms > 8) return;
+  if (is_float(options.accumulate) && near_underflow(element, options.accumulate)) return;
+  const double bias = expected.bias[i] / element.scale, share = ulp / element.scale;
+  element.expected = kFloor + bias * bias +
+                     expected_square((element.rounded - element.value) / ulp, noise / ulp) * share * share;
   element.counts = true;
 }
 
-bool within_tolerance(const Element& element, const Overrides& overrides) {
+bool within_tolerance(const Element& element, const MeasureOptions& options) {
   if (class_of(element.stored) != 0 || class_of(element.value) != 0) {
     return class_of(element.stored) == class_of(element.value);
   }
   return std::abs(element.error) <=
-         overrides.atol.value_or(0) + overrides.rtol.value_or(0) * std::abs(element.value);
+         options.atol.value_or(0) + options.rtol.value_or(0) * std::abs(element.value);
 }
 
 // log of an upper bound of P(X >= observed), X Poisson with this mean.
@@ -139,10 +150,10 @@ double expected_square(double offset, double sigma) {
 }
 
 Measured measure(const std::string& output, const Tensor& tensor, const Expectation& expected,
-                 const Overrides& overrides) {
+                 const MeasureOptions& options) {
   Measured measured{output, tensor.dtype, tensor.extents, {}, expected.low, expected.high, 0};
   measured.elements.resize(expected.size());
-  const bool is_float = contract::is_float(tensor.dtype);
+  const bool floats = contract::is_float(tensor.dtype);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     Element& element = measured.elements[i];
     element.at = expected.element[i];
@@ -155,16 +166,26 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
     element.z = expected.sigma[i] > 0 ? element.error / expected.sigma[i] : (element.error == 0 ? 0 : 1e6);
     if (element.flags & contract::kUndecided) ++measured.undecided;
     if (element.flags & contract::kUnspecified) continue;
-    element.admitted = overrides.any() && is_float ? within_tolerance(element, overrides)
+    element.admitted = options.overridden() && floats ? within_tolerance(element, options)
                                                    : expected.admits(i, tensor, element.at);
     element.class_differs =
-        !element.admitted && is_float &&
+        !element.admitted && floats &&
         class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));
-    if (is_float && !overrides.any() && !(element.flags & kNoStatistics)) {
-      compare(element, expected, i, contract::info(tensor.dtype).format);
-    }
+    if (floats) compare(element, expected, i, options);
   }
   return measured;
+}
+
+bool has_few_values(const contract::Bindings& bindings) {
+  constexpr int64_t kSample = 1024;
+  for (const auto& [name, tensor] : bindings.inputs) {
+    const int64_t count = tensor->count(), take = std::min(count, kSample);
+    if (!is_float(tensor->dtype) || take < 24) continue;
+    std::unordered_set<double> distinct;
+    for (int64_t i = 0; i < take; ++i) distinct.insert(tensor->load(i * (count / take)));
+    if (3 * static_cast<int64_t>(distinct.size()) < take) return true;
+  }
+  return false;
 }
 
 std::vector<Bucket> buckets(const Measured& measured) {

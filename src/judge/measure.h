@@ -14,7 +14,9 @@ struct Element {
   double value = 0;       // exact
   double error = 0;       // stored - value
   double z = 0;           // error / sigma
-  double difference = 0;  // stored - rounded(value), in units of `scale`
+  double rounded = 0;     // the value, correctly rounded to the output's dtype
+  double scale = 0;       // the larger of the ulp there and the noise of a sound kernel; 0 where there is none
+  double difference = 0;  // stored - rounded, in units of `scale`
   double expected = 0;    // of difference^2, for a sound kernel
   double terms = 1;
   double magnitude = 0;
@@ -36,13 +38,20 @@ struct Measured {
   int64_t rows() const;
 };
 
-struct Overrides {
-  std::optional<double> rtol, atol;
-  bool any() const { return rtol.has_value() || atol.has_value(); }
+struct MeasureOptions {
+  std::optional<double> rtol, atol;  // in place of the budget
+  contract::DType accumulate = contract::DType::f32;
+  // The inputs have few distinct values: the roundings of a long sum repeat, and its error is no
+  // random walk. Only the hard bound speaks then.
+  bool coherent_sums = false;
+  bool overridden() const { return rtol.has_value() || atol.has_value(); }
 };
 
 Measured measure(const std::string& output, const contract::Tensor& tensor,
-                 const contract::Expectation& expected, const Overrides& overrides);
+                 const contract::Expectation& expected, const MeasureOptions& options);
+
+// Whether some input is drawn from so few values that sums over it are coherent.
+bool has_few_values(const contract::Bindings& bindings);
 
 // The expected square of round(v + e) - round(v), in ulps, where v lies `offset` ulps below its rounding
 // (|offset| <= 1/2) and e is normal with standard deviation `sigma` ulps.

@@ -177,7 +177,7 @@ class FloatDrawing {
       case Family::Outliers:
         return natural(c) * (loud(c) ? 1000 : 1);
       case Family::LargeMean:
-        return 200 * constant_ + normal_();
+        return (precision_ > 11 ? 1000 : 200) * constant_ + normal_();
       case Family::Cancelling:
         return cancelling(c);
       case Family::HeavyTail:

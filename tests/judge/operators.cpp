@@ -254,7 +254,7 @@ Implementation rms_norm(NormParts parts) {
   };
 }
 
-std::string norm_contract(const char* formula) {
+std::string norm_contract(const char* formula, const char* dtype = "bf16") {
   return std::string(R"(
 [kernel]
 source = "k.cu"
@@ -264,7 +264,7 @@ args = ["x", "w", "y", "M", "N", "eps"]
 M = { min = 1, max = 64 }
 N = { min = 1, max = 2048 }
 [tensors.x]
-dtype = "bf16"
+dtype = ")") + dtype + R"("
 shape = ["M", "N"]
 values = "activations"
 [tensors.w]
@@ -280,7 +280,7 @@ dtype = "f32"
 value = 1e-6
 [reference]
 formula = """
-)") + formula +
+)" + formula +
          "\n\"\"\"\n";
 }
 
@@ -340,7 +340,8 @@ Implementation layer_norm(NormParts parts) {
 Operator layer_norms() {
   Operator op{"layer norm",
               norm_contract("m[i] = mean[k](x[i, k])\nv[i] = mean[k]((x[i, k] - m[i])^2)\n"
-                            "y[i, k] = (x[i, k] - m[i]) * rsqrt(v[i] + eps) * w[k]"),
+                            "y[i, k] = (x[i, k] - m[i]) * rsqrt(v[i] + eps) * w[k]",
+                            "f32"),
               {}};
   op.variants.push_back({"two-pass", layer_norm({}), {}, {}, {}});
   op.variants.push_back({"two-pass, sequential", layer_norm({.sum = sequential}), {}, {}, {}});
