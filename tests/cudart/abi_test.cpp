@@ -1,17 +1,18 @@
 // Our layouts and numbers against the toolkit's own headers. Built only where those are installed.
+#include "cudart/abi.h"
+
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "cudart/abi.h"
 #include "cudart/properties.h"
 
 namespace assay::cudart {
 namespace {
 
 #define SAME_SIZE(ours, theirs) static_assert(sizeof(ours) == sizeof(theirs))
-#define SAME_FIELD(ours, field, theirs, their_field)                        \
+#define SAME_FIELD(ours, field, theirs, their_field)                     \
   static_assert(offsetof(ours, field) == offsetof(theirs, their_field)); \
   static_assert(sizeof(ours::field) == sizeof(theirs::their_field))
 

@@ -30,8 +30,8 @@ std::string packed(const std::string& text, uint64_t flags) {
   if (flags & 0x8000) {
     out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
   } else if (flags & 0x2000) {
-    out.resize(static_cast<size_t>(LZ4_compress_default(text.data(), out.data(), static_cast<int>(text.size()),
-                                                        static_cast<int>(out.size()))));
+    out.resize(static_cast<size_t>(LZ4_compress_default(
+        text.data(), out.data(), static_cast<int>(text.size()), static_cast<int>(out.size()))));
   } else {
     out = text;
   }
@@ -103,9 +103,15 @@ TEST(Fatbinary, ChoosesTheNewestPtxThatTheDeviceMayRun) {
     int chosen;  // -1: none
   };
   const Case cases[] = {
-      {{{75, 0}, {90, 0}, {80, 0}}, 1}, {{{90, 0}, {90, kExact}}, 1},      {{{100, 0}, {80, 0}}, 1},
-      {{{100, 0}}, -1},                 {{{100, kExact}, {86, 0}}, 1},     {{{80, kExact}, {75, 0}}, 1},
-      {{{100, kFamily}, {75, 0}}, 1},   {{{89, kFamily}, {75, 0}}, 1},     {{}, -1},
+      {{{75, 0}, {90, 0}, {80, 0}}, 1},
+      {{{90, 0}, {90, kExact}}, 1},
+      {{{100, 0}, {80, 0}}, 1},
+      {{{100, 0}}, -1},
+      {{{100, kExact}, {86, 0}}, 1},
+      {{{80, kExact}, {75, 0}}, 1},
+      {{{100, kFamily}, {75, 0}}, 1},
+      {{{89, kFamily}, {75, 0}}, 1},
+      {{}, -1},
   };
   for (const Case& one : cases) {
     std::vector<Bytes> parts = {image(2, 90, 0, "machine code is never chosen")};

@@ -63,24 +63,28 @@ constexpr char kPtx[] = R"(
 
 TEST(Library, RunsPtx) {
   EXPECT_EQ(in_child([](Api& api) {
-    LibraryHandle* library = nullptr;
-    FunctionEntry* kernel = nullptr;
-    if (api.load(&library, kPtx) != Status::Success) return 1;
-    if (api.call("cudaLibraryGetKernel", &kernel, library, "add") != Status::Success) return 2;
-    void* device = nullptr;
-    if (api.call("cudaMalloc", &device, size_t{128}) != Status::Success) return 3;
-    uint32_t host[32], x = 100;
-    for (uint32_t i = 0; i < 32; ++i) host[i] = i;
-    if (api.call("cudaMemcpy", device, static_cast<void*>(host), sizeof host, 1) != Status::Success) return 4;
-    void* arguments[] = {&device, &x};
-    auto* launch = reinterpret_cast<Status (*)(const void*, Dim, Dim, void**, size_t, StreamHandle*)>(
-        dlsym(api.library, "cudaLaunchKernel"));
-    if (launch(kernel, {1, 1, 1}, {32, 1, 1}, arguments, 0, nullptr) != Status::Success) return 5;
-    if (api.call("cudaMemcpy", static_cast<void*>(host), device, sizeof host, 2) != Status::Success) return 6;
-    for (uint32_t i = 0; i < 32; ++i)
-      if (host[i] != i + 300) return 7;
-    return 0;
-  }), 0);
+              LibraryHandle* library = nullptr;
+              FunctionEntry* kernel = nullptr;
+              if (api.load(&library, kPtx) != Status::Success) return 1;
+              if (api.call("cudaLibraryGetKernel", &kernel, library, "add") != Status::Success) return 2;
+              void* device = nullptr;
+              if (api.call("cudaMalloc", &device, size_t{128}) != Status::Success) return 3;
+              uint32_t host[32], x = 100;
+              for (uint32_t i = 0; i < 32; ++i) host[i] = i;
+              if (api.call("cudaMemcpy", device, static_cast<void*>(host), sizeof host, 1) != Status::Success)
+                return 4;
+              void* arguments[] = {&device, &x};
+              auto* launch =
+                  reinterpret_cast<Status (*)(const void*, Dim, Dim, void**, size_t, StreamHandle*)>(
+                      dlsym(api.library, "cudaLaunchKernel"));
+              if (launch(kernel, {1, 1, 1}, {32, 1, 1}, arguments, 0, nullptr) != Status::Success) return 5;
+              if (api.call("cudaMemcpy", static_cast<void*>(host), device, sizeof host, 2) != Status::Success)
+                return 6;
+              for (uint32_t i = 0; i < 32; ++i)
+                if (host[i] != i + 300) return 7;
+              return 0;
+            }),
+            0);
 }
 
 TEST(Library, BrokenCodeIsAnErrorWhenUsed) {
@@ -94,7 +98,8 @@ TEST(Library, BrokenCodeIsAnErrorWhenUsed) {
   const Case cases[] = {
       {std::string(64, '\0'), Status::InvalidPtx},
       {"this is no device code at all, but there is enough of it to look at", Status::InvalidPtx},
-      {".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add() { frobnicate; }", Status::InvalidPtx},
+      {".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add() { frobnicate; }",
+       Status::InvalidPtx},
       {".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry add(", Status::InvalidPtx},
       {container, Status::InvalidKernelImage},
   };
@@ -120,8 +125,9 @@ TEST(Library, DamagedRegistrationIsAnErrorAtTheLaunch) {
       std::memcpy(data.data(), magic, strlen(magic));
       FatbinaryWrapper wrapper{kWrapperMagic, 1, data.data(), nullptr};
       auto* add = reinterpret_cast<void** (*)(void*)>(dlsym(api.library, "__cudaRegisterFatBinary"));
-      auto* name = reinterpret_cast<void (*)(void**, const char*, char*, const char*, int, void*, void*, void*, void*,
-                                             int*)>(dlsym(api.library, "__cudaRegisterFunction"));
+      auto* name =
+          reinterpret_cast<void (*)(void**, const char*, char*, const char*, int, void*, void*, void*, void*,
+                                    int*)>(dlsym(api.library, "__cudaRegisterFunction"));
       void** handle = add(&wrapper);
       static const char host = 0;
       name(handle, &host, nullptr, "kernel", -1, nullptr, nullptr, nullptr, nullptr, nullptr);
@@ -141,7 +147,8 @@ TEST(Library, UnsupportedFunctionsSayTheirNameOnce) {
   const char* body =
       "import ctypes,os\n"
       "l = ctypes.CDLL(os.environ['LIB'])\n"
-      "print(l.cudaCreateTextureObject(0, 0, 0, 0), l.cudaCreateTextureObject(0, 0, 0, 0), l.cudaGLGetDevices())\n";
+      "print(l.cudaCreateTextureObject(0, 0, 0, 0), l.cudaCreateTextureObject(0, 0, 0, 0), "
+      "l.cudaGLGetDevices())\n";
   Ended ended = run({"python3", "-c", body}, {{"LIB", kLibrary}});
   if (ended.exit == 127) GTEST_SKIP() << "no python3";
   EXPECT_EQ(ended.out, "801 801 801\n") << ended.err;
@@ -153,14 +160,17 @@ TEST(Library, UnsupportedFunctionsSayTheirNameOnce) {
 // After a fork the child has no device, as with the real runtime.
 TEST(Library, AForkedChildIsRefused) {
   EXPECT_EQ(in_child([](Api& api) {
-    void* memory = nullptr;
-    if (api.call("cudaMalloc", &memory, size_t{4}) != Status::Success) return 1;
-    pid_t child = fork();
-    if (child == 0) _exit(static_cast<int>(api.call("cudaMalloc", &memory, size_t{4})));
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Status::InitializationError) ? 0 : 2;
-  }), 0);
+              void* memory = nullptr;
+              if (api.call("cudaMalloc", &memory, size_t{4}) != Status::Success) return 1;
+              pid_t child = fork();
+              if (child == 0) _exit(static_cast<int>(api.call("cudaMalloc", &memory, size_t{4})));
+              int status = 0;
+              waitpid(child, &status, 0);
+              return WIFEXITED(status) && WEXITSTATUS(status) == static_cast<int>(Status::InitializationError)
+                         ? 0
+                         : 2;
+            }),
+            0);
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ std::vector<Run> all_runs() {
   }
   return runs;
 }
-INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(all_runs()), [](const auto& info) {
-  return std::string(info.param.program) + "_seed" + info.param.seed + "_" + info.param.check;
+INSTANTIATE_TEST_SUITE_P(All, Programs, testing::ValuesIn(all_runs()), [](const auto& each) {
+  return std::string(each.param.program) + "_seed" + each.param.seed + "_" + each.param.check;
 });
 
 TEST(Program, PrintsWhenTheHostSynchronises) {
@@ -64,13 +64,15 @@ TEST(Program, AnswersAreThoseOfTheHardware) {
   auto expected = lines(read_file(kSource + "/tests/cudart/probe_h200.txt"));
   auto got = lines(run({kPrograms + "probe"}).out);
   ASSERT_GT(expected.size(), 700u);
-  for (size_t i = 0; i < std::min(expected.size(), got.size()); ++i) EXPECT_EQ(got[i], expected[i]) << "line " << i + 1;
+  for (size_t i = 0; i < std::min(expected.size(), got.size()); ++i)
+    EXPECT_EQ(got[i], expected[i]) << "line " << i + 1;
   EXPECT_EQ(got.size(), expected.size());
 }
 
 TEST(Program, WithoutPtxItIsToldHowToBuild) {
   ASSAY_NEEDS_PROGRAM("probe");
-  EXPECT_THAT(run({kPrograms + "probe", "foreign"}).err, HasSubstr("-gencode arch=compute_90,code=compute_90"));
+  EXPECT_THAT(run({kPrograms + "probe", "foreign"}).err,
+              HasSubstr("-gencode arch=compute_90,code=compute_90"));
 }
 
 TEST(Program, FaultsNameKernelAndPlace) {

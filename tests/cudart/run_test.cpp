@@ -26,7 +26,9 @@ Ended assay_run(std::vector<std::string> options, const std::vector<std::string>
   return run(command, {{"LD_LIBRARY_PATH", ""}});
 }
 
-std::string temporary(const std::string& name) { return testing::TempDir() + "assay_" + std::to_string(getpid()) + name; }
+std::string temporary(const std::string& name) {
+  return testing::TempDir() + "assay_" + std::to_string(getpid()) + name;
+}
 
 TEST(Run, PassesStatusAndOutputAndListsLaunches) {
   ASSAY_NEEDS_PROGRAM("static_destructor");
@@ -85,7 +87,8 @@ TEST(Run, SignalsPassThrough) {
 
 TEST(Run, SaysWhyAProgramCannotRun) {
   ASSAY_NEEDS_PROGRAM("probe_static");
-  EXPECT_THAT(assay_run({}, {kPrograms + "probe_static"}).err, HasSubstr("link it with `nvcc -cudart shared`"));
+  EXPECT_THAT(assay_run({}, {kPrograms + "probe_static"}).err,
+              HasSubstr("link it with `nvcc -cudart shared`"));
   EXPECT_EQ(assay_run({}, {kPrograms + "probe_static"}).exit, 2);
 }
 
@@ -94,7 +97,8 @@ TEST(Run, RefusesWhatIsNoProgram) {
   std::ofstream(path) << "#!/bin/sh\ntrue\n";
   chmod(path.c_str(), 0755);
   EXPECT_THAT(assay_run({}, {path}).err, HasSubstr("is a script"));
-  std::ofstream(path) << "\x7f" "ELF, but no more";
+  std::ofstream(path) << "\x7f"
+                         "ELF, but no more";
   EXPECT_THAT(assay_run({}, {path}).err, HasSubstr("is not an ELF program"));
   unlink(path.c_str());
   EXPECT_THAT(assay_run({}, {"/no/such/program"}).err, HasSubstr("no such program"));

@@ -67,6 +67,8 @@ std::vector<std::string> lines(const std::string& text) {
   return all;
 }
 
-bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+bool exists(const std::string& path) {
+  return access(path.c_str(), F_OK) == 0;
+}
 
 }  // namespace assay::cudart::test

@@ -13,7 +13,7 @@ inline const std::string kLibrary = kBinary + "/lib/libcudart.so.13";
 inline const std::string kPrograms = kBinary + "/tests/cudart_programs/";  // built where there is nvcc
 
 struct Ended {
-  int exit = -1;    // -1: by a signal
+  int exit = -1;  // -1: by a signal
   int signal = 0;
   std::string out, err;
 };
@@ -26,8 +26,8 @@ std::vector<std::string> lines(const std::string& text);
 bool exists(const std::string& path);
 
 // Skips the test, visibly, where the program was not built because there is no nvcc.
-#define ASSAY_NEEDS_PROGRAM(name)                                                          \
-  if (!assay::cudart::test::exists(assay::cudart::test::kPrograms + (name)))               \
+#define ASSAY_NEEDS_PROGRAM(name)                                            \
+  if (!assay::cudart::test::exists(assay::cudart::test::kPrograms + (name))) \
   GTEST_SKIP() << "no nvcc was found when the tests were configured: " << (name) << " was not built"
 
 }  // namespace assay::cudart::test
