@@ -577,6 +577,7 @@ class Compiler {
     Variable& made = definition(scope).variables[static_cast<std::size_t>(variable)];
     made.low = first;
     made.high = last;
+    made.range_text = fmt::format("{}..{}", to_text(low), to_text(high));
     const uint64_t used = at(scope, first).indices | at(scope, last).indices;
     if (on_left && used != 0)
       fail(made.place,

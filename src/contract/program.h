@@ -78,6 +78,7 @@ struct Variable {
   int low = -1, high = -1;                         // nodes; -1: inferred
   int outer_definition = -1, outer_variable = -1;  // captured
   std::vector<Use> uses;
+  std::string range_text;  // as written; empty: inferred
 };
 
 enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "contract/defects.h"
+#include "contract/explain.h"
 #include "contract/foreign.h"
 #include "contract/plan.h"
 #include "contract/program.h"
@@ -324,6 +325,12 @@ bool Reference::has_products(const std::string& output) const {
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor || !impl_->program) return false;
   return impl_->uses_products(impl_->program->final_definition[static_cast<std::size_t>(*tensor)]);
+}
+
+std::string Reference::describe(const Shape& shape) const {
+  if (!impl_->program) return "";
+  Result<std::string> text = explain_program(impl_->contract, *impl_->program, shape);
+  return text ? *text : text.error().text();
 }
 
 bool Reference::is_formula() const {

@@ -40,8 +40,8 @@ inline std::shared_ptr<const Tensor> share(Tensor tensor) {
   return std::make_shared<const Tensor>(std::move(tensor));
 }
 
-inline std::shared_ptr<const Tensor> normal(DType dtype, std::vector<int64_t> extents, unsigned seed, double scale = 1,
-                                            double mean = 0) {
+inline std::shared_ptr<const Tensor> normal(DType dtype, std::vector<int64_t> extents, unsigned seed,
+                                            double scale = 1, double mean = 0) {
   Tensor tensor = Tensor::zeros(dtype, std::move(extents));
   std::mt19937_64 random(seed);
   std::normal_distribution<double> draw(mean, scale);
@@ -49,8 +49,8 @@ inline std::shared_ptr<const Tensor> normal(DType dtype, std::vector<int64_t> ex
   return share(std::move(tensor));
 }
 
-inline std::shared_ptr<const Tensor> uniform_integers(DType dtype, std::vector<int64_t> extents, int64_t low, int64_t high,
-                                                      unsigned seed) {
+inline std::shared_ptr<const Tensor> uniform_integers(DType dtype, std::vector<int64_t> extents, int64_t low,
+                                                      int64_t high, unsigned seed) {
   Tensor tensor = Tensor::zeros(dtype, std::move(extents));
   std::mt19937_64 random(seed);
   std::uniform_int_distribution<int64_t> draw(low, high);

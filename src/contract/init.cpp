@@ -1,0 +1,282 @@
+// `assay init`: signatures read from CUDA source, and a contract to complete.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+
+#include "contract/formula.h"
+#include "contract/text.h"
+
+namespace assay::contract {
+namespace {
+
+// Comments, string contents and preprocessor lines become blanks; line breaks stay.
+std::string without_comments(std::string_view source) {
+  std::string text(source);
+  bool line_start = true;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto blank_until = [&](std::size_t end) {
+      for (; i < std::min(end, text.size()); ++i)
+        if (text[i] != '\n') text[i] = ' ';
+    };
+    const std::string_view rest = std::string_view(text).substr(i);
+    if (rest.starts_with("//")) {
+      blank_until(text.find('\n', i));
+    } else if (rest.starts_with("/*")) {
+      const std::size_t end = text.find("*/", i + 2);
+      blank_until(end == std::string::npos ? text.size() : end + 2);
+    } else if (rest.starts_with("\"") && !rest.starts_with("\"C\"")) {
+      std::size_t end = i + 1;
+      while (end < text.size() && text[end] != '"' && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
+      blank_until(end + 1);
+    } else if (line_start && rest.starts_with("#")) {
+      std::size_t end = text.find('\n', i);
+      while (end != std::string::npos && end > 0 && text[end - 1] == '\\') end = text.find('\n', end + 1);
+      blank_until(end);
+    } else {
+      if (text[i] == '\n')
+        line_start = true;
+      else if (text[i] != ' ' && text[i] != '\t')
+        line_start = false;
+      ++i;
+    }
+  }
+  return text;
+}
+
+bool is_word_char(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+std::string squeezed(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const bool space = std::isspace(static_cast<unsigned char>(c)) != 0;
+    if (space && (result.empty() || result.back() == ' ')) continue;
+    result += space ? ' ' : c;
+  }
+  while (!result.empty() && result.back() == ' ') result.pop_back();
+  return result;
+}
+
+int line_of(std::string_view text, std::size_t at) {
+  return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+}
+
+SignatureArg argument(std::string_view text) {
+  std::string whole = squeezed(text.substr(0, text.find('=')));
+  std::size_t end = whole.size();
+  while (end > 0 && is_word_char(whole[end - 1])) --end;
+  SignatureArg arg{squeezed(whole.substr(0, end)), whole.substr(end)};
+  static const std::string kRestrict[] = {"__restrict__", "__restrict", "restrict"};
+  for (const std::string& word : kRestrict)
+    if (const std::size_t at = arg.type.find(word); at != std::string::npos) arg.type.erase(at, word.size());
+  arg.type = squeezed(arg.type);
+  if (const std::size_t space = arg.type.find(" *"); space != std::string::npos) arg.type.erase(space, 1);
+  return arg;
+}
+
+// The function that begins at `at`; its end, or npos if there is none.
+std::size_t read_function(std::string_view text, std::size_t at, std::vector<Signature>& found) {
+  const std::size_t open = text.find('(', at), stop = text.find_first_of(";{", at);
+  if (open == std::string_view::npos || stop < open) return std::string_view::npos;
+  const std::size_t close = text.find(')', open);
+  if (close == std::string_view::npos) return std::string_view::npos;
+  std::string head = squeezed(text.substr(at, open - at));
+  std::size_t name_at = head.size();
+  while (name_at > 0 && is_word_char(head[name_at - 1])) --name_at;
+  Signature signature;
+  signature.name = head.substr(name_at);
+  signature.returns = squeezed(head.substr(0, name_at));
+  signature.line = line_of(text, text.find_first_not_of(" \n\t\r", at));
+  const std::string_view inside = text.substr(open + 1, close - open - 1);
+  std::size_t first = 0;
+  for (std::size_t i = 0; i <= inside.size(); ++i)
+    if (i == inside.size() || inside[i] == ',') {
+      const std::string part = squeezed(inside.substr(first, i - first));
+      if (!part.empty() && part != "void") signature.args.push_back(argument(part));
+      first = i + 1;
+    }
+  const bool function = !signature.name.empty() && !signature.returns.empty();
+  const bool device = signature.returns.find("__global__") != std::string::npos ||
+                      signature.returns.find("__device__") != std::string::npos;
+  if (function && !device) found.push_back(std::move(signature));
+  return close + 1;
+}
+
+std::size_t matching_brace(std::string_view text, std::size_t open) {
+  int depth = 0;
+  for (std::size_t i = open; i < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}' && --depth == 0) return i;
+  }
+  return text.size();
+}
+
+// Functions inside extern "C" { ... }: whatever stands at the outermost level.
+void read_group(std::string_view text, std::size_t open, std::vector<Signature>& found) {
+  const std::size_t close = matching_brace(text, open);
+  for (std::size_t i = open + 1; i < close;) {
+    const std::size_t end = read_function(text.substr(0, close), i, found);
+    const std::size_t body = text.find_first_of(";{", end == std::string_view::npos ? i : end);
+    if (body == std::string_view::npos || body >= close) return;
+    i = (text[body] == '{' ? matching_brace(text, body) : body) + 1;
+  }
+}
+
+struct CType {
+  std::string_view name;
+  DType dtype;
+};
+constexpr CType kTypes[] = {
+    {"__nv_bfloat16", DType::bf16}, {"nv_bfloat16", DType::bf16},
+    {"__half", DType::f16},         {"half", DType::f16},
+    {"__nv_fp8_e4m3", DType::e4m3}, {"__nv_fp8_e5m2", DType::e5m2},
+    {"double", DType::f64},         {"float", DType::f32},
+    {"int8_t", DType::i8},          {"signed char", DType::i8},
+    {"uint8_t", DType::u8},         {"unsigned char", DType::u8},
+    {"int16_t", DType::i16},        {"short", DType::i16},
+    {"int32_t", DType::i32},        {"uint32_t", DType::u32},
+    {"int64_t", DType::i64},        {"uint64_t", DType::u64},
+    {"size_t", DType::u64},         {"unsigned long long", DType::u64},
+    {"long long", DType::i64},      {"unsigned long", DType::u64},
+    {"long", DType::i64},           {"unsigned int", DType::u32},
+    {"unsigned", DType::u32},       {"int", DType::i32},
+    {"bool", DType::boolean},       {"char", DType::i8},
+};
+
+std::optional<DType> dtype_of(std::string type) {
+  for (const std::string word : {"const ", "volatile ", "std::"})
+    if (const std::size_t at = type.find(word); at != std::string::npos) type.erase(at, word.size());
+  while (!type.empty() && (type.back() == '*' || type.back() == '&' || type.back() == ' ')) type.pop_back();
+  if (type.ends_with(" const")) type.resize(type.size() - 6);
+  for (const CType& known : kTypes)
+    if (known.name == type) return known.dtype;
+  return std::nullopt;
+}
+
+struct Guess {
+  ArgKind kind = ArgKind::Scalar;
+  std::string name;
+  DType dtype = DType::f32;
+  bool known = true;
+  bool output = false;
+};
+
+Guess guess(const SignatureArg& arg, std::size_t position) {
+  Guess result;
+  result.name = arg.name.empty() ? fmt::format("arg{}", position) : arg.name;
+  if (is_reserved(result.name)) result.name += "_";
+  const bool pointer = arg.type.find('*') != std::string::npos;
+  if (arg.type.find("cudaStream_t") != std::string::npos) {
+    result.kind = ArgKind::Stream;
+    result.name = "stream";
+    return result;
+  }
+  if (pointer &&
+      (arg.name.find("workspace") != std::string::npos || arg.name == "ws" || arg.name == "scratch")) {
+    result.kind = ArgKind::Workspace;
+    result.name = "workspace";
+    return result;
+  }
+  const std::optional<DType> dtype = dtype_of(arg.type);
+  result.known = dtype.has_value();
+  result.dtype = dtype.value_or(DType::f32);
+  result.kind = pointer ? ArgKind::Tensor : !is_float(result.dtype) ? ArgKind::Dim : ArgKind::Scalar;
+  result.output = pointer && arg.type.find("const") == std::string::npos;
+  return result;
+}
+
+std::string dim_line(const Guess& dim) {
+  const bool plain = dim.dtype == DType::i32 ||
+                     (dim.dtype != DType::i64 && dim.dtype != DType::u32 && dim.dtype != DType::u64);
+  return fmt::format("{} = {{ min = 1, max = 4096{} }}   # the range that the kernel promises\n", dim.name,
+                     plain ? "" : fmt::format(", type = \"{}\"", info(dim.dtype).name));
+}
+
+std::string tensor_table(const Guess& tensor, const std::string& shape) {
+  std::string text = fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\nshape = [{}]   # row-major; check\n",
+                                 tensor.name, info(tensor.dtype).name,
+                                 tensor.known ? "" : "   # a guess: the type is not one we know", shape);
+  if (tensor.output) return text + "role  = \"out\"   # or \"inout\"\n";
+  return text + (is_float(tensor.dtype) ? "values = \"real\"\n"
+                                        : "# values = \"index(N)\", \"tokens(N)\", \"mask\", ...\n");
+}
+
+std::string contract_for(const Signature& entry, const std::string& source) {
+  std::vector<Guess> guesses;
+  for (std::size_t i = 0; i < entry.args.size(); ++i) guesses.push_back(guess(entry.args[i], i));
+  std::string args, dims, shape, tensors, scalars, output;
+  int dim_count = 0;
+  for (const Guess& arg : guesses) {
+    args += fmt::format("{}\"{}\"", args.empty() ? "" : ", ", arg.name);
+    if (arg.kind != ArgKind::Dim) continue;
+    dims += dim_line(arg);
+    if (dim_count++ < 2) shape += fmt::format("{}\"{}\"", shape.empty() ? "" : ", ", arg.name);
+  }
+  bool workspace = false;
+  for (const Guess& arg : guesses) {
+    workspace |= arg.kind == ArgKind::Workspace;
+    if (arg.kind == ArgKind::Tensor) tensors += tensor_table(arg, shape);
+    if (arg.kind == ArgKind::Tensor && arg.output) output = arg.name;
+    if (arg.kind == ArgKind::Scalar)
+      scalars += fmt::format(
+          "\n[scalars.{}]\ndtype = \"{}\"\nvalue = 1.0   # or values = [...], or range = [low, high]\n",
+          arg.name, info(arg.dtype).name);
+  }
+  const bool returns = entry.returns.find("int") != std::string::npos ||
+                       entry.returns.find("cudaError_t") != std::string::npos;
+  std::string text =
+      fmt::format("title = \"{}\"\n\n[kernel]\nsource = \"{}\"\nentry  = \"{}\"\nargs   = [{}]\n", entry.name,
+                  source, entry.name, args);
+  if (returns) text += "returns = \"int\"   # nonzero: the launch failed\n";
+  if (workspace) text += "workspace_bytes = 0   # an integer expression over dims\n";
+  if (!dims.empty()) text += "\n[dims]\n" + dims;
+  text += tensors + scalars;
+  text += fmt::format(
+      "\n[reference]\n# What {} is, element by element, for example\n#   {}[i, j] = x[i, j] * w[j]\n"
+      "formula = \"\"\"\n\"\"\"\naccumulate = \"f32\"\n",
+      output.empty() ? "the output" : output, output.empty() ? "y" : output);
+  return text;
+}
+
+}  // namespace
+
+std::vector<Signature> find_signatures(std::string_view cuda_source) {
+  const std::string text = without_comments(cuda_source);
+  std::vector<Signature> found;
+  for (std::size_t at = text.find("extern"); at != std::string::npos; at = text.find("extern", at + 1)) {
+    std::size_t next = text.find_first_not_of(" \t\n\r", at + 6);
+    if (next == std::string::npos || text.compare(next, 3, "\"C\"") != 0) continue;
+    next = text.find_first_not_of(" \t\n\r", next + 3);
+    if (next == std::string::npos) break;
+    if (text[next] == '{')
+      read_group(text, next, found);
+    else
+      read_function(text, next, found);
+  }
+  return found;
+}
+
+Result<std::string> initial_contract(std::string_view cuda_source, const std::string& source,
+                                     std::string_view entry) {
+  const std::vector<Signature> found = find_signatures(cuda_source);
+  if (found.empty())
+    return Error{"no extern \"C\" host function was found: give the kernel one that launches it on a stream",
+                 source};
+  if (entry.empty()) return contract_for(found.back(), source);
+  std::vector<std::string> names;
+  for (const Signature& signature : found) {
+    if (signature.name == entry) return contract_for(signature, source);
+    names.push_back(signature.name);
+  }
+  const std::string near = nearest(entry, names);
+  return Error{fmt::format("there is no extern \"C\" function '{}'; {}", entry,
+                           near.empty() ? fmt::format("the first is '{}'", names[0])
+                                        : fmt::format("did you mean '{}'?", near)),
+               source};
+}
+
+}  // namespace assay::contract
