@@ -64,12 +64,9 @@ Evaluate approximate(const FormName& form) {
   const std::string& op = form.op;
   const bool ftz = form.has("ftz");
   if (form.type() == "f64") {
-    const bool exact_subnormals = !ftz;
-    if (op == "rcp") return [](auto a, auto, auto) { return bits_of(rcp_approx_f64(d(a))); };
-    if (op == "rsqrt" && !exact_subnormals) {
-      return [](auto a, auto, auto) { return bits_of(rsqrt_approx_f64(d(a))); };
-    }
-    return {};
+    using Unary = double (*)(double);
+    const Unary function = op == "rcp" ? rcp_approx_f64 : ftz ? rsqrt_approx_f64 : rsqrt_approx_f64_full;
+    return [function](auto a, auto, auto) { return bits_of(function(d(a))); };
   }
   if (op == "tanh") return [](auto a, auto, auto) { return bits_of(tanh_approx(f(a))); };
   if (op == "div" && form.has("full")) {
