@@ -35,7 +35,7 @@ RANGES = {
     "ex2.approx.ftz.f32": [binades(-2, 0), binades(0, 2), binades(-1, 1, SIGN)],
     "sin.approx.ftz.f32": [binades(0, 3)],
     "cos.approx.ftz.f32": [binades(0, 3)],
-    "tanh.approx.f32": [binades(-4, 4)],
+    "tanh.approx.f32": [binades(-13, -4), binades(-4, 4)],
 }
 
 

@@ -63,7 +63,7 @@ def scalar_record(gpu, function, form):
     return record(header, [b[:count] for b in both] + [out[:count]])
 
 
-def mma_record(gpu, function, form, stored=8, bulk=512):
+def mma_record(gpu, function, form, stored=mma.CLASSES, bulk=64 * mma.CLASSES):
     inputs, out = mma.run_form(gpu, function, form, bulk)
     header = [("form", form.name), ("kinds", f"{form.d} {form.a} {form.b} {form.c}"),
               ("shape", f"{form.m} {form.n} {form.k}"),

@@ -100,12 +100,13 @@ def kernel(index, form):
 
 # ---- operands: the same definition is in golden.h --------------------------------
 
-SPREAD = [1, 3, 6, 12, 0, 0, 12, 3]
-SPECIALS = 5
+SPREAD = [1, 3, 6, 12, 0, 0, 12, 3, 1]
+CLASSES = len(SPREAD)
 
 
 def float_element(kind, kind_class, r, accumulator):
-    """One element by its case's class: narrow to wide exponents, short fractions, all exponents, subnormals, specials."""
+    """One element by its case's class: narrow to wide exponents, short fractions, all exponents,
+    subnormals, specials, and zeros of both signs with little else."""
     ebits, mbits, bias, has_inf = FLOATS[kind]
     emax = 2**ebits - (2 if has_inf else 1)
     fraction = r & U64(2**mbits - 1)
@@ -131,7 +132,8 @@ def float_element(kind, kind_class, r, accumulator):
     which = (r >> U64(16)) % U64(64)
     for i, value in enumerate(special):
         code = np.where((kind_class == 7) & (which == U64(i)), value, code)
-    return code
+    zero = (kind_class == 8) & ((r >> U64(20)) % U64(8) != U64(0))
+    return np.where(zero, sign << U64(ebits + mbits), code)
 
 
 def registers_of(form, which, cases):
@@ -143,7 +145,7 @@ def registers_of(form, which, cases):
     index = np.arange(cases * 32 * count * per, dtype=U64).reshape(shape)
     with np.errstate(over="ignore"):
         r = mix(mix(U64(name_seed(form.name + " " + which))) + index)
-    kind_class = np.broadcast_to((np.arange(cases) % 8).reshape(cases, 1, 1, 1), shape)
+    kind_class = np.broadcast_to((np.arange(cases) % CLASSES).reshape(cases, 1, 1, 1), shape)
     if kind in FLOATS:
         element = float_element(kind, kind_class, r, which == "c")
     else:
