@@ -103,8 +103,9 @@ ASSAY_API Status cudaStreamDestroy(StreamHandle* handle) {
   return api([&](Context& context) {
     if (!handle || handle == kLegacyStream || handle == kPerThreadStream)
       return Status::InvalidResourceHandle;
-    if (StreamHandle* stream = context.stream(handle); stream && stream->capture)
-      stream->capture->invalid = true;
+    // A stream that joined a capture may go before the capture ends; the one that began it may not.
+    StreamHandle* stream = context.stream(handle);
+    if (stream && stream->capture && stream->capture->origin == stream) stream->capture->invalid = true;
     return context.destroy_stream(handle) ? Status::Success : Status::InvalidResourceHandle;
   });
 }

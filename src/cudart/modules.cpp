@@ -121,6 +121,11 @@ FunctionEntry* Modules::function_named(Binary* binary, std::string_view name) {
 
 // The PTX of a binary, all containers linked.
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
+  if (binary.text.starts_with("\x7f"
+                              "ELF")) {
+    report_.say_once(kNoPtx);
+    return Status::NoKernelImageForDevice;
+  }
   if (!binary.text.empty()) {
     ptx = binary.text;
     return Status::Success;

@@ -139,6 +139,7 @@ Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<
   pending_[operation.id] = std::move(owned);
   if (operation.blockers == 0) ready_.insert({operation.priority, operation.id});
   last_activity_ = now();
+  if (idle_) work_.notify_all();  // the silence of the host is measured from here
   return operation;
 }
 
@@ -257,13 +258,12 @@ bool Streams::poll_stream(StreamId stream) {
 }
 
 void Streams::throttle_locked(Lock& lock) {
-  if (pending_.size() < options_.pending_limit) {
-    if (pending_.size() == 1) work_.notify_all();  // the silence of the host is measured from here
-    return;
-  }
+  if (pending_.size() < options_.pending_limit) return;
   drain_ = true;
   work_.notify_all();
+  ++throttled_;
   done_.wait(lock, [&] { return pending_.size() < 2 * options_.pending_limit || host_call_ != 0; });
+  --throttled_;
 }
 
 FaultInfo Streams::fault() const {
@@ -297,7 +297,9 @@ void Streams::device_thread() {
   while (!stop_) {
     if (pending_.empty()) {
       drain_ = false;
+      idle_ = true;
       work_.wait(lock);
+      idle_ = false;
     } else if (wanted_locked()) {
       if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
     } else if (hushed_) {
@@ -451,9 +453,8 @@ void Streams::complete_locked(OperationId id) {
     Operation& next = *pending_.at(dependent);
     if (--next.blockers == 0) ready_.insert({next.priority, next.id});
   }
-  if (pending_.empty() || std::find(targets_.begin(), targets_.end(), id) != targets_.end() ||
-      pending_.size() < 2 * options_.pending_limit)
-    done_.notify_all();
+  bool wanted = std::find(targets_.begin(), targets_.end(), id) != targets_.end();
+  if (wanted || throttled_) done_.notify_all();
 }
 
 // Nothing that is pending will run, except host calls that want to hear of the fault.

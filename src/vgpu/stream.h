@@ -213,7 +213,9 @@ class Streams {
   uint64_t random_ = 0;
   unsigned steps_in_a_row_ = 0;
   double stalled_since_ = 0;
-  bool drain_ = false;  // run until nothing is pending
+  unsigned throttled_ = 0;  // host threads that submitted too much
+  bool idle_ = false;       // the device thread waits for work
+  bool drain_ = false;      // run until nothing is pending
   bool stop_ = false;
   bool hushed_ = false;
   bool faulted_ = false;
