@@ -542,6 +542,7 @@ void Streams::host_thread() {
     if (stop_) return;
     host_call_ = host_calls_.front();
     host_calls_.pop_front();
+    if (throttled_) done_.notify_all();  // the call may wait for the host
     auto call = std::get<HostWork>(pending_.at(host_call_)->work).call;
     lock.unlock();
     call();
