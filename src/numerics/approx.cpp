@@ -1,5 +1,7 @@
 #include "numerics/approx.h"
 
+#include <algorithm>
+
 namespace assay::numerics {
 namespace sfu {
 namespace {
@@ -138,7 +140,24 @@ float cos(float r) {
 }
 
 float tanh(float x) {
-  return canonical(static_cast<float>(std::tanh(static_cast<double>(x))));
+  // For each binade from 2^-8 to 2^2: its first segment, and how many bits choose among its segments.
+  struct Binade {
+    uint8_t first;
+    uint8_t bits;
+  };
+  static constexpr Binade kBinades[] = {{0, 0},  {1, 0},  {2, 0},  {3, 1},  {5, 1}, {7, 2},
+                                        {11, 2}, {15, 2}, {19, 3}, {27, 4}, {43, 3}};
+  const uint32_t b = bits_of(x);
+  const uint32_t sign = b & kSign;
+  const uint32_t a = b & ~kSign;
+  if (a > 0x7f800000u) return kNan;
+  if (a < 0x3b800000u) return x;
+  if (a >= 0x41000000u) return with_sign(1.0f, sign);
+  const int e = exponent_of(a);
+  const Binade binade = kBinades[e + 8];
+  const uint32_t argument = (a & kFractionMask) >> (6 - binade.bits);
+  const auto value = static_cast<uint64_t>(lookup(kTanh + binade.first, argument));
+  return with_sign(truncated(value, 40 - std::min(e, -1)), sign);
 }
 
 }  // namespace sfu

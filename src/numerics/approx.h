@@ -4,8 +4,7 @@
 // choose a segment of a table, the rest is x in c0 + c1 * x + c2 * x^2. Its
 // squarer drops the partial products of weight below 2^19 (for 17 bits of x),
 // and the result is cut off, not rounded. The tables were recovered from
-// exhaustive runs on an H200, and every function but tanh gives its bits; tanh
-// is within the error that NVIDIA documents. docs/numerics.md has the details.
+// exhaustive runs on an H200; docs/numerics.md has the details.
 //
 // The unit itself (namespace sfu) reads subnormals as zero and never writes
 // them; the instructions without .ftz scale around it, as the assembler does.
@@ -28,6 +27,7 @@ extern const Segment kRoot[128];
 extern const Segment kPower[64];
 extern const Segment kLogarithm[64];
 extern const Segment kSine[64];
+extern const Segment kTanh[51];
 
 // The square of a 17-bit x as the unit makes it, over 2^19.
 inline uint32_t square(uint32_t x) {
