@@ -1,4 +1,5 @@
 // The arithmetic of the matrix instructions: from packed rows and columns to numerics/tensor_core.h.
+#include "numerics/arith.h"
 #include "numerics/tensor_core.h"
 #include "vgpu/handlers/matrix.h"
 #include "vgpu/handlers/types.h"
@@ -30,11 +31,34 @@ void f16_f16(const MmaForm& f, Matrices& x) {
   uint16_t* c = x.as<uint16_t>(x.c);
   numerics::mma_f16_f16(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, c);
 }
-// Accumulators of different widths (wmma, m8n8k4): f16 is exact in f32, and rounded back once.
+// An accumulator that widens (wmma): f16 is exact in f32.
 void f16_widening(const MmaForm& f, Matrices& x) {
   alignas(64) float c[256];
   for (uint32_t i = 0; i < f.m * f.n; ++i) c[i] = numerics::f16_to_f32(x.as<uint16_t>(x.c)[i]);
   numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, x.as<float>(x.c));
+}
+
+// m8n8k4 is not native on Hopper: a chain of fused multiply-adds from the first product, and c added last.
+void chain(const MmaForm& f, Matrices& x, const float* c) {
+  const uint16_t *a = x.as<uint16_t>(x.a), *b = x.as<uint16_t>(x.b);
+  const auto value = numerics::f16_to_f32;
+  for (uint32_t row = 0; row < f.m; ++row) {
+    for (uint32_t col = 0; col < f.n; ++col) {
+      float sum = numerics::mul_f32(value(a[row * f.k]), value(b[col * f.k]));
+      for (uint32_t k = 1; k < f.k; ++k) {
+        sum = numerics::fma_f32(value(a[row * f.k + k]), value(b[col * f.k + k]), sum);
+      }
+      x.as<float>(x.c)[row * f.n + col] = numerics::add_f32(sum, c[row * f.n + col]);
+    }
+  }
+}
+void f16_chain(const MmaForm& f, Matrices& x) {
+  chain(f, x, x.as<float>(x.c));
+}
+void f16_chain_widening(const MmaForm& f, Matrices& x) {
+  alignas(64) float c[64];
+  for (uint32_t i = 0; i < f.m * f.n; ++i) c[i] = numerics::f16_to_f32(x.as<uint16_t>(x.c)[i]);
+  chain(f, x, c);
 }
 
 numerics::Format fp8_format(Type type) {
@@ -147,6 +171,8 @@ bool describe_arithmetic(const ptx::Instruction& inst, Type d, Type a, Type b, T
     if (row.d == element_kind(d) && row.ab == element_kind(a) && row.c == element_kind(c))
       form.arithmetic = row.arithmetic;
   }
+  if (form.arithmetic == f16_f32 && form.k == 4) form.arithmetic = f16_chain;
+  if (form.arithmetic == f16_widening && form.k == 4) form.arithmetic = f16_chain_widening;
   return form.arithmetic != nullptr;
 }
 
