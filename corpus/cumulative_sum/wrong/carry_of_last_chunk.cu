@@ -1,13 +1,13 @@
 // assay: expect fail wrong-result
 // assay: class E
-// The carry is the last chunk's sum only: right for up to 256 elements.
+// The carry is the last chunk's sum only: right for up to 512 elements.
 #include <cstdint>
 
 namespace {
 
-constexpr int kThreads = 128;
+constexpr int kThreads = 256;
 
-// A block for each row: chunks of 128 are scanned in shared memory, the carry goes on.
+// A block for each row: chunks of 256 are scanned in shared memory, the carry goes on.
 __global__ void scan_rows(const float* x, float* y, int L) {
   __shared__ float chunk[2][kThreads];
   const int64_t row = blockIdx.x;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <typename Op>
-__device__ float block_reduce(float v, Op op) {
+__device__ float block_reduce(float v, bool maximum) {
+  const auto op = [=](float a, float b) { return maximum ? fmaxf(a, b) : a + b; };
   __shared__ float partial[kThreads / 32];
   for (int step = 16; step > 0; step /= 2) v = op(v, __shfl_xor_sync(~0u, v, step));
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
@@ -24,10 +24,10 @@ __global__ void softmax_kernel(const float* x, float* y, int C) {
   y += row * C;
   float top = -INFINITY;
   for (int c = threadIdx.x; c < C; c += kThreads) top = fmaxf(top, x[c]);
-  top = block_reduce(top, [](float a, float b) { return fmaxf(a, b); });
+  top = block_reduce(top, true);
   float sum = 0.0f;
   for (int c = threadIdx.x; c < C; c += kThreads) sum += expf(x[c] - top);
-  sum = block_reduce(sum, [](float a, float b) { return a + b; });
+  sum = block_reduce(sum, false);
   for (int c = threadIdx.x; c < C; c += kThreads) y[c] = expf(x[c] - top) / sum;
 }
 
