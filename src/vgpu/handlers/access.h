@@ -155,62 +155,137 @@ struct Reach {
   Space space;
 };
 
-// The range that holds [low, high + bytes): of the site, or the block's own shared memory.
-inline bool reach(Warp& w, const MemoryForm& form, Address low, Address high, uint64_t bytes, Reach& out) {
+// The lanes whose [address, address + bytes) lies in [low, low + size) with address a multiple of bytes.
+inline uint32_t lanes_within(const Address* addresses, Address low, uint64_t size, uint32_t bytes) {
+  if (size < bytes) return 0;
+  const uint64_t last = size - bytes;
+  uint32_t inside = 0;
+#ifdef __AVX512F__
+  const __m512i from = _mm512_set1_epi64(static_cast<int64_t>(low)),
+                most = _mm512_set1_epi64(static_cast<int64_t>(last)),
+                odd = _mm512_set1_epi64(static_cast<int64_t>(bytes) - 1);
+#pragma GCC unroll 4
+  for (uint32_t k = 0; k < kWarpSize; k += 8) {
+    const __m512i v = _mm512_load_si512(addresses + k);
+    const __mmask8 straight = _mm512_testn_epi64_mask(v, odd);
+    inside |= uint32_t{_mm512_mask_cmple_epu64_mask(straight, _mm512_sub_epi64(v, from), most)} << k;
+  }
+#else
+  const __m256i sign = _mm256_set1_epi64x(INT64_MIN);
+  const __m256i from = _mm256_set1_epi64x(static_cast<int64_t>(low)),
+                most = _mm256_xor_si256(_mm256_set1_epi64x(static_cast<int64_t>(last)), sign),
+                odd = _mm256_set1_epi64x(static_cast<int64_t>(bytes) - 1);
+#pragma GCC unroll 8
+  for (uint32_t k = 0; k < kWarpSize; k += 4) {
+    const __m256i v = _mm256_load_si256(reinterpret_cast<const __m256i*>(addresses + k));
+    const __m256i beyond = _mm256_cmpgt_epi64(_mm256_xor_si256(_mm256_sub_epi64(v, from), sign), most);
+    const __m256i straight = _mm256_cmpeq_epi64(_mm256_and_si256(v, odd), _mm256_setzero_si256());
+    inside |=
+        static_cast<uint32_t>(_mm256_movemask_pd(_mm256_castsi256_pd(_mm256_andnot_si256(beyond, straight))))
+        << k;
+  }
+#endif
+  return inside;
+}
+
+// Base plane + offset, widened.
+template <class Base>
+inline void widen_addresses(Warp& w, const Inst& i, Address* addresses) {
+  const Base* a = w.plane<Base>(i.a);
+  const Base offset = static_cast<Base>(i.imm);
+  for (uint32_t l = 0; l < kWarpSize; ++l) addresses[l] = static_cast<Base>(a[l] + offset);
+}
+
+// The range that holds the accesses of all `lanes` (which must be aligned): the site's, or the block's own
+// shared memory. Leaves the addresses in `addresses`, which must be aligned to 64 bytes.
+template <class Base>
+inline bool reach_lanes(Warp& w, const Inst& i, const MemoryForm& form, uint32_t lanes, Address* addresses,
+                        Reach& out) {
+  widen_addresses<Base>(w, i, addresses);
+  if (lanes == 0) return false;
+  const Address first = addresses[__builtin_ctz(lanes)];
   const Address window = form.space == Space::Generic ? kSharedWindow : 0;
   if (form.space == Space::Shared ||
-      (form.space == Space::Generic && low - kSharedWindow < (1u << kSharedRankShift))) {
+      (form.space == Space::Generic && first - kSharedWindow < (1u << kSharedRankShift))) {
     const Block& block = *w.block;
-    if (high - window >= block.shared_bytes || block.shared_bytes - (high - window) < bytes) return false;
+    if ((lanes & ~lanes_within(addresses, window, block.shared_bytes, form.bytes)) != 0) return false;
     out = {block.shared - window, window, window, block.shared_initialised, Space::Shared};
     return true;
   }
   const SiteRange& r = w.sites[form.site];
-  if (low < r.low || low >= r.high) [[unlikely]] {
-    if (!refill(w, form.site, low)) return false;
-  }
-  if (high < r.low || high >= r.high || r.high - high < bytes) [[unlikely]]
+  const bool known = first >= r.low && first < r.high;
+  if (!known && !refill(w, form.site, first)) [[unlikely]]
     return false;
+  if ((lanes & ~lanes_within(addresses, r.low, r.high - r.low, form.bytes)) != 0) return false;
   out = {reinterpret_cast<std::byte*>(r.delta), 0, r.low, r.initialised,
          form.space == Space::Const ? Space::Const : Space::Global};
   return true;
 }
 
-// The same for the addresses of `lanes`, which must be aligned. Leaves them in `addresses`.
-template <class Base>
-inline bool reach_lanes(Warp& w, const Inst& i, const MemoryForm& form, uint32_t lanes, Address* addresses,
-                        Reach& out) {
-  const Base* a = w.plane<Base>(i.a);
-  const Base offset = static_cast<Base>(i.imm);
-  Base low = static_cast<Base>(~Base{0}), high = 0, bits = 0;
-  for (uint32_t l = 0; l < kWarpSize; ++l) {
-    const Base at = a[l] + offset;
-    const bool on = (lanes >> l & 1) != 0;
-    low = on && at < low ? at : low;
-    high = on && at > high ? at : high;
-    bits |= on ? at : Base{0};
-    addresses[l] = at;
-  }
-  if (lanes == 0 || (bits & (form.bytes - 1u)) != 0) return false;
-  return reach(w, form, low, high, form.bytes, out);
-}
+// ---- Initialised bytes of what was reached ----
 
-// Are `count` bytes from `address` on initialised?
-inline bool initialised(const Reach& r, Address address, uint64_t count) {
+// Are `Count` bytes from `address` on initialised? `Count` is a power of two, and divides the address when
+// below 8.
+template <uint32_t Count>
+inline bool initialised(const Reach& r, Address address) {
   if (r.initialised == nullptr) return true;
-  if (r.space != Space::Shared) return all_initialised(r.initialised, address - r.low, count);
-  const uint8_t* p = r.initialised + (address - r.low);
-  uint8_t all = 1;
-  for (uint64_t k = 0; k < count; ++k) all &= p[k];
-  return all != 0;
+  const uint64_t at = address - r.low;
+  if (r.space == Space::Shared) {
+    const uint8_t* p = r.initialised + at;
+    if constexpr (Count <= 8) {
+      uint64_t word = 0;
+      __builtin_memcpy(&word, p, Count);
+      constexpr uint64_t kOnes = 0x0101010101010101u >> (64 - Count * 8);
+      return (word & kOnes) == kOnes;
+    } else {
+      uint64_t all = ~uint64_t{0};
+      for (uint32_t k = 0; k < Count; k += 8) {
+        uint64_t word;
+        __builtin_memcpy(&word, p + k, 8);
+        all &= word;
+      }
+      return (all & 0x0101010101010101u) == 0x0101010101010101u;
+    }
+  }
+  const uint8_t* p = r.initialised + at / 8;
+  if constexpr (Count < 8) {
+    constexpr uint32_t kOnes = (1u << Count) - 1;
+    return (*p >> (at % 8) & kOnes) == kOnes;
+  } else if constexpr (Count <= 64) {
+    if (at % 8 != 0) return all_initialised(r.initialised, at, Count);
+    uint64_t word = ~uint64_t{0};
+    __builtin_memcpy(&word, p, Count / 8);
+    return word == ~uint64_t{0};
+  } else {
+    return all_initialised(r.initialised, at, Count);
+  }
 }
 
-inline void mark(const Reach& r, Address address, uint64_t count) {
+// Of every lane of `lanes`.
+template <uint32_t Count>
+inline bool lanes_initialised(const Reach& r, const Address* addresses, uint32_t lanes) {
+  bool all = true;
+  if (r.initialised == nullptr) return true;
+  each_lane(lanes, [&](uint32_t l) { all &= initialised<Count>(r, addresses[l]); });
+  return all;
+}
+
+template <uint32_t Count>
+inline void mark(const Reach& r, Address address) {
   if (r.initialised == nullptr) return;
   if (r.space == Space::Shared)
-    std::memset(r.initialised + (address - r.low), 1, count);
-  else if (!all_initialised(r.initialised, address - r.low, count))
-    set_initialised(r.initialised, address - r.low, count, true);
+    std::memset(r.initialised + (address - r.low), 1, Count);
+  else if (!initialised<Count>(r, address))
+    set_initialised(r.initialised, address - r.low, Count, true);
+}
+
+// What listeners hear of an access that one look-up answered for.
+inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, uint32_t lanes,
+                             const Address* addresses, const std::byte* values) {
+  if (w.grid->listeners.empty()) return;
+  alignas(64) Address shown[kWarpSize];
+  for (uint32_t l = 0; l < kWarpSize; ++l) shown[l] = addresses[l] - r.bias;
+  announce(w, i, form, r.space, lanes, shown, values);
 }
 
 }  // namespace assay::vgpu::ASSAY_BUILD

@@ -72,9 +72,17 @@ struct AddF32 {
     return bits_of(add_f32<Rounding::NearestEven, Ftz>(f32_of(old), f32_of(b)));
   }
 };
+// As an H200 treats NaNs: global memory hands one on untouched, the operand's first; shared memory makes it
+// quiet, memory's first.
 struct AddF64 {
   static uint64_t apply(uint64_t old, uint64_t b, uint64_t) {
-    return numerics::bits_of(numerics::add_f64(numerics::f64_of(old), numerics::f64_of(b)));
+    const double x = numerics::f64_of(old), y = numerics::f64_of(b);
+    return y != y ? b : x != x ? old : numerics::bits_of(numerics::add_f64(x, y));
+  }
+};
+struct AddF64Shared {
+  static uint64_t apply(uint64_t old, uint64_t b, uint64_t) {
+    return numerics::bits_of(numerics::add_f64(numerics::f64_of(b), numerics::f64_of(old)));
   }
 };
 template <class H>
@@ -205,18 +213,40 @@ void spread(Warp& w, const Inst& i, const AtomicForm& form, const LaneAccess& ac
     report(w, i, form, Violation::UndefinedStore, undefined_stores, access.address, "");
 }
 
+// Every byte and bit that it looks at is defined, so the result is.
+bool all_defined(Warp& w, const Inst& i, const AtomicForm& form, const Reach& r, uint32_t lanes,
+                 const Address* addresses) {
+  uint32_t poison = (w.poisoned(i.a) | w.poisoned(i.guard)) & w.active;
+  for (uint32_t e = 0; e < form.count; ++e)
+    poison |= (w.poisoned(form.operands[e]) | w.poisoned(form.swap)) & lanes;
+  if (poison != 0) return false;
+  switch (form.bytes) {
+    case 4:
+      return lanes_initialised<4>(r, addresses, lanes);
+    case 8:
+      return lanes_initialised<8>(r, addresses, lanes);
+    default:
+      return false;  // the long way finds out
+  }
+}
+
 bool find_targets(Warp& w, const Inst& i, const AtomicForm& form, uint32_t lanes, Targets& out) {
   alignas(64) Address addresses[kWarpSize];
-  if constexpr (!kWatched) {
-    Reach r;
-    const bool reached = form.base_bytes == 4 ? reach_lanes<uint32_t>(w, i, form, lanes, addresses, r)
-                                              : reach_lanes<uint64_t>(w, i, form, lanes, addresses, r);
-    if (reached) [[likely]] {
-      for (uint32_t l = 0; l < kWarpSize; ++l) out.host[l] = r.start + addresses[l];
-      out.lanes = lanes;
-      out.exclusive = r.space == Space::Shared ? lanes : 0;
-      return true;
+  Reach r;
+  bool reached = form.base_bytes == 4 ? reach_lanes<uint32_t>(w, i, form, lanes, addresses, r)
+                                      : reach_lanes<uint64_t>(w, i, form, lanes, addresses, r);
+  if constexpr (kWatched) {
+    reached = reached && all_defined(w, i, form, r, lanes, addresses);
+    if (reached) {
+      announce_reached(w, i, form, r, lanes, addresses, nullptr);
+      for (uint32_t e = 0; e < form.count && form.returns; ++e) w.poisoned(form.planes[e]) &= ~lanes;
     }
+  }
+  if (reached) [[likely]] {
+    for (uint32_t l = 0; l < kWarpSize; ++l) out.host[l] = r.start + addresses[l];
+    out.lanes = lanes;
+    out.exclusive = r.space == Space::Shared ? lanes : 0;
+    return true;
   }
   lane_addresses(w, i, form, addresses);
   LaneAccess access;
@@ -280,7 +310,7 @@ constexpr KernelRow kKernels[] = {
     row<uint64_t, Add>(Mod::add, Type::U64),
     row<uint64_t, Add>(Mod::add, Type::S64),
     row<uint32_t, AddF32<true>, AddF32<false>>(Mod::add, Type::F32),
-    row<uint64_t, AddF64>(Mod::add, Type::F64),
+    row<uint64_t, AddF64, AddF64Shared>(Mod::add, Type::F64),
     row<uint16_t, AddHalf<F16>>(Mod::add, Type::F16),
     row<uint16_t, AddHalf<BF16>>(Mod::add, Type::BF16),
     row<uint32_t, Pair<AddHalf<F16>>>(Mod::add, Type::F16x2),

@@ -34,7 +34,13 @@ void complain(Warp& w, const Inst& i, Violation what, uint32_t lanes, const char
 [[gnu::noinline]] void watch_meeting(Warp& w, const Inst& i, uint32_t lanes, const uint32_t* members,
                                      bool orders) {
   const CollectiveForm& form = collective_of(i);
-  uint32_t outside = 0;
+  uint32_t differ = 0, outside = 0;
+  const uint32_t mask = members[__builtin_ctz(lanes)];
+  for (uint32_t l = 0; l < kWarpSize; ++l) differ |= (lanes >> l & 1) != 0 ? members[l] ^ mask : 0;
+  if (differ == 0 && (lanes & ~mask) == 0 && (w.poisoned(form.members) & lanes) == 0) [[likely]] {
+    for (Listener* listener : w.grid->listeners) listener->on_warp_sync(w, i, lanes, orders);
+    return;
+  }
   each_lane(lanes, [&](uint32_t l) { outside |= uint32_t{(members[l] >> l & 1) == 0} << l; });
   if (outside != 0)
     complain(w, i, Violation::InvalidShuffle, outside, "the mask does not name the lane itself");
@@ -121,8 +127,15 @@ inline void permute(const uint32_t* a, const uint32_t* from, uint32_t* to) {
   const CollectiveForm& form = collective_of(i);
   const uint32_t* members = w.plane<uint32_t>(form.members);
   uint32_t invalid = 0;
-  each_lane(lanes,
-            [&](uint32_t l) { invalid |= uint32_t{(lanes & members[l] & (1u << from[l])) == 0} << l; });
+  alignas(64) uint32_t bad[kWarpSize];
+  for (uint32_t l = 0; l < kWarpSize; ++l) bad[l] = (lanes & members[l] & (1u << from[l])) == 0 ? ~0u : 0u;
+  invalid = to_mask(bad) & lanes;
+  const uint32_t poison =
+      w.poisoned(form.lane) | w.poisoned(form.limits) | w.poisoned(i.a) | w.poisoned(i.dst);
+  if ((poison | invalid) == 0 && guard_poison(w, i) == 0) [[likely]] {
+    if (form.has_predicate) set_predicate_poison(w, i, form.predicate, lanes, 0);
+    return;
+  }
   if (invalid != 0) complain(w, i, Violation::InvalidShuffle, invalid, "reads a lane that takes no part");
   const uint32_t undefined = (w.poisoned(form.lane) | w.poisoned(form.limits)) & lanes;
   if (undefined != 0)

@@ -82,45 +82,83 @@ inline void loaded_clean(Warp& w, const MemoryForm& form, uint32_t lanes) {
     for (uint32_t e = 0; e < N; ++e) w.poisoned(form.planes[e]) &= ~lanes;
 }
 
-template <class Base, uint32_t Bytes>
-inline void tell(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, uint32_t lanes,
-                 const std::byte* values) {
-  if constexpr (kWatched) {
-    if (w.grid->listeners.empty()) return;
-    alignas(64) Address addresses[kWarpSize];
-    const Base* a = w.plane<Base>(i.a);
-    for (uint32_t l = 0; l < kWarpSize; ++l)
-      addresses[l] = static_cast<Base>(a[l] + static_cast<Base>(i.imm)) - r.bias;
-    announce(w, i, form, r.space, lanes, addresses, values);
+template <class Base>
+inline void tell(Warp& w, const Inst& i, const Reach& r, uint32_t lanes, const std::byte* values) {
+  if (w.grid->listeners.empty()) return;
+  alignas(64) Address addresses[kWarpSize];
+  widen_addresses<Base>(w, i, addresses);
+  announce_reached(w, i, form_of(i), r, lanes, addresses, values);
+}
+
+// ---- Half warps: a block 16 threads wide makes each half of a warp a row of its own ----
+
+constexpr uint32_t kHalf = kWarpSize / 2;
+
+// The shape of each half of the addresses, when both have the same.
+template <uint32_t Bytes>
+inline Shape half_shape(const Address* addresses) {
+  const auto* a = addresses;
+  uint64_t other = 0, crooked = 0;
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kHalf; ++l) {
+    const uint64_t low = a[l] - a[0], high = a[l + kHalf] - a[kHalf];
+    other |= low | high;
+    crooked |= (low ^ l * Bytes) | (high ^ l * Bytes);
   }
+  return crooked == 0 ? Shape::Unit : other == 0 ? Shape::Uniform : Shape::Other;
 }
 
 // ---- ld ----
 
+template <class M, class R, uint32_t N>
+inline void load_half(R* const* to, uint32_t lane, const std::byte* at, Shape shape) {
+  const M* from = reinterpret_cast<const M*>(at);
+  for (uint32_t e = 0; e < N; ++e) {
+    R* d = to[e] + lane;
+    if (shape == Shape::Unit) {
+#pragma GCC ivdep
+      for (uint32_t l = 0; l < kHalf; ++l) d[l] = static_cast<R>(from[l * N + e]);
+    } else {
+      const R value = static_cast<R>(from[e]);
+      for (uint32_t l = 0; l < kHalf; ++l) d[l] = value;
+    }
+  }
+}
+
 template <class Base, class M, class R, uint32_t N>
 [[gnu::noinline]] const Inst* load_scattered(Warp& w, const Inst& i, uint32_t lanes) {
+  constexpr uint32_t kBytes = sizeof(M) * N;
   const MemoryForm& form = form_of(i);
   alignas(64) Address addresses[kWarpSize];
   Reach r;
   if (!clean(w, i) || !reach_lanes<Base>(w, i, form, lanes, addresses, r)) return load_by_lane(w, i, lanes);
+  const Shape shape = lanes == kAllLanes ? half_shape<kBytes>(addresses) : Shape::Other;
   if constexpr (kWatched) {
-    bool defined = true;
-    each_lane(lanes, [&](uint32_t l) { defined &= initialised(r, addresses[l], sizeof(M) * N); });
+    const bool defined = shape == Shape::Unit ? initialised<kBytes * kHalf>(r, addresses[0]) &&
+                                                    initialised<kBytes * kHalf>(r, addresses[kHalf])
+                                              : lanes_initialised<kBytes>(r, addresses, lanes);
     if (!defined) return load_by_lane(w, i, lanes);
-    tell<Base, sizeof(M) * N>(w, i, form, r, lanes, nullptr);
+    announce_reached(w, i, form, r, lanes, addresses, nullptr);
     loaded_clean<N>(w, form, lanes);
   }
   R* to[N];
   for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(form.planes[e]);
+  if (shape != Shape::Other) {
+    load_half<M, R, N>(to, 0, r.start + addresses[0], shape);
+    load_half<M, R, N>(to, kHalf, r.start + addresses[kHalf], shape);
+    return &i + 1;
+  }
   const auto copy = [&](uint32_t l) {
     const M* from = reinterpret_cast<const M*>(r.start + addresses[l]);
 #pragma GCC unroll 4
     for (uint32_t e = 0; e < N; ++e) to[e][l] = static_cast<R>(from[e]);
   };
-  if (lanes == kAllLanes)
+  if (lanes == kAllLanes) {
+#pragma GCC unroll 8
     for (uint32_t l = 0; l < kWarpSize; ++l) copy(l);
-  else
+  } else {
     each_lane(lanes, copy);
+  }
   return &i + 1;
 }
 
@@ -160,9 +198,11 @@ const Inst* load(Warp& w, const Inst& i) {
       [[unlikely]]
     return load_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
-    if (!initialised(r, first, bytes)) [[unlikely]]
+    const bool defined =
+        shape == Shape::Unit ? initialised<kBytes * kWarpSize>(r, first) : initialised<kBytes>(r, first);
+    if (!defined) [[unlikely]]
       return load_by_lane(w, i, lanes);
-    tell<Base, kBytes>(w, i, form, r, lanes, nullptr);
+    tell<Base>(w, i, r, lanes, nullptr);
     loaded_clean<N>(w, form, lanes);
   }
   const M* from = reinterpret_cast<const M*>(r.start + first);
@@ -202,8 +242,8 @@ template <class Base, class M, class R, uint32_t N>
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
     if (!w.grid->listeners.empty())
-      tell<Base, sizeof(M) * N>(w, i, form, r, lanes, lane_values<M, R, N>(w, i, values));
-    each_lane(lanes, [&](uint32_t l) { mark(r, addresses[l], sizeof(M) * N); });
+      announce_reached(w, i, form, r, lanes, addresses, lane_values<M, R, N>(w, i, values));
+    each_lane(lanes, [&](uint32_t l) { mark<sizeof(M) * N>(r, addresses[l]); });
   }
   const R* from[N];
   for (uint32_t e = 0; e < N; ++e) from[e] = w.plane<R>(form.planes[e]);
@@ -234,9 +274,8 @@ const Inst* store(Warp& w, const Inst& i) {
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (!w.grid->listeners.empty())
-      tell<Base, kBytes>(w, i, form, r, lanes, lane_values<M, R, N>(w, i, values));
-    mark(r, first, kBytes * kWarpSize);
+    if (!w.grid->listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
+    mark<kBytes * kWarpSize>(r, first);
   }
   store_run<M, R, N>(w, i, reinterpret_cast<M*>(r.start + first));
   return &i + 1;
@@ -254,42 +293,45 @@ const Inst* local(Warp& w, const Inst& i) {
   const MemoryForm& form = form_of(i);
   const auto by_lane = Store ? store_by_lane : load_by_lane;
   if constexpr (kWatched)
-    if (!clean(w, i) || (Store && !values_clean<1>(w, form, lanes)) || !w.grid->listeners.empty())
-      return by_lane(w, i, lanes);
+    if (!clean(w, i) || (Store && !values_clean<1>(w, form, lanes))) return by_lane(w, i, lanes);
   const uint64_t* a = w.plane<uint64_t>(i.a);
   const uint64_t offset = static_cast<uint64_t>(i.imm) + (form.frame_relative ? w.frame->local_base : 0);
-  uint64_t high = 0, bits = 0;
-  for (uint32_t l = 0; l < kWarpSize; ++l) {
-    const uint64_t at = (lanes >> l & 1) != 0 ? a[l] + offset : 0;
-    high = at > high ? at : high;
-    bits |= at;
-  }
-  if (high > w.local_stride || w.local_stride - high < sizeof(M) || bits % sizeof(M) != 0) [[unlikely]]
+  alignas(64) Address addresses[kWarpSize];
+  for (uint32_t l = 0; l < kWarpSize; ++l) addresses[l] = a[l] + offset;
+  if ((lanes & ~lanes_within(addresses, 0, w.local_stride, sizeof(M))) != 0) [[unlikely]]
     return by_lane(w, i, lanes);
-  if constexpr (kWatched && !Store) {
+  R* plane = w.plane<R>(form.planes[0]);
+  if constexpr (kWatched) {
+    alignas(64) M values[kWarpSize];
+    if constexpr (Store)
+      for (uint32_t l = 0; l < kWarpSize; ++l) values[l] = static_cast<M>(plane[l]);
     uint8_t all = 1;
     each_lane(lanes, [&](uint32_t l) {
-      const uint8_t* p = w.local_initialised + uint64_t{l} * w.local_stride + a[l] + offset;
-      for (uint32_t b = 0; b < sizeof(M); ++b) all &= p[b];
+      uint8_t* p = w.local_initialised + uint64_t{l} * w.local_stride + addresses[l];
+      if constexpr (Store)
+        std::memset(p, 1, sizeof(M));
+      else
+        for (uint32_t b = 0; b < sizeof(M); ++b) all &= p[b];
     });
     if (all == 0) return by_lane(w, i, lanes);
-    loaded_clean<1>(w, form, lanes);
+    if constexpr (!Store) loaded_clean<1>(w, form, lanes);
+    if (!w.grid->listeners.empty())
+      announce(w, i, form, Space::Local, lanes, addresses,
+               Store ? reinterpret_cast<const std::byte*>(values) : nullptr);
   }
-  R* plane = w.plane<R>(form.planes[0]);
   const auto copy = [&](uint32_t l) {
-    const uint64_t at = uint64_t{l} * w.local_stride + a[l] + offset;
-    M* memory = reinterpret_cast<M*>(w.local + at);
-    if constexpr (Store) {
+    M* memory = reinterpret_cast<M*>(w.local + uint64_t{l} * w.local_stride + addresses[l]);
+    if constexpr (Store)
       *memory = static_cast<M>(plane[l]);
-      if constexpr (kWatched) std::memset(w.local_initialised + at, 1, sizeof(M));
-    } else {
+    else
       plane[l] = static_cast<R>(*memory);
-    }
   };
-  if (lanes == kAllLanes)
+  if (lanes == kAllLanes) {
+#pragma GCC unroll 8
     for (uint32_t l = 0; l < kWarpSize; ++l) copy(l);
-  else
+  } else {
     each_lane(lanes, copy);
+  }
   return &i + 1;
 }
 
