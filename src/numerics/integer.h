@@ -154,10 +154,13 @@ template <class Int>
 inline Int bit_field_extract(Int a, uint32_t position, uint32_t length) {
   using U = std::make_unsigned_t<Int>;
   constexpr uint32_t kBits = sizeof(Int) * 8;
-  position &= 0xff;
-  length &= 0xff;
+  if constexpr (kBits == 32) {  // the 64-bit forms take all of their operands' bits
+    position &= 0xff;
+    length &= 0xff;
+  }
   if (length == 0) return 0;
-  const uint32_t last = position + length - 1 < kBits - 1 ? position + length - 1 : kBits - 1;
+  const uint64_t end = static_cast<uint64_t>(position) + length;
+  const uint32_t last = end < kBits ? static_cast<uint32_t>(end) - 1 : kBits - 1;
   const bool sign = std::is_signed_v<Int> && ((static_cast<U>(a) >> last) & 1) != 0;
   const U fill = sign ? static_cast<U>(~U{0}) : U{0};
   if (position >= kBits) return static_cast<Int>(fill);
@@ -172,8 +175,10 @@ inline Int bit_field_extract(Int a, uint32_t position, uint32_t length) {
 template <class U>
 inline U bit_field_insert(U a, U b, uint32_t position, uint32_t length) {
   constexpr uint32_t kBits = sizeof(U) * 8;
-  position &= 0xff;
-  length &= 0xff;
+  if constexpr (kBits == 32) {
+    position &= 0xff;
+    length &= 0xff;
+  }
   if (position >= kBits || length == 0) return b;
   const U mask = static_cast<U>((length >= kBits ? ~U{0} : static_cast<U>((U{1} << length) - 1)) << position);
   return static_cast<U>((static_cast<U>(a << position) & mask) | (b & ~mask));

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "forms.h"
 
 namespace assay::vgpu {
@@ -39,16 +37,23 @@ std::string check_stream(Forms& forms, size_t index, const Record& record) {
   return sum == record.hash ? "" : "the hash of the stream differs";
 }
 
-void check_family(const std::string& name, size_t at_least, const std::set<std::string>& left_out = {}) {
+// Every form agrees, except that `refused` of them may be refused because the hardware departs from the
+// manual.
+void check_family(const std::string& name, size_t at_least, size_t refused = 0) {
   const std::vector<Record> records = family(name);
   ASSERT_GE(records.size(), at_least) << "vectors are missing";
   Forms forms(records, testing::elementwise_kernel);
+  size_t refusals = 0;
   for (size_t i = 0; i < records.size(); ++i) {
-    if (left_out.contains(records[i].form)) continue;
     std::string wrong = testing::check_stored(forms, i, records[i]);
+    if (wrong.find("departs from the manual") != std::string::npos) {
+      ++refusals;
+      continue;
+    }
     if (wrong.empty()) wrong = check_stream(forms, i, records[i]);
     if (!wrong.empty()) ADD_FAILURE() << records[i].form << " " << wrong;
   }
+  EXPECT_LE(refusals, refused);
 }
 
 TEST(GoldenThroughTheEngine, F32) {
@@ -67,7 +72,7 @@ TEST(GoldenThroughTheEngine, Integer) {
   check_family("integer", 262);
 }
 TEST(GoldenThroughTheEngine, Video) {
-  check_family("video", 1056);
+  check_family("video", 1056, 340);
 }
 TEST(GoldenThroughTheEngine, Atomic) {
   check_family("atomic", 108);

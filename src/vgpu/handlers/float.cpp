@@ -242,6 +242,9 @@ struct RcpApproxF64 {
 struct RsqrtApproxF64 {
   static double apply(double a) { return numerics::rsqrt_approx_f64(a); }
 };
+struct RsqrtFullF64 {
+  static double apply(double a) { return numerics::rsqrt_approx_f64_full(a); }
+};
 
 Handler rcp_of(const ptx::Instruction& inst) {
   const bool approx = inst.has(Mod::approx);
@@ -253,7 +256,8 @@ Handler sqrt_of(const ptx::Instruction& inst) {
   return inst.has(Mod::approx) ? approx1<numerics::sqrt_approx>(inst) : f32_of<SqrtF32, 1, false>(inst);
 }
 Handler rsqrt_of(const ptx::Instruction& inst) {
-  if (inst.type() == Type::F64) return inst.has(Mod::ftz) ? kMapOf<RsqrtApproxF64, double, 1> : nullptr;
+  if (inst.type() == Type::F64)
+    return inst.has(Mod::ftz) ? kMapOf<RsqrtApproxF64, double, 1> : kMapOf<RsqrtFullF64, double, 1>;
   return approx1<numerics::rsqrt_approx>(inst);
 }
 Handler div_of(const ptx::Instruction& inst) {
