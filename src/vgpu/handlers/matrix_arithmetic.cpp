@@ -38,27 +38,33 @@ void f16_widening(const MmaForm& f, Matrices& x) {
   numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, x.as<float>(x.c));
 }
 
-// m8n8k4 is not native on Hopper: a chain of fused multiply-adds from the first product, and c added last.
-void chain(const MmaForm& f, Matrices& x, const float* c) {
+// m8n8k4 is not native on Hopper: a chain of fused multiply-adds in f32 from the first product, and c
+// added last.
+template <class D, class C>
+void chain(const MmaForm& f, Matrices& x) {
   const uint16_t *a = x.as<uint16_t>(x.a), *b = x.as<uint16_t>(x.b);
   const auto value = numerics::f16_to_f32;
+  D d[64];
   for (uint32_t row = 0; row < f.m; ++row) {
     for (uint32_t col = 0; col < f.n; ++col) {
       float sum = numerics::mul_f32(value(a[row * f.k]), value(b[col * f.k]));
       for (uint32_t k = 1; k < f.k; ++k) {
         sum = numerics::fma_f32(value(a[row * f.k + k]), value(b[col * f.k + k]), sum);
       }
-      x.as<float>(x.c)[row * f.n + col] = numerics::add_f32(sum, c[row * f.n + col]);
+      const C c = x.as<C>(x.c)[row * f.n + col];
+      if constexpr (sizeof(C) == 2) {
+        sum = numerics::add_f32(sum, value(c));
+      } else {
+        sum = numerics::add_f32(sum, c);
+      }
+      if constexpr (sizeof(D) == 2) {
+        d[row * f.n + col] = numerics::f32_to_f16_rn(sum);
+      } else {
+        d[row * f.n + col] = sum;
+      }
     }
   }
-}
-void f16_chain(const MmaForm& f, Matrices& x) {
-  chain(f, x, x.as<float>(x.c));
-}
-void f16_chain_widening(const MmaForm& f, Matrices& x) {
-  alignas(64) float c[64];
-  for (uint32_t i = 0; i < f.m * f.n; ++i) c[i] = numerics::f16_to_f32(x.as<uint16_t>(x.c)[i]);
-  chain(f, x, c);
+  std::memcpy(x.c, d, sizeof d);
 }
 
 numerics::Format fp8_format(Type type) {
@@ -171,8 +177,11 @@ bool describe_arithmetic(const ptx::Instruction& inst, Type d, Type a, Type b, T
     if (row.d == element_kind(d) && row.ab == element_kind(a) && row.c == element_kind(c))
       form.arithmetic = row.arithmetic;
   }
-  if (form.arithmetic == f16_f32 && form.k == 4) form.arithmetic = f16_chain;
-  if (form.arithmetic == f16_widening && form.k == 4) form.arithmetic = f16_chain_widening;
+  if (a == Type::F16 && form.k == 4 && form.arithmetic != nullptr) {
+    form.arithmetic = d == Type::F16   ? chain<uint16_t, uint16_t>
+                      : c == Type::F16 ? chain<float, uint16_t>
+                                       : chain<float, float>;
+  }
   return form.arithmetic != nullptr;
 }
 
