@@ -234,8 +234,8 @@ Inst& Lowering::emit(Handler handler) {
 void Lowering::resolve(const Inst** slot, uint32_t body_index) { impl_.fixups.push_back({slot, body_index}); }
 
 const Function* Lowering::callee(uint32_t function_index) const {
-  const Function* function = &impl_.program.functions.at(function_index);
-  return function->ptx->alias_of == ptx::kNone ? function : &impl_.program.functions.at(function->ptx->alias_of);
+  const Function* found = &impl_.program.functions.at(function_index);
+  return found->ptx->alias_of == ptx::kNone ? found : &impl_.program.functions.at(found->ptx->alias_of);
 }
 
 void Lowering::order_dependent_atomics() { impl_.out.uses_order_dependent_atomics = true; }
