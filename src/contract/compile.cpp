@@ -35,6 +35,7 @@ constexpr std::size_t kMostVariables = 60;
 struct Context {
   bool index = false;    // a subscript or the end of a range: `/` is floor division
   bool guarded = false;  // evaluated only where a condition holds
+  bool bound = false;    // the end of a range: its subscripts say little of other ranges
 };
 
 struct Scope {
@@ -379,8 +380,8 @@ class Compiler {
       for (std::size_t i = 0; i < want; ++i) node.subscripts.push_back(integer_node(scope, 0, expr.place));
     }
     for (std::size_t i = 0; i < expr.children.size(); ++i) {
-      const int subscript =
-          to_int(scope, expression(scope, *expr.children[i], {true, context.guarded}), "a subscript");
+      const int subscript = to_int(
+          scope, expression(scope, *expr.children[i], {true, context.guarded, context.bound}), "a subscript");
       if (subscript < 0) return -1;
       node.subscripts.push_back(subscript);
       const Node& made = at(scope, subscript);
@@ -388,7 +389,7 @@ class Compiler {
         Use use;
         use.source = source;
         use.coordinate = static_cast<int>(i);
-        use.guarded = context.guarded;
+        use.guarded = context.guarded || context.bound;
         use.text = node.text;
         use.place = expr.place;
         record_use(scope, made.ref, std::move(use));
@@ -414,7 +415,7 @@ class Compiler {
     const std::string& sign = expr.name;
     int a = expression(scope, *expr.children[0], context);
     const bool lazy = sign == "and" || sign == "or";
-    int b = expression(scope, *expr.children[1], {context.index, context.guarded || lazy});
+    int b = expression(scope, *expr.children[1], {context.index, context.guarded || lazy, context.bound});
     if (a < 0 || b < 0) return -1;
     const Place place = expr.place;
     if (lazy) {
@@ -571,8 +572,10 @@ class Compiler {
 
   void bind_range(Scope& scope, int variable, const Expr& low, const Expr& high, Context context,
                   bool on_left) {
-    const int first = to_int(scope, expression(scope, low, {true, context.guarded}), "the end of a range");
-    const int last = to_int(scope, expression(scope, high, {true, context.guarded}), "the end of a range");
+    const int first =
+        to_int(scope, expression(scope, low, {true, context.guarded, true}), "the end of a range");
+    const int last =
+        to_int(scope, expression(scope, high, {true, context.guarded, true}), "the end of a range");
     if (failed_) return;
     Variable& made = definition(scope).variables[static_cast<std::size_t>(variable)];
     made.low = first;

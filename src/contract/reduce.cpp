@@ -273,11 +273,11 @@ void Worker::set_shift(int definition_id, const std::vector<int>& nodes, Shift s
 // For a mean under a variance, for example, that is nothing at first order.
 void Worker::common_mode(Block& block, const int64_t* elements, Accumulator& total) {
   const bool values_only = block.values_only;
+  const std::vector<char>& suppressed = suppressed_[static_cast<std::size_t>(block.definition)];
   for (const std::vector<int>& group : session_.common_loads(block.definition)) {
-    set_shift(block.definition, group, Shift::None);
-    const Lanes inexact = eval(block, group[0]);
-    set_shift(block.definition, group, Shift::Exact);
-    if (!inexact.b) continue;
+    const bool inexact =
+        std::ranges::any_of(group, [&](int node) { return suppressed[static_cast<std::size_t>(node)] != 0; });
+    if (!inexact) continue;
     block.values_only = true;
     for (const Shift shift : {Shift::Up, Shift::Down, Shift::Deviation}) {
       const Arena::Mark mark = arena_.mark();
@@ -333,7 +333,11 @@ void Worker::reduce(Block& block, const int64_t* elements, const Elements& out) 
   if (session_.simulated && one_pass_variance(block, total)) return finish(block, total, out);
   const bool shares = !common.empty() && !session_.simulated;
   if (shares)
-    for (const std::vector<int>& group : common) set_shift(block.definition, group, Shift::Exact);
+    for (const std::vector<int>& group : common) {
+      set_shift(block.definition, group, Shift::Exact);
+      for (const int node : group)
+        suppressed_[static_cast<std::size_t>(block.definition)][static_cast<std::size_t>(node)] = 0;
+    }
   if (!shares) add_previous(block, elements, total);
   reduce_into(block, elements, total);
   if (shares) {
@@ -477,7 +481,9 @@ void Worker::finish_sum(const Block& block, const Accumulator& total, int l, con
     if (session_.options.tensor_cores && is_product(made))
       add_tensor_core(n, v, size, total.squares[l], b, s);
   }
-  if (size > precision.max && std::isfinite(v)) out.f[l] |= kMayOverflow;
+  // Where only an exp overflows, shifting it does not.
+  const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
+  if (size > precision.max && std::isfinite(v) && !avoidable) out.f[l] |= kMayOverflow;
   out.magnitude[l] = mean ? size / n : size;
   if (mean) {
     v /= n;
@@ -516,27 +522,59 @@ double Worker::simulated_sum(const Accumulator& total, int l, bool mean) const {
 
 // ---- undecided elements ------------------------------------------------------------
 
+// What a chain of monotone operations makes of an outcome.
+Outcome Worker::mapped(const Definition& made, const std::vector<int>& chain, const Outcome& inner) {
+  const auto apply = [&](double x) {
+    Lanes value = plain_.real(x, 1);
+    for (std::size_t i = chain.size(); i-- > 0;) {
+      const Node& node = made.nodes[static_cast<std::size_t>(chain[i])];
+      if (node.op != Op::ToFloat || value.i) value = plain_.unary(node, value, 1);
+    }
+    return value.v ? value.v[0] : static_cast<double>(value.i[0]);
+  };
+  return {apply(inner.value), apply(inner.low), apply(inner.high)};
+}
+
 std::vector<Outcome> Worker::outcomes(int definition_id, int64_t element) {
   const Definition& made = definition(definition_id);
   if (made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin)
     return arg_outcomes(definition_id, element);
   if (made.reduce != Reduce::None || made.is_scatter()) return {};
   Block block = block_of(definition_id, &element, 1);
-  const Node& body = made.nodes[static_cast<std::size_t>(made.body)];
-  if (body.op == Op::Load) {
-    const Source& source = session_.program.sources[static_cast<std::size_t>(body.ref)];
-    Offsets offset;
-    if (source.is_input || !offsets(block, made.body, body, offset) || offset.uncertain) return {};
-    return outcomes(source.definition, offset.at[0]);
+  // Outermost roundings to integers are monotone: look through them.
+  std::vector<int> chain;
+  int base = made.body;
+  const auto at = [&](int id) -> const Node& { return made.nodes[static_cast<std::size_t>(id)]; };
+  const auto is_step = [](Op op) {
+    return op == Op::ToFloat || op == Op::CastInt || op == Op::StoreInt || op == Op::Floor ||
+           op == Op::Ceil || op == Op::Round;
+  };
+  while (is_step(at(base).op)) {
+    chain.push_back(base);
+    base = at(base).a;
   }
-  if (body.op != Op::If) return {};
-  const Lanes condition = eval(block, body.a);
-  if (!condition.b || condition.b[0] == 0) return {};
   std::vector<Outcome> list;
-  for (const bool taken : {true, false}) {
-    const Lanes value = eval(block, (condition.i[0] != 0) == taken ? body.b : body.c);
-    list.push_back({value.v ? value.v[0] : static_cast<double>(value.i[0]), value.b ? value.b[0] : 0});
+  const auto add = [&](const Lanes& value) {
+    const double v = value.v ? value.v[0] : static_cast<double>(value.i[0]), b = value.b ? value.b[0] : 0;
+    list.push_back(mapped(made, chain, {v, v - b, v + b}));
+  };
+  if (at(base).op == Op::If) {
+    const Lanes condition = eval(block, at(base).a);
+    if (condition.b && condition.b[0] > 0) {
+      for (const bool taken : {true, false})
+        add(eval(block, (condition.i[0] != 0) == taken ? at(base).b : at(base).c));
+      return list;
+    }
   }
+  if (at(base).op == Op::Load) {
+    const Source& source = session_.program.sources[static_cast<std::size_t>(at(base).ref)];
+    Offsets offset;
+    if (!source.is_input && offsets(block, base, at(base), offset) && !offset.uncertain)
+      for (const Outcome& inner : outcomes(source.definition, offset.at[0]))
+        list.push_back(mapped(made, chain, inner));
+    if (!list.empty()) return list;
+  }
+  if (!chain.empty()) add(eval(block, base));
   return list;
 }
 
@@ -566,9 +604,10 @@ std::vector<Outcome> Worker::arg_outcomes(int definition_id, int64_t element) {
       reaches.emplace_back(v + b, index);
     }
   });
-  std::vector<Outcome> list = {{static_cast<double>(chosen), 0}};
+  const auto certain = [](int64_t index) { return Outcome{double(index), double(index), double(index)}; };
+  std::vector<Outcome> list = {certain(chosen)};
   for (const auto& [far, index] : reaches)
-    if (far >= least && index != chosen) list.push_back({static_cast<double>(index), 0});
+    if (far >= least && index != chosen) list.push_back(certain(index));
   return list;
 }
 

@@ -45,12 +45,12 @@ double store_sigma(DType dtype, double v) {
   return numerics::ulp(format, v) / std::sqrt(12.0);
 }
 
-Interval stored_interval(DType dtype, double v, double b, bool wide) {
+Interval stored_range(DType dtype, double v, double low, double high, bool wide) {
   const double nearest = rounded(dtype, v);
-  Interval result{rounded(dtype, v - b), rounded(dtype, v + b)};
+  Interval result{rounded(dtype, low), rounded(dtype, high)};
   if (!wide) return result;
-  if (std::isfinite(result.low)) result.low = std::min(v - b, nearest);
-  if (std::isfinite(result.high)) result.high = std::max(v + b, nearest);
+  if (std::isfinite(result.low)) result.low = std::min(low, nearest);
+  if (std::isfinite(result.high)) result.high = std::max(high, nearest);
   return result;
 }
 
@@ -58,7 +58,8 @@ void fill_real(Expectation& e, std::size_t i, double v, double b, double s, uint
                const Precision& precision) {
   const bool wide = is_wide(e.dtype, precision);
   const double store = wide ? 0 : store_sigma(e.dtype, v);
-  const Interval admitted = stored_interval(e.dtype, v, b, wide);
+  if (b > 0) s = std::max(s, precision.eta * precision.eta);  // tiny values have a floor
+  const Interval admitted = stored_range(e.dtype, v, v - b, v + b, wide);
   if (!std::isfinite(v)) flags |= kNonfiniteValue;
   if (b == 0) flags |= kExact;
   if (std::sqrt(s) < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
@@ -181,16 +182,19 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
   e.element.assign(elements.begin(), elements.end());
   resize(e, elements.size(), !is_float(e.dtype));
   const bool leans = options.tensor_cores && uses_products(definition);
-  for (std::size_t i = 0; i < elements.size(); ++i) {
-    if (is_float(e.dtype))
-      fill_real(e, i, found.v[i], found.b[i], found.s[i], found.f[i], session.precision);
-    else
-      fill_integer(e, i, std::bit_cast<int64_t>(found.v[i]), found.b[i], found.f[i]);
-    e.magnitude[i] = found.magnitude[i];
-    e.terms[i] = found.terms[i];
-    if (leans)
-      e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(found.terms[i] / 16) * std::abs(found.v[i]);
-  }
+  const auto fill = [&](int64_t first, int64_t n) {
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
+      if (is_float(e.dtype))
+        fill_real(e, i, found.v[i], found.b[i], found.s[i], found.f[i], session.precision);
+      else
+        fill_integer(e, i, std::bit_cast<int64_t>(found.v[i]), found.b[i], found.f[i]);
+      if (leans)
+        e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(found.terms[i] / 16) * std::abs(found.v[i]);
+    }
+  };
+  in_parallel(session.threads(), static_cast<int64_t>(elements.size()), 1 << 14, fill);
+  e.magnitude = std::move(found.magnitude);
+  e.terms = std::move(found.terms);
   if (Result<void> done = add_alternatives(session, definition, e); !done) return done.error();
   override_budget(contract.require, e);
   return e;
@@ -203,22 +207,17 @@ Result<void> Reference::Impl::add_alternatives(Session& session, int definition,
     if ((e.flags[i] & kUndecided) != 0) {
       Result<std::vector<Outcome>> outcomes = session.outcomes(definition, e.element[i]);
       if (!outcomes) return outcomes.error();
-      if (!outcomes->empty()) {
-        const Outcome& first = outcomes->front();
-        if (is_float(e.dtype)) {
-          const Interval chosen = stored_interval(e.dtype, first.value, first.bound, wide);
-          e.low[i] = chosen.low;
-          e.high[i] = chosen.high;
-        } else {
-          e.low[i] = first.value - first.bound;
-          e.high[i] = first.value + first.bound;
+      for (std::size_t k = 0; k < outcomes->size(); ++k) {
+        const Outcome& outcome = (*outcomes)[k];
+        const Interval admitted = is_float(e.dtype)
+                                      ? stored_range(e.dtype, outcome.value, outcome.low, outcome.high, wide)
+                                      : Interval{outcome.low, outcome.high};
+        if (k > 0) {
+          e.alternatives.push_back(admitted);
+          continue;
         }
-      }
-      for (std::size_t k = 1; k < outcomes->size(); ++k) {
-        const Outcome& other = (*outcomes)[k];
-        e.alternatives.push_back(is_float(e.dtype)
-                                     ? stored_interval(e.dtype, other.value, other.bound, wide)
-                                     : Interval{other.value - other.bound, other.value + other.bound});
+        e.low[i] = admitted.low;
+        e.high[i] = admitted.high;
       }
     }
     e.first_alternative[i + 1] = static_cast<int64_t>(e.alternatives.size());

@@ -129,26 +129,38 @@ const ScatterLists& Session::scatter(int definition) {
   return *scatters_[id];
 }
 
+void in_parallel(int threads, int64_t count, int64_t piece,
+                 const std::function<void(int64_t first, int64_t n)>& work) {
+  std::atomic<int64_t> next{0};
+  const auto run = [&] {
+    for (int64_t first = next.fetch_add(piece); first < count; first = next.fetch_add(piece))
+      work(first, std::min(piece, count - first));
+  };
+  const int64_t useful = std::min<int64_t>(threads, (count + piece - 1) / piece);
+  std::vector<std::thread> others;
+  for (int64_t i = 1; i < useful; ++i) others.emplace_back(run);
+  run();
+  for (std::thread& other : others) other.join();
+}
+
+int Session::threads() const {
+  return options.threads > 0 ? options.threads
+                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 Result<void> Session::compute(int definition, std::span<const int64_t> elements, const Elements& out) {
   const int64_t count = static_cast<int64_t>(elements.size());
-  const int machine = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  int threads = options.threads > 0 ? options.threads : machine;
-  const int64_t chunk = std::clamp<int64_t>(count / (4 * threads), 1, kLanes);
-  threads = static_cast<int>(std::min<int64_t>(threads, (count + chunk - 1) / chunk));
-  std::atomic<int64_t> next{0};
-  const auto work = [&] {
+  // Few elements are dealt one by one; a worker keeps its place over several blocks.
+  const int64_t piece = std::clamp<int64_t>(count / (4 * threads()), 1, 16 * kLanes);
+  in_parallel(threads(), count, piece, [&](int64_t begin, int64_t size) {
     Worker worker(*this);
-    for (int64_t first = next.fetch_add(chunk); first < count && !failed(); first = next.fetch_add(chunk)) {
-      const int n = static_cast<int>(std::min(chunk, count - first));
+    for (int64_t first = begin; first < begin + size && !failed(); first += kLanes) {
+      const int n = static_cast<int>(std::min<int64_t>(kLanes, begin + size - first));
       const Elements part{out.v + first,         out.b + first,     out.s + first,
                           out.magnitude + first, out.terms + first, out.f + first};
       worker.compute(definition, elements.data() + first, n, part);
     }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
+  });
   if (failed()) return error_;
   return {};
 }

@@ -74,7 +74,7 @@ class Memo {
 // One of several results that a sound kernel may come to.
 struct Outcome {
   double value = 0;
-  double bound = 0;
+  double low = 0, high = 0;
 };
 
 // For a scatter: which loop iterations reach a place. The key of a place is
@@ -100,6 +100,10 @@ struct Block {
   bool values_only = false;
 };
 
+// Calls work(first, n) for pieces of 0..count, on several threads.
+void in_parallel(int threads, int64_t count, int64_t piece,
+                 const std::function<void(int64_t first, int64_t n)>& work);
+
 class Session {
  public:
   Session(const Contract& contract, const Program& program, Plan plan, const Bindings& bindings,
@@ -121,6 +125,7 @@ class Session {
   const Defect* const simulated;
   const Precision precision;
 
+  int threads() const;
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   void fail(Place place, std::string message);
   std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
@@ -243,6 +248,7 @@ class Worker {
   void scatter_by_terms(const Block& part, const ScatterLists& lists, int lane, int64_t begin, int64_t end,
                         Accumulator& total, int at);
   std::vector<Outcome> arg_outcomes(int definition_id, int64_t element);
+  Outcome mapped(const Definition& made, const std::vector<int>& chain, const Outcome& inner);
   void keep_previous(Block& block, const int64_t* elements, const Elements& out);
   int64_t scatter_key(const Block& block, const ScatterLists& lists, int64_t element, int lane) const;
 
@@ -258,7 +264,8 @@ class Worker {
   Arithmetic budget_, plain_;
   uint64_t next_block_ = 1;
   std::vector<std::vector<std::unique_ptr<LoadCache>>> caches_;
-  std::vector<std::vector<Shift>> shifts_;  // by definition and node
+  std::vector<std::vector<Shift>> shifts_;     // by definition and node
+  std::vector<std::vector<char>> suppressed_;  // a load marked exact that was not
 };
 
 }  // namespace assay::contract

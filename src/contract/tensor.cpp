@@ -1,6 +1,7 @@
 #include "contract/tensor.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -101,12 +102,40 @@ void store_int(DType dtype, std::byte* at, int64_t value) {
   put(at, type.bytes, static_cast<uint64_t>(value));
 }
 
+namespace {
+
+// A float that rounds to any narrower format as the double does: inexact results
+// are made odd, so that no tie appears that was none.
+float odd_float(double value) {
+  float nearest = static_cast<float>(value);
+  if (static_cast<double>(nearest) == value || std::isnan(value)) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(value)) --bits;  // toward zero
+  return std::bit_cast<float>(bits | 1);
+}
+
+}  // namespace
+
 double rounded(DType dtype, double value) {
-  if (dtype == DType::f64) return value;
-  if (dtype == DType::f32) return static_cast<double>(static_cast<float>(value));
-  std::byte cell[8];
-  store(dtype, cell, value);
-  return load(dtype, cell);
+  switch (dtype) {
+    case DType::f64:
+      return value;
+    case DType::f32:
+      return static_cast<double>(static_cast<float>(value));
+    case DType::bf16:
+      return double{numerics::bf16_to_f32(numerics::f32_to_bf16_rn(odd_float(value)))};
+    case DType::f16:
+      return double{numerics::f16_to_f32(numerics::f32_to_f16_rn(odd_float(value)))};
+    case DType::e4m3:
+      return double{numerics::e4m3_to_f32(numerics::f32_to_e4m3_satfinite(odd_float(value)))};
+    case DType::e5m2:
+      return double{numerics::e5m2_to_f32(numerics::f32_to_e5m2_satfinite(odd_float(value)))};
+    default: {
+      std::byte cell[8];
+      store(dtype, cell, value);
+      return load(dtype, cell);
+    }
+  }
 }
 
 Tensor Tensor::zeros(DType dtype, std::vector<int64_t> extents) {

@@ -45,9 +45,11 @@ Worker::Worker(Session& session) : session_(session) {
   const std::size_t count = session.program.definitions.size();
   caches_.resize(count);
   shifts_.resize(count);
+  suppressed_.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
     caches_[i].resize(session.program.definitions[i].nodes.size());
     shifts_[i].assign(session.program.definitions[i].nodes.size(), Shift::None);
+    suppressed_[i].assign(session.program.definitions[i].nodes.size(), 0);
   }
 }
 
@@ -60,20 +62,34 @@ Block Worker::block_of(int definition_id, const int64_t* elements, int n) {
   block.definition = definition_id;
   block.n = n;
   block.id = next_block_++;
-  for (std::size_t c = 0; c < made.coordinates.size(); ++c) {
+  const std::size_t rank = made.coordinates.size();
+  int64_t at[64];
+  int64_t* values[64];
+  for (std::size_t c = 0; c < rank; ++c) values[c] = arena_.get<int64_t>(n);
+  for (int l = 0; l < n; ++l) {
+    // Neighbours differ in the last coordinate; dividing is for the others.
+    const bool next = l > 0 && rank > 0 && elements[l] == elements[l - 1] + 1 &&
+                      at[rank - 1] + 1 < planned.extents[rank - 1];
+    if (next) {
+      ++at[rank - 1];
+    } else {
+      int64_t rest = elements[l];
+      for (std::size_t c = rank; c-- > 0;) {
+        at[c] = c == 0 ? rest : rest % planned.extents[c];
+        rest /= std::max<int64_t>(planned.extents[c], 1);
+      }
+    }
+    for (std::size_t c = 0; c < rank; ++c) values[c][l] = at[c] + planned.origin[c];
+  }
+  for (std::size_t c = 0; c < rank; ++c) {
     const int variable = made.coordinates[c].variable;
     if (variable < 0) continue;
-    const int64_t stride = planned.strides[c], extent = planned.extents[c], origin = planned.origin[c];
-    int64_t* values = arena_.get<int64_t>(n);
     bool same = true;
-    for (int l = 0; l < n; ++l) {
-      values[l] = (c == 0 ? elements[l] / stride : elements[l] / stride % extent) + origin;
-      same &= values[l] == values[0];
-    }
+    for (int l = 1; l < n; ++l) same &= values[c][l] == values[c][0];
     if (same)
-      block.uniform[variable] = values[0];
+      block.uniform[variable] = values[c][0];
     else
-      block.index[variable] = values;
+      block.index[variable] = values[c];
   }
   return block;
 }
@@ -392,6 +408,10 @@ bool Worker::offsets(Block& block, int node_id, const Node& node, Offsets& resul
   result.uniform = cache.uniform && !computed;
   result.contiguous = cache.contiguous && !computed && !result.uniform;
   result.at = arena_.get<int64_t>(n);
+  if (source.is_input && (result.uniform || result.contiguous)) {
+    result.at[0] = cache.base[0] + constant;  // the rest follows from it
+    return true;
+  }
   for (int l = 0; l < n; ++l) result.at[l] = cache.base[l] + constant;
   if (!computed) return true;
   for (std::size_t c = 0; c < node.subscripts.size(); ++c) {
@@ -533,6 +553,8 @@ Lanes Worker::load_definition(Block& block, int node_id, const Node& node, int d
   }
   if (flags == 0) r.f = nullptr;
   const Shift shift = shifts_[static_cast<std::size_t>(block.definition)][static_cast<std::size_t>(node_id)];
+  if (shift == Shift::Exact && most > 0)
+    suppressed_[static_cast<std::size_t>(block.definition)][static_cast<std::size_t>(node_id)] = 1;
   if (shift == Shift::Up || shift == Shift::Down)
     for (int l = 0; l < n; ++l) r.v[l] += shift == Shift::Up ? r.b[l] : -r.b[l];
   if (shift == Shift::Deviation)

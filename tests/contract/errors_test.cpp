@@ -172,7 +172,7 @@ TEST(Errors, AMissingFileIsNamed) {
 
 // What only data can show.
 Error evaluation_error(const std::string& formula, const std::string& shape = "8") {
-  const std::string text = contract_text(R"([dims]
+  const std::string text = contract_text(R"toml([dims]
 N = { min = 1, max = 64 }
 [tensors.x]
 dtype = "f32"
@@ -186,7 +186,7 @@ shape = ["N"]
 role = "out"
 [reference]
 formula = """
-)" + formula + "\n\"\"\"\n");
+)toml" + formula + "\n\"\"\"\n");
   const Contract contract = parsed(text);
   Bindings bindings;
   const int64_t n = std::stoll(shape);

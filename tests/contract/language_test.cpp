@@ -18,7 +18,7 @@ class Small {
   explicit Small(const std::string& formula, const std::string& y = "dtype = \"f32\"\nshape = [\"N\"]",
                  int64_t n = 6, int64_t d = 5) {
     const std::string text = contract_text(
-        fmt::format(R"([dims]
+        fmt::format(R"toml([dims]
 N = {{ min = 1, max = 64 }}
 D = {{ min = 1, max = 64 }}
 [tensors.x]
@@ -44,7 +44,7 @@ value = 0.3
 formula = """
 {}
 """
-)",
+)toml",
                     y,
                     formula.find("old[") == std::string::npos || formula.find("old[n] =") == std::string::npos
                         ? formula + "\nold[n] = old[n]"

@@ -1,0 +1,194 @@
+// Every key of the contract file, read.
+#include "support.h"
+
+namespace assay::contract {
+namespace {
+
+using namespace testing;
+
+TEST(Parse, AGlobalFunctionWithItsLaunch) {
+  const Contract contract = parsed(R"toml(
+[kernel]
+source = ["a.cu", "sub/b.ptx"]
+global = "scale<float>"
+grid = ["ceil_div(N, 256)", 2]
+block = [256]
+shared_bytes = "4 * N + 16"
+workspace_bytes = "8 * N"
+args = ["y", "x", "N", "alpha", "workspace", "stream"]
+returns = "int"
+flags = ["-O3", "-DX=1"]
+arch = "sm_90a"
+[dims]
+N = { min = 1, max = 5000000000, type = "i64" }
+M = 128
+[tensors.x]
+dtype = "f16"
+shape = ["N", 3]
+align = 2
+values = "real(-2, 2.5)"
+[tensors.y]
+dtype = "f16"
+shape = ["N", "M / 32 - 1"]
+role = "out"
+may_alias = "x"
+[scalars.alpha]
+dtype = "f32"
+range = [0.5, 2]
+[reference]
+formula = "y[n, k] = alpha * x[n, k]"
+accumulate = "f16"
+math = "fast"
+[require]
+deterministic = true
+nonfinite = "ignore"
+concurrent = false
+rtol = 1e-3
+atol = 1e-6
+)toml");
+  const Kernel& kernel = contract.kernel;
+  EXPECT_EQ(kernel.sources, (std::vector<std::string>{"a.cu", "sub/b.ptx"}));
+  EXPECT_EQ(kernel.global, "scale<float>");
+  EXPECT_TRUE(kernel.entry.empty());
+  const Shape shape = {{"N", 1000}, {"M", 128}};
+  ASSERT_EQ(kernel.grid.size(), 2u);
+  EXPECT_EQ(*kernel.grid[0].eval(shape), 4);
+  EXPECT_EQ(*kernel.grid[1].eval(shape), 2);
+  EXPECT_EQ(*kernel.block[0].eval(shape), 256);
+  EXPECT_EQ(*kernel.shared_bytes.eval(shape), 4016);
+  EXPECT_EQ(*kernel.workspace_bytes.eval(shape), 8000);
+  EXPECT_TRUE(kernel.returns_int);
+  EXPECT_EQ(kernel.flags.size(), 2u);
+  EXPECT_EQ(kernel.arch, "sm_90a");
+  EXPECT_EQ(contract.dim("N")->type, DType::i64);
+  EXPECT_TRUE(contract.dim("M")->is_constant());
+  const TensorSpec& x = *contract.tensor("x");
+  EXPECT_EQ(x.align, 2);
+  EXPECT_EQ(x.values.kind, ValuesKind::RealRange);
+  EXPECT_EQ(x.values.low, -2);
+  EXPECT_EQ(x.values.high, 2.5);
+  EXPECT_EQ(contract.tensor("y")->may_alias, "x");
+  EXPECT_EQ(*contract.tensor("y")->extents(shape), (std::vector<int64_t>{1000, 3}));
+  EXPECT_TRUE(contract.scalar("alpha")->is_range());
+  EXPECT_EQ(contract.scalar("alpha")->high, 2);
+  EXPECT_EQ(contract.reference.accumulate, DType::f16);
+  EXPECT_EQ(contract.reference.math, Math::Fast);
+  EXPECT_TRUE(contract.require.deterministic);
+  EXPECT_FALSE(contract.require.nonfinite_propagate);
+  EXPECT_FALSE(contract.require.concurrent);
+  EXPECT_EQ(contract.require.rtol, 1e-3);
+  EXPECT_EQ(contract.require.atol, 1e-6);
+}
+
+TEST(Parse, Defaults) {
+  const Contract contract = parsed(contract_text(R"toml([tensors.i]
+dtype = "i8"
+shape = [4]
+[tensors.m]
+dtype = "bool"
+shape = [4]
+[tensors.y]
+dtype = "f32"
+shape = [4]
+role = "out"
+[reference]
+formula = "y[n] = i[n]"
+)toml"));
+  EXPECT_EQ(contract.kernel.arch, "sm_90");
+  EXPECT_FALSE(contract.kernel.returns_int);
+  EXPECT_EQ(contract.tensor("i")->values.kind, ValuesKind::Integers);
+  EXPECT_EQ(*contract.tensor("i")->values.a.eval({}), -128);
+  EXPECT_EQ(*contract.tensor("i")->values.b.eval({}), 127);
+  EXPECT_EQ(contract.tensor("m")->values.kind, ValuesKind::Mask);
+  EXPECT_EQ(contract.tensor("y")->align, 256);
+  EXPECT_EQ(contract.reference.accumulate, DType::f32);
+  EXPECT_EQ(contract.reference.math, Math::Standard);
+  EXPECT_TRUE(contract.require.nonfinite_propagate);
+  EXPECT_TRUE(contract.require.concurrent);
+  EXPECT_FALSE(contract.require.rtol);
+}
+
+TEST(Parse, EveryKindOfValues) {
+  const std::pair<const char*, ValuesKind> kFloats[] = {{"real", ValuesKind::Real},
+                                                        {"real(0, 1)", ValuesKind::RealRange},
+                                                        {"activations", ValuesKind::Activations},
+                                                        {"gradients", ValuesKind::Gradients},
+                                                        {"weights", ValuesKind::Weights},
+                                                        {"positive", ValuesKind::Positive},
+                                                        {"probabilities", ValuesKind::Probabilities}};
+  const std::pair<const char*, ValuesKind> kIntegers[] = {{"index(N)", ValuesKind::Index},
+                                                          {"tokens(N + 1)", ValuesKind::Tokens},
+                                                          {"mask", ValuesKind::Mask},
+                                                          {"offsets(max(N, 2))", ValuesKind::Offsets},
+                                                          {"integers(-N, 2 * N)", ValuesKind::Integers}};
+  const auto with = [](const std::string& dtype, const std::string& values) {
+    return parsed(contract_text("[dims]\nN = 4\n[tensors.x]\ndtype = \"" + dtype +
+                                "\"\nshape = [\"N\"]\nvalues = \"" + values +
+                                "\"\n[tensors.y]\ndtype = \"f32\"\nshape = [\"N\"]\nrole = "
+                                "\"out\"\n[reference]\nformula = \"y[n] = x[n]\"\n"));
+  };
+  for (const auto& [text, kind] : kFloats)
+    EXPECT_EQ(with("bf16", text).tensor("x")->values.kind, kind) << text;
+  for (const auto& [text, kind] : kIntegers)
+    EXPECT_EQ(with("i32", text).tensor("x")->values.kind, kind) << text;
+  const Values values = with("i32", "integers(-N, 2 * N)").tensor("x")->values;
+  EXPECT_EQ(*values.a.eval({{"N", 4}}), -4);
+  EXPECT_EQ(*values.b.eval({{"N", 4}}), 8);
+}
+
+TEST(Parse, OtherReferences) {
+  const std::string tensors = "[tensors.y]\ndtype = \"f32\"\nshape = [4]\nrole = \"out\"\n[reference]\n";
+  const Contract python = parsed(contract_text(tensors + "python = \"lib/ref.py:f\"\n"));
+  EXPECT_EQ(python.reference.kind, ReferenceKind::Python);
+  EXPECT_EQ(python.reference.python_file, "lib/ref.py");
+  EXPECT_EQ(python.reference.python_function, "f");
+  const Contract cuda = parsed(contract_text(tensors + "cuda = { source = \"n.cu\", entry = \"e\" }\n"));
+  EXPECT_EQ(cuda.reference.kind, ReferenceKind::Cuda);
+  EXPECT_EQ(cuda.reference.cuda_source, "n.cu");
+}
+
+TEST(Parse, ShapesAreCheckedAgainstThePromise) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = { min = 3, max = 100, multiple_of = 4 }
+[tensors.y]
+dtype = "f32"
+shape = ["N - 4"]
+role = "out"
+[reference]
+formula = "y[n] = 1"
+)toml"));
+  EXPECT_EQ(contract.dims[0].lowest(), 4);
+  EXPECT_EQ(contract.dims[0].highest(), 100);
+  EXPECT_TRUE(contract.check_shape({{"N", 12}}));
+  EXPECT_FALSE(contract.check_shape({{"N", 13}}));
+  EXPECT_FALSE(contract.check_shape({{"N", 104}}));
+  EXPECT_FALSE(contract.check_shape({}));
+  EXPECT_FALSE(contract.check_shape({{"N", 12}, {"M", 1}}));
+  EXPECT_TRUE(contract.check_shape({{"N", 4}}));  // an empty tensor
+}
+
+TEST(Parse, ANegativeExtentBreaksThePromise) {
+  Result<Contract> contract = parse(contract_text(R"toml([dims]
+N = { min = 3, max = 100 }
+[tensors.y]
+dtype = "f32"
+shape = ["N - 8"]
+role = "out"
+[reference]
+formula = "y[n] = 1"
+)toml"),
+                                    "c.toml");
+  ASSERT_FALSE(contract);
+  EXPECT_NE(contract.error().message.find("negative extent"), std::string::npos) << contract.error().text();
+  EXPECT_EQ(contract.error().line, 7);
+}
+
+TEST(Parse, PathsAreRelativeToTheContract) {
+  Contract contract;
+  contract.path = "folder/c.toml";
+  EXPECT_EQ(contract.resolve("k.cu"), "folder/k.cu");
+  EXPECT_EQ(contract.resolve("/abs/k.cu"), "/abs/k.cu");
+}
+
+}  // namespace
+}  // namespace assay::contract
