@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 #include "vgpu/program.h"
+#include "vgpu/run.h"
 
 namespace assay::vgpu {
 namespace {
@@ -60,7 +61,9 @@ Place in_shared(Warp& w, const MemoryForm& form, Address address) {
     else
       return place;
   }
-  if (!within(offset, form.bytes, block->shared_bytes)) return place;
+  const uint32_t reserved = w.grid->reserved_shared;
+  const bool is_reserved = offset >= reserved && within(offset - reserved, form.bytes, kReservedShared);
+  if (!is_reserved && !within(offset, form.bytes, block->shared_bytes)) return place;
   place.host = block->shared + offset;
   if (block->shared_initialised != nullptr) place.initialised = block->shared_initialised + offset;
   return place;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -17,7 +18,6 @@ constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others
 // Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
 // do not compete for one set of the host's cache.
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
-constexpr uint32_t kReservedShared = 1024;
 
 uint64_t mix(uint64_t x) {
   x ^= x >> 30;
@@ -194,18 +194,27 @@ void place_block(Block& block, Cluster& cluster, GridContext& grid, uint32_t ran
 }
 
 void clear_shared(Block& block, GridContext& grid) {
-  block.shared_bytes = grid.reserved_shared + kReservedShared;
-  if (block.shared_storage.size() < block.shared_bytes + 128) block.shared_storage.resize(block.shared_bytes + 128);
+  block.shared_bytes = shared_limit(grid);
+  const uint32_t all = grid.reserved_shared + kReservedShared;
+  if (block.shared_storage.size() < all + 128) block.shared_storage.resize(all + 128);
   auto at = reinterpret_cast<uintptr_t>(block.shared_storage.data());
   block.shared = reinterpret_cast<std::byte*>((at + 127) / 128 * 128);
   std::memset(block.shared + grid.reserved_shared, 0, kReservedShared);
   if (!grid.watched) return;
-  block.shared_initialised_storage.assign(block.shared_bytes, 0);
+  block.shared_initialised_storage.assign(all, 0);
   block.shared_initialised = block.shared_initialised_storage.data();
   std::memset(block.shared_initialised + grid.reserved_shared, 0xff, kReservedShared);
 }
 
 }  // namespace
+
+uint32_t shared_limit(const GridContext& grid) {
+  uint32_t own = grid.entry->shared_bytes;  // and what functions that it may call have
+  for (const Function& f : grid.program->functions)
+    if (!f.ptx->is_entry) own = std::max(own, f.shared_bytes);
+  const uint32_t dynamic = grid.info.config.dynamic_shared;
+  return dynamic ? std::max(own, grid.program->dynamic_shared_base + dynamic) : own;
+}
 
 void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worker) {
   cluster.linear = linear;

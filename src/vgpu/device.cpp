@@ -127,8 +127,7 @@ class Run final : public GridRun {
       cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u), std::max(kernel.required_cluster[2], 1u)};
     grid_.cluster = cluster.count() == 0 ? Dim3{} : cluster;
     grid_.shared_bytes = grid_.entry->shared_bytes + grid_.info.config.dynamic_shared;
-    const uint32_t used = std::max(grid_.entry->shared_bytes, grid_.program->dynamic_shared_base + grid_.info.config.dynamic_shared);
-    grid_.reserved_shared = (used + 15) / 16 * 16;
+    grid_.reserved_shared = (shared_limit(grid_) + kSharedRedZone + 15) / 16 * 16;
   }
 
   void choose_resident_and_threads() {

@@ -21,6 +21,10 @@ void recheck_barriers(Block& block);
 void recheck_cluster(Cluster& cluster);
 
 // ---- blocks.cpp ----
+// Shared memory: what the program may touch, a red zone, and the bytes that the system keeps for
+// cooperative groups (at GridContext::reserved_shared).
+inline constexpr uint32_t kSharedRedZone = 256, kReservedShared = 1024;
+uint32_t shared_limit(const GridContext& grid);
 enum class Turn : uint8_t { Ended, Polled, Stopped };
 // Runs a cluster until it has ended, or has polled so often that others should run.
 Turn run_cluster(Cluster& cluster, Worker& worker);

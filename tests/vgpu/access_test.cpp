@@ -428,6 +428,29 @@ TEST(Violations, AlignmentIsReported) {
   EXPECT_EQ(seen.violations[0].lanes, 0xffffffffu);
 }
 
+TEST(Violations, SharedMemoryEndsWhereItEnds) {
+  for (const uint32_t bytes : {128u, 124u}) {
+    Machine m(fmt::format(R"(
+.shared .align 4 .b8 tile[{}];
+.visible .entry k() {{
+  .reg .b32 %t, %s;
+  mov.u32 %t, %tid.x; mov.u32 %s, tile; shl.b32 %t, %t, 2; add.u32 %s, %s, %t; st.shared.u32 [%s], %t;
+  ret;
+}}
+.visible .entry larger() {{
+  .shared .align 4 .b8 more[4096];
+  .reg .b32 %s;
+  mov.u32 %s, more; st.shared.u32 [%s+4092], %s;
+  ret;
+}})",
+                          bytes));
+    const LaunchOutcome outcome = m.launch("k", {1}, {32}, {});
+    EXPECT_EQ(outcome.fault.kind, bytes == 128 ? FaultInfo::Kind::None : FaultInfo::Kind::IllegalAddress)
+        << outcome.fault.message;
+    EXPECT_EQ(m.launch("larger", {1}, {1}, {}).fault.message, "");
+  }
+}
+
 TEST(Initialisation, TravelsThroughMemoryAndRegisters) {
   Machine m(R"(
 .shared .align 4 .b8 tile[256];
