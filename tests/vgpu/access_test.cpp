@@ -33,6 +33,8 @@ const Pattern kPatterns[] = {
     {"strided", [](uint32_t t) { return t * 3; }, 32},
     {"scattered", [](uint32_t t) { return t * 37 % 101; }, 32},
     {"half runs", [](uint32_t t) { return t < 16 ? t + 2 : t + 60; }, 32},
+    {"run, then not", [](uint32_t t) { return t < 16 ? t + 2 : 120 - 2 * t; }, 32},
+    {"not, then run", [](uint32_t t) { return t < 16 ? 120 - 2 * t : t + 2; }, 32},
     {"half uniform", [](uint32_t t) { return t < 16 ? 3u : 9u; }, 32},
     {"tail", [](uint32_t t) { return t + 1; }, 13},
     {"nobody", [](uint32_t t) { return t; }, 0},

@@ -193,6 +193,29 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// Global memory flushes subnormal operands and results of f32 sums; shared memory keeps them.
+TEST(Atomics, SubnormalSums) {
+  for (const std::string space : {"global", "shared"}) {
+    const AtomicCase add{"add.f32", 4, {}};
+    Machine m(atomic_kernel(add, space, true), one_thread(false));
+    const uint32_t tiny = 0x00000011, normal = 0x00800001, minus = 0x80800000;
+    std::vector<uint32_t> memory(64, 0), index(32);
+    memory[0] = tiny, memory[1] = normal, memory[2] = 0x80000005;
+    std::vector<uint64_t> b(32, 0);
+    for (uint32_t l = 0; l < 32; ++l) index[l] = l;
+    b[0] = tiny, b[1] = minus;
+    const Address mem = m.array(memory);
+    ASSERT_EQ(
+        m.launch("k", {1}, {32}, {mem, m.array(index), m.array(b), m.array(b), m.array(b)}).fault.message,
+        "");
+    const auto got = m.read<uint32_t>(mem, 3);
+    if (space == "global")
+      EXPECT_EQ(got, (std::vector<uint32_t>{0, 0, 0})) << "sums of zeros";
+    else
+      EXPECT_EQ(got, (std::vector<uint32_t>{0x22, 1, 0x80000005}));
+  }
+}
+
 TEST(Atomics, SixteenBytes) {
   Machine m(R"(
 .visible .entry k(.param .u64 mem, .param .u64 old) {
