@@ -144,7 +144,10 @@ int check_command(std::vector<std::string> args) {
   app.add_option("--seed", options.seed, "of everything random; equal seeds give equal checks");
   app.add_option("--budget", options.budget, "seconds of trials for each contract")
       ->check(CLI::PositiveNumber);
+  bool trace = false;
+  app.add_flag("--trace", trace, "print every trial on stderr");
   if (const int status = parsed(app, args)) return status - 1;
+  if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   options.device = device.device();
 
   const auto contracts = contracts_in(paths);

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kShrinkSeconds = 6;
+constexpr double kShrinkSeconds = 3;
 constexpr double kFirstElements = 1.2e6;  // of a trial before anything is known of its speed
 constexpr double kShare = 0.25;           // of the time left that one trial may take
 
@@ -226,6 +226,10 @@ class Check {
         continue;
       }
       learn(planned.trial, attempt);
+      if (options_.trace) {
+        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s  {:<22} {}", since(start_), attempt.seconds,
+                                   planned.stage, trial::to_string(planned.trial)));
+      }
       coverage_.add(planned.trial, planned.stage, attempt);
       const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
                                       [](const Finding& f) { return f.severity == Severity::Error; });
@@ -254,26 +258,38 @@ class Check {
                          [&](const Finding& f) { return f.kind == finding.kind; });
     };
     lab_->set_timeout(10);
-    return trial::shrink(contract_, trial, still_fails).trial;
+    const bool endless =
+        finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
+    return trial::shrink(contract_, trial, still_fails, endless ? 3 : 60).trial;
   }
 
-  // One finding for each kind and line; the heaviest first.
-  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
+  // One finding for each kind, the heaviest first; other lines that show it are evidence. A value that an
+  // illegal access or a race left undefined is no finding of its own.
+  static std::vector<Finding> distinct(const std::vector<Finding>& findings) {
     std::vector<Finding> kept;
-    for (const Finding& finding : attempt.findings) {
-      const bool seen = std::any_of(kept.begin(), kept.end(), [&](const Finding& f) {
-        return f.kind == finding.kind && f.where.file == finding.where.file &&
-               f.where.line == finding.where.line;
-      });
-      if (!seen) kept.push_back(finding);
+    for (const Finding& finding : findings) {
+      const auto same =
+          std::find_if(kept.begin(), kept.end(), [&](const Finding& f) { return f.kind == finding.kind; });
+      if (same == kept.end()) {
+        kept.push_back(finding);
+      } else if (finding.where.line > 0 && finding.where.line != same->where.line) {
+        same->evidence["also"].push_back(fmt::format("{}:{}", finding.where.file, finding.where.line));
+      }
     }
-    std::stable_sort(kept.begin(), kept.end(), [](const Finding& a, const Finding& b) {
-      const auto weight = [](const Finding& f) {
-        const judge::KindInfo* kind = judge::kind_named(f.kind);
-        return (f.severity == Severity::Error ? 1000 : 0) + (kind ? kind->weight : 0);
-      };
-      return weight(a) > weight(b);
-    });
+    const auto weight = [](const Finding& f) {
+      const judge::KindInfo* kind = judge::kind_named(f.kind);
+      return (f.severity == Severity::Error ? 1000 : 0) + (kind ? kind->weight : 0);
+    };
+    std::stable_sort(kept.begin(), kept.end(),
+                     [&](const Finding& a, const Finding& b) { return weight(a) > weight(b); });
+    if (kept.size() > 1) {
+      std::erase_if(kept, [&](const Finding& f) { return f.kind == "uninitialized" && &f != kept.data(); });
+    }
+    return kept;
+  }
+
+  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
+    std::vector<Finding> kept = distinct(attempt.findings);
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
     for (Finding& finding : kept) {
       locate(contract_, finding);

@@ -18,6 +18,7 @@ struct CheckOptions {
   std::string cache;   // of builds; empty: the user's
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
+  std::function<void(const std::string&)> trace;     // a line for every trial
 };
 
 struct CheckOutcome {

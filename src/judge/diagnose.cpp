@@ -14,7 +14,8 @@ namespace {
 
 constexpr double kMaxWork = 4e5;     // terms of sums in one simulation
 constexpr std::size_t kMost = 1536;  // elements compared
-constexpr double kSure = 0.65;       // correlation from which element by element counts as a match
+constexpr double kSure = 0.85;       // correlation from which element by element counts as a match
+constexpr double kLikely = 0.65;     // the same, where the order of additions decides the details
 constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
 
 // Errors over many orders of magnitude, made comparable.
@@ -58,8 +59,8 @@ std::vector<const Element*> choose(const Measured& measured) {
 
 struct Comparison {
   double correlation = 0, explained = 0;
-  double profile_distance = 1e9;   // of error sizes by sum length, in factors of two
-  double coherence_distance = 0;   // of how much of the errors each row shares
+  double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
+  double coherence_distance = 0;  // of how much of the errors each row shares
 };
 
 // How much of the departures is common to their row: 0 independent, 1 all alike.
@@ -124,7 +125,7 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
 
 // Sums in another order have other errors of the same size.
 bool depends_on_order(const Defect& defect) {
-  return defect.accumulator || defect.partials;
+  return defect.accumulator || defect.partials || defect.one_pass_variance;
 }
 
 }  // namespace
@@ -145,10 +146,10 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     const Comparison match = compare(elements, *simulated, std::max<int64_t>(1, measured.columns()));
     double score = 0;
     bool by_profile = false;
-    if (match.correlation >= kSure && match.explained > 0.3) {
+    const bool order = depends_on_order(defect);
+    if (match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6)) {
       score = 1 + match.explained;
-    } else if (depends_on_order(defect) && match.profile_distance < 0.35 &&
-               match.coherence_distance < 0.25) {
+    } else if (order && match.profile_distance < 0.35 && match.coherence_distance < 0.25) {
       score = 1 - match.profile_distance;
       by_profile = true;
     }

@@ -11,8 +11,8 @@
 namespace assay::judge {
 
 using contract::Expectation;
-using contract::Tensor;
 using contract::is_float;
+using contract::Tensor;
 
 namespace {
 
@@ -167,7 +167,7 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
     if (element.flags & contract::kUndecided) ++measured.undecided;
     if (element.flags & contract::kUnspecified) continue;
     element.admitted = options.overridden() && floats ? within_tolerance(element, options)
-                                                   : expected.admits(i, tensor, element.at);
+                                                      : expected.admits(i, tensor, element.at);
     element.class_differs =
         !element.admitted && floats &&
         class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));

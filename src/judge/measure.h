@@ -11,11 +11,11 @@ namespace assay::judge {
 struct Element {
   int64_t at = 0;  // linear index
   double stored = 0;
-  double value = 0;       // exact
-  double error = 0;       // stored - value
-  double z = 0;           // error / sigma
-  double rounded = 0;     // the value, correctly rounded to the output's dtype
-  double scale = 0;       // the larger of the ulp there and the noise of a sound kernel; 0 where there is none
+  double value = 0;    // exact
+  double error = 0;    // stored - value
+  double z = 0;        // error / sigma
+  double rounded = 0;  // the value, correctly rounded to the output's dtype
+  double scale = 0;    // the larger of the ulp there and the noise of a sound kernel; 0 where there is none
   double difference = 0;  // stored - rounded, in units of `scale`
   double expected = 0;    // of difference^2, for a sound kernel
   double terms = 1;

@@ -32,10 +32,7 @@ std::string xml_escaped(std::string_view text) {
 }
 
 Json where_json(const Where& where) {
-  if (where.file.empty()) return nullptr;
-  Json json = {{"file", where.file}};
-  json["line"] = where.line > 0 ? Json(where.line) : Json(nullptr);
-  return json;
+  return {{"file", where.file}, {"line", where.line}};
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // worker), and bulk data in a shared memory file (descriptor 4) that both map.
 //
 // judge -> worker, one call or several that overlap:
-//   {"size": bytes of the memory file, "seed": schedule, "ordered": bool, "moved": bool,
+//   {"size": bytes of the memory file, "seed": schedule, "ordered": bool, "others_late": bool, "moved": bool,
 //    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
 //               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
 //               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}

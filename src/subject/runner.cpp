@@ -323,6 +323,7 @@ struct Runner::Impl {
       Json request = {{"size", mapped},
                       {"seed", trial.condition.schedule},
                       {"ordered", trial.condition.ordered},
+                      {"others_late", trial.condition.others_late},
                       {"moved", trial.condition.moved},
                       {"calls", Json::array()}};
       for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);

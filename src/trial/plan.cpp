@@ -90,6 +90,7 @@ Condition Plan::rotating_condition() {
   Condition condition;
   condition.poison = kTurns[trials_ % std::size(kTurns)];
   condition.schedule = trials_ % 3 == 0 ? 0 : random_.bits() >> 40;
+  condition.others_late = trials_ % 2 == 1;
   condition.moved = trials_ % 4 == 3;
   condition.repeated = trials_ % 8 == 5;
   return condition;
@@ -176,6 +177,7 @@ void Plan::add_conditions() {
   for (const int64_t value : {48, 129, 5}) {
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) add("overlapping calls", shape(value), {}, {.overlapped = true});
+    add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = 11, .repeated = true});
     add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});

@@ -72,6 +72,7 @@ class Search {
     Trial plain = best_.trial;
     plain.condition = {};
     plain.condition.aliased = best_.trial.condition.aliased;
+    plain.condition.others_late = best_.trial.condition.others_late;
     plain.condition.fresh = best_.trial.condition.fresh;
     plain.condition.warmed = best_.trial.condition.warmed;
     if (attempt(std::move(plain))) return;

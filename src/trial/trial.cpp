@@ -34,10 +34,10 @@ struct Switch {
   bool Condition::*member;
 };
 constexpr Switch kSwitches[] = {
-    {"ordered", &Condition::ordered},       {"moved", &Condition::moved},
-    {"aliased", &Condition::aliased},       {"repeated", &Condition::repeated},
-    {"overlapped", &Condition::overlapped}, {"fresh", &Condition::fresh},
-    {"warmed", &Condition::warmed},
+    {"ordered", &Condition::ordered},   {"others_late", &Condition::others_late},
+    {"moved", &Condition::moved},       {"aliased", &Condition::aliased},
+    {"repeated", &Condition::repeated}, {"overlapped", &Condition::overlapped},
+    {"fresh", &Condition::fresh},       {"warmed", &Condition::warmed},
 };
 
 Error bad(std::string_view what) {

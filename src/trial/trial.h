@@ -80,7 +80,9 @@ struct Condition {
   uint64_t schedule = 0;        // of the virtual device; 0: text order
   bool ordered =
       true;  // inputs arrive by work queued on the stream; outputs leave by it. Else the device idles
-  bool moved = false;       // at addresses that no earlier call had
+  bool others_late =
+      false;           // ordered: not the caller's stream is held up before the call, but the default stream
+  bool moved = false;  // at addresses that no earlier call had
   bool aliased = false;     // outputs share memory where may_alias permits it
   bool repeated = false;    // called twice under different schedules: the same bits where that is required
   bool overlapped = false;  // a second call, other inputs and buffers, on another stream at the same time

@@ -1,0 +1,126 @@
+#include "report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace assay::report {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Report failing() {
+  Report report;
+  report.contract = "softmax.toml";
+  report.title = "Softmax <bf16>";
+  report.verdict = judge::Verdict::Fail;
+  Finding finding;
+  finding.kind = "data-race";
+  finding.message = "a write & a read of \"partial\" are not ordered";
+  finding.where = {"softmax.cu", 14};
+  finding.evidence["smallest"] = "N=1 M=33, seed 5";
+  finding.reproduce = "assay replay report.json";
+  report.findings.push_back(finding);
+  report.coverage = {
+      {"trials", 7}, {"shapes", 3}, {"elements_judged", 1234}, {"not_covered", {"M beyond 4096"}}};
+  report.seconds = 1.25;
+  report.seed = 9;
+  return report;
+}
+
+TEST(Json, IsAsTheManualSays) {
+  const Json json = to_json(failing());
+  EXPECT_EQ(json["assay"], "1");
+  EXPECT_EQ(json["verdict"], "fail");
+  ASSERT_EQ(json["findings"].size(), 1u);
+  const Json& finding = json["findings"][0];
+  EXPECT_EQ(finding["kind"], "data-race");
+  EXPECT_EQ(finding["severity"], "error");
+  EXPECT_EQ(finding["where"]["file"], "softmax.cu");
+  EXPECT_EQ(finding["where"]["line"], 14);
+  EXPECT_TRUE(finding["evidence"].is_object());
+  EXPECT_EQ(finding["reproduce"], "assay replay report.json");
+  EXPECT_TRUE(json["coverage"].is_object());
+}
+
+TEST(Terminal, SaysWhatWhereAndHowMuch) {
+  const std::string text = terminal(failing(), {});
+  for (const char* part : {"FAIL", "softmax.toml", "data-race", "softmax.cu:14", "N=1 M=33", "assay replay",
+                           "7 trials", "M beyond 4096"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("\033[")));
+  EXPECT_THAT(terminal(failing(), {.colour = true}), HasSubstr("\033["));
+}
+
+TEST(Terminal, ShowsTheSourceLine) {
+  const std::string path = ::testing::TempDir() + "assay_report_test.cu";
+  std::ofstream(path) << "one\ntwo\nthree\nfour\n";
+  EXPECT_EQ(excerpt({path, 2}), "        1 | one\n  >     2 | two\n        3 | three\n");
+  EXPECT_EQ(excerpt({path + ".missing", 2}), "");
+  std::remove(path.c_str());
+}
+
+TEST(Table, CountsVerdicts) {
+  Report passing;
+  passing.contract = "a.toml";
+  passing.verdict = judge::Verdict::Pass;
+  const std::vector<Report> reports = {failing(), passing};
+  EXPECT_THAT(table(reports, {}), HasSubstr("1 passed, 1 failed, 0 inconclusive"));
+}
+
+TEST(Junit, EscapesWhatXmlWouldMisread) {
+  const std::vector<Report> reports = {failing()};
+  const std::string xml = junit(reports);
+  EXPECT_THAT(xml, HasSubstr("failures=\"1\""));
+  EXPECT_THAT(xml, HasSubstr("a write &amp; a read of &quot;partial&quot;"));
+  EXPECT_THAT(xml, Not(HasSubstr("a write & a")));
+}
+
+TEST(Sarif, HasRuleResultAndPlace) {
+  const std::vector<Report> reports = {failing()};
+  const Json json = sarif(reports);
+  EXPECT_EQ(json["version"], "2.1.0");
+  const Json& run = json["runs"][0];
+  EXPECT_EQ(run["tool"]["driver"]["rules"][0]["id"], "data-race");
+  EXPECT_EQ(run["results"][0]["ruleId"], "data-race");
+  EXPECT_EQ(run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"], 14);
+}
+
+TEST(Verdict, HasItsExitStatus) {
+  EXPECT_EQ(judge::exit_status(judge::Verdict::Pass), 0);
+  EXPECT_EQ(judge::exit_status(judge::Verdict::Fail), 1);
+  EXPECT_EQ(judge::exit_status(judge::Verdict::Inconclusive), 3);
+}
+
+TEST(Kinds, AreThoseOfTheManual) {
+  for (const char* kind : {"wrong-result",
+                           "low-precision-accumulation",
+                           "precision-loss",
+                           "biased-rounding",
+                           "nonfinite",
+                           "out-of-bounds",
+                           "uninitialized",
+                           "misaligned",
+                           "unwritten-output",
+                           "clobbered-input",
+                           "stale-state",
+                           "data-race",
+                           "barrier-divergence",
+                           "deadlock",
+                           "stream-order",
+                           "concurrent-launch",
+                           "nondeterministic",
+                           "launch-failure",
+                           "crash",
+                           "timeout"}) {
+    EXPECT_NE(judge::kind_named(kind), nullptr) << kind;
+  }
+  EXPECT_EQ(judge::kinds().size(), 20u);
+}
+
+}  // namespace
+}  // namespace assay::report

@@ -1,0 +1,242 @@
+// The program `assay`, from a contract to an exit status.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "subject/process.h"
+#include "subject/subject.h"
+
+namespace assay::subject {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class CheckTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+    std::string pattern = (fs::temp_directory_path() / "assay-check-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override {
+    if (!folder_.empty()) fs::remove_all(folder_);
+  }
+
+  CommandResult assay(std::vector<std::string> args) {
+    args.insert(args.begin(), std::string(ASSAY_BINARY_DIR) + "/bin/assay");
+    auto result = run_command(args, 120);
+    EXPECT_TRUE(result);
+    return result ? *result : CommandResult{};
+  }
+  json report() const { return json::parse(std::ifstream(folder_ / "report.json")); }
+  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string example(const char* name) const {
+    return std::string(ASSAY_SOURCE_DIR) + "/examples/embedding_gradient/" + name;
+  }
+  void write(const char* name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
+
+  // A kernel of y[i] = x[i] + x[i], and its contract.
+  int check_kernel(const std::string& source, const std::string& more = "", const char* budget = "3") {
+    write("k.cu", source);
+    write("k.toml", R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 100000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i] + x[i]"
+)" + more);
+    last_ = assay({"check", path("k.toml"), "--json", path("report.json"), "--budget", budget});
+    return last_.status;
+  }
+  std::string kind() const {
+    const json all = report();
+    return all["findings"].empty() ? "" : all["findings"][0]["kind"].get<std::string>();
+  }
+
+  fs::path folder_;
+  CommandResult last_;
+};
+
+std::string kernel(const std::string& body,
+                   const std::string& host = "twice<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);") {
+  return "#include <cuda_runtime.h>\n__global__ void twice(const float* x, float* y, int n) {\n"
+         "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  " +
+         body +
+         "\n}\n"
+         "extern \"C\" void k(const float* x, float* y, int n, cudaStream_t stream) {\n  " +
+         host + "\n}\n";
+}
+
+TEST_F(CheckTest, TheWrongExampleFailsAndTheRightOnePasses) {
+  EXPECT_EQ(
+      assay({"check", example("embedding_grad.toml"), "--json", path("report.json"), "--budget", "5"}).status,
+      1);
+  const json wrong = report();
+  EXPECT_EQ(wrong["verdict"], "fail");
+  EXPECT_EQ(wrong["findings"][0]["kind"], "low-precision-accumulation");
+  EXPECT_THAT(wrong["findings"][0]["where"]["file"].get<std::string>(), HasSubstr("embedding_grad.cu"));
+  EXPECT_EQ(wrong["findings"][0]["where"]["line"], 11);
+  const CommandResult right =
+      assay({"check", example("embedding_grad_right.toml"), "--json", path("report.json"), "--budget", "5"});
+  EXPECT_EQ(right.status, 0) << right.output;
+  EXPECT_EQ(report()["verdict"], "pass");
+}
+
+TEST_F(CheckTest, AReportCanBeReplayed) {
+  ASSERT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.001f;")), 1);
+  const CommandResult again = assay({"replay", path("report.json")});
+  EXPECT_EQ(again.status, 1) << again.output;
+  EXPECT_THAT(again.output, HasSubstr(kind()));
+  // Mended, the same trial passes.
+  write("k.cu", kernel("if (i < n) y[i] = x[i] * 2.0f;"));
+  EXPECT_EQ(assay({"replay", path("report.json")}).status, 0);
+}
+
+TEST_F(CheckTest, ARightKernelPasses) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;")), 0) << last_.output;
+  EXPECT_GT(report()["coverage"]["trials"].get<int>(), 20);
+}
+
+TEST_F(CheckTest, ATailIsMissed) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n / 4 * 4) y[i] = x[i] * 2.0f;")), 1);
+  EXPECT_EQ(kind(), "unwritten-output");
+}
+
+TEST_F(CheckTest, AMissingGuardIsOutOfBounds) {
+  EXPECT_EQ(check_kernel(kernel("y[i] = x[i] * 2.0f;")), 1);
+  EXPECT_EQ(kind(), "out-of-bounds");
+}
+
+TEST_F(CheckTest, AnInputIsClobbered) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n) { y[i] = x[i] * 2.0f; const_cast<float*>(x)[i] = 0; }")), 1);
+  EXPECT_EQ(kind(), "clobbered-input");
+}
+
+TEST_F(CheckTest, WorkOnTheDefaultStreamIsNotOrdered) {
+  EXPECT_EQ(
+      check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;", "twice<<<(n + 127) / 128, 128>>>(x, y, n);")), 1);
+  EXPECT_EQ(kind(), "stream-order");
+}
+
+TEST_F(CheckTest, AFailedLaunchIsReported) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;",
+                                "twice<<<(n + 127) / 128, 4096, 0, stream>>>(x, y, n);")),
+            1);
+  EXPECT_EQ(kind(), "launch-failure");
+}
+
+TEST_F(CheckTest, StateFromAnEarlierCallIsStale) {
+  EXPECT_EQ(check_kernel(kernel(
+                "if (i < n) y[i] = x[i] * 2.0f;",
+                "static int calls; if (calls++ % 2 == 0) twice<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);"
+                "else cudaMemsetAsync(y, 0, n * sizeof(float), stream);")),
+            1);
+  EXPECT_EQ(kind(), "stale-state");
+}
+
+TEST_F(CheckTest, NanHiddenByFmaxIsNonfinite) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = fmaxf(x[i], -3.0e38f) * 2.0f;")), 1);
+  EXPECT_EQ(kind(), "nonfinite");
+}
+
+TEST_F(CheckTest, NondeterminismIsReportedWhereItIsForbidden) {
+  const std::string source =
+      "#include <cuda_runtime.h>\n"
+      "__global__ void sum(const float* x, float* y, int n) {\n"
+      "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) atomicAdd(y, x[i]);\n}\n"
+      "extern \"C\" void k(const float* x, float* y, int n, cudaStream_t stream) {\n"
+      "  cudaMemsetAsync(y, 0, sizeof(float), stream);\n  sum<<<(n + 127) / 128, 128, 0, stream>>>(x, y, "
+      "n);\n}\n";
+  write("s.cu", source);
+  write("s.toml", R"toml(
+[kernel]
+source = "s.cu"
+entry = "k"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 5000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = "y[i] = sum[k](x[k])"
+[require]
+deterministic = true
+)toml");
+  EXPECT_EQ(assay({"check", path("s.toml"), "--json", path("report.json"), "--budget", "8"}).status, 1);
+  EXPECT_EQ(kind(), "nondeterministic");
+}
+
+TEST_F(CheckTest, AGlobalFunctionNeedsNoHostCode) {
+  write("g.cu",
+        "__global__ void twice(const float* x, float* y, int n) {\n"
+        "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i < n) y[i] = x[i] + x[i];\n}\n");
+  write("g.toml", R"toml(
+[kernel]
+source = "g.cu"
+global = "twice"
+args = ["x", "y", "n"]
+grid = ["ceil_div(n, 128)"]
+block = [128]
+[dims]
+n = { min = 1, max = 3000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i] + x[i]"
+)toml");
+  const CommandResult result = assay({"check", path("g.toml"), "--budget", "2"});
+  EXPECT_EQ(result.status, 0) << result.output;
+}
+
+TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
+  write("bad.toml", "title = 3\n");
+  EXPECT_EQ(assay({"check", path("bad.toml")}).status, 2);
+  EXPECT_EQ(assay({"check", path("missing.toml")}).status, 2);
+  EXPECT_EQ(assay({"check"}).status, 2);
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;") + "\n#define k other\n",
+                         "\n[dims.m]\nmin = 3\nmax = 2\n"),
+            2);
+}
+
+TEST_F(CheckTest, ASourceThatDoesNotCompileIsInconclusive) {
+  EXPECT_EQ(check_kernel("this is no C++\n"), 3);
+  EXPECT_EQ(report()["verdict"], "inconclusive");
+  EXPECT_THAT(last_.output, HasSubstr("error"));
+}
+
+TEST_F(CheckTest, EqualSeedsGiveEqualReports) {
+  const std::string wrong = kernel("if (i < n) y[i] = i == 77 ? 0.0f : x[i] * 2.0f;");
+  ASSERT_EQ(check_kernel(wrong), 1);
+  const json first = report();
+  ASSERT_EQ(check_kernel(wrong), 1);
+  EXPECT_EQ(first["findings"][0]["evidence"]["found_with"],
+            report()["findings"][0]["evidence"]["found_with"]);
+}
+
+}  // namespace
+}  // namespace assay::subject

@@ -1,0 +1,320 @@
+#include "subject/subject.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "subject/images.h"
+#include "subject/process.h"
+#include "subject/runner.h"
+
+namespace assay::subject {
+namespace {
+
+namespace fs = std::filesystem;
+using contract::Contract;
+using ::testing::HasSubstr;
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (fs::temp_directory_path() / "assay-test-XXXXXX").string();
+    path_ = mkdtemp(pattern.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return (path_ / name).string();
+  }
+  std::string path(const std::string& name = "") const { return (path_ / name).string(); }
+
+ private:
+  fs::path path_;
+};
+
+Contract contract_in(const Folder& folder, const std::string& source, const std::string& kernel) {
+  const std::string text = "[kernel]\nsource = \"" + source + "\"\n" + kernel + R"(
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 0, max = 4096 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+align = 4
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i]"
+)";
+  auto contract = contract::parse(text, folder.path("k.toml"));
+  EXPECT_TRUE(contract) << contract.error().text();
+  return std::move(*contract);
+}
+
+trial::Trial trial_of(int64_t n) {
+  trial::Trial trial;
+  trial.shape = {{"n", n}};
+  return trial;
+}
+
+// ---- images -----------------------------------------------------------------------------------
+
+struct Images {
+  Folder folder;
+  Contract contract = contract_in(folder, "k.cu", "entry = \"k\"");
+  trial::Trial trial = trial_of(10);
+  contract::Bindings bindings = *trial::make_inputs(contract, trial);
+  Layout layout = *lay_out(contract, trial, {&bindings}, 4096);
+  std::vector<std::byte> memory = std::vector<std::byte>(static_cast<std::size_t>(layout.size));
+
+  Images() {
+    write_images(layout, trial, memory.data());
+    for (const Buffer& b : layout.calls[0].buffers)
+      std::memcpy(out(b), memory.data() + b.in, static_cast<std::size_t>(b.bytes));
+  }
+  std::byte* out(const Buffer& b) { return memory.data() + b.out; }
+  const Buffer& buffer(const std::string& name) {
+    for (const Buffer& b : layout.calls[0].buffers) {
+      if (b.name == name) return b;
+    }
+    throw std::runtime_error(name);
+  }
+  Call read() { return read_images(layout.calls[0], trial, memory.data()); }
+};
+
+TEST(Images, AreAlignedToThePromiseAndNoMore) {
+  Images images;
+  EXPECT_EQ(images.buffer("x").offset % 8, 4);
+  EXPECT_EQ(images.buffer("y").offset % 256, 0);
+}
+
+TEST(Images, AnUntouchedCallShowsPoisonAndNoTrespass) {
+  Images images;
+  const Call call = images.read();
+  EXPECT_TRUE(call.trespasses.empty());
+  EXPECT_TRUE(call.changed_inputs.empty());
+  const uint64_t pattern = trial::pattern(images.trial.condition.poison);
+  uint32_t first;
+  std::memcpy(&first, call.outputs.at("y")->at(0), 4);
+  EXPECT_EQ(first, static_cast<uint32_t>(pattern));
+}
+
+TEST(Images, AChangedInputIsSeen) {
+  Images images;
+  const Buffer& x = images.buffer("x");
+  images.out(x)[x.offset + 5] ^= std::byte{1};
+  EXPECT_THAT(images.read().changed_inputs, ::testing::ElementsAre("x"));
+}
+
+TEST(Images, AWriteOutsideATensorIsSeenAndPlaced) {
+  Images images;
+  const Buffer& y = images.buffer("y");
+  images.out(y)[y.offset + y.length + 8] ^= std::byte{1};
+  images.out(y)[y.offset - 3] ^= std::byte{1};
+  const Call call = images.read();
+  ASSERT_EQ(call.trespasses.size(), 2u);
+  EXPECT_EQ(call.trespasses[0].offset, -3);
+  EXPECT_EQ(call.trespasses[1].offset, 48);
+  EXPECT_EQ(call.trespasses[1].tensor, "y");
+}
+
+// ---- building ---------------------------------------------------------------------------------
+
+TEST(Build, AMissingSourceIsTheContractsFault) {
+  Folder folder;
+  const Contract contract = contract_in(folder, "missing.cu", "entry = \"k\"");
+  const BuildOutcome outcome = build(contract, {.cache = folder.path("cache")});
+  ASSERT_FALSE(outcome.subject);
+  EXPECT_TRUE(outcome.failure.contract_wrong);
+  EXPECT_THAT(outcome.failure.error.message, HasSubstr("missing.cu"));
+}
+
+TEST(Build, FindsAKernelInPtxByEitherName) {
+  Folder folder;
+  folder.write(
+      "k.ptx",
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry _Z5scalePKfPfi(\n)\n{\nret;\n}\n");
+  for (const char* name : {"scale", "_Z5scalePKfPfi"}) {
+    const Contract contract = contract_in(
+        folder, "k.ptx", std::string("global = \"") + name + "\"\ngrid = [\"1\"]\nblock = [\"32\"]");
+    const BuildOutcome outcome = build(contract, {.cache = folder.path("cache")});
+    ASSERT_TRUE(outcome.subject) << outcome.failure.error.text();
+    EXPECT_EQ(outcome.subject->symbol, "_Z5scalePKfPfi");
+    EXPECT_TRUE(outcome.subject->launched);
+  }
+  const Contract other =
+      contract_in(folder, "k.ptx", "global = \"nothing\"\ngrid = [\"1\"]\nblock = [\"32\"]");
+  const BuildOutcome outcome = build(other, {.cache = folder.path("cache")});
+  ASSERT_FALSE(outcome.subject);
+  EXPECT_TRUE(outcome.failure.contract_wrong);
+}
+
+constexpr const char* kCopyKernel = R"(
+#include "factor.h"
+__global__ void copy(const float* x, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] * FACTOR;
+}
+extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {
+  if (n > 0) copy<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+)";
+
+TEST(Build, IsCachedByContentHeadersIncluded) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+  Folder folder;
+  folder.write("k.cu", kCopyKernel);
+  folder.write("factor.h", "#define FACTOR 1.0f\n");
+  const Contract contract = contract_in(folder, "k.cu", "entry = \"k\"");
+  const BuildOptions options{.cache = folder.path("cache")};
+  const BuildOutcome first = build(contract, options);
+  ASSERT_TRUE(first.subject) << first.failure.error.text() << first.failure.output;
+  EXPECT_FALSE(first.subject->cached);
+  EXPECT_TRUE(build(contract, options).subject->cached);
+  folder.write("factor.h", "#define FACTOR 2.0f\n");
+  EXPECT_FALSE(build(contract, options).subject->cached);
+}
+
+TEST(Build, ShowsTheCompilersOwnWords) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+  Folder folder;
+  folder.write("k.cu", "extern \"C\" void k() { no_such_thing(); }\n");
+  const Contract contract = contract_in(folder, "k.cu", "entry = \"k\"");
+  const BuildOutcome outcome = build(contract, {.cache = folder.path("cache")});
+  ASSERT_FALSE(outcome.subject);
+  EXPECT_FALSE(outcome.failure.contract_wrong);
+  EXPECT_THAT(outcome.failure.output, HasSubstr("no_such_thing"));
+  EXPECT_GT(outcome.failure.error.line, 0);
+}
+
+// ---- the worker -------------------------------------------------------------------------------
+
+// Subjects without kernels, compiled by the host's compiler: they use the runtime, and misbehave.
+constexpr const char* kHostSubject = R"(
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+extern "C" int cudaMemcpyAsync(void*, const void*, size_t, int, void*);
+extern "C" int cudaMalloc(void**, size_t);
+using S = void*;
+#define SUBJECT(name) extern "C" int name(const float* x, float* y, int n, S stream)
+SUBJECT(copy) { return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream); }
+SUBJECT(returns_seven) { return 7; }
+SUBJECT(aborts) { abort(); }
+SUBJECT(leaves) { _exit(0); }
+SUBJECT(hangs) { for (;;) usleep(1000); }
+SUBJECT(dereferences) { return static_cast<int>(x[0]); }
+SUBJECT(floods) { for (;;) puts("a line of output that goes on and on and on and on and on and on and on"); }
+SUBJECT(forks) { return fork() == -1 ? 0 : 1; }
+SUBJECT(runs) { execl("/bin/true", "true", nullptr); return 0; }
+SUBJECT(connects) { return socket(AF_INET, SOCK_STREAM, 0) == -1 ? 0 : 1; }
+SUBJECT(kills) { return kill(getppid(), 9) == -1 ? 0 : 1; }
+SUBJECT(scribbles) { return open("/tmp/assay-scribble", O_WRONLY | O_CREAT, 0600) == -1 ? 0 : 1; }
+SUBJECT(counts) { static int calls; return calls++ == 0 ? 0 : 5; }
+SUBJECT(eats) { for (;;) { void* p = malloc(1 << 24); memset(p, 1, 1 << 24); } }
+SUBJECT(forges) { const char* text = "this is no reply\n"; return write(3, text, strlen(text)) < 0; }
+)";
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new Folder;
+    const std::string source =
+        folder_->write("subject.cpp", "#include <signal.h>\n" + std::string(kHostSubject));
+    const auto built =
+        run_command({"c++", "-shared", "-fPIC", "-w", source, "-o", folder_->path("subject.so")}, 60);
+    ASSERT_TRUE(built);
+    ASSERT_EQ(built->status, 0) << built->output;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  Observation observe(const char* symbol, int calls = 1) {
+    const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
+    Subject subject;
+    subject.library = folder_->path("subject.so");
+    subject.symbol = symbol;
+    RunnerOptions options;
+    options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
+    options.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+    options.timeout = timeout_;
+    options.memory = 1e9;
+    Runner runner(contract, subject, options);
+    const trial::Trial trial = trial_of(100);
+    bindings_ = *trial::make_inputs(contract, trial);
+    Observation observation;
+    for (int i = 0; i < calls; ++i) observation = runner.run(trial, bindings_);
+    return observation;
+  }
+
+  double timeout_ = 20;
+  contract::Bindings bindings_;
+  static inline Folder* folder_ = nullptr;
+};
+
+TEST_F(WorkerTest, BringsInputsThereAndOutputsBack) {
+  const Observation observation = observe("copy");
+  ASSERT_EQ(observation.outcome, Outcome::Ended) << observation.error;
+  EXPECT_EQ(observation.calls[0].outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
+  EXPECT_TRUE(observation.calls[0].changed_inputs.empty());
+  EXPECT_TRUE(observation.calls[0].trespasses.empty());
+}
+
+TEST_F(WorkerTest, ReportsWhatTheFunctionReturns) {
+  EXPECT_EQ(observe("returns_seven").calls.at(0).returned, 7);
+}
+
+TEST_F(WorkerTest, KeepsTheProcessForTheNextCall) {
+  EXPECT_EQ(observe("counts").calls.at(0).returned, 0);
+  EXPECT_EQ(observe("counts", 2).calls.at(0).returned, 5);
+}
+
+TEST_F(WorkerTest, OutlivesASubjectThatDies) {
+  for (const char* symbol : {"aborts", "leaves", "dereferences", "forges"}) {
+    const Observation observation = observe(symbol, 2);
+    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+  }
+}
+
+TEST_F(WorkerTest, StopsASubjectThatHangsFloodsOrEats) {
+  timeout_ = 1;
+  EXPECT_EQ(observe("hangs").outcome, Outcome::TimedOut);
+  timeout_ = 30;
+  EXPECT_EQ(observe("floods").outcome, Outcome::Crashed);
+  EXPECT_EQ(observe("eats").outcome, Outcome::TooLarge);
+}
+
+TEST_F(WorkerTest, RefusesProcessesNetworkAndSignals) {
+  for (const char* symbol : {"forks", "runs", "connects", "kills"}) {
+    const Observation observation = observe(symbol);
+    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
+  }
+}
+
+TEST_F(WorkerTest, RefusesWritesOutsideItsFolderWhereTheKernelCan) {
+  if (!fs::exists("/sys/kernel/security/lsm")) GTEST_SKIP() << "whether the kernel has Landlock is not known";
+  std::ifstream file("/sys/kernel/security/lsm");
+  const std::string modules((std::istreambuf_iterator<char>(file)), {});
+  if (modules.find("landlock") == std::string::npos) GTEST_SKIP() << "the kernel has no Landlock";
+  EXPECT_EQ(observe("scribbles").calls.at(0).returned, 0);
+}
+
+TEST_F(WorkerTest, NamesAFunctionThatIsNotThere) {
+  const Observation observation = observe("no_such_function");
+  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_THAT(observation.error, HasSubstr("no_such_function"));
+}
+
+}  // namespace
+}  // namespace assay::subject

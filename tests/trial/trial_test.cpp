@@ -1,0 +1,290 @@
+#include "trial/trial.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "trial/families.h"
+#include "trial/plan.h"
+#include "trial/random.h"
+#include "trial/shapes.h"
+#include "trial/shrink.h"
+
+namespace assay::trial {
+namespace {
+
+using contract::Contract;
+using contract::Shape;
+using contract::Tensor;
+
+Contract parsed(const std::string& tensors, const std::string& more = "") {
+  const std::string text = R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "N", "M"]
+[dims]
+N = { min = 1, max = 5000 }
+M = { min = 8, max = 4096, multiple_of = 8 }
+[tensors.y]
+dtype = "f32"
+shape = ["N", "M"]
+role = "out"
+)" + tensors + R"(
+[reference]
+formula = "y[i, j] = 0"
+)" + more;
+  auto contract = contract::parse(text);
+  EXPECT_TRUE(contract) << contract.error().text();
+  return std::move(*contract);
+}
+
+Contract with_input(const std::string& dtype, const std::string& values,
+                    const std::string& shape = R"(["N", "M"])") {
+  return parsed("[tensors.x]\ndtype = \"" + dtype + "\"\nshape = " + shape + "\nvalues = \"" + values +
+                "\"\n");
+}
+
+Tensor drawn(const Contract& contract, const Shape& shape, Family family, uint64_t seed = 5) {
+  auto tensor = draw(*contract.tensor("x"), shape, family, seed);
+  EXPECT_TRUE(tensor) << tensor.error().text();
+  return std::move(*tensor);
+}
+
+const Shape kShape = {{"N", 37}, {"M", 64}};
+
+struct Legal {
+  const char* values;
+  double low, high;
+};
+
+class FloatValues : public ::testing::TestWithParam<Legal> {};
+INSTANTIATE_TEST_SUITE_P(All, FloatValues,
+                         ::testing::Values(Legal{"real", -1e300, 1e300}, Legal{"real(-0.3, 2.7)", -0.3, 2.7},
+                                           Legal{"activations", -1e300, 1e300},
+                                           Legal{"gradients", -1e300, 1e300}, Legal{"weights", -1e300, 1e300},
+                                           Legal{"positive", 1e-320, 1e300}, Legal{"probabilities", 0, 1}));
+
+TEST_P(FloatValues, AreLegalInEveryFamilyAndDtype) {
+  for (const char* dtype : {"f32", "f16", "bf16", "e4m3", "e5m2", "f64"}) {
+    const Contract contract = with_input(dtype, GetParam().values);
+    for (const Family family : families_for(*contract.tensor("x"))) {
+      const Tensor x = drawn(contract, kShape, family);
+      ASSERT_EQ(x.count(), 37 * 64);
+      for (int64_t i = 0; i < x.count(); ++i) {
+        ASSERT_TRUE(std::isfinite(x.load(i))) << dtype << " " << to_string(family);
+        ASSERT_GE(x.load(i), GetParam().low) << dtype << " " << to_string(family);
+        ASSERT_LE(x.load(i), GetParam().high) << dtype << " " << to_string(family);
+      }
+    }
+  }
+}
+
+TEST(IntegerValues, AreLegalInEveryFamily) {
+  for (const char* values : {"index(M)", "tokens(M)", "integers(-3, 60)"}) {
+    const Contract contract = with_input("i64", values);
+    const bool plain = std::string(values).starts_with("integers");
+    for (const Family family : families_for(*contract.tensor("x"))) {
+      const Tensor x = drawn(contract, kShape, family);
+      for (int64_t i = 0; i < x.count(); ++i) {
+        ASSERT_GE(x.load_int(i), plain ? -3 : 0) << values << " " << to_string(family);
+        ASSERT_LE(x.load_int(i), plain ? 60 : 63) << values << " " << to_string(family);
+      }
+    }
+  }
+}
+
+TEST(IntegerValues, OffsetsRiseFromZeroToTheEnd) {
+  const Contract contract = with_input("i32", "offsets(M)", R"(["N"])");
+  for (const Family family : families_for(*contract.tensor("x"))) {
+    const Tensor x = drawn(contract, kShape, family);
+    EXPECT_EQ(x.load_int(0), 0) << to_string(family);
+    EXPECT_EQ(x.load_int(x.count() - 1), 64) << to_string(family);
+    for (int64_t i = 1; i < x.count(); ++i) ASSERT_LE(x.load_int(i - 1), x.load_int(i)) << to_string(family);
+  }
+  EXPECT_FALSE(draw(*contract.tensor("x"), {{"N", 1}, {"M", 64}}, Family::Natural, 1));
+}
+
+TEST(IntegerValues, TokensHaveHotRows) {
+  const Contract contract = with_input("i64", "tokens(M)", R"(["N"])");
+  const Tensor x = drawn(contract, {{"N", 5000}, {"M", 1000}}, Family::Zipf);
+  std::map<int64_t, int> counts;
+  for (int64_t i = 0; i < x.count(); ++i) ++counts[x.load_int(i)];
+  int hottest = 0;
+  for (const auto& [token, count] : counts) hottest = std::max(hottest, count);
+  EXPECT_GT(hottest, 300);         // uniform: about 5
+  EXPECT_GT(counts.size(), 300u);  // and still many different ones
+}
+
+TEST(IntegerValues, PermutedAreAllDifferent) {
+  const Contract contract = with_input("i64", "index(M)", R"(["N"])");
+  const Tensor x = drawn(contract, {{"N", 64}, {"M", 64}}, Family::Permuted);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < x.count(); ++i) seen.insert(x.load_int(i));
+  EXPECT_EQ(seen.size(), 64u);
+}
+
+TEST(Injection, PutsOneNanOrOneRow) {
+  const Contract contract = with_input("bf16", "real");
+  const auto nans = [&](Family family) {
+    const Tensor x = drawn(contract, kShape, family);
+    int64_t count = 0;
+    for (int64_t i = 0; i < x.count(); ++i) count += std::isnan(x.load(i));
+    return count;
+  };
+  EXPECT_EQ(nans(Family::NanElement), 1);
+  EXPECT_EQ(nans(Family::NanRow), 64);
+  EXPECT_EQ(nans(Family::Natural), 0);
+}
+
+TEST(Names, AreThereAndBack) {
+  for (int i = 0; i <= static_cast<int>(Family::OnePart); ++i) {
+    const auto family = static_cast<Family>(i);
+    Family back = Family::Natural;
+    ASSERT_TRUE(family_named(to_string(family), back));
+    EXPECT_EQ(back, family);
+  }
+  Family none;
+  EXPECT_FALSE(family_named("no-such-family", none));
+}
+
+TEST(Inputs, FollowFromTheTrialAlone) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = kShape;
+  trial.seed = 17;
+  const auto once = make_inputs(contract, trial), again = make_inputs(contract, trial);
+  EXPECT_EQ(once->inputs.at("x")->bytes, again->inputs.at("x")->bytes);
+  trial.seed = 18;
+  EXPECT_NE(once->inputs.at("x")->bytes, make_inputs(contract, trial)->inputs.at("x")->bytes);
+}
+
+TEST(TrialJson, ThereAndBack) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = kShape;
+  trial.seed = 123456789012345;
+  trial.families["x"] = Family::HeavyTail;
+  trial.scalars["eps"] = contract::Scalar::of(contract::DType::f32, 1e-6);
+  trial.condition.poison = Poison::Ones;
+  trial.condition.schedule = 99;
+  trial.condition.overlapped = true;
+  trial.condition.ordered = false;
+  const auto back = from_json(contract, to_json(trial));
+  ASSERT_TRUE(back) << back.error().text();
+  EXPECT_EQ(to_json(*back), to_json(trial));
+  EXPECT_FALSE(from_json(contract, nlohmann::ordered_json::parse(R"({"shape": {"N": 3}})")));
+  auto illegal = to_json(trial);
+  illegal["shape"]["M"] = 7;  // not a multiple of 8
+  EXPECT_FALSE(from_json(contract, illegal));
+}
+
+TEST(Shapes, SnapIsLegal) {
+  const Contract contract = with_input("bf16", "real");
+  for (const int64_t value : {-5, 0, 1, 7, 8, 9, 100, 5000, 1 << 20}) {
+    for (const contract::Dim& dim : contract.dims)
+      EXPECT_TRUE(dim.contains(snap(dim, value))) << dim.name << " " << value;
+  }
+  EXPECT_EQ(snap(*contract.dim("M"), 100), 96);
+}
+
+TEST(Shapes, InterestingValuesHoldTheEdges) {
+  const Contract contract = with_input("bf16", "real");
+  const std::vector<int64_t> n = interesting(*contract.dim("N"), 1 << 20);
+  for (const int64_t value : {1, 2, 31, 32, 33, 127, 128, 129, 255, 257, 1023, 1025, 4999, 5000}) {
+    EXPECT_NE(std::find(n.begin(), n.end(), value), n.end()) << value;
+  }
+  EXPECT_EQ(std::set<int64_t>(n.begin(), n.end()).size(), n.size());
+}
+
+TEST(Shapes, FitKeepsWhatItIsAsked) {
+  const Contract contract = with_input("bf16", "real");
+  const Fitted fitted = fit(contract, {{"N", 5000}, {"M", 4096}}, 1e5, 1e9, "N");
+  EXPECT_TRUE(fitted.fits && fitted.reduced);
+  EXPECT_EQ(fitted.shape.at("N"), 5000);
+  EXPECT_LE(size_of(contract, fitted.shape)->elements, 1e5);
+}
+
+std::vector<PlannedTrial> first_trials(const Contract& contract, uint64_t seed, int count) {
+  Plan plan(contract, {.seed = seed});
+  std::vector<PlannedTrial> trials;
+  for (int i = 0; i < count; ++i) trials.push_back(plan.next(1e6));
+  return trials;
+}
+
+TEST(Plan, MakesLegalTrialsWithoutEnd) {
+  const Contract contract = with_input("bf16", "gradients");
+  std::set<std::string> stages;
+  for (const PlannedTrial& planned : first_trials(contract, 3, 600)) {
+    ASSERT_TRUE(contract.check_shape(planned.trial.shape)) << to_string(planned.trial);
+    ASSERT_TRUE(make_inputs(contract, planned.trial)) << to_string(planned.trial);
+    stages.insert(std::string(planned.stage));
+  }
+  for (const char* stage : {"plain", "long sums", "NaN and infinity", "input families", "overlapping calls",
+                            "earlier calls", "edges", "largest", "random"}) {
+    EXPECT_EQ(stages.count(stage), 1u) << stage;
+  }
+}
+
+TEST(Plan, EqualSeedsGiveEqualPlans) {
+  const Contract contract = with_input("bf16", "gradients");
+  const auto a = first_trials(contract, 3, 300), b = first_trials(contract, 3, 300),
+             c = first_trials(contract, 4, 300);
+  bool differs = false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(to_json(a[i].trial), to_json(b[i].trial));
+    differs |= to_json(a[i].trial) != to_json(c[i].trial);
+  }
+  EXPECT_TRUE(differs);
+}
+
+TEST(Plan, HoldsTheContractsOwnShapesWhateverTheyCost) {
+  const Contract contract =
+      parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n[[shapes]]\nN = 4321\nM = 4096\n");
+  Plan plan(contract, {});
+  bool found = false;
+  for (std::size_t i = 0; i < plan.planned(); ++i) {
+    const PlannedTrial planned = plan.next(1e4);
+    found |= planned.required && planned.trial.shape.at("N") == 4321;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
+  const Contract contract =
+      parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");
+  for (const PlannedTrial& planned : first_trials(contract, 1, 400)) {
+    for (const auto& [name, family] : planned.trial.families) EXPECT_FALSE(is_nonfinite(family));
+  }
+}
+
+TEST(Shrink, FindsTheSmallestShape) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = {{"N", 4321}, {"M", 1024}};
+  trial.families["x"] = Family::Outliers;
+  trial.condition.schedule = 77;
+  const Shrunk shrunk =
+      shrink(contract, trial, [](const Trial& t) { return t.shape.at("N") >= 17 && t.shape.at("M") >= 40; });
+  EXPECT_EQ(shrunk.trial.shape.at("N"), 17);
+  EXPECT_EQ(shrunk.trial.shape.at("M"), 40);
+  EXPECT_EQ(shrunk.trial.families.at("x"), Family::Natural);
+  EXPECT_EQ(shrunk.trial.condition.schedule, 0u);
+  EXPECT_LE(shrunk.attempts, 60);
+}
+
+TEST(Shrink, KeepsWhatMatters) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = {{"N", 100}, {"M", 64}};
+  trial.families["x"] = Family::NanRow;
+  const Shrunk shrunk =
+      shrink(contract, trial, [](const Trial& t) { return t.families.at("x") == Family::NanRow; });
+  EXPECT_EQ(shrunk.trial.families.at("x"), Family::NanRow);
+  EXPECT_EQ(shrunk.trial.shape.at("N"), 1);
+}
+
+}  // namespace
+}  // namespace assay::trial
