@@ -323,6 +323,20 @@ bool read_undefined(const uint8_t* map, uint64_t bit, uint64_t skip, uint32_t by
   return any != 0;
 }
 
+bool all_initialised(const uint8_t* map, uint64_t first, uint64_t count) {
+  const uint64_t end = first + count;
+  for (uint64_t at = first; at < end;) {
+    if (at % 8 == 0 && end - at >= 8) {
+      if (map[at / 8] != 0xff) return false;
+      at += 8;
+      continue;
+    }
+    if ((map[at / 8] >> (at % 8) & 1) == 0) return false;
+    ++at;
+  }
+  return true;
+}
+
 void set_initialised(uint8_t* map, uint64_t first, uint64_t count, bool value) {
   for (uint64_t at = first; at < first + count;) {
     if (at % 8 == 0 && first + count - at >= 8) {

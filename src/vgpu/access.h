@@ -96,27 +96,7 @@ void read_shadow(const Warp& warp, PlaneOffset plane, uint32_t lane_bytes, uint3
 void write_shadow(Warp& warp, PlaneOffset plane, uint32_t lane_bytes, uint32_t lane, const uint8_t* bits);
 
 // Bits [first, first + count) of an initialised map: all set?
-inline bool all_initialised(const uint8_t* map, uint64_t first, uint64_t count) {
-  const uint8_t* p = map + first / 8;
-  if (first % 8 == 0 && count % 64 == 0) {
-    uint64_t all = ~uint64_t{0};
-    for (uint64_t n = 0; n < count / 64; ++n) {
-      uint64_t word;
-      __builtin_memcpy(&word, p + n * 8, 8);
-      all &= word;
-    }
-    return all == ~uint64_t{0};
-  }
-  uint64_t at = first, end = first + count;
-  for (; at < end && at % 8 != 0; ++at)
-    if (!(map[at / 8] >> (at % 8) & 1)) return false;
-  for (; at + 8 <= end; at += 8)
-    if (map[at / 8] != 0xff) return false;
-  for (; at < end; ++at)
-    if (!(map[at / 8] >> (at % 8) & 1)) return false;
-  return true;
-}
-
+bool all_initialised(const uint8_t* map, uint64_t first, uint64_t count);
 void set_initialised(uint8_t* map, uint64_t first, uint64_t count, bool value);
 
 // True for the address of a `.const` variable.

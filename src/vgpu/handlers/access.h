@@ -251,13 +251,15 @@ inline bool initialised(const Reach& r, Address address) {
   if constexpr (Count < 8) {
     constexpr uint32_t kOnes = (1u << Count) - 1;
     return (*p >> (at % 8) & kOnes) == kOnes;
-  } else if constexpr (Count <= 64) {
-    if (at % 8 != 0) return all_initialised(r.initialised, at, Count);
-    uint64_t word = ~uint64_t{0};
-    __builtin_memcpy(&word, p, Count / 8);
-    return word == ~uint64_t{0};
   } else {
-    return all_initialised(r.initialised, at, Count);
+    if (at % 8 != 0) return all_initialised(r.initialised, at, Count);
+    uint64_t all = ~uint64_t{0};
+    for (uint32_t k = 0; k < Count; k += 64) {
+      uint64_t word = ~uint64_t{0};
+      __builtin_memcpy(&word, p + k / 8, Count < 64 ? Count / 8 : 8);
+      all &= word;
+    }
+    return all == ~uint64_t{0};
   }
 }
 
