@@ -368,9 +368,13 @@ class Layout {
     if (failed_) return error_;
     uint64_t dynamic_align = 16;
     program_.function_variables.resize(program_.module.functions.size());
+    // What functions declare lies before what kernels do: any kernel may call them.
+    for (size_t f = 0; f < program_.module.functions.size(); ++f)
+      if (!program_.module.functions[f].is_entry) shared = place_function_variables(f, shared, dynamic_align);
     uint64_t largest = shared;
     for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      largest = std::max(largest, place_function_variables(f, shared, dynamic_align));
+      if (program_.module.functions[f].is_entry)
+        largest = std::max(largest, place_function_variables(f, shared, dynamic_align));
     program_.dynamic_shared_base = static_cast<uint32_t>(align_up(largest, dynamic_align));
     point_unsized_at_dynamic();
     return fill_initial_values();
