@@ -199,6 +199,7 @@ inline uint32_t bit_find(Int a, bool shift_amount) {
 // fns: the place of the |offset|-th set bit of mask from base, upwards or downwards; all ones if none.
 inline uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset) {
   if (offset == 0) return base < 32 && ((mask >> base) & 1) != 0 ? base : 0xffffffffu;
+  if (offset == INT32_MIN && base >= 32) return 0;  // as the hardware does, though nothing is there
   const int32_t step = offset > 0 ? 1 : -1;
   int64_t left = offset > 0 ? static_cast<int64_t>(offset) : -static_cast<int64_t>(offset);
   for (auto at = static_cast<int64_t>(base); at >= 0 && at < 32; at += step) {

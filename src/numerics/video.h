@@ -76,28 +76,34 @@ struct VideoTail {
   Part merge = Part::Word;
 };
 
+// As the assembler's own code does it, which departs from the manual: a word is not clamped from
+// above to u32; a negative value wins .max for u32; an unsaturated value is merged from its own
+// place in the word, and a saturated one counts as unsigned.
 inline uint32_t video_finish(int64_t x, const VideoTail& tail, uint32_t c) {
-  const int bits = tail.merge == Part::Word ? 32 : tail.merge >= Part::H0 ? 16 : 8;
-  if (tail.sat) x = clamp_to(x, bits, tail.d_signed);
+  if (tail.kind == VideoTail::Kind::Merge) {
+    const bool half = tail.merge >= Part::H0;
+    const uint32_t bits = half ? 16 : 8;
+    const auto index = static_cast<uint32_t>(tail.merge) - static_cast<uint32_t>(half ? Part::H0 : Part::B0);
+    auto value = static_cast<uint32_t>(x) >> (tail.sat ? 0 : index * bits);
+    const uint32_t most = (1u << (tail.d_signed ? bits - 1 : bits)) - 1;
+    if (tail.sat && value > most) value = most;
+    return bit_field_insert(value, c, index * bits, bits);
+  }
+  if (tail.sat)
+    x = tail.d_signed ? clamp_to(x, 32, true) : static_cast<int64_t>(static_cast<uint32_t>(x < 0 ? 0 : x));
   const auto value = static_cast<uint32_t>(x);
-  const auto as_number = [&](uint32_t w) {
-    return tail.d_signed ? static_cast<int64_t>(static_cast<int32_t>(w)) : static_cast<int64_t>(w);
-  };
+  const bool less = tail.d_signed ? static_cast<int32_t>(value) < static_cast<int32_t>(c)
+                                  : static_cast<uint64_t>(x) < static_cast<uint64_t>(c);
   switch (tail.kind) {
-    case VideoTail::Kind::None:
-      return value;
     case VideoTail::Kind::Add:
       return value + c;
     case VideoTail::Kind::Min:
-      return as_number(value) < as_number(c) ? value : c;
+      return less ? value : c;
     case VideoTail::Kind::Max:
-      return as_number(value) > as_number(c) ? value : c;
-    case VideoTail::Kind::Merge:
-      break;
+      return less ? c : value;
+    default:
+      return value;
   }
-  const int at = bits == 16 ? 16 * (static_cast<int>(tail.merge) - static_cast<int>(Part::H0))
-                            : 8 * (static_cast<int>(tail.merge) - static_cast<int>(Part::B0));
-  return bit_field_insert(value, c, static_cast<uint32_t>(at), static_cast<uint32_t>(bits));
 }
 
 // vadd, vsub, vabsdiff, vmin, vmax.
@@ -114,7 +120,9 @@ inline uint32_t video_shift(bool left, bool wrap, uint32_t a, Part a_part, bool 
   const int64_t x = part_of(a, a_part, a_signed);
   const auto amount = static_cast<uint32_t>(part_of(b, b_part, false));
   const uint32_t n = funnel_amount(amount, !wrap);
-  return video_finish(left ? x * (int64_t{1} << n) : x >> n, tail, c);
+  const int64_t shifted = left ? x * (int64_t{1} << n) : x >> n;
+  // A saturated left shift follows the manual; the assembler's code for it does not.
+  return video_finish(tail.sat ? clamp_to(shifted, 32, tail.d_signed) : shifted, tail, c);
 }
 
 // vset: 1 or 0.
@@ -124,7 +132,7 @@ inline uint32_t video_set(Compare op, uint32_t a, Part a_part, bool a_signed, ui
   return video_finish(yes ? 1 : 0, tail, c);
 }
 
-// vmad: (a * b) + c, with a or b or c negated (or .po: plus one), shifted right by 0, 7 or 15.
+// vmad: (a * b) + c, with the product or c negated (or .po: plus one), shifted right by 0, 7 or 15.
 struct VideoMad {
   bool negate_product = false;
   bool negate_c = false;
@@ -133,18 +141,20 @@ struct VideoMad {
   bool sat = false;
 };
 
+// Whole words count as signed, whatever their type says; the type of d says nothing. The sum is
+// signed, and is shifted and clamped so, if an operand is signed or negated.
 inline uint32_t video_mad(const VideoMad& mode, uint32_t a, Part a_part, bool a_signed, uint32_t b,
-                          Part b_part, bool b_signed, uint32_t c, bool d_signed) {
-  int128 product = static_cast<int128>(part_of(a, a_part, a_signed)) * part_of(b, b_part, b_signed);
-  if (mode.negate_product) product = -product;
-  const bool c_signed = a_signed || b_signed || mode.negate_c || mode.negate_product;
-  int128 addend = c_signed ? static_cast<int128>(static_cast<int32_t>(c)) : static_cast<int128>(c);
-  if (mode.negate_c) addend = -addend;
-  int128 sum = product + addend + (mode.plus_one ? 1 : 0);
-  sum >>= mode.shift;
-  auto x = static_cast<int64_t>(sum);
-  if (mode.sat) x = clamp_to(x, 32, d_signed);
-  return static_cast<uint32_t>(x);
+                          Part b_part, bool b_signed, uint32_t c, bool /*d_signed*/ = false) {
+  const int64_t x = part_of(a, a_part, a_signed || a_part == Part::Word);
+  const int64_t y = part_of(b, b_part, b_signed || b_part == Part::Word);
+  const int64_t product = mode.negate_product ? -(x * y) : x * y;
+  const auto addend = static_cast<int64_t>(static_cast<int32_t>(c));
+  const int64_t sum = product + (mode.negate_c ? -addend : addend) + (mode.plus_one ? 1 : 0);
+  const bool is_signed = a_signed || b_signed || mode.negate_c || mode.negate_product;
+  const int64_t shifted = is_signed || mode.shift == 0
+                              ? sum >> mode.shift
+                              : static_cast<int64_t>(static_cast<uint64_t>(sum) >> mode.shift);
+  return static_cast<uint32_t>(mode.sat ? clamp_to(shifted, 32, is_signed) : shifted);
 }
 
 // The SIMD forms: four bytes or two halves, under a mask of those that are

@@ -71,14 +71,25 @@ void check(const std::string& name, Evaluate (*find)(const FormName&), size_t at
 TEST(Golden, F32) {
   check("f32", evaluate_float, 146);
 }
+
 TEST(Golden, F64) {
   check("f64", evaluate_float, 42);
 }
+
 TEST(Golden, Half) {
   check("half", evaluate_half, 152);
 }
+
 TEST(Golden, Convert) {
   check("cvt", evaluate_convert, 784);
+}
+
+TEST(Golden, Integer) {
+  check("integer", evaluate_integer, 109);
+}
+
+TEST(Golden, Video) {
+  check("video", evaluate_video, 1040);
 }
 
 }  // namespace
