@@ -48,6 +48,7 @@ void chain(const MmaForm& f, Matrices& x) {
   for (uint32_t row = 0; row < f.m; ++row) {
     for (uint32_t col = 0; col < f.n; ++col) {
       float sum = numerics::mul_f32(value(a[row * f.k]), value(b[col * f.k]));
+      if constexpr (sizeof(D) == 4) sum += 0.0f;  // f32 results start from +0: -0 is lost
       for (uint32_t k = 1; k < f.k; ++k) {
         sum = numerics::fma_f32(value(a[row * f.k + k]), value(b[col * f.k + k]), sum);
       }
