@@ -174,18 +174,6 @@ PlaneOffset source_of(Lowering& l, size_t at) {
   return operand.kind == Operand::Kind::Register ? l.reg(operand.index) : l.source(operand, Type::B32);
 }
 
-// Forms whose results on the H200 are not what the manual says (tests/golden), and which nothing of today
-// uses.
-bool departs_from_manual(const ptx::Instruction& inst, Kind kind, bool d_signed) {
-  const bool sat = inst.has(Mod::sat);
-  if (kind == Kind::Mad) return sat || inst.has(Mod::shr7) || inst.has(Mod::shr15);
-  if (kind == Kind::SimdOperate || kind == Kind::SimdSet) return false;
-  if (inst.operands[0].component != 0) return true;
-  if (kind == Kind::Shift) return sat && inst.opcode == Opcode::vshl;
-  if (kind == Kind::Set || d_signed) return false;
-  return (sat && !inst.has(Mod::add)) || inst.has(Mod::min) || inst.has(Mod::max);
-}
-
 void lower_video(Lowering& l) {
   const ptx::Instruction& inst = *l.inst;
   const OpRow* row = nullptr;
@@ -213,7 +201,7 @@ void lower_video(Lowering& l) {
   } else {
     form->tail = tail_of(inst, form->d_signed);
   }
-  if (departs_from_manual(inst, row->kind, form->d_signed)) {
+  if (inst.opcode == Opcode::vshl && inst.has(Mod::sat)) {
     return l.unsupported("the hardware departs from the manual here");
   }
   const PlaneOffset a = source_of(l, 1), b = source_of(l, 2);
