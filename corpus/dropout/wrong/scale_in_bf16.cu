@@ -1,4 +1,4 @@
-// assay: expect fail precision-loss, low-precision-accumulation, wrong-result
+// assay: expect fail precision-loss, biased-rounding, low-precision-accumulation, wrong-result
 // assay: class A
 // The scale is rounded to bf16.
 #include <cuda_bf16.h>
