@@ -190,7 +190,8 @@ Lanes Arithmetic::to_float(const Lanes& x, int n) const {
   uint64_t all = 0;
   for (int l = 0; l < n; ++l) {
     r.v[l] = static_cast<double>(x.i[l]);
-    all |= static_cast<uint64_t>(x.i[l] < 0 ? -x.i[l] : x.i[l]);
+    const auto code = static_cast<uint64_t>(x.i[l]);
+    all |= x.i[l] < 0 ? 0 - code : code;
   }
   r.bits = 64 - __builtin_clzll(all | 1);
   if (x.b && budget) {
@@ -226,9 +227,9 @@ Lanes Arithmetic::cast(DType dtype, const Lanes& x, int n) const {
     const double low = rounded(dtype, v - b), high = rounded(dtype, v + b);
     r.b[l] = std::max({b, high - v, v - low});
     r.s[l] = x.s ? x.s[l] : 0;
-    if (b == 0 && low == v) continue;
-    const double ulp = numerics::ulp(to.format, v);
-    if (std::isfinite(ulp)) r.s[l] += ulp * ulp / 12;
+    // The rounding is known, so its square is known too.
+    const double moved = std::max(std::abs(high - v), std::abs(v - low));
+    if (std::isfinite(moved)) r.s[l] += moved * moved;
     if (std::isinf(r.b[l]) && std::isfinite(b)) {
       r.b[l] = b + numerics::unit_roundoff(to.format) * std::abs(v);
       need_flags(r, n);
@@ -423,7 +424,8 @@ Lanes Arithmetic::compare(Op op, const Lanes& x, const Lanes& y, int n) const {
   for (int l = 0; l < n; ++l) r.i[l] = x.i ? outcome(x.i[l], y.i[l]) : outcome(x.v[l], y.v[l]);
   if (!budget || (!x.b && !y.b)) return r;
   for (int l = 0; l < n; ++l) {
-    const double gap = x.i ? std::abs(static_cast<double>(x.i[l] - y.i[l])) : std::abs(x.v[l] - y.v[l]);
+    const double gap =
+        x.i ? std::abs(static_cast<double>(x.i[l]) - static_cast<double>(y.i[l])) : std::abs(x.v[l] - y.v[l]);
     const double room = (x.b ? x.b[l] : 0) + (y.b ? y.b[l] : 0);
     if (!(gap <= room) || room == 0) continue;
     need_budget(r, n);

@@ -30,6 +30,7 @@ constexpr std::pair<std::string_view, Reduce> kReductions[] = {
 };
 
 constexpr std::size_t kMostVariables = 60;
+constexpr std::size_t kMostDimensions = 16;
 
 // Where an expression stands.
 struct Context {
@@ -739,6 +740,10 @@ class Compiler {
 
   void left_side(Scope& scope, const Statement& written, const TensorSpec* spec, int tensor, int previous) {
     const std::size_t have = written.left.size();
+    if (have > kMostDimensions) {
+      fail(written.place, fmt::format("'{}' has more than {} dimensions", written.name, kMostDimensions));
+      return;
+    }
     if (spec && have != spec->shape.size() && !(have == 0 && is_single(*spec))) {
       fail(written.place, fmt::format("'{}' has {} {}, not {}", written.name, spec->shape.size(),
                                       spec->shape.size() == 1 ? "subscript" : "subscripts", have));
@@ -809,7 +814,9 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
   int64_t step = 2;
   for (const Dim& dim : contract.dims) {
     const int64_t low = dim.lowest(), high = dim.highest();
-    const auto clamp = [&](int64_t multiples) { return std::min(high, low + multiples * dim.multiple_of); };
+    const auto clamp = [&](int64_t multiples) {
+      return multiples > (high - low) / dim.multiple_of ? high : low + multiples * dim.multiple_of;
+    };
     shapes[0][dim.name] = clamp(step * step + step);
     shapes[1][dim.name] = clamp(37 * step + 11);
     shapes[2][dim.name] = low;

@@ -40,7 +40,10 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 int64_t Dim::lowest() const {
-  return (min + multiple_of - 1) / multiple_of * multiple_of;
+  const int64_t rest = min % multiple_of;
+  int64_t next = min;
+  if (rest != 0 && __builtin_add_overflow(min, multiple_of - rest, &next)) return max;  // beyond any promise
+  return next;
 }
 
 int64_t Dim::highest() const {

@@ -89,9 +89,9 @@ class Parser {
     return fmt::format("'{}'", peek().text);
   }
 
-  ExprPtr fail(std::string message) {
+  ExprPtr fail(std::string message, const Token* token = nullptr) {
     if (!failed_) {
-      const Place place = place_of(peek());
+      const Place place = place_of(token ? *token : peek());
       error_ = {std::move(message), file_, place.line, place.column};
     }
     failed_ = true;
@@ -332,7 +332,13 @@ class Parser {
     ExprPtr expr = node(ExprKind::Element, token);
     take();
     list(*expr, depth);
-    return expect("]", " after the subscripts") ? std::move(expr) : nullptr;
+    if (!expect("]", " after the subscripts")) return nullptr;
+    if (!peek().is("(")) return expr;
+    const std::string near = nearest(token.text, {kReductions.begin(), kReductions.end()});
+    return fail(fmt::format("'{}' is not a reduction{}", token.text,
+                            near.empty() ? ": sum, mean, max, min, argmax or argmin"
+                                         : fmt::format("; did you mean '{}'?", near)),
+                &token);
   }
 
   void list(Expr& expr, int depth) {

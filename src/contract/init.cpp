@@ -27,7 +27,9 @@ std::string without_comments(std::string_view source) {
     } else if (rest.starts_with("/*")) {
       const std::size_t end = text.find("*/", i + 2);
       blank_until(end == std::string::npos ? text.size() : end + 2);
-    } else if (rest.starts_with("\"") && !rest.starts_with("\"C\"")) {
+    } else if (rest.starts_with("\"C\"")) {
+      i += 3;  // of extern "C"
+    } else if (rest.starts_with("\"")) {
       std::size_t end = i + 1;
       while (end < text.size() && text[end] != '"' && text[end] != '\n') end += text[end] == '\\' ? 2 : 1;
       blank_until(end + 1);

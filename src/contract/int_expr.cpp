@@ -23,6 +23,7 @@ using Node = IntExpr::Node;
 using NodePtr = std::shared_ptr<const Node>;
 using Op = Node::Op;
 constexpr int kDeepest = 200;
+constexpr int kMostLinks = 2000;
 
 int64_t floor_div(int64_t a, int64_t b) {
   const int64_t quotient = a / b;
@@ -39,6 +40,7 @@ class Parser {
 
   Result<NodePtr> run() {
     NodePtr node = sum(0);
+    if (!error_.message.empty()) return error_;
     if (node && peek().kind != TokenKind::End) node = fail("an operator or the end is expected here");
     if (!node) return error_;
     return node;
@@ -53,9 +55,15 @@ class Parser {
     return nullptr;
   }
 
+  // Operators in a row make a deep tree.
+  bool links() {
+    if (++links_ > kMostLinks) fail("this expression is too long");
+    return links_ <= kMostLinks;
+  }
+
   NodePtr sum(int depth) {
     NodePtr left = product(depth);
-    while (left && (peek().is("+") || peek().is("-"))) {
+    while (left && links() && (peek().is("+") || peek().is("-"))) {
       const Op op = take().is("+") ? Op::Add : Op::Sub;
       NodePtr right = product(depth);
       left = right ? make(op, left, right) : nullptr;
@@ -65,7 +73,7 @@ class Parser {
 
   NodePtr product(int depth) {
     NodePtr left = factor(depth);
-    while (left && (peek().is("*") || peek().is("/") || peek().is("//") || peek().is("%"))) {
+    while (left && links() && (peek().is("*") || peek().is("/") || peek().is("//") || peek().is("%"))) {
       const Token& sign = take();
       const Op op = sign.is("*") ? Op::Mul : sign.is("%") ? Op::Mod : Op::Div;
       NodePtr right = factor(depth);
@@ -132,6 +140,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
+  int links_ = 0;
   Error error_;
 };
 

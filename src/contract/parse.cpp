@@ -282,7 +282,10 @@ class Reader {
     tensor.name = entry.key;
     tensor.place = entry.place;
     tensor.dtype = dtype(need(table, "dtype", where), "a dtype");
-    if (const TomlValue* shape = need(table, "shape", where)) tensor.shape = int_exprs(*shape, "shape");
+    if (const TomlValue* shape = need(table, "shape", where)) {
+      tensor.shape = int_exprs(*shape, "shape");
+      if (tensor.shape.size() > 16) fail(shape->place, "a tensor has at most 16 dimensions");
+    }
     tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "a role", 0));
     tensor.values = read_values(table.find("values"), tensor.dtype);
     tensor.align = integer(table.find("align"), 256, "align");

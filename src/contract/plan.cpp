@@ -12,7 +12,7 @@ namespace assay::contract {
 namespace {
 
 __extension__ typedef __int128 Wide;
-constexpr int64_t kLargest = int64_t{1} << 48;
+constexpr int64_t kLargest = int64_t{1} << 44;  // elements of a definition
 
 // The values that an integer node can take; `exact` if it takes the ends.
 struct Interval64 {
@@ -170,9 +170,9 @@ class Planner {
     const Node& node = definition.nodes[static_cast<std::size_t>(id)];
     switch (node.op) {
       case Op::Integer:
-        return {node.integer, node.integer, true, false};
+        return {clamp64(node.integer), clamp64(node.integer), true, false};
       case Op::Dim: {
-        const int64_t value = plan_.dims[static_cast<std::size_t>(node.ref)];
+        const int64_t value = clamp64(plan_.dims[static_cast<std::size_t>(node.ref)]);
         return {value, value, true, false};
       }
       case Op::Index: {
@@ -214,13 +214,13 @@ class Planner {
     switch (values.kind) {
       case ValuesKind::Index:
       case ValuesKind::Tokens:
-        return {0, *a - 1, true, true};
+        return {0, clamp64(*a) - 1, true, true};
       case ValuesKind::Offsets:
-        return {0, *a, true, true};
+        return {0, clamp64(*a), true, true};
       case ValuesKind::Mask:
         return {0, 1, true, true};
       case ValuesKind::Integers:
-        return {*a, *b, true, true};
+        return {clamp64(*a), clamp64(*b), true, true};
       default:
         return result;
     }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -17,6 +18,7 @@ namespace assay::contract {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
 constexpr int kFewElements = 64;
 constexpr int64_t kLongLoop = 64;
 
@@ -479,7 +481,8 @@ void Worker::finish_sum(const Block& block, const Accumulator& total, int l, con
       out.f[l] |= kCoherent;
     }
     if (session_.options.tensor_cores && is_product(made))
-      add_tensor_core(n, v, size, total.squares[l], b, s);
+      add_tensor_core(is_fp8_product(session_.contract, session_.program, made), n, v, size, total.squares[l],
+                      b, s);
   }
   // Where only an exp overflows, shifting it does not.
   const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
@@ -500,13 +503,33 @@ bool Worker::is_product(const Definition& made) {
   return made.nodes[static_cast<std::size_t>(made.body)].op == Op::Mul;
 }
 
+bool Worker::is_fp8_product(const Contract& contract, const Program& program, const Definition& made) {
+  if (!is_product(made)) return false;
+  const Node& product = made.nodes[static_cast<std::size_t>(made.body)];
+  return std::ranges::all_of(std::array{product.a, product.b}, [&](int id) {
+    const Node& operand = made.nodes[static_cast<std::size_t>(id)];
+    if (operand.op != Op::Load) return false;
+    const Source& source = program.sources[static_cast<std::size_t>(operand.ref)];
+    if (!source.is_input) return false;
+    const DType dtype = contract.tensors[static_cast<std::size_t>(source.tensor)].dtype;
+    return dtype == DType::e4m3 || dtype == DType::e5m2;
+  });
+}
+
 // Hopper: products in groups of 16, aligned to the largest and cut off two bits
-// below its last, the running sum rounded toward zero.
-void Worker::add_tensor_core(double n, double v, double size, double squares, double& b, double& s) const {
+// below its last, the running sum rounded toward zero. fp8: groups of 32, a running
+// sum of 14 bits; a sound kernel moves it to f32 every 128 terms.
+void Worker::add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b,
+                             double& s) const {
   const double u = session_.precision.u, groups = std::ceil(n / 16);
   b += groups * 2 * u * size + n * u * size;
   const double rms = 2 * 0.849 * u;
   s += rms * rms * groups * (v * v / 3 + squares / 6) + std::pow(0.36 * 2 * u * groups * v, 2);
+  if (!fp8) return;
+  const double steps = std::ceil(std::min(n, 128.0) / 32), coarse = kFp8Sum;
+  b += 2 * steps * coarse * size;
+  s += std::pow(0.849 * coarse, 2) * steps / 3 * std::max(v * v / std::ceil(n / 128), squares) +
+       std::pow(0.36 * coarse * steps * v, 2);
 }
 
 double Worker::simulated_sum(const Accumulator& total, int l, bool mean) const {

@@ -8,15 +8,34 @@
 
 namespace assay::contract {
 
+Memo::Memo(int64_t count) : directories_(static_cast<std::size_t>((count + kSpan - 1) / kSpan)) {}
+
+Memo::~Memo() {
+  for (std::atomic<Directory*>& slot : directories_) {
+    Directory* directory = slot.load();
+    if (!directory) continue;
+    for (std::atomic<Page*>& page : directory->pages) delete page.load();
+    delete directory;
+  }
+}
+
+Page* Memo::make(int64_t element) {
+  std::atomic<Directory*>& slot = directories_[static_cast<std::size_t>(element / kSpan)];
+  Directory* directory = slot.load(std::memory_order_acquire);
+  if (!directory) {
+    directory = new Directory();
+    slot.store(directory, std::memory_order_release);
+  }
+  Page* page = new Page();
+  directory->pages[element / Page::kCount % kPages].store(page, std::memory_order_release);
+  return page;
+}
+
 void Memo::put(const int64_t* elements, int n, const Elements& values) {
   const std::scoped_lock lock(writing_);
   for (int l = 0; l < n; ++l) {
-    std::atomic<Page*>& slot = pages_[static_cast<std::size_t>(elements[l] / Page::kCount)];
-    Page* page = slot.load(std::memory_order_acquire);
-    if (!page) {
-      page = new Page();
-      slot.store(page, std::memory_order_release);
-    }
+    Page* page = find(elements[l]);
+    if (!page) page = make(elements[l]);
     const int at = static_cast<int>(elements[l] % Page::kCount);
     if (page->has(at)) continue;
     page->v[at] = values.v[l];

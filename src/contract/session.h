@@ -47,18 +47,20 @@ struct Page {
   bool has(int at) const { return (done[at / 64].load(std::memory_order_acquire) >> (at % 64) & 1) != 0; }
 };
 
+// Pages by place, in two levels: a definition may have far more elements than are
+// ever asked for.
 class Memo {
  public:
-  explicit Memo(int64_t count)
-      : pages_(static_cast<std::size_t>((count + Page::kCount - 1) / Page::kCount)) {}
-  ~Memo() {
-    for (std::atomic<Page*>& page : pages_) delete page.load();
-  }
+  explicit Memo(int64_t count);
+  ~Memo();
   Memo(const Memo&) = delete;
   Memo& operator=(const Memo&) = delete;
 
   Page* find(int64_t element) const {
-    return pages_[static_cast<std::size_t>(element / Page::kCount)].load(std::memory_order_acquire);
+    const Directory* directory =
+        directories_[static_cast<std::size_t>(element / kSpan)].load(std::memory_order_acquire);
+    return directory ? directory->pages[element / Page::kCount % kPages].load(std::memory_order_acquire)
+                     : nullptr;
   }
   bool has(int64_t element) const {
     const Page* page = find(element);
@@ -67,7 +69,14 @@ class Memo {
   void put(const int64_t* elements, int n, const Elements& values);
 
  private:
-  std::vector<std::atomic<Page*>> pages_;
+  static constexpr int64_t kPages = 1024;
+  static constexpr int64_t kSpan = kPages * Page::kCount;
+  struct Directory {
+    std::atomic<Page*> pages[kPages] = {};
+  };
+  Page* make(int64_t element);
+
+  std::vector<std::atomic<Directory*>> directories_;
   std::mutex writing_;
 };
 
@@ -171,6 +180,8 @@ class Worker {
   // A sum over (a - m)², m the same for all terms.
   static bool is_variance(const Definition& made);
   static bool is_product(const Definition& made);
+  // A product of two fp8 inputs: Hopper's tensor cores sum those in 14 bits.
+  static bool is_fp8_product(const Contract& contract, const Program& program, const Definition& made);
 
  private:
   friend class Session;
@@ -234,7 +245,7 @@ class Worker {
   void finish_extreme(const Definition& made, const Accumulator& total, int l, const Elements& out);
   void finish_integer_sum(const Definition& made, const Accumulator& total, int l, const Elements& out);
   void finish_sum(const Block& block, const Accumulator& total, int l, const Elements& out);
-  void add_tensor_core(double n, double v, double size, double squares, double& b, double& s) const;
+  void add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b, double& s) const;
   double simulated_sum(const Accumulator& total, int l, bool mean) const;
 
   // scatter.cpp: computed places on the left

@@ -265,8 +265,8 @@ void Worker::widen_undecided(const Lanes& condition, const Lanes branches[2], in
       const int l = lanes[way][j];
       if (condition.b[l] == 0 || (condition.i[l] != 0) == (way == 1)) continue;
       const Lanes& other = branches[way];
-      const double gap =
-          r.v ? std::abs(other.v[j] - r.v[l]) : std::abs(static_cast<double>(other.i[j] - r.i[l]));
+      const double gap = r.v ? std::abs(other.v[j] - r.v[l])
+                             : std::abs(static_cast<double>(other.i[j]) - static_cast<double>(r.i[l]));
       const double reach = gap + (other.b ? other.b[j] : 0);
       r.b[l] = std::isnan(reach) ? kInf : std::max(r.b[l], reach);
       if (r.s) r.s[l] = std::max(r.s[l], gap * gap);

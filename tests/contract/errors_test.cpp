@@ -79,10 +79,10 @@ const Mistake kMistakes[] = {
     {"entry = \"k\"", "global = \"k\"", 0, 0, "needs 'grid'"},
     {"entry = \"k\"", "entry = \"k\"\ngrid = [1]", 5, 0, "goes with 'global'"},
     {"source = \"k.cu\"", "source = \"k.cpp\"", 3, 0, "neither .cu nor .ptx"},
-    {"\"eps\", \"stream\"", "\"ep\", \"stream\"", 5, 31, "did you mean 'eps'"},
+    {"\"eps\", \"stream\"", "\"ep\", \"stream\"", 5, 29, "did you mean 'eps'"},
     {"\"x\", \"y\", ", "\"x\", ", 5, 0, "the output 'y' is not among the arguments"},
     {"\"stream\"]", "\"workspace\"]", 5, 0, "needs workspace_bytes"},
-    {"N = { min = 1, max = 64 }", "N = { min = 1, maks = 64 }", 7, 16, "did you mean 'max'"},
+    {"N = { min = 1, max = 64 }", "N = { min = 1, mxa = 64 }", 7, 16, "did you mean 'max'"},
     {"N = { min = 1, max = 64 }", "N = { min = 9, max = 4 }", 7, 0, "max < min"},
     {"N = { min = 1, max = 64 }", "N = { min = 1, max = 3000000000 }", 7, 0, "type = \"i64\""},
     {"N = { min = 1, max = 64 }", "N = \"64\"", 7, 0, "a dim is an integer or"},
@@ -118,14 +118,14 @@ const Mistake kMistakes[] = {
     // the formula's words
     {"mean[d](x[i, d])", "mean[d](x[i, d]", 30, 1, "')' is expected"},
     {"mean[d](x[i, d])", "mean(x[i, d])", 29, 8, "'mean' needs an index"},
-    {"mean[d](x[i, d])", "maen[d](x[i, d])", 29, 8, "did you mean"},
+    {"mean[d](x[i, d])", "maen[d](x[i, d])", 29, 8, "did you mean 'mean'"},
     {"mean[d](x[i, d])", "expp(x[i, 0])", 29, 8, "did you mean 'exp'"},
     {"mean[d](x[i, d])", "x[i, 0] @ 2", 29, 16, "'@' has no meaning"},
     {"mean[d](x[i, d])", "x[i, 0] ** 2", 29, 16, "write '^'"},
-    {"mean[d](x[i, d])", "if x[i, 0] > 0 then 1", 30, 1, "an `if` needs both branches"},
+    {"mean[d](x[i, d])", "if x[i, 0] > 0 then 1", 29, 29, "an `if` needs both branches"},
     {"mean[d](x[i, d])", "if x[i, 0] = 0 then 1 else 2", 29, 19, "write '=='"},
     {"mean[d](x[i, d])", "if x[i, 0] > 0 && true then 1 else 2", 29, 23, "write 'and'"},
-    {"mean[d](x[i, d])", "x[i, 0] +", 30, 9, "operator or the end"},
+    {"mean[d](x[i, d])", "x[i, 0] +", 30, 9, "write '=='"},
     {"m[i] = mean[d](x[i, d])", "5 = mean[d](x[i, d])", 29, 1, "begins with the name"},
     {"m[i] = mean[d](x[i, d])", "exp = 1", 29, 1, "a word of the language"},
     {"m[i] = mean[d](x[i, d])", "m[i] := 2", 29, 6, "':' has no meaning"},
@@ -209,7 +209,7 @@ TEST(Errors, OfEvaluationHaveThePlaceToo) {
   EXPECT_NE(evaluation_error("y[n] = x[n] * (i[n] % (i[n] - i[n]))").message.find("divided by zero"),
             std::string::npos);
   const Error error = evaluation_error("y[n] = 0 * x[n] +\n  x[i[n]]");
-  EXPECT_EQ(error.line, 18);
+  EXPECT_EQ(error.line, 20);
   EXPECT_EQ(error.column, 3);
 }
 

@@ -188,7 +188,7 @@ def main(root):
         if not isinstance(result, dict):
             result = {job["outputs"][0]: result}
         for output in job["outputs"]:
-            np.save(os.path.join(folder, output + ".out.npy"), np.asarray(result[output]).astype(np.float64))
+            np.save(os.path.join(folder, output + ".out.npy"), np.ascontiguousarray(result[output]).astype(np.float64).reshape(np.shape(result[output])))
 
 
 main(sys.argv[1])

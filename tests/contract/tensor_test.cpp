@@ -57,7 +57,8 @@ TEST(DTypes, RoundingIsThatOfAStore) {
       std::byte cell[8];
       store(dtype, cell, value);
       const double stored = load(dtype, cell), quick = rounded(dtype, value);
-      ASSERT_TRUE(stored == quick || (std::isnan(stored) && std::isnan(quick))) << info(dtype).name << " " << value;
+      ASSERT_TRUE(stored == quick || (std::isnan(stored) && std::isnan(quick)))
+          << info(dtype).name << " " << value;
     }
 }
 
