@@ -43,14 +43,16 @@ inline constexpr uint32_t kSign = 0x80000000u;
 inline constexpr uint32_t kInfinity = 0x7f800000u;
 inline constexpr uint32_t kFraction = 0x7fffffu;
 
-// The square of a 17-bit x as the unit makes it, over 2^19.
+// The square of a 17-bit x as the unit makes it, over 2^19: a row for each bit of x that has
+// partial products of weight 2^19 or more. (No loop: it would keep the callers' from vectorising.)
+template <uint32_t J>
+inline uint32_t square_row(uint32_t x) {
+  const uint32_t row = ((x & ((1u << J) - 1)) >> (18 - J)) + (1u << (2 * J - 19));
+  return row & (0u - ((x >> J) & 1));
+}
 inline int32_t square(uint32_t x) {
-  uint32_t sum = 0;
-  for (uint32_t j = 10; j < 17; ++j) {
-    const uint32_t row = ((x & ((1u << j) - 1)) >> (18 - j)) + (1u << (2 * j - 19));
-    sum += row & (0u - ((x >> j) & 1));
-  }
-  return static_cast<int32_t>(sum);
+  return static_cast<int32_t>(square_row<10>(x) + square_row<11>(x) + square_row<12>(x) + square_row<13>(x) +
+                              square_row<14>(x) + square_row<15>(x) + square_row<16>(x));
 }
 
 // A table's value: `segment` and the 17 bits of x below it.
@@ -91,8 +93,9 @@ inline float rsq(float x) {
   const int32_t e = stored_exponent(b) - 127;
   const auto odd = static_cast<uint32_t>(e & 1);
   const double value = interpolate(kReciprocalRoot, odd * 64 + (fraction >> 17), fraction & 0x1ffffu);
-  const bool power_of_four = ((odd | fraction) == 0);
-  uint32_t r = assemble(0x3f000000, pick(power_of_four, 8388608.0, value), -(e >> 1));
+  uint32_t r = assemble(0x3f000000, value, -(e >> 1));
+  r = pick((odd | fraction) == 0, static_cast<uint32_t>(0x3f800000 - (e >> 1) * (1 << 23)),
+           r);  // a power of four
   r = pick(a == kInfinity, 0u, r);
   r = pick(b > kSign, kNanF32, r);  // negative, and not zero
   r = pick(a == 0, kInfinity | (b & kSign), r);
@@ -119,9 +122,9 @@ inline float lg2(float x) {
   // The adder's last place is 2^-36; a negative sum is complemented, not negated.
   const double whole = static_cast<double>(stored_exponent(b) - 127) * 0x1p23;
   const double sum = std::floor((lookup(kLogarithm, b & kFraction) + whole) * 0x1p13);
-  const double magnitude = pick(sum < 0, -1.0 - sum, sum);
+  const double magnitude = std::fabs(sum + 0.5) - 0.5;
   const float value = round_to_f32<Rounding::TowardZero>(magnitude * 0x1p-36);
-  uint32_t r = bits_of(value) | pick(sum < 0, kSign, 0u);
+  uint32_t r = bits_of(value) | (bits_of(static_cast<float>(sum)) & kSign);
   r = pick(b == 0x3f800000u, 0u, r);
   r = pick(a == kInfinity, kInfinity, r);
   r = pick(b > kSign, kNanF32, r);
@@ -159,16 +162,16 @@ inline uint32_t phase(float r) {
 }
 
 inline float sin(float r) {
-  const float x = flush(r);
-  const bool finite = std::fabs(x) < std::numeric_limits<float>::infinity();
-  const uint32_t s = bits_of(sine_at(phase(pick(finite, x, 0.0f)))) ^ (bits_of(x) & kSign);
+  const uint32_t b = flush_f32_bits(bits_of(r));
+  const bool finite = (b & kInfinity) != kInfinity;
+  const uint32_t s = bits_of(sine_at(phase(f32_of(pick(finite, b, 0u))))) ^ (b & kSign);
   return f32_of(pick(finite, s, kNanF32));
 }
 
 inline float cos(float r) {
-  const float x = flush(r);
-  const bool finite = std::fabs(x) < std::numeric_limits<float>::infinity();
-  const uint32_t quarter = (phase(pick(finite, x, 0.0f)) + 0x800000u) & 0x1ffffffu;
+  const uint32_t b = flush_f32_bits(bits_of(r));
+  const bool finite = (b & kInfinity) != kInfinity;
+  const uint32_t quarter = (phase(f32_of(pick(finite, b, 0u))) + 0x800000u) & 0x1ffffffu;
   return f32_of(pick(finite, bits_of(sine_at(quarter)), kNanF32));
 }
 
@@ -204,8 +207,8 @@ inline float ex2_approx(float x, bool ftz) {
 
 inline float lg2_approx(float x, bool ftz) {
   const bool small = !ftz & sfu::is_small(x);
-  const float r = sfu::lg2(pick(small, x * 0x1p24f, x));
-  return pick(small, canonical(r - 24.0f), r);
+  const float r = sfu::lg2(x * pick(small, 0x1p24f, 1.0f));
+  return canonical(r - pick(small, 24.0f, 0.0f));
 }
 
 // The argument in revolutions is cut off, and flushed by the unit.
@@ -224,14 +227,12 @@ inline float rcp_approx(float x, bool ftz) {
 
 inline float rsqrt_approx(float x, bool ftz) {
   const bool small = !ftz & sfu::is_small(x);
-  const float r = sfu::rsq(pick(small, x * 0x1p24f, x));
-  return pick(small, canonical(r * 0x1p12f), r);
+  return canonical(sfu::rsq(x * pick(small, 0x1p24f, 1.0f)) * pick(small, 0x1p12f, 1.0f));
 }
 
 inline float sqrt_approx(float x, bool ftz) {
   const bool small = !ftz & sfu::is_small(x);
-  const float r = sfu::sqrt(pick(small, x * 0x1p24f, x));
-  return pick(small, canonical(r * 0x1p-12f), r);
+  return canonical(sfu::sqrt(x * pick(small, 0x1p24f, 1.0f)) * pick(small, 0x1p-12f, 1.0f));
 }
 
 inline float tanh_approx(float x) {
