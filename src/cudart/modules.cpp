@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "cudart/context.h"
 #include "cudart/fatbinary.h"
@@ -17,19 +19,44 @@ constexpr std::string_view kNoPtx =
     "this program carries no PTX that an sm_90 device may run, only machine code or newer PTX; build it with "
     "`nvcc -arch=sm_90` or `-gencode arch=compute_90,code=compute_90`";
 
-// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
-std::string link_texts(const std::vector<std::string>& texts) {
-  if (texts.size() == 1) return texts.front();
-  std::string linked;
-  for (const std::string& text : texts) {
-    size_t start = 0;
-    if (!linked.empty())
-      for (const char* directive : {".version", ".target", ".address_size"})
-        if (size_t at = text.find(directive); at != std::string::npos)
-          start = std::max(start, std::min(text.size(), text.find('\n', at)));
-    linked.append(text, start);
+// Adds `offset` to the number that follows the first `word` at or after `from` in the line.
+void renumber(std::string& line, std::string_view word, unsigned offset) {
+  size_t at = line.find(word);
+  if (at == std::string::npos) return;
+  size_t start = line.find_first_of("0123456789", at + word.size());
+  size_t end = line.find_first_not_of("0123456789", start);
+  if (start == std::string::npos || start > at + word.size() + 2) return;
+  if (end == std::string::npos) end = line.size();
+  unsigned long number = std::strtoul(line.c_str() + start, nullptr, 10) + offset;
+  line.replace(start, end - start, std::to_string(number));
+}
+
+// Appends a PTX text to another. Its header goes, and what is numbered or named for a whole text (source
+// files, the names of inlined functions) is made its own.
+void append_text(std::string& linked, const std::string& text, size_t index) {
+  const unsigned offset = static_cast<unsigned>(index) * 1000;
+  const std::string own = fmt::format("$L__info_string_{}_", index);
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    size_t start = line.find_first_not_of(" \t");
+    std::string_view word = start == std::string::npos ? "" : std::string_view(line).substr(start);
+    if (word.starts_with(".version") || word.starts_with(".target") || word.starts_with(".address_size")) continue;
+    if (word.starts_with(".file")) renumber(line, ".file", offset);
+    if (word.starts_with(".loc") && !word.starts_with(".local")) {
+      renumber(line, ".loc", offset);
+      renumber(line, "inlined_at", offset);
+    }
+    for (size_t at = 0; (at = line.find("$L__info_string", at)) != std::string::npos; at += own.size())
+      line.replace(at, std::strlen("$L__info_string"), own);
+    linked += line;
     linked += '\n';
   }
+}
+
+// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+std::string link_texts(const std::vector<std::string>& texts) {
+  std::string linked = texts.front();
+  for (size_t i = 1; i < texts.size(); ++i) append_text(linked, texts[i], i);
   return linked;
 }
 

@@ -572,8 +572,7 @@ static void captures() {
   begin();
   SAY(cudaMemcpyAsync(p, &p, 8, cudaMemcpyHostToDevice, s));
   SAY(cudaMemsetAsync(p, 0, 8, s));
-  SAY(cudaLaunchHostFunc(
-      s, [](void*) {}, nullptr));
+  say("host function", cudaLaunchHostFunc(s, [](void*) {}, nullptr));
   end("end of three");
   begin();
   SAY(cudaEventRecord(e, s));
@@ -600,8 +599,7 @@ static void captures() {
   begin();
   SAY(cudaFree(nullptr));
   SAY(cudaEventCreate(&f));
-  SAY(cudaStreamAddCallback(
-      s, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0));
+  say("callback", cudaStreamAddCallback(s, [](cudaStream_t, cudaError_t, void*) {}, nullptr, 0));
   end("end after callback");
   begin();
   SAY(cudaMallocAsync(&q, 64, s));

@@ -68,7 +68,10 @@ TEST(Run, FindsAndSuppresses) {
   EXPECT_THAT(plain.err, HasSubstr("overrun.cu:"));
   EXPECT_THAT(plain.err, HasSubstr("1 finding"));
   EXPECT_EQ(assay_run({"--error-exit", "9"}, program).exit, 9);
-  EXPECT_EQ(assay_run({"--error-exit", "9", "--check=none"}, program).exit, 0);
+  // Unwatched, the access is a fault of the device, which the program sees.
+  Ended unwatched = assay_run({"--check=none"}, program);
+  EXPECT_EQ(unwatched.exit, 1);
+  EXPECT_THAT(unwatched.out, HasSubstr("illegal memory access"));
   std::string path = temporary(".suppressions");
   std::ofstream(path) << "# known\n* one_too_many\n";
   Ended quiet = assay_run({"--error-exit", "9", "--suppressions", path}, program);
