@@ -90,7 +90,10 @@ Result<void> read_images(std::span<const std::byte> body, std::vector<Image>& im
   return {};
 }
 
+// The size that a header claims is believed only where the packed bytes can hold that much.
 Result<std::string> unpack_zstd(const Image& image) {
+  if (ZSTD_getFrameContentSize(image.payload.data(), image.payload.size()) != image.unpacked_size)
+    return corrupt("zstd image does not have the size it claims");
   std::string text(image.unpacked_size, '\0');
   size_t size = ZSTD_decompress(text.data(), text.size(), image.payload.data(), image.payload.size());
   if (ZSTD_isError(size) || size != text.size()) return corrupt("zstd image does not unpack");
@@ -98,6 +101,9 @@ Result<std::string> unpack_zstd(const Image& image) {
 }
 
 Result<std::string> unpack_lz4(const Image& image) {
+  constexpr uint64_t kBestRatio = 255;
+  if (image.unpacked_size > image.payload.size() * kBestRatio)
+    return corrupt("LZ4 image does not have the size it claims");
   std::string text(image.unpacked_size, '\0');
   int size = LZ4_decompress_safe(reinterpret_cast<const char*>(image.payload.data()), text.data(),
                                  static_cast<int>(image.payload.size()), static_cast<int>(text.size()));

@@ -40,7 +40,8 @@ void append_text(std::string& linked, const std::string& text, size_t index) {
   for (std::string line; std::getline(stream, line);) {
     size_t start = line.find_first_not_of(" \t");
     std::string_view word = start == std::string::npos ? "" : std::string_view(line).substr(start);
-    if (word.starts_with(".version") || word.starts_with(".target") || word.starts_with(".address_size")) continue;
+    if (word.starts_with(".version") || word.starts_with(".target") || word.starts_with(".address_size"))
+      continue;
     if (word.starts_with(".file")) renumber(line, ".file", offset);
     if (word.starts_with(".loc") && !word.starts_with(".local")) {
       renumber(line, ".loc", offset);
