@@ -1,0 +1,301 @@
+// From accumulated terms to a value and its budget.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "contract/session.h"
+
+namespace assay::contract {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
+
+bool is_sum(Reduce reduce) {
+  return reduce == Reduce::Sum || reduce == Reduce::Mean;
+}
+
+}  // namespace
+
+void Worker::set_shift(int definition_id, const std::vector<int>& nodes, Shift shift) {
+  for (const int node : nodes)
+    shifts_[static_cast<std::size_t>(definition_id)][static_cast<std::size_t>(node)] = shift;
+}
+
+// What the error of a value that all terms share does to the sum, by moving it.
+// For a mean under a variance, for example, that is nothing at first order.
+void Worker::common_mode(Block& block, const int64_t* elements, Accumulator& total) {
+  const bool values_only = block.values_only;
+  const std::vector<char>& suppressed = suppressed_[static_cast<std::size_t>(block.definition)];
+  for (const std::vector<int>& group : session_.common_loads(block.definition)) {
+    const bool inexact =
+        std::ranges::any_of(group, [&](int node) { return suppressed[static_cast<std::size_t>(node)] != 0; });
+    if (!inexact) continue;
+    block.values_only = true;
+    for (const Shift shift : {Shift::Up, Shift::Down, Shift::Deviation}) {
+      const Arena::Mark mark = arena_.mark();
+      set_shift(block.definition, group, shift);
+      Accumulator moved = Accumulator::make(arena_, block.n, Reduce::Sum);
+      reduce_into(block, elements, moved);
+      for (int l = 0; l < block.n; ++l) {
+        const double change =
+            std::abs((moved.sum[l] - total.sum[l]) + (moved.low_part[l] - total.low_part[l]));
+        const double most = std::isnan(change) ? kInf : change;
+        if (shift == Shift::Deviation)
+          total.variance[l] += most * most;
+        else if (shift == Shift::Up)
+          total.partial[l] = most;
+        else
+          total.bound[l] += std::max(total.partial[l], most);
+      }
+      arena_.release(mark);
+    }
+    set_shift(block.definition, group, Shift::Exact);
+    block.values_only = values_only;
+  }
+}
+
+// What the elements were before this assignment.
+Lanes Worker::previous(Block& block, const int64_t* elements) {
+  const Definition& made = definition(block.definition);
+  const Source& source = session_.program.sources[static_cast<std::size_t>(made.previous)];
+  Offsets offset;
+  offset.at = arena_.get<int64_t>(block.n);
+  std::copy_n(elements, block.n, offset.at);
+  Node node;
+  node.type = made.type();
+  return source.is_input ? load_input(block, source, offset)
+                         : load_definition(block, made.body, node, source.definition, offset);
+}
+
+void Worker::add_previous(Block& block, const int64_t* elements, Accumulator& total) {
+  const Definition& made = definition(block.definition);
+  if (made.previous < 0) return;
+  const Lanes value = previous(block, elements);
+  if (session_.failed()) return;
+  if (!is_sum(made.reduce)) return offer(total, value, block.n, nullptr, made.reduce, nullptr, 0, false);
+  if (!value.v) return add_integers(total, value, block.n, nullptr);
+  SumRules rules{block.values_only, session_.simulated, session_.precision.dtype, 0};
+  add_terms(total, value, block.n, nullptr, rules);
+}
+
+void Worker::reduce(Block& block, const int64_t* elements, const Elements& out) {
+  const Definition& made = definition(block.definition);
+  const auto& common = session_.common_loads(block.definition);
+  Accumulator total = Accumulator::make(arena_, block.n, made.reduce);
+  if (session_.simulated && one_pass_variance(block, total)) return finish(block, total, out);
+  const bool shares = !common.empty() && !session_.simulated;
+  if (shares)
+    for (const std::vector<int>& group : common) {
+      set_shift(block.definition, group, Shift::Exact);
+      for (const int node : group)
+        suppressed_[static_cast<std::size_t>(block.definition)][static_cast<std::size_t>(node)] = 0;
+    }
+  if (!shares) add_previous(block, elements, total);
+  reduce_into(block, elements, total);
+  if (shares) {
+    common_mode(block, elements, total);
+    for (const std::vector<int>& group : common) set_shift(block.definition, group, Shift::None);
+    add_previous(block, elements, total);
+  }
+  if (!session_.failed()) finish(block, total, out);
+}
+
+// Sum of (a - m)² as a sum of a² less n m²: what a one-pass kernel does.
+bool Worker::one_pass_variance(Block& block, Accumulator& total) {
+  const Definition& made = definition(block.definition);
+  if (!session_.simulated->one_pass_variance || !is_variance(made)) return false;
+  const Node& square = made.nodes[static_cast<std::size_t>(made.body)];
+  const Node& difference = made.nodes[static_cast<std::size_t>(square.a)];
+  int64_t terms = 0;
+  SumRules rules{false, session_.simulated, session_.precision.dtype, 0};
+  const DType dtype = session_.precision.dtype;
+  const auto add_square = [&](Block& at) {
+    const Lanes x = eval(at, difference.a);
+    Lanes squared = x;
+    squared.v = arena_.get<double>(at.n);
+    for (int l = 0; l < at.n; ++l) squared.v[l] = rounded(dtype, x.v[l] * x.v[l]);
+    add_terms(total, squared, at.n, nullptr, rules);
+    ++terms;
+  };
+  const std::function<void(std::size_t)> nest = [&](std::size_t depth) {
+    if (depth == made.reduced.size()) return add_square(block);
+    const Bounds range = bounds(block, made.reduced[depth]);
+    for (int64_t k = range.low; k < range.high && !session_.failed(); ++k) {
+      const Arena::Mark mark = arena_.mark();
+      block.uniform[made.reduced[depth]] = k;
+      nest(depth + 1);
+      arena_.release(mark);
+    }
+  };
+  nest(0);
+  const Lanes mean = eval(block, difference.b);
+  for (int l = 0; l < block.n; ++l) {
+    const double product = rounded(dtype, rounded(dtype, mean.v[l] * mean.v[l]) * static_cast<double>(terms));
+    total.sum[l] = std::max(0.0, rounded(dtype, total.sum[l] - product));
+  }
+  return true;
+}
+
+bool Worker::is_variance(const Definition& made) {
+  if (!is_sum(made.reduce) || made.type() != Type::Float || made.filter >= 0 || made.is_scatter())
+    return false;
+  const Node& square = made.nodes[static_cast<std::size_t>(made.body)];
+  if (square.op != Op::Pow || !square.literal_exponent || square.integer != 2) return false;
+  const Node& difference = made.nodes[static_cast<std::size_t>(square.a)];
+  if (difference.op != Op::Sub) return false;
+  uint64_t loops = 0;
+  for (const int variable : made.reduced) loops |= uint64_t{1} << variable;
+  const uint64_t minuend = made.nodes[static_cast<std::size_t>(difference.a)].indices;
+  const uint64_t subtrahend = made.nodes[static_cast<std::size_t>(difference.b)].indices;
+  return (minuend & loops) != 0 && (subtrahend & loops) == 0;
+}
+
+void Worker::finish(const Block& block, const Accumulator& total, const Elements& out) {
+  const Definition& made = definition(block.definition);
+  for (int l = 0; l < block.n; ++l) {
+    out.terms[l] = std::max(1.0, total.count[l]);
+    out.f[l] = total.flags[l];
+    out.b[l] = out.s[l] = 0;
+    if (!is_sum(made.reduce))
+      finish_extreme(made, total, l, out);
+    else if (made.type() != Type::Float)
+      finish_integer_sum(made, total, l, out);
+    else
+      finish_sum(block, total, l, out);
+  }
+}
+
+void Worker::finish_extreme(const Definition& made, const Accumulator& total, int l, const Elements& out) {
+  const bool largest = made.reduce == Reduce::Max || made.reduce == Reduce::ArgMax;
+  const double sign = largest ? 1 : -1;
+  const bool chooses = made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin;
+  if (total.count[l] == 0 && (chooses || made.type() != Type::Float))
+    return session_.fail(made.place, fmt::format("an empty {} has no value",
+                                                 chooses ? to_string(made.reduce) : "max of integers"));
+  const double v = total.sum[l];
+  out.magnitude[l] = std::abs(v);
+  const double far = sign * std::max(sign * total.high[l], sign * total.squares[l]);
+  const bool open = total.bound[l] > 0 && std::isfinite(v);
+  if (chooses) {
+    out.v[l] = std::bit_cast<double>(total.which[l]);
+    if (!open || sign * total.high[l] < sign * total.low[l]) return;
+    out.b[l] = kInf;  // candidates() tells which others
+    out.f[l] |= kUndecided;
+    return;
+  }
+  if (made.type() != Type::Float) {
+    out.v[l] = std::bit_cast<double>(static_cast<int64_t>(total.integer[l]));
+    if (open) out.b[l] = std::max(std::abs(far - v), std::abs(v - total.low[l]));
+    return;
+  }
+  out.v[l] = v;
+  if (!open) return;
+  out.b[l] = std::max(sign * (far - v), sign * (v - total.low[l]));
+  out.s[l] = total.variance[l];
+}
+
+void Worker::finish_integer_sum(const Definition& made, const Accumulator& total, int l,
+                                const Elements& out) {
+  const auto value = static_cast<int64_t>(total.integer[l]);
+  if (value != total.integer[l]) session_.fail(made.place, "a sum of integers does not fit 64 bits");
+  out.v[l] = std::bit_cast<double>(value);
+  out.b[l] = total.bound[l];
+  out.magnitude[l] = total.magnitude[l];
+}
+
+void Worker::finish_sum(const Block& block, const Accumulator& total, int l, const Elements& out) {
+  const Definition& made = definition(block.definition);
+  const Precision& precision = session_.precision;
+  const double n = total.count[l];
+  const bool mean = made.reduce == Reduce::Mean;
+  if (mean && n == 0) return session_.fail(made.place, "a mean over nothing has no value");
+  if (session_.simulated) {
+    out.v[l] = simulated_sum(total, l, mean);
+    out.magnitude[l] = std::abs(out.v[l]);
+    return;
+  }
+  double v = std::isfinite(total.sum[l]) ? total.sum[l] + total.low_part[l] : total.sum[l];
+  const double size = total.magnitude[l], u = precision.u;
+  double b = total.bound[l], s = total.variance[l];
+  if (n > 1) {
+    // Any order: n - 1 additions, none larger than the sum of all sizes. As
+    // statistics: the walk of partial sums, in a random order or in that of the loops.
+    b += (n - 1) * u * (size + b) + n * precision.eta;
+    const double random = n * v * v / 3 + n * total.squares[l] / 6 + v * v;
+    s += kRms * kRms * u * u * std::max(random, total.walk[l]);
+    const double mean_term = v / n;
+    const double spread = total.squares[l] / n - mean_term * mean_term;
+    if (n >= 64 && spread <= 16 * u * u * v * v) {
+      // Equal terms: every addition in a binade loses the same.
+      s = std::max(s, 0.25 * n * n * u * u * v * v);
+      out.f[l] |= kCoherent;
+    }
+    if (session_.options.tensor_cores && is_product(made))
+      add_tensor_core(is_fp8_product(session_.contract, session_.program, made), n, v, size, total.squares[l],
+                      b, s);
+  }
+  // Where only an exp overflows, shifting it does not.
+  const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
+  if (size > precision.max && std::isfinite(v) && !avoidable) out.f[l] |= kMayOverflow;
+  out.magnitude[l] = mean ? size / n : size;
+  if (mean) {
+    v /= n;
+    b = b / n + 2 * u * std::abs(v) + precision.eta;
+    s = s / (n * n) + kRms * kRms * 2 * u * u * v * v;
+  }
+  out.v[l] = v;
+  const bool finite = std::isfinite(v);
+  out.b[l] = !finite ? 0 : std::isnan(b) ? kInf : b;
+  out.s[l] = !finite ? 0 : std::isnan(s) ? kInf : s;
+}
+
+bool Worker::is_product(const Definition& made) {
+  return made.nodes[static_cast<std::size_t>(made.body)].op == Op::Mul;
+}
+
+bool Worker::is_fp8_product(const Contract& contract, const Program& program, const Definition& made) {
+  if (!is_product(made)) return false;
+  const Node& product = made.nodes[static_cast<std::size_t>(made.body)];
+  return std::ranges::all_of(std::array{product.a, product.b}, [&](int id) {
+    const Node& operand = made.nodes[static_cast<std::size_t>(id)];
+    if (operand.op != Op::Load) return false;
+    const Source& source = program.sources[static_cast<std::size_t>(operand.ref)];
+    if (!source.is_input) return false;
+    const DType dtype = contract.tensors[static_cast<std::size_t>(source.tensor)].dtype;
+    return dtype == DType::e4m3 || dtype == DType::e5m2;
+  });
+}
+
+// Hopper: products in groups of 16, aligned to the largest and cut off two bits
+// below its last, the running sum rounded toward zero. fp8: groups of 32, a running
+// sum of 14 bits; a sound kernel moves it to f32 every 128 terms.
+void Worker::add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b,
+                             double& s) const {
+  const double u = session_.precision.u, groups = std::ceil(n / 16);
+  b += groups * 2 * u * size + n * u * size;
+  const double rms = 2 * 0.849 * u;
+  s += rms * rms * groups * (v * v / 3 + squares / 6) + std::pow(0.36 * 2 * u * groups * v, 2);
+  if (!fp8) return;
+  const double steps = std::ceil(std::min(n, 128.0) / 32), coarse = kFp8Sum;
+  b += 2 * steps * coarse * size;
+  s += std::pow(0.849 * coarse, 2) * steps / 3 * std::max(v * v / std::ceil(n / 128), squares) +
+       std::pow(0.36 * coarse * steps * v, 2);
+}
+
+double Worker::simulated_sum(const Accumulator& total, int l, bool mean) const {
+  const Defect& defect = *session_.simulated;
+  const DType dtype = session_.precision.dtype;
+  double v = total.sum[l];
+  if (defect.partials && total.partial_count[l] > 0)
+    v = rounded(dtype, v + rounded(*defect.partials, total.partial[l]));
+  if (mean)
+    v = rounded(dtype, v / std::max(1.0, total.count[l] + static_cast<double>(defect.divisor_offset)));
+  return defect.reduced ? rounded(*defect.reduced, v) : v;
+}
+
+}  // namespace assay::contract
