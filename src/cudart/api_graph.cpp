@@ -148,6 +148,7 @@ auto alloc_maker(AllocNodeParams* params) {
     auto address =
         context.memory().allocate(params->bytes, 512, assay::vgpu::MemoryKind::Device, "graph memory");
     if (!address) return Status::MemoryAllocation;
+    context.add_graph_memory(*address, params->bytes);
     params->pointer = reinterpret_cast<void*>(*address);
     spec.params = *params;
     return Status::Success;

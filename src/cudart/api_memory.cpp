@@ -32,6 +32,7 @@ Status release(Context& context, void* pointer) {
     return status;
   auto address = reinterpret_cast<Address>(pointer);
   context.pool_released(address);
+  if (context.is_graph_memory(address)) return Status::Success;
   return context.memory().release(address) ? Status::Success : Status::InvalidValue;
 }
 
@@ -66,6 +67,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     *pointer = reinterpret_cast<void*>(*address);
     context.pool_allocated(pool, *address, size);
     if (!stream.capture) return Status::Success;
+    context.add_graph_memory(*address, size);
     AllocSpec spec;
     spec.params.bytes = size;
     spec.params.pointer = *pointer;
@@ -199,6 +201,7 @@ ASSAY_API Status cudaFreeAsync(void* pointer, StreamHandle* handle) {
     if (Status status = check_capture(context, &stream); status != Status::Success) return status;
     if (stream.capture) return dispatch(context, &stream, FreeSpec{pointer});
     context.pool_released(address);
+    if (context.is_graph_memory(address)) return Status::Success;
     context.streams().submit(stream.id, assay::vgpu::ReleaseWork{address});
     return Status::Success;
   });
@@ -417,4 +420,26 @@ ASSAY_API Status cudaMemPoolSetAttribute(PoolHandle* pool, PoolAttribute attribu
     }
     return Status::Success;
   });
+}
+
+// ---- Memory of graphs: all of it stays reserved, and counts as used ----
+
+ASSAY_API Status cudaDeviceGetGraphMemAttribute(int device, int attribute, void* value) {
+  return api([&](Context& context) {
+    if (device != 0) return Status::InvalidDevice;
+    if (!value || attribute < 0 || attribute > 3) return Status::InvalidValue;
+    *static_cast<uint64_t*>(value) = context.graph_bytes();
+    return Status::Success;
+  });
+}
+
+ASSAY_API Status cudaDeviceSetGraphMemAttribute(int device, int attribute, void* value) {
+  return api([&](Context&) {
+    if (device != 0) return Status::InvalidDevice;
+    return value && (attribute == 1 || attribute == 3) ? Status::Success : Status::InvalidValue;
+  });
+}
+
+ASSAY_API Status cudaDeviceGraphMemTrim(int device) {
+  return api([&](Context&) { return device == 0 ? Status::Success : Status::InvalidDevice; });
 }

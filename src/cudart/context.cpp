@@ -177,6 +177,23 @@ void Context::pool_released(vgpu::Address address) {
   pooled_.erase(found);
 }
 
+void Context::add_graph_memory(vgpu::Address address, uint64_t size) {
+  std::lock_guard lock(mutex_);
+  graph_memory_[address] = size;
+}
+
+bool Context::is_graph_memory(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  return graph_memory_.contains(address);
+}
+
+uint64_t Context::graph_bytes() {
+  std::lock_guard lock(mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [address, size] : graph_memory_) bytes += size;
+  return bytes;
+}
+
 void Context::add_pinned(void* host, PinnedRange range) {
   std::lock_guard lock(mutex_);
   pinned_[static_cast<std::byte*>(host)] = range;

@@ -81,6 +81,11 @@ class Context {
   void pool_allocated(PoolHandle* pool, vgpu::Address address, uint64_t size);
   void pool_released(vgpu::Address address);
 
+  // Memory of graphs keeps its address from launch to launch: freeing it gives nothing back.
+  void add_graph_memory(vgpu::Address address, uint64_t size);
+  bool is_graph_memory(vgpu::Address address);
+  uint64_t graph_bytes();
+
   void add_pinned(void* host, PinnedRange range);
   std::optional<std::pair<void*, PinnedRange>> pinned(const void* host);
   bool remove_pinned(void* host);
@@ -112,6 +117,7 @@ class Context {
   PoolHandle default_pool_;
   PoolHandle* current_pool_ = &default_pool_;
   std::unordered_map<vgpu::Address, std::pair<PoolHandle*, uint64_t>> pooled_;
+  std::unordered_map<vgpu::Address, uint64_t> graph_memory_;
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
   std::mutex print_mutex_;
