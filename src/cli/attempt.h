@@ -37,6 +37,10 @@ class Laboratory {
   // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
   Attempt attribute(trial::Trial& trial, Attempt failed);
 
+  // Whether what the device saw shows again in a new process, alone or after other calls; `trial` is changed
+  // to the one that shows it. Numbers need no such test: attribute() has its own.
+  bool confirm(trial::Trial& trial, Attempt& failed);
+
   void set_timeout(double seconds) { runner_.set_timeout(seconds); }
 
  private:
@@ -44,7 +48,7 @@ class Laboratory {
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    Attempt& attempt, bool diagnose);
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
-  void read_events(const subject::Observation& observation, Attempt& attempt);
+  void read_events(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
   void compare_repetition(const trial::Trial& trial, Attempt& attempt);
   void warm_up(const trial::Trial& trial);
   bool passes(const trial::Trial& trial);

@@ -236,6 +236,11 @@ class Check {
       if (!failed) continue;
       Trial trial = planned.trial;
       say("found something: looking for its cause");
+      if (!lab_->confirm(trial, attempt)) {
+        coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
+                                   trial::to_string(trial)));
+        continue;
+      }
       attempt = lab_->attribute(trial, std::move(attempt));
       report_findings(trial, attempt, true);
       return;
