@@ -1,6 +1,7 @@
 #include "contract/block.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,6 +10,7 @@ namespace assay::contract {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;  // all but the sign
 
 int64_t floor_div(int64_t a, int64_t b) {
   return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
@@ -16,6 +18,12 @@ int64_t floor_div(int64_t a, int64_t b) {
 
 bool representable(DType dtype, double value) {
   return rounded(dtype, value) == value;
+}
+
+bool all_representable(DType dtype, const double* v, int n) {
+  for (int l = 0; l < n; ++l)
+    if (!representable(dtype, v[l]) && std::isfinite(v[l])) return false;
+  return true;
 }
 
 // The largest change of f when its argument moves by up to b.
@@ -75,9 +83,10 @@ void Arithmetic::need_flags(Lanes& x, int n) const {
 }
 
 void Arithmetic::flag_nonfinite(Lanes& x, int n) const {
-  bool any = false;
-  for (int l = 0; l < n; ++l) any |= !(x.v[l] - x.v[l] == 0);
-  if (!any) return;
+  // All exponent bits set carries into the sign: an integer loop, which is a vector loop.
+  uint64_t all = 0;
+  for (int l = 0; l < n; ++l) all |= (std::bit_cast<uint64_t>(x.v[l]) & kMagnitude) + (uint64_t{1} << 52);
+  if (all >> 63 == 0) return;
   need_flags(x, n);
   for (int l = 0; l < n; ++l)
     if (!std::isfinite(x.v[l])) x.f[l] |= kNonfiniteInput;
@@ -113,18 +122,22 @@ void Arithmetic::round_all(Lanes& r, int n) const {
 void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable) const {
   if (simulated) return round_all(r, n);
   if (!budget) return;
-  if (unless_representable && !r.b && precision->dtype != DType::f64) {
-    bool all = true;
-    for (int l = 0; l < n && all; ++l)
-      all = representable(precision->dtype, r.v[l]) || !std::isfinite(r.v[l]);
-    if (all) {
-      r.bits = precision->bits;
-      return;
-    }
+  if (unless_representable && !r.b && precision->dtype != DType::f64 &&
+      all_representable(precision->dtype, r.v, n)) {
+    r.bits = precision->bits;
+    return;
   }
   const bool fresh = !r.b;
   need_budget(r, n);
   const double u = precision->u, eta = precision->eta, deviation = rms * u;
+  if (fresh && unless_representable && precision->dtype == DType::f32) {
+    for (int l = 0; l < n; ++l) {
+      const double v = r.v[l], rounds = static_cast<double>(static_cast<float>(v)) == v ? 0 : 1;
+      r.b[l] = rounds * (relative * u * std::abs(v) + eta);
+      r.s[l] = rounds * (deviation * deviation * v * v);
+    }
+    return settle(r, n);
+  }
   for (int l = 0; l < n; ++l) {
     if (fresh && unless_representable && representable(precision->dtype, r.v[l])) continue;
     r.b[l] += relative * u * (std::abs(r.v[l]) + r.b[l]) + eta;
@@ -135,13 +148,12 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
 
 // Nonfinite values have no budget; a value beyond the precision may overflow.
 void Arithmetic::settle(Lanes& r, int n) const {
-  double largest = 0;
-  for (int l = 0; l < n; ++l) largest = std::max(largest, std::abs(r.v[l]) + r.b[l]);
-  if (largest <= precision->max && !std::isnan(largest)) {
-    bool odd = false;
-    for (int l = 0; l < n; ++l) odd |= !(r.v[l] - r.v[l] == 0) | !(r.b[l] == r.b[l]);
-    if (!odd) return;
-  }
+  // Magnitudes order as their bits do, infinities and NaN above all numbers.
+  int64_t largest = 0;
+  for (int l = 0; l < n; ++l)
+    largest = std::max(largest,
+                       static_cast<int64_t>(std::bit_cast<uint64_t>(std::abs(r.v[l]) + r.b[l]) & kMagnitude));
+  if (largest <= std::bit_cast<int64_t>(precision->max)) return;
   for (int l = 0; l < n; ++l) {
     if (!std::isfinite(r.v[l])) {
       r.b[l] = r.s[l] = 0;

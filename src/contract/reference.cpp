@@ -37,60 +37,73 @@ bool is_wide(DType dtype, const Precision& precision) {
   return to.precision() >= own.precision() && to.exponent_bits >= own.exponent_bits;
 }
 
-double store_sigma(DType dtype, double v) {
-  const double stored = rounded(dtype, v);
-  if (stored == v || !std::isfinite(v)) return 0;
-  const numerics::Format format = info(dtype).format;
-  if (std::abs(v) > numerics::max_finite(format)) return 0;
-  return numerics::ulp(format, v) / std::sqrt(12.0);
-}
+// The output's format, with what every element asks of it.
+struct Store {
+  DType dtype;
+  bool wide;
+  double max;
+  int fraction_bits, min_exponent;
+  double eta;
 
-Interval stored_range(DType dtype, double v, double low, double high, bool wide) {
-  const double nearest = rounded(dtype, v);
-  Interval result{rounded(dtype, low), rounded(dtype, high)};
-  if (!wide) return result;
-  if (std::isfinite(result.low)) result.low = std::min(low, nearest);
-  if (std::isfinite(result.high)) result.high = std::max(high, nearest);
-  return result;
-}
+  Store(DType the_dtype, const Precision& precision)
+      : dtype(the_dtype), wide(is_float(the_dtype) && is_wide(the_dtype, precision)), eta(precision.eta) {
+    const numerics::Format format = info(dtype).format;
+    max = numerics::max_finite(format);
+    fraction_bits = numerics::info(format).fraction_bits;
+    min_exponent = numerics::info(format).min_exponent();
+  }
 
-void fill_real(Expectation& e, std::size_t i, double v, double b, double s, uint8_t flags,
-               const Precision& precision) {
-  const bool wide = is_wide(e.dtype, precision);
-  const double store = wide ? 0 : store_sigma(e.dtype, v);
-  if (b > 0) s = std::max(s, precision.eta * precision.eta);  // tiny values have a floor
-  const Interval admitted = stored_range(e.dtype, v, v - b, v + b, wide);
+  // The deviation of a rounding to nearest at v: ulp / sqrt(12); none where v is stored exactly.
+  double sigma(double v, double nearest) const {
+    if (wide || nearest == v || !(std::abs(v) <= max)) return 0;
+    const int exponent = static_cast<int>(std::bit_cast<uint64_t>(v) >> 52 & 0x7ff) - 1023;
+    const int ulp = std::max(exponent, min_exponent) - fraction_bits;
+    return std::bit_cast<double>(static_cast<uint64_t>(ulp + 1023) << 52) * 0.28867513459481287;
+  }
+
+  Interval range(double nearest, double low, double high) const {
+    Interval result{rounded(dtype, low), rounded(dtype, high)};
+    if (!wide) return result;
+    if (std::isfinite(result.low)) result.low = std::min(low, nearest);
+    if (std::isfinite(result.high)) result.high = std::max(high, nearest);
+    return result;
+  }
+};
+
+// e.value, e.bound and e.flags are there; e.sigma holds the variance so far.
+void fill_real(Expectation& e, std::size_t i, const Store& to) {
+  const double v = e.value[i], b = e.bound[i], nearest = rounded(to.dtype, v), store = to.sigma(v, nearest);
+  double s = e.sigma[i];
+  uint8_t flags = e.flags[i];
+  if (b > 0) s = std::max(s, to.eta * to.eta);  // tiny values have a floor
   if (!std::isfinite(v)) flags |= kNonfiniteValue;
   if (b == 0) flags |= kExact;
-  if (std::sqrt(s) < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
-  e.value[i] = v;
-  e.bound[i] = b;
+  const double rest = std::sqrt(s);
+  if (rest < 0.1 * store) flags = static_cast<uint8_t>(flags & ~kCoherent);
+  const Interval admitted = b == 0 ? Interval{nearest, nearest} : to.range(nearest, v - b, v + b);
   e.low[i] = admitted.low;
   e.high[i] = admitted.high;
-  e.sigma_rest[i] = std::sqrt(s);
-  e.sigma[i] = std::sqrt(s + store * store);
+  e.sigma_rest[i] = rest;
+  e.sigma[i] = store == 0 ? rest : std::sqrt(s + store * store);
   e.flags[i] = flags;
 }
 
-void fill_integer(Expectation& e, std::size_t i, int64_t v, double b, uint8_t flags) {
+void fill_integer(Expectation& e, std::size_t i, int64_t v) {
   std::byte cell[8];
   store_int(e.dtype, cell, v);
   e.integer[i] = load_int(e.dtype, cell);
   e.value[i] = static_cast<double>(e.integer[i]);
-  e.bound[i] = b;
-  e.low[i] = e.value[i] - b;
-  e.high[i] = e.value[i] + b;
+  e.low[i] = e.value[i] - e.bound[i];
+  e.high[i] = e.value[i] + e.bound[i];
   e.sigma[i] = e.sigma_rest[i] = 0;
-  e.flags[i] = static_cast<uint8_t>(flags | (b == 0 ? kExact : 0));
+  if (e.bound[i] == 0) e.flags[i] |= kExact;
 }
 
-void resize(Expectation& e, std::size_t count, bool integers) {
-  for (std::vector<double>* list :
-       {&e.value, &e.bound, &e.low, &e.high, &e.sigma, &e.sigma_rest, &e.bias, &e.magnitude, &e.terms})
-    list->assign(count, 0);
-  e.flags.assign(count, 0);
-  if (integers) e.integer.assign(count, 0);
-  e.first_alternative.assign(count + 1, 0);
+// The vectors that evaluation does not give.
+void make_room(Expectation& e) {
+  const std::size_t count = e.value.size();
+  for (std::vector<double>* list : {&e.low, &e.high, &e.sigma_rest, &e.bias}) list->assign(count, 0);
+  if (!is_float(e.dtype)) e.integer.assign(count, 0);
 }
 
 void override_budget(const Require& require, Expectation& e) {
@@ -180,21 +193,26 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
   Expectation e;
   e.dtype = contract.tensors[static_cast<std::size_t>(tensor)].dtype;
   e.element.assign(elements.begin(), elements.end());
-  resize(e, elements.size(), !is_float(e.dtype));
+  e.value = std::move(found.v);
+  e.bound = std::move(found.b);
+  e.sigma = std::move(found.s);
+  e.magnitude = std::move(found.magnitude);
+  e.terms = std::move(found.terms);
+  e.flags = std::move(found.f);
+  make_room(e);
   const bool leans = options.tensor_cores && uses_products(definition);
+  const Store to(e.dtype, session.precision);
   const auto fill = [&](int64_t first, int64_t n) {
     for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
       if (is_float(e.dtype))
-        fill_real(e, i, found.v[i], found.b[i], found.s[i], found.f[i], session.precision);
+        fill_real(e, i, to);
       else
-        fill_integer(e, i, std::bit_cast<int64_t>(found.v[i]), found.b[i], found.f[i]);
+        fill_integer(e, i, std::bit_cast<int64_t>(e.value[i]));
       if (leans)
-        e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(found.terms[i] / 16) * std::abs(found.v[i]);
+        e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(e.terms[i] / 16) * std::abs(e.value[i]);
     }
   };
   in_parallel(session.threads(), static_cast<int64_t>(elements.size()), 1 << 14, fill);
-  e.magnitude = std::move(found.magnitude);
-  e.terms = std::move(found.terms);
   if (Result<void> done = add_alternatives(session, definition, e); !done) return done.error();
   override_budget(contract.require, e);
   return e;
@@ -202,23 +220,26 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
 
 // Undecided elements: the exact set where the outermost operation tells it.
 Result<void> Reference::Impl::add_alternatives(Session& session, int definition, Expectation& e) const {
-  const bool wide = is_wide(e.dtype, session.precision);
+  const auto undecided = [](uint8_t flags) { return (flags & kUndecided) != 0; };
+  if (std::ranges::none_of(e.flags, undecided)) return {};
+  const Store to(e.dtype, session.precision);
+  e.first_alternative.assign(e.size() + 1, 0);
   for (std::size_t i = 0; i < e.size(); ++i) {
-    if ((e.flags[i] & kUndecided) != 0) {
-      Result<std::vector<Outcome>> outcomes = session.outcomes(definition, e.element[i]);
-      if (!outcomes) return outcomes.error();
-      for (std::size_t k = 0; k < outcomes->size(); ++k) {
-        const Outcome& outcome = (*outcomes)[k];
-        const Interval admitted = is_float(e.dtype)
-                                      ? stored_range(e.dtype, outcome.value, outcome.low, outcome.high, wide)
-                                      : Interval{outcome.low, outcome.high};
-        if (k > 0) {
-          e.alternatives.push_back(admitted);
-          continue;
-        }
-        e.low[i] = admitted.low;
-        e.high[i] = admitted.high;
+    e.first_alternative[i + 1] = static_cast<int64_t>(e.alternatives.size());
+    if (!undecided(e.flags[i])) continue;
+    Result<std::vector<Outcome>> outcomes = session.outcomes(definition, e.element[i]);
+    if (!outcomes) return outcomes.error();
+    for (std::size_t k = 0; k < outcomes->size(); ++k) {
+      const Outcome& outcome = (*outcomes)[k];
+      const Interval admitted = is_float(e.dtype)
+                                    ? to.range(rounded(e.dtype, outcome.value), outcome.low, outcome.high)
+                                    : Interval{outcome.low, outcome.high};
+      if (k > 0) {
+        e.alternatives.push_back(admitted);
+        continue;
       }
+      e.low[i] = admitted.low;
+      e.high[i] = admitted.high;
     }
     e.first_alternative[i + 1] = static_cast<int64_t>(e.alternatives.size());
   }
@@ -235,17 +256,25 @@ Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, in
   Expectation e;
   e.dtype = spec.dtype;
   e.element.assign(elements.begin(), elements.end());
-  resize(e, elements.size(), !is_float(e.dtype));
+  for (std::vector<double>* list : {&e.value, &e.bound, &e.sigma, &e.magnitude})
+    list->assign(elements.size(), 0);
+  e.terms.assign(elements.size(), 1);
+  e.flags.assign(elements.size(), 0);
+  make_room(e);
+  const Store to(e.dtype, precision);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (elements[i] < 0 || elements[i] >= output->exact.count())
       return Error{fmt::format("'{}' has no element {}", spec.name, elements[i])};
     const double v = output->exact.load(elements[i]);
-    if (is_float(e.dtype))
-      fill_real(e, i, v, budget.bound(v), budget.variance(v), 0, precision);
-    else
-      fill_integer(e, i, std::isfinite(v) ? static_cast<int64_t>(std::nearbyint(v)) : 0, 0, 0);
     e.magnitude[i] = std::abs(v);
-    e.terms[i] = 1;
+    e.value[i] = v;
+    if (!is_float(e.dtype)) {
+      fill_integer(e, i, std::abs(v) < 9e18 ? static_cast<int64_t>(std::nearbyint(v)) : 0);
+      continue;
+    }
+    e.bound[i] = budget.bound(v);
+    e.sigma[i] = budget.variance(v);
+    fill_real(e, i, to);
   }
   override_budget(contract.require, e);
   return e;

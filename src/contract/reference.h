@@ -74,7 +74,7 @@ struct Expectation {
   std::vector<uint8_t> flags;
   std::vector<int64_t> integer;  // integer and bool outputs: the exact value; else empty
 
-  // Further results admitted, for elements with kUndecided: those of entry i are
+  // Further results admitted, for elements with kUndecided; empty if there are none. Those of entry i are
   // alternatives[first_alternative[i] .. first_alternative[i + 1]).
   std::vector<Interval> alternatives;
   std::vector<int64_t> first_alternative;
