@@ -149,7 +149,12 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     const bool order = depends_on_order(defect);
     if (match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6)) {
       score = 1 + match.explained;
-    } else if (order && match.profile_distance < 0.35 && match.coherence_distance < 0.25) {
+    } else if (defect.one_pass_variance && match.profile_distance < 1.2 && match.coherence_distance < 0.3) {
+      score =
+          0.6 - 0.3 * match.profile_distance;  // how large its errors are depends on the order of the sums
+      by_profile = true;
+    } else if (order && !defect.one_pass_variance && match.profile_distance < 0.35 &&
+               match.coherence_distance < 0.25) {
       score = 1 - match.profile_distance;
       by_profile = true;
     }

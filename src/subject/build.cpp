@@ -62,6 +62,7 @@ std::vector<std::string> dependencies(const std::string& rule) {
     } else if (c == ':' && !after_target) {
       after_target = true;
       word.clear();
+      files.clear();  // the target is no dependency
     } else {
       word += c;
     }
