@@ -155,7 +155,24 @@ void Worker::reduce_scatter(Block& block, const int64_t* elements, Accumulator& 
   for (const int variable : made.reduced)
     if (std::ranges::find(lists.looped, variable) == lists.looped.end()) rest.push_back(variable);
   int64_t* keys = arena_.get<int64_t>(block.n);
-  for (int l = 0; l < block.n; ++l) keys[l] = scatter_key(block, lists, elements[l], l);
+  int64_t places = 0, same_from = 0, same_to = 0;  // elements of one place, where one coordinate decides
+  int64_t stride = 0;
+  for (std::size_t c = 0; c < made.coordinates.size(); ++c)
+    if (made.coordinates[c].variable < 0) {
+      ++places;
+      stride = plan(block.definition).strides[c];
+    }
+  const bool runs = places == 1 && lists.keyed.empty();
+  for (int l = 0; l < block.n; ++l) {
+    const int64_t element = elements[l];
+    if (runs && l > 0 && element >= same_from && element < same_to) {
+      keys[l] = keys[l - 1];
+      continue;
+    }
+    keys[l] = scatter_key(block, lists, element, l);
+    same_from = element - element % stride;
+    same_to = same_from + stride;
+  }
   // Lanes of the same place share their iterations.
   for (int first = 0; first < block.n && !session_.failed();) {
     int last = first + 1;
