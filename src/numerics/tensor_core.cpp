@@ -122,6 +122,7 @@ constexpr int kHighest = 90;
 
 typedef float Floats __attribute__((vector_size(32)));
 typedef int32_t Ints __attribute__((vector_size(32)));
+typedef uint32_t Words __attribute__((vector_size(32)));  // sums of lanes that may be nonsense wrap
 typedef double Doubles __attribute__((vector_size(64)));
 
 // A matrix as floats and exponents: A row by row, B as [k][column], eight columns.
@@ -203,13 +204,15 @@ RowSum row_sum(const float* a, const int32_t* a_exponent, const ColumnsB& b, con
   const Ints largest = best[0] > best[1] ? best[0] : best[1];
   const Ints fast = (largest >= kLowest) & (largest <= kHighest);
   const Floats scale = power(fast ? kFraction - largest : Ints{} - 126);
-  Ints even = __builtin_convertvector(load<Floats>(c) * scale, Ints);
-  Ints odd{};
+  const auto whole = [](Floats x) { return std::bit_cast<Words>(__builtin_convertvector(x, Ints)); };
+  Words even = whole(load<Floats>(c) * scale);
+  Words odd{};
   for (int i = 0; i < kSteps; i += 2) {
-    even += __builtin_convertvector(load<Floats>(&b.value[i * kColumns]) * a[i] * scale, Ints);
-    odd += __builtin_convertvector(load<Floats>(&b.value[(i + 1) * kColumns]) * a[i + 1] * scale, Ints);
+    even += whole(load<Floats>(&b.value[i * kColumns]) * a[i] * scale);
+    odd += whole(load<Floats>(&b.value[(i + 1) * kColumns]) * a[i + 1] * scale);
   }
-  const Doubles sum = __builtin_convertvector(even, Doubles) + __builtin_convertvector(odd, Doubles);
+  const Doubles sum = __builtin_convertvector(std::bit_cast<Ints>(even), Doubles) +
+                      __builtin_convertvector(std::bit_cast<Ints>(odd), Doubles);
   const Floats unit = power(fast ? largest - kFraction : Ints{});
   const auto lanes = std::bit_cast<std::array<int64_t, 4>>(fast);
   const bool all_fast = (lanes[0] & lanes[1] & lanes[2] & lanes[3]) == -1;
