@@ -11,7 +11,7 @@ namespace assay::cli {
 struct ProgramFile {
   std::vector<std::string> needed;  // shared libraries that it names
   bool is_dynamic = false;
-  bool has_rpath = false;           // which the loader prefers to LD_LIBRARY_PATH
+  bool has_rpath = false;  // which the loader prefers to LD_LIBRARY_PATH
   bool has_device_code = false;
 };
 
