@@ -150,25 +150,47 @@ inline uint64_t shape_position(uint64_t r) {
   }
 }
 
-inline uint64_t shape(std::string_view kind, uint64_t r) {
-  if (kind == "f32" || kind == "tf32") return shape_f32(r);
-  if (kind == "f64") return shape_f64(r);
-  if (kind == "f16") return shape_f16(r);
-  if (kind == "bf16") return shape_bf16(r);
-  if (kind == "f16x2") return shape_f16(r) | shape_f16(mix(r + 1)) << 16;
-  if (kind == "bf16x2") return shape_bf16(r) | shape_bf16(mix(r + 1)) << 16;
-  if (kind == "pos") return shape_position(r);
-  if (kind == "u8" || kind == "s8") return mix(r) & 0xff;
-  return shape_integer(r, width(kind));
+using Shape = uint64_t (*)(uint64_t);
+
+inline Shape shape_of(std::string_view kind) {
+  if (kind == "f32" || kind == "tf32") return shape_f32;
+  if (kind == "f64") return shape_f64;
+  if (kind == "f16") return shape_f16;
+  if (kind == "bf16") return shape_bf16;
+  if (kind == "f16x2") return [](uint64_t r) { return shape_f16(r) | shape_f16(mix(r + 1)) << 16; };
+  if (kind == "bf16x2") return [](uint64_t r) { return shape_bf16(r) | shape_bf16(mix(r + 1)) << 16; };
+  if (kind == "pos") return shape_position;
+  if (kind == "u8" || kind == "s8") return [](uint64_t r) { return mix(r) & 0xff; };
+  if (width(kind) == 16) return [](uint64_t r) { return shape_integer(r, 16); };
+  if (width(kind) == 64) return [](uint64_t r) { return shape_integer(r, 64); };
+  return [](uint64_t r) { return shape_integer(r, 32); };
 }
 
 }  // namespace detail
 
-// Operand j of tuple i of a record's hashed run.
+// The operands of a record's hashed run.
+class Stream {
+ public:
+  explicit Stream(const Record& record)
+      : seed_(name_seed(record.form)), all_codes_(record.kinds.size() == 2 && width(record.kinds[1]) == 16) {
+    for (size_t j = 1; j < record.kinds.size(); ++j) shapes_.push_back(detail::shape_of(record.kinds[j]));
+  }
+  // Operand j of tuple i.
+  uint64_t operand(uint64_t i, size_t j) const {
+    return all_codes_ ? i & 0xffff : shapes_[j](mix(seed_ + i * 4 + j));
+  }
+
+ private:
+  uint64_t seed_;
+  bool all_codes_;
+  std::vector<detail::Shape> shapes_;
+};
+
+// The same for one operand; `seed` is name_seed(record.form).
 inline uint64_t stream_operand(const Record& record, uint64_t seed, uint64_t i, size_t j) {
   const std::string& kind = record.kinds[j + 1];
   if (record.kinds.size() == 2 && width(kind) == 16) return i & 0xffff;
-  return detail::shape(kind, mix(seed + i * 4 + j));
+  return detail::shape_of(kind)(mix(seed + i * 4 + j));
 }
 
 namespace detail {

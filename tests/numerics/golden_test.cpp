@@ -45,11 +45,11 @@ std::string compare_stored(const golden::Record& record, const Evaluate& evaluat
 }
 
 bool stream_agrees(const golden::Record& record, const Evaluate& evaluate) {
-  const uint64_t seed = golden::name_seed(record.form);
+  const golden::Stream stream(record);
   uint64_t sum = 0;
   for (uint64_t i = 0; i < record.stream; ++i) {
     uint64_t in[3] = {};
-    for (size_t j = 0; j + 1 < record.kinds.size(); ++j) in[j] = golden::stream_operand(record, seed, i, j);
+    for (size_t j = 0; j + 1 < record.kinds.size(); ++j) in[j] = stream.operand(i, j);
     sum += golden::digest(i, evaluate(in[0], in[1], in[2]) & mask(record));
   }
   return sum == record.hash;
