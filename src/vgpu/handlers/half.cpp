@@ -19,16 +19,32 @@ struct Single {
     return Function(s...);
   }
 };
-template <auto Function>
-struct Both {
-  template <class... S>
-  static uint32_t apply(S... s) {
-    return numerics::each<Function>(s...);
+// A plane of pairs is 64 halves side by side.
+template <auto Function, size_t Sources>
+[[gnu::flatten]] const Inst* both(Warp& w, const Inst& i) {
+  constexpr uint32_t kHalves = 2 * kWarpSize;
+  const uint32_t lanes = w.lanes_of(i);
+  alignas(64) uint16_t partial[kHalves];
+  uint16_t* d = lanes == kAllLanes ? w.plane<uint16_t>(i.dst) : partial;
+  const uint16_t *a = w.plane<uint16_t>(i.a), *b = w.plane<uint16_t>(i.b), *c = w.plane<uint16_t>(i.c);
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kHalves; ++l) {
+    if constexpr (Sources == 1) d[l] = Function(a[l]);
+    if constexpr (Sources == 2) d[l] = Function(a[l], b[l]);
+    if constexpr (Sources == 3) d[l] = Function(a[l], b[l], c[l]);
   }
-};
+  if (lanes != kAllLanes) [[unlikely]] {
+    uint16_t* out = w.plane<uint16_t>(i.dst);
+    for (uint32_t l = 0; l < kHalves; ++l) out[l] = lanes >> l / 2 & 1 ? partial[l] : out[l];
+  }
+  if constexpr (Sources == 1) spread_poison<uint32_t>(w, i, lanes, i.a);
+  if constexpr (Sources == 2) spread_poison<uint32_t>(w, i, lanes, i.a, i.b);
+  if constexpr (Sources == 3) spread_poison<uint32_t>(w, i, lanes, i.a, i.b, i.c);
+  return &i + 1;
+}
 template <auto Function, size_t Sources>
 Handler handler(bool packed) {
-  return packed ? kMapOf<Both<Function>, uint32_t, Sources> : kMapOf<Single<Function>, uint16_t, Sources>;
+  return packed ? both<Function, Sources> : kMapOf<Single<Function>, uint16_t, Sources>;
 }
 
 bool is_packed(Type type) {

@@ -10,72 +10,55 @@ namespace {
 
 // ---- Fragments to rows and columns ----
 
-// Rows of A as words: register r of lane 4 * g + t is word t of a row that g counts.
+// Register r of lane 4 * g + t holds word t of a row of A that g counts; of B, of a column.
 template <class Word>
-void gather_rows(Warp& w, const MmaForm& f, Word* rows) {
-  const uint32_t halves = f.m == 8 ? 1 : 2, steps = f.words / 4;
-  for (uint32_t r = 0; r < f.m / 8 * steps; ++r) {
-    const Word* plane = w.plane<Word>(f.a[r]);
-    const uint32_t within = r % (halves * steps);
-    Word* corner = rows + (r / (halves * steps) * 16 + within % halves * 8) * f.words + within / halves * 4;
-    for (uint32_t g = 0; g < 8; ++g) std::memcpy(corner + g * f.words, plane + 4 * g, 4 * sizeof(Word));
+void gather_words(Warp& w, const PlaneOffset* planes, const uint16_t* corners, uint32_t registers,
+                  uint32_t words, Word* out) {
+  for (uint32_t r = 0; r < registers; ++r) {
+    const Word* plane = w.plane<Word>(planes[r]);
+    for (uint32_t g = 0; g < 8; ++g) {
+      std::memcpy(out + corners[r] + g * words, plane + 4 * g, 4 * sizeof(Word));
+    }
   }
 }
 
-template <class Word>
-void gather_columns(Warp& w, const MmaForm& f, Word* columns) {
-  const uint32_t steps = f.words / 4;
-  for (uint32_t r = 0; r < f.n / 8 * steps; ++r) {
-    const Word* plane = w.plane<Word>(f.b[r]);
-    Word* corner = columns + r / steps * 8 * f.words + r % steps * 4;
-    for (uint32_t g = 0; g < 8; ++g) std::memcpy(corner + g * f.words, plane + 4 * g, 4 * sizeof(Word));
-  }
-}
-
-// Where element `index` of lane 0 of C lies; the lane adds its group to the row and twice its member to the
-// column.
-struct Corner {
-  uint32_t row, col;
-};
-Corner corner_of(const MmaForm& f, uint32_t index) {
-  const uint32_t halves = f.m == 8 ? 1 : 2, pair = index / 2, tile = pair / halves, wide = f.n / 8;
-  return {tile / wide * 16 + pair % halves * 8, tile % wide * 8 + index % 2};
-}
-
+// Registers 2p and 2p + 1 of C (the halves of register p, if they are f16) are neighbours in a row.
 template <class T>
 void gather_elements(Warp& w, const MmaForm& f, T* c) {
-  for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
-    const Corner at = corner_of(f, index);
-    const T* plane = w.plane<T>(f.c[index]);
-    T* corner = c + at.row * f.n + at.col;
-    for (uint32_t l = 0; l < kWarpSize; ++l) corner[l / 4 * f.n + l % 4 * 2] = plane[l];
+  for (uint32_t p = 0; p < f.c_registers / 2; ++p) {
+    const T *even = w.plane<T>(f.c[2 * p]), *odd = w.plane<T>(f.c[2 * p + 1]);
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      T* at = c + f.c_corner[p] + l / 4 * f.n + l % 4 * 2;
+      at[0] = even[l];
+      at[1] = odd[l];
+    }
   }
 }
 template <class T>
 void scatter_elements(Warp& w, const MmaForm& f, const T* d) {
-  for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
-    const Corner at = corner_of(f, index);
-    T* plane = w.plane<T>(f.d[index]);
-    const T* corner = d + at.row * f.n + at.col;
-    for (uint32_t l = 0; l < kWarpSize; ++l) plane[l] = corner[l / 4 * f.n + l % 4 * 2];
+  for (uint32_t p = 0; p < f.d_registers / 2; ++p) {
+    T *even = w.plane<T>(f.d[2 * p]), *odd = w.plane<T>(f.d[2 * p + 1]);
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      const T* at = d + f.c_corner[p] + l / 4 * f.n + l % 4 * 2;
+      even[l] = at[0];
+      odd[l] = at[1];
+    }
   }
 }
-
-// Pairs of f16 in a register are neighbours in a row.
 void gather_pairs(Warp& w, const MmaForm& f, uint16_t* c) {
-  for (uint32_t r = 0; r < f.m * f.n / kWarpSize / 2; ++r) {
-    const Corner at = corner_of(f, 2 * r);
-    const uint32_t* plane = w.plane<uint32_t>(f.c[r]);
-    uint16_t* corner = c + at.row * f.n + at.col;
-    for (uint32_t l = 0; l < kWarpSize; ++l) std::memcpy(corner + l / 4 * f.n + l % 4 * 2, plane + l, 4);
+  for (uint32_t p = 0; p < f.c_registers; ++p) {
+    const uint32_t* plane = w.plane<uint32_t>(f.c[p]);
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      std::memcpy(c + f.c_corner[p] + l / 4 * f.n + l % 4 * 2, plane + l, 4);
+    }
   }
 }
 void scatter_pairs(Warp& w, const MmaForm& f, const uint16_t* d) {
-  for (uint32_t r = 0; r < f.m * f.n / kWarpSize / 2; ++r) {
-    const Corner at = corner_of(f, 2 * r);
-    uint32_t* plane = w.plane<uint32_t>(f.d[r]);
-    const uint16_t* corner = d + at.row * f.n + at.col;
-    for (uint32_t l = 0; l < kWarpSize; ++l) std::memcpy(plane + l, corner + l / 4 * f.n + l % 4 * 2, 4);
+  for (uint32_t p = 0; p < f.d_registers; ++p) {
+    uint32_t* plane = w.plane<uint32_t>(f.d[p]);
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      std::memcpy(plane + l, d + f.c_corner[p] + l / 4 * f.n + l % 4 * 2, 4);
+    }
   }
 }
 
@@ -87,19 +70,20 @@ struct Undefined {
   uint32_t c[kMaxRegisters] = {};  // lanes, by register of C
 };
 
+// Of four lanes that hold the same row or column.
+uint32_t groups_of(uint32_t lanes) {
+  uint32_t found = 0;
+  for (uint32_t g = 0; g < 8; ++g) found |= uint32_t{(lanes >> 4 * g & 0xf) != 0} << g;
+  return found;
+}
+
 [[gnu::noinline]] void find_undefined(Warp& w, const MmaForm& f, Undefined& u) {
   if constexpr (!kWatched) return;
-  const uint32_t halves = f.m == 8 ? 1 : 2, steps = f.words / 4;
-  const auto groups = [](uint32_t lanes) {  // of four lanes that hold the same row
-    uint32_t found = 0;
-    for (uint32_t g = 0; g < 8; ++g) found |= uint32_t{(lanes >> 4 * g & 0xf) != 0} << g;
-    return found;
-  };
-  for (uint32_t r = 0; r < f.m / 8 * steps; ++r) {
-    const uint32_t within = r % (halves * steps);
-    u.rows |= groups(w.poisoned(f.a[r])) << (r / (halves * steps) * 16 + within % halves * 8);
+  for (uint32_t r = 0; r < f.a_registers; ++r)
+    u.rows |= groups_of(w.poisoned(f.a[r])) << (f.a_corner[r] / f.words);
+  for (uint32_t r = 0; r < f.b_registers; ++r) {
+    u.columns |= groups_of(w.poisoned(f.b[r])) << (f.b_corner[r] / f.words);
   }
-  for (uint32_t r = 0; r < f.n / 8 * steps; ++r) u.columns |= groups(w.poisoned(f.b[r])) << (r / steps * 8);
   for (uint32_t r = 0; r < f.c_registers; ++r) {
     u.c[r] = w.poisoned(f.c[r]);
     u.any |= u.c[r] != 0;
@@ -112,11 +96,11 @@ struct Undefined {
   if constexpr (!kWatched) return;
   uint32_t lanes[kMaxRegisters] = {};
   for (uint32_t index = 0; index < f.m * f.n / kWarpSize; ++index) {
-    const Corner at = corner_of(f, index);
+    const uint32_t corner = f.c_corner[index / 2] + index % 2;
     const uint32_t c = u.c[f.c_bits == 16 ? index / 2 : index];
     for (uint32_t l = 0; l < kWarpSize; ++l) {
-      const bool undefined =
-          (u.rows >> (at.row + l / 4) & 1) | (u.columns >> (at.col + l % 4 * 2) & 1) | (c >> l & 1);
+      const uint32_t row = corner / f.n + l / 4, col = corner % f.n + l % 4 * 2;
+      const bool undefined = (u.rows >> row & 1) | (u.columns >> col & 1) | (c >> l & 1);
       lanes[f.d_bits == 16 ? index / 2 : index] |= uint32_t{undefined} << l;
     }
   }
@@ -136,8 +120,8 @@ const Inst* multiply(Warp& w, const Inst& i) {
   Undefined undefined;
   find_undefined(w, f, undefined);
   Matrices x;
-  gather_rows(w, f, x.as<Word>(x.a));
-  gather_columns(w, f, x.as<Word>(x.b));
+  gather_words(w, f.a, f.a_corner, f.a_registers, f.words, x.as<Word>(x.a));
+  gather_words(w, f.b, f.b_corner, f.b_registers, f.words, x.as<Word>(x.b));
   if (f.c_bits == 16) {
     gather_pairs(w, f, x.as<uint16_t>(x.c));
   } else {
@@ -181,12 +165,31 @@ struct Types {
   Type d, a, b, c;
 };
 
+// A tile of A has 16 rows (or all 8), its registers going down before they go along k; a tile of B is 8
+// columns; the tiles of C lie side by side. (fragment.h says the same, element by element.)
+void place_corners(MmaForm& f) {
+  const uint32_t halves = f.m == 8 ? 1 : 2, steps = f.words / 4, wide = f.n / 8;
+  f.a_registers = f.m / 8 * steps, f.b_registers = f.n / 8 * steps;
+  for (uint32_t r = 0; r < f.a_registers; ++r) {
+    const uint32_t tile = r / (halves * steps), within = r % (halves * steps);
+    f.a_corner[r] = static_cast<uint16_t>((tile * 16 + within % halves * 8) * f.words + within / halves * 4);
+  }
+  for (uint32_t r = 0; r < f.b_registers; ++r) {
+    f.b_corner[r] = static_cast<uint16_t>(r / steps * 8 * f.words + r % steps * 4);
+  }
+  for (uint32_t p = 0; p < f.m * f.n / kWarpSize / 2; ++p) {
+    const uint32_t tile = p / halves;
+    f.c_corner[p] = static_cast<uint16_t>((tile / wide * 16 + p % halves * 8) * f.n + tile % wide * 8);
+  }
+}
+
 void lower_product(Lowering& l, const WmmaShape& shape, Types types, bool wmma) {
   MmaForm* form = l.extra<MmaForm>();
   form->m = shape.m, form->n = shape.n, form->k = shape.k;
   const uint32_t bits = ptx::bits_of(types.a);
   form->words = bits == 64 ? shape.k : shape.k * bits / 32;
   form->c_bits = ptx::bits_of(types.c), form->d_bits = ptx::bits_of(types.d);
+  place_corners(*form);
   const auto registers = [&](Matrix matrix, Type type) {
     FragmentForm fragment = wmma_fragment(matrix, shape.m, shape.n, shape.k, type);
     fragment.bits = ptx::bits_of(type);

@@ -21,10 +21,13 @@ struct Matrices {
 
 struct MmaForm {
   uint32_t m, n, k;
-  uint32_t words;           // of a row of A, and of a column of B
-  uint32_t c_bits, d_bits;  // of an element: 16, 32, 64
+  uint32_t words;                     // of a row of A, and of a column of B
+  uint32_t c_bits, d_bits;            // of an element: 16, 32, 64
+  uint32_t a_registers, b_registers;  // that hold different elements
   uint32_t c_registers, d_registers;
   PlaneOffset a[kMaxRegisters], b[kMaxRegisters], c[kMaxRegisters], d[kMaxRegisters];
+  // Where a register's block of the matrix begins: a word of A and B by register, an element of C by pair.
+  uint16_t a_corner[kMaxRegisters], b_corner[kMaxRegisters], c_corner[kMaxRegisters / 2];
   void (*arithmetic)(const MmaForm& form, Matrices& x);  // turns C into D
   ptx::Type a_type, b_type;
   bool saturates;    // .satfinite
