@@ -18,7 +18,6 @@ namespace assay::contract {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
 constexpr int kFewElements = 64;
 constexpr int64_t kLongLoop = 64;
 

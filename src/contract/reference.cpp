@@ -18,8 +18,6 @@
 namespace assay::contract {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 // Room for `count` elements of a definition.
 struct Storage {
   std::vector<double> v, b, s, magnitude, terms;
