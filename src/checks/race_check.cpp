@@ -71,6 +71,7 @@ struct Site {
 
 // What one block needs: its clock, the cells of its shared memory, where it is.
 struct BlockState {
+  uint32_t first_block = 0, last_block = 0;  // numbers of its launch's blocks
   BlockClock clock;
   std::vector<Cell> shared;
   vgpu::Dim3 id;
@@ -152,17 +153,29 @@ class RaceCheck final : public vgpu::Listener {
       global_.clear();
       next_block_ = 1;
     }
-    first_block_ = next_block_;
+    const uint32_t first = next_block_;
     next_block_ += static_cast<uint32_t>(std::min<uint64_t>(blocks, kMostBlocks - 1));
+    launches_[info.id] = {first, next_block_ - 1};
+    if (launches_.size() > 1) return;  // another grid is under way: what it has left is still needed
     locations_.clear();
     sites_.clear();
     site_of_.clear();
     sites_.push_back({});
+    ++sites_version_;
+  }
+
+  void on_launch_end(const vgpu::LaunchInfo& info) override {
+    std::lock_guard lock(mutex_);
+    launches_.erase(info.id);
   }
 
   void on_block(const vgpu::Block& block) override {
-    const BlockId number = first_block_ + static_cast<uint32_t>(block.linear % (kMostBlocks - first_block_));
+    std::lock_guard lock(mutex_);
+    const Numbers numbers = launches_[block.grid->info.id];
+    const BlockId number = numbers.first + static_cast<uint32_t>(block.linear % (numbers.last - numbers.first + 1));
     auto* state = new BlockState(number, block.warps.size());
+    state->first_block = numbers.first;
+    state->last_block = numbers.last;
     state->shared.resize((block.shared_bytes + 3) / 4);
     state->id = {block.id[0], block.id[1], block.id[2]};
     block.race_state = state;
@@ -240,7 +253,12 @@ class RaceCheck final : public vgpu::Listener {
   Pages global_;
   std::vector<SpinLock> locks_;
   std::mutex mutex_;  // of what follows, and of every SharedClock
-  uint32_t next_block_ = 1, first_block_ = 1;
+  struct Numbers {
+    uint32_t first = 1, last = 1;
+  };
+  std::unordered_map<uint64_t, Numbers> launches_;  // under way, by id: the numbers of their blocks
+  uint32_t next_block_ = 1;
+  std::atomic<uint64_t> sites_version_{0};
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
   std::vector<Site> sites_;
   std::unordered_map<const vgpu::Inst*, uint32_t> site_of_;
@@ -255,8 +273,8 @@ class RaceCheck final : public vgpu::Listener {
     thread_local const vgpu::Inst* last_inst = nullptr;
     thread_local uint32_t last_number = 0;
     thread_local const RaceCheck* last_check = nullptr;
-    thread_local uint32_t last_launch = 0;
-    if (last_inst == &inst && last_check == this && last_launch == first_block_) return last_number;
+    thread_local uint64_t last_version = 0;
+    if (last_inst == &inst && last_check == this && last_version == sites_version_) return last_number;
     std::lock_guard lock(mutex_);
     const auto [it, fresh] = site_of_.try_emplace(&inst, static_cast<uint32_t>(sites_.size()));
     if (fresh) {
@@ -265,7 +283,7 @@ class RaceCheck final : public vgpu::Listener {
       else
         sites_.push_back({warp.grid->program, warp.frame->function, &inst, kind});
     }
-    last_inst = &inst, last_check = this, last_launch = first_block_;
+    last_inst = &inst, last_check = this, last_version = sites_version_;
     return last_number = it->second;
   }
 
@@ -287,7 +305,8 @@ class RaceCheck final : public vgpu::Listener {
       if (writes(access.kind) && clock.fenced) {
         auto& location = found != locations_.end() ? found->second : locations_[key];
         if (!location) location = std::make_shared<SharedClock>();
-        location->follow(clock.fenced);
+        for (const auto& [block, ticks] : clock.fenced->blocks) location->merge(block, ticks);
+        for (const auto& source : clock.fenced->sources) location->follow(source);
       }
     }
   }
@@ -323,7 +342,9 @@ class RaceCheck final : public vgpu::Listener {
   }
 
   bool conflicts(const BlockState& state, Mark before, Mark now) {
-    if (before.block() < first_block_ || (before.bytes() & now.bytes()) == 0 || before.same_thread(now)) return false;
+    // What another launch left is ordered by its stream, or not this check's to judge.
+    if (before.block() < state.first_block || before.block() > state.last_block) return false;
+    if ((before.bytes() & now.bytes()) == 0 || before.same_thread(now)) return false;
     const bool same_block = before.block() == now.block();
     if (before.order() && now.order() && (same_block || (before.order() == 2 && now.order() == 2))) return false;
     if (same_block && before.warp() != now.warp() && before.tick() < state.clock.warps[now.warp()].known[before.warp()]) return false;
@@ -360,7 +381,7 @@ class RaceCheck final : public vgpu::Listener {
     Finding finding = finding_at("data-race", warp, inst, lane);
     const vgpu::Dim3& extent = warp.grid->info.config.block;
     const uint32_t thread = before.warp() * vgpu::kWarpSize + before.lane();
-    const vgpu::Dim3 there = block_at(warp, before.block());
+    const vgpu::Dim3 there = block_at(warp, before.block() - state.first_block);
     Json& evidence = finding.evidence;
     const std::string what = access.space == ptx::Space::Shared ? fmt::format("shared memory, offset {}", address)
                                                                 : describe_address(memory_, address, evidence);
@@ -382,11 +403,9 @@ class RaceCheck final : public vgpu::Listener {
     std::string keys[2] = {key_of("", warp, inst), where};
     std::sort(keys, keys + 2);
     log_.add("data-race|" + keys[0] + "|" + keys[1], std::move(finding));
-    (void)state;
   }
 
-  vgpu::Dim3 block_at(const vgpu::Warp& warp, uint32_t number) const {
-    const uint64_t linear = number - first_block_;
+  static vgpu::Dim3 block_at(const vgpu::Warp& warp, uint64_t linear) {
     const vgpu::Dim3& grid = warp.grid->info.config.grid;
     return {static_cast<uint32_t>(linear % grid.x), static_cast<uint32_t>(linear / grid.x % grid.y),
             static_cast<uint32_t>(linear / grid.x / grid.y)};
