@@ -201,6 +201,10 @@ template <Rounding R, bool Ftz>
 struct RoundF32 {
   static float apply(float x) { return numerics::round_f32<R, Ftz>(x); }
 };
+template <bool Ftz>
+struct SaturateF32 {
+  static float apply(float x) { return numerics::result<true>(numerics::operand<Ftz>(x)); }
+};
 template <Rounding R>
 struct RoundF64 {
   static double apply(double x) { return numerics::round_f64<R>(x); }
@@ -278,6 +282,8 @@ constexpr FastRow kFast[] = {
     {Num::U32, Num::F64, Round::Rzi, false, false, kTo<uint32_t, Rounding::TowardZero, double>},
     {Num::S64, Num::F64, Round::Rzi, false, false, kTo<int64_t, Rounding::TowardZero, double>},
     {Num::U64, Num::F64, Round::Rzi, false, false, kTo<uint64_t, Rounding::TowardZero, double>},
+    {Num::F32, Num::F32, Round::None, false, true, map1<SaturateF32<false>, float, float>},
+    {Num::F32, Num::F32, Round::None, true, true, map1<SaturateF32<true>, float, float>},
     {Num::F32, Num::F32, Round::Rni, false, false,
      map1<RoundF32<Rounding::NearestEven, false>, float, float>},
     {Num::F32, Num::F32, Round::Rni, true, false, map1<RoundF32<Rounding::NearestEven, true>, float, float>},
