@@ -189,17 +189,28 @@ class Check {
     }
   }
 
-  // The most elements that a trial may have, from the speed of those before it.
-  double affordable() const {
-    const double left = options_.budget - since(start_);
-    if (slowest_ <= 0) return kFirstElements;
-    return std::max(2e4, kShare * left / slowest_);
+  // Time goes with elements, at a rate that depends on what there is many of: rows may be blocks, and
+  // columns a loop.
+  static std::string dominant(const contract::Shape& shape) {
+    const auto largest = std::max_element(shape.begin(), shape.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    return largest == shape.end() ? "" : largest->first;
+  }
+
+  bool affordable(const contract::Shape& shape) const {
+    const auto size = trial::size_of(contract_, shape);
+    if (!size) return false;
+    if (size->elements < 1e4) return true;
+    const auto rate = seconds_per_element_.find(dominant(shape));
+    if (rate == seconds_per_element_.end()) return size->elements <= kFirstElements;
+    return size->elements * rate->second <= kShare * std::max(1.0, options_.budget - since(start_));
   }
 
   void learn(const Trial& trial, const Attempt& attempt) {
     const auto size = trial::size_of(contract_, trial.shape);
     if (!size || size->elements < 1e4) return;
-    slowest_ = std::max(slowest_ * 0.98, attempt.seconds / size->elements);
+    double& rate = seconds_per_element_[dominant(trial.shape)];
+    rate = std::max(rate * 0.9, attempt.seconds / size->elements);
   }
 
   void explore() {
@@ -208,7 +219,8 @@ class Check {
     for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
     int useless = 0;
     while (since(start_) < options_.budget || coverage_.trials() == 0) {
-      const trial::PlannedTrial planned = plan.next(affordable());
+      const trial::PlannedTrial planned =
+          plan.next([this](const contract::Shape& shape) { return affordable(shape); });
       const double left = options_.budget - since(start_);
       lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : std::max(10.0, left));
       say(fmt::format("{:>3} trials  {}: {}", coverage_.trials(), planned.stage,
@@ -297,6 +309,7 @@ class Check {
     std::vector<Finding> kept = distinct(attempt.findings);
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
     for (Finding& finding : kept) {
+      name_by_code(finding);
       locate(contract_, finding);
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
@@ -305,6 +318,15 @@ class Check {
       if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
       outcome_.report.findings.push_back(std::move(finding));
     }
+  }
+
+  // Long sums that are too inaccurate, in code that adds in bf16 or f16: that is the cause.
+  void name_by_code(Finding& finding) const {
+    if (finding.kind != "precision-loss" || !finding.evidence.contains("worst")) return;
+    if (finding.evidence["worst"].value("terms", 1.0) < 16 || !adds_narrowly(contract_, finding.where))
+      return;
+    finding.evidence["symptom"] = finding.kind;
+    finding.kind = "low-precision-accumulation";
   }
 
   CheckOutcome finish() {
@@ -335,7 +357,7 @@ class Check {
   subject::Subject subject_;
   std::optional<Laboratory> lab_;
   Clock::time_point start_;
-  double slowest_ = 0;  // seconds an element
+  std::map<std::string, double> seconds_per_element_;  // by the dim that is largest
 };
 
 }  // namespace

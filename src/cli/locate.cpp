@@ -134,28 +134,42 @@ std::string shown(const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
+std::vector<std::string> source_paths(const contract::Contract& contract) {
+  std::vector<std::string> sources;
+  for (const std::string& source : contract.kernel.sources) {
+    sources.push_back(fs::absolute(contract.resolve(source)).lexically_normal().string());
+  }
+  return sources;
+}
+
+bool find_instruction(const contract::Contract& contract, std::string_view kind, Where& where) {
+  const std::vector<std::string> sources = source_paths(contract);
+  for (const Suspicion& suspicion : kSuspicions) {
+    if (suspicion.kind != kind) continue;
+    for (const std::string& source : sources) {
+      const std::string ptx = ptx_of(contract, source);
+      const Place place = PtxLines(ptx).find(std::regex(suspicion.instruction), sources);
+      if (place.line == 0) continue;
+      where = {shown(place.file), place.line};
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+bool adds_narrowly(const contract::Contract& contract, Where& where) {
+  return find_instruction(contract, "low-precision-accumulation", where);
+}
 
 void locate(const contract::Contract& contract, Finding& finding) {
   if (finding.where.line > 0) {
     finding.where.file = shown(finding.where.file);
     return;
   }
-  std::vector<std::string> sources;
-  for (const std::string& source : contract.kernel.sources) {
-    sources.push_back(fs::absolute(contract.resolve(source)).lexically_normal().string());
-  }
-  for (const Suspicion& suspicion : kSuspicions) {
-    if (suspicion.kind != finding.kind) continue;
-    for (const std::string& source : sources) {
-      const std::string ptx = ptx_of(contract, source);
-      const Place place = PtxLines(ptx).find(std::regex(suspicion.instruction), sources);
-      if (place.line > 0) {
-        finding.where = {shown(place.file), place.line};
-        return;
-      }
-    }
-  }
+  if (find_instruction(contract, finding.kind, finding.where)) return;
+  const std::vector<std::string> sources = source_paths(contract);
   const std::string& name = contract.kernel.entry.empty() ? contract.kernel.global : contract.kernel.entry;
   for (const std::string& source : sources) {
     const Place place = definition(source, name);

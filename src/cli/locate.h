@@ -11,4 +11,7 @@ namespace assay::cli {
 // entry or the kernel begins.
 void locate(const contract::Contract& contract, Finding& finding);
 
+// Whether the code adds in a type narrower than f32 somewhere, and where.
+bool adds_narrowly(const contract::Contract& contract, Where& where);
+
 }  // namespace assay::cli

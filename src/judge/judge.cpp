@@ -117,6 +117,17 @@ bool is_inaccuracy(const Measured& measured) {
   return ee < 1e-3 * yy;
 }
 
+// The energy of the errors relative to that of the values.
+double relative_energy(const Measured& measured) {
+  double ee = 0, yy = 0;
+  for (const Element& element : measured.elements) {
+    if (!std::isfinite(element.error) || !std::isfinite(element.value)) continue;
+    ee += element.error * element.error;
+    yy += element.value * element.value;
+  }
+  return yy > 0 ? ee / yy : 0;
+}
+
 struct Named {
   std::string kind;
   std::string why;  // "as if …"; empty when nothing explains it
@@ -131,6 +142,9 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
     return named;
   }
   if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured);
+  // Errors of the right size alone are no proof when they are as large as the results.
+  if (named.diagnosis && named.diagnosis->by_profile && relative_energy(measured) > 0.05)
+    named.diagnosis.reset();
   if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->defect->description);
   if (failure.class_differs > 0) {
     named.kind = "nonfinite";

@@ -27,6 +27,7 @@ struct FamilyInfo {
 constexpr FamilyInfo kFamilies[] = {
     {Family::Natural, "natural", "as real inputs look"},
     {Family::SameSign, "same-sign", "one sign throughout"},
+    {Family::Negative, "negative", "all below zero, every other row far below"},
     {Family::NonzeroMean, "nonzero-mean", "each column about a mean of its own"},
     {Family::SmallScale, "small-scale", "natural, a thousand times smaller"},
     {Family::LargeScale, "large-scale", "natural, a thousand times larger"},
@@ -168,6 +169,8 @@ class FloatDrawing {
     switch (family_) {
       case Family::SameSign:
         return std::abs(natural(c)) + 0.25 * constant_;
+      case Family::Negative:
+        return -(std::abs(normal_()) + 0.25) * (r % 2 == 0 ? 1 : 0x1p15);
       case Family::NonzeroMean:
         return 2 * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
@@ -468,18 +471,18 @@ std::vector<Family> families_for(const TensorSpec& spec) {
   using enum Family;
   switch (spec.values.kind) {
     case ValuesKind::Real:
-      return {Natural,    SameSign, NonzeroMean, LargeMean,  Peaked,      Outliers,   SmallIntegers,
-              Cancelling, Constant, IndexCoded,  SmallScale, HeavyTail,   LargeScale, Ties,
-              Zeros,      Ramp,     Huge,        Subnormal,  NearOverflow};
+      return {Natural,       SameSign,   Negative, NonzeroMean, LargeMean,  Peaked,      Outliers,
+              SmallIntegers, Cancelling, Constant, IndexCoded,  SmallScale, HeavyTail,   LargeScale,
+              Ties,          Zeros,      Ramp,     Huge,        Subnormal,  NearOverflow};
     case ValuesKind::Activations:
-      return {Natural,  SameSign,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers, Cancelling,
-              Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
+      return {Natural,    SameSign, Negative,   NonzeroMean, LargeMean,  Peaked, Outliers, SmallIntegers,
+              Cancelling, Constant, IndexCoded, HeavyTail,   SmallScale, Ties,   Zeros,    Ramp};
     case ValuesKind::Gradients:
-      return {Natural,    SameSign,  SmallScale, Outliers, SmallIntegers,
-              Cancelling, HeavyTail, Constant,   Zeros,    IndexCoded};
+      return {Natural,    SameSign,  Negative, SmallScale, Outliers,  SmallIntegers,
+              Cancelling, HeavyTail, Constant, Zeros,      IndexCoded};
     case ValuesKind::Weights:
-      return {Natural,  SameSign, NonzeroMean, Outliers,  SmallIntegers,
-              Constant, Zeros,    IndexCoded,  SmallScale};
+      return {Natural,       SameSign, Negative, NonzeroMean, Outliers,
+              SmallIntegers, Constant, Zeros,    IndexCoded,  SmallScale};
     case ValuesKind::Positive:
       return {Natural, Outliers, HeavyTail, SmallIntegers, Constant, SmallScale, LargeScale};
     case ValuesKind::Probabilities:

@@ -18,6 +18,9 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
+// The largest shapes cost the most and tell the least of most kernels: they wait this many rounds.
+constexpr std::size_t kLargestStart = 6;
+
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
     case ValuesKind::Real:
@@ -238,26 +241,24 @@ void Plan::build() {
   bool more = true;
   for (std::size_t i = 0; more; ++i) {
     more = false;
-    for (const auto& stage : stages_) {
-      if (i < stage.size()) {
-        queue_.push_back(stage[i]);
-        more = true;
-      }
+    for (std::size_t s = 0; s < stages_.size(); ++s) {
+      const std::size_t start = s + 1 == stages_.size() ? kLargestStart : 0;
+      if (i < start + stages_[s].size()) more = true;
+      if (i >= start && i < start + stages_[s].size()) queue_.push_back(stages_[s][i - start]);
     }
   }
   stages_.clear();
   planned_ = queue_.size();
 }
 
-PlannedTrial Plan::next(double max_elements) {
+PlannedTrial Plan::next(const Affordable& affordable) {
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
-    const auto size = size_of(contract_, it->trial.shape);
-    if (!it->required && (!size || size->elements > max_elements)) continue;
+    if (!it->required && !affordable(it->trial.shape)) continue;
     PlannedTrial planned = std::move(*it);
     queue_.erase(it);
     return planned;
   }
-  return random_trial(max_elements);
+  return random_trial(affordable);
 }
 
 Families Plan::random_families() {
@@ -270,12 +271,15 @@ Families Plan::random_families() {
   return families;
 }
 
-PlannedTrial Plan::random_trial(double max_elements) {
+PlannedTrial Plan::random_trial(const Affordable& affordable) {
   stages_.assign(1, {});
-  Shape shape = random_shape(contract_, random_, 20000);
-  shape = fit(contract_, std::move(shape), std::min(max_elements, options_.quick_elements * 2),
-              options_.max_bytes)
-              .shape;
+  Shape shape;
+  for (int64_t limit = 20000; limit > 0; limit /= 2) {
+    shape = fit(contract_, random_shape(contract_, random_, limit), options_.quick_elements * 2,
+                options_.max_bytes)
+                .shape;
+    if (affordable(shape)) break;
+  }
   Condition condition = rotating_condition();
   if (contract_.require.concurrent && random_.chance(0.1)) condition.overlapped = true;
   add("random", std::move(shape), random_families(), condition);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,8 +33,10 @@ class Plan {
  public:
   Plan(const contract::Contract& contract, PlanOptions options);
 
-  // The next trial with no more elements than this (required ones excepted). Never ends.
-  PlannedTrial next(double max_elements);
+  // Whether there is time for a trial at this shape.
+  using Affordable = std::function<bool(const contract::Shape&)>;
+  // The next trial that can be afforded (required ones always can). Never ends.
+  PlannedTrial next(const Affordable& affordable);
 
   std::size_t planned() const { return planned_; }    // before the random ones
   std::size_t left() const { return queue_.size(); }  // of those
@@ -52,7 +55,7 @@ class Plan {
   void add_conditions();
   void add_edges();
   void add_largest();
-  PlannedTrial random_trial(double max_elements);
+  PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
   Condition rotating_condition();

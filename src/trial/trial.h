@@ -30,6 +30,7 @@ namespace assay::trial {
 enum class Family : uint8_t {
   Natural,      // what `values` says real inputs look like
   SameSign,     // long sums of one sign
+  Negative,     // all below zero, every other row far below
   NonzeroMean,  // each column has its own mean, noise about it
   SmallScale,   // natural, times 2^-10
   LargeScale,   // natural, times 2^10
