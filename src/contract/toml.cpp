@@ -1,6 +1,7 @@
 #include "contract/toml.h"
 
 #include <algorithm>
+#include <optional>
 
 #define TOML_EXCEPTIONS 0
 #define TOML_HEADER_ONLY 1
@@ -45,6 +46,45 @@ TomlValue convert(const toml::node& node) {
   return value;
 }
 
+// Characters beyond ASCII stand in strings and comments only; the library does not
+// expect them elsewhere. The place of the first that does not, or nothing.
+std::optional<Place> stray_character(std::string_view text) {
+  Place at{1, 1};
+  std::string_view quote;  // that ends the string we are in
+  bool comment = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const std::string_view rest = text.substr(i);
+    std::size_t step = 1;
+    if (c == '\n') {
+      comment = false;
+      if (quote.size() == 1) quote = {};  // an error that the library will name
+    } else if (comment) {
+    } else if (!quote.empty()) {
+      if (c == '\\' && quote[0] == '"')
+        step = 2;
+      else if (rest.starts_with(quote)) {
+        step = quote.size();
+        quote = {};
+      }
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == '"' || c == '\'') {
+      const bool triple = rest.size() >= 3 && rest[1] == c && rest[2] == c;
+      step = triple ? 3 : 1;
+      quote = rest.substr(0, step);
+    } else if (static_cast<unsigned char>(c) >= 0x80 && !(i == 0 && rest.starts_with("\xEF\xBB\xBF"))) {
+      return at;
+    } else if (static_cast<unsigned char>(c) >= 0x80) {
+      step = 3;  // the byte-order mark
+    }
+    for (std::size_t k = 0; k < step && i + k < text.size(); ++k)
+      at = text[i + k] == '\n' ? Place{at.line + 1, 1} : Place{at.line, at.column + 1};
+    i += step - 1;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 const TomlValue* TomlValue::find(std::string_view key) const {
@@ -54,6 +94,9 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 }
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& path) {
+  if (const std::optional<Place> stray = stray_character(text))
+    return Error{"a character that has no meaning outside of strings and comments", path, stray->line,
+                 stray->column};
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
