@@ -752,7 +752,7 @@ class Compiler {
     if (spec && have == 0)
       for (std::size_t i = 0; i < spec->shape.size(); ++i) {
         const int zero = integer_node(scope, 0, written.place);
-        definition(scope).coordinates.push_back({-1, zero});
+        definition(scope).coordinates.push_back({-1, zero, "0"});
       }
     const bool keeps = previous >= 0 && !spec && written.kind != AssignKind::Set;
     if (keeps && have != rank(previous)) {
@@ -786,7 +786,7 @@ class Compiler {
       scope.implicit = true;
       const int node = to_int(scope, expression(scope, *left.expr, {true, false}), "a place on the left");
       scope.implicit = implicit;
-      definition(scope).coordinates.push_back({-1, node});
+      definition(scope).coordinates.push_back({-1, node, to_text(*left.expr)});
       return;
     }
     definition(scope).coordinates.push_back({variable, -1});

@@ -84,8 +84,9 @@ struct Variable {
 enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };
 
 struct Coordinate {
-  int variable = -1;  // plain: the index itself
-  int node = -1;      // computed: a scatter
+  int variable = -1;   // plain: the index itself
+  int node = -1;       // computed: a scatter
+  std::string text{};  // of the computed place, as written
 };
 
 struct Definition {

@@ -102,7 +102,7 @@ class Explainer {
       if (coordinate.variable >= 0) plain.push_back(coordinate.variable);
       place += (place.empty() ? "" : ", ") +
                (coordinate.variable >= 0 ? made.variables[static_cast<std::size_t>(coordinate.variable)].name
-                                         : "computed");
+                                         : coordinate.text);
     }
     std::string words =
         is_lifted(made) || place.empty() ? made.name : fmt::format("{}[{}]", made.name, place);

@@ -204,7 +204,7 @@ TEST(Init, SaysWhatIsMissing) {
 TEST(Explain, TellsRangesLengthsAndBudgets) {
   Result<std::string> text = explain(parsed(toml_of(operator_named("embedding_grad"))));
   ASSERT_TRUE(text) << text.error().text();
-  for (const char* part : {"over i in 0..T", "400 values, each to its own place", "budget of y",
+  for (const char* part : {"y[t[i], d]", "over i in 0..T", "400 values, each to its own place", "budget of y",
                            "f32, in any order", "stored in bf16"})
     EXPECT_NE(text->find(part), std::string::npos) << part << "\n" << *text;
   text = explain(parsed(toml_of(operator_named("softmax"))));
