@@ -303,7 +303,7 @@ bool Laboratory::confirm(Trial& trial, Attempt& failed) {
 Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   if (failed.findings.empty()) return failed;
   const Finding symptom = failed.findings.front();
-  if (!is_numeric(symptom.kind)) return failed;
+  if (!is_numeric(symptom.kind) && symptom.kind != "uninitialized") return failed;
   const auto rename = [&](std::string kind, std::string why) {
     Finding finding = symptom;
     finding.evidence["symptom"] = symptom.kind;
@@ -312,6 +312,17 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
     failed.findings = {std::move(finding)};
   };
 
+  // Memory that another stream was to write is not yet written.
+  Trial idle = trial;
+  idle.condition.ordered = false;
+  const auto rename_stream_order = [&] {
+    rename("stream-order",
+           "right when the device idles before and after the call, wrong when work on one stream is held up");
+  };
+  if (symptom.kind == "uninitialized") {
+    if (trial.condition.ordered && passes(idle) && !passes(trial)) rename_stream_order();
+    return failed;
+  }
   if (trial.condition.overlapped) {
     Trial alone = trial;
     alone.condition.overlapped = false;
@@ -334,16 +345,12 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   }
   if (find_unwritten(trial, failed)) return failed;
 
-  Trial idle = trial;
+  idle = trial;
   idle.condition.ordered = false;
-  if (trial.condition.ordered && passes(idle)) {
-    // Twice, so that chance has no part in it.
-    if (!passes(trial) && passes(idle)) {
-      rename("stream-order",
-             "right when the device idles before and after the call, wrong when its inputs arrive by work "
-             "queued on the caller's stream");
-      return failed;
-    }
+  // Twice, so that chance has no part in it.
+  if (trial.condition.ordered && passes(idle) && !passes(trial) && passes(idle)) {
+    rename_stream_order();
+    return failed;
   }
   Trial cleared = trial;
   cleared.condition.poison = Poison::Zeros;

@@ -320,11 +320,10 @@ class Check {
     }
   }
 
-  // Long sums that are too inaccurate, in code that adds in bf16 or f16: that is the cause.
+  // Sums that are too inaccurate, in code that adds in bf16 or f16: that is the cause.
   void name_by_code(Finding& finding) const {
     if (finding.kind != "precision-loss" || !finding.evidence.contains("worst")) return;
-    if (finding.evidence["worst"].value("terms", 1.0) < 16 || !adds_narrowly(contract_, finding.where))
-      return;
+    if (finding.evidence["worst"].value("terms", 1.0) < 2 || !adds_narrowly(contract_, finding.where)) return;
     finding.evidence["symptom"] = finding.kind;
     finding.kind = "low-precision-accumulation";
   }

@@ -143,8 +143,10 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
   }
   if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured);
   // Errors of the right size alone are no proof when they are as large as the results.
-  if (named.diagnosis && named.diagnosis->by_profile && relative_energy(measured) > 0.05)
+  if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect->one_pass_variance &&
+      relative_energy(measured) > 0.05) {
     named.diagnosis.reset();
+  }
   if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->defect->description);
   if (failure.class_differs > 0) {
     named.kind = "nonfinite";
