@@ -227,7 +227,7 @@ const Case kCases[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Kernels, Checks, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& c) { return std::string(c.param.name); });
 
 TEST(MakeChecks, AnUnknownNameListsTheKnownOnes) {
   Machine m(kernel(""), {.watch = true});
