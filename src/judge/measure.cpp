@@ -62,12 +62,17 @@ void compare(Element& element, const Expectation& expected, std::size_t i, const
 }
 
 // An equivalent rewriting rounds a little more often than the formula as written: twice its bound admits it.
-bool admits(const Expectation& expected, std::size_t i, const Tensor& tensor, const Element& element) {
+// And a sum may start from what the formula adds to it last (a bias, say), so that each of its terms is
+// rounded at the size of the result.
+bool admits(const Expectation& expected, std::size_t i, const Tensor& tensor, const Element& element,
+            contract::DType accumulate) {
   if (expected.admits(i, tensor, element.at)) return true;
   constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
   if (!is_float(tensor.dtype) || (element.flags & kStrict) || !(expected.bound[i] > 0)) return false;
   const double ulp = numerics::ulp(contract::info(tensor.dtype).format, element.value);
-  return std::abs(element.error) <= 0.5 * ulp + 2 * expected.bound[i];
+  const double unit = is_float(accumulate) ? numerics::unit_roundoff(contract::info(accumulate).format) : 0;
+  const double started = element.terms > 1 ? element.terms * unit * std::abs(element.value) : 0;
+  return std::abs(element.error) <= 0.5 * ulp + 2 * expected.bound[i] + started;
 }
 
 bool within_tolerance(const Element& element, const MeasureOptions& options) {
@@ -175,8 +180,9 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
     element.z = expected.sigma[i] > 0 ? element.error / expected.sigma[i] : (element.error == 0 ? 0 : 1e6);
     if (element.flags & contract::kUndecided) ++measured.undecided;
     if (element.flags & contract::kUnspecified) continue;
-    element.admitted = options.overridden() && floats ? within_tolerance(element, options)
-                                                      : admits(expected, i, tensor, element);
+    element.admitted = options.overridden() && floats
+                           ? within_tolerance(element, options)
+                           : admits(expected, i, tensor, element, options.accumulate);
     element.class_differs =
         !element.admitted && floats &&
         class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));
