@@ -85,6 +85,11 @@ void copy_params(Warp&, Frame& to, const Frame& from, const CallForm::Piece& pie
 
 }  // namespace
 
+void set_aside(Warp& w, const Inst* pc, uint32_t lanes) {
+  keep(w, pc, lanes);
+  w.active &= ~lanes;
+}
+
 const Inst* next_ready(Warp& w) {
   size_t best = w.others.size();
   for (size_t i = 0; i < w.others.size(); ++i) {

@@ -8,6 +8,8 @@ namespace assay::vgpu {
 // ---- fragments.cpp ----
 // Makes the best ready fragment the running one; null when every fragment waits or the warp has ended.
 const Inst* next_ready(Warp& warp);
+// Takes `lanes` out of the running fragment; they go on at `pc` later.
+void set_aside(Warp& warp, const Inst* pc, uint32_t lanes);
 bool meet_across_places(Warp& warp, Handler warp_barrier);
 
 // ---- frames.cpp ----

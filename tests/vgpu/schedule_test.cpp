@@ -329,6 +329,50 @@ DONE:
   }
 }
 
+TEST(Call, LanesMayCallDifferentFunctionsThroughPointers) {
+  Machine m(R"(
+.func (.param .b32 result) twice(.param .b32 n) {
+  .reg .b32 %r<3>;
+  ld.param.u32 %r1, [n];
+  add.u32 %r2, %r1, %r1;
+  st.param.b32 [result], %r2;
+  ret;
+}
+.func (.param .b32 result) plus(.param .b32 n) {
+  .reg .b32 %r<3>;
+  ld.param.u32 %r1, [n];
+  add.u32 %r2, %r1, 1000;
+  st.param.b32 [result], %r2;
+  ret;
+}
+.visible .entry choose(.param .u64 out) {
+  .reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<7>;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x;
+  and.b32 %r3, %r1, 1;
+  setp.eq.u32 %p1, %r3, 0;
+  mov.u64 %rd4, twice;
+  mov.u64 %rd5, plus;
+  selp.b64 %rd6, %rd4, %rd5, %p1;
+  {
+    .param .b32 argument;
+    .param .b32 back;
+    st.param.b32 [argument], %r1;
+    prototype: .callprototype (.param .b32 _) _ (.param .b32 _);
+    call (back), %rd6, (argument), prototype;
+    ld.param.b32 %r2, [back];
+  }
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  st.global.u32 [%rd3], %r2;
+  ret;
+})");
+  const Address a = m.array(std::vector<uint32_t>(32));
+  EXPECT_EQ(m.launch("choose", {1}, {32}, {a}).fault.message, "");
+  const auto out = m.read<uint32_t>(a, 32);
+  for (uint32_t l = 0; l < 32; ++l) EXPECT_EQ(out[l], l % 2 ? l + 1000 : 2 * l) << l;
+}
+
 TEST(Schedule, SameSeedSameRun) {
   const auto run = [](uint64_t seed) {
     Machine m(R"(

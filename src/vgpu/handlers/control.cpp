@@ -3,6 +3,7 @@
 
 #include "vgpu/builtins.h"
 #include "vgpu/handlers/build.h"
+#include "vgpu/run.h"
 
 namespace assay::vgpu::ASSAY_BUILD {
 
@@ -127,8 +128,9 @@ const Inst* call_indirect(Warp& w, const Inst& i) {
   uint32_t together = 0;
   for (uint32_t l = 0; l < kWarpSize; ++l)
     if ((lanes >> l & 1) && address[l] == chosen) together |= 1u << l;
-  if (together != lanes) return diverge(w, &i, lanes & ~together, &i) ? w.pc : nullptr;
-  return call(w, i, *callee, form, lanes);
+  // Lanes that call something else come back here afterwards.
+  if (together != lanes) set_aside(w, &i, lanes & ~together);
+  return call(w, i, *callee, form, together);
 }
 
 struct BuiltinForm : CallForm {
@@ -172,7 +174,7 @@ const Inst* not_predicate(Warp& w, const Inst& i) {
 
 const Inst* barrier(Warp& w, const Inst& i) {
   const auto& form = *static_cast<const BarrierForm*>(i.extra);
-  const uint32_t lanes = w.lanes_of(i);
+  uint32_t lanes = w.lanes_of(i);
   if (lanes == 0) return &i + 1;
   if (const uint32_t rest = w.active & ~lanes) return diverge(w, &i + 1, rest, &i);
   const uint32_t* id = w.plane<uint32_t>(form.id);
@@ -181,8 +183,8 @@ const Inst* barrier(Warp& w, const Inst& i) {
   for (uint32_t l = 0; l < kWarpSize; ++l)
     if ((lanes >> l & 1) && id[l] == chosen) together |= 1u << l;
   if (together != lanes) {
-    const Inst* next = diverge(w, &i, lanes & ~together, &i);
-    return next;
+    set_aside(w, &i, lanes & ~together);
+    lanes = together;
   }
   if (chosen >= kBlockBarriers)
     return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes), "barrier number out of range (0 to 15)");
