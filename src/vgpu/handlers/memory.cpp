@@ -95,8 +95,8 @@ inline void tell(Warp& w, const Inst& i, const Reach& r, uint32_t lanes, const s
 constexpr uint32_t kHalf = kWarpSize / 2;
 
 // The shape of each half of the addresses, when both have the same.
-template <uint32_t Bytes>
-inline Shape half_shape(const Address* addresses) {
+template <uint32_t Bytes, class Base>
+[[gnu::always_inline]] inline Shape half_shape(const Base* addresses) {
   const auto* a = addresses;
   uint64_t other = 0, crooked = 0;
 #pragma GCC ivdep
@@ -194,6 +194,23 @@ const Inst* load(Warp& w, const Inst& i) {
   const Address first = static_cast<Base>(a[0] + static_cast<Base>(i.imm));
   const uint32_t bytes = shape == Shape::Unit ? kBytes * kWarpSize : kBytes;
   Reach r;
+  if constexpr (!kWatched) {
+    if (shape == Shape::Other) {
+      // Blocks that are 16 wide: each half of the warp is a run, or one address.
+      const Shape half = half_shape<kBytes>(a);
+      const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
+      const uint32_t half_bytes = half == Shape::Unit ? kBytes * kHalf : kBytes;
+      Reach other;
+      if (half != Shape::Other && (first | second) % kBytes == 0 && reach_run<S>(w, i, first, half_bytes, r) &&
+          reach_run<S>(w, i, second, half_bytes, other)) {
+        R* to[N];
+        for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(form.planes[e]);
+        load_half<M, R, N>(to, 0, r.start + first, half);
+        load_half<M, R, N>(to, kHalf, other.start + second, half);
+        return &i + 1;
+      }
+    }
+  }
   if (shape == Shape::Other || first % kBytes != 0 || !clean(w, i) || !reach_run<S>(w, i, first, bytes, r))
       [[unlikely]]
     return load_scattered<Base, M, R, N>(w, i, lanes);
