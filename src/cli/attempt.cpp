@@ -65,7 +65,7 @@ Laboratory::Laboratory(const contract::Contract& contract, const contract::Refer
       options_(options),
       runner_(contract, subject, runner_options(options)) {}
 
-void Laboratory::read_events(const Trial& trial, const Observation& observation, Attempt& attempt) {
+void Laboratory::read_events(const Observation& observation, Attempt& attempt) {
   for (const subject::Event& event : observation.events) {
     const auto text = [&](const char* key) {
       const auto it = event.find(key);
@@ -79,8 +79,6 @@ void Laboratory::read_events(const Trial& trial, const Observation& observation,
     }
     const std::string kind = text("kind");
     if (!judge::kind_named(kind)) continue;
-    // The race check takes launches one after another; of calls that overlap, the numbers tell.
-    if (kind == "data-race" && trial.condition.overlapped) continue;
     Finding finding = finding_of(kind, text("message"));
     if (const auto where = event.find("where"); where != event.end() && where->is_object()) {
       finding.where.file = where->value("file", "");
@@ -195,7 +193,7 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
   }
   if (trial.condition.warmed) warm_up(trial);
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
-  read_events(trial, observation, attempt);
+  read_events(observation, attempt);
   read_outcome(trial, observation, attempt);
   attempt.calls = std::move(observation.calls);
   const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),

@@ -48,7 +48,7 @@ class Laboratory {
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    Attempt& attempt, bool diagnose);
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
-  void read_events(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
+  void read_events(const subject::Observation& observation, Attempt& attempt);
   void compare_repetition(const trial::Trial& trial, Attempt& attempt);
   void warm_up(const trial::Trial& trial);
   bool passes(const trial::Trial& trial);
