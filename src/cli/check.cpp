@@ -6,13 +6,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/checker.h"
+#include "assayer/assayer.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 
 namespace assay::cli {
 
 namespace fs = std::filesystem;
+using assayer::CheckOptions;
+using assayer::CheckOutcome;
 
 namespace {
 

@@ -15,7 +15,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/checker.h"
+#include "assayer/assayer.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"
@@ -24,6 +24,8 @@
 namespace assay::cli {
 
 namespace fs = std::filesystem;
+using assayer::CheckOptions;
+using assayer::CheckOutcome;
 using contract::Contract;
 using contract::DType;
 using trial::Family;

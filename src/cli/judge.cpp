@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cli/locate.h"
+#include "assayer/locate.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/text.h"

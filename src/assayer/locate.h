@@ -4,7 +4,7 @@
 #include "contract/contract.h"
 #include "judge/finding.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
 // For low-precision accumulation, the line whose code adds in a narrow type; for biased rounding, the
 // line that rounds toward zero: found in the PTX that the source compiles to. Else the line on which the
@@ -14,4 +14,4 @@ void locate(const contract::Contract& contract, Finding& finding);
 // Whether the code adds in a type narrower than f32 somewhere, and where.
 bool adds_narrowly(const contract::Contract& contract, Where& where);
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

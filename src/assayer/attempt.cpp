@@ -1,4 +1,4 @@
-#include "cli/attempt.h"
+#include "assayer/attempt.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "trial/random.h"
 #include "trial/shapes.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
 using contract::Bindings;
 using subject::Observation;
@@ -360,4 +360,4 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   return failed;
 }
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

@@ -1,4 +1,14 @@
-// A check: from a contract to a report. Joins the plan, the worker, the judge and shrinking.
+// The assayer: from a contract to a report. Joins the plan, the worker, the judge and shrinking.
+//
+//   CheckOutcome outcome = check(contract, {.budget = 20});     // plan, trials, findings, verdict
+//   CheckOutcome again = replay(contract, trial, {});           // one trial of a report
+//
+// A check takes trials from the plan as long as they can be afforded. The first that shows an error is
+// confirmed in a new process, its cause is looked for under changed conditions, and it is made small.
+//
+//   attempt.h    one trial, run and judged; what its failure is a failure of
+//   locate.h     which source line a numeric finding is about
+//   coverage.h   what was tried; records of trials
 #pragma once
 
 #include <functional>
@@ -9,7 +19,7 @@
 #include "subject/runner.h"
 #include "trial/trial.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
@@ -33,4 +43,4 @@ CheckOutcome check(const contract::Contract& contract, const CheckOptions& optio
 CheckOutcome replay(const contract::Contract& contract, const trial::Trial& trial,
                     const CheckOptions& options);
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

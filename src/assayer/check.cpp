@@ -1,24 +1,18 @@
-#include "cli/checker.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <set>
 
-#include "cli/attempt.h"
-#include "cli/locate.h"
+#include "assayer/assayer.h"
+#include "assayer/attempt.h"
+#include "assayer/coverage.h"
+#include "assayer/locate.h"
 #include "subject/subject.h"
-#include "trial/families.h"
 #include "trial/plan.h"
-#include "trial/random.h"
 #include "trial/shrink.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
-namespace fs = std::filesystem;
 using contract::Contract;
 using judge::Verdict;
 using trial::Trial;
@@ -32,84 +26,6 @@ constexpr double kShare = 0.25;           // of the time left that one trial may
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// What was tried, for the report.
-class Coverage {
- public:
-  explicit Coverage(const Contract& contract) : contract_(contract) {}
-
-  void add(const Trial& trial, std::string_view stage, const Attempt& attempt) {
-    ++trials_;
-    ++stages_[std::string(stage)];
-    shapes_.insert(contract::to_string(trial.shape));
-    for (const auto& [name, family] : trial.families) families_.insert(std::string(trial::to_string(family)));
-    for (const auto& [name, value] : trial.shape) {
-      auto [it, added] = dims_.try_emplace(name, value, value);
-      it->second.first = std::min(it->second.first, value);
-      it->second.second = std::max(it->second.second, value);
-    }
-    judged_ += attempt.judged;
-    elements_ += attempt.elements;
-    undecided_ += attempt.undecided;
-  }
-  void miss(std::string what) { missed_.push_back(std::move(what)); }
-  int trials() const { return trials_; }
-
-  Json json() const {
-    Json json, dims = Json::object(), stages = Json::object();
-    json["trials"] = trials_;
-    json["shapes"] = shapes_.size();
-    json["elements"] = elements_;
-    json["elements_judged"] = judged_;
-    json["elements_undecided"] = undecided_;
-    for (const contract::Dim& dim : contract_.dims) {
-      const auto tried = dims_.find(dim.name);
-      if (tried == dims_.end()) continue;
-      dims[dim.name] = {{"tried_min", tried->second.first},
-                        {"tried_max", tried->second.second},
-                        {"promised_min", dim.lowest()},
-                        {"promised_max", dim.highest()}};
-    }
-    for (const auto& [stage, count] : stages_) stages[stage] = count;
-    json["dims"] = dims;
-    json["stages"] = stages;
-    json["inputs"] = families_;
-    json["not_covered"] = missed_;
-    return json;
-  }
-
- private:
-  const Contract& contract_;
-  int trials_ = 0;
-  int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
-  std::map<std::string, int> stages_;
-  std::set<std::string> shapes_, families_;
-  std::map<std::string, std::pair<int64_t, int64_t>> dims_;
-  std::vector<std::string> missed_;
-};
-
-// A trial's record, so that `assay replay` can show it again.
-std::string save_trial(const Contract& contract, const CheckOptions& options, const Finding& finding,
-                       const Trial& trial) {
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const fs::path cache = !options.cache.empty() ? fs::path(options.cache)
-                         : xdg && *xdg          ? fs::path(xdg) / "assay"
-                                                : fs::path(home ? home : "/tmp") / ".cache/assay";
-  std::error_code error;
-  fs::create_directories(cache / "trials", error);
-  Json json;
-  json["assay"] = "1";
-  json["contract"] = fs::absolute(contract.path).lexically_normal().string();
-  json["device"] = options.device == subject::Device::Virtual ? "virtual" : "cuda";
-  json["findings"] =
-      Json::array({{{"kind", finding.kind}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
-  const std::string text = json.dump(2);
-  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
-  std::ofstream file(path);
-  file << text << "\n";
-  return file.flush() ? path.string() : "";
 }
 
 class Check {
@@ -369,4 +285,4 @@ CheckOutcome replay(const Contract& contract, const Trial& trial, const CheckOpt
   return Check(contract, options).run_one(trial);
 }
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

@@ -1,4 +1,4 @@
-#include "cli/locate.h"
+#include "assayer/locate.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "subject/process.h"
 #include "subject/subject.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
 namespace fs = std::filesystem;
 
@@ -181,4 +181,4 @@ void locate(const contract::Contract& contract, Finding& finding) {
   if (!sources.empty()) finding.where = {shown(sources.front()), 1};
 }
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

@@ -1,10 +1,10 @@
 // One trial, run and judged, and what its failure is a failure of.
 #pragma once
 
-#include "cli/checker.h"
+#include "assayer/assayer.h"
 #include "judge/judge.h"
 
-namespace assay::cli {
+namespace assay::assayer {
 
 enum class AttemptState : uint8_t {
   Judged,       // findings tell
@@ -64,4 +64,4 @@ class Laboratory {
 // Whether a finding speaks of numbers, not of what the device saw.
 bool is_numeric(std::string_view kind);
 
-}  // namespace assay::cli
+}  // namespace assay::assayer

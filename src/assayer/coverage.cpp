@@ -1,0 +1,77 @@
+#include "assayer/coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "trial/random.h"
+
+namespace assay::assayer {
+
+namespace fs = std::filesystem;
+using contract::Contract;
+using trial::Trial;
+
+void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& attempt) {
+  ++trials_;
+  ++stages_[std::string(stage)];
+  shapes_.insert(contract::to_string(trial.shape));
+  for (const auto& [name, family] : trial.families) families_.insert(std::string(trial::to_string(family)));
+  for (const auto& [name, value] : trial.shape) {
+    auto [it, added] = dims_.try_emplace(name, value, value);
+    it->second.first = std::min(it->second.first, value);
+    it->second.second = std::max(it->second.second, value);
+  }
+  judged_ += attempt.judged;
+  elements_ += attempt.elements;
+  undecided_ += attempt.undecided;
+}
+
+Json Coverage::json() const {
+  Json json, dims = Json::object(), stages = Json::object();
+  json["trials"] = trials_;
+  json["shapes"] = shapes_.size();
+  json["elements"] = elements_;
+  json["elements_judged"] = judged_;
+  json["elements_undecided"] = undecided_;
+  for (const contract::Dim& dim : contract_.dims) {
+    const auto tried = dims_.find(dim.name);
+    if (tried == dims_.end()) continue;
+    dims[dim.name] = {{"tried_min", tried->second.first},
+                      {"tried_max", tried->second.second},
+                      {"promised_min", dim.lowest()},
+                      {"promised_max", dim.highest()}};
+  }
+  for (const auto& [stage, count] : stages_) stages[stage] = count;
+  json["dims"] = dims;
+  json["stages"] = stages;
+  json["inputs"] = families_;
+  json["not_covered"] = missed_;
+  return json;
+}
+
+std::string save_trial(const Contract& contract, const CheckOptions& options, const Finding& finding,
+                       const Trial& trial) {
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path cache = !options.cache.empty() ? fs::path(options.cache)
+                         : xdg && *xdg          ? fs::path(xdg) / "assay"
+                                                : fs::path(home ? home : "/tmp") / ".cache/assay";
+  std::error_code error;
+  fs::create_directories(cache / "trials", error);
+  Json json;
+  json["assay"] = "1";
+  json["contract"] = fs::absolute(contract.path).lexically_normal().string();
+  json["device"] = options.device == subject::Device::Virtual ? "virtual" : "cuda";
+  json["findings"] =
+      Json::array({{{"kind", finding.kind}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
+  const std::string text = json.dump(2);
+  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
+  std::ofstream file(path);
+  file << text << "\n";
+  return file.flush() ? path.string() : "";
+}
+
+}  // namespace assay::assayer
