@@ -113,6 +113,17 @@ PlaneOffset Lowering::constant(uint64_t bits, uint32_t lane_bytes) {
 
 PlaneOffset Lowering::scratch(uint32_t lane_bytes) { return impl_.new_plane(lane_bytes); }
 
+PlaneOffset Lowering::storage(uint32_t bytes) {
+  const PlaneOffset offset = impl_.out.plane_bytes;
+  impl_.out.plane_bytes += static_cast<uint32_t>(align_up(bytes, 64));
+  return offset;
+}
+
+uint32_t Lowering::position() const { return static_cast<uint32_t>(impl_.out.code.size()); }
+const Inst& Lowering::emitted(uint32_t position) const { return impl_.out.code.at(position); }
+const Program& Lowering::program() const { return impl_.program; }
+const Function& Lowering::decoded() const { return impl_.out; }
+
 PlaneOffset Lowering::carry_plane() {
   if (impl_.carry == 0) impl_.carry = scratch(0);
   return impl_.carry;
@@ -259,13 +270,15 @@ namespace {
 
 class FunctionDecoder {
  public:
-  FunctionDecoder(Program& program, Function& out) : program_(program), out_(out), in_(*out.ptx) {}
+  FunctionDecoder(Program& program, Function& out, Instrumenter* instrumenter)
+      : program_(program), out_(out), in_(*out.ptx), instrumenter_(instrumenter) {}
 
   void run() {
     Lowering::Impl impl{.program = program_, .out = out_, .in = in_, .engine = *program_.engine};
     Lowering lowering(impl, program_.module, in_, &program_.memory_sites);
     place_registers(impl);
     mark_targets();
+    if (instrumenter_) instrumenter_->begin(lowering);
     impl.starts.resize(in_.body.size() + 1);
     for (uint32_t i = 0; i < in_.body.size(); ++i) {
       impl.body_index = i;
@@ -286,6 +299,7 @@ class FunctionDecoder {
   Program& program_;
   Function& out_;
   const ptx::Function& in_;
+  Instrumenter* instrumenter_;
   std::vector<bool> is_target_;
 
   void place_registers(Lowering::Impl& impl) {
@@ -314,12 +328,14 @@ class FunctionDecoder {
   void lower(Lowering::Impl& impl, Lowering& lowering, const ptx::Instruction& inst) {
     lowering.inst = &inst;
     impl.refused = false;
+    if (instrumenter_) instrumenter_->before(lowering);
     const auto opcode = static_cast<size_t>(inst.opcode);
     const LowerFunction function = opcode < std::size(program_.engine->by_opcode) ? program_.engine->by_opcode[opcode] : nullptr;
     if (function)
       function(lowering);
     else
       lowering.unsupported("instruction");
+    if (instrumenter_) instrumenter_->after(lowering);
   }
 
   // Instructions are counted where control may leave: each such place knows how many came before it.
@@ -487,7 +503,8 @@ class Layout {
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine) {
+Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine,
+                                        Instrumenter* instrumenter) {
   auto program = std::make_unique<Program>();
   program->name = std::move(name);
   program->module = std::move(module);
@@ -498,7 +515,7 @@ Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Me
     program->functions[f].index = static_cast<uint32_t>(f);
   }
   if (Result<void> placed = Layout(*program, memory).run(); !placed) return placed.error();
-  for (Function& f : program->functions) FunctionDecoder(*program, f).run();
+  for (Function& f : program->functions) FunctionDecoder(*program, f, instrumenter).run();
   return program;
 }
 

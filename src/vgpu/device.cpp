@@ -252,7 +252,8 @@ void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);
   if (!module) return module.error();
-  auto program = decode(std::move(*module), std::string(name), impl_->memory, engine(impl_->options.watch));
+  auto program = decode(std::move(*module), std::string(name), impl_->memory, engine(impl_->options.watch),
+                        impl_->options.instrumenter);
   if (!program) return program.error();
   impl_->programs.push_back(std::move(*program));
   return static_cast<ModuleId>(impl_->programs.size() - 1);

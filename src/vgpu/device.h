@@ -27,6 +27,8 @@
 
 namespace assay::vgpu {
 
+class Instrumenter;
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   uint64_t count() const { return uint64_t{x} * y * z; }
@@ -38,6 +40,7 @@ struct Options {
   bool watch = false;                         // run the watched engine even without listeners
   uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
   uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
+  Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
 };
 

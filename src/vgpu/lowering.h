@@ -17,6 +17,8 @@
 
 namespace assay::vgpu {
 
+struct Program;
+
 class Lowering {
  public:
   const ptx::Module& module;
@@ -34,6 +36,7 @@ class Lowering {
   PlaneOffset reg(uint32_t register_index) const;         // plane of a ptx register
   PlaneOffset constant(uint64_t bits, uint32_t lane_bytes);  // a plane with the same bits in every lane; 0 = predicate
   PlaneOffset scratch(uint32_t lane_bytes);               // a plane of its own
+  PlaneOffset storage(uint32_t bytes);                    // `bytes` of every frame, for an Instrumenter's own use
   PlaneOffset carry_plane();                              // the condition-code register: a predicate plane
   uint32_t lane_bytes(const ptx::Operand& operand, ptx::Type type) const;  // of the operand's plane: 2, 4, 8, 16; 0 predicate
 
@@ -66,6 +69,10 @@ class Lowering {
   const Function* callee(uint32_t function_index) const;  // decoded function; its code is complete before anything runs
   uint32_t param_offset(const ptx::SymbolRef& symbol) const;  // of a parameter, return value or .param variable in its frame
   void unsupported(std::string why);                   // refuses the instruction
+  uint32_t position() const;                           // Insts emitted so far
+  const Inst& emitted(uint32_t position) const;        // one of them; emitting more moves it
+  const Program& program() const;                      // half decoded
+  const Function& decoded() const;                     // what the Insts go into
 
   struct Impl;
   Lowering(Impl& impl, const ptx::Module& m, const ptx::Function& f, uint32_t* sites)
@@ -75,6 +82,15 @@ class Lowering {
   void* allocate(size_t bytes, size_t align);
   Impl& impl_;
   uint32_t* site_counter_;
+};
+
+// Adds Insts of its own around those of each PTX instruction. Branches lead to what it emits before.
+class Instrumenter {
+ public:
+  virtual ~Instrumenter() = default;
+  virtual void begin(Lowering&) {}    // a function whose registers have their planes
+  virtual void before(Lowering&) = 0; // Lowering::inst is about to be lowered
+  virtual void after(Lowering&) = 0;  // it has been
 };
 
 using LowerFunction = void (*)(Lowering&);

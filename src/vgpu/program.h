@@ -36,8 +36,9 @@ struct Program {
 };
 
 // Lays out a module's variables in `memory` and decodes its functions for `engine`. A function that
-// uses something unsupported is still there, and says so (Function::unsupported).
-Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine);
+// uses something unsupported is still there, and says so (Function::unsupported). `instrumenter` may be null.
+Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine,
+                                        Instrumenter* instrumenter = nullptr);
 
 // The line a person should look at: the innermost one, through inlining, that is not in a header of the
 // toolkit. Line 0 where the code has no line information.
