@@ -30,9 +30,18 @@ const CheckInfo* find(std::string_view name) {
 
 }  // namespace
 
-void FindingLog::add(const std::string& key, Finding finding) {
+bool FindingLog::counted(const Occurrence& occurrence) {
+  std::lock_guard lock(mutex_);
+  const auto known = by_occurrence_.find(occurrence);
+  if (known == by_occurrence_.end()) return false;
+  ++counts_[known->second];
+  return true;
+}
+
+void FindingLog::add(const std::string& key, Finding finding, const Occurrence& occurrence) {
   std::lock_guard lock(mutex_);
   const auto [it, fresh] = by_key_.try_emplace(key, findings_.size());
+  by_occurrence_.try_emplace(occurrence, it->second);
   if (fresh) {
     findings_.push_back(std::move(finding));
     counts_.push_back(1);
@@ -45,6 +54,7 @@ std::vector<Finding> FindingLog::take() {
   std::lock_guard lock(mutex_);
   for (size_t i = 0; i < findings_.size(); ++i) findings_[i].evidence["count"] = counts_[i];
   by_key_.clear();
+  by_occurrence_.clear();
   counts_.clear();
   return std::exchange(findings_, {});
 }

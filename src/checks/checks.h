@@ -20,10 +20,21 @@
 
 namespace assay::checks {
 
+// What makes two findings the same, cheaply: the kind and the instructions that meet.
+struct Occurrence {
+  std::string_view kind;
+  const void* here = nullptr;
+  const void* other = nullptr;
+  auto operator<=>(const Occurrence&) const = default;
+};
+
 class FindingLog {
  public:
   // Keeps the first finding under a key and counts the others: evidence["count"].
-  void add(const std::string& key, Finding finding);
+  void add(const std::string& key, Finding finding, const Occurrence& occurrence);
+  // Counts one more of an occurrence that was added before; false if it was not. A defect may show
+  // millions of times: only the first is worth its text.
+  bool counted(const Occurrence& occurrence);
   // What has come since the last take, in the order of arrival.
   std::vector<Finding> take();
 
@@ -32,6 +43,7 @@ class FindingLog {
   std::vector<Finding> findings_;
   std::vector<uint64_t> counts_;
   std::map<std::string, size_t> by_key_;
+  std::map<Occurrence, size_t> by_occurrence_;
 };
 
 struct CheckInfo {

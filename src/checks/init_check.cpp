@@ -28,11 +28,13 @@ class InitCheck final : public vgpu::Listener {
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override {
     for (const Consequence& consequence : kConsequences) {
       if (consequence.what != info.what) continue;
+      const Occurrence occurrence{"uninitialized", &inst};
+      if (log_.counted(occurrence)) return;
       Finding finding = finding_at("uninitialized", warp, inst, info.first_lane);
       finding.message = consequence.message;
       if (info.what == vgpu::Violation::UndefinedStore)
         finding.message += fmt::format(", to {}", describe_address(memory_, info.address, finding.evidence));
-      log_.add(key_of("uninitialized", warp, inst), std::move(finding));
+      log_.add(key_of("uninitialized", warp, inst), std::move(finding), occurrence);
     }
   }
 

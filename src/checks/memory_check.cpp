@@ -38,20 +38,24 @@ class MemoryCheck final : public vgpu::Listener {
   }
 
   void out_of_bounds(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) {
+    const Occurrence occurrence{"out-of-bounds", &inst};
+    if (log_.counted(occurrence)) return;
     Finding finding = finding_at("out-of-bounds", warp, inst, info.first_lane);
     finding.evidence["bytes"] = info.bytes;
     finding.evidence["space"] = name_of(info.space);
     finding.message = fmt::format("{} {} bytes at {}", verb(info.kind), info.bytes, place(info, finding.evidence));
     if (!info.detail.empty()) finding.message += fmt::format(": {}", info.detail);
-    log_.add(key_of("out-of-bounds", warp, inst), std::move(finding));
+    log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
   }
 
   void misaligned(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) {
+    const Occurrence occurrence{"misaligned", &inst};
+    if (log_.counted(occurrence)) return;
     Finding finding = finding_at("misaligned", warp, inst, info.first_lane);
     finding.evidence["bytes"] = info.bytes;
     finding.message = fmt::format("{} {} bytes at {}, an address that is not a multiple of {}", verb(info.kind),
                                   info.bytes, place(info, finding.evidence), info.bytes);
-    log_.add(key_of("misaligned", warp, inst), std::move(finding));
+    log_.add(key_of("misaligned", warp, inst), std::move(finding), occurrence);
   }
 };
 

@@ -378,6 +378,8 @@ class RaceCheck final : public vgpu::Listener {
     }
     const Site self{warp.grid->program, warp.frame->function, &inst, access.kind};
     if (is_hoisted(self) || (other.inst && is_hoisted(other))) return;
+    const Occurrence occurrence{"data-race", &inst, other.inst};
+    if (log_.counted(occurrence)) return;
     Finding finding = finding_at("data-race", warp, inst, lane);
     const vgpu::Dim3& extent = warp.grid->info.config.block;
     const uint32_t thread = before.warp() * vgpu::kWarpSize + before.lane();
@@ -402,7 +404,7 @@ class RaceCheck final : public vgpu::Listener {
                                   before.block() == now.block() ? "the same block" : fmt::format("block ({},{},{})", there.x, there.y, there.z));
     std::string keys[2] = {key_of("", warp, inst), where};
     std::sort(keys, keys + 2);
-    log_.add("data-race|" + keys[0] + "|" + keys[1], std::move(finding));
+    log_.add("data-race|" + keys[0] + "|" + keys[1], std::move(finding), occurrence);
   }
 
   static vgpu::Dim3 block_at(const vgpu::Warp& warp, uint64_t linear) {

@@ -26,10 +26,12 @@ class SyncCheck final : public vgpu::Listener {
 
   void add(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info,
            std::string_view message) {
+    const Occurrence occurrence{kind, &inst};
+    if (log_.counted(occurrence)) return;
     Finding finding = finding_at(kind, warp, inst, info.first_lane);
     finding.evidence["lanes"] = fmt::format("{:08x}", info.lanes);
     finding.message = message.empty() ? std::string(info.detail) : fmt::format("{}{}{}", message, info.detail.empty() ? "" : ": ", info.detail);
-    log_.add(key_of(kind, warp, inst), std::move(finding));
+    log_.add(key_of(kind, warp, inst), std::move(finding), occurrence);
   }
 };
 
