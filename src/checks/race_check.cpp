@@ -159,6 +159,7 @@ class RaceCheck final : public vgpu::Listener {
     if (launches_.size() > 1) return;  // another grid is under way: what it has left is still needed
     locations_.clear();
     sites_.clear();
+    hoisted_.clear();
     site_of_.clear();
     sites_.push_back({});
     ++sites_version_;
@@ -262,6 +263,7 @@ class RaceCheck final : public vgpu::Listener {
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
   std::vector<Site> sites_;
   std::unordered_map<const vgpu::Inst*, uint32_t> site_of_;
+  std::unordered_map<const vgpu::Inst*, bool> hoisted_;
 
   static BlockState& state_of(const vgpu::Block& block) { return *static_cast<BlockState*>(block.race_state); }
 
@@ -369,6 +371,14 @@ class RaceCheck final : public vgpu::Listener {
     return there && std::memcmp(value, there, count) == 0;
   }
 
+  // Reading a function's whole body is dear, and a race may show millions of times.
+  bool hoisted(const Site& site) {
+    std::lock_guard lock(mutex_);
+    const auto [it, fresh] = hoisted_.try_emplace(site.inst, false);
+    if (fresh) it->second = is_hoisted(site);
+    return it->second;
+  }
+
   void report(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access, uint32_t lane,
               Address address, Mark before, Mark now) {
     Site other;
@@ -377,9 +387,8 @@ class RaceCheck final : public vgpu::Listener {
       if (before.site() < sites_.size()) other = sites_[before.site()];
     }
     const Site self{warp.grid->program, warp.frame->function, &inst, access.kind};
-    if (is_hoisted(self) || (other.inst && is_hoisted(other))) return;
     const Occurrence occurrence{"data-race", &inst, other.inst};
-    if (log_.counted(occurrence)) return;
+    if (log_.counted(occurrence) || hoisted(self) || (other.inst && hoisted(other))) return;
     Finding finding = finding_at("data-race", warp, inst, lane);
     const vgpu::Dim3& extent = warp.grid->info.config.block;
     const uint32_t thread = before.warp() * vgpu::kWarpSize + before.lane();
