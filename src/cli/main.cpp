@@ -26,6 +26,7 @@ constexpr Command kCommands[] = {
     {"check", "CONTRACT", "assay a kernel against its contract", check_command},
     {"replay", "REPORT", "run the trial of a report again", replay_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},
+    {"lint", "FILE", "what a kernel's PTX says before it runs", lint_command},
     {"judge", "CONTRACT …", "judge tensors that were computed elsewhere", judge_command},
     {"formula", "TEXT …", "show what a formula means, and its error budget", formula_command},
     {"init", "KERNEL", "write a first contract for a kernel", init_command},

@@ -1,0 +1,147 @@
+// assay lint: what the PTX of a kernel says before anything runs.
+#include "lint/lint.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/terminal.h"
+#include "cli/verdict_commands.h"
+#include "contract/contract.h"
+#include "subject/device_code.h"
+
+namespace assay::cli {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kWrongUse = 2;
+
+// One text of PTX, and how it is to be read.
+struct Code {
+  std::string ptx;
+  std::string name;
+  lint::Options options;
+};
+
+Result<std::string> read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file || fs::is_directory(path)) return Error{"this file cannot be read", path};
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+Result<Code> code_of(const std::string& path, const std::string& arch, const std::vector<std::string>& flags,
+                     bool fast_math) {
+  const bool is_ptx = path.ends_with(".ptx");
+  if (auto own = read_text(path); !own) return own.error();
+  auto text = is_ptx ? read_text(path) : subject::compile_to_ptx(path, arch, flags);
+  if (!text) return text.error();
+  return Code{std::move(*text), path, {.fast_math = fast_math}};
+}
+
+Result<std::vector<Code>> codes_of_contract(const std::string& path) {
+  const auto contract = contract::load(path);
+  if (!contract) return contract.error();
+  const bool fast = contract->reference.math == contract::Math::Fast;
+  std::vector<Code> codes;
+  for (const std::string& source : contract->kernel.sources) {
+    auto code = code_of(contract->resolve(source), contract->kernel.arch, contract->kernel.flags, fast);
+    if (!code) return code.error();
+    codes.push_back(std::move(*code));
+  }
+  return codes;
+}
+
+// As the user would name it: relative to where they are, if it is below.
+std::string shown(const std::string& path) {
+  std::error_code error;
+  const fs::path relative = fs::relative(path, fs::current_path(error), error);
+  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
+}
+
+Json to_json(const std::vector<lint::Note>& notes) {
+  Json list = Json::array();
+  for (const lint::Note& note : notes) {
+    list.push_back({{"kind", note.kind},
+                    {"message", note.message},
+                    {"where", {{"file", note.where.file}, {"line", note.where.line}}},
+                    {"kernel", note.kernel},
+                    {"instruction", note.instruction},
+                    {"count", note.count}});
+  }
+  return {{"assay", "1"}, {"notes", list}};
+}
+
+void print(const lint::Note& note) {
+  fmt::print("{}:{}: {}\n", note.where.file, note.where.line, note.kind);
+  fmt::print("  {}\n", note.message);
+  fmt::print("{}", report::excerpt(note.where, 0));
+  fmt::print("  in {}: {}{}\n\n", note.kernel, note.instruction,
+             note.count > 1 ? fmt::format("  ({} times)", note.count) : "");
+}
+
+}  // namespace
+
+int lint_command(std::vector<std::string> args) {
+  CLI::App app{"Looks at a kernel's PTX, without running it, for code that is often a mistake.",
+               "assay lint"};
+  std::vector<std::string> paths, flags;
+  std::string json, math = "standard", arch = "sm_90";
+  app.add_option("file", paths, "CUDA C++ (.cu), PTX (.ptx) or contracts (.toml)")->required();
+  app.add_option("--json", json, "write the notes to this file");
+  app.add_option("--math", math, "what a contract would declare; a contract's own word counts before it")
+      ->check(CLI::IsMember({"standard", "fast"}));
+  app.add_option("--arch", arch, "for CUDA C++ without a contract");
+  app.add_option("--flag", flags, "a flag for the compiler, as --flag=-DN=4; may be given several times");
+  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kWrongUse;
+  }
+
+  std::vector<Code> codes;
+  for (const std::string& path : paths) {
+    Result<std::vector<Code>> found = std::vector<Code>{};
+    if (path.ends_with(".toml")) {
+      found = codes_of_contract(path);
+    } else if (path.ends_with(".cu") || path.ends_with(".ptx")) {
+      auto code = code_of(path, arch, flags, math == "fast");
+      if (code) {
+        found->push_back(std::move(*code));
+      } else {
+        found = code.error();
+      }
+    } else {
+      found = Error{"neither CUDA C++ (.cu), nor PTX (.ptx), nor a contract (.toml)", path};
+    }
+    if (!found) {
+      fmt::print(stderr, "assay: {}\n", found.error().text());
+      return kWrongUse;
+    }
+    for (Code& code : *found) codes.push_back(std::move(code));
+  }
+  std::vector<lint::Note> notes;
+  for (const Code& code : codes) {
+    const auto module = ptx::parse(code.ptx, code.name);
+    if (!module) {
+      fmt::print(stderr, "assay: {}\n", module.error().text());
+      return kWrongUse;
+    }
+    for (lint::Note& note : lint::lint(*module, code.options, code.name)) {
+      note.where.file = shown(note.where.file);
+      notes.push_back(std::move(note));
+    }
+  }
+  for (const lint::Note& note : notes) print(note);
+  fmt::print("{} in {} file{}\n", notes.size() == 1 ? "1 note" : fmt::format("{} notes", notes.size()),
+             codes.size(), codes.size() == 1 ? "" : "s");
+  if (!json.empty() && !write_text(json, to_json(notes).dump(2) + "\n")) return kWrongUse;
+  return 0;
+}
+
+}  // namespace assay::cli

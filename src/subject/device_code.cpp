@@ -1,0 +1,105 @@
+#include "subject/device_code.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+
+#include "cudart/fatbinary.h"
+#include "subject/process.h"
+
+namespace assay::subject {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr double kCompileSeconds = 120;
+
+bool read_file(const std::string& path, std::string& text) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return false;
+  text.assign(std::istreambuf_iterator<char>(file), {});
+  return true;
+}
+
+unsigned architecture_number(const std::string& arch) {
+  const std::size_t digit = arch.find_first_of("0123456789");
+  return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
+}
+
+// A folder that goes away with its owner.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "assay-ptx-XXXXXX").string()) {
+    if (!mkdtemp(path_.data())) path_.clear();
+  }
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path_.empty()) fs::remove_all(path_, error);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch) {
+  std::string bytes;
+  const std::string& path = subject.library.empty() ? subject.ptx : subject.library;
+  if (!read_file(path, bytes)) return Error{"this file cannot be read", path};
+  if (subject.library.empty()) return std::vector<std::string>{std::move(bytes)};
+  std::vector<std::string> texts;
+  constexpr std::size_t kAlignment = 8, kHeader = 16;
+  for (std::size_t at = 0; at + kHeader <= bytes.size();) {
+    const uint64_t size = cudart::container_size(bytes.data() + at);
+    if (size == 0 || size > bytes.size() - at) {
+      at += kAlignment;
+      continue;
+    }
+    const auto container = std::as_bytes(std::span(bytes)).subspan(at, size);
+    const auto images = cudart::read_fatbinary(container);
+    const cudart::Image* image = images ? cudart::choose_ptx(*images, architecture_number(arch)) : nullptr;
+    if (image) {
+      auto text = cudart::unpack(*image);
+      if (!text) return text.error();
+      texts.push_back(std::move(*text));
+    }
+    at += (images ? size + kAlignment - 1 : kAlignment) / kAlignment * kAlignment;
+  }
+  return texts;
+}
+
+Result<std::string> compile_to_ptx(const std::string& source, const std::string& arch,
+                                   const std::vector<std::string>& flags) {
+  const std::string nvcc = find_nvcc();
+  if (nvcc.empty()) {
+    return Error{
+        "nvcc is not on PATH, in CUDA_HOME or in /usr/local/cuda: CUDA C++ sources cannot be compiled",
+        source};
+  }
+  const TemporaryFolder folder;
+  if (folder.path().empty()) return Error{"no temporary folder can be made"};
+  const std::string out = folder.path() + "/subject.ptx";
+  std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + arch};
+  words.insert(words.end(), flags.begin(), flags.end());
+  words.insert(words.end(), {"-o", out, source});
+  const auto result = run_command(words, kCompileSeconds);
+  if (!result) return result.error();
+  if (result->timed_out) {
+    return Error{fmt::format("the compiler did not end within {:.0f} s", kCompileSeconds), source};
+  }
+  if (result->status != 0) return Error{fmt::format("does not compile\n{}", result->output), source};
+  std::string text;
+  if (!read_file(out, text)) return Error{"the compiler wrote no PTX", source};
+  return text;
+}
+
+}  // namespace assay::subject

@@ -1,0 +1,20 @@
+// The PTX of a subject: what its library holds, or what a source compiles to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "subject/subject.h"
+
+namespace assay::subject {
+
+// The PTX that a device of the contract's architecture would take, one text for each translation unit. Read
+// from the built library: nothing is compiled again. Empty if the library holds machine code only.
+Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch = "sm_90");
+
+// CUDA C++ to PTX with source lines, by nvcc. An Error holds what the compiler said.
+Result<std::string> compile_to_ptx(const std::string& source, const std::string& arch = "sm_90",
+                                   const std::vector<std::string>& flags = {});
+
+}  // namespace assay::subject
