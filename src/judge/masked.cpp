@@ -1,0 +1,70 @@
+#include "judge/masked.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay::judge {
+
+using contract::Bindings;
+using contract::Expectation;
+using contract::Tensor;
+
+namespace {
+
+// Small, large and negative: no maximum, clamp or even function stays the same under all three.
+constexpr double kReplacements[] = {1, 0x1p13, -0x1p13};
+
+std::shared_ptr<const Tensor> without_nonfinite(const std::shared_ptr<const Tensor>& tensor,
+                                                double replacement) {
+  if (!contract::is_float(tensor->dtype)) return tensor;
+  std::shared_ptr<Tensor> copy;
+  for (int64_t i = 0; i < tensor->count(); ++i) {
+    if (std::isfinite(tensor->load(i))) continue;
+    if (!copy) copy = std::make_shared<Tensor>(*tensor);
+    copy->store(i, replacement);
+  }
+  return copy ? copy : tensor;
+}
+
+Bindings without_nonfinite(Bindings bindings, double replacement) {
+  for (auto& [name, tensor] : bindings.inputs) tensor = without_nonfinite(tensor, replacement);
+  return bindings;
+}
+
+bool same(const Expectation& a, const Expectation& b, std::size_t i) {
+  return std::isfinite(a.value[i]) && a.value[i] == b.value[i];
+}
+
+}  // namespace
+
+Result<void> admit_masked(const contract::Reference& reference, const Bindings& bindings,
+                          const Tensor& tensor, const contract::BudgetOptions& budget, Measured& measured) {
+  std::vector<std::size_t> hidden;
+  std::vector<int64_t> places;
+  for (std::size_t i = 0; i < measured.elements.size(); ++i) {
+    const Element& element = measured.elements[i];
+    if (element.admitted || !std::isfinite(element.stored) || std::isfinite(element.value)) continue;
+    hidden.push_back(i);
+    places.push_back(element.at);
+  }
+  if (hidden.empty() || !reference.is_formula()) return {};
+  std::vector<Expectation> expectations;
+  for (const double replacement : kReplacements) {
+    auto expected =
+        reference.expect(without_nonfinite(bindings, replacement), measured.output, places, budget);
+    if (!expected) return expected.error();
+    expectations.push_back(std::move(*expected));
+  }
+  for (std::size_t i = 0; i < hidden.size(); ++i) {
+    const bool independent =
+        std::all_of(expectations.begin(), expectations.end(),
+                    [&](const Expectation& other) { return same(expectations[0], other, i); });
+    if (!independent || !expectations[0].admits(i, tensor, places[i])) continue;
+    Element& element = measured.elements[hidden[i]];
+    element.admitted = true;
+    element.class_differs = false;
+  }
+  return {};
+}
+
+}  // namespace assay::judge

@@ -1,0 +1,84 @@
+#include "judge/masked.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "judge/judge.h"
+
+namespace assay::judge::testing {
+namespace {
+
+constexpr const char* kMaskedMax = R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "mask", "kept", "top", "stream"]
+[tensors.x]
+dtype = "f32"
+shape = [4]
+[tensors.mask]
+dtype = "i32"
+shape = [4]
+values = "mask"
+[tensors.kept]
+dtype = "f32"
+shape = [4]
+role = "out"
+[tensors.top]
+dtype = "f32"
+shape = [1]
+role = "out"
+[reference]
+formula = """
+kept[i] = mask[i] * x[i]
+top[i] = max[k](x[k])
+"""
+)";
+
+using contract::DType;
+using contract::Tensor;
+
+std::shared_ptr<const Tensor> floats(std::vector<double> values) {
+  return std::make_shared<Tensor>(Tensor::of(DType::f32, {static_cast<int64_t>(values.size())}, values));
+}
+
+std::vector<Finding> judge_of(std::vector<double> kept, double top) {
+  const auto contract = contract::parse(kMaskedMax);
+  EXPECT_TRUE(contract) << contract.error().text();
+  const auto reference = contract::Reference::make(*contract);
+  contract::Bindings bindings;
+  bindings.inputs["x"] = floats({NAN, 2, NAN, 3});
+  const double mask[] = {0, 1, 1, 0};
+  bindings.inputs["mask"] = std::make_shared<Tensor>(Tensor::of(DType::i32, {4}, mask));
+  const auto judgement =
+      judge(*contract, *reference, bindings, {{"kept", floats(std::move(kept))}, {"top", floats({top})}});
+  EXPECT_TRUE(judgement) << judgement.error().text();
+  return judgement->findings;
+}
+
+TEST(Masked, AnElementBehindAZeroMaskMayBeNanOrSkipped) {
+  EXPECT_TRUE(judge_of({NAN, 2, NAN, 0}, NAN).empty());
+  EXPECT_TRUE(judge_of({0, 2, NAN, 0}, NAN).empty());
+}
+
+TEST(Masked, ASkippedElementHasTheValueOfTheRest) {
+  const auto findings = judge_of({1, 2, NAN, 0}, NAN);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].kind, "nonfinite");
+}
+
+TEST(Masked, AnElementThatTheMaskKeepsMustShowItsNan) {
+  const auto findings = judge_of({0, 2, 0, 0}, NAN);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].kind, "nonfinite");
+}
+
+TEST(Masked, AMaximumThatIgnoresNanIsNotForgiven) {
+  const auto findings = judge_of({NAN, 2, NAN, 0}, 3);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].kind, "nonfinite");
+}
+
+}  // namespace
+}  // namespace assay::judge::testing
