@@ -26,6 +26,7 @@ struct CheckOptions {
   uint64_t seed = 1;
   double budget = 20;  // seconds of trials
   std::string cache;   // of builds; empty: the user's
+  int threads = 0;     // of the judge; 0: as many as the machine has
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

@@ -3,6 +3,7 @@
 
 #include "assayer/assayer.h"
 #include "judge/judge.h"
+#include "trial/work.h"
 
 namespace assay::assayer {
 
@@ -41,7 +42,11 @@ class Laboratory {
   // to the one that shows it. Numbers need no such test: attribute() has its own.
   bool confirm(trial::Trial& trial, Attempt& failed);
 
-  void set_timeout(double seconds) { runner_.set_timeout(seconds); }
+  // Of every call. Whether not to end in that time is a finding, at a small shape; else it is only slow.
+  void set_timeout(double seconds, bool telling = true) {
+    runner_.set_timeout(seconds);
+    timeout_tells_ = telling;
+  }
 
  private:
   Attempt run(const trial::Trial& trial, bool diagnose);
@@ -53,12 +58,15 @@ class Laboratory {
   void warm_up(const trial::Trial& trial);
   bool passes(const trial::Trial& trial);
   bool find_unwritten(const trial::Trial& trial, Attempt& failed);
+  bool depends_on_poison(const trial::Trial& trial, const Attempt& failed, const Attempt& cleared) const;
 
   const contract::Contract& contract_;
   const contract::Reference& reference_;
   const subject::Subject& subject_;
   CheckOptions options_;
   subject::Runner runner_;
+  trial::Work work_;
+  bool timeout_tells_ = true;
 };
 
 // Whether a finding speaks of numbers, not of what the device saw.

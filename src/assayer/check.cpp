@@ -5,6 +5,7 @@
 
 #include "assayer/assayer.h"
 #include "assayer/attempt.h"
+#include "assayer/cost.h"
 #include "assayer/coverage.h"
 #include "assayer/locate.h"
 #include "subject/subject.h"
@@ -21,8 +22,8 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr double kShrinkSeconds = 3;
-constexpr double kFirstElements = 1.2e6;  // of a trial before anything is known of its speed
-constexpr double kShare = 0.25;           // of the time left that one trial may take
+constexpr double kShare = 0.25;       // of the time left that one trial may take
+constexpr double kBriefShare = 0.12;  // of the budget, for a trial that may be slow
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -31,7 +32,7 @@ double since(Clock::time_point start) {
 class Check {
  public:
   Check(const Contract& contract, const CheckOptions& options)
-      : contract_(contract), options_(options), coverage_(contract) {
+      : contract_(contract), options_(options), coverage_(contract), cost_(contract) {
     outcome_.report.contract = contract.path;
     outcome_.report.title = contract.title;
     outcome_.report.seed = options.seed;
@@ -105,43 +106,39 @@ class Check {
     }
   }
 
-  // Time goes with elements, at a rate that depends on what there is many of: rows may be blocks, and
-  // columns a loop.
-  static std::string dominant(const contract::Shape& shape) {
-    const auto largest = std::max_element(shape.begin(), shape.end(),
-                                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    return largest == shape.end() ? "" : largest->first;
-  }
-
   bool affordable(const contract::Shape& shape) const {
-    const auto size = trial::size_of(contract_, shape);
-    if (!size) return false;
-    if (size->elements < 1e4) return true;
-    const auto rate = seconds_per_element_.find(dominant(shape));
-    if (rate == seconds_per_element_.end()) return size->elements <= kFirstElements;
-    return size->elements * rate->second <= kShare * std::max(1.0, options_.budget - since(start_));
+    return cost_.predict(shape) <= kShare * std::max(1.0, options_.budget - since(start_));
   }
 
-  void learn(const Trial& trial, const Attempt& attempt) {
-    const auto size = trial::size_of(contract_, trial.shape);
-    if (!size || size->elements < 1e4) return;
-    double& rate = seconds_per_element_[dominant(trial.shape)];
-    rate = std::max(rate * 0.9, attempt.seconds / size->elements);
+  Attempt run_planned(const trial::PlannedTrial& planned) {
+    const double patient = std::max(10.0, options_.budget - since(start_));
+    if (!planned.brief) {
+      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : patient);
+      return lab_->attempt(planned.trial);
+    }
+    const double brief = std::max(0.5, kBriefShare * options_.budget);
+    lab_->set_timeout(brief, false);
+    Attempt attempt = lab_->attempt(planned.trial);
+    // Far slower than others let expect: it may hang, and that takes longer to tell.
+    const bool suspicious =
+        attempt.state == AttemptState::TooSlow && cost_.predict(planned.trial.shape) < brief / 5;
+    if (!suspicious) return attempt;
+    lab_->set_timeout(patient);
+    return lab_->attempt(planned.trial);
   }
 
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
+    plan_options.max_elements = std::clamp(options_.budget * 2e6, 8e6, plan_options.max_elements);
     trial::Plan plan(contract_, plan_options);
     for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
     int useless = 0;
     while (since(start_) < options_.budget || coverage_.trials() == 0) {
       const trial::PlannedTrial planned =
           plan.next([this](const contract::Shape& shape) { return affordable(shape); });
-      const double left = options_.budget - since(start_);
-      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : std::max(10.0, left));
       say(fmt::format("{:>3} trials  {}: {}", coverage_.trials(), planned.stage,
                       contract::to_string(planned.trial.shape)));
-      Attempt attempt = lab_->attempt(planned.trial);
+      Attempt attempt = run_planned(planned);
       if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
         note(attempt);
         return;
@@ -153,7 +150,7 @@ class Check {
         if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
         continue;
       }
-      learn(planned.trial, attempt);
+      cost_.learn(planned.trial.shape, attempt.seconds);
       if (options_.trace) {
         options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s  {:<22} {}", since(start_), attempt.seconds,
                                    planned.stage, trial::to_string(planned.trial)));
@@ -272,7 +269,7 @@ class Check {
   subject::Subject subject_;
   std::optional<Laboratory> lab_;
   Clock::time_point start_;
-  std::map<std::string, double> seconds_per_element_;  // by the dim that is largest
+  Cost cost_;
 };
 
 }  // namespace

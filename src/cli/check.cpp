@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "assayer/assayer.h"
+#include "cli/jobs.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 
@@ -85,25 +86,52 @@ int worse(int a, int b) {
 
 struct Checked {
   int status = 0;
-  std::optional<report::Report> report;
+  std::string problem;  // with a contract that is wrong; for stderr
+  report::Report report;
 };
 
 Checked check_one(const std::string& path, const CheckOptions& options) {
   auto contract = contract::load(path);
   if (!contract) {
-    fmt::print(stderr, "assay: {}\n", contract.error().text());
-    return {kWrongUse, std::nullopt};
+    Checked wrong{kWrongUse, contract.error().text(), {}};
+    wrong.report.contract = path;
+    wrong.report.unknown = {wrong.problem};
+    return wrong;
   }
+  CheckOutcome outcome = check(*contract, options);
+  if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
+  return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
+}
+
+// All of them, as many at a time as there are cores; each is told of in its turn.
+std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
+                               int jobs) {
+  std::vector<Checked> checked(contracts.size());
   Progress progress;
-  CheckOptions own = options;
-  own.progress = [&](const std::string& text) { progress.show(path + "  " + text); };
-  CheckOutcome outcome = check(*contract, own);
-  progress.clear();
-  if (outcome.contract_wrong) {
-    fmt::print(stderr, "assay: {}\n", outcome.problem);
-    return {kWrongUse, std::move(outcome.report)};
-  }
-  return {judge::exit_status(outcome.report.verdict), std::move(outcome.report)};
+  const bool several = contracts.size() > 1;
+  std::size_t told = 0;
+  in_order(
+      contracts.size(), jobs,
+      [&](std::size_t i) {
+        CheckOptions own = options;
+        own.threads = several ? std::max(1, cores() / jobs) : 0;
+        own.progress = [&, i](const std::string& text) {
+          progress.show(several ? fmt::format("{}/{}  {}  {}", told, contracts.size(), contracts[i], text)
+                                : fmt::format("{}  {}", contracts[i], text));
+        };
+        checked[i] = check_one(contracts[i], own);
+      },
+      [&](std::size_t i) {
+        progress.clear();
+        told = i + 1;
+        if (checked[i].problem.empty()) {
+          fmt::print("{}\n", report::terminal(checked[i].report, terminal_options()));
+        } else {
+          fmt::print(stderr, "assay: {}\n", checked[i].problem);
+        }
+        std::fflush(stdout);
+      });
+  return checked;
 }
 
 Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string& path, std::size_t which) {
@@ -146,6 +174,9 @@ int check_command(std::vector<std::string> args) {
   app.add_option("--seed", options.seed, "of everything random; equal seeds give equal checks");
   app.add_option("--budget", options.budget, "seconds of trials for each contract")
       ->check(CLI::PositiveNumber);
+  int jobs = cores();
+  app.add_option("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
+      ->check(CLI::PositiveNumber);
   bool trace = false;
   app.add_flag("--trace", trace, "print every trial on stderr");
   if (const int status = parsed(app, args)) return status - 1;
@@ -159,18 +190,14 @@ int check_command(std::vector<std::string> args) {
   }
   std::vector<report::Report> reports;
   int status = 0;
-  for (const std::string& path : *contracts) {
-    Checked checked = check_one(path, options);
+  for (Checked& checked :
+       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())))) {
     status = worse(status, checked.status);
-    if (!checked.report) continue;
-    if (checked.status != kWrongUse)
-      fmt::print("{}\n", report::terminal(*checked.report, terminal_options()));
-    std::fflush(stdout);
-    reports.push_back(std::move(*checked.report));
+    reports.push_back(std::move(checked.report));
   }
   if (reports.size() > 1) fmt::print("{}", report::table(reports, terminal_options()));
   bool written = true;
-  if (!json.empty() && !reports.empty()) written &= write_text(json, files_json(reports));
+  if (!json.empty()) written &= write_text(json, files_json(reports));
   if (!junit.empty()) written &= write_text(junit, report::junit(reports));
   if (!sarif.empty()) written &= write_text(sarif, report::sarif(reports).dump(2) + "\n");
   return written ? status : kWrongUse;

@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "assayer/assayer.h"
+#include "cli/jobs.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"
@@ -326,6 +327,8 @@ int corpus_command(std::vector<std::string> args) {
   app.add_option("--json", json, "write one record a kernel to this file");
   app.add_option("--seed", options.seed, "of everything random");
   app.add_option("--budget", options.budget, "seconds of trials for each kernel")->check(CLI::PositiveNumber);
+  int jobs = 1;
+  app.add_option("--jobs", jobs, "kernels checked at a time")->check(CLI::PositiveNumber);
   app.add_flag("--cuda", cuda, "on a real GPU");
   app.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
   std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
@@ -341,24 +344,31 @@ int corpus_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", cases.error().text());
     return kWrongUse;
   }
-  std::vector<Outcome> outcomes;
+  std::vector<Outcome> outcomes(cases->size());
   Progress progress;
   bool all_right = true, broken = false;
-  for (const Case& wanted : *cases) {
-    CheckOptions own = options;
-    own.progress = [&](const std::string& text) {
-      progress.show(fmt::format("{}/{}  {}  {}", outcomes.size() + 1, cases->size(), wanted.name, text));
-    };
-    Outcome outcome = check_case(wanted, own, !plain);
-    progress.clear();
-    const bool right = outcome.mark == Mark::Right;
-    fmt::print("{:<12}{:>6.1f} s  {:<52} {}\n", right ? "" : name_of(outcome.mark), outcome.seconds,
-               wanted.name, outcome.detail);
-    std::fflush(stdout);
-    all_right &= right || outcome.mark == Mark::OtherKind;
-    broken |= outcome.mark == Mark::Broken;
-    outcomes.push_back(std::move(outcome));
-  }
+  std::size_t told = 0;
+  in_order(
+      cases->size(), jobs,
+      [&](std::size_t i) {
+        CheckOptions own = options;
+        own.threads = std::max(1, cores() / jobs);
+        own.progress = [&, i](const std::string& text) {
+          progress.show(fmt::format("{}/{}  {}  {}", told, cases->size(), (*cases)[i].name, text));
+        };
+        outcomes[i] = check_case((*cases)[i], own, !plain);
+      },
+      [&](std::size_t i) {
+        const Outcome& outcome = outcomes[i];
+        progress.clear();
+        told = i + 1;
+        const bool right = outcome.mark == Mark::Right;
+        fmt::print("{:<12}{:>6.1f} s  {:<52} {}\n", right ? "" : name_of(outcome.mark), outcome.seconds,
+                   outcome.checked.name, outcome.detail);
+        std::fflush(stdout);
+        all_right &= right || outcome.mark == Mark::OtherKind;
+        broken |= outcome.mark == Mark::Broken;
+      });
   print_summary(outcomes, !plain);
   if (!json.empty() && !write_text(json, to_json(outcomes).dump(2) + "\n")) return kWrongUse;
   return broken ? kWrongUse : all_right ? 0 : 1;

@@ -31,6 +31,7 @@ report::TerminalOptions terminal_options() {
 
 void Progress::show(const std::string& text) {
   if (!isatty(STDERR_FILENO)) return;
+  std::lock_guard lock(mutex_);
   const double now =
       std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
   if (shown_ && now - last_ < 0.1) return;
@@ -42,6 +43,7 @@ void Progress::show(const std::string& text) {
 }
 
 void Progress::clear() {
+  std::lock_guard lock(mutex_);
   if (shown_) std::fputs("\r\033[K", stderr);
   shown_ = false;
 }

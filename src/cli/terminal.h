@@ -1,6 +1,7 @@
 // The user's terminal: progress on stderr, colour only where it shows.
 #pragma once
 
+#include <mutex>
 #include <string>
 
 #include "report/report.h"
@@ -10,13 +11,15 @@ namespace assay::cli {
 bool stdout_is_terminal();
 report::TerminalOptions terminal_options();
 
-// One line that is overwritten, at most ten times a second; nothing where stderr is no terminal.
+// One line that is overwritten, at most ten times a second; nothing where stderr is no terminal. May be
+// called from several threads.
 class Progress {
  public:
   void show(const std::string& text);
   void clear();
 
  private:
+  std::mutex mutex_;
   double last_ = 0;
   bool shown_ = false;
 };

@@ -18,8 +18,8 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
-// The largest shapes cost the most and tell the least of most kernels: they wait this many rounds.
-constexpr std::size_t kLargestStart = 6;
+// Wide shapes cost more and tell less of most kernels: they wait this many rounds.
+constexpr std::size_t kWideStart = 2;
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -46,6 +46,16 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   return families;
 }
 
+// The largest leading extent of any tensor: as a rule a launch has that many blocks or threads.
+int64_t leading_extent(const Contract& contract, const Shape& shape) {
+  int64_t most = 0;
+  for (const TensorSpec& spec : contract.tensors) {
+    if (spec.shape.size() < 2) continue;
+    if (const auto n = spec.shape.front().eval(shape)) most = std::max(most, *n);
+  }
+  return most;
+}
+
 Families all(const Contract& contract, Family floats) {
   return hard_sums(contract, floats, Family::Uniform);
 }
@@ -53,7 +63,7 @@ Families all(const Contract& contract, Family floats) {
 }  // namespace
 
 Plan::Plan(const Contract& contract, PlanOptions options)
-    : contract_(contract), options_(options), random_(mix(options.seed, 1)) {
+    : contract_(contract), options_(options), work_(contract), random_(mix(options.seed, 1)) {
   build();
 }
 
@@ -99,31 +109,39 @@ Condition Plan::rotating_condition() {
   return condition;
 }
 
+Shape Plan::quick(Shape shape, double share, std::string_view keep) const {
+  const Limits limits{options_.quick_elements * share, options_.max_bytes, options_.quick_steps * share};
+  return fit(contract_, work_, std::move(shape), limits, keep).shape;
+}
+
 void Plan::add_plain_and_long() {
   stages_.emplace_back();
-  const auto fitted = [&](Shape shape, std::string_view keep = "") {
-    return fit(contract_, std::move(shape), options_.quick_elements, options_.max_bytes, keep).shape;
-  };
-  add("plain", fitted(uniform_shape(contract_, 67)), {}, {});
   std::vector<Shape> stretched;
   for (const Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
     Shape shape = uniform_shape(contract_, 24);
     shape[dim.name] = snap(dim, 4099);
-    stretched.push_back(fitted(std::move(shape), dim.name));
+    stretched.push_back(quick(std::move(shape), 1, dim.name));
   }
+  // What there are many of costs more than how long each is: sums first.
+  std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
+    return leading_extent(contract_, a) < leading_extent(contract_, b);
+  });
+  add("plain", quick(uniform_shape(contract_, 37), 0.3), {}, {});
   for (const Shape& shape : stretched)
     add("long sums", shape, hard_sums(contract_, Family::Natural, Family::Zipf));
-  add("plain", fitted(uniform_shape(contract_, 1)), {}, rotating_condition());
+  add("plain", quick(uniform_shape(contract_, 67)), {}, {});
+  add("plain", uniform_shape(contract_, 1), {}, rotating_condition());
+  add("plain", quick(uniform_shape(contract_, 9), 0.2), all(contract_, Family::Zeros), rotating_condition());
   for (const Shape& shape : stretched) {
     add("long sums", shape, hard_sums(contract_, Family::SameSign, Family::FewValues), rotating_condition());
   }
   for (const Shape& shape : stretched) {
     add("long sums", shape, hard_sums(contract_, Family::LargeMean, Family::OneValue), rotating_condition());
   }
-  add("plain", fitted(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
+  add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
       rotating_condition());
-  add("plain", fitted(uniform_shape(contract_, 33)), all(contract_, Family::SmallIntegers),
+  add("plain", quick(uniform_shape(contract_, 33)), all(contract_, Family::SmallIntegers),
       rotating_condition());
 }
 
@@ -146,9 +164,7 @@ void Plan::add_nonfinite() {
     for (const TensorSpec* spec : contract_.inputs()) {
       if (!takes_nonfinite(*spec)) continue;
       if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
-      Shape shape = fit(contract_, uniform_shape(contract_, family == Family::NanRow ? 40 : 21),
-                        options_.quick_elements / 8, options_.max_bytes)
-                        .shape;
+      Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? 40 : 21), 0.2);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
     }
   }
@@ -162,9 +178,7 @@ void Plan::add_families() {
     for (const TensorSpec* spec : contract_.inputs()) {
       const std::vector<Family> known = families_for(*spec);
       if (i >= known.size()) continue;
-      Shape shape = fit(contract_, uniform_shape(contract_, i % 2 ? 96 : 200), options_.quick_elements,
-                        options_.max_bytes)
-                        .shape;
+      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200));
       add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
     }
   }
@@ -172,14 +186,18 @@ void Plan::add_families() {
 
 void Plan::add_conditions() {
   stages_.emplace_back();
-  const auto shape = [&](int64_t value) {
-    return fit(contract_, uniform_shape(contract_, value), options_.quick_elements, options_.max_bytes).shape;
-  };
+  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), 0.5); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
+  uint64_t schedule = 0;
   for (const int64_t value : {48, 129, 5}) {
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
-    if (contract_.require.concurrent) add("overlapping calls", shape(value), {}, {.overlapped = true});
+    if (contract_.require.concurrent) {
+      add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
+      add("overlapping calls", shape(value), {},
+          {.schedule = schedule + 7, .ordered = false, .overlapped = true});
+      schedule += 22;
+    }
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
         {.poison = Poison::Large, .schedule = 11, .repeated = true});
@@ -202,27 +220,51 @@ void Plan::add_edges() {
       if (i >= values[d].size()) continue;
       Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
       shape[contract_.dims[d].name] = values[d][i];
-      Fitted fitted = fit(contract_, std::move(shape), options_.quick_elements * 2, options_.max_bytes,
-                          contract_.dims[d].name);
+      const Limits limits{options_.quick_elements * 2, options_.max_bytes, options_.quick_steps * 2};
+      Fitted fitted = fit(contract_, work_, std::move(shape), limits, contract_.dims[d].name);
       if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
     }
   }
 }
 
-void Plan::add_largest() {
+// Where 16 bits end, and the promise. Indices take their extremes, so that the far end is reached.
+void Plan::add_wide() {
   stages_.emplace_back();
+  const Limits limits{options_.max_elements, options_.max_bytes, options_.max_elements * 8};
+  const auto fitted = [&](const Dim& dim, int64_t value, int64_t others) {
+    Shape shape = uniform_shape(contract_, others);
+    shape[dim.name] = value;
+    return fit(contract_, work_, std::move(shape), limits, dim.name);
+  };
+  std::vector<std::pair<const Dim*, Shape>> wide;
   for (const Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
-    Shape shape = uniform_shape(contract_, 1);
-    shape[dim.name] = dim.highest();
-    Fitted fitted = fit(contract_, std::move(shape), options_.max_elements, options_.max_bytes, dim.name);
-    if (!fitted.fits) continue;
-    const int64_t reached = fitted.shape[dim.name];
+    const Fitted widest = fitted(dim, dim.highest(), 1);
+    const int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
     if (reached < dim.highest()) {
       out_of_reach_.push_back(
           fmt::format("{} beyond {} (promised up to {})", dim.name, reached, dim.highest()));
     }
-    add("largest", std::move(fitted.shape), {}, rotating_condition());
+    std::vector<int64_t> values;
+    for (const int64_t edge : {int64_t{65536 + 77}, int64_t{32768 + 77}}) {
+      if (reached > edge - 77) values.push_back(snap(dim, std::min(edge, reached)));
+    }
+    if (values.empty() || reached > values.front()) values.push_back(reached);
+    for (const int64_t value : values) {
+      if (Fitted f = fitted(dim, value, 5); f.fits && f.shape.at(dim.name) == value) {
+        wide.emplace_back(&dim, std::move(f.shape));
+      }
+    }
+    if (widest.fits) wide.emplace_back(&dim, widest.shape);
+  }
+  // The nearest first: each of them shows that much is affordable.
+  std::stable_sort(wide.begin(), wide.end(), [&](const auto& a, const auto& b) {
+    return work_.of(a.second)->steps < work_.of(b.second)->steps;
+  });
+  for (auto& [dim, shape] : wide) {
+    add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
+        rotating_condition());
+    stages_.back().back().brief = true;
   }
 }
 
@@ -234,7 +276,7 @@ void Plan::build() {
   add_conditions();
   add_required();
   add_edges();
-  add_largest();
+  add_wide();
   const std::size_t opening = std::min<std::size_t>(stages_[0].size(), 3);
   for (std::size_t i = 0; i < opening; ++i) queue_.push_back(stages_[0][i]);
   stages_[0].erase(stages_[0].begin(), stages_[0].begin() + static_cast<std::ptrdiff_t>(opening));
@@ -242,7 +284,7 @@ void Plan::build() {
   for (std::size_t i = 0; more; ++i) {
     more = false;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const std::size_t start = s + 1 == stages_.size() ? kLargestStart : 0;
+      const std::size_t start = s + 1 == stages_.size() ? kWideStart : 0;
       if (i < start + stages_[s].size()) more = true;
       if (i >= start && i < start + stages_[s].size()) queue_.push_back(stages_[s][i - start]);
     }
@@ -253,7 +295,7 @@ void Plan::build() {
 
 PlannedTrial Plan::next(const Affordable& affordable) {
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
-    if (!it->required && !affordable(it->trial.shape)) continue;
+    if (!it->required && !it->brief && !affordable(it->trial.shape)) continue;
     PlannedTrial planned = std::move(*it);
     queue_.erase(it);
     return planned;
@@ -275,9 +317,7 @@ PlannedTrial Plan::random_trial(const Affordable& affordable) {
   stages_.assign(1, {});
   Shape shape;
   for (int64_t limit = 20000; limit > 0; limit /= 2) {
-    shape = fit(contract_, random_shape(contract_, random_, limit), options_.quick_elements * 2,
-                options_.max_bytes)
-                .shape;
+    shape = quick(random_shape(contract_, random_, limit), 2);
     if (affordable(shape)) break;
   }
   Condition condition = rotating_condition();

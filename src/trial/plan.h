@@ -2,7 +2,8 @@
 //
 // A wrong kernel is usually wrong in a plain call at a middling shape, in a long sum, at a tail, or
 // for a NaN; so a few trials of each kind open the plan. Then every family, the edges of every dim,
-// the conditions, the contract's own shapes, the largest shapes, and random ones without end.
+// the conditions, the contract's own shapes, the widest shapes (a dim beyond 2^15 and 2^16, or at its
+// largest), and random ones without end.
 #pragma once
 
 #include <deque>
@@ -12,6 +13,7 @@
 
 #include "trial/random.h"
 #include "trial/trial.h"
+#include "trial/work.h"
 
 namespace assay::trial {
 
@@ -19,14 +21,15 @@ struct PlanOptions {
   uint64_t seed = 1;
   double max_bytes = 512e6;     // of one trial, all buffers
   double max_elements = 8e7;    // of one trial
-  double quick_elements = 6e5;  // of the trials that open the plan
+  double quick_elements = 3e5;  // of the trials that open the plan
+  double quick_steps = 4e6;     // of the formula, likewise
 };
 
 struct PlannedTrial {
   Trial trial;
   std::string_view stage;  // "plain", "long sums", …: for the report
   bool required = false;   // one of the contract's own shapes: it runs whatever it costs
-  bool repeatable = true;
+  bool brief = false;      // worth a try though it may be slow: it runs, but not for long
 };
 
 class Plan {
@@ -40,6 +43,7 @@ class Plan {
 
   std::size_t planned() const { return planned_; }    // before the random ones
   std::size_t left() const { return queue_.size(); }  // of those
+  const Work& work() const { return work_; }
   // "V only up to 40000 of 262144": promised values that no trial can reach.
   const std::vector<std::string>& out_of_reach() const { return out_of_reach_; }
 
@@ -54,7 +58,8 @@ class Plan {
   void add_families();
   void add_conditions();
   void add_edges();
-  void add_largest();
+  void add_wide();
+  contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
   PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
@@ -62,6 +67,7 @@ class Plan {
 
   const contract::Contract& contract_;
   PlanOptions options_;
+  Work work_;
   Random random_;
   std::deque<PlannedTrial> queue_;
   std::vector<std::vector<PlannedTrial>> stages_;

@@ -45,14 +45,21 @@ Shape uniform_shape(const Contract& contract, int64_t value) {
 }
 
 Fitted fit(const Contract& contract, Shape shape, double elements, double bytes, std::string_view keep) {
+  return fit(contract, Work(contract), std::move(shape), {elements, bytes}, keep);
+}
+
+Fitted fit(const Contract& contract, const Work& work, Shape shape, const Limits& limits,
+           std::string_view keep) {
   Fitted fitted{std::move(shape), false, true};
   for (int round = 0; round < 400; ++round) {
-    const auto size = size_of(contract, fitted.shape);
+    const auto size = work.of(fitted.shape);
     if (!size) {
       fitted.fits = false;
       return fitted;
     }
-    if (size->elements <= elements && size->bytes <= bytes) return fitted;
+    if (size->elements <= limits.elements && size->bytes <= limits.bytes && size->steps <= limits.steps) {
+      return fitted;
+    }
     const Dim* largest = nullptr;
     for (const Dim& dim : contract.dims) {
       const int64_t value = fitted.shape[dim.name];

@@ -2,10 +2,12 @@
 // blocks, primes.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "trial/random.h"
 #include "trial/trial.h"
+#include "trial/work.h"
 
 namespace assay::trial {
 
@@ -18,13 +20,19 @@ std::vector<int64_t> interesting(const contract::Dim& dim, int64_t limit);
 // Every dim snapped to the same value.
 contract::Shape uniform_shape(const contract::Contract& contract, int64_t value);
 
-// `shape` made to hold at most `elements`, by halving the larger dims, `keep` last. The flag says
+// `shape` made to cost no more than the limits, by halving the larger dims, `keep` last. The flag says
 // whether anything had to give.
+struct Limits {
+  double elements, bytes;
+  double steps = std::numeric_limits<double>::infinity();
+};
 struct Fitted {
   contract::Shape shape;
   bool reduced = false;
   bool fits = true;  // false: even the smallest shape is larger
 };
+Fitted fit(const contract::Contract& contract, const Work& work, contract::Shape shape, const Limits& limits,
+           std::string_view keep = "");
 Fitted fit(const contract::Contract& contract, contract::Shape shape, double elements, double bytes,
            std::string_view keep = "");
 

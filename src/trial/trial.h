@@ -12,6 +12,7 @@
 //
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
+//   work.h      what a trial costs
 #pragma once
 
 #include <cstdint>
@@ -108,10 +109,12 @@ Result<Trial> from_json(const contract::Contract& contract, const nlohmann::orde
 // The inputs of a trial; the same trial always gives the same ones.
 Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial);
 
-// Elements of all tensors together, and their bytes with the workspace: what a trial costs.
+// Elements of all tensors together, and their bytes with the workspace; `steps` only where Work tells
+// (work.h).
 struct Size {
   double elements = 0;
   double bytes = 0;
+  double steps = 0;
 };
 Result<Size> size_of(const contract::Contract& contract, const contract::Shape& shape);
 

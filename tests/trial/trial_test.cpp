@@ -230,7 +230,7 @@ TEST(Plan, MakesLegalTrialsWithoutEnd) {
     stages.insert(std::string(planned.stage));
   }
   for (const char* stage : {"plain", "long sums", "NaN and infinity", "input families", "overlapping calls",
-                            "earlier calls", "edges", "largest", "random"}) {
+                            "earlier calls", "edges", "wide", "random"}) {
     EXPECT_EQ(stages.count(stage), 1u) << stage;
   }
 }
