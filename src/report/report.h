@@ -4,6 +4,7 @@
 //   Json file = to_json(report);                 // as the contract's manual says
 //   std::string xml = junit(reports);            // for CI
 //   Json scanning = sarif(reports);              // for code review
+//   std::string page = html(reports);            // one file to look at and to show; its parts lie in page/
 #pragma once
 
 #include <span>
@@ -11,8 +12,17 @@
 #include <vector>
 
 #include "judge/finding.h"
+#include "judge/picture.h"
 
 namespace assay::report {
+
+// One trial, in words, for the page's table of what was covered.
+struct TrialRow {
+  std::string shape;      // "T=17 D=8"
+  std::string inputs;     // "tokens zipf"; "natural"
+  std::string condition;  // "other schedule"; "plain"
+  bool failed = false;
+};
 
 struct Report {
   std::string contract;  // path
@@ -24,6 +34,13 @@ struct Report {
   std::string device = "virtual";
   uint64_t seed = 1;
   double seconds = 0;
+
+  // For the page only; empty unless asked for.
+  std::vector<std::string> sources;  // paths
+  std::vector<TrialRow> trials;
+  std::string picture_of, numbers_of;  // the trials that the next two show
+  std::vector<judge::Picture> pictures;
+  std::vector<judge::Sheet> numbers;
 };
 
 struct TerminalOptions {
@@ -37,6 +54,7 @@ std::string table(std::span<const Report> reports, const TerminalOptions& option
 Json to_json(const Report& report);
 std::string junit(std::span<const Report> reports);
 Json sarif(std::span<const Report> reports);
+std::string html(std::span<const Report> reports);
 
 // "file.cu:14" and the lines about it, as far as the file can be read.
 std::string excerpt(const Where& where, int around = 1);

@@ -1,0 +1,536 @@
+// Draws a report from the data in the page. Text from the report only ever becomes text nodes.
+(() => {
+"use strict";
+const book = JSON.parse(document.getElementById("data").textContent);
+const main = document.getElementById("main");
+
+// ------------------------------------------------------------------ small tools
+function fill(node, children) {
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === false) continue;
+    node.append(child instanceof Node ? child : String(child));
+  }
+  return node;
+}
+function assign(node, attributes) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  return node;
+}
+const h = (tag, attributes, ...children) => fill(assign(document.createElement(tag), attributes), children);
+const s = (tag, attributes, ...children) =>
+  fill(assign(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes), children);
+
+const plural = (n, one, many) => `${grouped(n)} ${n === 1 ? one : many || one + "s"}`;
+const grouped = (n) => Math.abs(n) >= 10000 ? String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u202f") : String(n);
+function brief(x, digits = 4) {
+  if (x === null || x === undefined) return "";
+  if (typeof x === "string") return x;
+  if (x === 0) return "0";
+  const size = Math.abs(x);
+  if (Number.isInteger(x) && size < 1e6) return minus(String(x));
+  return minus(size >= 1e5 || size < 1e-3 ? x.toExponential(Math.max(0, digits - 2)) : String(Number(x.toPrecision(digits))));
+}
+const minus = (text) => text.replace(/-/g, "\u2212");
+const percent = (share) => share >= 0.995 ? "100 %" : share >= 0.1 ? `${Math.round(share * 100)} %` : share >= 0.001 ? `${(share * 100).toFixed(1)} %` : "";
+const base = (path) => path.slice(path.lastIndexOf("/") + 1);
+const scroller = (label, ...children) => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, ...children);
+
+// ------------------------------------------------------------------ verdict
+const words = { pass: ["PASS", "Passed"], fail: ["FAIL", "Failed"], inconclusive: ["OPEN", "Inconclusive"] };
+function stamp(verdict) {
+  return s("svg", { class: "stamp", viewBox: "0 0 100 100", role: "img", "aria-label": words[verdict][1] },
+    s("path", { d: "M50 3 L90.7 26.5 V73.5 L50 97 L9.3 73.5 V26.5 Z", fill: "none", stroke: "currentColor", "stroke-width": 3 }),
+    s("path", { d: "M50 10.5 L84.2 30.2 V69.8 L50 89.5 L15.8 69.8 V30.2 Z", fill: "none", stroke: "currentColor", "stroke-width": 1 }),
+    s("text", { x: 50, y: 56 }, words[verdict][0]));
+}
+function fact(name, value) { return h("div", {}, h("dt", {}, name), h("dd", {}, value)); }
+function opening(report) {
+  const c = report.coverage;
+  return [
+    h("div", { class: `verdict ${report.verdict}` }, stamp(report.verdict),
+      h("div", {}, h("h1", {}, report.title || base(report.contract)),
+        h("p", { class: "path mono" }, report.contract))),
+    h("dl", { class: "facts" },
+      fact("verdict", words[report.verdict][1]), fact("trials", grouped(c.trials ?? 0)), fact("shapes", grouped(c.shapes ?? 0)),
+      fact("elements judged", grouped(c.elements_judged ?? 0)), fact("time", `${report.seconds.toFixed(1)} s`),
+      fact("device", report.device), fact("seed", report.seed)),
+  ];
+}
+
+// ------------------------------------------------------------------ code
+const keyword = /\b(?:if|else|for|while|do|return|const|constexpr|static|auto|void|int|float|double|bool|unsigned|char|short|long|struct|template|typename|namespace|using|extern|inline|true|false|sizeof|__\w+__)\b/;
+const token = new RegExp(`(//.*$)|("(?:[^"\\\\]|\\\\.)*")|(${keyword.source})`, "g");
+function tinted(text) {
+  const out = [];
+  let end = 0;
+  for (const match of text.matchAll(token)) {
+    out.push(text.slice(end, match.index), h("span", { class: match[1] ? "c" : match[2] ? "s" : "k" }, match[0]));
+    end = match.index + match[0].length;
+  }
+  out.push(text.slice(end));
+  return out;
+}
+// Lines `from` to `to`; `marks` maps a line to a class, `heat` to a share.
+function listing(source, from, to, marks, heat) {
+  const code = h("div", { class: heat ? "code heated" : "code" });
+  for (let n = Math.max(from, source.first); n <= Math.min(to, source.first + source.lines.length - 1); ++n) {
+    const share = heat && heat.get(n);
+    code.append(h("div", { class: `line ${marks.get(n) || ""}`, "data-line": n },
+      heat && h("span", { class: "heat", title: share ? `${(share * 100).toFixed(1)} % of the error` : null },
+        share > 0 && h("i", { style: `width:${Math.max(2, share * 100)}%` }), share > 0 && h("b", {}, percent(share))),
+      h("span", { class: "n" }, n), h("span", { class: "text" }, ...tinted(source.lines[n - source.first]))));
+  }
+  return code;
+}
+
+// ------------------------------------------------------------------ findings
+const place = (where) => where.file ? `${where.file}${where.line ? `:${where.line}` : ""}` : "";
+function evidence(finding) {
+  const e = finding.evidence, pairs = [];
+  const worst = e.worst;
+  if (worst) {
+    pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", brief(worst.stored, 7)], ["exact", brief(worst.exact, 7)],
+      ["a sound kernel gives", `${brief(worst.admitted[0], 6)} to ${brief(worst.admitted[1], 6)}`]);
+    if (typeof worst.z === "number" && Math.abs(worst.z) < 1e6) pairs.push(["error", `${brief(Math.abs(worst.z), 3)} × budget`]);
+    if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
+  }
+  if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
+  const precision = e.precision;
+  if (precision && precision.lines && precision.lines.length) {
+    const top = precision.lines[0];
+    pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
+  }
+  if (e.kernel) pairs.push(["kernel", e.kernel]);
+  if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
+  return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
+}
+function copyable(command) {
+  const button = h("button", { type: "button", onclick: async () => {
+    try { await navigator.clipboard.writeText(command); button.textContent = "Copied"; } catch { button.textContent = "Not allowed"; }
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  } }, "Copy");
+  return h("div", { class: "again" }, h("code", { tabindex: 0, "aria-label": "The command that shows it again" }, command), button);
+}
+function article(report, finding) {
+  const source = report.sources[finding.where.file];
+  const line = finding.where.line;
+  return h("article", { class: `finding card ${finding.severity}`, tabindex: -1, "data-finding": finding.kind },
+    h("header", {}, h("h3", {}, finding.kind), h("span", { class: "place mono" }, place(finding.where))),
+    h("p", { class: "says" }, finding.message),
+    source && line > 0 && scroller("Source", listing(source, line - 2, line + 2, new Map([[line, finding.severity === "note" ? "marked" : "guilty"]]), null)),
+    evidence(finding),
+    finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest)),
+    finding.reproduce && copyable(finding.reproduce));
+}
+function findings(report) {
+  const real = report.findings.filter((f) => f.severity !== "note");
+  const notes = report.findings.filter((f) => f.severity === "note");
+  const none = report.verdict === "pass"
+    ? "No defect was found in anything that was tried. What was tried stands below."
+    : "No defect was found, but not everything could be checked.";
+  return h("section", { id: "findings", "aria-label": "Findings", "data-part": "Findings" },
+    h("h2", {}, real.length ? plural(real.length, "finding") : "No findings"),
+    !real.length && h("p", { class: "lede" }, none),
+    report.inconclusive.length > 0 && [h("p", { class: "lede" }, "Could not be checked:"),
+      h("ul", { class: "plain" }, report.inconclusive.map((reason) => h("li", {}, reason)))],
+    real.map((finding) => article(report, finding)),
+    notes.length > 0 && h("details", { class: "quiet", id: "notes", open: real.length > 0 || null },
+      h("summary", {}, `${plural(notes.length, "note")} from reading the code: where to look, no verdict`),
+      notes.map((finding) => article(report, finding))));
+}
+
+// ------------------------------------------------------------------ tables
+function sortable(columns, rows, label) {
+  const body = h("tbody");
+  const put = () => body.replaceChildren(...rows.map((row) =>
+    h("tr", {}, columns.map((column) => h("td", { class: column.left ? "left" : null }, column.show ? column.show(row) : row[column.key])))));
+  const heads = columns.map((column) => {
+    const head = h("th", { scope: "col", class: column.left ? "left" : null }, h("button", { type: "button", onclick: () => {
+      const down = head.getAttribute("aria-sort") !== "descending";
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const value = column.value || ((row) => row[column.key]);
+      rows.sort((a, b) => {
+        const [x, y] = [value(a), value(b)];
+        const order = typeof x === "string" ? x.localeCompare(y, undefined, { numeric: true }) : (x ?? -Infinity) - (y ?? -Infinity);
+        return down ? -order : order;
+      });
+      put();
+    } }, column.title));
+    return head;
+  });
+  put();
+  return scroller(label, h("table", {}, h("thead", {}, h("tr", {}, heads)), body));
+}
+
+// ------------------------------------------------------------------ source and shares
+function precisionOf(report) {
+  const holder = report.findings.find((f) => f.evidence.precision && f.evidence.precision.lines);
+  return holder ? holder.evidence.precision : null;
+}
+function source(report) {
+  const files = Object.keys(report.sources);
+  if (!files.length) return null;
+  const precision = precisionOf(report);
+  const guilty = report.findings.filter((f) => f.severity !== "note").map((f) => f.where);
+  const blocks = files.map((file) => {
+    const text = report.sources[file];
+    const marks = new Map(), heat = precision ? new Map() : null;
+    for (const f of report.findings) if (f.severity === "note" && f.where.file === file) marks.set(f.where.line, "marked");
+    for (const w of guilty) if (w.file === file) marks.set(w.line, "guilty");
+    if (precision) for (const l of precision.lines) if (l.file === file || base(l.file) === base(file)) heat.set(l.line, (heat.get(l.line) || 0) + l.share);
+    const box = scroller(`Source of ${file}`, listing(text, 1, Infinity, marks, heat));
+    box.classList.add("source", "card");
+    const first = [...marks].find(([, kind]) => kind === "guilty") || [...marks][0];
+    if (first) queueMicrotask(() => {
+      const row = box.querySelector(`[data-line="${first[0]}"]`);
+      if (row) box.scrollTop = row.offsetTop - box.offsetTop - box.clientHeight / 2;
+    });
+    return h("details", { open: heat ? heat.size > 0 || files.length === 1 : marks.size > 0 }, h("summary", { class: "mono" }, file), box);
+  });
+  return h("section", { id: "source", "aria-label": "Source", "data-part": "Source" }, h("h2", {}, "Source"),
+    h("p", { class: "lede" }, precision
+      ? "Beside each line, the share of the output's error that enters there: every value was carried along in FP64 and compared."
+      : "Lines that findings speak of are marked."),
+    blocks, precision && shares(precision));
+}
+function shares(precision) {
+  const number = (key, title) => ({ key, title, show: (row) => brief(row[key], 3) });
+  const out = [h("h3", { class: "minor" }, "Where the error comes from"),
+    sortable([
+      { title: "line", left: true, key: "line", value: (row) => `${row.file}:${row.line}`, show: (row) => h("span", { class: "mono" }, `${base(row.file)}:${row.line}`) },
+      { key: "operation", title: "operation", left: true },
+      { key: "share", title: "share", show: (row) => percent(row.share) || "0" },
+      number("introduced", "introduced"), number("inherited", "inherited"), number("amplification", "amplified"),
+      number("executions", "executed"), number("cancelled_bits", "bits cancelled"), number("stagnated", "stagnated"),
+      number("overflowed", "overflowed"), number("flushed", "flushed"),
+    ].filter((column) => precision.lines.some((row) => row[column.key])), precision.lines.slice(), "Lines by their share of the error")];
+  const outputs = precision.outputs || [];
+  if (outputs.length > 1) {
+    out.push(h("ul", { class: "plain" }, outputs.map((o) => h("li", {}, h("span", { class: "mono" }, o.name), ": ",
+      (o.lines || []).slice(0, 3).map((l) => `${base(l.file)}:${l.line} ${percent(l.share)}`).join(", ")))));
+  }
+  const decisions = precision.decisions || [];
+  if (decisions.length) {
+    out.push(h("p", { class: "soft" }, "Decided differently by the exact value:"),
+      h("ul", { class: "plain" }, decisions.map((d) => h("li", {}, h("span", { class: "mono" }, `${base(d.file)}:${d.line}`), ` ${d.what}, ${plural(d.count, "time")}`))));
+  }
+  return out;
+}
+
+// ------------------------------------------------------------------ plots
+const redraws = [];
+const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+function mix(a, b, t) {
+  const parse = (c) => [1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16));
+  const [x, y] = [parse(a), parse(b)];
+  return x.map((v, i) => Math.round(v + (y[i] - v) * t));
+}
+// Up to one budget is calm; every doubling beyond it is one step hotter, to 64.
+function heatOf(z) {
+  const calm = mix(tone("--raised"), tone("--dots"), 0.32);
+  if (z <= 1) return mix(tone("--raised"), tone("--dots"), 0.32 * z);
+  const t = Math.min(1, Math.log2(z) / 6);
+  const hex = "#" + calm.map((v) => v.toString(16).padStart(2, "0")).join("");
+  return t < 0.5 ? mix(hex, tone("--heat"), t * 2) : mix(tone("--heat"), tone("--ink"), (t - 0.5) * 1.1);
+}
+function errorMap(p) {
+  const canvas = h("canvas", { width: p.columns_drawn, height: p.rows_drawn, role: "img",
+    "aria-label": `Error of ${p.output} over ${p.rows} rows and ${p.columns} columns; ${p.outside} elements lie outside what rounding explains` });
+  const ratio = Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
+  canvas.style.aspectRatio = String(1 / ratio);
+  const ramp = h("span", { class: "ramp" });
+  const swatch = h("span", { class: "swatch" });
+  const draw = () => {
+    const ink = canvas.getContext("2d"), image = ink.createImageData(p.columns_drawn, p.rows_drawn);
+    const table = new Map();
+    p.grid.forEach((z, i) => {
+      if (z === null) return;
+      if (!table.has(z)) table.set(z, z < 0 ? mix(tone("--ink"), tone("--ink"), 0) : heatOf(z));
+      image.data.set([...table.get(z), 255], 4 * i);
+    });
+    ink.putImageData(image, 0, 0);
+    const stops = [0, 1, 2, 4, 8, 16, 32, 64].map((z) => `rgb(${heatOf(z).join(" ")})`);
+    ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+    swatch.style.background = tone("--ink");
+  };
+  redraws.push(draw);
+  const reading = h("span", { class: "reading", "aria-live": "off" }, "\u00a0");
+  const span = (cell, cells, all) => {
+    const from = Math.ceil(cell * all / cells), to = Math.ceil((cell + 1) * all / cells) - 1;
+    return from >= to ? `${from}` : `${from}–${to}`;
+  };
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const c = Math.min(p.columns_drawn - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * p.columns_drawn)));
+    const r = Math.min(p.rows_drawn - 1, Math.max(0, Math.floor((event.clientY - box.top) / box.height * p.rows_drawn)));
+    const z = p.grid[r * p.columns_drawn + c];
+    reading.textContent = `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: ` +
+      (z === null ? "not judged" : z < 0 ? "no finite error" : `${brief(z, 3)} × budget`);
+  });
+  const pooled = p.rows_drawn < p.rows || p.columns_drawn < p.columns;
+  return h("figure", { class: "card" },
+    h("figcaption", {}, h("strong", {}, "Where it is wrong"), `${p.rows} × ${p.columns}; error in units of the budget`, pooled && ", the largest of each cell"),
+    h("div", { class: "grid-picture" },
+      h("div", { class: "ends rows" }, h("span", {}, "0"), h("span", {}, p.rows - 1)), canvas,
+      h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, "columns"), h("span", {}, p.columns - 1))),
+    h("div", { class: "legend" }, "0", ramp, "64 ×", p.grid.some((z) => z < 0) && h("span", {}, swatch, "no finite error"), reading));
+}
+
+// Letters keep their size, so a narrow screen gets a smaller drawing.
+const frame = { w: innerWidth < 500 ? 340 : 460, h: innerWidth < 500 ? 225 : 260, left: 46, right: 12, top: 10, bottom: 34 };
+const tick = (x, y, text, anchor) => s("text", { x, y, "text-anchor": anchor }, text);
+function histogram(p) {
+  const { w, h: height, left, right, top, bottom } = frame;
+  const bins = p.histogram.length, total = p.histogram.reduce((a, b) => a + b, 0) || 1;
+  const step = (w - left - right) / bins, floor = height - bottom;
+  const width = 2 * p.range / (bins - 2);
+  const bell = (z) => Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI) * width;
+  const shares = p.histogram.map((n) => n / total);
+  const most = Math.max(...shares, bell(0));
+  const y = (share) => floor - (floor - top) * share / most;
+  const x = (z) => left + step + (z + p.range) / width * step;
+  const parts = [s("line", { class: "axis", x1: left, x2: w - right, y1: floor, y2: floor })];
+  shares.forEach((share, i) => {
+    if (share <= 0) return;
+    const edge = i === 0 || i === bins - 1;
+    const up = Math.max(1.2, floor - y(share));
+    parts.push(s("rect", { class: edge ? "bar out" : "bar", x: left + i * step + 0.4, width: Math.max(1, step - 0.8), y: floor - up, height: up },
+      s("title", {}, `${edge ? `beyond ${p.range}` : `${brief(-p.range + (i - 1) * width, 3)} to ${brief(-p.range + i * width, 3)}`} × budget: ${grouped(p.histogram[i])} elements`)));
+  });
+  const curve = [];
+  for (let z = -p.range; z <= p.range; z += 0.1) curve.push(`${curve.length ? "L" : "M"}${x(z).toFixed(1)} ${y(bell(z)).toFixed(1)}`);
+  parts.push(s("path", { class: "normal", d: curve.join("") }));
+  for (let z = -p.range; z <= p.range; z += 2) parts.push(tick(x(z), floor + 15, brief(z), "middle"));
+  parts.push(tick(left - 6, top + 9, `${(most * 100).toFixed(most < 0.1 ? 1 : 0)} %`, "end"), tick(left - 6, floor, "0", "end"),
+    tick((left + w) / 2, height - 2, "error, in units of the budget", "middle"));
+  const beyond = p.histogram[0] + p.histogram[bins - 1];
+  return h("figure", { class: "card" },
+    h("figcaption", {}, h("strong", {}, "How the errors are spread"), "Dashed: the normal curve of a budget’s width. ",
+      beyond ? `${grouped(beyond)} of ${grouped(total)} elements lie beyond ±${p.range}.` : `None of ${grouped(total)} elements lies beyond ±${p.range}.`),
+    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `Histogram of errors; ${beyond} of ${total} beyond ${p.range} budgets` }, parts));
+}
+
+function decades(low, high) {
+  const from = Math.floor(Math.log10(low)), to = Math.max(from + 1, Math.ceil(Math.log10(high)));
+  return [from, to];
+}
+function tenTo(n) {
+  if (n === 0 || n === 1) return [n === 0 ? "1" : "10"];
+  return ["10", s("tspan", { dy: -4, "font-size": 8 }, minus(String(n)))];
+}
+// Dots on logarithmic axes; what is zero lies on the axis itself.
+function scatter(options) {
+  const { w, h: height, left, right, top, bottom } = frame;
+  const { points, title, caption, xTitle, yTitle } = options;
+  const positive = (k) => points.map((q) => q[k]).filter((v) => v > 0);
+  const xs = positive("x"), ys = positive("y");
+  if (!xs.length) return null;
+  const low = (list) => list.reduce((a, b) => Math.min(a, b), Infinity), high = (list) => list.reduce((a, b) => Math.max(a, b), 0);
+  const [x0, x1] = decades(low(xs), high(xs)), [y0, y1] = ys.length ? decades(low(ys), high(ys)) : [-1, 0];
+  const floor = height - bottom, lane = 12;
+  const x = (v) => left + lane + (w - left - right - lane) * (Math.log10(v) - x0) / (x1 - x0);
+  const y = (v) => floor - lane - (floor - lane - top) * (Math.log10(v) - y0) / (y1 - y0);
+  const path = (list) => list.map((q) => `M${(q.x > 0 ? x(q.x) : left + 3).toFixed(1)} ${(q.y > 0 ? y(q.y) : floor - 3).toFixed(1)}h0`).join("");
+  const parts = [s("path", { class: "axis", d: `M${left} ${top}V${floor}H${w - right}` })];
+  const every = (n) => Math.max(1, Math.ceil(n / 7));
+  for (let d = x0; d <= x1; d += every(x1 - x0)) parts.push(s("line", { class: "tick", x1: x(10 ** d), x2: x(10 ** d), y1: top, y2: floor }), s("text", { x: x(10 ** d), y: floor + 15, "text-anchor": "middle" }, tenTo(d)));
+  for (let d = y0; d <= y1; d += every(y1 - y0)) parts.push(s("line", { class: "tick", x1: left, x2: w - right, y1: y(10 ** d), y2: y(10 ** d) }), s("text", { x: left - 6, y: y(10 ** d) + 4, "text-anchor": "end" }, tenTo(d)));
+  parts.push(tick(left - 6, floor, "0", "end"));
+  parts.push(s("path", { class: "points", d: path(points.filter((q) => q.ok)) }), s("path", { class: "points out", d: path(points.filter((q) => !q.ok)) }));
+  if (options.line) {
+    const dots = options.line.filter(([a, b]) => a > 0 && b > 0 && b >= 10 ** y0 / 2 && b <= 10 ** y1 * 2);
+    if (dots.length > 1) parts.push(s("path", { class: "budget", d: dots.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("") }));
+  }
+  parts.push(tick((left + w) / 2, height - 2, xTitle, "middle"));
+  const outside = points.filter((q) => !q.ok).length;
+  return h("figure", { class: "card" }, h("figcaption", {}, h("strong", {}, title), caption),
+    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `${title}: ${yTitle} against ${xTitle}, ${points.length} elements, ${outside} outside` }, parts),
+    h("div", { class: "legend" }, h("span", {}, h("span", { class: "swatch", style: "background:var(--dots)" }), "within what rounding explains"),
+      outside > 0 && h("span", {}, h("span", { class: "swatch", style: "background:var(--fail)" }), "outside")));
+}
+// The middle of the budgets in each of some slices of the x axis.
+function budgetLine(points) {
+  const sorted = points.filter((q) => q.x > 0 && q.budget > 0).sort((a, b) => a.x - b.x);
+  const slices = 12, line = [];
+  for (let i = 0; i < slices; ++i) {
+    const part = sorted.slice(Math.floor(i * sorted.length / slices), Math.floor((i + 1) * sorted.length / slices));
+    if (!part.length) continue;
+    const budgets = part.map((q) => q.budget).sort((a, b) => a - b);
+    line.push([part[Math.floor(part.length / 2)].x, budgets[Math.floor(budgets.length / 2)]]);
+  }
+  return line;
+}
+function plots(report) {
+  if (!report.pictures.length) return null;
+  return h("section", { id: "error", "aria-label": "Error", "data-part": "Error" }, h("h2", {}, "Error"),
+    h("p", { class: "lede" }, "The budget of an element is the deviation that rounding alone is expected to give it. Seen in ",
+      h("span", { class: "mono" }, report.picture_of), "."),
+    report.pictures.map((p) => {
+      const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
+      const sizes = points.map((q) => ({ x: q.magnitude, y: q.error, budget: q.budget, ok: q.ok }));
+      return [
+        h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
+        h("div", { class: "plots" }, errorMap(p), histogram(p),
+          scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: "Dashed: the budget.", line: budgetLine(sizes) }),
+          p.hits_vary && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
+            xTitle: "terms summed into the element", yTitle: "error in budgets", caption: "In units of the budget: a sound sum stays level, however long." })),
+      ];
+    }));
+}
+
+// ------------------------------------------------------------------ the smallest case
+// Where the element with this linear index lies.
+function coordinates(extents, index) {
+  const out = [];
+  for (let d = extents.length - 1; d >= 0; --d) {
+    out.unshift(index % extents[d]);
+    index = Math.floor(index / extents[d]);
+  }
+  return out;
+}
+function sheet(t) {
+  const columns = t.extents.length ? t.extents[t.extents.length - 1] : 1;
+  const rows = Math.ceil(t.values.length / Math.max(1, columns));
+  const value = (i) => minus(typeof t.values[i] === "number" ? String(Number(t.values[i].toPrecision(6))) : String(t.values[i]));
+  const index = (r) => coordinates(t.extents.slice(0, -1), r).join(", ");
+  const body = [];
+  for (let r = 0; r < rows; ++r) {
+    const row = h("tr", {}, h("th", { scope: "row" }, index(r)));
+    for (let c = 0; c < columns && r * columns + c < t.values.length; ++c) {
+      const i = r * columns + c, wrong = t.admitted && !t.admitted[i];
+      row.append(h("td", { class: wrong ? "wrong" : null, title: t.exact ? `should be ${brief(t.exact[i], 7)}` : null }, value(i)));
+    }
+    body.push(row);
+  }
+  const heads = [h("th", {})];
+  for (let c = 0; c < Math.min(columns, t.values.length); ++c) heads.push(h("th", { scope: "col" }, c));
+  return h("details", { open: t.is_output || t.values.length <= 64 },
+    h("summary", {}, h("span", { class: "mono" }, `${t.name}[${t.extents.join(", ")}]`), ` ${t.dtype}${t.is_output ? ", as the kernel left it" : ""}${t.is_cut ? `, the first ${t.values.length} values` : ""}`),
+    scroller(`Values of ${t.name}`, h("table", { class: "sheet" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body))));
+}
+function smallest(report) {
+  if (!report.numbers.length) return null;
+  const wrong = [];
+  for (const t of report.numbers) {
+    if (!t.admitted) continue;
+    t.admitted.forEach((ok, i) => { if (!ok && wrong.length < 200) wrong.push({ t, i, error: Math.abs(t.values[i] - t.exact[i]) }); });
+  }
+  const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.i).join(", ")}]`;
+  return h("section", { id: "smallest", "aria-label": "Smallest case", "data-part": "Smallest case" }, h("h2", {}, "Smallest failing case"),
+    h("p", { class: "lede mono" }, report.numbers_of),
+    wrong.length > 0 && sortable([
+      { title: "element", left: true, value: at, show: (row) => h("span", { class: "mono" }, at(row)) },
+      { title: "stored", value: (row) => row.t.values[row.i], show: (row) => brief(row.t.values[row.i], 7) },
+      { title: "exact", value: (row) => row.t.exact[row.i], show: (row) => brief(row.t.exact[row.i], 7) },
+      { title: "a sound kernel gives", value: (row) => row.t.low[row.i], show: (row) => `${brief(row.t.low[row.i], 6)} to ${brief(row.t.high[row.i], 6)}` },
+      { title: "error", value: (row) => row.error, show: (row) => brief(row.error, 3) },
+    ], wrong, "Elements that are wrong"),
+    h("div", { class: "sheets" }, report.numbers.map(sheet)));
+}
+
+// ------------------------------------------------------------------ coverage
+function coverage(report) {
+  const c = report.coverage, trials = report.trials;
+  const parts = [h("h2", {}, "What was covered")];
+  const dims = Object.entries(c.dims || {}).map(([name, d]) => ({ name, ...d }));
+  if (dims.length) parts.push(sortable([{ key: "name", title: "dim", left: true },
+    { key: "tried_min", title: "smallest tried" }, { key: "tried_max", title: "largest tried" }, { key: "promised_min", title: "promised from" }, { key: "promised_max", title: "promised to" }],
+  dims, "Dims and how far they were tried"));
+  if (trials.rows.length) parts.push(matrix(trials));
+  const missed = c.not_covered || [];
+  if (missed.length) parts.push(h("h3", { class: "minor" }, "Not covered"), h("ul", { class: "plain" }, missed.map((m) => h("li", {}, m))));
+  return h("section", { id: "coverage", "aria-label": "Coverage", "data-part": "Coverage" }, parts);
+}
+function matrix(trials) {
+  const holder = h("div");
+  const chips = h("div", { class: "chips", role: "group", "aria-label": "Conditions" });
+  const used = [...new Set(trials.rows.map((t) => t[2]))];
+  const show = (condition) => {
+    const rows = trials.rows.filter((t) => condition < 0 || t[2] === condition);
+    const cells = new Map(), shapes = [], inputs = [];
+    for (const [shape, input, , failed] of rows) {
+      if (!shapes.includes(shape)) shapes.push(shape);
+      if (!inputs.includes(input)) inputs.push(input);
+      const key = `${shape}/${input}`, cell = cells.get(key) || { n: 0, failed: 0 };
+      cells.set(key, { n: cell.n + 1, failed: cell.failed + failed });
+    }
+    const count = (input) => rows.filter((t) => t[1] === input).length;
+    inputs.sort((a, b) => count(b) - count(a));
+    const most = Math.max(1, ...[...cells.values()].map((cell) => cell.n));
+    holder.replaceChildren(scroller("Trials by shape and inputs", h("table", { class: "matrix" },
+      h("thead", {}, h("tr", {}, h("th", { class: "corner", scope: "col" }, plural(rows.length, "trial")), inputs.map((i) => h("th", { scope: "col" }, h("span", {}, trials.inputs[i]))))),
+      h("tbody", {}, shapes.map((shape) => h("tr", {}, h("th", { scope: "row" }, trials.shapes[shape] || "—"), inputs.map((input) => {
+        const cell = cells.get(`${shape}/${input}`);
+        return h("td", { class: cell && cell.failed ? "failed" : null },
+          cell && h("i", { style: `--w:${14 + 34 * Math.sqrt(cell.n / most)}`, title: `${plural(cell.n, "trial")}${cell.failed ? ", failed" : ""}` }, cell.n));
+      })))))));
+    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(Number(chip.dataset.condition) === condition));
+  };
+  const chip = (condition, text) => h("button", { type: "button", "data-condition": condition, onclick: () => show(condition) }, text);
+  chips.append(chip(-1, `all conditions`), ...used.map((i) => chip(i, trials.conditions[i])));
+  show(-1);
+  return [h("h3", { class: "minor" }, "Shapes, inputs and conditions"), used.length > 1 && chips, holder];
+}
+
+// ------------------------------------------------------------------ the page
+function contents() {
+  document.getElementById("parts").replaceChildren(...[...main.querySelectorAll("[data-part]")].map((part) => h("a", { href: `#${part.id}` }, part.dataset.part)));
+}
+function show(index) {
+  const report = book.reports[index];
+  redraws.length = 0;
+  const parts = [opening(report), findings(report), source(report), plots(report), smallest(report), coverage(report)];
+  const list = book.reports.length > 1 ? overview(index) : null;
+  main.replaceChildren();
+  fill(main, [list, parts]);
+  document.title = `${words[report.verdict][1]}: ${report.title || base(report.contract)} – Assay`;
+  contents();
+  redraws.forEach((draw) => draw());
+}
+function overview(chosen) {
+  const rows = book.reports.map((r, i) => h("tr", { class: i === chosen ? "chosen" : null },
+    h("td", {}, h("button", { type: "button", "aria-current": i === chosen ? "true" : null, onclick: () => { show(i); main.focus(); } }, r.contract)),
+    h("td", { class: "left", style: `color:var(--${r.verdict})` }, words[r.verdict][1]),
+    h("td", { class: "left" }, r.findings.filter((f) => f.severity !== "note").map((f) => f.kind).join(", ")), h("td", {}, `${r.seconds.toFixed(1)} s`)));
+  return h("section", { id: "contracts", "aria-label": "Contracts", "data-part": "Contracts" }, h("h2", {}, plural(rows.length, "contract")),
+    scroller("Contracts", h("table", {}, h("thead", {}, h("tr", {}, ["contract", "verdict", "findings", "time"].map((t) => h("th", { class: "left", scope: "col" }, t)))), h("tbody", {}, rows))));
+}
+
+const root = document.documentElement;
+const dark = () => root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+const themeButton = document.getElementById("theme");
+function theme(name) {
+  if (name) root.dataset.theme = name;
+  try { if (name) localStorage.setItem("assay-theme", name); } catch { /* a page opened from a file may have no storage */ }
+  themeButton.textContent = dark() ? "Light" : "Dark";
+  redraws.forEach((draw) => draw());
+}
+themeButton.addEventListener("click", () => theme(dark() ? "light" : "dark"));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme());
+
+function step(by) {
+  const list = [...main.querySelectorAll("[data-finding]")].filter((f) => f.offsetParent);
+  if (!list.length) return;
+  const at = list.indexOf(document.activeElement);
+  const next = list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.min(list.length - 1, Math.max(0, at + by))];
+  next.focus();
+  next.scrollIntoView({ block: "center" });
+}
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(?:INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
+  if (event.key === "j") step(1);
+  else if (event.key === "k") step(-1);
+  else if (event.key === "t") theme(dark() ? "light" : "dark");
+});
+
+let kept = null;
+try { kept = localStorage.getItem("assay-theme"); } catch { /* none */ }
+if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+show(Math.max(0, book.reports.findIndex((r) => r.verdict === "fail")));
+theme();
+})();
