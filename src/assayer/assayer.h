@@ -9,6 +9,7 @@
 //   attempt.h    one trial, run and judged; what its failure is a failure of
 //   locate.h     which source line a numeric finding is about
 //   coverage.h   what was tried; records of trials
+//   gallery.h    notes from the code; what the report's page draws
 #pragma once
 
 #include <functional>
@@ -27,6 +28,7 @@ struct CheckOptions {
   double budget = 20;  // seconds of trials
   std::string cache;   // of builds; empty: the user's
   int threads = 0;     // of the judge; 0: as many as the machine has
+  bool pictures = false;  // the report gets what its page draws
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

@@ -7,6 +7,7 @@
 #include "assayer/attempt.h"
 #include "assayer/cost.h"
 #include "assayer/coverage.h"
+#include "assayer/gallery.h"
 #include "assayer/locate.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
@@ -32,7 +33,11 @@ double since(Clock::time_point start) {
 class Check {
  public:
   Check(const Contract& contract, const CheckOptions& options)
-      : contract_(contract), options_(options), coverage_(contract), cost_(contract) {
+      : contract_(contract),
+        options_(options),
+        coverage_(contract),
+        gallery_(contract, options),
+        cost_(contract) {
     outcome_.report.contract = contract.path;
     outcome_.report.title = contract.title;
     outcome_.report.seed = options.seed;
@@ -82,6 +87,7 @@ class Check {
       return false;
     }
     subject_ = std::move(*built.subject);
+    notes_ = read_code(contract_, subject_);
     lab_.emplace(contract_, *reference_, subject_, options_);
     start_ = Clock::now();
     return true;
@@ -156,6 +162,7 @@ class Check {
                                    planned.stage, trial::to_string(planned.trial)));
       }
       coverage_.add(planned.trial, planned.stage, attempt);
+      gallery_.add(planned.trial, attempt);
       const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
                                       [](const Finding& f) { return f.severity == Severity::Error; });
       if (!failed) continue;
@@ -221,6 +228,7 @@ class Check {
   void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
     std::vector<Finding> kept = distinct(attempt.findings);
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
+    gallery_.add_failure(trial, attempt, small, *lab_);
     for (Finding& finding : kept) {
       name_by_code(finding);
       locate(contract_, finding);
@@ -258,6 +266,8 @@ class Check {
     if (report.verdict == Verdict::Inconclusive && report.unknown.empty()) {
       report.unknown.push_back("no trial could be run");
     }
+    for (const lint::Note& note : notes_) report.findings.push_back(lint::to_finding(note));
+    if (reference_) gallery_.hang(*reference_, subject_, report);
     return std::move(outcome_);
   }
 
@@ -265,6 +275,8 @@ class Check {
   const CheckOptions& options_;
   CheckOutcome outcome_;
   Coverage coverage_;
+  Gallery gallery_;
+  std::vector<lint::Note> notes_;
   std::optional<contract::Reference> reference_;
   subject::Subject subject_;
   std::optional<Laboratory> lab_;

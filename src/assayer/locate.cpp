@@ -127,13 +127,6 @@ Place definition(const std::string& source, const std::string& name) {
   return place;
 }
 
-// As the user would name it: relative to where they are, if it is below.
-std::string shown(const std::string& path) {
-  std::error_code error;
-  const fs::path relative = fs::relative(path, fs::current_path(error), error);
-  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
-}
-
 std::vector<std::string> source_paths(const contract::Contract& contract) {
   std::vector<std::string> sources;
   for (const std::string& source : contract.kernel.sources) {
@@ -158,6 +151,12 @@ bool find_instruction(const contract::Contract& contract, std::string_view kind,
 }
 
 }  // namespace
+
+std::string shown(const std::string& path) {
+  std::error_code error;
+  const fs::path relative = fs::relative(path, fs::current_path(error), error);
+  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
+}
 
 bool adds_narrowly(const contract::Contract& contract, Where& where) {
   return find_instruction(contract, "low-precision-accumulation", where);

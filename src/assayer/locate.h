@@ -14,4 +14,7 @@ void locate(const contract::Contract& contract, Finding& finding);
 // Whether the code adds in a type narrower than f32 somewhere, and where.
 bool adds_narrowly(const contract::Contract& contract, Where& where);
 
+// A path as the user would name it: relative to where they are, if it is below.
+std::string shown(const std::string& path);
+
 }  // namespace assay::assayer

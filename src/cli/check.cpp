@@ -163,11 +163,12 @@ Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string
 int check_command(std::vector<std::string> args) {
   CLI::App app{"Checks kernels against their contracts.", "assay check"};
   std::vector<std::string> paths;
-  std::string json, junit, sarif;
+  std::string json, junit, sarif, html;
   DeviceName device;
   CheckOptions options;
   app.add_option("contract", paths, "contract files, or folders of them")->required();
   app.add_option("--json", json, "write the report to this file");
+  app.add_option("--html", html, "write a page to look at to this file");
   app.add_option("--junit", junit, "write a JUnit report to this file");
   app.add_option("--sarif", sarif, "write a SARIF report to this file");
   app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
@@ -182,6 +183,7 @@ int check_command(std::vector<std::string> args) {
   if (const int status = parsed(app, args)) return status - 1;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   options.device = device.device();
+  options.pictures = !html.empty();
 
   const auto contracts = contracts_in(paths);
   if (!contracts) {
@@ -198,6 +200,7 @@ int check_command(std::vector<std::string> args) {
   if (reports.size() > 1) fmt::print("{}", report::table(reports, terminal_options()));
   bool written = true;
   if (!json.empty()) written &= write_text(json, files_json(reports));
+  if (!html.empty()) written &= write_text(html, report::html(reports));
   if (!junit.empty()) written &= write_text(junit, report::junit(reports));
   if (!sarif.empty()) written &= write_text(sarif, report::sarif(reports).dump(2) + "\n");
   return written ? status : kWrongUse;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "assayer/locate.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/contract.h"
@@ -54,13 +55,6 @@ Result<std::vector<Code>> codes_of_contract(const std::string& path) {
     codes.push_back(std::move(*code));
   }
   return codes;
-}
-
-// As the user would name it: relative to where they are, if it is below.
-std::string shown(const std::string& path) {
-  std::error_code error;
-  const fs::path relative = fs::relative(path, fs::current_path(error), error);
-  return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
 Json to_json(const std::vector<lint::Note>& notes) {
@@ -133,7 +127,7 @@ int lint_command(std::vector<std::string> args) {
       return kWrongUse;
     }
     for (lint::Note& note : lint::lint(*module, code.options, code.name)) {
-      note.where.file = shown(note.where.file);
+      note.where.file = assayer::shown(note.where.file);
       notes.push_back(std::move(note));
     }
   }

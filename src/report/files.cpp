@@ -71,6 +71,7 @@ std::string junit(std::span<const Report> reports) {
     cases += fmt::format("  <testcase classname=\"assay\" name=\"{}\" time=\"{:.3f}\">\n",
                          xml_escaped(report.contract), report.seconds);
     for (const Finding& finding : report.findings) {
+      if (finding.severity == Severity::Note) continue;  // says where to look, fails nothing
       const std::string place =
           finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
       cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}{}\n{}</failure>\n",

@@ -46,7 +46,14 @@ std::string wrapped(std::string_view text, int width, std::string_view indent) {
   return out;
 }
 
+// Short: a note says where to look.
+std::string note_text(const Finding& note, const Painter& paint, const TerminalOptions& options) {
+  return fmt::format("{}  {}:{}\n", paint(kBold, "note: " + note.kind), note.where.file, note.where.line) +
+         paint(kDim, wrapped(note.message, options.width, "  "));
+}
+
 std::string finding_text(const Finding& finding, const Painter& paint, const TerminalOptions& options) {
+  if (finding.severity == Severity::Note && finding.where.line > 0) return note_text(finding, paint, options);
   std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, finding.kind);
   if (!finding.where.file.empty()) {
     text += finding.where.line > 0 ? fmt::format("  {}:{}", finding.where.file, finding.where.line)
@@ -122,7 +129,9 @@ std::string table(std::span<const Report> reports, const TerminalOptions& option
     ++counts[static_cast<std::size_t>(report.verdict)];
     const std::string verdict = fmt::format("{:<13}", judge::to_string(report.verdict));
     std::string kinds;
-    for (const Finding& finding : report.findings) kinds += (kinds.empty() ? "" : ", ") + finding.kind;
+    for (const Finding& finding : report.findings) {
+      if (finding.severity != Severity::Note) kinds += (kinds.empty() ? "" : ", ") + finding.kind;
+    }
     text += fmt::format("{} {:<{}}  {:>6.1f} s  {}\n", paint(colour_of(report.verdict), verdict),
                         report.contract, widest, report.seconds, kinds);
   }

@@ -1,0 +1,116 @@
+#include "assayer/gallery.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "assayer/locate.h"
+#include "subject/device_code.h"
+
+namespace assay::assayer {
+
+using trial::Trial;
+
+namespace {
+
+std::string inputs_text(const Trial& trial) {
+  std::vector<std::string> parts;
+  for (const auto& [name, family] : trial.families) {
+    if (family != trial::Family::Natural)
+      parts.push_back(fmt::format("{} {}", name, trial::to_string(family)));
+  }
+  return parts.empty() ? "natural" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string condition_text(const trial::Condition& condition) {
+  constexpr std::pair<bool trial::Condition::*, std::string_view> kNames[] = {
+      {&trial::Condition::others_late, "other streams late"},
+      {&trial::Condition::moved, "moved"},
+      {&trial::Condition::aliased, "aliased"},
+      {&trial::Condition::repeated, "repeated"},
+      {&trial::Condition::overlapped, "overlapped"},
+      {&trial::Condition::fresh, "new process"},
+      {&trial::Condition::warmed, "after other calls"},
+  };
+  std::vector<std::string> parts;
+  if (condition.poison != trial::Poison::Nan)
+    parts.push_back(fmt::format("poison {}", to_string(condition.poison)));
+  if (condition.schedule != 0) parts.emplace_back("other schedule");
+  if (!condition.ordered) parts.emplace_back("idle device");
+  for (const auto& [flag, name] : kNames) {
+    if (condition.*flag) parts.emplace_back(name);
+  }
+  return parts.empty() ? "plain" : fmt::format("{}", fmt::join(parts, ", "));
+}
+
+bool has_failed(const Attempt& attempt) {
+  return std::any_of(attempt.findings.begin(), attempt.findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::Error; });
+}
+
+}  // namespace
+
+std::vector<lint::Note> read_code(const contract::Contract& contract, const subject::Subject& subject) {
+  std::vector<lint::Note> notes;
+  const auto texts = subject::device_code(subject, contract.kernel.arch);
+  if (!texts) return notes;
+  const lint::Options options{.fast_math = contract.reference.math == contract::Math::Fast};
+  for (const std::string& text : *texts) {
+    const auto module = ptx::parse(text, "ptx");
+    if (!module) continue;
+    const std::string name = subject.ptx.empty() ? contract.kernel.sources.front() : subject.ptx;
+    for (lint::Note& note : lint::lint(*module, options, name)) {
+      note.where.file = shown(note.where.file);
+      notes.push_back(std::move(note));
+    }
+  }
+  return notes;
+}
+
+void Gallery::add(const Trial& trial, const Attempt& attempt) {
+  if (!options_.pictures) return;
+  const bool failed = has_failed(attempt);
+  rows_.push_back(
+      {contract::to_string(trial.shape), inputs_text(trial), condition_text(trial.condition), failed});
+  const auto size = trial::size_of(contract_, trial.shape);
+  if (failed || attempt.calls.empty() || !size || size->elements <= largest_elements_) return;
+  largest_elements_ = size->elements;
+  largest_ = {trial, attempt.calls.front().outputs};
+}
+
+void Gallery::add_failure(const Trial& trial, const Attempt& attempt, const Trial& small, Laboratory& lab) {
+  if (!options_.pictures || attempt.calls.empty()) return;
+  failed_ = {trial, attempt.calls.front().outputs};
+  const Attempt again = lab.attempt(small);
+  if (!again.calls.empty()) smallest_ = {small, again.calls.front().outputs};
+}
+
+void Gallery::hang(const contract::Reference& reference, const subject::Subject& subject,
+                   report::Report& report) const {
+  if (!options_.pictures) return;
+  report.trials = rows_;
+  for (const std::string& source : contract_.kernel.sources) {
+    report.sources.push_back(shown(contract_.resolve(source)));
+  }
+  judge::Options options;
+  options.tensor_cores = subject.tensor_cores;
+  options.threads = options_.threads;
+  options.seed = options_.seed;
+  const Shown& drawn = failed_.outputs.empty() ? largest_ : failed_;
+  if (const auto inputs = trial::make_inputs(contract_, drawn.trial); inputs && !drawn.outputs.empty()) {
+    if (auto pictures = judge::draw(contract_, reference, *inputs, drawn.outputs, options)) {
+      report.pictures = std::move(*pictures);
+      report.picture_of = trial::to_string(drawn.trial);
+    }
+  }
+  if (const auto inputs = trial::make_inputs(contract_, smallest_.trial);
+      inputs && !smallest_.outputs.empty()) {
+    if (auto sheets = judge::tabulate(contract_, reference, *inputs, smallest_.outputs, options)) {
+      report.numbers = std::move(*sheets);
+      report.numbers_of = trial::to_string(smallest_.trial);
+    }
+  }
+}
+
+}  // namespace assay::assayer

@@ -1,0 +1,41 @@
+// What a report shows besides its findings: notes from the code, the trials in words, pictures and numbers.
+#pragma once
+
+#include "assayer/attempt.h"
+#include "lint/lint.h"
+
+namespace assay::assayer {
+
+// What the subject's PTX says, read from what was built. Nothing where it cannot be read: notes are no
+// verdict.
+std::vector<lint::Note> read_code(const contract::Contract& contract, const subject::Subject& subject);
+
+// Collects what the page draws. Costs nothing unless the options ask for it.
+class Gallery {
+ public:
+  Gallery(const contract::Contract& contract, const CheckOptions& options)
+      : contract_(contract), options_(options) {}
+
+  // Every trial that was judged; the largest sound one is drawn if nothing fails.
+  void add(const trial::Trial& trial, const Attempt& attempt);
+  // The trial that failed, and the smallest that does, run once more for its numbers.
+  void add_failure(const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
+                   Laboratory& lab);
+
+  void hang(const contract::Reference& reference, const subject::Subject& subject,
+            report::Report& report) const;
+
+ private:
+  struct Shown {
+    trial::Trial trial;
+    judge::Outputs outputs;
+  };
+
+  const contract::Contract& contract_;
+  const CheckOptions& options_;
+  std::vector<report::TrialRow> rows_;
+  Shown largest_, failed_, smallest_;
+  double largest_elements_ = -1;
+};
+
+}  // namespace assay::assayer
