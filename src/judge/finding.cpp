@@ -25,6 +25,14 @@ constexpr KindInfo kKinds[] = {
     {"precision-loss", 54, "too inaccurate"},
     {"biased-rounding", 52, "errors lean to one side"},
     {"nondeterministic", 50, "different bits from the same inputs"},
+    // Notes from reading the code (room lint): they never change a verdict.
+    {"narrow-sum", 16, "a sum kept in f16 or bf16 from term to term"},
+    {"narrow-atomic", 15, "atomic additions in f16 or bf16"},
+    {"narrow-mma", 14, "matrix products summed in f16"},
+    {"truncating-conversion", 13, "a float shortened without rounding"},
+    {"approximate-math", 12, "an approximate function where the contract says standard"},
+    {"flushed-subnormals", 11, "subnormals flushed where the contract says standard"},
+    {"partial-collective", 10, "a warp-wide operation that may miss lanes"},
 };
 
 }  // namespace

@@ -116,10 +116,17 @@ TEST(Kinds, AreThoseOfTheManual) {
                            "nondeterministic",
                            "launch-failure",
                            "crash",
-                           "timeout"}) {
+                           "timeout",
+                           "narrow-sum",
+                           "narrow-atomic",
+                           "narrow-mma",
+                           "truncating-conversion",
+                           "approximate-math",
+                           "flushed-subnormals",
+                           "partial-collective"}) {
     EXPECT_NE(judge::kind_named(kind), nullptr) << kind;
   }
-  EXPECT_EQ(judge::kinds().size(), 20u);
+  EXPECT_EQ(judge::kinds().size(), 27u);
 }
 
 }  // namespace
