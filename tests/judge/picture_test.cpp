@@ -10,7 +10,7 @@
 namespace assay::judge {
 namespace {
 
-constexpr std::string_view kContract = R"(
+constexpr std::string_view kContract = R"toml(
 [kernel]
 source = "k.cu"
 entry  = "k"
@@ -32,7 +32,7 @@ shape = ["V", "D"]
 role = "out"
 [reference]
 formula = "y[rows[n], d] += x[n, d]"
-)";
+)toml";
 
 // All terms go to row 0, except the last, which goes to row 1.
 struct Scatter {
