@@ -1,0 +1,347 @@
+// Arithmetic, once more in FP64: from the values, which shows what enters here, and from the shadows,
+// which shows what the result's error is. Lines' shares go on by the operation's derivatives.
+#include "shadow/lanes/lanes.h"
+
+namespace assay::shadow::ASSAY_BUILD {
+
+namespace {
+
+// An operation: what it does to doubles, and its derivatives by each source.
+struct Gradient {
+  double a, b, c;
+};
+
+struct Add {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return a + b; }
+  static Gradient slope(double, double, double, double) { return {1, 1, 0}; }
+};
+struct Sub {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return a - b; }
+  static Gradient slope(double, double, double, double) { return {1, -1, 0}; }
+};
+struct Mul {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return a * b; }
+  static Gradient slope(double a, double b, double, double) { return {b, a, 0}; }
+};
+struct Fma {
+  static constexpr uint32_t kSources = 3;
+  // A product of floats is exact in a double, but not one of doubles.
+  static double apply(double a, double b, double c) { return __builtin_fma(a, b, c); }
+  static Gradient slope(double a, double b, double, double) { return {b, a, 1}; }
+};
+struct Div {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return a / b; }
+  static Gradient slope(double, double b, double, double r) { return {1 / b, -r / b, 0}; }
+};
+struct Rcp {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return 1 / a; }
+  static Gradient slope(double, double, double, double r) { return {-r * r, 0, 0}; }
+};
+struct Sqrt {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return std::sqrt(a); }
+  static Gradient slope(double, double, double, double r) { return {0.5 / r, 0, 0}; }
+};
+struct Rsqrt {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return 1 / std::sqrt(a); }
+  static Gradient slope(double, double, double, double r) { return {-0.5 * r * r * r, 0, 0}; }
+};
+struct Ex2 {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return ::exp2(a); }
+  static Gradient slope(double, double, double, double r) { return {0.6931471805599453 * r, 0, 0}; }
+};
+struct Lg2 {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return ::log2(a); }
+  static Gradient slope(double a, double, double, double) { return {1.4426950408889634 / a, 0, 0}; }
+};
+struct Sin {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return ::sin(a); }
+  static Gradient slope(double a, double, double, double) { return {::cos(a), 0, 0}; }
+};
+struct Cos {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return ::cos(a); }
+  static Gradient slope(double a, double, double, double) { return {-::sin(a), 0, 0}; }
+};
+struct Tanh {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return ::tanh(a); }
+  static Gradient slope(double, double, double, double r) { return {1 - r * r, 0, 0}; }
+};
+struct Neg {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return -a; }
+  static Gradient slope(double, double, double, double) { return {-1, 0, 0}; }
+};
+struct Abs {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return std::fabs(a); }
+  static Gradient slope(double a, double, double, double) { return {a < 0 ? -1.0 : 1.0, 0, 0}; }
+};
+struct Min {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return b < a || a != a ? b : a; }
+  static Gradient slope(double a, double b, double, double) {
+    return b < a ? Gradient{0, 1, 0} : Gradient{1, 0, 0};
+  }
+};
+struct Max {
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return b > a || a != a ? b : a; }
+  static Gradient slope(double a, double b, double, double) {
+    return b > a ? Gradient{0, 1, 0} : Gradient{1, 0, 0};
+  }
+};
+struct Copysign {  // copysign d, a, b: the sign of a, the magnitude of b
+  static constexpr uint32_t kSources = 2;
+  static double apply(double a, double b, double) { return std::copysign(b, a); }
+  static Gradient slope(double a, double b, double, double) {
+    return {0, std::signbit(a) != std::signbit(b) ? -1.0 : 1.0, 0};
+  }
+};
+struct Convert {
+  static constexpr uint32_t kSources = 1;
+  static double apply(double a, double, double) { return a; }
+  static Gradient slope(double, double, double, double) { return {1, 0, 0}; }
+};
+
+double clamp(const ArithmeticForm& f, double x) {
+  if (f.clamps) x = x > 0 ? (x < 1 ? x : 1) : 0;
+  if (f.clamps_below) x = x > 0 ? x : 0;
+  return x;
+}
+
+template <class Op>
+inline void evaluate(const ArithmeticForm& f, const double (*x)[32], double* out) {
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) out[l] = Op::apply(x[0][l], x[1][l], x[2][l]);
+  if (f.clamps || f.clamps_below)
+    for (uint32_t l = 0; l < kWarpSize; ++l) out[l] = clamp(f, out[l]);
+}
+
+inline int64_t exponent(double x) {
+  return static_cast<int64_t>(numerics::bits_of(x) >> 52 & 0x7ff);
+}
+
+// What enters here, relative to the result.
+[[gnu::noinline]] void count_introduced(const ArithmeticForm& f, const double* active, const double* exact,
+                                        const double* introduced, const double* v) {
+  Site& s = *f.site;
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const double whole = std::fabs(exact[l]), error = std::fabs(introduced[l]);
+    const double ratio = error / (whole > 1e-300 ? whole : 1e-300);
+    const double relative = active[l] * (ratio < 1 ? ratio : error > 0 ? 1.0 : 0.0);
+    s.introduced2[l] += relative * relative;
+    s.introduced_max[l] = relative > s.introduced_max[l] ? relative : s.introduced_max[l];
+    s.flushed[l] += v[l] == 0 && exact[l] != 0 ? active[l] : 0.0;
+  }
+}
+
+[[gnu::noinline]] void count_addition(const ArithmeticForm& f, const double* active, const double* a,
+                                      const double* b, const double* exact, const double* v) {
+  Site& s = *f.site;
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const double larger = std::fabs(a[l]) > std::fabs(b[l]) ? a[l] : b[l];
+    const double smaller = std::fabs(a[l]) > std::fabs(b[l]) ? b[l] : a[l];
+    // Cancelled bits: how far the exponent fell. A result of zero is exact: nothing was lost.
+    const auto fall = static_cast<double>(exponent(larger) - exponent(exact[l]));
+    const double bits = exact[l] != 0 && fall > 0 && fall < 200 ? fall * active[l] : 0.0;
+    s.cancelled[l] += bits;
+    s.cancelled_max[l] = bits > s.cancelled_max[l] ? bits : s.cancelled_max[l];
+    const bool same = std::fabs(v[l]) == std::fabs(larger) && smaller != 0 && exact[l] != v[l] && v[l] != 0;
+    s.stagnated[l] += same ? active[l] : 0.0;
+  }
+}
+
+// A lane where something is not finite.
+[[gnu::noinline]] void account_broken(Warp& w, const ArithmeticForm& f, const Element& to,
+                                      const Element* from, uint32_t lane, double v, double exact) {
+  RegisterErrors& out = errors_at(w, to.errors);
+  const uint32_t bit = 1u << lane;
+  for (uint32_t s = 0; s < f.sources; ++s) {
+    if ((lanes_with_errors(w, from[s].errors) & bit) == 0) continue;
+    const Error source = errors_at(w, from[s].errors).error[lane];
+    if (!is_broken(source)) continue;
+    out.error[lane] = source;
+    out.lanes |= bit;
+    return;
+  }
+  if (std::isfinite(exact) && !std::isfinite(v)) {
+    write_new(out.error[lane], INFINITY, 1, f.site->slot, false);
+    out.error[lane].slot[kWhole] = INFINITY;
+    out.lanes |= bit;
+    return;
+  }
+  out.lanes &= ~bit;
+}
+
+// Errors of the result where no source has any.
+void account_new(Warp& w, const ArithmeticForm& f, const Element& to, uint32_t lanes,
+                 const double* introduced) {
+  RegisterErrors& out = errors_at(w, to.errors);
+  const uint32_t wrong = lanes & above(introduced, kSmallest);
+  const uint32_t slot = f.site->slot;
+  each_lane(wrong, [&](uint32_t l) {
+    const auto e = static_cast<float>(introduced[l]);
+    write_new(out.error[l], e, e, slot, f.rounds);
+  });
+  out.lanes = (out.lanes & ~lanes) | wrong;
+}
+
+// Errors of the result where some source has one.
+template <class Op>
+[[gnu::noinline]] void account_inherited(Warp& w, const ArithmeticForm& f, const Element& to,
+                                         const Element* from, uint32_t lanes, const double (*x)[32],
+                                         const double* exact, const double* v, const double* introduced,
+                                         uint32_t& broken) {
+  alignas(64) double shadow[3][32], truth[32], whole[32], slope[3][32];
+  uint32_t has[3] = {}, any = 0;
+  const RegisterErrors* errors[3] = {};
+  for (uint32_t s = 0; s < Op::kSources; ++s) {
+    std::memcpy(shadow[s], x[s], sizeof shadow[s]);
+    if (from[s].errors == 0) continue;
+    errors[s] = &errors_at(w, from[s].errors);
+    has[s] = errors[s]->lanes & lanes;
+    any |= has[s];
+    each_lane(has[s],
+              [&](uint32_t l) { shadow[s][l] -= static_cast<double>(errors[s]->error[l].slot[kWhole]); });
+  }
+  for (uint32_t s = Op::kSources; s < 3; ++s) std::memset(shadow[s], 0, sizeof shadow[s]);
+  evaluate<Op>(f, shadow, truth);
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) whole[l] = v[l] - truth[l];
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const Gradient g = Op::slope(x[0][l], x[1][l], x[2][l], exact[l]);
+    slope[0][l] = g.a, slope[1][l] = g.b, slope[2][l] = g.c;
+  }
+  broken |= lanes & not_below(whole, kHuge);
+  const uint32_t wrong = lanes & ~broken & above(whole, kSmallest);
+  RegisterErrors& out = errors_at(w, to.errors);
+  Site& site = *f.site;
+  const uint32_t slot = site.slot;
+  double inherited_max = site.inherited_max, amplification_max = site.amplification_max;
+  each_lane(wrong, [&](uint32_t l) {
+    Vector sum = {};
+    double most = 0;
+    for (uint32_t s = 0; s < Op::kSources; ++s) {
+      if ((has[s] >> l & 1) == 0) continue;
+      const Error* e = &errors[s]->error[l];
+      Error settled;
+      if (e->slot[kFresh] != 0) {
+        settled = *e;
+        settle(settled);
+        e = &settled;
+      }
+      const double g = slope[s][l];
+      const auto factor = static_cast<float>(std::fabs(g) < 1e30 ? g : 0.0);
+      Vector parts;
+      std::memcpy(&parts, e, sizeof parts);
+      sum += factor * parts;
+      const double relative = std::fabs(static_cast<double>(e->slot[kWhole])) / (std::fabs(x[s][l]) + 1e-300);
+      most = relative > most ? relative : most;
+    }
+    const double grown = std::fabs(whole[l] - introduced[l]) / (std::fabs(exact[l]) + 1e-300);
+    if (most > 0 && most < 1e6) {
+      inherited_max = most > inherited_max ? most : inherited_max;
+      const double factor = grown / most;
+      amplification_max = factor > amplification_max && factor < 1e12 ? factor : amplification_max;
+    }
+    Error& e = out.error[l];
+    std::memcpy(&e, &sum, sizeof sum);
+    if (f.rounds) {
+      e.slot[kFresh] = static_cast<float>(introduced[l]);
+      e.slot[kFreshLine] = static_cast<float>(slot);
+    } else {
+      e.slot[slot] += static_cast<float>(introduced[l]);
+    }
+    e.slot[kWhole] = static_cast<float>(whole[l]);
+  });
+  site.inherited_max = inherited_max, site.amplification_max = amplification_max;
+  out.lanes = (out.lanes & ~(lanes & ~broken)) |
+              wrong;  // account_broken asks for the others' lanes, perhaps in place
+}
+
+alignas(64) constexpr double kAllActive[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                               1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+template <class Op>
+void account(Warp& w, const ArithmeticForm& f, uint32_t part, uint32_t lanes, const double (*x)[32]) {
+  const Element& to = f.to[part];
+  const Element* from = f.from[part];
+  alignas(64) double exact[32], v[32], introduced[32], some[32];
+  evaluate<Op>(f, x, exact);
+  read(w, to, v);
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) introduced[l] = v[l] - exact[l];
+  const double* active = kAllActive;
+  if (lanes != kAllLanes) {
+    for (uint32_t l = 0; l < kWarpSize; ++l) some[l] = (lanes >> l & 1) != 0 ? 1.0 : 0.0;
+    active = some;
+  }
+  Site& site = *f.site;
+  site.executions += static_cast<uint64_t>(__builtin_popcount(lanes));
+  const uint32_t odd = lanes & not_below(introduced, kHuge);
+  if ((lanes & above(introduced, 0)) != 0) count_introduced(f, active, exact, introduced, v);
+  if (f.adds) {
+    alignas(64) double product[32];
+    const double *a = x[0], *b = x[1];
+    if (f.adds_product) {
+      for (uint32_t l = 0; l < kWarpSize; ++l) product[l] = x[0][l] * x[1][l];
+      a = product, b = x[2];
+    }
+    count_addition(f, active, a, b, exact, v);
+  }
+  each_lane(odd, [&](uint32_t l) { site.overflowed += !std::isfinite(v[l]) && std::isfinite(exact[l]); });
+  if (to.errors == 0) return;
+  uint32_t inherits = 0, broken = odd;
+  for (uint32_t s = 0; s < Op::kSources; ++s) inherits |= lanes_with_errors(w, from[s].errors);
+  inherits &= lanes;
+  // In place, the sources' lanes without errors must not read as having some.
+  if (inherits == 0)
+    account_new(w, f, to, lanes & ~odd, introduced);
+  else
+    account_inherited<Op>(w, f, to, from, lanes, x, exact, v, introduced, broken);
+  each_lane(broken | odd, [&](uint32_t l) { account_broken(w, f, to, from, l, v[l], exact[l]); });
+}
+
+template <class Op>
+const Inst* arithmetic(Warp& w, const Inst& i) {
+  const auto& f = form_of<ArithmeticForm>(i);
+  const uint32_t lanes = w.lanes_of(i);
+  if (lanes == 0) return run_main(w, i, f.insts);
+  alignas(64) double x[kMaxParts][3][32];
+  for (uint32_t p = 0; p < f.parts; ++p) {
+    for (uint32_t s = 0; s < Op::kSources; ++s) read(w, f.from[p][s], x[p][s]);
+    for (uint32_t s = Op::kSources; s < 3; ++s) std::memset(x[p][s], 0, sizeof x[p][s]);
+  }
+  const Inst* next = run_main(w, i, f.insts);
+  if (next == nullptr) return next;
+  for (uint32_t p = 0; p < f.parts; ++p) account<Op>(w, f, p, lanes, x[p]);
+  return next;
+}
+
+}  // namespace
+
+void fill_arithmetic(Handlers& h) {
+  constexpr Handler kAll[] = {
+      arithmetic<Add>, arithmetic<Sub>,  arithmetic<Mul>,      arithmetic<Fma>,     arithmetic<Div>,
+      arithmetic<Rcp>, arithmetic<Sqrt>, arithmetic<Rsqrt>,    arithmetic<Ex2>,     arithmetic<Lg2>,
+      arithmetic<Sin>, arithmetic<Cos>,  arithmetic<Tanh>,     arithmetic<Neg>,     arithmetic<Abs>,
+      arithmetic<Min>, arithmetic<Max>,  arithmetic<Copysign>, arithmetic<Convert>,
+  };
+  static_assert(std::size(kAll) == static_cast<size_t>(Op::Count_));
+  for (size_t k = 0; k < std::size(kAll); ++k) h.arithmetic[k] = kAll[k];
+}
+
+}  // namespace assay::shadow::ASSAY_BUILD

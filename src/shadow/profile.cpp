@@ -1,0 +1,323 @@
+// From what was counted to what is told.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "shadow/impl.h"
+
+namespace assay::shadow {
+
+namespace {
+
+// Below this part of the energy of the last rounding, what happened before it is not worth naming.
+constexpr double kWorthNaming = 1e-3;
+
+double sum(const double (&x)[32]) {
+  return std::accumulate(std::begin(x), std::end(x), 0.0);
+}
+double largest(const double (&x)[32]) {
+  return *std::max_element(std::begin(x), std::end(x));
+}
+
+struct LineSums {
+  LineProfile line;
+  double introduced2 = 0, cancelled = 0, best = -1;
+  uint64_t additions = 0;
+  uint32_t slot = 0;
+  uint64_t roundings = 0, others = 0;
+};
+
+void add(LineSums& to, const Site& s) {
+  LineProfile& line = to.line;
+  const double introduced2 = sum(s.introduced2);
+  line.file = s.file, line.line = s.line;
+  line.executions += s.executions;
+  line.introduced_max = std::max(line.introduced_max, largest(s.introduced_max));
+  line.inherited = std::max(line.inherited, s.inherited_max);
+  line.amplification = std::max(line.amplification, s.amplification_max);
+  line.cancelled_bits = std::max(line.cancelled_bits, largest(s.cancelled_max));
+  line.stagnated += static_cast<uint64_t>(sum(s.stagnated));
+  line.flushed += static_cast<uint64_t>(sum(s.flushed));
+  line.overflowed += s.overflowed;
+  to.introduced2 += introduced2;
+  to.cancelled += sum(s.cancelled);
+  to.slot = s.slot;
+  (s.rounds ? to.roundings : to.others) += introduced2 > 0;
+  // The operation to name: the one with most error, an overflow above all.
+  const double weight = introduced2 + 1e6 * static_cast<double>(s.overflowed);
+  if (s.executions != 0 && weight > to.best) to.best = weight, line.operation = s.operation;
+}
+
+std::map<LineKey, LineSums> by_line(const std::deque<Site>& sites) {
+  std::map<LineKey, LineSums> lines;
+  for (const Site& s : sites) {
+    if (s.executions == 0 && s.decided == 0 && s.forgotten == 0) continue;
+    if (s.executions != 0) add(lines[{s.file, s.line}], s);
+  }
+  for (auto& [key, l] : lines) {
+    const auto n = static_cast<double>(std::max<uint64_t>(l.line.executions, 1));
+    l.line.introduced = std::sqrt(l.introduced2 / n);
+    l.line.cancelled_bits_mean = l.cancelled / n;
+    l.line.rounds_result = l.roundings != 0 && l.others == 0;
+  }
+  return lines;
+}
+
+// Shares by slot; index 0: lines without a slot.
+std::vector<double> shares(const OutputSums& o) {
+  std::vector<double> share(kLineSlots + 1, 0.0);
+  double whole = 0;
+  const double* parts = nullptr;
+  if (o.broken != 0) {
+    whole = static_cast<double>(o.broken), parts = o.broken_at;
+  } else if (o.before2 > kWorthNaming * o.fresh2 && o.before2 > 0) {
+    whole = o.before2, parts = o.before;
+  } else if (o.whole2 > 0) {
+    whole = o.whole2, parts = o.charged;
+  }
+  if (whole == 0) return share;
+  share[0] = 1;
+  for (uint32_t s = 1; s <= kLineSlots; ++s) {
+    share[s] = parts[s] / whole;
+    share[0] -= share[s];
+  }
+  return share;
+}
+
+std::vector<LineShare> named(const std::vector<double>& share, const std::map<uint32_t, LineKey>& keys) {
+  std::vector<LineShare> lines;
+  for (const auto& [slot, key] : keys)
+    if (std::fabs(share[slot]) > 1e-6) lines.push_back({key.first, key.second, share[slot]});
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const auto& a, const auto& b) { return a.share > b.share; });
+  return lines;
+}
+
+}  // namespace
+
+Shadow::Shadow() : impl_(std::make_unique<Impl>()) {}
+Shadow::~Shadow() = default;
+
+void Shadow::watch(const vgpu::Memory& memory) {
+  impl_->memory = &memory;
+}
+
+OutputSums& Shadow::Impl::output(const std::string& name) {
+  for (OutputSums& o : outputs)
+    if (o.name == name) return o;
+  outputs.emplace_back().name = name;
+  return outputs.back();
+}
+
+void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes) {
+  OutputSums& o = impl_->output(name);
+  o = {};
+  o.name = std::move(name);
+  impl_->cells.each(reinterpret_cast<uintptr_t>(host), bytes, [&](uintptr_t, uint32_t, const Error& e) {
+    ++o.elements;
+    const auto whole = static_cast<double>(e.slot[kWhole]);
+    if (!(std::fabs(whole) < 3e38)) {
+      ++o.broken;
+      for (uint32_t s = 1; s <= kLineSlots; ++s) o.broken_at[s] += static_cast<double>(e.slot[s]);
+      return;
+    }
+    const auto fresh = static_cast<double>(e.slot[kFresh]);
+    const double before = whole - fresh;
+    o.largest = std::max(o.largest, std::fabs(whole));
+    o.fresh2 += fresh * fresh, o.before2 += before * before, o.whole2 += whole * whole;
+    for (uint32_t s = 1; s <= kLineSlots; ++s) {
+      const auto part = static_cast<double>(e.slot[s]);
+      const double charged = part + (static_cast<uint32_t>(e.slot[kFreshLine]) == s ? fresh : 0.0);
+      o.before[s] += part * before;
+      o.charged[s] += charged * whole;
+    }
+  });
+}
+
+double Shadow::error_at(const std::byte* host, uint32_t size) const {
+  const Error* e = impl_->cells.find(reinterpret_cast<uintptr_t>(host) + size - 1);
+  return e == nullptr ? 0 : static_cast<double>(e->slot[kWhole]);
+}
+
+void Shadow::forget() {
+  impl_->outputs.clear();
+  for (Site& s : impl_->sites) {
+    Site fresh;
+    fresh.file = s.file, fresh.line = s.line, fresh.operation = s.operation, fresh.slot = s.slot,
+    fresh.rounds = s.rounds;
+    fresh.decision = s.decision;
+    s = fresh;
+  }
+}
+
+Profile Shadow::profile() const {
+  Profile profile;
+  std::map<uint32_t, LineKey> keys;
+  for (const auto& [key, slot] : impl_->slots)
+    if (slot != 0) keys[slot] = key;
+  std::map<LineKey, LineSums> lines = by_line(impl_->sites);
+  size_t counted = 0;
+  std::map<LineKey, double> total;
+  for (const OutputSums& o : impl_->outputs) {
+    if (o.elements == 0) continue;
+    const std::vector<double> share = shares(o);
+    OutputProfile out{o.name, o.largest, o.elements, o.broken, named(share, keys)};
+    for (const LineShare& l : out.lines) total[{l.file, l.line}] += l.share;
+    profile.outputs.push_back(std::move(out));
+    ++counted;
+  }
+  for (auto& [key, l] : lines) {
+    if (const auto found = total.find(key); found != total.end())
+      l.line.share = found->second / static_cast<double>(counted);
+    profile.lines.push_back(l.line);
+  }
+  std::stable_sort(profile.lines.begin(), profile.lines.end(),
+                   [](const LineProfile& a, const LineProfile& b) {
+                     return a.share != b.share ? a.share > b.share : a.introduced > b.introduced;
+                   });
+  for (const Site& s : impl_->sites) {
+    if (s.decided != 0)
+      profile.decisions.push_back({s.file, s.line, s.decision ? s.decision : "", s.decided});
+    if (s.forgotten != 0) profile.retaken.push_back({s.file, s.line, s.operation, s.forgotten});
+  }
+  return profile;
+}
+
+namespace {
+
+// Row by row, the host memory of a range of the device; null rows are skipped.
+template <class Visit>
+void each_row(const vgpu::Memory& memory, const vgpu::RangeInfo& range, Visit visit) {
+  for (uint64_t z = 0; z < range.depth; ++z)
+    for (uint64_t y = 0; y < range.height; ++y) {
+      const uint64_t offset = z * range.slice_pitch + y * range.row_pitch;
+      std::byte* host = range.host ? nullptr : memory.host(range.address + offset, range.width);
+      visit(host, z * range.height + y);
+    }
+}
+
+}  // namespace
+
+void Shadow::on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo& to, const vgpu::RangeInfo& from) {
+  if (impl_->memory == nullptr || to.width == 0) return;
+  const vgpu::Memory& memory = *impl_->memory;
+  std::vector<std::byte*> rows;
+  each_row(memory, from, [&](std::byte* host, uint64_t) { rows.push_back(host); });
+  const auto target = to.host ? std::nullopt : memory.find(to.address);
+  const bool leaves = to.host != nullptr || (target && target->kind == vgpu::MemoryKind::Pinned);
+  if (leaves) {
+    const auto source = from.host ? std::nullopt : memory.find(from.address);
+    if (!source || !rows[0]) return;
+    take_output(fmt::format("{} {}", source->label, source->id), rows[0],
+                from.height * from.depth == 1
+                    ? from.width
+                    : (from.depth - 1) * from.slice_pitch + from.height * from.row_pitch);
+    return;
+  }
+  each_row(memory, to, [&](std::byte* host, uint64_t row) {
+    if (host == nullptr) return;
+    if (row < rows.size() && rows[row] != nullptr)
+      impl_->cells.copy(reinterpret_cast<uintptr_t>(host), reinterpret_cast<uintptr_t>(rows[row]), to.width);
+    else
+      impl_->cells.clear(reinterpret_cast<uintptr_t>(host), to.width);
+  });
+}
+
+void Shadow::on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) {
+  if (impl_->memory == nullptr) return;
+  each_row(*impl_->memory, to, [&](std::byte* host, uint64_t) {
+    if (host != nullptr) impl_->cells.clear(reinterpret_cast<uintptr_t>(host), to.width);
+  });
+}
+
+// ---- Words ----
+
+Json to_json(const Profile& profile) {
+  Json lines = Json::array(), outputs = Json::array(), decisions = Json::array(), retaken = Json::array();
+  for (const LineProfile& l : profile.lines)
+    lines.push_back({{"file", l.file},
+                     {"line", l.line},
+                     {"operation", l.operation},
+                     {"share", l.share},
+                     {"introduced", l.introduced},
+                     {"introduced_max", l.introduced_max},
+                     {"inherited", l.inherited},
+                     {"amplification", l.amplification},
+                     {"executions", l.executions},
+                     {"cancelled_bits", l.cancelled_bits},
+                     {"stagnated", l.stagnated},
+                     {"overflowed", l.overflowed},
+                     {"flushed", l.flushed}});
+  for (const OutputProfile& o : profile.outputs) {
+    Json shares = Json::array();
+    for (const LineShare& l : o.lines)
+      shares.push_back({{"file", l.file}, {"line", l.line}, {"share", l.share}});
+    outputs.push_back({{"name", o.name},
+                       {"error", o.error},
+                       {"elements", o.elements},
+                       {"broken", o.broken},
+                       {"lines", shares}});
+  }
+  for (const Decision& d : profile.decisions)
+    decisions.push_back({{"file", d.file}, {"line", d.line}, {"what", d.what}, {"count", d.count}});
+  for (const Retaken& r : profile.retaken)
+    retaken.push_back({{"file", r.file}, {"line", r.line}, {"operation", r.operation}, {"count", r.count}});
+  return {{"lines", lines}, {"outputs", outputs}, {"decisions", decisions}, {"retaken", retaken}};
+}
+
+namespace {
+
+bool mentions(std::string_view operation, std::string_view what) {
+  return operation.find(what) != std::string_view::npos;
+}
+
+std::string_view narrow_type(std::string_view operation) {
+  for (std::string_view type : {"bf16", "f16", "e4m3", "e5m2"})
+    if (mentions(operation, type)) return type;
+  return "";
+}
+
+}  // namespace
+
+std::string reason(const LineProfile& l) {
+  const std::string_view type = narrow_type(l.operation);
+  const auto executions = static_cast<double>(std::max<uint64_t>(l.executions, 1));
+  if (l.overflowed != 0)
+    return fmt::format("{} results overflow where the exact ones are finite", l.overflowed);
+  const double stuck = static_cast<double>(l.stagnated) / executions;
+  if (stuck > 0.02)
+    return fmt::format(
+        "{:.0f} % of the additions no longer change the sum: a sum of {} that is 2^{} times what is added "
+        "stays as it is",
+        100 * stuck, type.empty() ? "floats" : type,
+        type == "bf16"  ? 8
+        : type == "f16" ? 11
+                        : 24);
+  if (mentions(l.operation, ".rz") || mentions(l.operation, "shr") || mentions(l.operation, "mov.b32"))
+    return "results are cut, not rounded: every error leans toward zero";
+  if (mentions(l.operation, "cvt") && !type.empty())
+    return fmt::format("values are rounded to {} and computed with afterwards", type);
+  if (!type.empty()) return fmt::format("the arithmetic is in {}", type);
+  if (l.cancelled_bits > 10 && l.amplification > 100)
+    return fmt::format(
+        "up to {:.0f} leading bits cancel, which makes the errors of the operands {:.0f} times larger",
+        l.cancelled_bits, l.amplification);
+  if (l.flushed != 0) return fmt::format("{} results become zero", l.flushed);
+  return "the rounding errors of this line add up";
+}
+
+std::string reason(const Json& line) {
+  LineProfile l;
+  l.operation = line.value("operation", "");
+  l.executions = line.value("executions", uint64_t{0});
+  l.stagnated = line.value("stagnated", uint64_t{0});
+  l.overflowed = line.value("overflowed", uint64_t{0});
+  l.flushed = line.value("flushed", uint64_t{0});
+  l.cancelled_bits = line.value("cancelled_bits", 0.0);
+  l.amplification = line.value("amplification", 0.0);
+  return reason(l);
+}
+
+}  // namespace assay::shadow
