@@ -29,7 +29,9 @@ find_nvcc() {
 
 missing_packages() {
   local wanted
-  mapfile -t wanted < <(grep -v '^#' "$root/scripts/packages.txt")
+  local lists=("$root/scripts/packages.txt")
+  [[ $self == test ]] && lists+=("$root/scripts/packages-test.txt")
+  mapfile -t wanted < <(grep -hv '^#' "${lists[@]}")
   # dpkg-query fails for a package it never heard of, and lists removed ones too.
   comm -23 <(printf '%s\n' "${wanted[@]}" | sort) \
     <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null |
