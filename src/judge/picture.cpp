@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 #include "trial/random.h"
@@ -34,7 +35,11 @@ Result<Look> look_at(const contract::Contract& contract, const contract::Referen
   how.rtol = contract.require.rtol;
   how.atol = contract.require.atol;
   how.accumulate = contract.reference.accumulate;
-  return Look{measure(output, tensor, *expected, how), std::move(expected->sigma)};
+  Look look{measure(output, tensor, *expected, how), std::move(expected->sigma)};
+  if (auto admitted = admit_masked(reference, bindings, tensor, budget, look.measured); !admitted) {
+    return admitted.error();
+  }
+  return look;
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
