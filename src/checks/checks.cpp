@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 
@@ -10,10 +12,12 @@ namespace assay::checks {
 namespace {
 
 constexpr CheckInfo kChecks[] = {
-    {"memory", "accesses outside live memory, and misaligned ones", make_memory_check},
-    {"init", "results that depend on undefined values", make_init_check},
-    {"races", "accesses to the same memory that nothing orders", make_race_check},
-    {"sync", "barriers and warp-synchronous operations that not all the threads they name reach", make_sync_check},
+    {"memory", "accesses outside live memory, and misaligned ones"},
+    {"init", "results that depend on undefined values"},
+    {"races", "accesses to the same memory that nothing orders, within a launch"},
+    {"streams", "the same between kernels, copies and fills"},
+    {"sync", "barriers and warp-synchronous operations that not all the threads they name reach"},
+    {"launches", "failed launches that nobody asked about, results that nobody waited for, leaks"},
 };
 
 std::string names() {
@@ -22,10 +26,19 @@ std::string names() {
   return text;
 }
 
-const CheckInfo* find(std::string_view name) {
-  for (const CheckInfo& check : kChecks)
-    if (check.name == name) return &check;
-  return nullptr;
+bool is_check(std::string_view name) {
+  return std::any_of(std::begin(kChecks), std::end(kChecks),
+                     [&](const CheckInfo& c) { return c.name == name; });
+}
+
+// Calls `use` with each name of a list.
+template <class Use>
+void for_names(std::string_view list, Use use) {
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    use(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
 }
 
 }  // namespace
@@ -59,24 +72,30 @@ std::vector<Finding> FindingLog::take() {
   return std::exchange(findings_, {});
 }
 
-std::span<const CheckInfo> all_checks() { return kChecks; }
+std::span<const CheckInfo> all_checks() {
+  return kChecks;
+}
+
+bool includes(std::string_view list, std::string_view check) {
+  bool found = false;
+  for_names(list, [&](std::string_view name) { found |= name == check || name == "all"; });
+  return found;
+}
 
 Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_view list, FindingLog& log,
                                                                  const vgpu::Memory& memory) {
+  std::string unknown;
+  for_names(list, [&](std::string_view name) {
+    if (name != "all" && name != "none" && !is_check(name)) unknown = name;
+  });
+  if (!unknown.empty())
+    return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", unknown, names())};
   std::vector<std::unique_ptr<vgpu::Listener>> made;
-  if (list == "none" || list.empty()) return made;
-  if (list == "all") {
-    for (const CheckInfo& check : kChecks) made.push_back(check.make(log, memory));
-    return made;
-  }
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    const std::string_view name = list.substr(0, comma);
-    list.remove_prefix(std::min(comma + 1, list.size()));
-    const CheckInfo* check = find(name);
-    if (!check) return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", name, names())};
-    made.push_back(check->make(log, memory));
-  }
+  const RaceScope scope{includes(list, "races"), includes(list, "streams")};
+  if (scope.within_launches || scope.between_operations) made.push_back(make_race_check(log, memory, scope));
+  if (includes(list, "memory")) made.push_back(make_memory_check(log, memory));
+  if (includes(list, "init")) made.push_back(make_init_check(log, memory));
+  if (includes(list, "sync")) made.push_back(make_sync_check(log, memory));
   return made;
 }
 
@@ -92,9 +111,11 @@ Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::In
   finding.where = {place.file, static_cast<int>(place.line)};
   finding.evidence["kernel"] = warp.grid->entry->ptx->name;
   finding.evidence["block"] = {warp.block->id[0], warp.block->id[1], warp.block->id[2]};
-  finding.evidence["thread"] = {thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y};
+  finding.evidence["thread"] = {thread % extent.x, thread / extent.x % extent.y,
+                                thread / extent.x / extent.y};
   if (inst.source < function.ptx->body.size())
-    finding.evidence["instruction"] = ptx::print(program.module, *function.ptx, function.ptx->body[inst.source]);
+    finding.evidence["instruction"] =
+        ptx::print(program.module, *function.ptx, function.ptx->body[inst.source]);
   return finding;
 }
 
@@ -109,7 +130,8 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
   evidence["address"] = fmt::format("0x{:x}", address);
   const auto near = memory.nearest(address);
   if (!near) return fmt::format("0x{:x}, far from every allocation", address);
-  evidence["allocation"] = {{"label", near->label}, {"bytes", near->size}, {"id", near->id}, {"live", near->live}};
+  evidence["allocation"] = {
+      {"label", near->label}, {"bytes", near->size}, {"id", near->id}, {"live", near->live}};
   const std::string name = fmt::format("`{}` (allocation {}, {} bytes)", near->label, near->id, near->size);
   if (address >= near->base && address < near->end()) {
     evidence["offset"] = address - near->base;

@@ -48,13 +48,14 @@ class FindingLog {
 
 struct CheckInfo {
   std::string_view name, summary;
-  std::unique_ptr<vgpu::Listener> (*make)(FindingLog&, const vgpu::Memory&);
 };
 std::span<const CheckInfo> all_checks();
 
 // `list`: "all", "none", or names with commas. An unknown name is an error that lists the known ones.
 Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_view list, FindingLog& log,
                                                                  const vgpu::Memory& memory);
+// Whether a (valid) list names a check.
+bool includes(std::string_view list, std::string_view check);
 
 // ---- For the checks' own files ----
 
@@ -67,7 +68,11 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
 
 std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);
 std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&);
-std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&);
+// Races and stream order are one listener: they share what they remember of memory.
+struct RaceScope {
+  bool within_launches = true, between_operations = true;
+};
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, RaceScope scope);
 std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);
 
 }  // namespace assay::checks

@@ -18,7 +18,9 @@ void add(std::vector<std::shared_ptr<SharedClock>>& to, const std::shared_ptr<Sh
 
 }  // namespace
 
-void SharedClock::merge(BlockId block, const Ticks& ticks) { raise(blocks[block], ticks); }
+void SharedClock::merge(BlockId block, const Ticks& ticks) {
+  raise(blocks[block], ticks);
+}
 
 void SharedClock::follow(const std::shared_ptr<SharedClock>& source) {
   if (source.get() != this) add(sources, source);
@@ -62,7 +64,8 @@ void BlockClock::sync_warp(uint32_t index, uint32_t lanes, uint32_t live) {
   std::array<uint32_t, 32> together{};
   for (uint32_t a = 0; a < 32; ++a) {
     if (!(lanes >> a & 1)) continue;
-    for (uint32_t b = 0; b < 32; ++b) together[b] = std::max(together[b], (lanes >> b & 1) ? now : (*warp.lanes)[a][b]);
+    for (uint32_t b = 0; b < 32; ++b)
+      together[b] = std::max(together[b], (lanes >> b & 1) ? now : (*warp.lanes)[a][b]);
   }
   for (uint32_t a = 0; a < 32; ++a)
     if (lanes >> a & 1) (*warp.lanes)[a] = together;
@@ -98,7 +101,8 @@ void BlockClock::fence(uint32_t index) {
   warp.fenced = std::move(clock);
 }
 
-bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp, uint32_t reader_lane) const {
+bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,
+                           uint32_t reader_lane) const {
   const WarpClock& reader = warps[reader_warp];
   if (warp != reader_warp) {
     if (tick < reader.known[warp]) return true;

@@ -37,12 +37,14 @@ struct SharedClock {
 
 struct WarpClock {
   uint32_t tick = 1;
-  uint32_t all_lanes = 0;   // accesses of this warp with a smaller tick are known to all its lanes
-  Ticks known;              // of the block's warps
-  std::unique_ptr<std::array<std::array<uint32_t, 32>, 32>> lanes;  // after warp barriers that name some lanes only
-  std::vector<std::shared_ptr<SharedClock>> others;   // what is known of other blocks
-  std::vector<std::shared_ptr<SharedClock>> pending;  // read by strong reads; known after the next fence or barrier
-  std::shared_ptr<SharedClock> fenced;                // what the last fence published
+  uint32_t all_lanes = 0;  // accesses of this warp with a smaller tick are known to all its lanes
+  Ticks known;             // of the block's warps
+  std::unique_ptr<std::array<std::array<uint32_t, 32>, 32>>
+      lanes;                                         // after warp barriers that name some lanes only
+  std::vector<std::shared_ptr<SharedClock>> others;  // what is known of other blocks
+  std::vector<std::shared_ptr<SharedClock>>
+      pending;                          // read by strong reads; known after the next fence or barrier
+  std::shared_ptr<SharedClock> fenced;  // what the last fence published
 
   void accept_pending();
 };
@@ -57,7 +59,8 @@ struct BlockClock {
   void fence(uint32_t warp);
 
   // Whether an access by (warp, lane) at `tick` comes before what (reader_warp, reader_lane) does now.
-  bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp, uint32_t reader_lane) const;
+  bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,
+                 uint32_t reader_lane) const;
   bool is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const;
 };
 

@@ -1,45 +1,151 @@
-// What the race check remembers of memory: for each four bytes, the last write and the last read.
+// What the race check remembers of memory: who wrote and who read it last.
 //
-//   bits  0-11  site    the instruction (index in the check's table)
-//        12-15  bytes   which of the four
-//        16-17  order   0 weak, 1 strong within the block, 2 strong on the device
-//        18-33  tick    of the warp, when it happened
-//        34-38  lane
-//        39-43  warp
-//        44-63  block   numbered through all launches; 0: nothing yet
+// Memory is divided into rows of 64 bytes. Most accesses of a warp are regular: lane after lane, or all lanes
+// at one place. A row then needs one mark for all its 16 words:
 //
-// Sixteen bytes for four: pages of the shadow appear when they are touched.
+//   write   the last write
+//   read    the first read since it
+//   other   the latest read by somebody else
+//
+// A mark says who (block, warp, tick, order, site), which words, and which lane had which byte. That is 48
+// bytes for 64. What a mark cannot say makes the row *apart*: it gets a cell of 16 bits for every word and
+// kind, which names one of up to 11 authors, a lane and the bytes (200 bytes more). Older accesses are
+// forgotten when the authors run out, which can hide a race but never invents one. Rows appear when they are
+// touched.
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "vgpu/memory.h"
 
 namespace assay::checks {
 
-struct Mark {
+//   bits  0-11  site    the instruction (race_sites.h)
+//        12-13  order   Strength
+//        14-29  tick    of the warp, when it happened
+//        30-34  warp
+//        35-63  block   numbered through all operations; 0: nothing yet
+struct Who {
   uint64_t bits = 0;
 
-  static Mark make(uint32_t block, uint32_t warp, uint32_t lane, uint32_t tick, uint32_t order, uint32_t bytes,
-                   uint32_t site) {
-    return {uint64_t{block} << 44 | uint64_t{warp} << 39 | uint64_t{lane} << 34 | uint64_t{tick} << 18 |
-            uint64_t{order} << 16 | uint64_t{bytes} << 12 | site};
+  static Who make(uint32_t block, uint32_t warp, uint32_t tick, uint32_t order, uint32_t site) {
+    return {uint64_t{block} << 35 | uint64_t{warp} << 30 | uint64_t{tick} << 14 | uint64_t{order} << 12 |
+            site};
   }
-  uint32_t block() const { return static_cast<uint32_t>(bits >> 44); }
-  uint32_t warp() const { return bits >> 39 & 31; }
-  uint32_t lane() const { return bits >> 34 & 31; }
-  uint32_t tick() const { return bits >> 18 & 0xffff; }
-  uint32_t order() const { return bits >> 16 & 3; }
-  uint32_t bytes() const { return bits >> 12 & 15; }
+  uint32_t block() const { return static_cast<uint32_t>(bits >> 35); }
+  uint32_t warp() const { return bits >> 30 & 31; }
+  uint32_t tick() const { return bits >> 14 & 0xffff; }
+  uint32_t order() const { return bits >> 12 & 3; }
   uint32_t site() const { return bits & 0xfff; }
-  bool same_thread(Mark other) const { return (bits ^ other.bits) >> 34 == 0; }
+  bool operator==(const Who&) const = default;
 };
+
+// How an access is ordered: not at all, strongly within the block or on the device, or in flight (cp.async).
+enum Strength : uint32_t { kWeak = 0, kStrongInBlock = 1, kStrong = 2, kInFlight = 3 };
 
 inline constexpr uint32_t kMostTicks = 0xffff;
 inline constexpr uint32_t kMostSites = 0xfff;
-inline constexpr uint32_t kMostBlocks = 0xfffff;
+inline constexpr uint32_t kMostBlocks = (1u << 29) - 1;
+inline constexpr uint32_t kRowBytes = 64, kRowWords = 16, kAllWords = 0xffff;
 
-struct Cell {
-  Mark write, read;
+// One side of a comparison: who, by which lane, which bytes of a word.
+struct Touch {
+  Who who;
+  uint8_t lane = 0;
+  uint8_t bytes = 0;     // of the word's four
+  bool several = false;  // other lanes of the warp did the same at the same time
+  explicit operator bool() const { return bytes != 0; }
 };
-static_assert(sizeof(Cell) == 16);
+
+struct RowMark {
+  Who who;
+  uint32_t words = 0;  // of the row; 0: nothing
+  int16_t base = 0;    // byte b belongs to lane base + (b >> shift)
+  uint8_t shift = 0;
+  bool several = false;  // every word by several lanes; `base` is then one of them
+
+  bool same_author(const RowMark& m) const {
+    return who == m.who && base == m.base && shift == m.shift && several == m.several;
+  }
+  Touch at(uint32_t word) const;
+};
+
+struct Cells {
+  static constexpr uint32_t kAuthors = 12;  // number 0 is nobody
+  uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
+  Who authors[kAuthors];
+  uint32_t newest;  // stamp of the last change
+  uint32_t count;   // of authors
+
+  Touch get(uint16_t cell) const;
+  uint16_t put(const Touch& touch);  // 0 when there is no room
+  void collect();                    // drops authors that no cell names, and what is old if need be
+};
+static_assert(sizeof(Cells) == 200);
+
+struct Row {
+  RowMark write, read, other;
+  Cells* cells() const { return write.shift == kApart ? reinterpret_cast<Cells*>(write.who.bits) : nullptr; }
+  void set_cells(Cells* at) {
+    *this = {};
+    write.who.bits = reinterpret_cast<uintptr_t>(at);
+    write.shift = kApart;
+  }
+
+ private:
+  static constexpr uint8_t kApart = 0xff;
+};
+static_assert(sizeof(Row) == 48);
+
+// Cells of rows that are apart; given back, or all at once.
+class CellPool {
+ public:
+  Cells* take();
+  void give_back(Cells* cells);
+  void clear();
+  uint64_t bytes() const { return chunks_.size() * kChunk * sizeof(Cells); }
+
+ private:
+  static constexpr size_t kChunk = 32;
+  std::vector<std::unique_ptr<Cells[]>> chunks_;
+  std::vector<Cells*> free_;
+};
+
+// Makes a row apart, with what its marks say.
+Cells* take_apart(Row& row, CellPool& pool);
+
+// Rows of device memory, and of host memory that the device uses.
+class RowShadow {
+ public:
+  RowShadow(vgpu::Address base, uint64_t bytes);
+  ~RowShadow();
+  RowShadow(const RowShadow&) = delete;
+  RowShadow& operator=(const RowShadow&) = delete;
+
+  Row& at(vgpu::Address address) {
+    const uint64_t index = (address - base_) / kRowBytes;
+    return index < count_ && address >= base_ ? rows_[index] : host_row(address);
+  }
+  Cells* take_apart(Row& row);
+  void join(Row& row);  // empties it, and gives its cells back
+  void clear();
+
+ private:
+  Row& host_row(vgpu::Address address);
+
+  static constexpr uint64_t kChunkRows = 512;
+  vgpu::Address base_;
+  uint64_t count_;
+  Row* rows_ = nullptr;
+  std::mutex mutex_;  // of what follows
+  std::unordered_map<uint64_t, std::unique_ptr<Row[]>> host_rows_;
+  CellPool pool_;
+};
 
 }  // namespace assay::checks

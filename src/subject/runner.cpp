@@ -32,6 +32,7 @@ namespace {
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
 constexpr std::size_t kMostEvents = 1000;
+constexpr std::size_t kMostEventBytes = 16 << 20;
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -92,9 +93,13 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<Folder> folder;
-  std::string pending;          // received, not yet a whole line
-  std::size_t events_read = 0;  // bytes of the event file
+  std::string pending;  // received, not yet a whole line
+  int events = -1;      // the read end of the pipe
+  std::string heard;    // from it
+  bool deaf = false;    // the worker's end is closed, though the worker lives
   int64_t calls = 0;
+  uint64_t requests = 0;
+  bool guarded = true;
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
       : contract(c), subject(s), options(std::move(o)) {
@@ -110,9 +115,12 @@ struct Runner::Impl {
       reap();
     }
     if (socket >= 0) close(socket);
+    if (events >= 0) close(events);
     if (memory) munmap(memory, static_cast<std::size_t>(mapped));
     if (memory_file >= 0) close(memory_file);
-    socket = memory_file = -1;
+    socket = memory_file = events = -1;
+    heard.clear();
+    deaf = false;
     memory = nullptr;
     mapped = calls = 0;
     pending.clear();
@@ -132,9 +140,9 @@ struct Runner::Impl {
                                           "TMPDIR=" + folder->path(), "LANG=C.UTF-8"};
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
-      variables.push_back("ASSAY_REPORT=" + folder->path() + "/events");
+      variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.checked ? "all" : "none"));
+      variables.push_back(fmt::format("ASSAY_CHECK={}", options.checked ? "memory,init,races,sync" : "none"));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
@@ -160,7 +168,7 @@ struct Runner::Impl {
             contract.kernel.returns_int ? "int" : "void"};
   }
 
-  [[noreturn]] void become_worker(int worker_socket, const std::vector<std::string>& argv,
+  [[noreturn]] void become_worker(int worker_socket, int worker_events, const std::vector<std::string>& argv,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -173,13 +181,15 @@ struct Runner::Impl {
     const int log = open((folder->path() + "/output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     const int null = open("/dev/null", O_RDONLY);
     // Above the numbers they go to, so that neither overwrites the other.
-    const int spare_socket = fcntl(worker_socket, F_DUPFD, 16), spare_file = fcntl(memory_file, F_DUPFD, 16);
+    const int spare_socket = fcntl(worker_socket, F_DUPFD, 16), spare_file = fcntl(memory_file, F_DUPFD, 16),
+              spare_events = fcntl(worker_events, F_DUPFD, 16);
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
     dup2(spare_socket, kSocket);
     dup2(spare_file, kMemoryFile);
-    close_range(5, ~0u, 0);
+    dup2(spare_events, kEvents);
+    close_range(kEvents + 1, ~0u, 0);
     if (chdir(folder->path().c_str()) != 0) _exit(126);
     std::vector<char*> args, env;
     for (const std::string& word : argv) args.push_back(const_cast<char*>(word.c_str()));
@@ -192,19 +202,22 @@ struct Runner::Impl {
 
   Reply start() {
     folder = std::make_unique<Folder>();
-    events_read = 0;
-    int ends[2];
+    int ends[2], pipe_ends[2];
     memory_file = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
       return {
           Outcome::Unavailable, fmt::format("a worker could not be prepared: {}", std::strerror(errno)), {}};
     }
+    prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
+    events = pipe_ends[0];
+    fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
     const auto argv = arguments(), variables = environment();
     child = fork();
-    if (child == 0) become_worker(ends[1], argv, variables);
+    if (child == 0) become_worker(ends[1], pipe_ends[1], argv, variables);
     close(ends[1]);
+    close(pipe_ends[1]);
     socket = ends[0];
     if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
     Reply reply = receive(std::max(options.timeout, 30.0));
@@ -212,6 +225,7 @@ struct Runner::Impl {
       reply.error = fmt::format("while the subject was loaded: {}", reply.error);
       return reply;
     }
+    if (reply.outcome == Outcome::Ended) guarded &= reply.json.value("files_guarded", true);
     if (reply.outcome != Outcome::Ended || reply.json.value("ready", false)) return reply;
     const bool ours = reply.json.value("unavailable", false);
     return {ours ? Outcome::Unavailable : Outcome::Crashed,
@@ -265,9 +279,10 @@ struct Runner::Impl {
       }
       const double left = std::chrono::duration<double>(end - Clock::now()).count();
       if (left <= 0) return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
-      pollfd waiting{socket, POLLIN, 0};
-      const int ready = poll(&waiting, 1, static_cast<int>(std::min(left, 0.05) * 1000) + 1);
-      if (ready <= 0) {
+      listen();
+      pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
+      poll(waiting, 2, static_cast<int>(std::min(left, 0.05) * 1000) + 1);
+      if (waiting[0].revents == 0) {
         if (resident_bytes(child) > options.memory)
           return give_up(Outcome::TooLarge, "more memory than allowed");
         continue;
@@ -280,19 +295,29 @@ struct Runner::Impl {
     }
   }
 
+  // Takes what the pipe holds, so that nobody waits for it to empty.
+  void listen() {
+    char buffer[65536];
+    while (events >= 0 && !deaf) {
+      const ssize_t n = read(events, buffer, sizeof buffer);
+      if (n < 0) return;
+      if (n == 0) deaf = true;
+      if (heard.size() < kMostEventBytes) heard.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+
   // Events are JSON lines; a line that is none is left out.
   void read_events(Observation& observation) {
-    if (!folder || options.device != Device::Virtual) return;
-    std::ifstream file(folder->path() + "/events", std::ios::binary);
-    if (!file) return;
-    file.seekg(static_cast<std::streamoff>(events_read));
-    for (std::string line; std::getline(file, line);) {
-      if (file.eof()) break;  // not yet whole
-      events_read += line.size() + 1;
-      Event event = Event::parse(line, nullptr, false);
+    if (options.device != Device::Virtual) return;
+    listen();
+    std::size_t at = 0;
+    for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
+      Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
+                                 heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
       if (event.is_object() && observation.events.size() < kMostEvents)
         observation.events.push_back(std::move(event));
     }
+    heard.erase(0, at);
   }
 
   std::string output_tail() const {
@@ -302,6 +327,15 @@ struct Runner::Impl {
     if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
+  }
+
+  // One reply a request, with the request's number; and the device's events must still come.
+  void reject_forgery(Reply& reply) {
+    const bool answers = reply.json.value("id", uint64_t{0}) == requests && pending.empty();
+    listen();
+    if (!answers) reply = give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
+    if (answers && deaf && options.device == Device::Virtual)
+      reply = give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
   }
 
   Observation observe(const trial::Trial& trial, const Layout& layout) {
@@ -320,7 +354,8 @@ struct Runner::Impl {
     Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
     if (grow(layout.size)) {
       write_images(layout, trial, memory);
-      Json request = {{"size", mapped},
+      Json request = {{"id", ++requests},
+                      {"size", mapped},
                       {"seed", trial.condition.schedule},
                       {"ordered", trial.condition.ordered},
                       {"others_late", trial.condition.others_late},
@@ -328,6 +363,7 @@ struct Runner::Impl {
                       {"calls", Json::array()}};
       for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
       reply = send(request) ? receive(options.timeout) : died();
+      if (reply.outcome == Outcome::Ended) reject_forgery(reply);
     }
     read_events(observation);
     observation.outcome = reply.outcome;
@@ -394,6 +430,9 @@ void Runner::restart() {
 }
 int64_t Runner::calls_in_process() const {
   return impl_->calls;
+}
+bool Runner::files_guarded() const {
+  return impl_->guarded;
 }
 void Runner::set_timeout(double seconds) {
   impl_->options.timeout = seconds;

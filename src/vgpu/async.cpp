@@ -85,15 +85,61 @@ void take_effect(const BulkCopy& copy) {
   if (copy.barrier != nullptr) complete_transaction(copy.barrier, copy.bytes);
 }
 
+// Listeners hear of a copy twice: when it is issued, and when it has taken effect. For cp.async the second is
+// a store of the thread that waited; lanes that did the same are told together.
+class Telling {
+ public:
+  explicit Telling(Warp& w) : warp_(w), listened_(w.grid->watched && !w.grid->listeners.empty()) {}
+  ~Telling() { flush(); }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+  void add(const SmallCopy& copy) {
+    if (!listened_) return;
+    if (copy.target != target_ || (lanes_ >> copy.lane & 1) != 0) flush();
+    target_ = copy.target;
+    lanes_ |= 1u << copy.lane;
+    addresses_[copy.lane] = copy.address;
+  }
+
+  // For a bulk copy it is an asynchronous acquire: whoever asks its mbarrier may see it.
+  void add(const BulkCopy& copy) {
+    if (!listened_ || copy.target == nullptr) return;
+    MemoryForm form = copy.target->form;
+    form.order = Order::Acquire;
+    form.bytes = copy.bytes;
+    addresses_[copy.lane] = copy.address;
+    announce(warp_, copy.target->at, form, ptx::Space::Shared, 1u << copy.lane, addresses_, nullptr);
+  }
+
+ private:
+  void flush() {
+    if (lanes_ == 0) return;
+    MemoryForm form = target_->form;
+    form.asynchronous = false;
+    announce(warp_, target_->at, form, ptx::Space::Shared, lanes_, addresses_, nullptr);
+    lanes_ = 0;
+  }
+
+  Warp& warp_;
+  bool listened_;
+  const PlaceForm* target_ = nullptr;
+  uint32_t lanes_ = 0;
+  Address addresses_[kWarpSize] = {};
+};
+
 // The copies that `chosen` picks take effect, in the order in which they were issued.
 template <class Copy, class F>
-void finish(std::vector<Copy>& copies, F&& chosen) {
+void finish(Warp& w, std::vector<Copy>& copies, F&& chosen) {
+  Telling telling(w);
   size_t kept = 0;
   for (size_t n = 0; n < copies.size(); ++n) {
-    if (chosen(copies[n]))
+    if (chosen(copies[n])) {
       take_effect(copies[n]);
-    else
+      telling.add(copies[n]);
+    } else {
       copies[kept++] = copies[n];
+    }
   }
   copies.resize(kept);
 }
@@ -126,6 +172,8 @@ const Inst* copy_async(Warp& w, const Inst& inst) {
     copy.first_bit = to.first_bit[l];
     copy.group = copies.groups[l];
     copy.lane = static_cast<uint8_t>(l);
+    copy.target = &form.to;
+    copy.address = to.address[l];
     copy.bytes = static_cast<uint8_t>(size);
     std::memset(copy.data, 0, sizeof copy.data);
     std::memset(copy.undefined, 0, sizeof copy.undefined);
@@ -148,7 +196,7 @@ const Inst* wait_copies(Warp& w, const Inst& inst) {
   const uint32_t lanes = w.lanes_of(inst);
   if (!w.copies) return &inst + 1;
   AsyncCopies& copies = *w.copies;
-  finish(copies.small, [&](const SmallCopy& copy) {
+  finish(w, copies.small, [&](const SmallCopy& copy) {
     if ((lanes >> copy.lane & 1) == 0) return false;
     return inst.imm < 0 || copy.group + static_cast<uint64_t>(inst.imm) < copies.groups[copy.lane];
   });
@@ -161,7 +209,8 @@ const Inst* arrive_after_copies(Warp& w, const Inst& inst) {
   if (lanes == 0) return &inst + 1;
   LaneAccess at;
   if (!find(w, form, lanes, 8, at)) return nullptr;
-  if (w.copies) finish(w.copies->small, [&](const SmallCopy& copy) { return (lanes >> copy.lane & 1) != 0; });
+  if (w.copies)
+    finish(w, w.copies->small, [&](const SmallCopy& copy) { return (lanes >> copy.lane & 1) != 0; });
   announce(w, inst, form.form, at, nullptr);
   // Without .noinc the arrival was first added to what the phase awaits, so nothing changes.
   if (inst.imm == 0) return &inst + 1;
@@ -203,6 +252,10 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
                 .byte_mask = form.has_byte_mask ? w.plane<uint16_t>(form.byte_mask)[lane] : uint16_t{0xffff},
                 .exclusive = to.space[lane] == ptx::Space::Shared,
                 .barrier = form.has_barrier ? barrier.host[lane] : nullptr,
+                .target = to.space[lane] == ptx::Space::Shared && to.address[lane] >> kSharedRankShift == 0
+                              ? &form.to
+                              : nullptr,
+                .address = to.address[lane],
                 .reduce = form.reduce};
   if (!form.multicast) {
     copies.bulk.push_back(copy);
@@ -217,6 +270,7 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
     Block& block = w.block->cluster->blocks[rank];
     ptrdiff_t offset = 0;
     BulkCopy one = copy;
+    if (&block != w.block) one.target = nullptr;
     one.to = in_block(w, copy.to, rank, &offset);
     if (block.shared_initialised != nullptr) one.to_initialised = block.shared_initialised + offset;
     one.barrier = in_block(w, copy.barrier, rank, &offset);
@@ -261,7 +315,7 @@ const Inst* wait_bulk(Warp& w, const Inst& inst) {
   const uint32_t lanes = w.lanes_of(inst);
   if (!w.copies) return &inst + 1;
   AsyncCopies& copies = *w.copies;
-  finish(copies.bulk, [&](const BulkCopy& copy) {
+  finish(w, copies.bulk, [&](const BulkCopy& copy) {
     return copy.barrier == nullptr && (lanes >> copy.lane & 1) != 0 &&
            copy.group + static_cast<uint64_t>(inst.imm) < copies.bulk_groups[copy.lane];
   });
@@ -272,7 +326,7 @@ void finish_bulk_for(Warp& w, const std::byte* word) {
   for (Block& block : w.block->cluster->blocks)
     for (Warp& other : block.warps)
       if (other.copies && !other.copies->bulk.empty())
-        finish(other.copies->bulk, [&](const BulkCopy& copy) { return copy.barrier == word; });
+        finish(other, other.copies->bulk, [&](const BulkCopy& copy) { return copy.barrier == word; });
 }
 
 // ---- st.async, red.async: they take effect at once, and their bytes have arrived ----
@@ -286,7 +340,9 @@ const Inst* store_async(Warp& w, const Inst& inst) {
   const MemoryForm& memory = form.to.form;
   if (!find(w, form.to, lanes, memory.bytes, to)) return nullptr;
   if (form.has_barrier && !find(w, form.barrier, lanes, 8, barrier)) return nullptr;
-  announce(w, form.to.at, memory, to, nullptr);
+  MemoryForm arrived = memory;
+  arrived.order = Order::Acquire;
+  announce(w, form.to.at, arrived, to, nullptr);
   for_lanes(to.lanes & barrier.lanes, [&](uint32_t l) {
     std::byte value[32];
     uint8_t bits[16];

@@ -13,6 +13,8 @@ struct SmallCopy {                  // cp.async of one lane: the bytes were read
   uint64_t first_bit;
   uint32_t group;
   uint8_t lane, bytes;
+  const PlaceForm* target;          // for listeners: the instruction, and where `to` is
+  Address address;
   uint8_t undefined[16];
   std::byte data[16];
 };
@@ -28,6 +30,8 @@ struct BulkCopy {
   uint16_t byte_mask;               // bytes of each 16 that are copied
   bool exclusive;                   // `to` is shared memory
   std::byte* barrier;               // its word; null: bulk groups count
+  const PlaceForm* target;          // for listeners, where `to` is shared memory of the block itself; else null
+  Address address;
   void (*reduce)(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive);
 };
 

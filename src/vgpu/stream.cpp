@@ -110,6 +110,7 @@ std::vector<OperationId> Streams::predecessors_locked(StreamId id) const {
   const Stream& stream = streams_.at(id);
   std::vector<OperationId> after = stream.extra;
   if (stream.last) after.push_back(stream.last);
+  if (host_point_) after.push_back(host_point_);
   if (id == kDefaultStream) {
     for (const auto& [other, state] : streams_)
       if (other != kDefaultStream && state.blocking && state.last) after.push_back(state.last);
@@ -230,7 +231,23 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
     done_.wait(lock, [&] { return std::none_of(targets.begin(), targets.end(), pending); });
     for (OperationId id : targets) targets_.erase(std::find(targets_.begin(), targets_.end(), id));
   }
-  for (Listener* listener : listeners_) listener->on_host_wait(targets);
+  note_wait_locked(targets);
+}
+
+void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
+  if (listeners_.empty() || targets.empty()) return;
+  // Waiting again for what the last wait was about tells nothing new.
+  if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
+  std::vector<OperationId> after = targets;
+  if (host_point_) after.push_back(host_point_);
+  host_point_ = ++operations_;
+  const OperationInfo info{host_point_, kDefaultStream, OperationInfo::Kind::Marker, after};
+  for (Listener* listener : listeners_) {
+    listener->on_operation(info);
+    listener->on_operation_end(info);
+    listener->on_host_wait(targets);
+  }
+  last_wait_ = targets;
 }
 
 void Streams::ask_locked() {
@@ -242,7 +259,10 @@ void Streams::ask_locked() {
 
 bool Streams::poll(OperationId operation) {
   Lock lock(mutex_);
-  if (done_locked(operation)) return true;
+  if (done_locked(operation)) {
+    note_wait_locked({operation});
+    return true;
+  }
   ask_locked();
   return false;
 }
@@ -251,8 +271,10 @@ bool Streams::poll_stream(StreamId stream) {
   Lock lock(mutex_);
   if (!streams_.contains(stream)) return true;
   auto targets = predecessors_locked(stream);
-  if (std::all_of(targets.begin(), targets.end(), [&](OperationId id) { return done_locked(id); }))
+  if (std::all_of(targets.begin(), targets.end(), [&](OperationId id) { return done_locked(id); })) {
+    note_wait_locked(targets);
     return true;
+  }
   ask_locked();
   return false;
 }
@@ -370,7 +392,15 @@ void Streams::start_locked(Lock& lock, Operation& operation) {
   std::visit(Overload{
                  [&](const MarkerWork&) {},
                  [&](RecordWork& work) { work.event->seconds = now(); },
-                 [&](const ReleaseWork& work) { beside([&] { device_.memory().release(work.address); }); },
+                 [&](const ReleaseWork& work) {
+                   beside([&] {
+                     // Giving memory back conflicts with every use that nothing orders before it.
+                     if (const auto freed = device_.memory().find(work.address))
+                       for (Listener* listener : listeners_)
+                         listener->on_fill(info, {freed->base, nullptr, freed->size, 1, 1, 0, 0});
+                     device_.memory().release(work.address);
+                   });
+                 },
                  [&](const CopyWork& work) { beside([&] { fault = run(operation, work); }); },
                  [&](const FillWork& work) { beside([&] { fault = run(operation, work); }); },
                  [&](const HostWork&) {

@@ -176,6 +176,8 @@ class Streams {
   bool done_locked(OperationId id) const { return !pending_.contains(id); }
   void throttle_locked(Lock& lock);
   void wait_locked(Lock& lock, std::vector<OperationId> targets);
+  // The host knows that these are done: what it submits from now on comes after them.
+  void note_wait_locked(const std::vector<OperationId>& targets);
   void ask_locked();
 
   void device_thread();
@@ -209,6 +211,8 @@ class Streams {
   std::vector<OperationId> targets_;  // what host threads wait for
   OperationId host_call_ = 0;         // under way
   OperationId operations_ = 0;
+  OperationId host_point_ = 0;        // a marker after everything that the host has waited for; kept while somebody listens
+  std::vector<OperationId> last_wait_;
   StreamId streams_made_ = 0;
   uint64_t random_ = 0;
   unsigned steps_in_a_row_ = 0;

@@ -1,0 +1,98 @@
+#include "checks/race_order.h"
+
+#include <algorithm>
+
+#include "checks/race_shadow.h"
+
+namespace assay::checks {
+
+Operation& OperationOrder::begin(const vgpu::OperationInfo& info) {
+  Operation operation;
+  operation.id = info.id;
+  operation.stream = info.stream;
+  operation.kind = info.kind;
+  operation.known.assign(tails_.size(), 0);
+  std::vector<uint32_t> preferred;
+  for (uint64_t id : info.after) {
+    const auto found = operations_.find(id);
+    if (found == operations_.end()) continue;
+    const Operation& before = found->second;
+    for (size_t c = 0; c < before.known.size(); ++c)
+      operation.known[c] = std::max(operation.known[c], before.known[c]);
+    operation.known[before.chain] = std::max(operation.known[before.chain], before.place);
+    preferred.push_back(before.chain);
+  }
+  return place_in_chain(std::move(operation), std::move(preferred));
+}
+
+Operation& OperationOrder::begin_alone() {
+  Operation operation;
+  operation.id = ++alone_;
+  operation.kind = vgpu::OperationInfo::Kind::Grid;
+  operation.known = tails_;
+  return place_in_chain(std::move(operation), {});
+}
+
+// It continues a chain whose last operation it knows, that of a direct predecessor first; else it begins one.
+Operation& OperationOrder::place_in_chain(Operation operation, std::vector<uint32_t> preferred) {
+  for (uint32_t c = 0; c < tails_.size(); ++c) preferred.push_back(c);
+  auto chain = static_cast<uint32_t>(tails_.size());
+  for (uint32_t c : preferred) {
+    if (operation.known[c] != tails_[c]) continue;
+    chain = c;
+    break;
+  }
+  if (chain == tails_.size()) {
+    tails_.push_back(0);
+    operation.known.push_back(0);
+  }
+  operation.chain = chain;
+  operation.place = ++tails_[chain];
+  operation.known[chain] = operation.place;
+  const uint64_t id = operation.id;
+  return operations_.insert_or_assign(id, std::move(operation)).first->second;
+}
+
+bool OperationOrder::number(Operation& operation, uint64_t count) {
+  const bool fits = next_number_ + count <= kMostBlocks;
+  if (!fits) {
+    next_number_ = 1;
+    by_number_.clear();
+  }
+  operation.first = next_number_;
+  next_number_ += static_cast<uint32_t>(std::min<uint64_t>(count, kMostBlocks - 1));
+  operation.last = next_number_ - 1;
+  by_number_[operation.last] = &operation;
+  return fits;
+}
+
+Operation* OperationOrder::find(uint64_t id) {
+  const auto found = operations_.find(id);
+  return found == operations_.end() ? nullptr : &found->second;
+}
+
+const Operation* OperationOrder::of_block(uint32_t number) const {
+  const auto found = by_number_.lower_bound(number);
+  return found != by_number_.end() && found->second->first <= number ? found->second : nullptr;
+}
+
+bool OperationOrder::is_before(const Operation& a, const Operation& b) const {
+  return a.chain < b.known.size() && a.place <= b.known[a.chain];
+}
+
+bool OperationOrder::is_before(uint32_t number, const Operation& b) const {
+  const Operation* a = of_block(number);
+  return !a || is_before(*a, b);
+}
+
+uint32_t OperationOrder::ordered_below(const Operation& b) const {
+  // Only what is recent can still be under way on another stream; the rest is taken to be ordered.
+  uint32_t below = b.first ? b.first : next_number_;
+  constexpr int kRecent = 512;
+  int seen = 0;
+  for (auto it = by_number_.rbegin(); it != by_number_.rend() && seen < kRecent; ++it, ++seen)
+    if (it->second != &b && !is_before(*it->second, b)) below = std::min(below, it->second->first);
+  return below;
+}
+
+}  // namespace assay::checks

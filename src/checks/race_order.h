@@ -1,0 +1,54 @@
+// The order of operations: which kernels, copies and fills come before which.
+//
+// Operations form chains (a stream is one); an operation knows, for every chain, up to where what happened
+// comes before it. The blocks of all operations are numbered through, so that a number in the shadow tells
+// the operation: a copy has one number, a grid one for each block.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "vgpu/device.h"
+
+namespace assay::checks {
+
+struct Operation {
+  uint64_t id = 0;  // of vgpu::OperationInfo; 0: a launch without streams
+  uint64_t stream = 0;
+  vgpu::OperationInfo::Kind kind{};
+  uint32_t first = 0, last = 0;  // numbers of its blocks; 0: it has touched nothing
+  uint32_t chain = 0, place = 0;
+  std::vector<uint32_t> known;  // by chain: places up to this one come before
+  std::string kernel;           // grids
+  vgpu::Dim3 grid, block;
+};
+
+class OperationOrder {
+ public:
+  Operation& begin(const vgpu::OperationInfo& info);
+  // A launch outside of any stream: comes after everything.
+  Operation& begin_alone();
+  // Gives numbers to an operation. False: they have run out, and begin again.
+  bool number(Operation& operation, uint64_t count);
+  Operation* find(uint64_t id);
+  // The operation that a number belongs to; null when it is forgotten.
+  const Operation* of_block(uint32_t number) const;
+  bool is_before(const Operation& a, const Operation& b) const;
+  bool is_before(uint32_t number, const Operation& b) const;
+  // All numbers below come before `b`.
+  uint32_t ordered_below(const Operation& b) const;
+
+ private:
+  std::unordered_map<uint64_t, Operation> operations_;
+  std::map<uint32_t, const Operation*> by_number_;  // by the last number of each
+  std::vector<uint32_t> tails_;                     // by chain: the place of its last operation
+  uint32_t next_number_ = 1;
+  uint64_t alone_ = uint64_t{1} << 63;
+
+  Operation& place_in_chain(Operation operation, std::vector<uint32_t> preferred);
+};
+
+}  // namespace assay::checks

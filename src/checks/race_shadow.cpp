@@ -1,0 +1,146 @@
+#include "checks/race_shadow.h"
+
+#include <sys/mman.h>
+
+#include <bit>
+
+namespace assay::checks {
+
+Touch RowMark::at(uint32_t word) const {
+  if (!(words >> word & 1)) return {};
+  if (several) return {who, static_cast<uint8_t>(base), 0xf, true};
+  const uint32_t last = word * 4 + 3;
+  const auto lane = static_cast<uint8_t>(base + static_cast<int32_t>(last >> shift));
+  // Of a word that several lanes share, the last is remembered.
+  const uint32_t bytes = shift == 0 ? 0x8 : shift == 1 ? 0xc : 0xf;
+  return {who, lane, static_cast<uint8_t>(bytes), false};
+}
+
+// ---- Cells: bits 0-4 author, 5-9 lane, 10-13 bytes, 14 several ----
+
+Touch Cells::get(uint16_t cell) const {
+  if (cell == 0) return {};
+  return {authors[cell & 31], static_cast<uint8_t>(cell >> 5 & 31), static_cast<uint8_t>(cell >> 10 & 15),
+          (cell >> 14 & 1) != 0};
+}
+
+uint16_t Cells::put(const Touch& touch) {
+  if (!touch) return 0;
+  uint32_t author = count;
+  while (author > 0 && authors[author] != touch.who) --author;
+  if (author == 0) {
+    if (count + 1 >= kAuthors) collect();
+    if (count + 1 >= kAuthors) return 0;
+    author = ++count;
+    authors[author] = touch.who;
+  }
+  return static_cast<uint16_t>(author | uint32_t{touch.lane} << 5 | uint32_t{touch.bytes} << 10 |
+                               uint32_t{touch.several} << 14);
+}
+
+void Cells::collect() {
+  for (int round = 0; round < 4 && count + 1 >= kAuthors; ++round) {
+    if (round == 1) std::memset(other, 0, sizeof other);
+    if (round == 2) std::memset(read, 0, sizeof read);
+    if (round == 3)
+      for (uint16_t& cell : write)
+        if ((cell & 31) == 1) cell = 0;  // the oldest author
+    uint32_t used = 0;
+    for (const auto* kind : {write, read, other})
+      for (uint32_t w = 0; w < kRowWords; ++w) used |= 1u << (kind[w] & 31);
+    uint16_t number[32] = {};
+    uint32_t kept = 0;
+    for (uint32_t a = 1; a <= count; ++a) {
+      if (!(used >> a & 1)) continue;
+      authors[++kept] = authors[a];
+      number[a] = static_cast<uint16_t>(kept);
+    }
+    count = kept;
+    for (auto* kind : {write, read, other})
+      for (uint32_t w = 0; w < kRowWords; ++w)
+        kind[w] = static_cast<uint16_t>((kind[w] & ~31u) | number[kind[w] & 31]);
+  }
+}
+
+Cells* CellPool::take() {
+  if (free_.empty()) {
+    chunks_.push_back(std::make_unique<Cells[]>(kChunk));
+    for (size_t i = 0; i < kChunk; ++i) free_.push_back(&chunks_.back()[kChunk - 1 - i]);
+  }
+  Cells* cells = free_.back();
+  free_.pop_back();
+  std::memset(static_cast<void*>(cells), 0, sizeof *cells);
+  return cells;
+}
+
+void CellPool::give_back(Cells* cells) {
+  free_.push_back(cells);
+}
+
+void CellPool::clear() {
+  free_.clear();
+  for (auto& chunk : chunks_)
+    for (size_t i = 0; i < kChunk; ++i) free_.push_back(&chunk[i]);
+}
+
+Cells* take_apart(Row& row, CellPool& pool) {
+  if (Cells* there = row.cells()) return there;
+  Cells* cells = pool.take();
+  const auto spread = [&](const RowMark& mark, uint16_t* to) {
+    for (uint32_t rest = mark.words; rest; rest &= rest - 1) {
+      const auto word = static_cast<uint32_t>(std::countr_zero(rest));
+      to[word] = cells->put(mark.at(word));
+    }
+  };
+  spread(row.write, cells->write);
+  spread(row.read, cells->read);
+  spread(row.other, cells->other);
+  row.set_cells(cells);
+  return cells;
+}
+
+// ---- Rows ----
+
+RowShadow::RowShadow(vgpu::Address base, uint64_t bytes)
+    : base_(base / kRowBytes * kRowBytes), count_((bytes + base - base_ + kRowBytes - 1) / kRowBytes) {
+  void* place = mmap(nullptr, count_ * sizeof(Row), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED)
+    count_ = 0;  // rows are then found by address
+  else
+    rows_ = static_cast<Row*>(place);
+}
+
+RowShadow::~RowShadow() {
+  if (rows_) munmap(static_cast<void*>(rows_), count_ * sizeof(Row));
+}
+
+Row& RowShadow::host_row(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  auto& chunk = host_rows_[address / kRowBytes / kChunkRows];
+  if (!chunk) chunk = std::make_unique<Row[]>(kChunkRows);
+  return chunk[address / kRowBytes % kChunkRows];
+}
+
+Cells* RowShadow::take_apart(Row& row) {
+  if (Cells* there = row.cells()) return there;
+  std::lock_guard lock(mutex_);
+  return checks::take_apart(row, pool_);
+}
+
+void RowShadow::join(Row& row) {
+  if (Cells* cells = row.cells()) {
+    std::lock_guard lock(mutex_);
+    pool_.give_back(cells);
+  }
+  row = {};
+}
+
+void RowShadow::clear() {
+  std::lock_guard lock(mutex_);
+  if (rows_) madvise(static_cast<void*>(rows_), count_ * sizeof(Row), MADV_DONTNEED);
+  host_rows_.clear();
+  pool_.clear();
+}
+
+}  // namespace assay::checks

@@ -1,0 +1,114 @@
+#include "checks/race_sites.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "vgpu/grid.h"
+#include "vgpu/program.h"
+
+namespace assay::checks {
+
+namespace {
+
+using Registers = std::unordered_set<uint32_t>;
+
+void add_registers(const ptx::Operand& operand, Registers& to) {
+  using Kind = ptx::Operand::Kind;
+  if (operand.index != ptx::kNone && (operand.kind == Kind::Register || operand.kind == Kind::Address))
+    to.insert(operand.index);
+  for (const ptx::Operand& element : operand.elements) add_registers(element, to);
+}
+
+bool uses(const ptx::Instruction& inst, const Registers& carriers) {
+  Registers used;
+  for (size_t o = 1; o < inst.operands.size(); ++o) add_registers(inst.operands[o], used);
+  return std::any_of(used.begin(), used.end(), [&](uint32_t r) { return carriers.count(r) > 0; });
+}
+
+// Whether the value of a load goes through arithmetic into selp and nowhere else: a load that the compiler
+// moved out of a condition, whose value most threads discard.
+bool is_hoisted(const ptx::Function& function, uint32_t source) {
+  using Kind = ptx::Operand::Kind;
+  using ptx::Opcode;
+  const auto& body = function.body;
+  if (source >= body.size() || body[source].operands.empty()) return false;
+  Registers carriers;
+  add_registers(body[source].operands[0], carriers);
+  bool selected = false;
+  for (size_t i = source + 1; i < body.size() && !carriers.empty(); ++i) {
+    const ptx::Instruction& inst = body[i];
+    if (inst.guard != ptx::kNone && carriers.count(inst.guard)) return false;
+    if (inst.operands.empty()) continue;
+    const Kind kind = inst.operands[0].kind;
+    if (!uses(inst, carriers)) {
+      if (kind == Kind::Register && inst.guard == ptx::kNone) carriers.erase(inst.operands[0].index);
+      continue;
+    }
+    if (inst.opcode == Opcode::selp) {
+      selected = true;
+      continue;
+    }
+    constexpr Opcode kEnds[] = {Opcode::setp,      Opcode::ld,   Opcode::atom,
+                                Opcode::shfl_sync, Opcode::call, Opcode::bar_sync};
+    const bool ends = std::find(std::begin(kEnds), std::end(kEnds), inst.opcode) != std::end(kEnds);
+    if (ends || (kind != Kind::Register && kind != Kind::Vector)) return false;
+    add_registers(inst.operands[0], carriers);
+  }
+  return selected;
+}
+
+}  // namespace
+
+uint32_t RaceSites::number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
+  struct Entry {
+    const vgpu::Inst* inst = nullptr;
+    const RaceSites* sites = nullptr;
+    uint64_t version = 0;
+    uint32_t number = 0;
+  };
+  constexpr size_t kEntries = 256;
+  thread_local Entry entries[kEntries];
+  Entry& entry = entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kEntries];
+  const uint64_t version = version_.load(std::memory_order_relaxed);
+  if (entry.inst != &inst || entry.sites != this || entry.version != version)
+    entry = {&inst, this, version, look_up(warp, inst, access)};
+  return entry.number;
+}
+
+uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
+  std::lock_guard lock(mutex_);
+  const auto [it, fresh] = by_instruction_.try_emplace(&inst, 0);
+  if (!fresh) return it->second;
+  const vgpu::Program& program = *warp.grid->program;
+  const vgpu::Function& function = *warp.frame->function;
+  const vgpu::SourcePlace place = vgpu::place_of(program, function, inst);
+  RaceSite site{place.file,  place.line,          vgpu::where(program, function, inst),
+                access.kind, access.asynchronous, false};
+  if (place.line) site.where = fmt::format("{}:{}", place.file, place.line);
+  site.hoisted = access.kind == vgpu::AccessKind::Load && is_hoisted(*function.ptx, inst.source);
+  const std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
+                                      static_cast<int>(site.kind), site.hoisted, site.asynchronous);
+  const auto [known, unknown] = by_place_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
+  if (unknown) {
+    if (sites_.size() > kMostSites)
+      known->second = 0;
+    else
+      sites_.push_back(std::move(site));
+  }
+  return it->second = known->second;
+}
+
+const RaceSite* RaceSites::at(uint32_t number) const {
+  std::lock_guard lock(mutex_);
+  return number && number < sites_.size() ? &sites_[number] : nullptr;
+}
+
+void RaceSites::forget_instructions() {
+  std::lock_guard lock(mutex_);
+  by_instruction_.clear();
+  ++version_;
+}
+
+}  // namespace assay::checks

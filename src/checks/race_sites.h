@@ -1,0 +1,44 @@
+// The instructions that the race check has met, by number. They outlive the code that they describe: what a
+// kernel left in memory may be compared with what another does after its module is gone.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "checks/race_shadow.h"
+#include "vgpu/watch.h"
+
+namespace assay::checks {
+
+struct RaceSite {
+  std::string file;
+  uint32_t line = 0;
+  std::string where;  // file and line, or the PTX line
+  vgpu::AccessKind kind{};
+  bool asynchronous = false;
+  bool hoisted = false;  // a load whose value only a selp sees: the compiler moved it out of a condition
+};
+
+class RaceSites {
+ public:
+  RaceSites() : sites_(1) {}
+  // The number of an instruction; 0 when there are too many.
+  uint32_t number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
+  const RaceSite* at(uint32_t number) const;
+  // The addresses of instructions mean something else from now on.
+  void forget_instructions();
+
+ private:
+  uint32_t look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
+
+  mutable std::mutex mutex_;
+  std::atomic<uint64_t> version_{1};
+  std::deque<RaceSite> sites_;
+  std::unordered_map<const vgpu::Inst*, uint32_t> by_instruction_;
+  std::unordered_map<std::string, uint32_t> by_place_;
+};
+
+}  // namespace assay::checks
