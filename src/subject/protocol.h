@@ -1,8 +1,10 @@
 // What judge and worker say to each other: one JSON object a line over a socket (descriptor 3 of the
-// worker), and bulk data in a shared memory file (descriptor 4) that both map.
+// worker), and bulk data in a shared memory file (descriptor 4) that both map. What the virtual device sees
+// comes through a pipe (descriptor 5), one JSON object a line: what was said cannot be taken back.
 //
 // judge -> worker, one call or several that overlap:
-//   {"size": bytes of the memory file, "seed": schedule, "ordered": bool, "others_late": bool, "moved": bool,
+//   {"id": to be repeated in the reply, "size": bytes of the memory file, "seed": schedule, "ordered": bool,
+//   "others_late": bool, "moved": bool,
 //    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
 //               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
 //               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}
@@ -11,13 +13,15 @@
 // at `offset` are an input, which in an ordered call arrives by work queued on the stream; otherwise they are
 // undefined. `share` (>= 0) names the buffer whose memory this one uses.
 //
-// worker -> judge, when it is ready (`"ready": true`, or an error) and after every request:
-//   {"error": cudaError_t, "name", "text", "stage": what failed, "returned": [..], "seconds": s}
+// worker -> judge, when it is ready (`"ready": true, "files_guarded": bool`, or an error) and after every
+// request:
+//   {"id", "error": cudaError_t, "name", "text", "stage": what failed, "returned": [..], "seconds": s}
 #pragma once
 
 namespace assay::subject {
 
 inline constexpr int kSocket = 3;
 inline constexpr int kMemoryFile = 4;
+inline constexpr int kEvents = 5;
 
 }  // namespace assay::subject

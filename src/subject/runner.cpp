@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -98,7 +99,7 @@ struct Runner::Impl {
   std::string heard;    // from it
   bool deaf = false;    // the worker's end is closed, though the worker lives
   int64_t calls = 0;
-  uint64_t requests = 0;
+  uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
@@ -142,7 +143,9 @@ struct Runner::Impl {
       variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.checked ? "memory,init,races,sync" : "none"));
+      variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
+                                                        : options.checked ? "memory,init,races,sync"
+                                                                          : "none"));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
@@ -331,7 +334,7 @@ struct Runner::Impl {
 
   // One reply a request, with the request's number; and the device's events must still come.
   void reject_forgery(Reply& reply) {
-    const bool answers = reply.json.value("id", uint64_t{0}) == requests && pending.empty();
+    const bool answers = reply.json.value("id", uint64_t{0}) == request_id && pending.empty();
     listen();
     if (!answers) reply = give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
     if (answers && deaf && options.device == Device::Virtual)
@@ -354,7 +357,8 @@ struct Runner::Impl {
     Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
     if (grow(layout.size)) {
       write_images(layout, trial, memory);
-      Json request = {{"id", ++requests},
+      if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
+      Json request = {{"id", request_id},
                       {"size", mapped},
                       {"seed", trial.condition.schedule},
                       {"ordered", trial.condition.ordered},

@@ -21,6 +21,7 @@ struct RunnerOptions {
   double timeout = 30;  // seconds of one trial
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
   bool checked = true;  // the virtual device watches accesses, races, initialisation
+  bool precision = false;  // … or where precision is lost, instead
 };
 
 // What the device's own checks saw, one JSON object each (kind, message, file, line, …).
@@ -71,6 +72,7 @@ class Runner {
   // Ends the worker; the next trial starts a new one.
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made
+  bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   void set_timeout(double seconds);
 
   struct Impl;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -200,7 +202,9 @@ constexpr const char* kHostSubject = R"(
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 extern "C" int cudaMemcpyAsync(void*, const void*, size_t, int, void*);
 extern "C" int cudaMalloc(void**, size_t);
@@ -209,6 +213,7 @@ using S = void*;
 SUBJECT(copy) { return cudaMemcpyAsync(y, x, n * sizeof(float), 3, stream); }
 SUBJECT(returns_seven) { return 7; }
 SUBJECT(aborts) { abort(); }
+SUBJECT(dies_once) { abort(); }
 SUBJECT(leaves) { _exit(0); }
 SUBJECT(hangs) { for (;;) usleep(1000); }
 SUBJECT(dereferences) { return static_cast<int>(x[0]); }
@@ -220,6 +225,30 @@ SUBJECT(kills) { return kill(getppid(), 9) == -1 ? 0 : 1; }
 SUBJECT(scribbles) { return open("/tmp/assay-scribble", O_WRONLY | O_CREAT, 0600) == -1 ? 0 : 1; }
 SUBJECT(counts) { static int calls; return calls++ == 0 ? 0 : 5; }
 SUBJECT(eats) { for (;;) { void* p = malloc(1 << 24); memset(p, 1, 1 << 24); } }
+SUBJECT(traces) { return ptrace(PTRACE_ATTACH, getppid(), nullptr, nullptr) == -1 ? 0 : 1; }
+SUBJECT(opens_the_judge) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/mem", getppid());
+  return open(path, O_RDONLY) == -1 ? 0 : 1;
+}
+SUBJECT(reads_the_judge) {
+  char byte;
+  iovec here{&byte, 1}, there{reinterpret_cast<void*>(&environ), 1};
+  return process_vm_readv(getppid(), &here, 1, &there, 1, 0) == -1 ? 0 : 1;
+}
+SUBJECT(shrinks_the_memory) { return ftruncate(4, 0) == -1 ? 0 : 1; }
+SUBJECT(sets_preload) { return setenv("LD_PRELOAD", "/nothing.so", 1) || copy(x, y, n, stream); }
+SUBJECT(terminates_itself) { raise(SIGTERM); return 0; }
+SUBJECT(stops_itself) { raise(SIGSTOP); return 0; }
+SUBJECT(throws) { throw 1; }
+SUBJECT(deafens) {
+  for (int i = 5; i < 256; ++i) close(i);
+  return 0;
+}
+SUBJECT(answers_itself) {
+  const char* text = "{\"id\": 1, \"error\": 0, \"returned\": [0], \"seconds\": 0}\n";
+  return write(3, text, strlen(text)) < 0;
+}
 SUBJECT(forges) { const char* text = "this is no reply\n"; return write(3, text, strlen(text)) < 0; }
 )";
 
@@ -239,17 +268,21 @@ class WorkerTest : public ::testing::Test {
     folder_ = nullptr;
   }
 
-  Observation observe(const char* symbol, int calls = 1) {
-    const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
-    Subject subject;
-    subject.library = folder_->path("subject.so");
-    subject.symbol = symbol;
+  RunnerOptions options() const {
     RunnerOptions options;
     options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
     options.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
     options.timeout = timeout_;
     options.memory = 1e9;
-    Runner runner(contract, subject, options);
+    return options;
+  }
+
+  Observation observe(const char* symbol, int calls = 1) {
+    const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
+    Subject subject;
+    subject.library = folder_->path("subject.so");
+    subject.symbol = symbol;
+    Runner runner(contract, subject, options());
     const trial::Trial trial = trial_of(100);
     bindings_ = *trial::make_inputs(contract, trial);
     Observation observation;
@@ -280,22 +313,69 @@ TEST_F(WorkerTest, KeepsTheProcessForTheNextCall) {
 }
 
 TEST_F(WorkerTest, OutlivesASubjectThatDies) {
-  for (const char* symbol : {"aborts", "leaves", "dereferences", "forges"}) {
+  for (const char* symbol : {"aborts", "leaves", "dereferences", "terminates_itself", "throws"}) {
     const Observation observation = observe(symbol, 2);
     EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
   }
 }
 
+TEST_F(WorkerTest, BelievesNoReplyThatIsNotTheWorkers) {
+  for (const char* symbol : {"forges", "answers_itself"}) {
+    const Observation observation = observe(symbol);
+    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_THAT(observation.error, HasSubstr("repl")) << symbol;
+  }
+}
+
+TEST_F(WorkerTest, NoticesASubjectThatSilencesTheDevice) {
+  const Observation observation = observe("deafens");
+  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_THAT(observation.error, HasSubstr("events"));
+}
+
+TEST_F(WorkerTest, GoesOnAfterASubjectThatDied) {
+  const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
+  Subject subject;
+  subject.library = folder_->path("subject.so");
+  subject.symbol = "dies_once";
+  Runner runner(contract, subject, options());
+  const trial::Trial trial = trial_of(100);
+  const contract::Bindings bindings = *trial::make_inputs(contract, trial);
+  EXPECT_EQ(runner.run(trial, bindings).outcome, Outcome::Crashed);
+  subject.symbol = "copy";  // the runner reads it when it starts the next worker
+  EXPECT_EQ(runner.run(trial, bindings).outcome, Outcome::Ended);
+}
+
+TEST_F(WorkerTest, OutlivesAConstructorThatLeaves) {
+  const std::string source = folder_->write("early.cpp",
+                                            "#include <unistd.h>\n"
+                                            "__attribute__((constructor)) static void early() { _exit(0); }\n"
+                                            "extern \"C\" int copy() { return 0; }\n");
+  const auto built = run_command({"c++", "-shared", "-fPIC", source, "-o", folder_->path("early.so")}, 60);
+  ASSERT_TRUE(built && built->status == 0);
+  const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
+  Subject subject;
+  subject.library = folder_->path("early.so");
+  subject.symbol = "copy";
+  Runner runner(contract, subject, options());
+  const trial::Trial trial = trial_of(100);
+  const Observation observation = runner.run(trial, *trial::make_inputs(contract, trial));
+  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_THAT(observation.error, HasSubstr("loaded"));
+}
+
 TEST_F(WorkerTest, StopsASubjectThatHangsFloodsOrEats) {
   timeout_ = 1;
   EXPECT_EQ(observe("hangs").outcome, Outcome::TimedOut);
+  EXPECT_EQ(observe("stops_itself").outcome, Outcome::TimedOut);
   timeout_ = 30;
   EXPECT_EQ(observe("floods").outcome, Outcome::Crashed);
   EXPECT_EQ(observe("eats").outcome, Outcome::TooLarge);
 }
 
 TEST_F(WorkerTest, RefusesProcessesNetworkAndSignals) {
-  for (const char* symbol : {"forks", "runs", "connects", "kills"}) {
+  for (const char* symbol : {"forks", "runs", "connects", "kills", "traces", "opens_the_judge",
+                             "reads_the_judge", "shrinks_the_memory", "sets_preload"}) {
     const Observation observation = observe(symbol);
     ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
     EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
@@ -303,10 +383,8 @@ TEST_F(WorkerTest, RefusesProcessesNetworkAndSignals) {
 }
 
 TEST_F(WorkerTest, RefusesWritesOutsideItsFolderWhereTheKernelCan) {
-  if (!fs::exists("/sys/kernel/security/lsm")) GTEST_SKIP() << "whether the kernel has Landlock is not known";
-  std::ifstream file("/sys/kernel/security/lsm");
-  const std::string modules((std::istreambuf_iterator<char>(file)), {});
-  if (modules.find("landlock") == std::string::npos) GTEST_SKIP() << "the kernel has no Landlock";
+  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);  // 1: only ask for the version
+  if (version < 1) GTEST_SKIP() << "the kernel has no Landlock";
   EXPECT_EQ(observe("scribbles").calls.at(0).returned, 0);
 }
 

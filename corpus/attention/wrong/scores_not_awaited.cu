@@ -10,8 +10,7 @@ namespace {
 constexpr int kThreads = 128;
 
 template <typename Op>
-__device__ float block_reduce(float v, Op op) {
-  __shared__ float partial[kThreads / 32];
+__device__ float block_reduce(float v, float* partial, Op op) {
   for (int step = 16; step > 0; step /= 2) v = op(v, __shfl_xor_sync(~0u, v, step));
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
   __syncthreads();
@@ -24,6 +23,7 @@ __device__ float block_reduce(float v, Op op) {
 __global__ void attend(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v,
                        __nv_bfloat16* o, int S, int D) {
   extern __shared__ float scores[];
+  __shared__ float partial[kThreads / 32];
   const int64_t query = blockIdx.x;
   const int64_t head = query / S * S;
   const int keys = static_cast<int>(query - head) + 1;
@@ -36,13 +36,13 @@ __global__ void attend(const __nv_bfloat16* q, const __nv_bfloat16* k, const __n
     scores[j] = score * scale;
     top = fmaxf(top, scores[j]);
   }
-  top = block_reduce(top, [](float a, float b) { return fmaxf(a, b); });
+  top = block_reduce(top, partial, [](float a, float b) { return fmaxf(a, b); });
   float sum = 0.0f;
   for (int j = threadIdx.x; j < keys; j += kThreads) {
     scores[j] = expf(scores[j] - top);
     sum += scores[j];
   }
-  sum = block_reduce(sum, [](float a, float b) { return a + b; });
+  sum = block_reduce(sum, partial, [](float a, float b) { return a + b; });
   for (int d = threadIdx.x; d < D; d += kThreads) {
     float out = 0.0f;
     for (int j = 0; j < keys; ++j) out += scores[j] * __bfloat162float(v[(head + j) * D + d]);

@@ -93,7 +93,7 @@ class Worker {
       reply({{"ready", false}, {"text", problem}, {"unavailable", unavailable}});
       return 1;
     }
-    reply({{"ready", true}});
+    reply({{"ready", true}, {"files_guarded", files_guarded_}});
     std::string pending;
     for (std::string line; next_line(pending, line);) serve(Json::parse(line));
     return 0;
@@ -111,7 +111,8 @@ class Worker {
     for (Stream& stream : streams_) {
       check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
     }
-    if (std::string problem = enter_sandbox(folder_, real_); !problem.empty()) return problem;
+    close(subject::kEvents);  // the runtime has opened it for itself: when that end closes, the judge sees it
+    if (std::string problem = enter_sandbox(folder_, real_, files_guarded_); !problem.empty()) return problem;
     unavailable = false;
     return ptx_ ? load_ptx() : load_library();
   }
@@ -147,7 +148,7 @@ class Worker {
 
   void serve(const Json& request) {
     const auto start = Clock::now();
-    Json answer = {{"error", 0}};
+    Json answer = {{"error", 0}, {"id", request.value("id", uint64_t{0})}};
     try {
       map(request.at("size"));
       if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.at("seed"));
@@ -178,6 +179,7 @@ class Worker {
       if (!ordered) {
         for (std::size_t i = 0; i < calls.size(); ++i) take_out(calls[i], i, false);
       }
+      if (runtime_.assay_report_precision) runtime_.assay_report_precision();
       answer["returned"] = returned;
       answer["seconds"] = std::chrono::duration<double>(Clock::now() - called).count();
     } catch (const Failed& failed) {
@@ -378,6 +380,7 @@ class Worker {
   }
 
   bool real_, launch_, returns_int_;
+  bool files_guarded_ = false;
   std::string symbol_, path_;
   bool ptx_;
   std::string folder_, ptx_text_;

@@ -36,6 +36,7 @@ struct Runtime {
   void (*assay_set_seed)(uint64_t);
   void (*assay_undefine)(void*, size_t);
   void (*assay_label)(void*, const char*);
+  void (*assay_report_precision)();
 };
 
 // An empty string, or what is missing.

@@ -1,6 +1,7 @@
 #include "subject/worker/sandbox.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -77,6 +78,13 @@ bool refuse_calls(bool real_gpu) {
   return good;
 }
 
+// Root without capabilities is an ordinary user that owns root's files: it may not look into other processes.
+bool give_up_capabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  return syscall(SYS_capset, &header, none) == 0;
+}
+
 void allow_under(int ruleset, const char* path, uint64_t access) {
   landlock_path_beneath_attr rule{};
   rule.allowed_access = access;
@@ -108,9 +116,10 @@ bool refuse_writes(const std::string& folder) {
 
 }  // namespace
 
-std::string enter_sandbox(const std::string& folder, bool real_gpu) {
+std::string enter_sandbox(const std::string& folder, bool real_gpu, bool& files_guarded) {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return "no_new_privs could not be set";
-  refuse_writes(folder);
+  files_guarded = refuse_writes(folder);
+  if (!give_up_capabilities()) return "capabilities could not be given up";
   return refuse_calls(real_gpu) ? "" : "the system call filter could not be installed";
 }
 

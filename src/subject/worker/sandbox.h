@@ -1,15 +1,15 @@
 // What the subject may not do. Called once, before any of its code is loaded.
 //
-// No new processes or programs, no network, no tracing of others, no signals to others; and (where the
-// kernel has Landlock) no writing outside `folder`. On a real GPU the driver needs its device files and
-// helper threads, which stay allowed. What is refused fails with EPERM.
+// No new processes or programs, no network, no tracing of others, no signals to others, no privileges; and
+// (where the kernel has Landlock) no writing outside `folder`. On a real GPU the driver needs its device
+// files and helper threads, which stay allowed. What is refused fails with EPERM.
 #pragma once
 
 #include <string>
 
 namespace assay::worker {
 
-// An empty string, or what could not be set up.
-std::string enter_sandbox(const std::string& folder, bool real_gpu);
+// An empty string, or what could not be set up. `files_guarded` says whether the kernel has Landlock.
+std::string enter_sandbox(const std::string& folder, bool real_gpu, bool& files_guarded);
 
 }  // namespace assay::worker

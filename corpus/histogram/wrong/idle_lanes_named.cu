@@ -1,6 +1,6 @@
 // assay: expect fail barrier-divergence, wrong-result
 // assay: class I
-// Lanes past the end leave, but the match still names them.
+// Lanes past the end wait elsewhere, but the match still names them.
 #include <cstdint>
 
 namespace {
@@ -13,11 +13,13 @@ __global__ void clear(int32_t* counts, int B) {
 // Lanes with the same value let one of them add for all.
 __global__ void count_kernel(const int32_t* x, int32_t* counts, int n) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  const int32_t value = x[i];
-  const unsigned same = __match_any_sync(~0u, value);
-  const bool leader = threadIdx.x % 32 == __ffs(same) - 1;
-  if (value >= 0 && leader) atomicAdd(&counts[value], __popc(same));
+  if (i < n) {
+    const int32_t value = x[i];
+    const unsigned same = __match_any_sync(~0u, value);
+    const bool leader = threadIdx.x % 32 == __ffs(same) - 1;
+    if (value >= 0 && leader) atomicAdd(&counts[value], __popc(same));
+  }
+  __syncwarp();
 }
 
 }  // namespace
