@@ -146,6 +146,7 @@ void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings
   options.diagnose = diagnose;
   options.seed = options_.seed;
   options.threads = options_.threads;
+  options.hints = hints_;
   for (std::size_t i = 0; i < attempt.calls.size(); ++i) {
     auto judgement = judge::judge(contract_, reference_, bindings[i], attempt.calls[i].outputs, options);
     if (!judgement) {

@@ -42,6 +42,9 @@ class Laboratory {
   // to the one that shows it. Numbers need no such test: attribute() has its own.
   bool confirm(trial::Trial& trial, Attempt& failed);
 
+  // Kinds of finding that reading the code makes likely.
+  void set_hints(std::vector<std::string> kinds) { hints_ = std::move(kinds); }
+
   // Of every call. Whether not to end in that time is a finding, at a small shape; else it is only slow.
   void set_timeout(double seconds, bool telling = true) {
     runner_.set_timeout(seconds);
@@ -67,6 +70,7 @@ class Laboratory {
   subject::Runner runner_;
   trial::Work work_;
   bool timeout_tells_ = true;
+  std::vector<std::string> hints_;
 };
 
 // Whether a finding speaks of numbers, not of what the device saw.

@@ -40,6 +40,7 @@ struct Options {
   double max_work = 4e8;           // terms of sums evaluated for one output, about
   uint64_t seed = 1;               // of the sample
   bool diagnose = true;            // off: kinds are general, but cheaper
+  std::vector<std::string> hints;  // kinds of finding that the code makes likely: tried first
 };
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;
