@@ -32,6 +32,10 @@ static_assert(sizeof(RegisterErrors) == 64 + 64 * 32);
 // Smaller errors are none: floats below would be subnormal, and slow.
 inline constexpr double kSmallest = 0x1p-120;
 
+// A line gets its slot when the function it is in first runs: there are few, and much code never does.
+inline constexpr uint32_t kNoSlotYet = 0xff;
+struct Group;  // of sites that get their slots together
+
 // What one instruction did, lane by lane where that lets loops be vectors.
 struct alignas(64) Site {
   double introduced2[32] = {}, introduced_max[32] = {};  // relative
@@ -43,9 +47,17 @@ struct alignas(64) Site {
   // What it is
   std::string file, operation;
   int line = 0;
-  uint32_t slot = 0;
+  uint32_t slot = kNoSlotYet;
+  Group* group = nullptr;
   bool rounds = false;             // to a narrow type, to nearest
   const char* decision = nullptr;  // what it decides
 };
+
+void give_slots(Group& group);
+inline uint32_t slot_of(Site& site) {
+  if (site.slot == kNoSlotYet) [[unlikely]]
+    give_slots(*site.group);
+  return site.slot;
+}
 
 }  // namespace assay::shadow

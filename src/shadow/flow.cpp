@@ -90,6 +90,7 @@ class Planner {
   explicit Planner(const ptx::Function& function) : function_(function) {
     find_constants();
     find_floats();
+    find_upper_halves();
   }
 
   Plan plan(const Instruction& inst) const {
@@ -103,6 +104,7 @@ class Planner {
   const ptx::Function& function_;
   std::vector<int> definitions_;
   std::unordered_map<uint32_t, double> constants_;  // registers that only ever hold this
+  std::vector<bool> is_upper_;
   std::vector<bool> is_f32_;  // registers that some instruction reads or writes as one float
 
   uint32_t bytes_of(uint32_t reg) const {
@@ -155,6 +157,18 @@ class Planner {
         }
         constants_[to.index] = value;
       }
+    }
+  }
+
+  // Upper halves of doubles: what is packed into or out of one.
+  void find_upper_halves() {
+    is_upper_.assign(function_.registers.size(), false);
+    for (const Instruction& inst : function_.body) {
+      if (inst.opcode != Opcode::mov || inst.operands.size() < 2 || ptx::size_of(inst.type()) != 8) continue;
+      for (const Operand& o : inst.operands)
+        if (o.kind == OperandKind::Vector && o.elements.size() == 2 &&
+            o.elements[1].kind == OperandKind::Register)
+          is_upper_[o.elements[1].index] = true;
     }
   }
 
@@ -469,6 +483,7 @@ class Planner {
     if (to.kind != OperandKind::Register || from.kind != OperandKind::Register) return;
     if (bytes_of(to.index) != 4 || bytes_of(from.index) != 4) return;
     p.kind = Kind::Bits;
+    p.wide = !is_f32_[from.index] && !is_f32_[to.index] && (is_upper_[from.index] || is_upper_[to.index]);
     p.edges.push_back({{to.index, 3}, {from.index, 3}, kForFloats});
     p.gives.push_back({to.index, 3});
   }

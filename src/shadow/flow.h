@@ -98,6 +98,7 @@ struct Plan {
   bool clamps = false;        // .sat
   bool clamps_below = false;  // .relu
   bool rounds = false;        // to a narrow type, to nearest: the error is fresh
+  bool wide = false;          // Bits: of the upper half of a double
   bool on_purpose = false;    // a constant so large that it rounds on purpose: retaken
   std::vector<PartOp> parts;
   std::vector<Edge> edges;

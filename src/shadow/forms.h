@@ -49,7 +49,7 @@ struct MoveForm : Form {
   uint32_t predicate_flip = 0;
   bool forgets = false;               // Other: `from` are what is lost
   PlaneOffset value = 0, result = 0;  // Bits, Cut: planes
-  uint32_t result_bytes = 4;
+  bool wide = false;                  // Bits: the upper half of a double, not a float
 };
 
 enum class Comparison : uint8_t { Eq, Ne, Lt, Le, Gt, Ge, Other };

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,16 +31,23 @@ struct OutputSums {
   double broken_at[kSlots] = {};
 };
 
+// A function's lines, the likeliest to lose precision first.
+struct Group {
+  Shadow::Impl* impl;
+  std::vector<LineKey> lines;
+};
+
 struct Shadow::Impl {
   Cells cells;
   std::deque<Site> sites;
+  std::deque<Group> groups;
+  Group* group = nullptr;             // of the function that is being decoded
   std::map<LineKey, uint32_t> slots;  // 0: none left for it
-  std::unordered_map<const ptx::Function*, Flow> flows;
   std::vector<OutputSums> outputs;
   const vgpu::Memory* memory = nullptr;
 
   // Of the function that is being decoded
-  const Flow* flow = nullptr;
+  std::unique_ptr<Flow> current;
   std::map<std::pair<PlaneOffset, uint32_t>, PlaneOffset> errors;  // by plane and byte
   // … and of the instruction: our Inst, where it is, and whether it must know what follows.
   struct Pending {

@@ -101,7 +101,7 @@ class Emitter {
         l_(l),
         inst_(*l.inst),
         body_index_(static_cast<uint32_t>(l.inst - l.function.body.data())),
-        plan_(impl.flow->plan(body_index_)) {}
+        plan_(impl.current->plan(body_index_)) {}
 
   void before() {
     switch (plan_.kind) {
@@ -171,7 +171,7 @@ class Emitter {
   // ---- Pieces ----
 
   PlaneOffset errors_of(uint32_t reg, uint32_t byte) {
-    if (!impl_.flow->followed(reg, byte)) return 0;
+    if (!impl_.current->followed(reg, byte)) return 0;
     const auto [it, fresh] = impl_.errors.try_emplace({l_.reg(reg), byte}, 0);
     if (fresh) it->second = l_.storage(sizeof(RegisterErrors));
     return it->second;
@@ -205,15 +205,14 @@ class Emitter {
     const LineKey key = line_of(l_.program(), l_.decoded(), body_index_);
     s.file = key.first, s.line = key.second;
     s.operation = operation_of(l_.program(), l_.function, inst_);
-    const auto slot = impl_.slots.find(key);
-    s.slot = slot == impl_.slots.end() ? 0 : slot->second;
+    s.group = impl_.group;
     s.rounds = plan_.rounds;
     return &s;
   }
 
   bool writes_followed() const {
     return std::any_of(plan_.writes.begin(), plan_.writes.end(),
-                       [&](uint32_t r) { return impl_.flow->followed(r) != 0; });
+                       [&](uint32_t r) { return impl_.current->followed(r) != 0; });
   }
 
   void emit(Handler handler, Form& form, AccessForm* access = nullptr) {
@@ -358,6 +357,7 @@ class Emitter {
     f.moves[0] = {errors_of(e.to.reg, e.to.byte), errors_of(e.from.reg, e.from.byte), 0, 0};
     f.count = 1;
     f.value = l_.reg(e.from.reg), f.result = l_.reg(e.to.reg);
+    f.wide = plan_.wide;
     emit(handlers().bits, f);
   }
 
@@ -629,40 +629,45 @@ class Emitter {
   }
 };
 
-// Which lines get a slot: those that are likely to lose most.
-void give_slots(Shadow::Impl& impl, const vgpu::Program& program) {
+// A function's lines, the likeliest to lose precision first.
+std::vector<LineKey> ranked_lines(const Flow& flow, const vgpu::Program& program,
+                                  const vgpu::Function& function) {
   std::map<LineKey, uint32_t> weights;
-  for (const vgpu::Function& function : program.functions) {
-    const auto found = impl.flows.find(function.ptx);
-    if (found == impl.flows.end()) continue;
-    const std::vector<uint32_t> depth = loop_depths(*function.ptx);
-    for (uint32_t i = 0; i < function.ptx->body.size(); ++i) {
-      const uint32_t w = weight(found->second.plan(i), function.ptx->body[i]);
-      if (w == 0) continue;
-      uint32_t& most = weights[line_of(program, function, i)];
-      most = std::max(most, w + 10 * std::min(depth[i], 4u));
-    }
+  const std::vector<uint32_t> depth = loop_depths(*function.ptx);
+  for (uint32_t i = 0; i < function.ptx->body.size(); ++i) {
+    const uint32_t w = weight(flow.plan(i), function.ptx->body[i]);
+    if (w == 0) continue;
+    uint32_t& most = weights[line_of(program, function, i)];
+    most = std::max(most, w + 10 * std::min(depth[i], 4u));
   }
   std::vector<std::pair<uint32_t, LineKey>> order;
-  for (const auto& [key, w] : weights)
-    if (!impl.slots.contains(key)) order.emplace_back(w, key);
+  for (const auto& [key, w] : weights) order.emplace_back(w, key);
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  uint32_t used = 0;
-  for (const auto& [key, slot] : impl.slots) used = std::max(used, slot);
-  for (const auto& [w, key] : order) impl.slots[key] = used < kLineSlots ? ++used : 0;
+                   [](const auto& x, const auto& y) { return x.first > y.first; });
+  std::vector<LineKey> lines;
+  for (auto& [w, key] : order) lines.push_back(std::move(key));
+  return lines;
 }
 
 }  // namespace
 
-void Shadow::begin(Lowering& l) {
-  if (l.decoded().index == 0) {  // a module begins; the flows of those before it are not asked for any more
-    impl_->flows.clear();
-    for (const ptx::Function& function : l.module.functions)
-      impl_->flows.insert_or_assign(&function, Flow(function));
-    give_slots(*impl_, l.program());
+void give_slots(Group& group) {
+  Shadow::Impl& impl = *group.impl;
+  uint32_t used = 0;
+  for (const auto& [key, slot] : impl.slots) used = std::max(used, slot);
+  for (const LineKey& key : group.lines)
+    if (!impl.slots.contains(key)) impl.slots[key] = used < kLineSlots ? ++used : 0;
+  for (Site& site : impl.sites) {
+    if (site.group != &group) continue;
+    const auto found = impl.slots.find({site.file, site.line});
+    site.slot = found == impl.slots.end() ? 0 : found->second;
   }
-  impl_->flow = &impl_->flows.at(&l.function);
+}
+
+void Shadow::begin(Lowering& l) {
+  impl_->current = std::make_unique<Flow>(l.function);
+  impl_->group = &impl_->groups.emplace_back(
+      Group{impl_.get(), ranked_lines(*impl_->current, l.program(), l.decoded())});
   impl_->errors.clear();
 }
 

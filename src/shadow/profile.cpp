@@ -146,7 +146,7 @@ void Shadow::forget() {
   for (Site& s : impl_->sites) {
     Site fresh;
     fresh.file = s.file, fresh.line = s.line, fresh.operation = s.operation, fresh.slot = s.slot,
-    fresh.rounds = s.rounds;
+    fresh.group = s.group, fresh.rounds = s.rounds;
     fresh.decision = s.decision;
     s = fresh;
   }
@@ -210,7 +210,8 @@ void Shadow::on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo& to, cons
   if (leaves) {
     const auto source = from.host ? std::nullopt : memory.find(from.address);
     if (!source || !rows[0]) return;
-    take_output(fmt::format("{} {}", source->label, source->id), rows[0],
+    const bool has_name = source->label.rfind("cuda", 0) != 0;
+    take_output(has_name ? source->label : fmt::format("{} {}", source->label, source->id), rows[0],
                 from.height * from.depth == 1
                     ? from.width
                     : (from.depth - 1) * from.slice_pitch + from.height * from.row_pitch);
@@ -230,6 +231,22 @@ void Shadow::on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) {
   each_row(*impl_->memory, to, [&](std::byte* host, uint64_t) {
     if (host != nullptr) impl_->cells.clear(reinterpret_cast<uintptr_t>(host), to.width);
   });
+}
+
+bool take_precision(std::string& checks) {
+  std::string rest;
+  bool found = false;
+  for (size_t at = 0; at <= checks.size();) {
+    const size_t comma = std::min(checks.find(',', at), checks.size());
+    const std::string name = checks.substr(at, comma - at);
+    at = comma + 1;
+    if (name == "precision")
+      found = true;
+    else
+      rest += (rest.empty() ? "" : ",") + name;
+  }
+  if (found) checks = rest.empty() ? "none" : rest;
+  return found;
 }
 
 // ---- Words ----

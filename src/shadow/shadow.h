@@ -92,6 +92,10 @@ Json to_json(const Profile& profile);
 std::string reason(const LineProfile& line);
 std::string reason(const Json& line);  // the same for an entry of to_json(...)["lines"]
 
+// A list of checks with commas, as --check takes it: was `precision` among them? It is taken out; what is
+// left is for checks::make_checks.
+bool take_precision(std::string& checks);
+
 class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
  public:
   Shadow();

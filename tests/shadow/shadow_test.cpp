@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <random>
 
 #include "numerics/lanes.h"
@@ -157,6 +159,199 @@ TEST(Shadow, AtomicsInBf16Stagnate) {
   EXPECT_NEAR(p.lines[0].share, 1, 1e-3);
   EXPECT_GT(p.lines[0].stagnated, kCount / 2);
   EXPECT_NE(reason(p.lines[0]).find("no longer change the sum"), std::string::npos) << reason(p.lines[0]);
+}
+
+// ---- Compiled kernels (kernels/kernels.cu) ----
+
+std::string compiled() {
+  std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/kernels.ptx");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  return text.substr(text.find(".file") == std::string::npos ? 0 : text.find(".address_size") + 16);
+}
+
+int line_with(const std::string& words) {  // of kernels.cu
+  std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/kernels.cu");
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (line.find(words) != std::string::npos) return number;
+  }
+  return -1;
+}
+
+TEST(Shadow, SoftmaxThroughSharedMemoryAndShuffles) {
+  Shadowed s(compiled());
+  constexpr int kRows = 3, kLength = 500;
+  const auto x = random_floats(kRows * kLength, -6, 6);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(x.size()));
+  ASSERT_EQ(s.machine.launch("softmax", {kRows}, {128}, {px, py, kLength}).fault.message, "");
+  for (int r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (int i = 0; i < kLength; ++i) sum += std::exp(static_cast<double>(x[r * kLength + i]));
+    for (int i = 0; i < kLength; ++i) {
+      const double exact = std::exp(static_cast<double>(x[r * kLength + i])) / sum;
+      // expf's constant for log2(e) has an error of its own, which is no rounding of an operation.
+      EXPECT_NEAR(s.truth_f32(py, r * kLength + i) / exact, 1, 2e-8) << r << " " << i;
+    }
+  }
+  const Profile p = s.profile_of(py, x.size() * 4);
+  double whole = 0;
+  for (const LineShare& l : p.outputs.at(0).lines) whole += l.share;
+  EXPECT_NEAR(whole, 1, 1e-3);
+}
+
+TEST(Shadow, FunctionsHandErrorsOn) {
+  Shadowed s(compiled());
+  constexpr int kCount = 32;
+  const auto x = random_floats(kCount, 0.3f, 2.0f);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(14 * kCount));
+  ASSERT_EQ(s.machine.launch("functions", {1}, {kCount}, {px, py, kCount}).fault.message, "");
+  using F = double (*)(double);
+  const F functions[] = {[](double v) { return std::log(v); },
+                         [](double v) { return std::exp(v); },
+                         [](double v) { return std::tanh(v); },
+                         [](double v) { return std::sin(v); },
+                         [](double v) { return std::cos(v); },
+                         [](double v) { return std::pow(v, static_cast<double>(1.7f)); },
+                         [](double v) { return std::sqrt(v); },
+                         [](double v) { return 1 / std::sqrt(v); },
+                         [](double v) { return std::exp(v); },
+                         [](double v) { return std::erf(v); },
+                         [](double v) { return std::log1p(v); },
+                         [](double v) { return std::exp(v); },
+                         [](double v) { return v; },
+                         [](double v) { return v / 3; }};
+  const auto values = s.machine.read<float>(py, 14 * kCount);
+  for (int f = 0; f < 14; ++f) {
+    double shadow2 = 0, value2 = 0;
+    for (int i = 0; i < kCount; ++i) {
+      const double exact = functions[f](static_cast<double>(x[i]) * static_cast<double>(1.37f));
+      shadow2 += std::pow(s.truth_f32(py, f * kCount + i) - exact, 2);
+      value2 += std::pow(static_cast<double>(values[f * kCount + i]) - exact, 2);
+    }
+    // The polynomials inside have errors of their own; the shadow is free of rounding, and closer.
+    EXPECT_LT(std::sqrt(shadow2), 0.6 * std::sqrt(value2)) << "function " << f;
+  }
+}
+
+TEST(Shadow, PairsOfHalves) {
+  Shadowed s(compiled());
+  constexpr int kLength = 200;
+  const auto x = random_bf16(kLength * 64);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(64));
+  ASSERT_EQ(s.machine.launch("pairs", {1}, {32}, {px, py, kLength}).fault.message, "");
+  for (int i = 0; i < 64; ++i) {
+    double exact = 0;
+    for (int k = 0; k < kLength; ++k) exact += bf16(x[k * 64 + i]);
+    EXPECT_NEAR(s.truth_bf16(py, i), exact, 1e-5 * exact) << i;
+  }
+  const Profile p = s.profile_of(py, 128);
+  EXPECT_EQ(p.lines.at(0).line, line_with("__hadd2(sum"));
+  EXPECT_EQ(p.lines[0].file, "kernels.cu");
+  EXPECT_NEAR(p.lines[0].share, 1, 1e-3);
+  EXPECT_GT(p.lines[0].introduced_max, 1e-3);
+}
+
+TEST(Shadow, CuttingIsNoRounding) {
+  Shadowed s(compiled());
+  constexpr int kLength = 50;
+  const auto x = random_floats(kLength * 32);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(32));
+  ASSERT_EQ(s.machine.launch("cut", {1}, {32}, {px, py, kLength}).fault.message, "");
+  for (int i = 0; i < 32; ++i) {
+    double exact = 0;
+    for (int k = 0; k < kLength; ++k) exact += static_cast<double>(x[k * 32 + i]);
+    EXPECT_NEAR(s.truth_bf16(py, i), exact, 1e-6 * exact) << i;
+  }
+  const Profile p = s.profile_of(py, 64);
+  EXPECT_EQ(p.lines.at(0).operation, "shr.u32");  // nvcc gives it the line before its own
+  EXPECT_GT(p.lines[0].share, 0.99);
+}
+
+// The last rounding is the result's own; the one before it is somebody's fault.
+TEST(Shadow, TheRoundingBeforeTheLastIsNamed) {
+  Shadowed s(compiled());
+  constexpr int kCount = 512;
+  const auto x = random_floats(kCount);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(kCount));
+  ASSERT_EQ(s.machine.launch("rounded_twice", {1}, {32}, {px, py, kCount}).fault.message, "");
+  const Profile twice = s.profile_of(py, kCount * 2);
+  EXPECT_EQ(twice.lines.at(0).line, line_with("__float2bfloat16(x[i] / 3.0f)"));
+  EXPECT_GT(twice.lines[0].share, 0.99);
+  s.shadow.forget();
+  ASSERT_EQ(s.machine.launch("rounded_once", {1}, {32}, {px, py, kCount}).fault.message, "");
+  const Profile once = s.profile_of(py, kCount * 2);
+  EXPECT_EQ(once.lines.at(0).line, line_with("__float2bfloat16(x[i] * 1.1f)"));
+  EXPECT_TRUE(once.lines[0].rounds_result || once.lines[0].share > 0.9);
+}
+
+TEST(Shadow, TensorCoreProducts) {
+  Shadowed s(compiled());
+  constexpr int kDepth = 256;
+  const auto a = random_bf16(16 * kDepth), b = random_bf16(kDepth * 8, 0.5f, 1.5f, 2);
+  const Address pa = s.machine.array(a), pb = s.machine.array(b),
+                pc = s.machine.array(std::vector<float>(128));
+  ASSERT_EQ(s.machine.launch("product", {1}, {32}, {pa, pb, pc, kDepth}).fault.message, "");
+  const auto values = s.machine.read<float>(pc, 128);
+  int inexact = 0;
+  for (int r = 0; r < 16; ++r)
+    for (int c = 0; c < 8; ++c) {
+      double exact = 0;
+      for (int k = 0; k < kDepth; ++k) exact += bf16(a[r * kDepth + k]) * bf16(b[k * 8 + c]);
+      EXPECT_NEAR(s.truth_f32(pc, r * 8 + c), exact, 1e-9 * exact) << r << " " << c;
+      inexact += static_cast<double>(values[r * 8 + c]) != exact;
+    }
+  EXPECT_GT(inexact, 16);
+  EXPECT_EQ(s.profile_of(pc, 512).lines.at(0).operation,
+            "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32");
+}
+
+TEST(Shadow, OverflowIsTracedToItsLine) {
+  Shadowed s(compiled());
+  std::vector<float> x(32, 1.0f);
+  x[7] = 100;
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(32));
+  ASSERT_EQ(s.machine.launch("overflow", {1}, {32}, {px, py, 32}).fault.message, "");
+  const Profile p = s.profile_of(py, 128);
+  EXPECT_EQ(p.outputs.at(0).broken, 32u);
+  EXPECT_EQ(p.outputs[0].lines.at(0).line, line_with("sum += expf(x[i]);"));
+  EXPECT_GT(p.lines.at(0).overflowed, 0u);
+}
+
+TEST(Shadow, CancellationIsCounted) {
+  Shadowed s(compiled());
+  constexpr int kLength = 256;
+  const auto x = random_floats(kLength * 32, 100.0f, 100.5f);
+  const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(32));
+  ASSERT_EQ(s.machine.launch("variance", {1}, {32}, {px, py, kLength}).fault.message, "");
+  for (int i = 0; i < 32; ++i) {
+    double sum = 0, squares = 0;
+    for (int k = 0; k < kLength; ++k) {
+      const auto v = static_cast<double>(x[k * 32 + i]);
+      sum += v, squares += v * v;
+    }
+    const double exact = squares / kLength - sum / kLength * (sum / kLength);
+    EXPECT_NEAR(s.truth_f32(py, i), exact, 1e-4 * exact + 1e-9) << i;
+  }
+  const Profile p = s.profile_of(py, 128);
+  const int last = line_with("- mean * mean");
+  const auto cancels =
+      std::find_if(p.lines.begin(), p.lines.end(), [&](const LineProfile& l) { return l.line == last; });
+  ASSERT_NE(cancels, p.lines.end());
+  EXPECT_GT(cancels->cancelled_bits, 10);
+  EXPECT_GT(cancels->amplification, 100);
+}
+
+TEST(Shadow, PrecisionIsTakenOutOfTheListOfChecks) {
+  std::string checks = "memory,precision,races";
+  EXPECT_TRUE(take_precision(checks));
+  EXPECT_EQ(checks, "memory,races");
+  checks = "precision";
+  EXPECT_TRUE(take_precision(checks));
+  EXPECT_EQ(checks, "none");
+  checks = "all";
+  EXPECT_FALSE(take_precision(checks));
+  EXPECT_EQ(checks, "all");
 }
 
 }  // namespace

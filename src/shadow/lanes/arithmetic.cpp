@@ -178,7 +178,7 @@ inline int64_t exponent(double x) {
     return;
   }
   if (std::isfinite(exact) && !std::isfinite(v)) {
-    write_new(out.error[lane], INFINITY, 1, f.site->slot, false);
+    write_new(out.error[lane], INFINITY, 1, slot_of(*f.site), false);
     out.error[lane].slot[kWhole] = INFINITY;
     out.lanes |= bit;
     return;
@@ -191,7 +191,7 @@ void account_new(Warp& w, const ArithmeticForm& f, const Element& to, uint32_t l
                  const double* introduced) {
   RegisterErrors& out = errors_at(w, to.errors);
   const uint32_t wrong = lanes & above(introduced, kSmallest);
-  const uint32_t slot = f.site->slot;
+  const uint32_t slot = slot_of(*f.site);
   each_lane(wrong, [&](uint32_t l) {
     const auto e = static_cast<float>(introduced[l]);
     write_new(out.error[l], e, e, slot, f.rounds);
@@ -229,7 +229,7 @@ template <class Op>
   const uint32_t wrong = lanes & ~broken & above(whole, kSmallest);
   RegisterErrors& out = errors_at(w, to.errors);
   Site& site = *f.site;
-  const uint32_t slot = site.slot;
+  const uint32_t slot = slot_of(site);
   double inherited_max = site.inherited_max, amplification_max = site.amplification_max;
   each_lane(wrong, [&](uint32_t l) {
     Vector sum = {};

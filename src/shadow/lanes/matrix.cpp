@@ -91,7 +91,7 @@ bool account(const ProductForm& f, const Scratch& x, uint32_t row, uint32_t col,
   }
   if (!std::isfinite(value) && std::isfinite(exact)) {
     ++site.overflowed;
-    write_new(out, INFINITY, 1, site.slot, false);
+    write_new(out, INFINITY, 1, slot_of(site), false);
     out.slot[kWhole] = INFINITY;
     return true;
   }
@@ -115,7 +115,7 @@ bool account(const ProductForm& f, const Scratch& x, uint32_t row, uint32_t col,
     }
   }
   std::memcpy(&out, &sum, sizeof sum);
-  out.slot[site.slot] += static_cast<float>(introduced);
+  out.slot[slot_of(site)] += static_cast<float>(introduced);
   out.slot[kWhole] = static_cast<float>(whole);
   return true;
 }

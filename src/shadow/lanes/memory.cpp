@@ -87,7 +87,7 @@ void add_one(const AtomicForm& f, uint32_t lane, double old, double operand, dou
   if (!std::isfinite(made)) {
     if (std::isfinite(exact)) {
       ++s.overflowed;
-      write_new(e, INFINITY, 1, s.slot, false);
+      write_new(e, INFINITY, 1, slot_of(s), false);
       e.slot[kWhole] = INFINITY;
       has = true;
     }
@@ -96,7 +96,7 @@ void add_one(const AtomicForm& f, uint32_t lane, double old, double operand, dou
   if (introduced == 0) return;
   const float whole = (has ? e.slot[kWhole] : 0) + static_cast<float>(introduced);
   if (!has) std::memset(&e, 0, sizeof e);
-  e.slot[s.slot] += static_cast<float>(introduced);
+  e.slot[slot_of(s)] += static_cast<float>(introduced);
   e.slot[kWhole] = whole;
   has = whole != 0;
 }

@@ -93,13 +93,13 @@ const Inst* cut(Warp& w, const Inst& i) {
       site.introduced2[l] += relative * relative;
       site.introduced_max[l] = relative > site.introduced_max[l] ? relative : site.introduced_max[l];
       if ((out.lanes >> l & 1) == 0) {
-        write_new(out.error[l], lost, lost, site.slot, false);
+        write_new(out.error[l], lost, lost, slot_of(site), false);
         out.lanes |= 1u << l;
         return;
       }
       Error& e = out.error[l];
       const float before = e.slot[kWhole];
-      e.slot[site.slot] += lost;
+      e.slot[slot_of(site)] += lost;
       e.slot[kWhole] = before + lost;
     });
   }
@@ -123,6 +123,22 @@ const Inst* bits(Warp& w, const Inst& i) {
   out.lanes &= ~lanes;
   const uint32_t* after = w.plane<uint32_t>(f.result);
   Site& site = *f.site;
+  if (f.wide) {
+    each_lane(has, [&](uint32_t l) {
+      const uint32_t from = before[l] >> 20 & 0x7ff, to = after[l] >> 20 & 0x7ff;
+      const bool scaled =
+          ((before[l] ^ after[l]) & 0x000fffffu) == 0 && from != 0 && to != 0 && from != 0x7ff && to != 0x7ff;
+      const bool flips = ((before[l] ^ after[l]) >> 31) != 0;
+      site.forgotten += !scaled;
+      if (!scaled) return;
+      const auto factor =
+          static_cast<float>(std::ldexp(flips ? -1.0 : 1.0, static_cast<int>(to) - static_cast<int>(from)));
+      out.error[l] = old[l];
+      for (uint32_t s = 0; s < kFreshLine; ++s) out.error[l].slot[s] *= factor;
+      out.lanes |= 1u << l;
+    });
+    return next;
+  }
   each_lane(lanes, [&](uint32_t l) {
     const float x = numerics::f32_of(before[l]), y = numerics::f32_of(after[l]);
     if (!std::isfinite(x) || !std::isfinite(y) || x == 0) return;
@@ -148,7 +164,7 @@ const Inst* bits(Warp& w, const Inst& i) {
     Error& e = out.error[l];
     const float whole = e.slot[kWhole];
     settle(e);
-    e.slot[site.slot] += nudge;
+    e.slot[slot_of(site)] += nudge;
     e.slot[kWhole] = whole + nudge;
     if (e.slot[kWhole] != 0) out.lanes |= 1u << l;
     const double relative = std::fabs(static_cast<double>(nudge / x));
@@ -266,9 +282,9 @@ const Inst* to_integer(Warp& w, const Inst& i) {
     const float before = e.slot[kWhole];
     if (f.rounding == 'n') {
       e.slot[kFresh] = static_cast<float>(introduced);
-      e.slot[kFreshLine] = static_cast<float>(site.slot);
+      e.slot[kFreshLine] = static_cast<float>(slot_of(site));
     } else {
-      e.slot[site.slot] += static_cast<float>(introduced);
+      e.slot[slot_of(site)] += static_cast<float>(introduced);
     }
     e.slot[kWhole] = before + static_cast<float>(introduced);
     if (e.slot[kWhole] != 0) out.lanes |= 1u << l;

@@ -1,0 +1,145 @@
+#include "assayer/precision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "assayer/attempt.h"
+#include "shadow/shadow.h"
+#include "trial/plan.h"
+
+namespace assay::assayer {
+
+namespace {
+
+constexpr double kMostSeconds = 30;
+// The largest error that the shadow saw, as a part of the worst that the judge saw, for one to explain the
+// other.
+constexpr double kExplains = 0.3;
+constexpr double kGuilty = 0.3;  // share of a line that is worth naming
+
+std::string base_name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+// Only what the contract calls an output, and the lines' shares over those.
+Json restricted(const contract::Contract& contract, Json profile) {
+  Json outputs = Json::array();
+  for (Json& output : profile["outputs"]) {
+    const std::string name = output.value("name", "");
+    const bool wanted =
+        std::any_of(contract.tensors.begin(), contract.tensors.end(),
+                    [&](const contract::TensorSpec& t) { return t.is_output() && t.name == name; });
+    if (wanted) outputs.push_back(std::move(output));
+  }
+  for (Json& line : profile["lines"]) {
+    double share = 0;
+    for (const Json& output : outputs)
+      for (const Json& part : output["lines"])
+        if (part["file"] == line["file"] && part["line"] == line["line"])
+          share += part["share"].get<double>();
+    line["share"] = outputs.empty() ? 0.0 : share / static_cast<double>(outputs.size());
+  }
+  std::stable_sort(profile["lines"].begin(), profile["lines"].end(), [](const Json& a, const Json& b) {
+    return a["share"].get<double>() > b["share"].get<double>();
+  });
+  profile["outputs"] = std::move(outputs);
+  return profile;
+}
+
+const Json* output_named(const Json& profile, const std::string& name) {
+  for (const Json& output : profile["outputs"])
+    if (output["name"] == name) return &output;
+  return nullptr;
+}
+
+const Json* line_at(const Json& profile, const Json& place) {
+  for (const Json& line : profile["lines"])
+    if (line["file"] == place["file"] && line["line"] == place["line"]) return &line;
+  return nullptr;
+}
+
+bool is_broken(const Json& output) {
+  return output.value("broken", 0) > 0;
+}
+
+// Does what the shadow saw of this output explain what the judge saw?
+bool explains(const Finding& finding, const Json& output) {
+  if (is_broken(output)) return true;
+  const Json worst = finding.evidence.value("worst", Json::object());
+  if (!worst.contains("stored") || !worst["stored"].is_number() || !worst["exact"].is_number()) return false;
+  const double judged = std::fabs(worst["stored"].get<double>() - worst["exact"].get<double>());
+  return output.value("error", 0.0) >= kExplains * judged;
+}
+
+}  // namespace
+
+Json precision_of(const contract::Contract& contract, const subject::Subject& subject,
+                  const trial::Trial& trial, const CheckOptions& options) {
+  if (options.device != subject::Device::Virtual) return nullptr;
+  trial::Trial plain = trial;
+  plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = false;
+  const auto inputs = trial::make_inputs(contract, plain);
+  if (!inputs) return nullptr;
+  subject::RunnerOptions runner_options = options.runner;
+  runner_options.device = subject::Device::Virtual;
+  runner_options.precision = true;
+  runner_options.timeout = kMostSeconds;
+  subject::Runner runner(contract, subject, runner_options);
+  const subject::Observation seen = runner.run(plain, *inputs);
+  for (const subject::Event& event : seen.events)
+    if (event.value("event", "") == "precision" && event.contains("profile"))
+      return restricted(contract, event["profile"]);
+  return nullptr;
+}
+
+std::string sentence(const Json& profile, const std::string& name) {
+  const Json* output = output_named(profile, name);
+  if (output == nullptr && !profile["outputs"].empty()) output = &profile["outputs"].front();
+  if (output == nullptr || (*output)["lines"].empty()) return "";
+  const Json& place = (*output)["lines"].front();
+  const double share = place["share"];
+  const Json* line = line_at(profile, place);
+  if (share < kGuilty || line == nullptr) return "";
+  return fmt::format("{:.0f} % of the error of `{}` enters at {}:{} ({}): {}", 100 * std::min(share, 1.0),
+                     output->value("name", ""), base_name(place.value("file", "")), place.value("line", 0),
+                     line->value("operation", ""), shadow::reason(*line));
+}
+
+void accuse(Finding& finding, const Finding& small, const Json& profile) {
+  if (!profile.is_object() || !is_numeric(finding.kind)) return;
+  finding.evidence["precision"] = profile;
+  const std::string name = finding.evidence.value("tensor", finding.evidence.value("output", std::string()));
+  const Json* output = output_named(profile, name);
+  if (output == nullptr && !profile["outputs"].empty()) output = &profile["outputs"].front();
+  if (output == nullptr || !explains(small, *output)) return;
+  const std::string said = sentence(profile, name);
+  if (said.empty()) return;
+  const Json& place = (*output)["lines"].front();
+  finding.where = {place.value("file", ""), place.value("line", 0)};
+  finding.evidence["guilty"] = {{"file", place["file"]}, {"line", place["line"]}, {"share", place["share"]}};
+  finding.message += "\n" + said;
+}
+
+Explanation explain(const contract::Contract& contract, const contract::Shape& shape,
+                    const CheckOptions& options) {
+  Explanation explanation;
+  subject::BuildOutcome built = subject::build(contract, {.cache = options.cache});
+  if (!built.subject) {
+    explanation.contract_wrong = built.failure.contract_wrong;
+    explanation.problem = built.failure.error.text();
+    return explanation;
+  }
+  trial::PlanOptions plan_options;
+  plan_options.seed = options.seed;
+  trial::Plan plan(contract, plan_options);
+  explanation.trial = plan.next([](const contract::Shape&) { return true; }).trial;
+  for (const auto& [name, value] : shape) explanation.trial.shape[name] = value;
+  explanation.profile = precision_of(contract, *built.subject, explanation.trial, options);
+  if (explanation.profile.is_null()) explanation.problem = "the call could not be followed at this shape";
+  return explanation;
+}
+
+}  // namespace assay::assayer

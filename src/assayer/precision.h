@@ -1,0 +1,33 @@
+// Where the error of a trial's outputs comes from: the trial once more, with shadow execution
+// (shadow/shadow.h).
+#pragma once
+
+#include "assayer/assayer.h"
+#include "base/finding.h"
+
+namespace assay::assayer {
+
+// The profile of a trial (shadow::to_json), its outputs those of the contract. Null where it cannot be told:
+// another device, a call that fails, no lines.
+Json precision_of(const contract::Contract& contract, const subject::Subject& subject,
+                  const trial::Trial& trial, const CheckOptions& options);
+
+// A numeric finding gains the profile as evidence and, where the errors that the shadow saw explain what the
+// judge saw, the line where most of the error enters. A line is accused only this way. `small`: the same
+// finding, in the trial that the profile is of.
+void accuse(Finding& finding, const Finding& small, const Json& profile);
+
+// "97 % of the error of `dw` enters at file.cu:14 (atom.add.bf16): …"; empty when there is nothing to say.
+std::string sentence(const Json& profile, const std::string& output);
+
+// The profile of a contract's kernel at a shape (empty: one of the plan's), in words and as data.
+struct Explanation {
+  std::string problem;  // why there is none
+  bool contract_wrong = false;
+  trial::Trial trial;
+  Json profile;
+};
+Explanation explain(const contract::Contract& contract, const contract::Shape& shape,
+                    const CheckOptions& options);
+
+}  // namespace assay::assayer
