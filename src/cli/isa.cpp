@@ -2,19 +2,48 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <map>
 
 #include "cli/run_commands.h"
 #include "ptx/table.h"
-#include "vgpu/lowering.h"
+#include "vgpu/coverage.h"
 
 namespace assay::cli {
 
+namespace {
+
+constexpr int kDevice = 90;  // the architecture of the virtual GPU
+
+struct Count {
+  size_t running = 0, all = 0;
+  void add(const Count& other) { running += other.running, all += other.all; }
+};
+
+// How many forms of a row run; the others' names go to `missing`.
+Count count_forms(vgpu::Coverage& coverage, const ptx::Row& row, std::vector<std::string>& missing) {
+  Count count;
+  ptx::for_each_form(row, [&](const ptx::Form& form) {
+    ++count.all;
+    if (coverage.runs(form))
+      ++count.running;
+    else
+      missing.push_back(form.text);
+    return true;
+  });
+  return count;
+}
+
+char mark_of(const Count& count) {
+  return count.running == count.all ? ' ' : count.running == 0 ? '-' : '~';
+}
+
+}  // namespace
+
 int isa_command(std::vector<std::string> args) {
   CLI::App app("Lists the PTX instructions that the virtual GPU runs", "assay isa");
-  bool all = false;
+  bool all = false, forms = false;
   std::string filter;
   app.add_flag("--all", all, "list those it does not run, too");
+  app.add_flag("--forms", forms, "name every form that it does not run of those that it runs in part");
   app.add_option("filter", filter, "only instructions whose syntax contains this");
   std::reverse(args.begin(), args.end());
   try {
@@ -22,24 +51,30 @@ int isa_command(std::vector<std::string> args) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  const vgpu::Engine& engine = vgpu::engine(false);
-  size_t rows = 0, running_rows = 0, opcodes = 0, running = 0;
-  ptx::Opcode last{};
+  vgpu::Coverage coverage;
+  Count rows, total;
+  bool partly = false;
   for (const ptx::Row& row : ptx::rows()) {
-    bool runs = engine.by_opcode[static_cast<size_t>(row.opcode)] != nullptr;
-    if (rows == 0 || row.opcode != last) {
-      ++opcodes;
-      running += runs;
+    const std::string syntax = ptx::describe(row);
+    if (syntax.find(filter) == std::string::npos) continue;
+    std::vector<std::string> missing;
+    const Count count = count_forms(coverage, row, missing);
+    const bool has_it =
+        row.sm <= kDevice || count.running != 0;  // else the device that we pose as has it no more than we
+    if (has_it) {
+      total.add(count);
+      rows.add({count.running == count.all, 1});
     }
-    last = row.opcode;
-    ++rows;
-    running_rows += runs;
-    std::string syntax = ptx::describe(row);
-    if ((!runs && !all) || syntax.find(filter) == std::string::npos) continue;
-    fmt::print("{} {}  (PTX {}.{}, sm_{})\n", runs ? " " : "-", syntax, row.isa / 10, row.isa % 10, row.sm);
+    if (count.running == 0 && !all) continue;
+    partly |= count.running != count.all;
+    fmt::print("{} {}  (PTX {}.{}, sm_{}", mark_of(count), syntax, row.isa / 10, row.isa % 10, row.sm);
+    if (mark_of(count) == '~') fmt::print("; {} of {} forms", count.running, count.all);
+    fmt::print(")\n");
+    if (forms && count.running != 0)
+      for (const std::string& form : missing) fmt::print("    not {}\n", form);
   }
-  fmt::print("{} of {} opcodes run, {} of {} forms{}\n", running, opcodes, running_rows, rows,
-             all ? "; - marks the others" : "");
+  fmt::print("{} of the {} forms of sm_{} run; {} of {} rows of the table run whole{}\n", total.running,
+             total.all, kDevice, rows.running, rows.all, partly ? " (~ in part, - not at all)" : "");
   return 0;
 }
 

@@ -168,15 +168,21 @@ std::string describe_place(const Warp& w, const Place& place) {
   return fmt::format("{} bytes past the end of {}", offset - near->size, what);
 }
 
-const Inst* fault_at(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lane, const Place& place,
-                     bool misaligned, uint32_t alignment) {
+FaultInfo fault_of(const Warp& w, const MemoryForm& form, const Place& place, bool misaligned,
+                   uint32_t alignment) {
   const std::string access = fmt::format("{} of {} bytes at {:#x} of {}", name_of(form.kind), form.bytes,
                                          place.shown, name_of(place.space));
   if (misaligned)
-    return fault(w, inst, FaultInfo::Kind::MisalignedAddress, lane,
-                 fmt::format("{} is not aligned to {}", access, alignment));
-  return fault(w, inst, FaultInfo::Kind::IllegalAddress, lane,
-               fmt::format("{}: {}", access, describe_place(w, place)));
+    return {FaultInfo::Kind::MisalignedAddress, fmt::format("{} is not aligned to {}", access, alignment)};
+  return {FaultInfo::Kind::IllegalAddress, fmt::format("{}: {}", access, describe_place(w, place))};
+}
+
+// The access is reported and left out; the launch goes on, and ends as the unwatched one would.
+void leave_out(Warp& w, const Inst& inst, uint32_t lane, FaultInfo fault) {
+  std::lock_guard lock(w.grid->fault_mutex);
+  if (w.grid->has_left_out.exchange(true)) return;
+  fault.message = fmt::format("{}: {}", describe(w, inst, lane), fault.message);
+  w.grid->left_out = std::move(fault);
 }
 
 bool listened(const Warp& w) {
@@ -242,9 +248,12 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
     const bool crooked = (addresses[l] & (alignment - 1)) != 0;
     if (place.host == nullptr || crooked) {
       if (!listened(w)) {
-        fault_at(w, inst, form, l, place, crooked, alignment);
+        FaultInfo info = fault_of(w, form, place, crooked, alignment);
+        fault(w, inst, info.kind, l, std::move(info.message));
         return false;
       }
+      if (w.grid->options->fault_after_violation && !w.grid->has_left_out)
+        leave_out(w, inst, l, fault_of(w, form, place, crooked, alignment));
       (crooked ? misaligned : outside) |= 1u << l;
       access.address[l] = place.shown;
       access.space[l] = place.space;
@@ -419,7 +428,7 @@ void put_shadow(Warp& w, PlaneOffset plane, uint32_t lane_bytes, uint32_t lane, 
 }
 
 const Inst* after(Warp& w, const Inst& inst, const MemoryForm& form) {
-  if (form.poll && ++w.polls > 32) return yield(w, &inst + 1);
+  if (form.poll && ++w.polls > kPollsBeforeYield) return yield(w, &inst + 1);
   return &inst + 1;
 }
 

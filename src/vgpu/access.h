@@ -15,6 +15,7 @@
 namespace assay::vgpu {
 
 inline constexpr uint32_t kMaxVector = 8;
+inline constexpr uint32_t kPollsBeforeYield = 32;  // loads of a warp that may be part of a wait
 
 // What a memory instruction's Inst::extra says.
 struct MemoryForm {

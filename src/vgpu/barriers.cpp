@@ -16,15 +16,21 @@ namespace {
 
 bool complete(const Block& block, const BlockBarrier& barrier) {
   if (!barrier.open) return false;
+  // Waiting for more threads than the block has is waiting for ever, as on hardware.
+  if (barrier.threads > block.warps.size() * kWarpSize) return false;
+  const bool whole = barrier.threads == 0 || barrier.threads >= block.threads;
+  if (whole) {
+    // From the last warp on: the first ones arrive first, so the answer mostly comes at once.
+    for (size_t i = block.warps.size(); i-- > 0;)
+      if ((block.warps[i].live & ~barrier.arrived[i]) != 0) return false;
+    return true;
+  }
   uint32_t threads = 0;
-  bool everybody = true;
   for (const Warp& w : block.warps) {
     const uint32_t there = barrier.arrived[w.index];
-    everybody &= (w.live & ~there) == 0;
     threads += (there != 0 && (w.live & ~there) == 0) ? kWarpSize : static_cast<uint32_t>(std::popcount(there));
   }
-  const bool whole = barrier.threads == 0 || barrier.threads >= block.threads;
-  return whole ? everybody : threads >= barrier.threads;
+  return threads >= barrier.threads;
 }
 
 // Whether a fragment does nothing more than return from the kernel.
@@ -126,7 +132,7 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
                    bool aligned) {
   Block& block = *w.block;
   BlockBarrier& barrier = block.barriers[id];
-  barrier.open = true;
+  barrier.open = barrier.used = true;
   if (threads) barrier.threads = threads;
   if (aligned && !block.grid->listeners.empty()) note_arrival(w, barrier, inst, lanes);
   barrier.arrived[w.index] |= lanes;

@@ -18,6 +18,7 @@ constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others
 // Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
 // do not compete for one set of the host's cache.
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
+constexpr uint64_t kClocksOfABlock = 1000;  // from the start of a block to that of the next on its multiprocessor
 
 uint64_t mix(uint64_t x) {
   x ^= x >> 30;
@@ -51,7 +52,8 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.index = index;
   w.born = w.live = threads >= kWarpSize ? kAllLanes : (1u << threads) - 1;
   w.patience = w.polls = w.fruitless = 0;
-  w.executed = 0;
+  w.executed = w.turn_began = 0;
+  w.excused = false;
   w.others.clear();
   w.copies.reset();
   for (auto& frame : w.frames) frame->lanes = 0;
@@ -99,7 +101,10 @@ bool run_round(Cluster& cluster, uint64_t round) {
       if (has_ended(w)) continue;
       if (!w.pc && !next_ready(w)) continue;
       ran = true;
+      w.turn_began = w.executed;
       run_warp(w, seed ? int64_t{64} << (mix(random + i) % 11) : kSlice);
+      block.clock = clock_of(w) + kClocksOfAnInstruction;
+      w.turn_began = w.executed;
       if (grid.stopped.load(std::memory_order_relaxed)) return true;
     }
   }
@@ -149,11 +154,15 @@ void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
   grid.stopped = true;
 }
 
-// Nothing can run. Lanes that stand at different warp barriers may still meet; else it is a deadlock.
+// Nothing can run. Lanes that stand at different warp barriers may still meet, and lanes whose masks contradict
+// each other go on after a report; else it is a deadlock.
 bool break_the_tie(Cluster& cluster) {
   for (Block& block : cluster.blocks)
     for (Warp& w : block.warps)
       if (!has_ended(w) && meet_across_places(w, block.grid->program->engine->warp_barrier)) return true;
+  for (Block& block : cluster.blocks)
+    for (Warp& w : block.warps)
+      if (!has_ended(w) && excuse_mixed_masks(w)) return true;
   for (Block& block : cluster.blocks)
     for (Warp& w : block.warps)
       for (const Fragment& f : w.others)
@@ -173,6 +182,9 @@ void finish(Cluster& cluster) {
   for (Block& block : cluster.blocks) {
     for (Warp& w : block.warps) executed += w.executed;
     for (Listener* listener : grid.listeners) listener->on_block_end(block);
+    uint64_t latest = grid.clock_end.load(std::memory_order_relaxed);
+    while (latest < block.clock && !grid.clock_end.compare_exchange_weak(latest, block.clock)) {
+    }
   }
   grid.executed.fetch_add(executed, std::memory_order_relaxed);
 }
@@ -206,12 +218,22 @@ void clear_shared(Block& block, GridContext& grid) {
   std::memset(block.shared_initialised + grid.reserved_shared, 0xff, kReservedShared);
 }
 
+// Most blocks use one barrier: the others keep what they have.
+void clear(BlockBarrier& barrier, uint32_t warps) {
+  if (!barrier.used && barrier.arrived.size() == warps) return;
+  barrier.arrived.assign(warps, 0);
+  barrier.place.assign(warps, nullptr);
+  barrier.absent.assign(warps, 0);
+  barrier.apart.assign(warps, false);
+  barrier.threads = 0;
+  barrier.open = barrier.used = false;
+  barrier.votes = barrier.voters = barrier.last_votes = barrier.last_voters = 0;
+}
+
 }  // namespace
 
 uint32_t shared_limit(const GridContext& grid) {
-  uint32_t own = grid.entry->shared_bytes;  // and what functions that it may call have
-  for (const Function& f : grid.program->functions)
-    if (!f.ptx->is_entry) own = std::max(own, f.shared_bytes);
+  const uint32_t own = grid.entry->shared_bytes;
   const uint32_t dynamic = grid.info.config.dynamic_shared;
   return dynamic ? std::max(own, grid.program->dynamic_shared_base + dynamic) : own;
 }
@@ -227,16 +249,18 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
     clear_shared(block, grid);
     const uint32_t warps = (block.threads + kWarpSize - 1) / kWarpSize;
     block.warps.resize(warps);
-    for (BlockBarrier& barrier : block.barriers) {
-      barrier = {};
-      barrier.arrived.assign(warps, 0);
-      barrier.place.assign(warps, nullptr);
-      barrier.absent.assign(warps, 0);
-      barrier.apart.assign(warps, false);
-    }
+    for (BlockBarrier& barrier : block.barriers) clear(barrier, warps);
+    block.clock = grid.clock_begin + block.linear / kMultiprocessors * kClocksOfABlock;
     for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);
     for (Listener* listener : grid.listeners) listener->on_block(block);
   }
+}
+
+// Half of all seeds hold blocks up between rounds, so that they see each other half done, as on a busy GPU.
+static bool is_held_up(const Cluster& cluster) {
+  const Block& block = cluster.blocks.front();
+  const uint64_t seed = block.grid->options->seed;
+  return (seed & 1) && (mix(seed + (block.warps.front().executed + cluster.barriers) * 0x9e3779b97f4a7c15 + block.linear) & 1);
 }
 
 Turn run_cluster(Cluster& cluster, Worker& worker) {
@@ -267,7 +291,8 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
         return Turn::Stopped;
       }
     }
-    if (cluster.polls > kPollsOfATurn) return all_ended(cluster) ? (finish(cluster), Turn::Ended) : Turn::Polled;
+    if (cluster.polls > kPollsOfATurn || is_held_up(cluster))
+      return all_ended(cluster) ? (finish(cluster), Turn::Ended) : Turn::Polled;
   }
 }
 

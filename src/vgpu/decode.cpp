@@ -6,8 +6,8 @@
 #include <cstring>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 
+#include "vgpu/layout.h"
 #include "vgpu/planes.h"
 #include "vgpu/program.h"
 
@@ -344,15 +344,17 @@ class FunctionDecoder {
     for (Inst& inst : out_.code) {
       const bool is_join = inst.run == program_.engine->join;
       count += is_join ? 0 : 1;
-      const bool counts = is_join || (inst.source != ptx::kNone && is_counting(in_.body[inst.source].opcode));
+      const bool counts = is_join || (inst.source != ptx::kNone && is_counting(in_.body[inst.source], inst));
       if (!counts) continue;
       inst.imm = count;
       count = 0;
     }
   }
 
-  static bool is_counting(ptx::Opcode opcode) {
+  bool is_counting(const ptx::Instruction& source, const Inst& inst) const {
     using ptx::Opcode;
+    const Opcode opcode = source.opcode;
+    if (inst.run == program_.engine->clock || inst.run == program_.engine->clock64) return true;
     return opcode == Opcode::bra || opcode == Opcode::brx_idx || opcode == Opcode::call || opcode == Opcode::ret ||
            opcode == Opcode::exit;
   }
@@ -373,134 +375,6 @@ class FunctionDecoder {
   }
 };
 
-// ---- Variables ----
-
-class Layout {
- public:
-  Layout(Program& program, Memory& memory) : program_(program), memory_(memory) {}
-
-  Result<void> run() {
-    uint64_t shared = place_module_variables();
-    if (failed_) return error_;
-    uint64_t dynamic_align = 16;
-    program_.function_variables.resize(program_.module.functions.size());
-    // What functions declare lies before what kernels do: any kernel may call them.
-    for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      if (!program_.module.functions[f].is_entry) shared = place_function_variables(f, shared, dynamic_align);
-    uint64_t largest = shared;
-    for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      if (program_.module.functions[f].is_entry)
-        largest = std::max(largest, place_function_variables(f, shared, dynamic_align));
-    program_.dynamic_shared_base = static_cast<uint32_t>(align_up(largest, dynamic_align));
-    point_unsized_at_dynamic();
-    return fill_initial_values();
-  }
-
- private:
-  Program& program_;
-  Memory& memory_;
-  bool failed_ = false;
-  Error error_;
-
-  uint64_t place_module_variables() {
-    uint64_t shared = 0;
-    for (const ptx::Variable& v : program_.module.variables) {
-      uint64_t place = 0;
-      if (v.space == ptx::Space::Shared) {
-        if (!v.is_unsized) {
-          place = align_up(shared, v.align);
-          shared = place + v.size;
-        }
-      } else if (!(v.is_extern && v.size == 0)) {
-        Result<Address> address = memory_.allocate(std::max<uint64_t>(v.size, 1), std::max<uint64_t>(v.align, 256),
-                                                   v.is_managed ? MemoryKind::Managed : MemoryKind::Variable, v.name);
-        if (!address) {
-          failed_ = true;
-          error_ = address.error();
-          return shared;
-        }
-        memory_.mark_initialised(*address, v.size);
-        place = *address;
-      }
-      program_.variables.push_back(place);
-    }
-    return shared;
-  }
-
-  uint64_t place_function_variables(size_t index, uint64_t shared, uint64_t& dynamic_align) {
-    const ptx::Function& in = program_.module.functions[index];
-    Function& out = program_.functions[index];
-    place_parameters(in, out);
-    uint64_t local = 0, param = out.param_bytes;
-    for (const ptx::Variable& v : in.variables) {
-      uint64_t* top = v.space == ptx::Space::Shared ? &shared : v.space == ptx::Space::Local ? &local : &param;
-      uint64_t place = 0;
-      if (v.is_unsized) {
-        dynamic_align = std::max<uint64_t>(dynamic_align, v.align);
-      } else {
-        place = align_up(*top, std::max<uint32_t>(v.align, 1));
-        *top = place + v.size;
-      }
-      program_.function_variables[index].push_back(place);
-    }
-    for (const ptx::Variable& v : program_.module.variables)
-      if (v.is_unsized) dynamic_align = std::max<uint64_t>(dynamic_align, v.align);
-    out.local_bytes = static_cast<uint32_t>(align_up(local, 16));
-    out.param_bytes = static_cast<uint32_t>(align_up(param, 16));
-    out.shared_bytes = static_cast<uint32_t>(shared);
-    return shared;
-  }
-
-  static void place_parameters(const ptx::Function& in, Function& out) {
-    uint64_t top = 0;
-    for (const ptx::Variable& p : in.parameters) {
-      top = align_up(top, std::max<uint32_t>(p.align, 1));
-      out.parameter_offsets.push_back(static_cast<uint32_t>(top));
-      top += p.size;
-    }
-    out.parameter_bytes = static_cast<uint32_t>(top);
-    for (const ptx::Variable& r : in.returns) {
-      top = align_up(top, std::max<uint32_t>(r.align, 1));
-      out.return_offsets.push_back(static_cast<uint32_t>(top));
-      top += r.size;
-    }
-    out.param_bytes = in.is_entry ? 0 : static_cast<uint32_t>(align_up(top, 16));
-  }
-
-  void point_unsized_at_dynamic() {
-    for (size_t v = 0; v < program_.module.variables.size(); ++v)
-      if (program_.module.variables[v].is_unsized) program_.variables[v] = program_.dynamic_shared_base;
-    for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      for (size_t v = 0; v < program_.module.functions[f].variables.size(); ++v)
-        if (program_.module.functions[f].variables[v].is_unsized)
-          program_.function_variables[f][v] = program_.dynamic_shared_base;
-  }
-
-  Result<void> fill_initial_values() {
-    std::unordered_map<std::string_view, uint64_t> places;
-    for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      places.emplace(program_.module.functions[f].name, kFunctionWindow + f);
-    for (size_t v = 0; v < program_.module.variables.size(); ++v)
-      places.emplace(program_.module.variables[v].name, program_.variables[v]);
-    for (size_t v = 0; v < program_.module.variables.size(); ++v) {
-      const ptx::Variable& variable = program_.module.variables[v];
-      if (variable.space == ptx::Space::Shared || program_.variables[v] == 0) continue;
-      std::byte* host = memory_.host(program_.variables[v], std::max<uint64_t>(variable.size, 1));
-      std::memcpy(host, variable.init.data(), std::min<uint64_t>(variable.init.size(), variable.size));
-      for (const auto& relocation : variable.relocations) {
-        const auto place = places.find(relocation.symbol);
-        if (place == places.end())
-          return Error{fmt::format("variable `{}` refers to `{}`, which this module does not define", variable.name,
-                                   relocation.symbol), program_.name, static_cast<int>(variable.declared_line)};
-        const uint64_t value = (place->second + static_cast<uint64_t>(relocation.addend)) >> relocation.shift;
-        if (relocation.offset + relocation.size <= variable.size && relocation.size <= 8)
-          std::memcpy(host + relocation.offset, &value, relocation.size);
-      }
-    }
-    return {};
-  }
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine,
@@ -514,7 +388,7 @@ Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Me
     program->functions[f].ptx = &program->module.functions[f];
     program->functions[f].index = static_cast<uint32_t>(f);
   }
-  if (Result<void> placed = Layout(*program, memory).run(); !placed) return placed.error();
+  if (Result<void> placed = place_variables(*program, memory); !placed) return placed.error();
   for (Function& f : program->functions) FunctionDecoder(*program, f, instrumenter).run();
   return program;
 }

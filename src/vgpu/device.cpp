@@ -19,9 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint32_t kMultiprocessors = 132;
 constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
 constexpr uint64_t kTurnsBeforeStalled = 2000;           // in a row that got nobody anywhere; and some for each resident cluster
+constexpr uint64_t kClocksOfALaunch = 2000;              // from the end of one to the start of the next
 constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the crew
 
 uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
@@ -41,6 +41,7 @@ struct Device::Impl {
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<Listener*> listeners;
   uint64_t launches = 0;
+  uint64_t clock = 0;  // %clock64 after the launches that have ended
 
   static unsigned thread_count(const Options& o) {
     return o.threads ? o.threads : std::max(1u, std::thread::hardware_concurrency());
@@ -69,6 +70,7 @@ class Run final : public GridRun {
     grid_.parameter_bytes = static_cast<uint32_t>(parameters_.size());
     grid_.options = &device.options;
     grid_.watched = device.options.watch;
+    grid_.clock_begin = device.clock + kClocksOfALaunch;
     if (grid_.watched) grid_.listeners = listeners_;
     place_cluster_and_shared();
     total_ = grid_.info.config.grid.count() / grid_.cluster.count();
@@ -234,7 +236,8 @@ class Run final : public GridRun {
   void end() {
     ended_ = true;
     suspended_.clear();
-    outcome_.fault = grid_.fault;
+    outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
+    device_.clock = std::max({device_.clock, grid_.clock_begin, grid_.clock_end.load()});
     outcome_.warp_instructions = grid_.executed;
     for (Listener* listener : grid_.listeners) listener->on_launch_end(grid_.info);
   }

@@ -38,6 +38,7 @@ struct Options {
   unsigned threads = 0;                       // 0: as many as the host has
   uint64_t seed = 0;                          // of the schedule; 0: text order
   bool watch = false;                         // run the watched engine even without listeners
+  bool fault_after_violation = false;         // a watched launch with an access that was left out ends as a fault
   uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
   uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
   Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned

@@ -24,6 +24,7 @@ void load(Warp& w, const Fragment& f) {
   w.planes = f.frame->planes;
   w.shadow = f.frame->shadow;
   w.poison = f.frame->poison;
+  w.excused = f.excused;
 }
 
 // Deeper calls first, so that they return to where others wait; then the lowest position.
@@ -35,7 +36,7 @@ bool runs_before(const Inst* pc_a, const Frame* frame_a, const Inst* pc_b, const
 void absorb_equals(Warp& w, const Inst* pc) {
   for (size_t i = 0; i < w.others.size();) {
     const Fragment& f = w.others[i];
-    if (f.wait == Wait::None && f.pc == pc && f.frame == w.frame) {
+    if (f.wait == Wait::None && f.pc == pc && f.frame == w.frame && f.excused == w.excused) {
       w.active |= f.lanes;
       w.others[i] = w.others.back();
       w.others.pop_back();
@@ -69,6 +70,26 @@ uint32_t waiting_at(const Warp& w, const Inst* pc, const Frame* frame) {
 void recheck_collectives(Warp& w) {
   for (Fragment& f : w.others)
     if (f.wait == Wait::Collective && (f.members & w.live & ~waiting_at(w, f.pc, f.frame)) == 0) f.wait = Wait::None;
+}
+
+// Takes `lanes` out of those that wait at this collective, and adds them to the running fragment.
+void take_from_waiting(Warp& w, const Inst* pc, uint32_t lanes) {
+  for (Fragment& f : w.others)
+    if (f.wait == Wait::Collective && f.pc == pc && f.frame == w.frame) f.lanes &= ~lanes;
+  std::erase_if(w.others, [](const Fragment& f) { return f.lanes == 0; });
+  w.active |= lanes;
+}
+
+// Lanes of the running fragment wait at a collective, one fragment for each mask.
+void park_by_mask(Warp& w, const Inst* pc, const uint32_t* members, uint32_t lanes) {
+  while (lanes) {
+    const uint32_t mask = members[std::countr_zero(lanes)];
+    uint32_t together = 0;
+    for (uint32_t l = 0; l < kWarpSize; ++l)
+      if ((lanes >> l & 1) && members[l] == mask) together |= 1u << l;
+    keep(w, pc, together, Wait::Collective, 0, mask);
+    lanes &= ~together;
+  }
 }
 
 void copy_params(Warp&, Frame& to, const Frame& from, const CallForm::Piece& piece, uint32_t lanes) {
@@ -161,6 +182,10 @@ const Inst* park(Warp& w, const Inst* resume, Wait wait, uint32_t key, uint32_t 
 }
 
 bool collect(Warp& w, const Inst& inst, uint32_t members, const Inst** next) {
+  if (w.excused) {
+    w.excused = false;
+    return true;
+  }
   const uint32_t needed = members & w.live;
   if ((needed & ~w.active) == 0) return true;
   if ((needed & ~w.active & ~waiting_at(w, &inst, w.frame)) == 0) {
@@ -173,9 +198,39 @@ bool collect(Warp& w, const Inst& inst, uint32_t members, const Inst** next) {
   return false;
 }
 
+bool collect_each(Warp& w, const Inst& inst, PlaneOffset members, const Inst** next) {
+  if (w.excused) {
+    w.excused = false;
+    return true;
+  }
+  const uint32_t* named = w.plane<uint32_t>(members);
+  const uint32_t off = w.active & ~w.lanes_of(inst);  // their guard is false: nothing to wait for
+  const uint32_t here = w.active | waiting_at(w, &inst, w.frame);
+  uint32_t complete = 0;
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if ((here & ~off) >> l & 1 && (named[l] & w.live & ~here) == 0) complete |= 1u << l;
+  if (const uint32_t rest = w.active & ~off & ~complete) {
+    park_by_mask(w, &inst, named, rest);
+    w.active &= ~rest;
+  }
+  if (complete == 0) {
+    if (off) {
+      *next = &inst + 1;
+      return false;
+    }
+    *next = next_ready(w);
+    return false;
+  }
+  take_from_waiting(w, &inst, complete & ~w.active);
+  return true;
+}
+
 const Inst* call(Warp& w, const Inst& inst, const Function& callee, const CallForm& form, uint32_t lanes) {
   Frame* caller = w.frame;
-  const uint32_t local_base = caller->local_base + caller->function->local_bytes;
+  uint32_t dynamic = 0;  // what the callers have taken with alloca
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if (lanes >> l & 1) dynamic = std::max(dynamic, caller->dynamic[l]);
+  const uint32_t local_base = caller->local_base + caller->function->local_bytes + dynamic;
   if (local_base + callee.local_bytes > w.local_stride || caller->depth > 4096)
     return fault(w, inst, FaultInfo::Kind::StackOverflow, static_cast<uint32_t>(std::countr_zero(lanes)),
                  "the call stack is exhausted");
@@ -224,6 +279,30 @@ bool meet_across_places(Warp& w, Handler warp_barrier) {
     return true;
   }
   return false;
+}
+
+bool excuse_mixed_masks(Warp& w) {
+  const auto contradict = [&](const Fragment& a, const Fragment& b) {
+    return a.wait == Wait::Collective && b.wait == Wait::Collective && a.members != b.members &&
+           ((a.members & b.lanes) != 0 || (b.members & a.lanes) != 0);
+  };
+  bool any = false;
+  for (Fragment& f : w.others) {
+    const bool mixed = std::any_of(w.others.begin(), w.others.end(), [&](const Fragment& g) { return contradict(f, g); });
+    if (!mixed) continue;
+    f.excused = any = true;
+  }
+  for (Fragment& f : w.others) {
+    if (!f.excused || f.wait != Wait::Collective) continue;
+    for (Listener* listener : w.grid->listeners)
+      listener->on_violation(w, *f.pc,
+                             {.what = Violation::InvalidShuffle,
+                              .lanes = f.lanes,
+                              .first_lane = static_cast<uint32_t>(std::countr_zero(f.lanes)),
+                              .detail = "lanes wait for each other with masks that differ"});
+    f.wait = Wait::None;
+  }
+  return any;
 }
 
 }  // namespace assay::vgpu

@@ -67,8 +67,8 @@ uint64_t special_value(const Warp& w, ptx::SpecialRegister special, uint8_t whic
     case S::Laneid: return lane;
     case S::Warpid: return w.index;
     case S::Nwarpid: return 64;
-    case S::Smid: return block.linear % 132;
-    case S::Nsmid: return 132;
+    case S::Smid: return block.linear % kMultiprocessors;
+    case S::Nsmid: return kMultiprocessors;
     case S::Gridid: return grid.info.id;
     case S::IsExplicitCluster: return c.count() > 1;
     case S::Clusterid: return component({id.x / c.x, id.y / c.y, id.z / c.z}, which);
@@ -127,11 +127,26 @@ void forget_values(Frame& frame) {
   for (const LocalSymbolPlane& s : function.local_symbols) mark_defined(frame, s.offset);
 }
 
+bool is_per_lane(ptx::SpecialRegister special) {
+  using S = ptx::SpecialRegister;
+  return special == S::Tid || special == S::Laneid || (special >= S::LanemaskEq && special <= S::LanemaskGt);
+}
+
+// Whether it is the same for every block of a launch: a warp that runs one block after another keeps it.
+bool is_of_the_launch(ptx::SpecialRegister special) {
+  using S = ptx::SpecialRegister;
+  return is_per_lane(special) || special == S::Ntid || special == S::Nctaid || special == S::Warpid ||
+         special == S::Nwarpid || special == S::Nsmid || special == S::Gridid;
+}
+
 }  // namespace
 
 Frame& enter(Warp& w, const Function& function) {
   for (auto& frame : w.frames)
-    if (frame->lanes == 0 && frame->function == &function) return *frame;
+    if (frame->lanes == 0 && frame->function == &function) {
+      std::memset(frame->dynamic, 0, sizeof frame->dynamic);
+      return *frame;
+    }
   Frame& frame = *w.frames.emplace_back(std::make_unique<Frame>());
   attach(frame, function, w.grid->watched);
   for (const ConstantPlane& c : function.constants) fill(frame.planes + c.offset, c.lane_bytes, c.bits, c.high);
@@ -140,11 +155,11 @@ Frame& enter(Warp& w, const Function& function) {
 
 void fill_planes(Warp& w, Frame& frame) {
   const Function& function = *frame.function;
+  const bool filled = frame.filled_for == w.grid->info.id;
+  frame.filled_for = w.grid->info.id;
   for (const SpecialPlane& s : function.specials) {
-    using S = ptx::SpecialRegister;
-    const bool per_lane = s.special == S::Tid || s.special == S::Laneid ||
-                          (s.special >= S::LanemaskEq && s.special <= S::LanemaskGt);
-    if (!per_lane) {
+    if (filled && is_of_the_launch(s.special)) continue;
+    if (!is_per_lane(s.special)) {
       const uint64_t value = special_value(w, s.special, s.component, 0);
       fill(frame.planes + s.offset, s.lane_bytes, s.lane_bytes ? value : (value ? kAllLanes : 0));
     } else {

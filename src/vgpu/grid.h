@@ -27,6 +27,11 @@ struct GridContext {
   std::atomic<uint64_t> executed{0};      // warp instructions of warps that have ended
   std::mutex fault_mutex;
   FaultInfo fault;
+  // The first access that a watched run reported and left out: the launch ends with it, as an unwatched one would.
+  FaultInfo left_out;
+  std::atomic<bool> has_left_out{false};
+  uint64_t clock_begin = 0;               // %clock64 when the launch began
+  std::atomic<uint64_t> clock_end{0};     // the latest of the blocks that have ended
   std::mutex print_mutex;
 };
 

@@ -105,6 +105,7 @@ struct Engine {
   LowerFunction by_opcode[512];     // null: not supported
   Handler join, end, unsupported, not_predicate;
   Handler warp_barrier;             // bar.warp.sync
+  Handler clock, clock64;           // reads of %clock and its like: they count instructions, as branches do
 };
 
 // The best build for this host.

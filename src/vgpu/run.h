@@ -11,6 +11,8 @@ const Inst* next_ready(Warp& warp);
 // Takes `lanes` out of the running fragment; they go on at `pc` later.
 void set_aside(Warp& warp, const Inst* pc, uint32_t lanes);
 bool meet_across_places(Warp& warp, Handler warp_barrier);
+// Lanes wait for each other with masks that differ, which no schedule can satisfy: reports it and lets them go.
+bool excuse_mixed_masks(Warp& warp);
 
 // ---- frames.cpp ----
 // A free frame for `function`, its constants in place.
@@ -25,6 +27,7 @@ void recheck_cluster(Cluster& cluster);
 // ---- blocks.cpp ----
 // Shared memory: what the program may touch, a red zone, and the bytes that the system keeps for
 // cooperative groups (at GridContext::reserved_shared).
+inline constexpr uint32_t kMultiprocessors = 132;
 inline constexpr uint32_t kSharedRedZone = 256, kReservedShared = 1024;
 uint32_t shared_limit(const GridContext& grid);
 enum class Turn : uint8_t { Ended, Polled, Stopped };

@@ -42,6 +42,8 @@ struct Frame {
   uint32_t lanes = 0;            // that have not returned from it
   uint32_t depth = 0;            // 0 for the kernel itself
   const struct CallForm* call_form = nullptr;  // how it was called
+  uint64_t filled_for = 0;       // the launch whose per-lane special registers its planes hold
+  uint32_t dynamic[kWarpSize] = {};  // bytes that each lane has taken with alloca, after the .local variables
   std::vector<std::byte> storage;
 };
 
@@ -58,8 +60,8 @@ struct Fragment {
   Frame* frame = nullptr;
   Wait wait = Wait::None;
   uint32_t key = 0;      // barrier number
-  uint32_t members = 0;  // lanes that a collective names
-  uint64_t since = 0;    // when it began to wait (grid-wide step), for reports
+  uint32_t members = 0;  // lanes that each lane of it names at a collective
+  bool excused = false;  // goes through the collective that it stands at, whoever is missing
 };
 
 // Range of one allocation that a memory instruction touched last; makes the next bounds check two compares.
@@ -90,7 +92,9 @@ struct Warp {
   uint32_t fruitless = 0;            // turns in a row that ended with its running fragment polling
   uint32_t cluster_phase = 0;        // of its last barrier.cluster.arrive
   uint32_t polls = 0;                // polling operations since it last yielded
+  bool excused = false;              // the running fragment's
   uint64_t executed = 0;             // warp instructions
+  uint64_t turn_began = 0;           // `executed` at the start of its turn
   std::vector<Fragment> others;      // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;        // lane-major local memory, local_stride a lane
@@ -113,6 +117,7 @@ struct BlockBarrier {
   std::vector<bool> apart;        // by warp: lanes came to different barrier instructions
   uint32_t threads = 0;           // that it was given; 0: all of the block
   bool open = false;              // somebody has arrived in this phase
+  bool used = false;              // by this block at all
   uint32_t votes = 0, voters = 0;              // bar.red: threads whose predicate held, threads that voted
   uint32_t last_votes = 0, last_voters = 0;    // of the phase that ended last
 };
@@ -128,6 +133,7 @@ struct Block {
   std::vector<Warp> warps;
   std::byte* shared = nullptr;           // static + dynamic
   uint32_t shared_bytes = 0;
+  uint64_t clock = 0;                    // of its multiprocessor, when the running warp's turn began
   uint8_t* shared_initialised = nullptr; // watched only: one byte a byte
   BlockBarrier barriers[kBlockBarriers];
   GridContext* grid = nullptr;
@@ -182,6 +188,14 @@ const Inst* park(Warp& warp, const Inst* resume, Wait wait, uint32_t key, uint32
 // For .sync operations: true when every live lane in `members` is in the running fragment (which may
 // have grown by those that waited here). False: the fragment is parked; return `*next`.
 bool collect(Warp& warp, const Inst& inst, uint32_t members, const Inst** next);
+// The same where each lane names members of its own (a plane of u32): those lanes go on whose members are all
+// here, the others wait. True: the running fragment is what may go on.
+bool collect_each(Warp& warp, const Inst& inst, PlaneOffset members, const Inst** next);
+// %clock64 as the running warp sees it: grows by kClocksOfAnInstruction with each of its block's instructions.
+inline constexpr uint64_t kClocksOfAnInstruction = 4;
+inline uint64_t clock_of(const Warp& warp) {
+  return warp.block->clock + (warp.executed - warp.turn_began) * kClocksOfAnInstruction;
+}
 // Ends the launch. Always returns null.
 const Inst* fault(Warp& warp, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what);
 // Calls and returns. The caller has checked that `lanes` is not empty.

@@ -256,5 +256,47 @@ TEST(CollectiveChecks, AnyIsDefinedWhenOneDefinedLaneSaysYes) {
   EXPECT_EQ(seen.count(Violation::UndefinedStore), 1u);
 }
 
+// Lanes 0 to 3 come with a mask of their own while lane 4's mates are elsewhere, waiting for what lane 0 does
+// after it: judged by the union of the masks, nobody could go on.
+TEST_P(Collectives, EachLaneWaitsForItsOwnMembers) {
+  const std::string body = R"(
+  and.b32 %m, %t, 28; setp.eq.u32 %q, %m, 0;          // lanes 0 to 3
+  mov.u32 %d, 0;
+  setp.gt.u32 %r, %t, 7; @%r bra OUT;
+  setp.gt.u32 %r, %t, 4; @%r bra WAIT;
+  bra MEET;
+WAIT:                                                  // lanes 5 to 7 wait for lane 0's word
+  ld.volatile.shared.u32 %m, [flag]; setp.eq.u32 %r, %m, 0; @%r bra WAIT;
+MEET:
+  selp.b32 %m, 0x0f, 0xf0, %q;
+  shfl.sync.bfly.b32 %d, %x, 1, 31, %m;
+  setp.ne.u32 %r, %t, 0; @%r bra OUT;
+  st.volatile.shared.u32 [flag], 1;
+OUT:
+)";
+  Machine m(".shared .u32 flag;\n" + kernel(" st.volatile.shared.u32 [flag], 0; bar.warp.sync -1;" + body), options());
+  const auto in = numbers(), got = run(m, in);
+  for (uint32_t l = 0; l < 8; ++l) EXPECT_EQ(got[l], in[l ^ 1]) << l;
+}
+
+// Lane 0 names lanes 0 and 1, lane 1 names 1 and 2, lane 2 names 2 and 0: no order satisfies that.
+TEST(Collective, ContradictingMasksAreReportedAndLetGo) {
+  const std::string body = R"(
+  setp.gt.u32 %q, %t, 2; @%q bra OUT;
+  setp.eq.u32 %q, %t, 1; @%q bra ONE; setp.eq.u32 %q, %t, 2; @%q bra TWO;
+  bar.warp.sync 3; bra OUT;
+ONE: bar.warp.sync 6; bra OUT;
+TWO: bar.warp.sync 5;
+OUT: mov.u32 %d, 7;
+)";
+  Machine m(kernel(body), one_thread(true));
+  Recorder seen;
+  m.device().listen(&seen);
+  EXPECT_EQ(run(m, numbers()), std::vector<uint32_t>(32, 7));
+  EXPECT_EQ(seen.count(Violation::InvalidShuffle), 3u);
+  EXPECT_EQ(seen.count(Violation::Deadlock), 0u);
+  m.device().ignore(&seen);
+}
+
 }  // namespace
 }  // namespace assay::vgpu

@@ -21,59 +21,73 @@ struct alignas(16) Quad {  // a b128 register
 // ---- How addresses lie ----
 
 enum class Shape : uint8_t {
-  Unit,     // each lane's bytes follow the last lane's
-  Uniform,  // all the same
+  Unit,         // each lane's bytes follow the last lane's
+  Uniform,      // all the same
+  HalfUnit,     // the same for each half of the warp: a block 16 threads wide makes each half a row of its own
+  HalfUniform,
   Other,
 };
 
+inline constexpr uint32_t kHalf = kWarpSize / 2;
+
+inline bool is_half(Shape shape) {
+  return shape == Shape::HalfUnit || shape == Shape::HalfUniform;
+}
+
 template <class Base, uint32_t Bytes>
 struct alignas(64) Ramp {
-  Base value[kWarpSize];
+  Base value[kHalf];
   constexpr Ramp() : value() {
-    for (uint32_t l = 0; l < kWarpSize; ++l) value[l] = l * Bytes;
+    for (uint32_t l = 0; l < kHalf; ++l) value[l] = l * Bytes;
   }
 };
 template <class Base, uint32_t Bytes>
 inline constexpr Ramp<Base, Bytes> kRamp{};
 
-// The shape of all 32 addresses; one pass answers both questions.
+// The shape of all 32 addresses. One pass answers for each half; how the halves lie to each other says the rest.
 template <uint32_t Bytes, class Base>
 [[gnu::always_inline]] inline Shape shape_of(const Base* a) {
+  const Base step = a[kHalf] - a[0];
 #ifdef __AVX512F__
-  constexpr uint32_t kVectors = kWarpSize * sizeof(Base) / 64;
-  const __m512i first = sizeof(Base) == 8 ? _mm512_set1_epi64(static_cast<int64_t>(a[0]))
-                                          : _mm512_set1_epi32(static_cast<int32_t>(a[0]));
+  constexpr uint32_t kVectors = kHalf * sizeof(Base) / 64;
+  const auto broadcast = [](Base x) {
+    return sizeof(Base) == 8 ? _mm512_set1_epi64(static_cast<int64_t>(x)) : _mm512_set1_epi32(static_cast<int32_t>(x));
+  };
+  const __m512i first[2] = {broadcast(a[0]), broadcast(a[kHalf])};
   const auto* p = reinterpret_cast<const __m512i*>(a);
   const auto* r = reinterpret_cast<const __m512i*>(kRamp<Base, Bytes>.value);
   __m512i other = _mm512_setzero_si512(), crooked = other;
 #pragma GCC unroll 4
-  for (uint32_t k = 0; k < kVectors; ++k) {
-    const __m512i v = _mm512_load_si512(p + k);
-    const __m512i d = sizeof(Base) == 8 ? _mm512_sub_epi64(v, first) : _mm512_sub_epi32(v, first);
+  for (uint32_t k = 0; k < 2 * kVectors; ++k) {
+    const __m512i v = _mm512_load_si512(p + k), from = first[k / kVectors];
+    const __m512i d = sizeof(Base) == 8 ? _mm512_sub_epi64(v, from) : _mm512_sub_epi32(v, from);
     other = _mm512_or_si512(other, d);
-    crooked = _mm512_ternarylogic_epi64(crooked, d, _mm512_load_si512(r + k), 0xf6);  // crooked | (d ^ r)
+    crooked = _mm512_ternarylogic_epi64(crooked, d, _mm512_load_si512(r + k % kVectors), 0xf6);  // crooked | (d ^ r)
   }
-  if (_mm512_test_epi64_mask(crooked, crooked) == 0) return Shape::Unit;
-  if (_mm512_test_epi64_mask(other, other) == 0) return Shape::Uniform;
-  return Shape::Other;
+  const bool straight = _mm512_test_epi64_mask(crooked, crooked) == 0;
+  const auto same = [&] { return _mm512_test_epi64_mask(other, other) == 0; };
 #else
-  constexpr uint32_t kVectors = kWarpSize * sizeof(Base) / 32;
-  const __m256i first = sizeof(Base) == 8 ? _mm256_set1_epi64x(static_cast<int64_t>(a[0]))
-                                          : _mm256_set1_epi32(static_cast<int32_t>(a[0]));
+  constexpr uint32_t kVectors = kHalf * sizeof(Base) / 32;
+  const auto broadcast = [](Base x) {
+    return sizeof(Base) == 8 ? _mm256_set1_epi64x(static_cast<int64_t>(x)) : _mm256_set1_epi32(static_cast<int32_t>(x));
+  };
+  const __m256i first[2] = {broadcast(a[0]), broadcast(a[kHalf])};
   const auto* p = reinterpret_cast<const __m256i*>(a);
   const auto* r = reinterpret_cast<const __m256i*>(kRamp<Base, Bytes>.value);
   __m256i other = _mm256_setzero_si256(), crooked = other;
 #pragma GCC unroll 8
-  for (uint32_t k = 0; k < kVectors; ++k) {
-    const __m256i v = _mm256_load_si256(p + k);
-    const __m256i d = sizeof(Base) == 8 ? _mm256_sub_epi64(v, first) : _mm256_sub_epi32(v, first);
+  for (uint32_t k = 0; k < 2 * kVectors; ++k) {
+    const __m256i v = _mm256_load_si256(p + k), from = first[k / kVectors];
+    const __m256i d = sizeof(Base) == 8 ? _mm256_sub_epi64(v, from) : _mm256_sub_epi32(v, from);
     other = _mm256_or_si256(other, d);
-    crooked = _mm256_or_si256(crooked, _mm256_xor_si256(d, _mm256_load_si256(r + k)));
+    crooked = _mm256_or_si256(crooked, _mm256_xor_si256(d, _mm256_load_si256(r + k % kVectors)));
   }
-  if (_mm256_testz_si256(crooked, crooked)) return Shape::Unit;
-  if (_mm256_testz_si256(other, other)) return Shape::Uniform;
-  return Shape::Other;
+  const bool straight = _mm256_testz_si256(crooked, crooked) != 0;
+  const auto same = [&] { return _mm256_testz_si256(other, other) != 0; };
 #endif
+  if (straight) return step == kHalf * Bytes ? Shape::Unit : Shape::HalfUnit;
+  if (same()) return step == 0 ? Shape::Uniform : Shape::HalfUniform;
+  return Shape::Other;
 }
 
 // ---- Lowering ----

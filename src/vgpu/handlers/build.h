@@ -42,6 +42,7 @@ Handler join_handler();
 Handler end_handler();
 Handler unsupported_handler();
 Handler not_predicate_handler();
+Handler clock_handler(bool wide);  // move.cpp
 Handler warp_barrier_handler();  // collective.cpp: bar.warp.sync
 
 }  // namespace assay::vgpu::ASSAY_BUILD

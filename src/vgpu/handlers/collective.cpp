@@ -65,8 +65,8 @@ inline bool meet(Warp& w, const Inst& i, const Inst** next, uint32_t* lanes, boo
   }
   uint32_t named = 0;
   for (uint32_t l = 0; l < kWarpSize; ++l) named |= (*lanes >> l & 1) != 0 ? members[l] : 0;
-  if ((named & w.live & ~w.active) != 0) [[unlikely]] {
-    if (!collect(w, i, named, next)) return false;
+  if ((named & w.live & ~w.active) != 0 || w.excused) [[unlikely]] {
+    if (!collect_each(w, i, collective_of(i).members, next)) return false;
     *lanes = w.lanes_of(i);
   }
   if constexpr (kWatched)
@@ -214,6 +214,14 @@ const Inst* vote(Warp& w, const Inst& i) {
 
 // ---- match ----
 
+template <class T>
+inline uint32_t equal_lanes(const T* a, T x) {
+  alignas(64) T truth[kWarpSize];
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) truth[l] = a[l] == x ? ~T{0} : T{0};
+  return to_mask(truth);
+}
+
 template <class T, bool All>
 const Inst* match(Warp& w, const Inst& i) {
   const Inst* next = nullptr;
@@ -225,14 +233,16 @@ const Inst* match(Warp& w, const Inst& i) {
   const uint32_t doubt = poison_of(w, i.a) & lanes;
   alignas(64) uint32_t value[kWarpSize] = {};
   uint32_t all_equal = 0, unsure = 0;
-  each_lane(lanes, [&](uint32_t l) {
-    const uint32_t group = members[l] & lanes;
-    uint32_t same = 0;
-    each_lane(group, [&](uint32_t k) { same |= uint32_t{a[k] == a[l]} << k; });
-    all_equal |= uint32_t{same == group} << l;
-    value[l] = !All ? same : same == group ? group : 0;
-    unsure |= uint32_t{(doubt & group) != 0} << l;
-  });
+  for (uint32_t rest = lanes; rest != 0;) {  // one value after another
+    const uint32_t same = equal_lanes(a, a[__builtin_ctz(rest)]) & lanes;
+    each_lane(same & rest, [&](uint32_t l) {
+      const uint32_t group = members[l] & lanes, own = same & group;
+      all_equal |= uint32_t{own == group} << l;
+      value[l] = !All ? own : own == group ? group : 0;
+      unsure |= uint32_t{(doubt & group) != 0} << l;
+    });
+    rest &= ~same;
+  }
   if (form.has_value) {
     set_value(w, i, lanes, value);
     if constexpr (kWatched) poison_whole(w, i.dst, 4, lanes, unsure);

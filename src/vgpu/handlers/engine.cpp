@@ -19,6 +19,8 @@ void fill_engine(Engine& engine) {
   engine.unsupported = unsupported_handler();
   engine.not_predicate = not_predicate_handler();
   engine.warp_barrier = warp_barrier_handler();
+  engine.clock = clock_handler(false);
+  engine.clock64 = clock_handler(true);
 }
 
 }  // namespace assay::vgpu::ASSAY_BUILD

@@ -1,6 +1,7 @@
 // f32 and f64 arithmetic. The numbers are numerics/arith.h's and approx.h's; here are the tables.
 #include "numerics/approx.h"
 #include "numerics/arith.h"
+#include "vgpu/handlers/approx.h"
 #include "vgpu/handlers/types.h"
 
 namespace assay::vgpu::ASSAY_BUILD {
@@ -216,26 +217,14 @@ struct Copysign {
 
 // ---- The approximate functions ----
 
-template <auto Function, bool Ftz>
-struct Approx {
-  template <class... S>
-  static float apply(S... s) {
-    return Function(s..., Ftz);
-  }
-};
-template <auto Function>
-Handler approx1(const ptx::Instruction& inst) {
-  return inst.has(Mod::ftz) ? kMapOf<Approx<Function, true>, float, 1>
-                            : kMapOf<Approx<Function, false>, float, 1>;
+template <class Instruction>
+Handler approx_of(const ptx::Instruction& inst) {
+  return inst.has(Mod::ftz) ? approx1<Instruction, true> : approx1<Instruction, false>;
 }
-template <auto Function>
-Handler approx2(const ptx::Instruction& inst) {
-  return inst.has(Mod::ftz) ? kMapOf<Approx<Function, true>, float, 2>
-                            : kMapOf<Approx<Function, false>, float, 2>;
+template <class Instruction>
+Handler quotient_of(const ptx::Instruction& inst) {
+  return inst.has(Mod::ftz) ? approx_quotient<Instruction, true> : approx_quotient<Instruction, false>;
 }
-struct Tanh {
-  static float apply(float a) { return numerics::tanh_approx(a); }
-};
 struct RcpApproxF64 {
   static double apply(double a) { return numerics::rcp_approx_f64(a); }
 };
@@ -249,21 +238,21 @@ struct RsqrtFullF64 {
 Handler rcp_of(const ptx::Instruction& inst) {
   const bool approx = inst.has(Mod::approx);
   if (inst.type() == Type::F64) return approx ? kMapOf<RcpApproxF64, double, 1> : f64_of<RcpF64, 1>(inst);
-  return approx ? approx1<numerics::rcp_approx>(inst) : f32_of<RcpF32, 1, false>(inst);
+  return approx ? approx_of<numerics::RcpApprox>(inst) : f32_of<RcpF32, 1, false>(inst);
 }
 Handler sqrt_of(const ptx::Instruction& inst) {
   if (inst.type() == Type::F64) return f64_of<SqrtF64, 1>(inst);
-  return inst.has(Mod::approx) ? approx1<numerics::sqrt_approx>(inst) : f32_of<SqrtF32, 1, false>(inst);
+  return inst.has(Mod::approx) ? approx_of<numerics::SqrtApprox>(inst) : f32_of<SqrtF32, 1, false>(inst);
 }
 Handler rsqrt_of(const ptx::Instruction& inst) {
   if (inst.type() == Type::F64)
     return inst.has(Mod::ftz) ? kMapOf<RsqrtApproxF64, double, 1> : kMapOf<RsqrtFullF64, double, 1>;
-  return approx1<numerics::rsqrt_approx>(inst);
+  return approx_of<numerics::RsqrtApprox>(inst);
 }
 Handler div_of(const ptx::Instruction& inst) {
   if (inst.type() == Type::F64) return f64_of<DivF64, 2>(inst);
-  if (inst.has(Mod::approx)) return approx2<numerics::div_approx>(inst);
-  if (inst.has(Mod::full)) return approx2<numerics::div_full>(inst);
+  if (inst.has(Mod::approx)) return quotient_of<numerics::DivApprox>(inst);
+  if (inst.has(Mod::full)) return quotient_of<numerics::DivFull>(inst);
   if (!is_rounded(inst)) return nullptr;  // the default of PTX before 1.4
   return f32_of<DivF32, 2, false>(inst);
 }
@@ -366,19 +355,19 @@ void lower_float_unary(Lowering& l) {
       handler = rsqrt_of(inst);
       break;
     case Opcode::sin:
-      handler = approx1<numerics::sin_approx>(inst);
+      handler = approx_of<numerics::SinApprox>(inst);
       break;
     case Opcode::cos:
-      handler = approx1<numerics::cos_approx>(inst);
+      handler = approx_of<numerics::CosApprox>(inst);
       break;
     case Opcode::lg2:
-      handler = approx1<numerics::lg2_approx>(inst);
+      handler = approx_of<numerics::Lg2Approx>(inst);
       break;
     case Opcode::ex2:
-      handler = approx1<numerics::ex2_approx>(inst);
+      handler = approx_of<numerics::Ex2Approx>(inst);
       break;
     case Opcode::tanh:
-      handler = kMapOf<Tanh, float, 1>;
+      handler = approx1<numerics::TanhApprox, false>;
       break;
     default:
       break;

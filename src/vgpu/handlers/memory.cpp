@@ -90,32 +90,70 @@ inline void tell(Warp& w, const Inst& i, const Reach& r, uint32_t lanes, const s
   announce_reached(w, i, form_of(i), r, lanes, addresses, values);
 }
 
-// ---- Half warps: a block 16 threads wide makes each half of a warp a row of its own ----
+// ---- Scattered words: gathers and scatters, where the host has them ----
 
-constexpr uint32_t kHalf = kWarpSize / 2;
+#ifdef __AVX512F__
+template <class M, class R, uint32_t N>
+inline constexpr bool kHasGather = N == 1 && sizeof(M) == sizeof(R) && (sizeof(M) == 4 || sizeof(M) == 8);
 
-// The shape of each half of the addresses, when both have the same.
-template <uint32_t Bytes, class Base>
-[[gnu::always_inline]] inline Shape half_shape(const Base* addresses) {
-  const auto* a = addresses;
-  uint64_t other = 0, crooked = 0;
-#pragma GCC ivdep
-  for (uint32_t l = 0; l < kHalf; ++l) {
-    const uint64_t low = a[l] - a[0], high = a[l + kHalf] - a[kHalf];
-    other |= low | high;
-    crooked |= (low ^ l * Bytes) | (high ^ l * Bytes);
+// plane[l] = *(start + addresses[l]) for `lanes`.
+template <class M>
+inline void gather(M* plane, const std::byte* start, const Address* addresses, uint32_t lanes) {
+#pragma GCC unroll 4
+  for (uint32_t k = 0; k < kWarpSize; k += 8) {
+    const __m512i at = _mm512_load_si512(addresses + k);
+    const auto some = static_cast<__mmask8>(lanes >> k);
+    if constexpr (sizeof(M) == 4) {
+      auto* to = reinterpret_cast<__m256i*>(plane + k);
+      _mm256_store_si256(to, _mm512_mask_i64gather_epi32(_mm256_load_si256(to), some, at, start, 1));
+    } else {
+      _mm512_store_si512(plane + k, _mm512_mask_i64gather_epi64(_mm512_load_si512(plane + k), some, at, start, 1));
+    }
   }
-  return crooked == 0 ? Shape::Unit : other == 0 ? Shape::Uniform : Shape::Other;
 }
+template <class M>
+inline void scatter(const M* plane, std::byte* start, const Address* addresses, uint32_t lanes) {
+#pragma GCC unroll 4
+  for (uint32_t k = 0; k < kWarpSize; k += 8) {
+    const __m512i at = _mm512_load_si512(addresses + k);
+    const auto some = static_cast<__mmask8>(lanes >> k);
+    if constexpr (sizeof(M) == 4)
+      _mm512_mask_i64scatter_epi32(start, some, at, _mm256_load_si256(reinterpret_cast<const __m256i*>(plane + k)), 1);
+    else
+      _mm512_mask_i64scatter_epi64(start, some, at, _mm512_load_si512(plane + k), 1);
+  }
+}
+
+// Words of shared memory by 32-bit offsets; false where any is outside or crooked.
+[[gnu::always_inline]] inline bool shared_words(Warp& w, const Inst& i, __m512i* offsets) {
+  const Block& block = *w.block;
+  if (block.shared_bytes < 4) return false;
+  const __m512i last = _mm512_set1_epi32(static_cast<int32_t>(block.shared_bytes - 4)),
+                three = _mm512_set1_epi32(3), offset = _mm512_set1_epi32(static_cast<int32_t>(i.imm));
+  uint32_t bad = 0;
+  for (uint32_t k = 0; k < 2; ++k) {
+    offsets[k] = _mm512_add_epi32(_mm512_load_si512(w.plane<uint32_t>(i.a) + 16 * k), offset);
+    bad |= uint32_t{_mm512_cmpgt_epu32_mask(offsets[k], last)} | _mm512_test_epi32_mask(offsets[k], three);
+  }
+  return bad == 0;
+}
+#else
+template <class M, class R, uint32_t N>
+inline constexpr bool kHasGather = false;
+#endif
+template <Space S, class Base, class M, class R, uint32_t N>
+inline constexpr bool kHasSharedWords =
+    !kWatched && S == Space::Shared && sizeof(Base) == 4 && sizeof(M) == 4 && kHasGather<M, R, N>;
 
 // ---- ld ----
 
+// Half of a warp: a run, or one value.
 template <class M, class R, uint32_t N>
 inline void load_half(R* const* to, uint32_t lane, const std::byte* at, Shape shape) {
   const M* from = reinterpret_cast<const M*>(at);
   for (uint32_t e = 0; e < N; ++e) {
     R* d = to[e] + lane;
-    if (shape == Shape::Unit) {
+    if (shape == Shape::HalfUnit || shape == Shape::Unit) {
 #pragma GCC ivdep
       for (uint32_t l = 0; l < kHalf; ++l) d[l] = static_cast<R>(from[l * N + e]);
     } else {
@@ -132,9 +170,10 @@ template <class Base, class M, class R, uint32_t N>
   alignas(64) Address addresses[kWarpSize];
   Reach r;
   if (!clean(w, i) || !reach_lanes<Base>(w, i, form, lanes, addresses, r)) return load_by_lane(w, i, lanes);
-  const Shape shape = lanes == kAllLanes ? half_shape<kBytes>(addresses) : Shape::Other;
+  const Shape shape = lanes == kAllLanes ? shape_of<kBytes>(addresses) : Shape::Other;
   if constexpr (kWatched) {
-    const bool defined = shape == Shape::Unit ? initialised<kBytes * kHalf>(r, addresses[0]) &&
+    const bool runs = shape == Shape::Unit || shape == Shape::HalfUnit;
+    const bool defined = runs ? initialised<kBytes * kHalf>(r, addresses[0]) &&
                                                     initialised<kBytes * kHalf>(r, addresses[kHalf])
                                               : lanes_initialised<kBytes>(r, addresses, lanes);
     if (!defined) return load_by_lane(w, i, lanes);
@@ -148,6 +187,12 @@ template <class Base, class M, class R, uint32_t N>
     load_half<M, R, N>(to, kHalf, r.start + addresses[kHalf], shape);
     return &i + 1;
   }
+#ifdef __AVX512F__
+  if constexpr (kHasGather<M, R, N>) {
+    gather(to[0], r.start, addresses, lanes);
+    return &i + 1;
+  }
+#endif
   const auto copy = [&](uint32_t l) {
     const M* from = reinterpret_cast<const M*>(r.start + addresses[l]);
 #pragma GCC unroll 4
@@ -195,23 +240,31 @@ const Inst* load(Warp& w, const Inst& i) {
   const uint32_t bytes = shape == Shape::Unit ? kBytes * kWarpSize : kBytes;
   Reach r;
   if constexpr (!kWatched) {
-    if (shape == Shape::Other) {
-      // Blocks that are 16 wide: each half of the warp is a run, or one address.
-      const Shape half = half_shape<kBytes>(a);
+    if (is_half(shape)) {
       const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
-      const uint32_t half_bytes = half == Shape::Unit ? kBytes * kHalf : kBytes;
+      const uint32_t half_bytes = shape == Shape::HalfUnit ? kBytes * kHalf : kBytes;
       Reach other;
-      if (half != Shape::Other && (first | second) % kBytes == 0 && reach_run<S>(w, i, first, half_bytes, r) &&
+      if ((first | second) % kBytes == 0 && reach_run<S>(w, i, first, half_bytes, r) &&
           reach_run<S>(w, i, second, half_bytes, other)) {
         R* to[N];
-        for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(form.planes[e]);
-        load_half<M, R, N>(to, 0, r.start + first, half);
-        load_half<M, R, N>(to, kHalf, other.start + second, half);
+        for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(N == 1 ? i.dst : form.planes[e]);
+        load_half<M, R, N>(to, 0, r.start + first, shape);
+        load_half<M, R, N>(to, kHalf, other.start + second, shape);
         return &i + 1;
       }
     }
   }
-  if (shape == Shape::Other || first % kBytes != 0 || !clean(w, i) || !reach_run<S>(w, i, first, bytes, r))
+#ifdef __AVX512F__
+  if constexpr (kHasSharedWords<S, Base, M, R, N>) {
+    __m512i offsets[2];
+    if (shape == Shape::Other && shared_words(w, i, offsets)) {
+      for (uint32_t k = 0; k < 2; ++k)
+        _mm512_store_si512(w.plane<R>(i.dst) + 16 * k, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offsets[k], w.block->shared, 1));
+      return &i + 1;
+    }
+  }
+#endif
+  if (shape > Shape::Uniform || first % kBytes != 0 || !clean(w, i) || !reach_run<S>(w, i, first, bytes, r))
       [[unlikely]]
     return load_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
@@ -227,6 +280,12 @@ const Inst* load(Warp& w, const Inst& i) {
     load_run<M, R, N>(w, i, from);
   else
     load_one<M, R, N>(w, i, from);
+  return &i + 1;
+}
+
+// Follows a load that may be part of a wait.
+const Inst* poll(Warp& w, const Inst& i) {
+  if (w.lanes_of(i) != 0 && ++w.polls > kPollsBeforeYield) return yield(w, &i + 1);
   return &i + 1;
 }
 
@@ -264,6 +323,12 @@ template <class Base, class M, class R, uint32_t N>
   }
   const R* from[N];
   for (uint32_t e = 0; e < N; ++e) from[e] = w.plane<R>(form.planes[e]);
+#ifdef __AVX512F__
+  if constexpr (kHasGather<M, R, N>) {
+    scatter(from[0], r.start, addresses, lanes);
+    return &i + 1;
+  }
+#endif
   const auto copy = [&](uint32_t l) {
     M* to = reinterpret_cast<M*>(r.start + addresses[l]);
 #pragma GCC unroll 4
@@ -276,6 +341,14 @@ template <class Base, class M, class R, uint32_t N>
   return &i + 1;
 }
 
+template <class M, class R>
+inline void store_half(Warp& w, const Inst& i, uint32_t lane, std::byte* at) {
+  const R* from = w.plane<R>(i.b) + lane;
+  M* to = reinterpret_cast<M*>(at);
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kHalf; ++l) to[l] = static_cast<M>(from[l]);
+}
+
 template <Space S, class Base, class M, class R, uint32_t N>
 const Inst* store(Warp& w, const Inst& i) {
   constexpr uint32_t kBytes = sizeof(M) * N;
@@ -286,7 +359,30 @@ const Inst* store(Warp& w, const Inst& i) {
   const Base* a = w.plane<Base>(i.a);
   const Address first = static_cast<Base>(a[0] + static_cast<Base>(i.imm));
   Reach r;
-  if (shape_of<kBytes>(a) != Shape::Unit || first % kBytes != 0 || !clean(w, i) ||
+  const Shape shape = shape_of<kBytes>(a);
+  if constexpr (!kWatched && N == 1) {
+    if (shape == Shape::HalfUnit) {
+      const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
+      Reach other;
+      if ((first | second) % kBytes == 0 && reach_run<S>(w, i, first, kBytes * kHalf, r) &&
+          reach_run<S>(w, i, second, kBytes * kHalf, other)) {
+        store_half<M, R>(w, i, 0, r.start + first);
+        store_half<M, R>(w, i, kHalf, other.start + second);
+        return &i + 1;
+      }
+    }
+  }
+#ifdef __AVX512F__
+  if constexpr (kHasSharedWords<S, Base, M, R, N>) {
+    __m512i offsets[2];
+    if (shape != Shape::Unit && shared_words(w, i, offsets)) {
+      for (uint32_t k = 0; k < 2; ++k)
+        _mm512_i32scatter_epi32(w.block->shared, offsets[k], _mm512_load_si512(w.plane<R>(i.b) + 16 * k), 1);
+      return &i + 1;
+    }
+  }
+#endif
+  if (shape != Shape::Unit || first % kBytes != 0 || !clean(w, i) ||
       !values_clean<N>(w, form, lanes) || !reach_run<S>(w, i, first, kBytes * kWarpSize, r)) [[unlikely]]
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
@@ -511,8 +607,11 @@ void lower_access(Lowering& l, bool is_store) {
                       .known_place = place.base != Operand::Base::Register,
                       .kernel_parameter = form.kernel_parameter};
   Handler handler = nullptr;
-  if (same_width && !form.poll && !(form.count > 1 && form.space == Space::Param && form.element_bytes > 8))
+  if (same_width && !(form.count > 1 && form.space == Space::Param && form.element_bytes > 8))
     handler = choose(form.element_bytes, form.register_bytes[0], form.sign_extend, form.count, choice);
+  // A fast handler leaves the waiting to an instruction of its own; the slow one does both.
+  const bool polls = handler != nullptr && form.poll;
+  if (polls) form.poll = false;
   if (handler == nullptr) handler = is_store ? store_any : load_any;
   Inst& out = l.emit(handler);
   out.a = at.base;
@@ -521,6 +620,7 @@ void lower_access(Lowering& l, bool is_store) {
   out.b = is_store ? form.planes[0] : 0;
   out.c = form.site;
   out.extra = &form;
+  if (polls) l.emit(poll);
 }
 
 void lower_ld(Lowering& l) {

@@ -177,11 +177,13 @@ void lower_vector(Lowering& l, const Operand& vector, const Operand& whole, bool
 }
 
 // ---- Clocks: the same for every lane, read when they are asked for ----
+//
+// Cycles are counted, not measured, so that equal runs read equal clocks; only the global timer is real.
 
 enum class Clock : uint8_t { Cycles, CyclesHigh, Nanoseconds, NanosecondsHigh };
 
-uint64_t now(Clock clock) {
-  if (clock == Clock::Cycles || clock == Clock::CyclesHigh) return __rdtsc();
+uint64_t now(Warp& w, Clock clock) {
+  if (clock == Clock::Cycles || clock == Clock::CyclesHigh) return clock_of(w);
   timespec t{};
   clock_gettime(CLOCK_REALTIME, &t);
   return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(t.tv_nsec);
@@ -189,8 +191,10 @@ uint64_t now(Clock clock) {
 
 template <class T>
 const Inst* read_clock(Warp& w, const Inst& i) {
-  const auto clock = static_cast<Clock>(i.imm);
-  const uint64_t time = now(clock);
+  w.executed += static_cast<uint64_t>(i.imm);
+  w.slice -= i.imm;
+  const auto clock = static_cast<Clock>(i.c);
+  const uint64_t time = now(w, clock);
   const bool high = clock == Clock::CyclesHigh || clock == Clock::NanosecondsHigh;
   alignas(64) T value[kWarpSize];
   for (T& v : value) v = static_cast<T>(high ? time >> 32 : time);
@@ -220,7 +224,7 @@ bool lower_clock(Lowering& l, const Operand& source) {
     const PlaneOffset dst = l.dest(l.inst->operands.at(0), l.inst->type());
     Inst& inst = l.emit(ptx::bits_of(l.inst->type()) == 64 ? read_clock<uint64_t> : read_clock<uint32_t>);
     inst.dst = dst;
-    inst.imm = static_cast<int64_t>(row.clock);
+    inst.c = static_cast<PlaneOffset>(row.clock);
     return true;
   }
   return false;
@@ -239,6 +243,10 @@ void lower_mov(Lowering& l) {
                           : ptx::bits_of(type) == 128 ? copy_128
                                                       : by_width<Copy, 1>(type);
   emit_same(l, handler, 1);
+}
+
+Handler clock_handler(bool wide) {
+  return wide ? read_clock<uint64_t> : read_clock<uint32_t>;
 }
 
 }  // namespace assay::vgpu::ASSAY_BUILD

@@ -207,17 +207,114 @@ void lower_discard(Lowering& l) {
   out.extra = &form;
 }
 
+constexpr uint64_t kClocksOfANanosecond = 2;
+
 const Inst* sleep(Warp& w, const Inst& i) {
-  if (w.lanes_of(i) == 0) return &i + 1;
+  const uint32_t lanes = w.lanes_of(i);
+  if (lanes == 0) return &i + 1;
+  w.block->clock += w.plane<uint32_t>(i.a)[__builtin_ctz(lanes)] * kClocksOfANanosecond;
   ++w.polls;
   return yield(w, &i + 1);
 }
 
 void lower_nanosleep(Lowering& l) {
-  l.emit(sleep);
+  const PlaneOffset duration = l.source(0, Type::U32);
+  l.emit(sleep).a = duration;
+}
+
+// ---- alloca, stacksave, stackrestore: local memory after the function's own variables, lane by lane ----
+
+constexpr uint32_t kStackAlign = 16;
+
+uint32_t stack_top(const Warp& w, uint32_t lane) {
+  return w.frame->local_base + w.frame->function->local_bytes + w.frame->dynamic[lane];
+}
+
+void set_address(Warp& w, const Inst& i, uint32_t lanes, const uint64_t* value, bool wide) {
+  each_lane(lanes, [&](uint32_t l) {
+    if (wide)
+      w.plane<uint64_t>(i.dst)[l] = value[l];
+    else
+      w.plane<uint32_t>(i.dst)[l] = static_cast<uint32_t>(value[l]);
+  });
+  if constexpr (kWatched) w.poisoned(i.dst) &= ~lanes;
+}
+
+struct StackForm {
+  bool wide;       // addresses of 64 bits
+  uint32_t align;  // alloca
+};
+
+const Inst* alloca_bytes(Warp& w, const Inst& i) {
+  const uint32_t lanes = w.lanes_of(i);
+  const auto& form = *static_cast<const StackForm*>(i.extra);
+  uint64_t place[kWarpSize] = {};
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) {
+    const auto l = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint64_t bytes = form.wide ? w.plane<uint64_t>(i.a)[l] : w.plane<uint32_t>(i.a)[l];
+    const uint64_t top = stack_top(w, l), at = (top + form.align - 1) / form.align * form.align;
+    if (bytes > w.local_stride || at + bytes + kStackAlign > w.local_stride)
+      return fault(w, i, FaultInfo::Kind::StackOverflow, l, "alloca exhausts the stack");
+    const uint64_t end = (at + bytes + kStackAlign - 1) / kStackAlign * kStackAlign;
+    place[l] = at;
+    w.frame->dynamic[l] += static_cast<uint32_t>(end - top);
+    if constexpr (kWatched) std::memset(w.local_initialised + uint64_t{l} * w.local_stride + at, 0, bytes);
+  }
+  set_address(w, i, lanes, place, form.wide);
+  return &i + 1;
+}
+
+const Inst* save_stack(Warp& w, const Inst& i) {
+  const uint32_t lanes = w.lanes_of(i);
+  uint64_t top[kWarpSize] = {};
+  for (uint32_t l = 0; l < kWarpSize; ++l) top[l] = stack_top(w, l);
+  set_address(w, i, lanes, top, static_cast<const StackForm*>(i.extra)->wide);
+  return &i + 1;
+}
+
+const Inst* restore_stack(Warp& w, const Inst& i) {
+  const bool wide = static_cast<const StackForm*>(i.extra)->wide;
+  for (uint32_t rest = w.lanes_of(i); rest != 0; rest &= rest - 1) {
+    const auto l = static_cast<uint32_t>(__builtin_ctz(rest));
+    const uint64_t top = wide ? w.plane<uint64_t>(i.a)[l] : w.plane<uint32_t>(i.a)[l];
+    const uint64_t bottom = stack_top(w, l) - w.frame->dynamic[l];
+    if (top < bottom || top > w.local_stride)
+      return fault(w, i, FaultInfo::Kind::StackOverflow, l, "stackrestore of what no stacksave gave");
+    w.frame->dynamic[l] = static_cast<uint32_t>(top - bottom);
+  }
+  return &i + 1;
+}
+
+void lower_stack(Lowering& l) {
+  const ptx::Instruction& inst = *l.inst;
+  auto& form = *l.extra<StackForm>();
+  form.wide = ptx::bits_of(inst.type()) == 64;
+  form.align = kStackAlign;
+  if (inst.opcode == Opcode::stackrestore) {
+    const PlaneOffset a = l.source(0);
+    Inst& out = l.emit(restore_stack);
+    out.a = a;
+    out.extra = &form;
+    return;
+  }
+  const bool takes = inst.opcode == Opcode::alloca;
+  const PlaneOffset a = takes ? l.source(1) : 0;
+  if (takes && inst.operands.size() > 2) {
+    const Operand& align = inst.operands[2];
+    if (align.kind != Operand::Kind::Immediate) return l.unsupported("an alignment that is no constant");
+    form.align = std::max<uint32_t>(kStackAlign, static_cast<uint32_t>(align.bits));
+  }
+  const PlaneOffset d = l.dest();
+  Inst& out = l.emit(takes ? alloca_bytes : save_stack);
+  out.dst = d;
+  out.a = a;
+  out.extra = &form;
 }
 
 constexpr LowerRow kRows[] = {
+    {Opcode::alloca, lower_stack},
+    {Opcode::stacksave, lower_stack},
+    {Opcode::stackrestore, lower_stack},
     {Opcode::cvta, lower_cvta},
     {Opcode::mapa, lower_mapa},
     {Opcode::getctarank, lower_getctarank},
