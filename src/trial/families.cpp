@@ -48,7 +48,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::NanElement, "nan-element", "one element NaN"},
     {Family::NanRow, "nan-row", "one row NaN"},
     {Family::InfElement, "inf-element", "one element infinite"},
-    {Family::NegInfElement, "neg-inf-element", "one element minus infinity"},
+    {Family::NegInfElement, "neg-inf-element", "the first, the last and another element minus infinity"},
     {Family::Uniform, "uniform", "uniform"},
     {Family::Zipf, "zipf", "distributed as words in text"},
     {Family::OneValue, "one-value", "the same everywhere"},
@@ -274,7 +274,9 @@ class FloatDrawing {
     const int64_t count = grid_.rows * grid_.columns;
     if (count == 0 || !is_nonfinite(family_)) return;
     constexpr double kInf = std::numeric_limits<double>::infinity();
-    const int64_t at = random_.between(0, count - 1);
+    // Ends are where running maxima and tails begin: they get their share.
+    const int64_t corner = random_.between(0, 3);
+    const int64_t at = corner == 0 ? 0 : corner == 1 ? count - 1 : random_.between(0, count - 1);
     switch (family_) {
       case Family::NanElement:
         tensor_.store(at, std::nan(""));
@@ -283,7 +285,7 @@ class FloatDrawing {
         store_infinity(at, kInf);
         break;
       case Family::NegInfElement:
-        store_infinity(at, -kInf);
+        for (const int64_t place : {int64_t{0}, at, count - 1}) store_infinity(place, -kInf);
         break;
       default: {
         const int64_t row = at / grid_.columns;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -211,6 +212,129 @@ formula = "y[i] = x[i] + x[i]"
 )toml");
   const CommandResult result = assay({"check", path("g.toml"), "--budget", "2"});
   EXPECT_EQ(result.status, 0) << result.output;
+}
+
+TEST_F(CheckTest, APtxFileNeedsOnlyItsKernel) {
+  // y[i] = a * x[i]; the guard is `setp.ge`, or not.
+  const auto ptx = [](const char* compare) {
+    return std::string(R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry scale(.param .u64 x, .param .u64 y, .param .u32 n, .param .f32 a) {
+  .reg .pred %p;
+  .reg .b32 %r<8>;
+  .reg .f32 %f<4>;
+  .reg .b64 %rd<8>;
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  ld.param.u32 %r1, [n];
+  ld.param.f32 %f1, [a];
+  mov.u32 %r2, %ctaid.x;
+  mov.u32 %r3, %ntid.x;
+  mov.u32 %r4, %tid.x;
+  mad.lo.s32 %r5, %r2, %r3, %r4;
+  )") + compare +
+           R"( %p, %r5, %r1;
+  @%p bra DONE;
+  mul.wide.s32 %rd3, %r5, 4;
+  add.s64 %rd4, %rd1, %rd3;
+  add.s64 %rd5, %rd2, %rd3;
+  ld.global.f32 %f2, [%rd4];
+  mul.rn.f32 %f3, %f1, %f2;
+  st.global.f32 [%rd5], %f3;
+DONE:
+  ret;
+}
+)";
+  };
+  const std::string contract = R"toml(
+[kernel]
+source = "k.ptx"
+global = "scale"
+args = ["x", "y", "n", "a"]
+grid = ["ceil_div(n, 64)"]
+block = [64]
+[dims]
+n = { min = 1, max = 3000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[scalars.a]
+dtype = "f32"
+values = [0.5, 3.0]
+[reference]
+formula = "y[i] = a * x[i]"
+)toml";
+  write("k.toml", contract);
+  write("k.ptx", ptx("setp.ge.s32"));
+  CommandResult result = assay({"check", path("k.toml"), "--budget", "1"});
+  EXPECT_EQ(result.status, 0) << result.output;
+  write("k.ptx", ptx("setp.gt.s32"));
+  result = assay({"check", path("k.toml"), "--budget", "1"});
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("out-of-bounds"));
+  EXPECT_THAT(result.output, HasSubstr("n=1,"));
+}
+
+TEST_F(CheckTest, SeveralContractsShareOneTableAndOneReport) {
+  ASSERT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;"), "", "1"), 0);
+  fs::create_directories(folder_ / "all");
+  for (const char* name : {"a", "b"}) {
+    fs::copy(path("k.toml"), folder_ / "all" / (std::string(name) + ".toml"));
+  }
+  write("all/k.cu", kernel("if (i < n) y[i] = x[i] * 2.0f;"));
+  write("all/wrong.cu", kernel("if (i < n) y[i] = x[i] * 3.0f;"));
+  std::ifstream whole(path("k.toml"));
+  std::string text((std::istreambuf_iterator<char>(whole)), {});
+  text.replace(text.find("k.cu"), 4, "wrong.cu");
+  write("all/wrong.toml", text);
+  CommandResult result =
+      assay({"check", path("all"), path("k.toml"), "--budget", "1", "--json", path("report.json"), "--junit",
+             path("report.xml"), "--sarif", path("report.sarif")});
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_THAT(result.output, HasSubstr("3 passed, 1 failed, 0 inconclusive"));
+  const json all = report();
+  EXPECT_EQ(all["verdict"], "fail");
+  ASSERT_EQ(all["reports"].size(), 4u);
+  EXPECT_EQ(all["reports"][2]["verdict"], "fail");  // in the order of their names, whichever ended first
+  std::ifstream xml(path("report.xml"));
+  EXPECT_THAT(std::string((std::istreambuf_iterator<char>(xml)), {}),
+              HasSubstr("tests=\"4\" failures=\"1\""));
+  EXPECT_EQ(json::parse(std::ifstream(path("report.sarif")))["runs"][0]["results"].size(), 1u);
+  // The worst of all decides: a contract that cannot be read, here.
+  result =
+      assay({"check", path("missing.toml"), path("k.toml"), "--budget", "1", "--json", path("report.json")});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(report()["reports"][1]["verdict"], "pass");
+}
+
+TEST_F(CheckTest, WhatIsMissingIsSaidInOneLine) {
+  write("k.toml", R"(
+[kernel]
+source = "nothing.cu"
+entry = "k"
+args = ["y", "n"]
+[dims]
+n = { min = 1, max = 4 }
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 1"
+)");
+  CommandResult result = assay({"check", path("k.toml")});
+  EXPECT_EQ(result.status, 2);
+  EXPECT_THAT(result.output, HasSubstr("nothing.cu"));
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  write("nothing.cu", "extern \"C\" void other(float*, int) {}\n");
+  result = assay({"check", path("k.toml"), "--budget", "1"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_THAT(result.output, HasSubstr("no function k"));
 }
 
 TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
