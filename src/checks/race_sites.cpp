@@ -61,10 +61,14 @@ bool is_hoisted(const ptx::Function& function, uint32_t source) {
 
 }  // namespace
 
+uint64_t RaceSites::new_version() {
+  static std::atomic<uint64_t> versions{0};
+  return ++versions;
+}
+
 uint32_t RaceSites::number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   struct Entry {
     const vgpu::Inst* inst = nullptr;
-    const RaceSites* sites = nullptr;
     uint64_t version = 0;
     uint32_t number = 0;
   };
@@ -72,8 +76,7 @@ uint32_t RaceSites::number(const vgpu::Warp& warp, const vgpu::Inst& inst, const
   thread_local Entry entries[kEntries];
   Entry& entry = entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kEntries];
   const uint64_t version = version_.load(std::memory_order_relaxed);
-  if (entry.inst != &inst || entry.sites != this || entry.version != version)
-    entry = {&inst, this, version, look_up(warp, inst, access)};
+  if (entry.inst != &inst || entry.version != version) entry = {&inst, version, look_up(warp, inst, access)};
   return entry.number;
 }
 
@@ -108,7 +111,7 @@ const RaceSite* RaceSites::at(uint32_t number) const {
 void RaceSites::forget_instructions() {
   std::lock_guard lock(mutex_);
   by_instruction_.clear();
-  ++version_;
+  version_ = new_version();
 }
 
 }  // namespace assay::checks

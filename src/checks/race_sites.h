@@ -24,7 +24,7 @@ struct RaceSite {
 
 class RaceSites {
  public:
-  RaceSites() : sites_(1) {}
+  RaceSites() : version_(new_version()), sites_(1) {}
   // The number of an instruction; 0 when there are too many.
   uint32_t number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
   const RaceSite* at(uint32_t number) const;
@@ -32,10 +32,12 @@ class RaceSites {
   void forget_instructions();
 
  private:
+  static uint64_t new_version();
   uint32_t look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
 
   mutable std::mutex mutex_;
-  std::atomic<uint64_t> version_{1};
+  std::atomic<uint64_t>
+      version_;  // different in every object and after every forgetting: threads cache numbers by it
   std::deque<RaceSite> sites_;
   std::unordered_map<const vgpu::Inst*, uint32_t> by_instruction_;
   std::unordered_map<std::string, uint32_t> by_place_;

@@ -14,8 +14,7 @@ class SyncCheck final : public vgpu::Listener {
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override {
     switch (info.what) {
       case vgpu::Violation::BarrierDivergence: return add("barrier-divergence", warp, inst, info, "");
-      case vgpu::Violation::InvalidShuffle:
-        return add("barrier-divergence", warp, inst, info, "reads a lane that takes no part in it");
+      case vgpu::Violation::InvalidShuffle: return add("barrier-divergence", warp, inst, info, "");
       case vgpu::Violation::Deadlock: return add("deadlock", warp, inst, info, "waits for threads that never come");
       default: return;
     }

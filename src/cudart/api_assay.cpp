@@ -21,10 +21,55 @@ ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   });
 }
 
+// ---- include/assay.h ----
+
+namespace {
+
+template <class Use>
+void with_ranges(const void* pointer, Use use) {
+  (void)api([&](Context& context) {
+    const auto address = reinterpret_cast<Address>(pointer);
+    if (HostCheck* check = context.host_check(); check && context.memory().find(address))
+      use(check->ranges(), address);
+    return Status::Success;
+  });
+}
+
+}  // namespace
+
+ASSAY_API void assay_range_expect_written(const void* pointer, size_t bytes, const char* name) {
+  with_ranges(pointer,
+              [&](auto& ranges, Address at) { ranges.expect_written(at, bytes, name ? name : "output"); });
+}
+
+ASSAY_API void assay_range_protect(const void* pointer, size_t bytes, const char* name) {
+  with_ranges(pointer, [&](auto& ranges, Address at) { ranges.protect(at, bytes, name ? name : "input"); });
+}
+
+// Waits for the stream, and says what is missing.
+ASSAY_API void assay_range_judge(StreamHandle* handle) {
+  (void)stream_api(handle, [&](Context& context, StreamHandle& stream) {
+    HostCheck* check = context.host_check();
+    if (!check) return Status::Success;
+    return synchronised(context, [&] {
+      context.streams().synchronise_stream(stream.id);
+      check->ranges().judge(0);
+    });
+  });
+}
+
 // What messages call the allocation that starts here.
 ASSAY_API void assay_label(void* pointer, const char* label) {
   (void)api([&](Context& context) {
     if (label) context.memory().relabel(reinterpret_cast<Address>(pointer), label);
+    return Status::Success;
+  });
+}
+
+// Where precision was lost since the last time goes to the report, if that is watched.
+ASSAY_API void assay_report_precision() {
+  (void)api([&](Context& context) {
+    context.report_precision();
     return Status::Success;
   });
 }

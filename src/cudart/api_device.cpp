@@ -46,6 +46,15 @@ Status give(T* to, T value) {
 
 // ---- Errors ----
 
+namespace {
+
+void note_question() {
+  Context* context = Runtime::get().existing_context();
+  if (context && context->host_check()) context->host_check()->asked();
+}
+
+}  // namespace
+
 ASSAY_API const char* cudaGetErrorName(Status status) {
   const StatusText* found = find_text(status);
   return found ? found->name : "unrecognized error code";
@@ -57,9 +66,11 @@ ASSAY_API const char* cudaGetErrorString(Status status) {
 
 // Every failing call leaves its error here until it is asked for; success does not erase it.
 ASSAY_API Status cudaPeekAtLastError() {
+  note_question();
   return last_error();
 }
 ASSAY_API Status cudaGetLastError() {
+  note_question();
   return std::exchange(last_error(), Status::Success);
 }
 

@@ -21,14 +21,27 @@ std::vector<CallConfiguration>& call_stack() {
   return stack;
 }
 
+// Whether the launch under way was written as kernel<<<...>>>.
+bool& launched_by_syntax() {
+  thread_local bool by_syntax = false;
+  return by_syntax;
+}
+
 Status launch(const LaunchRequest& request, StreamHandle* handle) {
+  const bool by_syntax = std::exchange(launched_by_syntax(), false);
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     KernelSpec spec;
+    HostCheck* check = context.host_check();
     if (Status status = make_kernel_spec(context, request, spec); status != Status::Success) {
       if (stream.capture) stream.capture->invalid = true;
+      if (check) check->launch_failed(spec.function ? spec.function->name : "?", status, by_syntax);
       return status;
     }
-    return dispatch(context, &stream, std::move(spec));
+    const std::string name = check ? spec.function->name : "";
+    assay::vgpu::OperationId operation = 0;
+    const Status status = dispatch(context, &stream, std::move(spec), &operation);
+    if (check && operation) check->launched(operation, name);
+    return status;
   });
 }
 
@@ -167,6 +180,7 @@ ASSAY_API Status __cudaPopCallConfiguration(Dim* grid, Dim* block, size_t* share
   *block = top.block;
   *shared_bytes = top.shared_bytes;
   *static_cast<StreamHandle**>(stream) = top.stream;
+  launched_by_syntax() = true;
   return Status::Success;
 }
 

@@ -31,7 +31,14 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   options.seed = settings.seed;
   options.capacity = kGlobalBytes;
   options.instruction_limit = settings.max_instructions;
-  options.watch = settings.check != "none";
+  std::string checks = settings.check;
+  if (shadow::take_precision(checks)) {
+    shadow_ = std::make_unique<shadow::Shadow>();
+    options.instrumenter = shadow_.get();
+    options.threads = 1;
+  }
+  options.watch = checks != "none";
+  options.fault_after_violation = settings.faults;
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
@@ -44,7 +51,11 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
     report_findings();
   };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
-  listen(settings.check);
+  listen(checks);
+  if (shadow_) {
+    shadow_->watch(device_->memory());
+    streams_->listen(shadow_.get());
+  }
   limits_ = {{Limit::StackSize, 1024},
              {Limit::PrintfFifo, 8650752},
              {Limit::MallocHeap, 8 << 20},
@@ -55,6 +66,7 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
 }
 
 Context::~Context() {
+  host_check_.reset();
   streams_.reset();
 }
 
@@ -69,10 +81,21 @@ void Context::listen(std::string_view list) {
     device_->listen(check.get());
     streams_->listen(check.get());
   }
+  if (list != "none") host_check_ = std::make_unique<HostCheck>(list, findings_, report_, *device_, *streams_);
 }
 
 void Context::report_findings() {
   for (const Finding& finding : findings_.take()) report_.finding(finding);
+}
+
+void Context::report_precision() {
+  if (!shadow_) return;
+  const Json profile = streams_->with_device([&](vgpu::Device&) {
+    Json taken = shadow::to_json(shadow_->profile());
+    shadow_->forget();
+    return taken;
+  });
+  if (!profile["lines"].empty()) report_.precision(profile);
 }
 
 StreamHandle* Context::stream(StreamHandle* handle) {

@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "checks/checks.h"
+#include "cudart/host_check.h"
 #include "cudart/abi.h"
+#include "shadow/shadow.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
@@ -99,6 +101,10 @@ class Context {
   void report_fault();
   // Writes out what the checks have found since the last time.
   void report_findings();
+  // What is watched of the host's side; null when nothing is.
+  HostCheck* host_check() { return host_check_.get(); }
+  // Writes out where precision was lost since the last time, when that is watched.
+  void report_precision();
 
  private:
   void listen(std::string_view checks);
@@ -107,8 +113,10 @@ class Context {
   std::mutex mutex_;
   checks::FindingLog findings_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
+  std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
+  std::unique_ptr<HostCheck> host_check_;
   StreamHandle legacy_;
   std::unordered_map<uint64_t, std::unique_ptr<StreamHandle>> per_thread_;
   std::unordered_map<StreamHandle*, std::unique_ptr<StreamHandle>> stream_handles_;

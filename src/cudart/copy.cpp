@@ -167,7 +167,12 @@ Status copy(Context& context, StreamHandle& stream, const CopyRequest& request, 
   vgpu::OperationId operation = 0;
   if (Status status = dispatch(context, &stream, std::move(spec), &operation); status != Status::Success)
     return status;
-  if (!wait) return Status::Success;
+  if (!wait) {
+    const bool to_host = where_is(context, request.to, 1) != Where::Device && !device_only;
+    if (HostCheck* check = context.host_check(); check && operation && to_host)
+      check->copied_to_host(operation);
+    return Status::Success;
+  }
   return synchronised(context, [&] { context.streams().synchronise(operation); });
 }
 

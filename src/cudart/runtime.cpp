@@ -9,6 +9,15 @@ namespace {
 
 bool* forked_flag = nullptr;
 
+// Runs after the destructors of the program's own objects, which may still free what they hold.
+__attribute__((destructor)) void end_of_program() {
+  if (!forked_flag || *forked_flag) return;
+  Context* context = Runtime::get().existing_context();
+  if (!context || !context->host_check()) return;
+  context->host_check()->end();
+  context->report_findings();
+}
+
 }  // namespace
 
 Runtime& Runtime::get() {
@@ -27,8 +36,10 @@ Context& Runtime::context() {
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
       // Registered after everything that the program constructed before its first CUDA call.
       std::atexit([] {
-        if (Context* context = get().existing_context(); context && !get().forked())
+        if (Context* context = get().existing_context(); context && !get().forked()) {
+          context->report_precision();
           context->streams().hush();
+        }
       });
     }
   }

@@ -1,0 +1,37 @@
+/* What a program may tell Assay while it runs on the virtual GPU (`assay run`). Outside of it every call does nothing, so
+ * these may stay in the program.
+ *
+ *     assay_protect(x, bytes, "x");            // an input: a write is a finding (clobbered-input)
+ *     assay_expect_written(y, bytes, "y");     // an output: each byte is to be written
+ *     kernel<<<grid, block, 0, stream>>>(x, y);
+ *     assay_judge_ranges(stream);              // waits for the stream; what is missing is a finding (unwritten-output)
+ *     assay_label(x, "activations");           // the name of an allocation in reports
+ */
+#ifndef ASSAY_H
+#define ASSAY_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+__attribute__((weak)) void assay_range_expect_written(const void* device, size_t bytes, const char* name);
+__attribute__((weak)) void assay_range_protect(const void* device, size_t bytes, const char* name);
+__attribute__((weak)) void assay_range_judge(void* stream);
+__attribute__((weak)) void assay_label(void* device, const char* name);
+
+static inline void assay_expect_written(const void* device, size_t bytes, const char* name) {
+  if (assay_range_expect_written) assay_range_expect_written(device, bytes, name);
+}
+static inline void assay_protect(const void* device, size_t bytes, const char* name) {
+  if (assay_range_protect) assay_range_protect(device, bytes, name);
+}
+static inline void assay_judge_ranges(void* stream) {
+  if (assay_range_judge) assay_range_judge(stream);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,45 @@
+// Ranges that a caller names: outputs that must be written in full, inputs that must not be written.
+#pragma once
+
+#include "checks/checks.h"
+
+namespace assay::checks {
+
+class RangeCheck final : public vgpu::Listener {
+ public:
+  RangeCheck(FindingLog& log, const vgpu::Memory& memory) : log_(log), memory_(memory) {}
+
+  // Counts from now on: every byte is to be written until judge().
+  void expect_written(vgpu::Address address, uint64_t bytes, std::string name);
+  // Every write from now on until judge() is a finding.
+  void protect(vgpu::Address address, uint64_t bytes, std::string name);
+  // Reports what was not written of the ranges that begin at `address` (0: of all), and forgets them.
+  void judge(vgpu::Address address);
+  bool empty();
+
+  void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
+  void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
+               const vgpu::RangeInfo& from) override;
+  void on_fill(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to) override;
+
+ private:
+  struct Range {
+    vgpu::Address low = 0, high = 0;
+    std::string name;
+    bool expected = false;      // else protected
+    std::vector<bool> written;  // by byte, of an expected one
+  };
+
+  FindingLog& log_;
+  const vgpu::Memory& memory_;
+  std::mutex mutex_;
+  std::vector<Range> ranges_;
+
+  // Calls `hit(range)` for each protected range that a write touches; marks expected ones.
+  template <class Hit>
+  void write(vgpu::Address low, uint64_t bytes, Hit hit);
+  void write_rows(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to);
+  void report_unwritten(const Range& range);
+};
+
+}  // namespace assay::checks

@@ -1,0 +1,36 @@
+// Work that nobody waited for: the program ended, and its results may never have come. Hears of streams only.
+#pragma once
+
+#include "checks/checks.h"
+#include "checks/race_order.h"
+
+namespace assay::checks {
+
+class WaitCheck final : public vgpu::Listener {
+ public:
+  explicit WaitCheck(FindingLog& log) : log_(log) {}
+
+  void on_operation(const vgpu::OperationInfo& info) override;
+  void on_host_wait(std::span<const uint64_t> operations) override;
+
+  struct Work {
+    vgpu::OperationInfo::Kind kind;
+    std::string kernel;  // of a grid
+  };
+  // The host asked for something whose result it should wait for.
+  void submitted(uint64_t operation, Work work);
+  // The program ends.
+  void end();
+
+ private:
+  FindingLog& log_;
+  std::mutex mutex_;
+  OperationOrder order_;
+  uint64_t last_ = 0;        // operation that began
+  uint64_t host_point_ = 0;  // what comes before it, the host has waited for
+  std::map<uint64_t, Work> unwaited_;
+
+  bool is_waited_for(uint64_t operation);
+};
+
+}  // namespace assay::checks

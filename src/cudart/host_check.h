@@ -1,0 +1,63 @@
+// What can be told of the host's side of a program: launches that failed unasked, work that nobody waited
+// for, memory that was never freed, device memory that host code dereferenced, and the ranges that it named
+// (assay.h).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checks/range_check.h"
+#include "checks/wait_check.h"
+#include "cudart/abi.h"
+#include "vgpu/stream.h"
+
+namespace assay::cudart {
+
+class Report;
+
+class HostCheck {
+ public:
+  // `list`: which checks are on.
+  HostCheck(std::string_view list, checks::FindingLog& log, Report& report, vgpu::Device& device,
+            vgpu::Streams& streams);
+  ~HostCheck();
+  HostCheck(const HostCheck&) = delete;
+  HostCheck& operator=(const HostCheck&) = delete;
+
+  void launched(vgpu::OperationId operation, std::string_view kernel);
+  void copied_to_host(vgpu::OperationId operation);
+  // `by_syntax`: written as kernel<<<...>>>, which drops the status.
+  void launch_failed(std::string_view kernel, Status status, bool by_syntax);
+  // The program looked at the last error.
+  void asked();
+  // Where named ranges are kept; listens from the first call on.
+  checks::RangeCheck& ranges();
+  // The program ends.
+  void end();
+  // Host code touched `address` of the device's range: reports it before the process dies.
+  void host_access(vgpu::Address address, bool writes);
+
+ private:
+  struct FailedLaunch {
+    std::string kernel;
+    Status status;
+  };
+
+  bool launches_, memory_;  // whether these checks are on
+  checks::FindingLog& log_;
+  Report& report_;
+  vgpu::Device& device_;
+  vgpu::Streams& streams_;
+  checks::WaitCheck waits_;
+  std::unique_ptr<checks::RangeCheck> ranges_;
+  std::mutex mutex_;
+  std::vector<FailedLaunch> failed_;  // that nobody asked about yet
+
+  void report_failed(const FailedLaunch& launch, bool was_asked);
+  void report_leaks();
+};
+
+}  // namespace assay::cudart

@@ -1,0 +1,173 @@
+// The cases under tests/checks/cases: small programs, each with a defect and without. A case says what it
+// expects in comments:
+//
+//   // wrong: data-race here      kinds found when run(true) runs; `here`: at the line so marked
+//   // right:                     and when run(false) runs
+//
+// All are compiled together, once for each content, and every one runs in a process of its own.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+namespace assay::checks {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/checks/cases";
+const fs::path kBuild = fs::path(ASSAY_BINARY_DIR) / "checks-cases";
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kCases))
+    if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_nvcc() {
+  for (const char* path : {"/usr/local/cuda/bin/nvcc", "/usr/bin/nvcc"})
+    if (fs::exists(path)) return path;
+  return "";
+}
+
+// One translation unit of all cases, each in a namespace of its own.
+std::string all_together() {
+  std::string text = "#include \"" + (kCases / "common.h").string() + "\"\n#include <cstring>\n";
+  std::string table;
+  for (const std::string& name : case_names()) {
+    text += "namespace case_" + name + " {\n#include \"" + (kCases / (name + ".cu")).string() + "\"\n}\n";
+    table += "  if (!strcmp(v[1], \"" + name + "\")) case_" + name + "::run(!strcmp(v[2], \"wrong\"));\n";
+  }
+  return text + "int main(int c, char** v) {\n  if (c != 3) return 2;\n" + table + "  return 0;\n}\n";
+}
+
+// The program with all cases, or why there is none.
+struct Built {
+  fs::path program;
+  std::string trouble;
+};
+
+Built build() {
+  const std::string nvcc = find_nvcc();
+  if (nvcc.empty()) return {"", "nvcc is not here"};
+  std::string content =
+      all_together() + read(fs::path(ASSAY_SOURCE_DIR) / "include/assay.h") + read(kCases / "common.h");
+  for (const std::string& name : case_names()) content += read(kCases / (name + ".cu"));
+  const fs::path folder = kBuild / std::to_string(std::hash<std::string>{}(content));
+  const fs::path program = folder / "cases";
+  if (fs::exists(program)) return {program, ""};
+  fs::remove_all(kBuild);
+  fs::create_directories(folder);
+  std::ofstream(folder / "all.cu") << all_together();
+  const std::string command =
+      nvcc + " -O2 -lineinfo -std=c++17 -arch=sm_90 -cudart shared -w -I " ASSAY_SOURCE_DIR "/include -o " +
+      (folder / "cases.new").string() + " " + (folder / "all.cu").string() + " > " +
+      (folder / "log").string() + " 2>&1";
+  if (std::system(command.c_str()) != 0) return {"", read(folder / "log")};
+  fs::rename(folder / "cases.new", program);
+  return {program, ""};
+}
+
+const Built& built() {
+  static const Built once = build();
+  return once;
+}
+
+struct Expected {
+  std::set<std::string> kinds;
+  std::set<std::string> placed;  // those that must name the line marked `here`
+  int line = 0;
+};
+
+Expected expected_of(const std::string& name, const std::string& variant) {
+  Expected expected;
+  std::istringstream file(read(kCases / (name + ".cu")));
+  std::string line;
+  const std::string key = "// " + variant + ":";
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (line.ends_with("// here")) expected.line = number;
+    if (!line.starts_with(key)) continue;
+    std::string kinds, place;
+    std::istringstream words(line.substr(key.size()));
+    words >> kinds >> place;
+    std::istringstream list(kinds);
+    for (std::string kind; std::getline(list, kind, ',');) {
+      expected.kinds.insert(kind);
+      if (place == "here") expected.placed.insert(kind);
+    }
+  }
+  return expected;
+}
+
+// Runs a case; its findings, one JSON object each.
+std::vector<Json> findings_of(const std::string& name, const std::string& variant) {
+  const fs::path report = kBuild / (name + "." + variant + "." + std::to_string(getpid()) + ".report");
+  fs::remove(report);
+  const std::string command =
+      "ASSAY_CHECK=all ASSAY_QUIET=1 ASSAY_THREADS=1 ASSAY_REPORT=" + report.string() +
+      " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " + built().program.string() + " " + name + " " +
+      variant + " 2> /dev/null";
+  const int status = std::system(command.c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 124) << "it did not end";
+  if (variant == "right") {
+    EXPECT_EQ(status, 0);
+  }
+  std::vector<Json> findings;
+  std::ifstream file(report);
+  for (std::string line; std::getline(file, line);) {
+    Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.value("event", "") == "finding") findings.push_back(std::move(json));
+  }
+  fs::remove(report);
+  return findings;
+}
+
+// Either side of a race will do.
+bool names_line(const Json& place, int line) {
+  return place.value("line", -1) == line && place.value("file", "").ends_with(".cu");
+}
+
+class Cases : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Cases, AreJudgedAsTheySay) {
+  if (built().program.empty()) {
+    if (find_nvcc().empty()) GTEST_SKIP() << built().trouble;
+    FAIL() << built().trouble;
+  }
+  for (const std::string variant : {"wrong", "right"}) {
+    const Expected expected = expected_of(GetParam(), variant);
+    std::set<std::string> kinds, placed;
+    std::string all;
+    for (const Json& finding : findings_of(GetParam(), variant)) {
+      const std::string kind = finding.at("kind");
+      kinds.insert(kind);
+      if (names_line(finding.at("where"), expected.line) ||
+          names_line(finding.at("evidence").value("other", Json::object()), expected.line))
+        placed.insert(kind);
+      all += finding.dump() + "\n";
+    }
+    EXPECT_EQ(kinds, expected.kinds) << variant << "\n" << all;
+    EXPECT_THAT(placed, ::testing::IsSupersetOf(expected.placed)) << variant << "\n" << all;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(case_names()),
+                         [](const auto& c) { return c.param; });
+
+}  // namespace
+}  // namespace assay::checks
