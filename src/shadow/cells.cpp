@@ -32,8 +32,22 @@ Error* map_errors(unsigned shift) {
 }  // namespace
 
 uint32_t Cells::bits_at(uintptr_t last, uint32_t size) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, reinterpret_cast<const void*>(last + 1 - size), size);
+  const void* at = reinterpret_cast<const void*>(last + 1 - size);
+  const auto load = [&](auto value) {
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  };
+  switch (size) {
+    case 1:
+      return load(uint8_t{});
+    case 2:
+      return load(uint16_t{});
+    case 4:
+      return load(uint32_t{});
+    default:
+      break;
+  }
+  const uint64_t bits = load(uint64_t{});
   return static_cast<uint32_t>(bits ^ bits >> 32);
 }
 
@@ -76,7 +90,7 @@ bool Cells::reshape(Page& page, unsigned shift) {
 }
 
 bool Cells::any(uintptr_t first, uintptr_t last) {
-  if (pages_.empty()) return false;
+  if (total_ == 0) return false;
   for (uintptr_t number = first >> kPageShift; number <= last >> kPageShift; ++number)
     if (const Page* p = page(number); p != nullptr && p->count != 0) return true;
   return false;
@@ -103,13 +117,14 @@ void Cells::put(uintptr_t last, uint32_t size, const Error& error) {
   if (!p->has(at)) {
     p->present[at / 64] |= uint64_t{1} << (at % 64);
     ++p->count;
+    ++total_;
   }
   p->tags[at >> p->shift] = {bits_at(last, size), static_cast<uint8_t>(size)};
   p->errors[at >> p->shift] = error;
 }
 
 void Cells::clear(uintptr_t first, uint64_t bytes) {
-  if (pages_.empty() || bytes == 0) return;
+  if (total_ == 0 || bytes == 0) return;
   const uintptr_t end = first + bytes;
   for (uintptr_t number = first >> kPageShift; number <= (end - 1) >> kPageShift; ++number) {
     Page* p = page(number);
@@ -121,7 +136,9 @@ void Cells::clear(uintptr_t first, uint64_t bytes) {
       uint64_t mask = ~uint64_t{0};
       if (word == from / 64) mask &= ~uint64_t{0} << (from % 64);
       if (word == (to - 1) / 64) mask &= ~uint64_t{0} >> (63 - (to - 1) % 64);
-      p->count -= static_cast<uint32_t>(std::popcount(p->present[word] & mask));
+      const auto gone = static_cast<uint32_t>(std::popcount(p->present[word] & mask));
+      p->count -= gone;
+      total_ -= gone;
       p->present[word] &= ~mask;
     }
   }

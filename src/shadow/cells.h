@@ -34,6 +34,7 @@ class Cells {
   void each(uintptr_t first, uint64_t bytes,
             const std::function<void(uintptr_t last, uint32_t size, const Error&)>& visit);
 
+  bool none() const { return total_ == 0; }
   uint64_t dropped() const { return dropped_; }  // for lack of room
 
  private:
@@ -52,7 +53,7 @@ class Cells {
   std::unordered_map<uintptr_t, std::unique_ptr<Page>> pages_;
   uintptr_t known_number_ = ~uintptr_t{0};  // the page looked up last
   Page* known_ = nullptr;
-  uint64_t bytes_ = 0, dropped_ = 0;
+  uint64_t bytes_ = 0, dropped_ = 0, total_ = 0;  // total_: accounts
 
   Page* page(uintptr_t number) {
     if (number == known_number_) return known_;

@@ -112,7 +112,8 @@ struct ProductForm : Form {
   ptx::Type a_type = ptx::Type::F16, b_type = ptx::Type::F16, c_type = ptx::Type::F32,
             d_type = ptx::Type::F32;
   Fragment a, b, c, d;
-  Fragment kept;  // C as it was, where D overwrites it; else C itself
+  uint16_t* index[4] = {};  // of A, B, C, D: where each register's part of each lane goes in the matrix
+  Fragment kept;            // C as it was, where D overwrites it; else C itself
 };
 
 struct MatrixForm : AccessForm {  // ldmatrix, stmatrix, wmma.load, wmma.store
@@ -133,6 +134,7 @@ struct Handlers {
   Handler keep_shuffled, shuffle;
   Handler keep_product, product;
   Handler load_matrix, store_matrix;
+  void (*fill_index)(ProductForm& form);  // ProductForm::index, once its fragments are known
 };
 const Handlers& handlers();
 

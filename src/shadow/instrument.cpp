@@ -593,6 +593,11 @@ class Emitter {
         !fragment(f.b, o[2], f.b_type) || !fragment(f.c, o[3], f.c_type))
       return forget();
     f.site = site();
+    const Fragment* fragments[] = {&f.a, &f.b, &f.c, &f.d};
+    for (size_t i = 0; i < 4; ++i)
+      f.index[i] = l_.extra_array<uint16_t>(size_t{fragments[i]->registers} * fragments[i]->parts *
+                                            vgpu::kLanesPerPlane);
+    handlers().fill_index(f);
     f.kept = f.c;
     bool keeps = false;
     for (uint32_t r = 0; r < f.c.registers; ++r) {

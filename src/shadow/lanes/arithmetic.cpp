@@ -52,14 +52,58 @@ struct Rsqrt {
   static double apply(double a, double, double) { return 1 / std::sqrt(a); }
   static Gradient slope(double, double, double, double r) { return {-0.5 * r * r * r, 0, 0}; }
 };
+// 2^x to a few ulps of a double, as code that becomes a vector: 2^n · e^(r ln 2), |r| ≤ ½, by its series.
+inline double exp2_of(double x) {
+  const double in = x < -1100 ? -1100 : x > 1100 ? 1100 : x;
+  const double magic = in + 0x1.8p52, n = magic - 0x1.8p52;
+  const double r = (in - n) * 0.69314718055994530942;
+  double p = 1.0 / 6227020800.0;
+  constexpr double kTerms[] = {1.0 / 479001600.0,
+                               1.0 / 39916800.0,
+                               1.0 / 3628800.0,
+                               1.0 / 362880.0,
+                               1.0 / 40320.0,
+                               1.0 / 5040.0,
+                               1.0 / 720.0,
+                               1.0 / 120.0,
+                               1.0 / 24.0,
+                               1.0 / 6.0,
+                               0.5,
+                               1.0,
+                               1.0};
+  for (double t : kTerms) p = p * r + t;
+  // In two steps, so that results below the normal numbers are reached.
+  const int64_t n_bits = (static_cast<int64_t>(numerics::bits_of(magic) << 12) >> 12) - 0x8000000000000;
+  const int64_t half = n_bits / 2, rest = n_bits - half;
+  const double y = p * numerics::f64_of(static_cast<uint64_t>(half + 1023) << 52) *
+                   numerics::f64_of(static_cast<uint64_t>(rest + 1023) << 52);
+  return x != x ? x : y;
+}
+
+// log2 of a positive normal number: the exponent, and 2 atanh((m − 1)/(m + 1)) of the rest by its series.
+inline double log2_of(double x) {
+  const uint64_t bits = numerics::bits_of(x);
+  const uint64_t shifted = bits - 0x3fe6a09e667f3bcd;  // so that the rest lies around one
+  const int64_t e = static_cast<int64_t>(shifted) >> 52;
+  const double m = numerics::f64_of(bits - (static_cast<uint64_t>(e) << 52));
+  const double s = (m - 1) / (m + 1), z = s * s;
+  double p = 1.0 / 21;
+  constexpr double kTerms[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
+                               1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
+  for (double t : kTerms) p = p * z + t;
+  return static_cast<double>(e) + 2 * 1.4426950408889634074 * s * p;
+}
+
 struct Ex2 {
   static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return ::exp2(a); }
+  static double apply(double a, double, double) { return exp2_of(a); }
   static Gradient slope(double, double, double, double r) { return {0.6931471805599453 * r, 0, 0}; }
 };
 struct Lg2 {
   static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return ::log2(a); }
+  static double apply(double a, double, double) {
+    return a >= 0x1p-1022 && a < INFINITY ? log2_of(a) : ::log2(a);
+  }
   static Gradient slope(double a, double, double, double) { return {1.4426950408889634 / a, 0, 0}; }
 };
 struct Sin {
@@ -136,13 +180,19 @@ inline int64_t exponent(double x) {
 [[gnu::noinline]] void count_introduced(const ArithmeticForm& f, const double* active, const double* exact,
                                         const double* introduced, const double* v) {
   Site& s = *f.site;
+  alignas(64) float relative[kWarpSize];
 #pragma GCC ivdep
   for (uint32_t l = 0; l < kWarpSize; ++l) {
-    const double whole = std::fabs(exact[l]), error = std::fabs(introduced[l]);
-    const double ratio = error / (whole > 1e-300 ? whole : 1e-300);
-    const double relative = active[l] * (ratio < 1 ? ratio : error > 0 ? 1.0 : 0.0);
-    s.introduced2[l] += relative * relative;
-    s.introduced_max[l] = relative > s.introduced_max[l] ? relative : s.introduced_max[l];
+    const float whole = static_cast<float>(std::fabs(exact[l])),
+                error = static_cast<float>(std::fabs(introduced[l]));
+    const float ratio = error / (whole > 1e-37f ? whole : 1e-37f);
+    relative[l] = ratio < 1 ? ratio : error > 0 ? 1.0f : 0.0f;
+  }
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const double r = active[l] * static_cast<double>(relative[l]);
+    s.introduced2[l] += r * r;
+    s.introduced_max[l] = r > s.introduced_max[l] ? r : s.introduced_max[l];
     s.flushed[l] += v[l] == 0 && exact[l] != 0 ? active[l] : 0.0;
   }
 }
@@ -186,6 +236,34 @@ inline int64_t exponent(double x) {
   out.lanes &= ~bit;
 }
 
+// Writes an error whose lines are in `sum`.
+#ifdef __AVX512F__
+inline void write_error(Error& e, const Vector& sum, float whole, float introduced, uint32_t slot,
+                        bool rounds) {
+  __m512 v = reinterpret_cast<const __m512&>(sum);
+  if (rounds) {
+    v = _mm512_mask_mov_ps(v, static_cast<__mmask16>(1u << kFresh), _mm512_set1_ps(introduced));
+    v = _mm512_mask_mov_ps(v, static_cast<__mmask16>(1u << kFreshLine),
+                           _mm512_set1_ps(static_cast<float>(slot)));
+  } else {
+    v = _mm512_mask_add_ps(v, static_cast<__mmask16>(1u << slot), v, _mm512_set1_ps(introduced));
+  }
+  _mm512_store_ps(&e, _mm512_mask_mov_ps(v, 1, _mm512_set1_ps(whole)));
+}
+#else
+inline void write_error(Error& e, const Vector& sum, float whole, float introduced, uint32_t slot,
+                        bool rounds) {
+  std::memcpy(&e, &sum, sizeof sum);
+  if (rounds) {
+    e.slot[kFresh] = introduced;
+    e.slot[kFreshLine] = static_cast<float>(slot);
+  } else {
+    e.slot[slot] += introduced;
+  }
+  e.slot[kWhole] = whole;
+}
+#endif
+
 // Errors of the result where no source has any.
 void account_new(Warp& w, const ArithmeticForm& f, const Element& to, uint32_t lanes,
                  const double* introduced) {
@@ -194,9 +272,39 @@ void account_new(Warp& w, const ArithmeticForm& f, const Element& to, uint32_t l
   const uint32_t slot = slot_of(*f.site);
   each_lane(wrong, [&](uint32_t l) {
     const auto e = static_cast<float>(introduced[l]);
-    write_new(out.error[l], e, e, slot, f.rounds);
+    write_error(out.error[l], Vector{}, e, e, slot, f.rounds);
   });
   out.lanes = (out.lanes & ~lanes) | wrong;
+}
+
+// How much larger the operands' relative errors became.
+void count_inherited(Site& site, uint32_t lanes, uint32_t sources, const float (*error)[32],
+                     const double (*x)[32], const double* exact, const double* whole,
+                     const double* introduced) {
+  alignas(64) float most[kWarpSize] = {}, grown[kWarpSize];
+  for (uint32_t s = 0; s < sources; ++s)
+#pragma GCC ivdep
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      const float relative = std::fabs(error[s][l]) / (static_cast<float>(std::fabs(x[s][l])) + 1e-37f);
+      most[l] = relative > most[l] ? relative : most[l];
+    }
+#pragma GCC ivdep
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const float grew = static_cast<float>(std::fabs(whole[l] - introduced[l])) /
+                       (static_cast<float>(std::fabs(exact[l])) + 1e-37f);
+    const bool counts = most[l] > 0 && most[l] < 1e6f;
+    grown[l] = counts ? grew / most[l] : 0.0f;
+    most[l] = counts ? most[l] : 0.0f;
+  }
+  float inherited = 0, amplification = 0;
+  each_lane(lanes, [&](uint32_t l) {
+    inherited = most[l] > inherited ? most[l] : inherited;
+    amplification = grown[l] > amplification && grown[l] < 1e12f ? grown[l] : amplification;
+  });
+  if (static_cast<double>(inherited) > site.inherited_max)
+    site.inherited_max = static_cast<double>(inherited);
+  if (static_cast<double>(amplification) > site.amplification_max)
+    site.amplification_max = static_cast<double>(amplification);
 }
 
 // Errors of the result where some source has one.
@@ -205,69 +313,56 @@ template <class Op>
                                          const Element* from, uint32_t lanes, const double (*x)[32],
                                          const double* exact, const double* v, const double* introduced,
                                          uint32_t& broken) {
-  alignas(64) double shadow[3][32], truth[32], whole[32], slope[3][32];
-  uint32_t has[3] = {}, any = 0;
+  alignas(64) double shadow[3][32], truth[32], whole[32];
+  alignas(64) float slope[3][32], error[3][32] = {};
+  uint32_t has[3] = {};
+  bool fresh[3] = {};
   const RegisterErrors* errors[3] = {};
   for (uint32_t s = 0; s < Op::kSources; ++s) {
-    std::memcpy(shadow[s], x[s], sizeof shadow[s]);
-    if (from[s].errors == 0) continue;
-    errors[s] = &errors_at(w, from[s].errors);
-    has[s] = errors[s]->lanes & lanes;
-    any |= has[s];
-    each_lane(has[s],
-              [&](uint32_t l) { shadow[s][l] -= static_cast<double>(errors[s]->error[l].slot[kWhole]); });
+    if (from[s].errors != 0) {
+      errors[s] = &errors_at(w, from[s].errors);
+      has[s] = errors[s]->lanes & lanes;
+      fresh[s] = size_of(from[s].number) <= 2;
+      each_lane(has[s], [&](uint32_t l) { error[s][l] = errors[s]->error[l].slot[kWhole]; });
+    }
+#pragma GCC ivdep
+    for (uint32_t l = 0; l < kWarpSize; ++l) shadow[s][l] = x[s][l] - static_cast<double>(error[s][l]);
   }
   for (uint32_t s = Op::kSources; s < 3; ++s) std::memset(shadow[s], 0, sizeof shadow[s]);
   evaluate<Op>(f, shadow, truth);
 #pragma GCC ivdep
   for (uint32_t l = 0; l < kWarpSize; ++l) whole[l] = v[l] - truth[l];
+#pragma GCC ivdep
   for (uint32_t l = 0; l < kWarpSize; ++l) {
     const Gradient g = Op::slope(x[0][l], x[1][l], x[2][l], exact[l]);
-    slope[0][l] = g.a, slope[1][l] = g.b, slope[2][l] = g.c;
+    slope[0][l] = static_cast<float>(std::fabs(g.a) < 1e30 ? g.a : 0.0);
+    slope[1][l] = static_cast<float>(std::fabs(g.b) < 1e30 ? g.b : 0.0);
+    slope[2][l] = static_cast<float>(std::fabs(g.c) < 1e30 ? g.c : 0.0);
   }
   broken |= lanes & not_below(whole, kHuge);
   const uint32_t wrong = lanes & ~broken & above(whole, kSmallest);
   RegisterErrors& out = errors_at(w, to.errors);
   Site& site = *f.site;
+  // Of a loop that runs long, every eighth turn tells enough.
+  if (site.executions < 64 * kWarpSize || site.executions / kWarpSize % 8 == 0)
+    count_inherited(site, wrong, Op::kSources, error, x, exact, whole, introduced);
   const uint32_t slot = slot_of(site);
-  double inherited_max = site.inherited_max, amplification_max = site.amplification_max;
   each_lane(wrong, [&](uint32_t l) {
     Vector sum = {};
-    double most = 0;
     for (uint32_t s = 0; s < Op::kSources; ++s) {
       if ((has[s] >> l & 1) == 0) continue;
       const Error* e = &errors[s]->error[l];
       Error settled;
-      if (e->slot[kFresh] != 0) {
+      if (fresh[s] && e->slot[kFresh] != 0) {
         settled = *e;
         settle(settled);
         e = &settled;
       }
-      const double g = slope[s][l];
-      const auto factor = static_cast<float>(std::fabs(g) < 1e30 ? g : 0.0);
-      Vector parts;
-      std::memcpy(&parts, e, sizeof parts);
-      sum += factor * parts;
-      const double relative = std::fabs(static_cast<double>(e->slot[kWhole])) / (std::fabs(x[s][l]) + 1e-300);
-      most = relative > most ? relative : most;
+      sum += slope[s][l] * reinterpret_cast<const Vector&>(*e);
     }
-    const double grown = std::fabs(whole[l] - introduced[l]) / (std::fabs(exact[l]) + 1e-300);
-    if (most > 0 && most < 1e6) {
-      inherited_max = most > inherited_max ? most : inherited_max;
-      const double factor = grown / most;
-      amplification_max = factor > amplification_max && factor < 1e12 ? factor : amplification_max;
-    }
-    Error& e = out.error[l];
-    std::memcpy(&e, &sum, sizeof sum);
-    if (f.rounds) {
-      e.slot[kFresh] = static_cast<float>(introduced[l]);
-      e.slot[kFreshLine] = static_cast<float>(slot);
-    } else {
-      e.slot[slot] += static_cast<float>(introduced[l]);
-    }
-    e.slot[kWhole] = static_cast<float>(whole[l]);
+    write_error(out.error[l], sum, static_cast<float>(whole[l]), static_cast<float>(introduced[l]), slot,
+                f.rounds);
   });
-  site.inherited_max = inherited_max, site.amplification_max = amplification_max;
   out.lanes = (out.lanes & ~(lanes & ~broken)) |
               wrong;  // account_broken asks for the others' lanes, perhaps in place
 }

@@ -107,7 +107,11 @@ inline void bounds(const uint64_t* a, uint32_t lanes, uint64_t& low, uint64_t& h
 #endif
 }
 
-// One look-up for all lanes where they lie in one piece of memory; else lane by lane.
+inline constexpr uintptr_t kNear = 8 * Cells::kPageBytes;  // ranges wider than this are asked lane by lane
+
+// One look-up for all lanes where they lie in one piece of memory; else lane by lane. `only_near`: where no
+// byte near them has an account, nothing more is found out, and no lane is anywhere.
+template <bool OnlyNear = false>
 inline void find_hosts(Warp& w, const AccessForm& f, const MemoryForm& m, PlaneOffset base, int64_t offset,
                        uint32_t bytes, uint32_t lanes, Hosts& out) {
   alignas(64) uint64_t address[kWarpSize];
@@ -120,6 +124,10 @@ inline void find_hosts(Warp& w, const AccessForm& f, const MemoryForm& m, PlaneO
   if (!by_lane && high - low < (uint64_t{1} << 40)) {
     const uintptr_t first = place(w, f, m, low, bytes, 0), last = place(w, f, m, high, bytes, 0);
     if (first != 0 && last != 0 && last - first == high - low) {
+      if (OnlyNear && last - first < kNear && !f.cells->any(first, last + bytes - 1)) {
+        out.lanes = 0;
+        return;
+      }
       for (uint32_t l = 0; l < kWarpSize; ++l) out.at[l] = first + (address[l] - low);
       out.lanes = lanes, out.first = first, out.last = last + bytes - 1;
       return;
@@ -134,8 +142,6 @@ inline void find_hosts(Warp& w, const AccessForm& f, const MemoryForm& m, PlaneO
     out.last = out.at[l] + bytes - 1 > out.last ? out.at[l] + bytes - 1 : out.last;
   });
 }
-
-constexpr uintptr_t kNear = 8 * Cells::kPageBytes;  // ranges wider than this are asked lane by lane
 
 inline bool any_cells(Cells& cells, const Hosts& h, uint32_t bytes) {
   if (h.lanes == 0) return false;

@@ -142,7 +142,7 @@ inline double value_at(Number number, const std::byte* at) {
 
 // ---- Errors ----
 
-using Vector = float __attribute__((vector_size(64)));
+using Vector = float __attribute__((vector_size(64), may_alias));
 
 // Charges a fresh rounding to its line.
 inline void settle(Error& e) {

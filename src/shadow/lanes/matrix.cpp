@@ -21,6 +21,15 @@ struct Operand {
   bool any = false;
 };
 
+// Of all registers' parts, lane by lane.
+void index_fragment(const FragmentForm& form, const Fragment& fragment, uint32_t width, uint16_t* out) {
+  for (uint32_t e = 0; e < fragment.registers * fragment.parts; ++e)
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      const Element at = vgpu::ASSAY_BUILD::element_of(form, l, e);
+      *out++ = static_cast<uint16_t>(at.row * width + at.col);
+    }
+}
+
 FragmentForm fragment_form(const ProductForm& f, Matrix matrix, ptx::Type type) {
   FragmentForm form = vgpu::ASSAY_BUILD::wmma_fragment(matrix, f.m, f.n, f.k, type);
   form.bits = ptx::bits_of(type);
@@ -28,11 +37,11 @@ FragmentForm fragment_form(const ProductForm& f, Matrix matrix, ptx::Type type) 
   return form;
 }
 
-void gather(Warp& w, const Fragment& fragment, const FragmentForm& form, uint32_t width, Operand& out) {
+void gather(Warp& w, const Fragment& fragment, const uint16_t* index, Operand& out) {
   const uint32_t size = size_of(fragment.number);
   out.any = false;
   for (uint32_t r = 0; r < fragment.registers; ++r) {
-    for (uint32_t p = 0; p < fragment.parts; ++p) {
+    for (uint32_t p = 0; p < fragment.parts; ++p, index += kWarpSize) {
       const shadow::Element e{fragment.plane[r], fragment.errors[r][p],
                               static_cast<uint16_t>(size == 8 ? 8 : 4), static_cast<uint8_t>(p * size),
                               fragment.number};
@@ -40,16 +49,15 @@ void gather(Warp& w, const Fragment& fragment, const FragmentForm& form, uint32_
       read(w, e, value);
       const uint32_t has = lanes_with_errors(w, e.errors);
       for (uint32_t l = 0; l < kWarpSize; ++l) {
-        const Element at = vgpu::ASSAY_BUILD::element_of(form, l, r * fragment.parts + p);
-        const uint32_t index = at.row * width + at.col;
-        out.value[index] = value[l];
-        out.error[index] = nullptr;
-        if ((has >> l & 1) == 0) continue;
-        out.settled[index] = errors_at(w, e.errors).error[l];
-        settle(out.settled[index]);
-        out.error[index] = &out.settled[index];
-        out.any = true;
+        out.value[index[l]] = value[l];
+        out.error[index[l]] = nullptr;
       }
+      each_lane(has, [&](uint32_t l) {
+        out.settled[index[l]] = errors_at(w, e.errors).error[l];
+        settle(out.settled[index[l]]);
+        out.error[index[l]] = &out.settled[index[l]];
+        out.any = true;
+      });
     }
   }
 }
@@ -68,19 +76,41 @@ double shadow_of(const Operand& x, uint32_t index) {
 
 struct Scratch {
   Operand a, b, c;
+  double exact[kMost], truth[kMost];
 };
+
+void multiply(const ProductForm& f, const double* a, const double* b, const double* c, double* out) {
+  for (uint32_t row = 0; row < f.m; ++row) {
+    double* d = out + row * f.n;
+    for (uint32_t col = 0; col < f.n; ++col) d[col] = c[row * f.n + col];
+    for (uint32_t k = 0; k < f.k; ++k) {
+      const double factor = a[row * f.k + k];
+#pragma GCC ivdep
+      for (uint32_t col = 0; col < f.n; ++col) d[col] += factor * b[k * f.n + col];
+    }
+  }
+}
+
+// What the product is, from the values and from the shadows.
+void multiply_both(const ProductForm& f, Scratch& x) {
+  multiply(f, x.a.value, x.b.value, x.c.value, x.exact);
+  if (!x.a.any && !x.b.any && !x.c.any) {
+    std::memcpy(x.truth, x.exact, sizeof(double) * f.m * f.n);
+    return;
+  }
+  static thread_local double a[kMost], b[kMost], c[kMost];
+  for (uint32_t i = 0; i < f.m * f.k; ++i) a[i] = shadow_of(x.a, i);
+  for (uint32_t i = 0; i < f.k * f.n; ++i) b[i] = shadow_of(x.b, i);
+  for (uint32_t i = 0; i < f.m * f.n; ++i) c[i] = shadow_of(x.c, i);
+  multiply(f, a, b, c, x.truth);
+}
 
 // Element (row, col) of D: `value` is what the tensor core made of it.
 bool account(const ProductForm& f, const Scratch& x, uint32_t row, uint32_t col, uint32_t lane, double value,
              Error& out) {
   const uint32_t c = row * f.n + col;
-  double exact = x.c.value[c], truth = shadow_of(x.c, c);
+  const double exact = x.exact[c], truth = x.truth[c];
   const bool inherits = x.a.any || x.b.any || x.c.error[c] != nullptr;
-  for (uint32_t k = 0; k < f.k; ++k) exact += x.a.value[row * f.k + k] * x.b.value[k * f.n + col];
-  if (inherits)
-    for (uint32_t k = 0; k < f.k; ++k) truth += shadow_of(x.a, row * f.k + k) * shadow_of(x.b, k * f.n + col);
-  else
-    truth = exact;
   const double introduced = value - exact, whole = value - truth;
   Site& site = *f.site;
   ++site.executions;
@@ -109,7 +139,7 @@ bool account(const ProductForm& f, const Scratch& x, uint32_t row, uint32_t col,
   Vector sum = {};
   if (inherits) {
     add_scaled(sum, x.c.error[c], 1);
-    for (uint32_t k = 0; k < f.k; ++k) {
+    for (uint32_t k = 0; k < f.k && (x.a.any || x.b.any); ++k) {
       add_scaled(sum, x.a.error[row * f.k + k], x.b.value[k * f.n + col]);
       add_scaled(sum, x.b.error[k * f.n + col], x.a.value[row * f.k + k]);
     }
@@ -142,13 +172,15 @@ const Inst* product(Warp& w, const Inst& i) {
   const uint32_t lanes = w.lanes_of(i);
   if (lanes == 0) return &i + 1;
   static thread_local Scratch x;
-  gather(w, f.a, fragment_form(f, Matrix::A, f.a_type), f.k, x.a);
-  gather(w, f.b, fragment_form(f, Matrix::B, f.b_type), f.n, x.b);
-  gather(w, f.kept, fragment_form(f, Matrix::C, f.c_type), f.n, x.c);
-  const FragmentForm form = fragment_form(f, Matrix::C, f.d_type);
+  if (f.index[0] == nullptr) return &i + 1;
+  gather(w, f.a, f.index[0], x.a);
+  gather(w, f.b, f.index[1], x.b);
+  gather(w, f.kept, f.index[2], x.c);
+  multiply_both(f, x);
+  const uint16_t* index = f.index[3];
   const uint32_t size = size_of(f.d.number);
   for (uint32_t r = 0; r < f.d.registers; ++r) {
-    for (uint32_t p = 0; p < f.d.parts; ++p) {
+    for (uint32_t p = 0; p < f.d.parts; ++p, index += kWarpSize) {
       if (f.d.errors[r][p] == 0) continue;
       const shadow::Element e{f.d.plane[r], f.d.errors[r][p], static_cast<uint16_t>(size == 8 ? 8 : 4),
                               static_cast<uint8_t>(p * size), f.d.number};
@@ -157,8 +189,7 @@ const Inst* product(Warp& w, const Inst& i) {
       RegisterErrors& out = errors_at(w, e.errors);
       uint32_t got = 0;
       each_lane(lanes, [&](uint32_t l) {
-        const Element at = vgpu::ASSAY_BUILD::element_of(form, l, r * f.d.parts + p);
-        got |= uint32_t{account(f, x, at.row, at.col, l, value[l], out.error[l])} << l;
+        got |= uint32_t{account(f, x, index[l] / f.n, index[l] % f.n, l, value[l], out.error[l])} << l;
       });
       out.lanes = (out.lanes & ~lanes) | got;
     }
@@ -246,7 +277,15 @@ const Inst* store_matrix(Warp& w, const Inst& i) {
 
 }  // namespace
 
+void fill_index(ProductForm& f) {
+  index_fragment(fragment_form(f, Matrix::A, f.a_type), f.a, f.k, f.index[0]);
+  index_fragment(fragment_form(f, Matrix::B, f.b_type), f.b, f.n, f.index[1]);
+  index_fragment(fragment_form(f, Matrix::C, f.c_type), f.c, f.n, f.index[2]);
+  index_fragment(fragment_form(f, Matrix::C, f.d_type), f.d, f.n, f.index[3]);
+}
+
 void fill_matrix(Handlers& h) {
+  h.fill_index = fill_index;
   h.keep_product = keep_product, h.product = product;
   h.load_matrix = load_matrix, h.store_matrix = store_matrix;
 }

@@ -10,10 +10,14 @@ const Inst* load(Warp& w, const Inst& i) {
   const auto& f = form_of<AccessForm>(i);
   const uint32_t lanes = w.lanes_of(i);
   if (lanes == 0 || f.cells == nullptr) return &i + 1;
+  if (f.cells->none()) {
+    for (uint32_t k = 0; k < f.count; ++k) clear(w, f.elements[k].errors, lanes);
+    return &i + 1;
+  }
   const Inst& main = (&i)[f.displacement];
   const auto& m = *static_cast<const MemoryForm*>(main.extra);
   Hosts h;
-  find_hosts(w, f, m, main.a, main.imm, m.bytes, lanes, h);
+  find_hosts<true>(w, f, m, main.a, main.imm, m.bytes, lanes, h);
   if (!any_cells(*f.cells, h, m.bytes)) {
     for (uint32_t k = 0; k < f.count; ++k) clear(w, f.elements[k].errors, lanes);
     return &i + 1;
@@ -38,12 +42,13 @@ const Inst* store(Warp& w, const Inst& i) {
   const uint32_t lanes = w.lanes_of(i);
   const Inst* next = run_main(w, i, f.insts);
   if (next == nullptr || lanes == 0 || f.cells == nullptr) return next;
+  uint32_t has = 0;
+  for (uint32_t k = 0; k < f.count; ++k) has |= lanes_with_errors(w, f.elements[k].errors);
+  if ((has & lanes) == 0 && f.cells->none()) return next;
   const Inst& main = (&i)[f.displacement];
   const auto& m = *static_cast<const MemoryForm*>(main.extra);
   Hosts h;
   find_hosts(w, f, m, main.a, main.imm, m.bytes, lanes, h);
-  uint32_t has = 0;
-  for (uint32_t k = 0; k < f.count; ++k) has |= lanes_with_errors(w, f.elements[k].errors);
   if (any_cells(*f.cells, h, m.bytes))
     each_lane(h.lanes, [&](uint32_t l) { f.cells->clear(h.at[l], m.bytes); });
   if ((has & lanes) == 0) return next;
