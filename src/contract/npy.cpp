@@ -86,7 +86,7 @@ Result<Header> parse_header(std::string_view dict, const std::string& path) {
 
 struct Array {
   Header header;
-  std::vector<std::byte> data;
+  Bytes data;
 };
 
 Result<Array> read(const std::string& path) {
@@ -116,7 +116,7 @@ Result<Array> read(const std::string& path) {
   file.seekg(0, std::ios::end);
   if (file.tellg() - here < count * item) return Error{"the .npy file ends inside its data", path};
   file.seekg(here);
-  Array array{*header, std::vector<std::byte>(static_cast<std::size_t>(count * item))};
+  Array array{*header, Bytes(static_cast<std::size_t>(count * item))};
   file.read(reinterpret_cast<char*>(array.data.data()), static_cast<std::streamsize>(array.data.size()));
   return array;
 }

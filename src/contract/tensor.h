@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -50,10 +53,33 @@ void store_int(DType dtype, std::byte* at, int64_t value);
 // `value` rounded to `dtype` as a store would, back as a double.
 double rounded(DType dtype, double value);
 
+// Memory that begins as zeros, and costs nothing until it is touched: a huge tensor may be mostly empty.
+template <class T>
+struct ZeroedAllocator {
+  using value_type = T;
+  ZeroedAllocator() = default;
+  template <class U>
+  ZeroedAllocator(const ZeroedAllocator<U>&) {}
+  T* allocate(std::size_t n) {
+    void* at = std::calloc(n, sizeof(T));
+    if (!at) throw std::bad_alloc();
+    return static_cast<T*>(at);
+  }
+  void deallocate(T* at, std::size_t) { std::free(at); }
+  template <class U>
+  void construct(U*) {}  // it is zero already
+  template <class U, class... Args>
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+  bool operator==(const ZeroedAllocator&) const { return true; }
+};
+using Bytes = std::vector<std::byte, ZeroedAllocator<std::byte>>;
+
 struct Tensor {
   DType dtype = DType::f32;
   std::vector<int64_t> extents;  // empty: a scalar, one element
-  std::vector<std::byte> bytes;
+  Bytes bytes;
 
   static Tensor zeros(DType dtype, std::vector<int64_t> extents);
   static Tensor of(DType dtype, std::vector<int64_t> extents, std::span<const double> values);

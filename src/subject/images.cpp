@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "trial/sparse.h"
+
 namespace assay::subject {
 
 using contract::ArgKind;
@@ -46,6 +48,14 @@ Changed changed(const std::byte* before, const std::byte* after, int64_t from, i
   return result;
 }
 
+bool has_changed(const Buffer& b, const std::byte* before, const std::byte* after) {
+  if (b.parts.empty()) return changed(before, after, b.offset, b.length).count > 0;
+  return std::any_of(b.parts.begin(), b.parts.end(), [&](const auto& part) {
+    const bool data = part.first >= b.offset && part.first < b.offset + b.length;
+    return data && changed(before, after, part.first, part.second).count > 0;
+  });
+}
+
 class LayoutMaker {
  public:
   LayoutMaker(const Contract& contract, const trial::Trial& trial, int64_t guard)
@@ -61,6 +71,7 @@ class LayoutMaker {
       for (const int64_t e : buffer.extents) buffer.length *= e;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
       place(buffer, spec.align);
+      if (trial::is_sparse(spec, trial_)) divide(buffer);
       plan.buffers.push_back(std::move(buffer));
     }
     if (trial_.condition.aliased) share_memory(plan);
@@ -86,6 +97,17 @@ class LayoutMaker {
   void place(Buffer& buffer, int64_t align) const {
     buffer.offset = guard_ + (align < 256 ? align : 0);
     buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);
+  }
+
+  // The rows that hold values, and the guards.
+  static void divide(Buffer& buffer) {
+    const int64_t row = buffer.extents[0] > 0 ? buffer.length / buffer.extents[0] : 0;
+    const int64_t end = buffer.offset + buffer.length;
+    buffer.parts.emplace_back(0, buffer.offset);
+    for (const trial::Rows& rows : trial::filled_rows(buffer.extents)) {
+      buffer.parts.emplace_back(buffer.offset + rows.first * row, rows.count * row);
+    }
+    buffer.parts.emplace_back(end, buffer.bytes - end);
   }
 
   void share_memory(CallPlan& plan) const {
@@ -132,6 +154,7 @@ class LayoutMaker {
                          {"data", b.input != nullptr},
                          {"poison", trial::pattern(trial_.condition.poison)},
                          {"share", b.share}});
+      if (!b.parts.empty()) buffers.back()["parts"] = b.parts;
     }
     for (const contract::Arg& arg : contract_.kernel.args) {
       switch (arg.kind) {
@@ -205,7 +228,13 @@ void write_images(const Layout& layout, const trial::Trial& trial, std::byte* me
     for (const Buffer& b : plan.buffers) {
       std::byte* image = memory + b.in;
       fill(image, 0, b.offset, kCanary);
-      if (b.input) {
+      if (b.input && !b.parts.empty()) {
+        for (const auto& [from, length] : b.parts) {
+          if (from < b.offset || from >= b.offset + b.length) continue;
+          std::memcpy(image + from, b.input->bytes.data() + from - b.offset,
+                      static_cast<std::size_t>(length));
+        }
+      } else if (b.input) {
         std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
       } else {
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
@@ -235,8 +264,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
       }
     }
     if (!b.spec) continue;
-    if (b.spec->role == contract::Role::In && !shared[i] &&
-        changed(before, after, b.offset, b.length).count > 0) {
+    if (b.spec->role == contract::Role::In && !shared[i] && has_changed(b, before, after)) {
       call.changed_inputs.push_back(b.name);
     }
     if (b.spec->is_output()) {

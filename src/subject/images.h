@@ -16,6 +16,7 @@ struct Buffer {
   int64_t length = 0, offset = 0, bytes = 0;  // of the data; where it begins; of the whole
   int64_t in = 0, out = 0;                    // in the memory file
   int share = -1;
+  std::vector<std::pair<int64_t, int64_t>> parts;  // [from, length) that matter; empty: all of it
 };
 
 struct CallPlan {

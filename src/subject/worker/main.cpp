@@ -67,7 +67,8 @@ void delay(void*) {
 struct Memory {
   std::byte* base = nullptr;
   std::byte* staged = nullptr;
-  int64_t bytes = 0, staged_bytes = 0;
+  int64_t bytes = 0;
+  bool sparse = false;  // only parts of it are used
 };
 
 class Worker {
@@ -197,19 +198,22 @@ class Worker {
     std::deque<Memory> old;
     std::vector<int64_t> sizes;
     for (const Json& c : calls) {
-      for (const Json& b : c.at("buffers")) sizes.push_back(b.at("bytes"));
+      for (const Json& b : c.at("buffers")) {
+        const int64_t bytes = b.at("bytes");
+        sizes.push_back(b.contains("parts") ? -bytes : bytes);  // negative: of which little is used
+      }
     }
     bool same = !moved && sizes.size() == buffers_.size();
-    for (std::size_t i = 0; same && i < sizes.size(); ++i) same = sizes[i] == buffers_[i].bytes;
+    for (std::size_t i = 0; same && i < sizes.size(); ++i)
+      same = sizes[i] == (buffers_[i].sparse ? -buffers_[i].bytes : buffers_[i].bytes);
     if (!same) {
       if (moved) old.swap(buffers_);
       release(buffers_);
       for (const int64_t bytes : sizes) {
         Memory memory;
-        memory.bytes = bytes;
-        void* at = nullptr;
-        check(runtime_.cudaMalloc(&at, static_cast<std::size_t>(bytes)), "the allocation of a buffer");
-        memory.base = static_cast<std::byte*>(at);
+        memory.bytes = std::abs(bytes);
+        memory.sparse = bytes < 0;
+        memory.base = make(memory);
         buffers_.push_back(memory);
       }
       release(old);
@@ -225,6 +229,31 @@ class Worker {
         memory.staged = static_cast<std::byte*>(at);
         if (runtime_.assay_label) runtime_.assay_label(at, "(a copy that the caller keeps)");
       }
+    }
+  }
+
+  // The virtual device's managed memory is zero and paid for where it is touched.
+  std::byte* make(const Memory& memory) {
+    void* at = nullptr;
+    const auto bytes = static_cast<std::size_t>(memory.bytes);
+    const bool lazy = memory.sparse && !real_;
+    check(lazy ? runtime_.cudaMallocManaged(&at, bytes, 1) : runtime_.cudaMalloc(&at, bytes),
+          "the allocation of a buffer");
+    if (memory.sparse && real_) check(runtime_.cudaMemset(at, 0, bytes), "a fill");
+    return static_cast<std::byte*>(at);
+  }
+
+  // The parts of a buffer that are copied: [from, length).
+  static std::vector<std::pair<int64_t, int64_t>> parts_of(const Json& b, const Memory& memory) {
+    if (!memory.sparse) return {{0, memory.bytes}};
+    return b.at("parts").get<std::vector<std::pair<int64_t, int64_t>>>();
+  }
+
+  void copy_parts(std::byte* to, const std::byte* from, const Json& b, const Memory& memory, CopyKind kind,
+                  const char* stage) {
+    for (const auto& [at, length] : parts_of(b, memory)) {
+      if (length > 0)
+        check(runtime_.cudaMemcpy(to + at, from + at, static_cast<std::size_t>(length), kind), stage);
     }
   }
 
@@ -255,7 +284,7 @@ class Worker {
       const std::byte* image = memory_ + b.at("in").get<int64_t>();
       const int64_t offset = b.at("offset"), length = b.at("length");
       const auto bytes = static_cast<std::size_t>(memory.bytes);
-      check(runtime_.cudaMemcpy(memory.base, image, bytes, kHostToDevice), "a copy to the device");
+      copy_parts(memory.base, image, b, memory, kHostToDevice, "a copy to the device");
       const bool data = b.at("data");
       if (data && ordered && length > 0) {
         check(runtime_.cudaMemcpy(memory.staged, image, bytes, kHostToDevice), "a copy to the device");
@@ -290,9 +319,8 @@ class Worker {
 
   void take_out(const Json& c, std::size_t which, bool staged) {
     each(c, which, [&](const Json& b, Memory& memory) {
-      check(runtime_.cudaMemcpy(memory_ + b.at("out").get<int64_t>(), staged ? memory.staged : memory.base,
-                                static_cast<std::size_t>(memory.bytes), kDeviceToHost),
-            "the copy of the results");
+      copy_parts(memory_ + b.at("out").get<int64_t>(), staged ? memory.staged : memory.base, b, memory,
+                 kDeviceToHost, "the copy of the results");
     });
   }
 

@@ -17,6 +17,7 @@ std::string load(Runtime& runtime) {
   ASSAY_FIND(cudaGetDeviceCount);
   ASSAY_FIND(cudaFree);
   ASSAY_FIND(cudaMalloc);
+  ASSAY_FIND(cudaMallocManaged);
   ASSAY_FIND(cudaMemcpy);
   ASSAY_FIND(cudaMemcpyAsync);
   ASSAY_FIND(cudaMemset);

@@ -18,6 +18,7 @@ struct Runtime {
   int (*cudaGetDeviceCount)(int*);
   int (*cudaFree)(void*);
   int (*cudaMalloc)(void**, size_t);
+  int (*cudaMallocManaged)(void**, size_t, unsigned);
   int (*cudaMemcpy)(void*, const void*, size_t, int);
   int (*cudaMemcpyAsync)(void*, const void*, size_t, int, Stream);
   int (*cudaMemset)(void*, int, size_t);
