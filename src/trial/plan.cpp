@@ -6,6 +6,7 @@
 
 #include "trial/families.h"
 #include "trial/shapes.h"
+#include "trial/sparse.h"
 
 namespace assay::trial {
 
@@ -203,6 +204,7 @@ void Plan::add_conditions() {
         {.poison = Poison::Large, .schedule = 11, .repeated = true});
     add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
     add("earlier calls", shape(value), {}, {.warmed = true});
+    add("related calls", shape(value), {}, {.related = true});
   }
 }
 
@@ -261,6 +263,13 @@ void Plan::add_wide() {
   std::stable_sort(wide.begin(), wide.end(), [&](const auto& a, const auto& b) {
     return work_.of(a.second)->steps < work_.of(b.second)->steps;
   });
+  for (const double elements : {0x1p31, 0x1p32}) {
+    for (SparseShape& sparse : sparse_shapes(contract_, elements, options_.max_sparse_bytes)) {
+      add("more than 2^31 elements", std::move(sparse.shape), {}, {.ordered = false});
+      stages_.back().back().trial.sparse = sparse.dim;
+      stages_.back().back().brief = true;
+    }
+  }
   for (auto& [dim, shape] : wide) {
     add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());

@@ -19,10 +19,11 @@ namespace assay::trial {
 
 struct PlanOptions {
   uint64_t seed = 1;
-  double max_bytes = 512e6;     // of one trial, all buffers
-  double max_elements = 8e7;    // of one trial
-  double quick_elements = 3e5;  // of the trials that open the plan
-  double quick_steps = 4e6;     // of the formula, likewise
+  double max_bytes = 512e6;        // of one trial, all buffers
+  double max_elements = 8e7;       // of one trial
+  double max_sparse_bytes = 10e9;  // of a trial that touches few of them
+  double quick_elements = 3e5;     // of the trials that open the plan
+  double quick_steps = 4e6;        // of the formula, likewise
 };
 
 struct PlannedTrial {

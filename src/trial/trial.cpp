@@ -6,6 +6,7 @@
 
 #include "trial/families.h"
 #include "trial/random.h"
+#include "trial/sparse.h"
 
 namespace assay::trial {
 
@@ -37,7 +38,8 @@ constexpr Switch kSwitches[] = {
     {"ordered", &Condition::ordered},   {"others_late", &Condition::others_late},
     {"moved", &Condition::moved},       {"aliased", &Condition::aliased},
     {"repeated", &Condition::repeated}, {"overlapped", &Condition::overlapped},
-    {"fresh", &Condition::fresh},       {"warmed", &Condition::warmed},
+    {"related", &Condition::related},   {"fresh", &Condition::fresh},
+    {"warmed", &Condition::warmed},
 };
 
 Error bad(std::string_view what) {
@@ -64,6 +66,7 @@ std::string to_string(const Trial& trial) {
   for (const auto& [name, family] : trial.families) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
+  if (!trial.sparse.empty()) text += fmt::format(", few rows of {}", trial.sparse);
   for (const auto& [name, scalar] : trial.scalars) text += fmt::format(", {} = {}", name, scalar.as_double());
   return text + fmt::format(", seed {}", trial.seed);
 }
@@ -84,6 +87,7 @@ Json to_json(const Trial& trial) {
   json["inputs"] = families;
   json["seed"] = trial.seed;
   json["condition"] = condition;
+  if (!trial.sparse.empty()) json["sparse"] = trial.sparse;
   return json;
 }
 
@@ -100,6 +104,7 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
       if (!family_named(value.get<std::string>(), trial.families[name])) return bad("inputs");
     }
     trial.seed = json.at("seed").get<uint64_t>();
+    trial.sparse = json.value("sparse", "");
     const Json& condition = json.at("condition");
     const auto poison = condition.at("poison").get<std::string>();
     for (const PoisonInfo& p : kPoisons) {
@@ -121,8 +126,11 @@ Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& tr
   bindings.scalars = trial.scalars;
   for (const contract::TensorSpec* spec : contract.inputs()) {
     const auto family = trial.families.find(spec->name);
-    auto tensor = draw(*spec, trial.shape, family == trial.families.end() ? Family::Natural : family->second,
-                       mix(trial.seed, hash(spec->name)));
+    const Family drawn = family == trial.families.end() ? Family::Natural : family->second;
+    const uint64_t seed = mix(trial.seed, hash(spec->name));
+    const bool few = is_sparse(*spec, trial) || names_sparse_rows(*spec, trial);
+    auto tensor =
+        few ? draw_sparse(contract, *spec, trial, drawn, seed) : draw(*spec, trial.shape, drawn, seed);
     if (!tensor) return tensor.error();
     bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(*tensor));
   }

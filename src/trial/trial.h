@@ -12,7 +12,7 @@
 //
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
-//   work.h      what a trial costs
+//   work.h      what a trial costs         sparse.h  tensors larger than memory
 #pragma once
 
 #include <cstdint>
@@ -87,6 +87,7 @@ struct Condition {
   bool moved = false;  // at addresses that no earlier call had
   bool aliased = false;     // outputs share memory where may_alias permits it
   bool repeated = false;    // called twice under different schedules: the same bits where that is required
+  bool related = false;     // followed by calls whose inputs were changed in known ways (judge/relations.h)
   bool overlapped = false;  // a second call, other inputs and buffers, on another stream at the same time
   bool fresh = false;       // in a new process
   bool warmed =
@@ -99,6 +100,7 @@ struct Trial {
   std::map<std::string, Family, std::less<>> families;  // by input; missing: Natural
   uint64_t seed = 1;
   Condition condition;
+  std::string sparse;  // the dim whose tensors hold few rows (sparse.h); empty: none
 };
 
 // "T=17 D=8 V=3, tokens zipf, seed 5"
