@@ -95,7 +95,7 @@ class Builder {
     }
     subject_.launched = !contract_.kernel.global.empty();
     subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
-    if (prepare_folder() && !load_cached()) compile();
+    if (prepare_folder() && (load_cached() || compile())) find_entry();
     subject_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return outcome();
   }
@@ -150,6 +150,20 @@ class Builder {
                        fmt::join(names, ", ")),
            true);
     }
+  }
+
+  // The names of a library's functions stand in it as text, each between zeros.
+  void find_entry() {
+    std::string library;
+    const std::string& name = subject_.symbol;
+    if (!read_file(subject_.library, library) ||
+        library.find(std::string("\0", 1) + name + std::string("\0", 1)) != std::string::npos) {
+      return;
+    }
+    const bool mangled = library.find(fmt::format("_Z{}{}", name.size(), name)) != std::string::npos;
+    fail(fmt::format("{} {} {}", fmt::join(contract_.kernel.sources, ", "),
+                     mangled ? "must declare extern \"C\" the function" : "has no function", name),
+         true);
   }
 
   bool prepare_folder() {
