@@ -129,5 +129,21 @@ TEST(Kinds, AreThoseOfTheManual) {
   EXPECT_EQ(judge::kinds().size(), 27u);
 }
 
+TEST(Notes, AreShownButFailNothing) {
+  Report report = failing();
+  report.verdict = judge::Verdict::Pass;
+  report.findings.front() = {};
+  report.findings.front().kind = "narrow-sum";
+  report.findings.front().severity = Severity::Note;
+  report.findings.front().message = "a running sum is rounded to bf16";
+  report.findings.front().where = {"softmax.cu", 14};
+  const std::vector<Report> reports = {report, report};
+  EXPECT_THAT(terminal(report, {}), HasSubstr("note: narrow-sum  softmax.cu:14"));
+  EXPECT_THAT(junit(reports), Not(HasSubstr("<failure")));
+  EXPECT_THAT(table(reports, {}), Not(HasSubstr("narrow-sum")));
+  EXPECT_EQ(sarif(reports)["runs"][0]["results"][0]["level"], "note");
+  EXPECT_EQ(to_json(report)["findings"][0]["severity"], "note");
+}
+
 }  // namespace
 }  // namespace assay::report

@@ -447,7 +447,7 @@ function coverage(report) {
   return h("section", { id: "coverage", "aria-label": "Coverage", "data-part": "Coverage" }, parts);
 }
 function matrix(trials) {
-  const holder = h("div");
+  const holder = h("div", { class: "matrix-box" });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Conditions" });
   const used = [...new Set(trials.rows.map((t) => t[2]))];
   const show = (condition) => {
