@@ -95,31 +95,66 @@ Json precision_of(const contract::Contract& contract, const subject::Subject& su
   return nullptr;
 }
 
-std::string sentence(const Json& profile, const std::string& name) {
+namespace {
+
+bool same_place(const Json& a, const Json& b) {
+  return a["file"] == b["file"] && a["line"] == b["line"];
+}
+
+// Another output is rounded here to its own type, and its contract knows that: what is computed from it may
+// go on from the rounded value.
+bool is_declared(const Json& profile, const Json& output, const Json& place) {
+  for (const Json& other : profile["outputs"])
+    if (other["name"] != output["name"] && other.contains("rounded_at") &&
+        same_place(other["rounded_at"], place))
+      return true;
+  return false;
+}
+
+// The line that most of an output's error enters at, with its share; null when none stands out.
+Json guilty(const Json& profile, const Json& output) {
+  double declared = 0;
+  Json first;
+  for (const Json& place : output["lines"]) {
+    if (is_declared(profile, output, place))
+      declared += place["share"].get<double>();
+    else if (first.is_null())
+      first = place;
+  }
+  if (first.is_null() || declared > 0.9999) return nullptr;
+  first["share"] = std::min(1.0, first["share"].get<double>() / (1 - std::max(declared, 0.0)));
+  return first["share"].get<double>() < kGuilty ? Json() : first;
+}
+
+const Json* chosen(const Json& profile, const std::string& name) {
   const Json* output = output_named(profile, name);
-  if (output == nullptr && !profile["outputs"].empty()) output = &profile["outputs"].front();
-  if (output == nullptr || (*output)["lines"].empty()) return "";
-  const Json& place = (*output)["lines"].front();
-  const double share = place["share"];
-  const Json* line = line_at(profile, place);
-  if (share < kGuilty || line == nullptr) return "";
-  return fmt::format("{:.0f} % of the error of `{}` enters at {}:{} ({}): {}", 100 * std::min(share, 1.0),
-                     output->value("name", ""), base_name(place.value("file", "")), place.value("line", 0),
-                     line->value("operation", ""), shadow::reason(*line));
+  return output == nullptr && !profile["outputs"].empty() ? &profile["outputs"].front() : output;
+}
+
+}  // namespace
+
+std::string sentence(const Json& profile, const std::string& name) {
+  const Json* output = chosen(profile, name);
+  const Json place = output ? guilty(profile, *output) : Json();
+  const Json* line = place.is_null() ? nullptr : line_at(profile, place);
+  if (line == nullptr) return "";
+  return fmt::format("{:.0f} % of the error of `{}` enters at {}:{} ({}): {}",
+                     100 * place["share"].get<double>(), output->value("name", ""),
+                     base_name(place.value("file", "")), place.value("line", 0), line->value("operation", ""),
+                     shadow::reason(*line));
 }
 
 void accuse(Finding& finding, const Finding& small, const Json& profile) {
   if (!profile.is_object() || !is_numeric(finding.kind)) return;
   finding.evidence["precision"] = profile;
-  const std::string name = finding.evidence.value("tensor", finding.evidence.value("output", std::string()));
-  const Json* output = output_named(profile, name);
-  if (output == nullptr && !profile["outputs"].empty()) output = &profile["outputs"].front();
+  const std::string name = finding.evidence.value("output", std::string());
+  const Json* output = chosen(profile, name);
   if (output == nullptr || !explains(small, *output)) return;
   const std::string said = sentence(profile, name);
   if (said.empty()) return;
-  const Json& place = (*output)["lines"].front();
+  const Json place = guilty(profile, *output);
   finding.where = {place.value("file", ""), place.value("line", 0)};
-  finding.evidence["guilty"] = {{"file", place["file"]}, {"line", place["line"]}, {"share", place["share"]}};
+  finding.evidence["guilty"] = place;
   finding.message += "\n" + said;
 }
 

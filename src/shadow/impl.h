@@ -24,7 +24,7 @@ struct OutputSums {
   std::string name;
   uint64_t elements = 0, broken = 0;
   double largest = 0;
-  double fresh2 = 0;
+  double fresh2 = 0, fresh_at[kSlots] = {};  // of the last rounding, by its line
   double before2 = 0,
          before[kSlots] = {};  // projections of the lines' errors on the error before the last rounding
   double whole2 = 0, charged[kSlots] = {};  // … on the whole error

@@ -126,6 +126,8 @@ void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes
     const auto fresh = static_cast<double>(e.slot[kFresh]);
     const double before = whole - fresh;
     o.largest = std::max(o.largest, std::fabs(whole));
+    if (const auto at = static_cast<uint32_t>(e.slot[kFreshLine]); at > 0 && at <= kLineSlots)
+      o.fresh_at[at] += fresh * fresh;
     o.fresh2 += fresh * fresh, o.before2 += before * before, o.whole2 += whole * whole;
     for (uint32_t s = 1; s <= kLineSlots; ++s) {
       const auto part = static_cast<double>(e.slot[s]);
@@ -163,7 +165,10 @@ Profile Shadow::profile() const {
   for (const OutputSums& o : impl_->outputs) {
     if (o.elements == 0) continue;
     const std::vector<double> share = shares(o);
-    OutputProfile out{o.name, o.largest, o.elements, o.broken, named(share, keys)};
+    OutputProfile out{o.name, o.largest, o.elements, o.broken, {}, named(share, keys)};
+    for (const auto& [slot, key] : keys)
+      if (o.fresh2 > 0 && o.fresh_at[slot] / o.fresh2 > out.rounded_at.share)
+        out.rounded_at = {key.first, key.second, o.fresh_at[slot] / o.fresh2};
     for (const LineShare& l : out.lines) total[{l.file, l.line}] += l.share;
     profile.outputs.push_back(std::move(out));
     ++counted;
@@ -271,11 +276,14 @@ Json to_json(const Profile& profile) {
     Json shares = Json::array();
     for (const LineShare& l : o.lines)
       shares.push_back({{"file", l.file}, {"line", l.line}, {"share", l.share}});
-    outputs.push_back({{"name", o.name},
-                       {"error", o.error},
-                       {"elements", o.elements},
-                       {"broken", o.broken},
-                       {"lines", shares}});
+    Json output = {{"name", o.name},
+                   {"error", o.error},
+                   {"elements", o.elements},
+                   {"broken", o.broken},
+                   {"lines", shares}};
+    if (o.rounded_at.line != 0)
+      output["rounded_at"] = {{"file", o.rounded_at.file}, {"line", o.rounded_at.line}};
+    outputs.push_back(std::move(output));
   }
   for (const Decision& d : profile.decisions)
     decisions.push_back({{"file", d.file}, {"line", d.line}, {"what", d.what}, {"count", d.count}});

@@ -63,6 +63,7 @@ struct OutputProfile {
   double error = 0;              // largest absolute error of an element
   uint64_t elements = 0;         // that have an error
   uint64_t broken = 0;           // that are not finite, and should be
+  LineShare rounded_at;          // the line that rounds the elements to their own type; line 0: none does
   std::vector<LineShare> lines;  // largest share first; the shares of all lines sum to one
 };
 
