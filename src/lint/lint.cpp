@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <tuple>
 
 #include "lint/rules.h"
 
@@ -68,17 +69,13 @@ void add_notes(const ptx::Module& module, const ptx::Function& function, const O
   Hits hits;
   for (const Rule rule : kRules) rule({module, flow, options}, hits);
   std::stable_sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.at < b.at; });
-  const std::size_t first = notes.size();
   const std::string kernel = hits.empty() ? "" : source_name(function.name);
+  std::map<std::tuple<std::string_view, std::string, int, std::string_view>, std::size_t> known;
   for (const Hit& hit : hits) {
     const Where where = place(module, function, hit.at, name);
-    const auto same =
-        std::find_if(notes.begin() + static_cast<std::ptrdiff_t>(first), notes.end(), [&](const Note& note) {
-          return note.kind == hit.kind && note.where.line == where.line && note.where.file == where.file &&
-                 note.message == hit.message;
-        });
-    if (same != notes.end()) {
-      ++same->count;
+    const auto [it, added] = known.try_emplace({hit.kind, where.file, where.line, hit.message}, notes.size());
+    if (!added) {
+      ++notes[it->second].count;
       continue;
     }
     notes.push_back(

@@ -7,6 +7,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
 
 #include "lint/rules.h"
 
@@ -132,12 +135,21 @@ class ValueGraph {
     if (members.size() > 1 || own) found.push_back(std::move(members));
   }
 
-  bool same_address(Index a, Index b) const {
-    const Operand *x = address_of(flow_.at(a)), *y = address_of(flow_.at(b));
-    if (!x || !y || x->base != y->base || x->offset != y->offset) return false;
-    if (x->base == Operand::Base::Symbol) return x->symbol == y->symbol;
-    if (x->base != Operand::Base::Register || x->index != y->index) return false;
-    std::vector<Index> from = flow_.reaching(a, x->index), to = flow_.reaching(b, y->index);
+  // Where an access goes, as written: equal keys are one address if the same definitions reach the base.
+  using Key = std::tuple<Operand::Base, uint32_t, uint32_t, int64_t>;
+  static std::optional<Key> key_of(const Instruction& instruction) {
+    const Operand* address = address_of(instruction);
+    if (!address || address->base == Operand::Base::Immediate) return std::nullopt;
+    if (address->base == Operand::Base::Register)
+      return Key{address->base, address->index, 0, address->offset};
+    const auto kind = static_cast<uint32_t>(address->symbol.kind);
+    return Key{address->base, address->symbol.index, kind, address->offset};
+  }
+
+  bool same_base(Index a, Index b) const {
+    const Operand* address = address_of(flow_.at(a));
+    if (address->base != Operand::Base::Register) return true;
+    std::vector<Index> from = flow_.reaching(a, address->index), to = flow_.reaching(b, address->index);
     std::sort(from.begin(), from.end());
     std::sort(to.begin(), to.end());
     return from == to;
@@ -170,20 +182,28 @@ class ValueGraph {
   }
 
   void connect_memory() {
-    std::vector<Index> loads, stores;
+    std::map<Key, std::vector<Index>> loads;
     for (Index i = 0; i < flow_.size(); ++i) {
-      if (flow_.at(i).opcode == Opcode::ld) loads.push_back(i);
-      if (flow_.at(i).opcode == Opcode::st) stores.push_back(i);
+      if (flow_.at(i).opcode != Opcode::ld) continue;
+      if (const auto key = key_of(flow_.at(i))) loads[*key].push_back(i);
     }
-    for (const Index store : stores) {
-      for (const Index load : loads) {
-        if (!same_address(store, load)) continue;
-        for (const Loop& loop : flow_.loops()) {
-          if (!flow_.is_in(loop, store) || !flow_.is_in(loop, load)) continue;
-          if (returns_to_address(loop, store)) next_[store].push_back(load);
-          break;  // the smallest loop around both decides
-        }
+    for (Index store = 0; store < flow_.size(); ++store) {
+      if (flow_.at(store).opcode != Opcode::st) continue;
+      const auto key = key_of(flow_.at(store));
+      const auto found = key ? loads.find(*key) : loads.end();
+      if (found == loads.end()) continue;
+      for (const Index load : found->second) {
+        if (same_base(store, load)) connect(store, load);
       }
+    }
+  }
+
+  // The smallest loop around both decides.
+  void connect(Index store, Index load) {
+    for (const Loop& loop : flow_.loops()) {
+      if (!flow_.is_in(loop, store) || !flow_.is_in(loop, load)) continue;
+      if (returns_to_address(loop, store)) next_[store].push_back(load);
+      return;
     }
   }
 
