@@ -153,6 +153,34 @@ Handler f32x2_of(const ptx::Instruction& inst) {
   return kTable[rounding_of(inst)][inst.has(Mod::ftz)];
 }
 
+// fma in one of the directed roundings (expf has one): AVX-512 rounds as the instruction says.
+#ifdef __AVX512F__
+template <int Mode>
+const Inst* fma_directed(Warp& w, const Inst& i) {
+  const uint32_t lanes = w.lanes_of(i);
+  alignas(64) float d[kWarpSize];
+#pragma GCC unroll 2
+  for (uint32_t k = 0; k < kWarpSize; k += 16) {
+    const auto at = [&](PlaneOffset plane) { return _mm512_load_ps(w.plane<float>(plane) + k); };
+    const __m512 r = _mm512_fmadd_round_ps(at(i.a), at(i.b), at(i.c), Mode | _MM_FROUND_NO_EXC);
+    const __mmask16 nan = _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q);
+    _mm512_store_ps(d + k, _mm512_mask_blend_ps(nan, r, _mm512_castsi512_ps(_mm512_set1_epi32(numerics::kNanF32))));
+  }
+  blend(w.plane<float>(i.dst), d, lanes);
+  spread_poison<float>(w, i, lanes, i.a, i.b, i.c);
+  return &i + 1;
+}
+Handler fma_directed_of(int rounding) {
+  constexpr Handler kTable[kRoundings] = {nullptr, fma_directed<_MM_FROUND_TO_ZERO>, fma_directed<_MM_FROUND_TO_NEG_INF>,
+                                          fma_directed<_MM_FROUND_TO_POS_INF>};
+  return kTable[rounding];
+}
+#else
+Handler fma_directed_of(int) {
+  return nullptr;
+}
+#endif
+
 template <template <Rounding, bool, bool> class F32, template <Rounding> class F64, size_t Sources>
 Handler rounded(const ptx::Instruction& inst) {
   switch (inst.type()) {
@@ -377,7 +405,11 @@ void lower_float_unary(Lowering& l) {
 
 void lower_float_ternary(Lowering& l) {
   if (l.inst->types.size() > 1) return l.unsupported("mixed precision");
-  emit_same(l, rounded<FmaF32, FmaF64, 3>(*l.inst), 3);
+  const ptx::Instruction& inst = *l.inst;
+  const bool plain_f32 = inst.type() == Type::F32 && !inst.has(Mod::ftz) && !inst.has(Mod::sat);
+  Handler handler = plain_f32 ? fma_directed_of(rounding_of(inst)) : nullptr;
+  if (handler == nullptr) handler = rounded<FmaF32, FmaF64, 3>(inst);
+  emit_same(l, handler, 3);
 }
 
 namespace {

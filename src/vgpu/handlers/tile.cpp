@@ -188,6 +188,8 @@ struct FragmentAccess : MemoryForm {
   uint32_t registers = 0;
   uint32_t lane_bytes = 4;
   PlaneOffset parts[kMostRegisters] = {};
+  const uint16_t* rows = nullptr;  // of the elements, [index][lane]
+  const uint16_t* cols = nullptr;
 };
 
 // Position of an element, in bits from the matrix's start.
@@ -214,10 +216,89 @@ bool find_elements(Warp& w, const Inst& i, const FragmentAccess& form, uint32_t 
   return resolve(w, i, form, lanes, addresses, access);
 }
 
+// ---- The common case: one matrix for the warp, all of it in one allocation ----
+
+// Where the matrix begins on the host; null where it is not that simple.
+std::byte* whole_matrix(Warp& w, const Inst& i, const FragmentAccess& form, uint64_t stride) {
+  if (form.fragment.bits < 8 || w.lanes_of(i) != kAllLanes) return nullptr;
+  Address addresses[kWarpSize];
+  lane_addresses(w, i, form, addresses);
+  bool same = true;
+  for (uint32_t l = 1; l < kWarpSize; ++l)
+    same &= addresses[l] == addresses[0] && (!form.has_stride || w.plane<uint32_t>(form.stride)[l] == stride);
+  if (!same || addresses[0] % form.bytes != 0) return nullptr;
+  const uint64_t lines = form.columns ? cols_of(form.fragment) : rows_of(form.fragment),
+                 line = form.columns ? rows_of(form.fragment) : cols_of(form.fragment);
+  const uint64_t bytes = ((lines - 1) * stride + line) * form.bytes;
+  const Address window = form.space == Space::Generic ? kSharedWindow : 0, offset = addresses[0] - window;
+  if (form.space == Space::Shared || (form.space == Space::Generic && offset < (1u << kSharedRankShift))) {
+    const Block& block = *w.block;
+    return offset <= block.shared_bytes && block.shared_bytes - offset >= bytes ? block.shared + offset : nullptr;
+  }
+  const SiteRange& range = w.sites[form.site];
+  const bool known = addresses[0] >= range.low && addresses[0] < range.high;
+  if (!known && !refill(w, form.site, addresses[0])) return nullptr;
+  if (range.high - addresses[0] < bytes) return nullptr;
+  return reinterpret_cast<std::byte*>(addresses[0] + static_cast<uint64_t>(range.delta));
+}
+
+template <class M, bool Store>
+void move_fragment(Warp& w, const FragmentAccess& form, std::byte* matrix, uint64_t stride) {
+  using Word = std::conditional_t<sizeof(M) == 8, uint64_t, uint32_t>;
+  constexpr uint32_t kEach = sizeof(Word) / sizeof(M);
+  const uint64_t by_row = form.columns ? 1 : stride, by_col = form.columns ? stride : 1;
+  const uint32_t different = form.registers / form.fragment.copies;
+  for (uint32_t r = 0; r < different; ++r) {
+    Word* plane = w.plane<Word>(form.parts[r]);
+    const uint16_t *rows = form.rows + r * kEach * kWarpSize, *cols = form.cols + r * kEach * kWarpSize;
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      Word word = Store ? plane[l] : 0;
+#pragma GCC unroll 4
+      for (uint32_t e = 0; e < kEach; ++e) {
+        const uint32_t at = e * kWarpSize + l;
+        M* place = reinterpret_cast<M*>(matrix) + rows[at] * by_row + cols[at] * by_col;
+        if constexpr (Store)
+          *place = static_cast<M>(word >> e * sizeof(M) * 8);
+        else
+          word |= static_cast<Word>(*place) << e * sizeof(M) * 8;
+      }
+      if constexpr (!Store) plane[l] = word;
+    }
+  }
+  if constexpr (!Store)
+    for (uint32_t r = different; r < form.registers; ++r)
+      std::memcpy(w.planes + form.parts[r], w.planes + form.parts[r % different], sizeof(Word) * kWarpSize);
+}
+
+template <bool Store>
+bool move_at_once(Warp& w, const Inst& i, const FragmentAccess& form) {
+  if constexpr (kWatched) return false;
+  const uint64_t stride = stride_of(w, form, 0);
+  std::byte* matrix = whole_matrix(w, i, form, stride);
+  if (matrix == nullptr) return false;
+  switch (form.bytes) {
+    case 1:
+      move_fragment<uint8_t, Store>(w, form, matrix, stride);
+      break;
+    case 2:
+      move_fragment<uint16_t, Store>(w, form, matrix, stride);
+      break;
+    case 4:
+      move_fragment<uint32_t, Store>(w, form, matrix, stride);
+      break;
+    default:
+      move_fragment<uint64_t, Store>(w, form, matrix, stride);
+  }
+  return true;
+}
+
+// ---- Everything else, element by element ----
+
 const Inst* load_fragment(Warp& w, const Inst& i) {
   const Inst* next = nullptr;
   if (!together(w, i, &next)) return next;
   const auto& form = static_cast<const FragmentAccess&>(form_of(i));
+  if (move_at_once<false>(w, i, form)) return next;
   const uint32_t lanes = w.lanes_of(i), bits = form.fragment.bits,
                  each = elements_per_register(form.fragment);
   const uint64_t keep = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
@@ -254,6 +335,7 @@ const Inst* store_fragment(Warp& w, const Inst& i) {
   const Inst* next = nullptr;
   if (!together(w, i, &next)) return next;
   const auto& form = static_cast<const FragmentAccess&>(form_of(i));
+  if (move_at_once<true>(w, i, form)) return next;
   const uint32_t lanes = w.lanes_of(i), bits = form.fragment.bits,
                  each = elements_per_register(form.fragment);
   for (uint32_t index = 0; index < form.registers * each; ++index) {
@@ -307,6 +389,14 @@ void lower_fragment(Lowering& l, Matrix matrix, bool is_store) {
     if (l.lane_bytes(one, type) != form.lane_bytes) return l.unsupported("registers of another width");
     form.parts[r] = is_store ? l.source(one, type) : l.dest(one, type);
   }
+  const uint32_t elements = elements_of(form.fragment);
+  auto* rows = l.extra_array<uint16_t>(elements * kWarpSize);
+  auto* cols = l.extra_array<uint16_t>(elements * kWarpSize);
+  for (uint32_t which = 0; which < elements * kWarpSize; ++which) {
+    const Element e = element_of(form.fragment, which % kWarpSize, which / kWarpSize);
+    rows[which] = static_cast<uint16_t>(e.row), cols[which] = static_cast<uint16_t>(e.col);
+  }
+  form.rows = rows, form.cols = cols;
   form.has_stride = inst.operands.size() > 2;
   if (form.has_stride) form.stride = l.source(2, Type::U32);
   Inst& out = l.emit(is_store ? store_fragment : load_fragment);
