@@ -340,18 +340,22 @@ class Planner {
     if (is_integer(to->number)) {
       p.kind = Kind::ToInteger;
       p.rounds = inst.has(Mod::rni);
-      p.gives.push_back({d.index, 0});
+      if (d.kind == OperandKind::Register) p.gives.push_back({d.index, 0});
       for (const PartOp& part : p.parts)
-        if (const auto place = home_of(part.from[0])) p.needs.push_back({*place, kForFloats});
+        if (const auto place = home_of(part.from[0])) {
+          p.needs.push_back({*place, kForDecisions});
+          if (d.kind == OperandKind::Register) p.edges.push_back({{d.index, 0}, *place, kForMemory});
+        }
       return;
     }
     p.kind = whole ? Kind::Integral : Kind::Arithmetic;
+    p.to_nearest = inst.has(Mod::rni);
     p.rounds = inst.has(Mod::rn) && size_of(to->number) <= 2 && size_of(to->number) < size_of(from->number);
     connect(p, !whole && (size_of(to->number) < size_of(from->number) || is_integer(from->number) ||
                           inst.has(Mod::ftz)));
     if (p.kind == Kind::Integral)
       for (const PartOp& part : p.parts)
-        if (const auto place = home_of(part.from[0])) p.needs.push_back({*place, kForFloats});
+        if (const auto place = home_of(part.from[0])) p.needs.push_back({*place, kForDecisions});
   }
 
   void compare(const Instruction& inst, Plan& p) const {
@@ -360,7 +364,7 @@ class Planner {
     PartOp part;
     for (uint32_t s = 0; s < 2; ++s) {
       part.from[s] = part_of(inst.operands[s + 1], *packing(inst.type()), 0);
-      if (const auto place = home_of(part.from[s])) p.needs.push_back({*place, kForFloats});
+      if (const auto place = home_of(part.from[s])) p.needs.push_back({*place, kForDecisions});
     }
     p.parts.push_back(part);
   }
@@ -673,12 +677,12 @@ Flow::Flow(const ptx::Function& function) {
   plans_.reserve(function.body.size());
   for (const ptx::Instruction& inst : function.body) plans_.push_back(planner.plan(inst));
   const size_t registers = function.registers.size();
-  std::vector<uint32_t> carries(registers, 0), needs[2];
+  std::vector<uint32_t> carries(registers, 0), needs[3];
   for (auto& n : needs) n.assign(registers, 0);
   for (const Plan& p : plans_) {
     for (const Place& g : p.gives) carries[g.reg] |= 1u << g.byte;
     for (const auto& [place, whom] : p.needs)
-      for (uint32_t w = 0; w < 2; ++w)
+      for (uint32_t w = 0; w < 3; ++w)
         if (whom >> w & 1) needs[w][place.reg] |= 1u << place.byte;
   }
   for (bool changed = true; changed;) {
@@ -689,17 +693,30 @@ Flow::Flow(const ptx::Function& function) {
     for (const Plan& p : plans_)
       for (const Edge& e : p.edges) {
         if (carries[e.from.reg] >> e.from.byte & 1) add(carries[e.to.reg], 1u << e.to.byte);
+        const bool picks = p.op == Op::Min || p.op == Op::Max || p.op == Op::Neg || p.op == Op::Abs;
         const bool computes =
-            p.kind == Kind::Arithmetic || p.kind == Kind::Integral || p.kind == Kind::Product;
-        for (uint32_t w = 0; w < 2; ++w) {
+            (p.kind == Kind::Arithmetic && !picks) || p.kind == Kind::Integral || p.kind == Kind::Product;
+        for (uint32_t w = 0; w < 3; ++w) {
           if ((e.passes >> w & 1) == 0 || (needs[w][e.to.reg] >> e.to.byte & 1) == 0) continue;
           add(needs[computes ? 0 : w][e.from.reg], 1u << e.from.byte);
         }
       }
   }
   followed_.resize(registers);
-  float_needs_ = needs[0];
-  for (size_t r = 0; r < registers; ++r) followed_[r] = carries[r] & (needs[0][r] | needs[1][r]);
+  for (size_t r = 0; r < registers; ++r)
+    followed_[r] = carries[r] & (needs[0][r] | needs[1][r] | needs[2][r]);
+  // A float rounded to a whole number only to be stored as an integer is quantised, and what is rounded away
+  // is its error.
+  for (Plan& p : plans_) {
+    if (p.kind != Kind::Integral || p.on_purpose || p.parts.size() != 1) continue;
+    const ptx::Operand* to = p.parts[0].to.operand;
+    if (to->kind != OperandKind::Register) continue;
+    const uint32_t bit = 1u << p.parts[0].to.home();
+    if ((needs[0][to->index] & bit) != 0 || (needs[1][to->index] & bit) == 0) continue;
+    p.kind = Kind::Arithmetic;
+    p.rounds = p.to_nearest;
+    followed_[to->index] |= bit;
+  }
 }
 
 }  // namespace assay::shadow

@@ -83,7 +83,7 @@ struct Place {
 };
 
 // For whom a byte is needed.
-inline constexpr uint8_t kForFloats = 1, kForMemory = 2, kForAll = 3;
+inline constexpr uint8_t kForFloats = 1, kForMemory = 2, kForDecisions = 4, kForAll = 7;
 
 struct Edge {
   Place to, from;
@@ -97,6 +97,7 @@ struct Plan {
   Op op = Op::Add;
   bool clamps = false;        // .sat
   bool clamps_below = false;  // .relu
+  bool to_nearest = false;    // Integral
   bool rounds = false;        // to a narrow type, to nearest: the error is fresh
   bool wide = false;          // Bits: of the upper half of a double
   bool on_purpose = false;    // a constant so large that it rounds on purpose: retaken
@@ -114,12 +115,10 @@ class Flow {
   const Plan& plan(size_t body_index) const { return plans_[body_index]; }
   bool followed(uint32_t reg, uint32_t byte) const { return (followed_[reg] >> byte & 1) != 0; }
   uint32_t followed(uint32_t reg) const { return followed_[reg]; }
-  bool needed_by_floats(uint32_t reg) const { return float_needs_[reg] != 0; }
 
  private:
   std::vector<Plan> plans_;
   std::vector<uint32_t> followed_;  // by register: a bit for each byte
-  std::vector<uint32_t> float_needs_;
 };
 
 }  // namespace assay::shadow

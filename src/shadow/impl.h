@@ -28,6 +28,7 @@ struct OutputSums {
   double before2 = 0,
          before[kSlots] = {};  // projections of the lines' errors on the error before the last rounding
   double whole2 = 0, charged[kSlots] = {};  // … on the whole error
+  double size2[kSlots] = {};                // of the lines' parts
   double broken_at[kSlots] = {};
 };
 

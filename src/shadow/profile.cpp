@@ -12,7 +12,10 @@ namespace assay::shadow {
 namespace {
 
 // Below this part of the energy of the last rounding, what happened before it is not worth naming.
-constexpr double kWorthNaming = 1e-3;
+constexpr double kWorthNaming = 1e-5;
+// The parts by line are first-order: where they explain less of the error than this, or much more, only their
+// sizes are compared.
+constexpr double kExplained = 0.2, kOverexplained = 5;
 
 double sum(const double (&x)[32]) {
   return std::accumulate(std::begin(x), std::end(x), 0.0);
@@ -69,9 +72,9 @@ std::map<LineKey, LineSums> by_line(const std::deque<Site>& sites) {
 std::vector<double> shares(const OutputSums& o) {
   std::vector<double> share(kLineSlots + 1, 0.0);
   double whole = 0;
-  const double* parts = nullptr;
+  const double *parts = nullptr, *sizes = o.size2;
   if (o.broken != 0) {
-    whole = static_cast<double>(o.broken), parts = o.broken_at;
+    whole = static_cast<double>(o.broken), parts = o.broken_at, sizes = nullptr;
   } else if (o.before2 > kWorthNaming * o.fresh2 && o.before2 > 0) {
     whole = o.before2, parts = o.before;
   } else if (o.whole2 > 0) {
@@ -83,6 +86,13 @@ std::vector<double> shares(const OutputSums& o) {
     share[s] = parts[s] / whole;
     share[0] -= share[s];
   }
+  const double explained = 1 - share[0];
+  if (sizes == nullptr || (explained > kExplained && explained < kOverexplained)) return share;
+  double all = 0;
+  for (uint32_t s = 1; s <= kLineSlots; ++s) all += sizes[s];
+  if (all == 0) return share;
+  for (uint32_t s = 1; s <= kLineSlots; ++s) share[s] = sizes[s] / all;
+  share[0] = 0;
   return share;
 }
 
@@ -133,6 +143,7 @@ void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes
       const auto part = static_cast<double>(e.slot[s]);
       const double charged = part + (static_cast<uint32_t>(e.slot[kFreshLine]) == s ? fresh : 0.0);
       o.before[s] += part * before;
+      o.size2[s] += part * part;
       o.charged[s] += charged * whole;
     }
   });

@@ -57,24 +57,24 @@ inline double exp2_of(double x) {
   const double in = x < -1100 ? -1100 : x > 1100 ? 1100 : x;
   const double magic = in + 0x1.8p52, n = magic - 0x1.8p52;
   const double r = (in - n) * 0.69314718055994530942;
+  // Written out: a loop inside would keep the loop over lanes from becoming a vector.
   double p = 1.0 / 6227020800.0;
-  constexpr double kTerms[] = {1.0 / 479001600.0,
-                               1.0 / 39916800.0,
-                               1.0 / 3628800.0,
-                               1.0 / 362880.0,
-                               1.0 / 40320.0,
-                               1.0 / 5040.0,
-                               1.0 / 720.0,
-                               1.0 / 120.0,
-                               1.0 / 24.0,
-                               1.0 / 6.0,
-                               0.5,
-                               1.0,
-                               1.0};
-  for (double t : kTerms) p = p * r + t;
+  p = p * r + 1.0 / 479001600.0;
+  p = p * r + 1.0 / 39916800.0;
+  p = p * r + 1.0 / 3628800.0;
+  p = p * r + 1.0 / 362880.0;
+  p = p * r + 1.0 / 40320.0;
+  p = p * r + 1.0 / 5040.0;
+  p = p * r + 1.0 / 720.0;
+  p = p * r + 1.0 / 120.0;
+  p = p * r + 1.0 / 24.0;
+  p = p * r + 1.0 / 6.0;
+  p = p * r + 0.5;
+  p = p * r + 1.0;
+  p = p * r + 1.0;
   // In two steps, so that results below the normal numbers are reached.
-  const int64_t n_bits = (static_cast<int64_t>(numerics::bits_of(magic) << 12) >> 12) - 0x8000000000000;
-  const int64_t half = n_bits / 2, rest = n_bits - half;
+  const int64_t n_bits = static_cast<int64_t>(numerics::bits_of(magic) & 0xfffffffffffff) - 0x8000000000000;
+  const int64_t half = n_bits >> 1, rest = n_bits - half;
   const double y = p * numerics::f64_of(static_cast<uint64_t>(half + 1023) << 52) *
                    numerics::f64_of(static_cast<uint64_t>(rest + 1023) << 52);
   return x != x ? x : y;
@@ -88,10 +88,18 @@ inline double log2_of(double x) {
   const double m = numerics::f64_of(bits - (static_cast<uint64_t>(e) << 52));
   const double s = (m - 1) / (m + 1), z = s * s;
   double p = 1.0 / 21;
-  constexpr double kTerms[] = {1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13, 1.0 / 11,
-                               1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3,  1.0};
-  for (double t : kTerms) p = p * z + t;
-  return static_cast<double>(e) + 2 * 1.4426950408889634074 * s * p;
+  p = p * z + 1.0 / 19;
+  p = p * z + 1.0 / 17;
+  p = p * z + 1.0 / 15;
+  p = p * z + 1.0 / 13;
+  p = p * z + 1.0 / 11;
+  p = p * z + 1.0 / 9;
+  p = p * z + 1.0 / 7;
+  p = p * z + 1.0 / 5;
+  p = p * z + 1.0 / 3;
+  p = p * z + 1.0;
+  const double y = static_cast<double>(e) + 2 * 1.4426950408889634074 * s * p;
+  return x > 0 ? (x < INFINITY ? y : x) : x == 0 ? -INFINITY : NAN;
 }
 
 struct Ex2 {
@@ -101,9 +109,7 @@ struct Ex2 {
 };
 struct Lg2 {
   static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) {
-    return a >= 0x1p-1022 && a < INFINITY ? log2_of(a) : ::log2(a);
-  }
+  static double apply(double a, double, double) { return log2_of(a); }
   static Gradient slope(double a, double, double, double) { return {1.4426950408889634 / a, 0, 0}; }
 };
 struct Sin {
@@ -347,6 +353,24 @@ template <class Op>
   if (site.executions < 64 * kWarpSize || site.executions / kWarpSize % 8 == 0)
     count_inherited(site, wrong, Op::kSources, error, x, exact, whole, introduced);
   const uint32_t slot = slot_of(site);
+  // The common case: every lane is wrong, and so is each source in all lanes or in none.
+  uint32_t count = 0, which[3] = {};
+  bool even = wrong == kAllLanes;
+  for (uint32_t s = 0; s < Op::kSources; ++s) {
+    even &= (has[s] == 0 || has[s] == kAllLanes) && !(fresh[s] && has[s] != 0);
+    if (has[s] != 0) which[count++] = s;
+  }
+  if (even) {
+    for (uint32_t l = 0; l < kWarpSize; ++l) {
+      Vector sum = slope[which[0]][l] * reinterpret_cast<const Vector&>(errors[which[0]]->error[l]);
+      for (uint32_t k = 1; k < count; ++k)
+        sum += slope[which[k]][l] * reinterpret_cast<const Vector&>(errors[which[k]]->error[l]);
+      write_error(out.error[l], sum, static_cast<float>(whole[l]), static_cast<float>(introduced[l]), slot,
+                  f.rounds);
+    }
+    out.lanes = kAllLanes;
+    return;
+  }
   each_lane(wrong, [&](uint32_t l) {
     Vector sum = {};
     for (uint32_t s = 0; s < Op::kSources; ++s) {

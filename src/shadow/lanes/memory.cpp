@@ -49,8 +49,10 @@ const Inst* store(Warp& w, const Inst& i) {
   const auto& m = *static_cast<const MemoryForm*>(main.extra);
   Hosts h;
   find_hosts(w, f, m, main.a, main.imm, m.bytes, lanes, h);
+  // What is overwritten whole needs no clearing first.
+  const uint32_t whole = f.count == 1 && f.elements[0].size == m.bytes ? has : 0;
   if (any_cells(*f.cells, h, m.bytes))
-    each_lane(h.lanes, [&](uint32_t l) { f.cells->clear(h.at[l], m.bytes); });
+    each_lane(h.lanes & ~whole, [&](uint32_t l) { f.cells->clear(h.at[l], m.bytes); });
   if ((has & lanes) == 0) return next;
   each_lane(h.lanes & has, [&](uint32_t l) {
     for (uint32_t k = 0; k < f.count; ++k) {
