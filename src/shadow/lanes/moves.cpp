@@ -153,7 +153,7 @@ const Inst* bits(Warp& w, const Inst& i) {
       return;
     }
     const float nudge = y - x;
-    if (!(std::fabs(nudge) < std::fabs(x) * 0.015625f)) {
+    if (!(std::fabs(nudge) < std::fabs(x) * 0.15f)) {
       site.forgotten += errs;
       return;
     }
