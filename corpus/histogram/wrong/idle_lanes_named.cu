@@ -1,4 +1,4 @@
-// assay: expect fail barrier-divergence, wrong-result
+// assay: expect fail barrier-divergence, deadlock, timeout, wrong-result
 // assay: class I
 // Lanes past the end wait elsewhere, but the match still names them.
 #include <cstdint>

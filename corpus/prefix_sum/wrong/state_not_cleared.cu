@@ -1,4 +1,4 @@
-// assay: expect fail uninitialized, stale-state, wrong-result
+// assay: expect fail uninitialized, stale-state, data-race, wrong-result
 // assay: class G
 // The tiles' states start from what the workspace held.
 #include <cstdint>
