@@ -144,12 +144,12 @@ std::string sentence(const Json& profile, const std::string& name) {
                      shadow::reason(*line));
 }
 
-void accuse(Finding& finding, const Finding& small, const Json& profile) {
-  if (!profile.is_object() || !is_numeric(finding.kind)) return;
+void accuse(Finding& finding, const Json& profile) {
+  if (!profile.is_object() || !finding.evidence.is_object() || !is_numeric(finding.kind)) return;
   finding.evidence["precision"] = profile;
   const std::string name = finding.evidence.value("output", std::string());
   const Json* output = chosen(profile, name);
-  if (output == nullptr || !explains(small, *output)) return;
+  if (output == nullptr || !explains(finding, *output)) return;
   const std::string said = sentence(profile, name);
   if (said.empty()) return;
   const Json place = guilty(profile, *output);

@@ -25,10 +25,11 @@ struct Command {
 constexpr Command kCommands[] = {
     {"check", "CONTRACT", "assay a kernel against its contract", check_command},
     {"replay", "REPORT", "run the trial of a report again", replay_command},
+    {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},
     {"lint", "FILE", "what a kernel's PTX says before it runs", lint_command},
     {"judge", "CONTRACT …", "judge tensors that were computed elsewhere", judge_command},
-    {"formula", "TEXT …", "show what a formula means, and its error budget", formula_command},
+    {"formula", "CONTRACT", "show what was understood of a contract, and its error budget", formula_command},
     {"init", "KERNEL", "write a first contract for a kernel", init_command},
     {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU, watched", run_command},
     {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},

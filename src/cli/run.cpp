@@ -13,6 +13,7 @@
 #include "cli/elf.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
+#include "shadow/shadow.h"
 
 namespace assay::cli {
 namespace {
@@ -33,6 +34,7 @@ struct RunOptions {
 void describe_options(CLI::App& app, RunOptions& options) {
   std::string names = "all, none";
   for (const checks::CheckInfo& check : checks::all_checks()) names += fmt::format(", {}", check.name);
+  names += ", precision";
   app.add_option("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
   app.add_option("--threads", options.threads, "threads of the engine (0: one for each core)");
   app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
@@ -67,6 +69,8 @@ void set_environment(const RunOptions& options, const std::string& report, const
   set("ASSAY_SEED", std::to_string(options.seed));
   set("ASSAY_THREADS", std::to_string(options.threads));
   set("ASSAY_CHECK", options.check);
+  // Whoever has told us what to overlook wants the program to go on.
+  set("ASSAY_FAULTS", options.suppressions.empty() ? "1" : "0");
   set("ASSAY_MAX_INSTRUCTIONS", std::to_string(options.max_instructions));
   set("ASSAY_QUIET", options.quiet ? "1" : "0");
 }
@@ -175,7 +179,9 @@ int run_command(std::vector<std::string> args) {
   // An unknown check is refused here, not by a library inside the program.
   checks::FindingLog log;
   vgpu::Memory memory(1 << 20, false);
-  if (auto made = checks::make_checks(options.check, log, memory); !made) return refuse(made.error());
+  std::string watching = options.check;
+  shadow::take_precision(watching);
+  if (auto made = checks::make_checks(watching, log, memory); !made) return refuse(made.error());
   return run(options);
 }
 

@@ -1,5 +1,7 @@
 #include "cli/run_summary.h"
 
+#include "cli/precision.h"
+
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -104,6 +106,7 @@ class Collector {
     std::string event = string_at(line, "event");
     if (event == "launch") add_launch(line);
     if (event == "finding") add_finding(finding_of(line));
+    if (event == "precision" && line.contains("profile")) summary_.precision = line["profile"];
     if (event == "fault") summary_.faults.push_back(string_at(line, "message"));
     if (event == "unsupported") {
       std::string what = string_at(line, "function");
@@ -212,6 +215,7 @@ void print_summary(const RunSummary& summary) {
   std::fflush(stdout);
   print_launches(summary);
   for (const Finding& finding : summary.findings) print_finding(finding);
+  if (summary.precision.is_object()) fmt::print(stderr, "{}", precision_text(summary.precision, "assay: "));
   size_t found = summary.findings.size();
   if (found || summary.suppressed)
     fmt::print(stderr, "assay: {} finding{}{}\n", found, found == 1 ? "" : "s",
@@ -244,6 +248,7 @@ Result<void> write_summary(const RunSummary& summary, const std::vector<std::str
   json["faults"] = summary.faults;
   json["unsupported"] = summary.unsupported;
   json["suppressed"] = summary.suppressed;
+  if (summary.precision.is_object()) json["precision"] = summary.precision;
   std::ofstream file(path);
   file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();

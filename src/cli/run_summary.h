@@ -23,6 +23,7 @@ struct RunSummary {
   std::vector<Finding> findings;    // each once; evidence["count"] says how often
   std::vector<std::string> faults, unsupported;
   uint64_t suppressed = 0;
+  Json precision;                   // where precision was lost (shadow::to_json); null: not asked for
   bool has_errors() const;
 };
 

@@ -90,6 +90,10 @@ void Report::finding(const Finding& finding) {
              {"evidence", finding.evidence}}));
 }
 
+void Report::precision(const Json& profile) {
+  line(dump({{"event", "precision"}, {"profile", profile}}));
+}
+
 void Report::unsupported_kernel(std::string_view message) {
   say_once(message);
   line(dump({{"event", "unsupported"}, {"message", std::string(message)}}));

@@ -26,6 +26,7 @@ class Report {
   void unsupported(std::string_view function);  // names it once
   void unsupported_kernel(std::string_view message);
   void finding(const Finding& finding);
+  void precision(const Json& profile);  // shadow::to_json
   void line(std::string_view json);  // appends one line as it is
 
  private:

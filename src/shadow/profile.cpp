@@ -335,6 +335,10 @@ std::string reason(const LineProfile& l) {
     return "results are cut, not rounded: every error leans toward zero";
   if (mentions(l.operation, "cvt") && !type.empty())
     return fmt::format("values are rounded to {} and computed with afterwards", type);
+  const bool adds = mentions(l.operation, "add") || mentions(l.operation, "fma");
+  if (!type.empty() && adds)
+    return fmt::format("every addition rounds the sum to {}; a sum 2^{} times what is added no longer grows",
+                       type, type == "bf16" ? 8 : 11);
   if (!type.empty()) return fmt::format("the arithmetic is in {}", type);
   if (l.cancelled_bits > 10 && l.amplification > 100)
     return fmt::format(

@@ -107,7 +107,7 @@ const Inst* cut(Warp& w, const Inst& i) {
 }
 
 // Integer arithmetic on the bits of a float. Understood: nothing changed, the sign changed, the number is
-// scaled by a power of two, or nudged by less than 1/64 (which is an error that enters here).
+// scaled by a power of two, or nudged by less than a seventh (which is an error that enters here).
 const Inst* bits(Warp& w, const Inst& i) {
   const auto& f = form_of<MoveForm>(i);
   const uint32_t lanes = w.lanes_of(i);
