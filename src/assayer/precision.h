@@ -13,9 +13,8 @@ Json precision_of(const contract::Contract& contract, const subject::Subject& su
                   const trial::Trial& trial, const CheckOptions& options);
 
 // A numeric finding gains the profile as evidence and, where the errors that the shadow saw explain what the
-// judge saw, the line where most of the error enters. A line is accused only this way. `small`: the same
-// finding, in the trial that the profile is of.
-void accuse(Finding& finding, const Finding& small, const Json& profile);
+// judge saw, the line where most of the error enters. A line is accused only this way.
+void accuse(Finding& finding, const Json& profile);
 
 // "97 % of the error of `dw` enters at file.cu:14 (atom.add.bf16): …"; empty when there is nothing to say.
 std::string sentence(const Json& profile, const std::string& output);
