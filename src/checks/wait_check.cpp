@@ -34,8 +34,14 @@ void WaitCheck::submitted(uint64_t operation, Work work) {
 // The streams tell of a wait as an operation of its own, just before.
 void WaitCheck::on_host_wait(std::span<const uint64_t>) {
   std::lock_guard lock(mutex_);
+  if (!hears_) return;
   host_point_ = last_;
   std::erase_if(unwaited_, [&](const auto& item) { return is_waited_for(item.first); });
+}
+
+void WaitCheck::hear(bool on) {
+  std::lock_guard lock(mutex_);
+  hears_ = on;
 }
 
 void WaitCheck::end() {

@@ -19,6 +19,8 @@ class WaitCheck final : public vgpu::Listener {
   };
   // The host asked for something whose result it should wait for.
   void submitted(uint64_t operation, Work work);
+  // Whether waits count.
+  void hear(bool on);
   // The program ends.
   void end();
 
@@ -26,6 +28,7 @@ class WaitCheck final : public vgpu::Listener {
   FindingLog& log_;
   std::mutex mutex_;
   OperationOrder order_;
+  bool hears_ = true;
   uint64_t last_ = 0;        // operation that began
   uint64_t host_point_ = 0;  // what comes before it, the host has waited for
   std::map<uint64_t, Work> unwaited_;

@@ -40,9 +40,11 @@ void describe_options(CLI::App& app, RunOptions& options) {
   app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
   app.add_option("--json", options.json, "write launches and findings to this file");
   app.add_option("--error-exit", options.error_exit,
-                 "exit status when something was found (0: the program's own)");
+                 "exit status when something was found (1 if not given; without this, the program's own)")
+      ->expected(0, 1)
+      ->default_str("1");
   app.add_option("--suppressions", options.suppressions,
-                 "file of findings to leave out: KIND [KERNEL], * matches");
+                 "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
   app.add_option("--max-instructions", options.max_instructions,
                  "warp instructions of a launch that count as endless");
   app.add_flag("--quiet", options.quiet, "print nothing of our own");

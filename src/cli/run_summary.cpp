@@ -1,7 +1,5 @@
 #include "cli/run_summary.h"
 
-#include "cli/precision.h"
-
 #include <cxxabi.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -13,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <sstream>
+
+#include "cli/precision.h"
 
 namespace assay::cli {
 namespace {
@@ -59,6 +59,13 @@ std::string dim_text(const Json& dim) {
   return std::to_string(at(0));
 }
 
+// "(1,0,0)".
+std::string triple_text(const Json& triple) {
+  std::string text;
+  for (const Json& item : triple) text += fmt::format("{}{}", text.empty() ? "" : ",", item.dump());
+  return "(" + text + ")";
+}
+
 std::string string_at(const Json& line, const char* key) {
   auto found = line.find(key);
   return found != line.end() && found->is_string() ? found->get<std::string>() : "";
@@ -92,9 +99,29 @@ bool is_suppressed(const Finding& finding, const std::vector<Suppression>& suppr
     auto matches = [](const std::string& pattern, const std::string& text) {
       return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
     };
-    return matches(suppression.kind, finding.kind) &&
+    const bool here = (suppression.line == 0 || suppression.line == finding.where.line) &&
+                      (suppression.file == "*" || matches("*" + suppression.file, finding.where.file));
+    return here && matches(suppression.kind, finding.kind) &&
            (matches(suppression.kernel, kernel) || matches(suppression.kernel, plain));
   });
+}
+
+// "kernel.cu:14", "kernel.cu" or "14".
+bool read_place(const std::string& text, Suppression& suppression) {
+  const size_t colon = text.rfind(':');
+  const auto is_number = [](const std::string& digits) {
+    return !digits.empty() && digits.size() < 9 &&
+           digits.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (is_number(text)) {
+    suppression.line = std::stoi(text);
+    return true;
+  }
+  suppression.file = text.substr(0, colon);
+  if (colon == std::string::npos) return true;
+  if (!is_number(text.substr(colon + 1))) return false;
+  suppression.line = std::stoi(text.substr(colon + 1));
+  return true;
 }
 
 class Collector {
@@ -171,6 +198,11 @@ void print_finding(const Finding& finding) {
   uint64_t count = number_at<uint64_t>(finding.evidence, "count");
   fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, kSeverities[static_cast<size_t>(finding.severity)],
              finding.kind, finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
+  const std::string kernel = string_at(finding.evidence, "kernel");
+  const auto block = finding.evidence.find("block"), thread = finding.evidence.find("thread");
+  if (kernel.empty() || block == finding.evidence.end() || thread == finding.evidence.end()) return;
+  fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", demangle(kernel), triple_text(*block),
+             triple_text(*thread));
 }
 
 }  // namespace
@@ -194,7 +226,9 @@ Result<std::vector<Suppression>> read_suppressions(const std::string& path) {
     std::string more;
     if (!(words >> suppression.kind)) continue;
     words >> suppression.kernel;
-    if (words >> more) return Error{"expected KIND and perhaps KERNEL", path, number, 0};
+    if (words >> more && !read_place(more, suppression))
+      return Error{"expected FILE:LINE, FILE or LINE after KIND and KERNEL", path, number, 0};
+    if (words >> more) return Error{"expected KIND, and perhaps KERNEL and FILE:LINE", path, number, 0};
     all.push_back(suppression);
   }
   return all;

@@ -30,6 +30,8 @@ struct RunSummary {
 // A line of a suppression file: which findings to leave out. * matches any text.
 struct Suppression {
   std::string kind, kernel;
+  std::string file = "*";  // the end of its path
+  int line = 0;            // 0: any
 };
 Result<std::vector<Suppression>> read_suppressions(const std::string& path);  // none where path is empty
 

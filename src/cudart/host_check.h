@@ -35,6 +35,8 @@ class HostCheck {
   void asked();
   // Where named ranges are kept; listens from the first call on.
   checks::RangeCheck& ranges();
+  // main() has returned: what nobody waited for runs, to be watched.
+  void run_what_is_left();
   // The program ends.
   void end();
   // Host code touched `address` of the device's range: reports it before the process dies.

@@ -58,7 +58,7 @@ Index<Enum> make_index() {
 
 template <class Enum>
 std::optional<Enum> find(std::string_view spelling) {
-  static const Index<Enum> index = make_index<Enum>();
+  static const Index<Enum>& index = *new Index<Enum>(make_index<Enum>());  // never destroyed
   auto it = index.find(spelling);
   if (it == index.end()) return std::nullopt;
   return it->second;

@@ -237,7 +237,8 @@ struct Table {
 };
 
 const Table& table() {
-  static const Table instance;
+  // Never destroyed: the CUDA runtime is used until after the program's own destructors.
+  static const Table& instance = *new Table;
   return instance;
 }
 
