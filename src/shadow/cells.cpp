@@ -105,7 +105,7 @@ const Error* Cells::find(uintptr_t last) {
   return tag.bits == bits_at(last, tag.size) ? &p->errors[at >> p->shift] : nullptr;
 }
 
-void Cells::put(uintptr_t last, uint32_t size, const Error& error) {
+void Cells::put(uintptr_t last, uint32_t size, uint8_t number, const Error& error) {
   Page* p = page(last >> kPageShift);
   if (p == nullptr) p = make(last >> kPageShift, size);
   const auto shift = static_cast<unsigned>(std::bit_width(size) - 1);
@@ -119,7 +119,7 @@ void Cells::put(uintptr_t last, uint32_t size, const Error& error) {
     ++p->count;
     ++total_;
   }
-  p->tags[at >> p->shift] = {bits_at(last, size), static_cast<uint8_t>(size)};
+  p->tags[at >> p->shift] = {bits_at(last, size), static_cast<uint8_t>(size), number};
   p->errors[at >> p->shift] = error;
 }
 
@@ -154,14 +154,14 @@ void Cells::copy(uintptr_t to, uintptr_t from, uint64_t bytes) {
     const Page* source = page((from + b) >> kPageShift);
     const uintptr_t at = (from + b) & kOffsets;
     const Tag tag = source->tags[at >> source->shift];
-    put(to + b, tag.size, error);
+    put(to + b, tag.size, tag.number, error);
     if (Page* p = page((to + b) >> kPageShift); p != nullptr && p->has((to + b) & kOffsets))
       p->tags[((to + b) & kOffsets) >> p->shift].bits = tag.bits;
   }
 }
 
 void Cells::each(uintptr_t first, uint64_t bytes,
-                 const std::function<void(uintptr_t, uint32_t, const Error&)>& visit) {
+                 const std::function<void(uintptr_t, uint32_t, uint8_t, const Error&)>& visit) {
   if (bytes == 0) return;
   for (uintptr_t number = first >> kPageShift; number <= (first + bytes - 1) >> kPageShift; ++number) {
     const Page* p = page(number);
@@ -172,7 +172,7 @@ void Cells::each(uintptr_t first, uint64_t bytes,
         const uintptr_t last = (number << kPageShift) + at;
         if (last < first || last >= first + bytes) continue;
         const Tag& tag = p->tags[at >> p->shift];
-        if (tag.bits == bits_at(last, tag.size)) visit(last, tag.size, p->errors[at >> p->shift]);
+        if (tag.bits == bits_at(last, tag.size)) visit(last, tag.size, tag.number, p->errors[at >> p->shift]);
       }
     }
   }

@@ -24,15 +24,16 @@ class Cells {
   bool any(uintptr_t first, uintptr_t last);
   // The account of the element that ends with the byte at `last`; null: there is none, or its bits are gone.
   const Error* find(uintptr_t last);
-  // `size`: of the element, for its bits. The bits are those that memory holds now.
-  void put(uintptr_t last, uint32_t size, const Error& error);
+  // `size`: of the element, for its bits; `number`: what it is (Number), for those who read it. The bits are
+  // those that memory holds now.
+  void put(uintptr_t last, uint32_t size, uint8_t number, const Error& error);
   // Forgets the accounts of [first, first + bytes).
   void clear(uintptr_t first, uint64_t bytes);
   // Copies the accounts of a range to another, bits included: for copies that take effect later.
   void copy(uintptr_t to, uintptr_t from, uint64_t bytes);
   // Every valid account of a range, in order.
   void each(uintptr_t first, uint64_t bytes,
-            const std::function<void(uintptr_t last, uint32_t size, const Error&)>& visit);
+            const std::function<void(uintptr_t last, uint32_t size, uint8_t number, const Error&)>& visit);
 
   bool none() const { return total_ == 0; }
   uint64_t dropped() const { return dropped_; }  // for lack of room
@@ -40,7 +41,7 @@ class Cells {
  private:
   struct Tag {
     uint32_t bits;
-    uint8_t size;
+    uint8_t size, number;
   };
   struct Page {
     unsigned shift = 0;  // accounts lie 2^shift bytes apart

@@ -702,6 +702,7 @@ Flow::Flow(const ptx::Function& function) {
         }
       }
   }
+  find_narrow(function);
   followed_.resize(registers);
   for (size_t r = 0; r < registers; ++r)
     followed_[r] = carries[r] & (needs[0][r] | needs[1][r] | needs[2][r]);
@@ -717,6 +718,43 @@ Flow::Flow(const ptx::Function& function) {
     p.rounds = p.to_nearest;
     followed_[to->index] |= bit;
   }
+}
+
+namespace {
+constexpr uint8_t kUnknown = 0xff;
+}
+
+void Flow::find_narrow(const ptx::Function& function) {
+  narrow_.assign(function.registers.size(), kUnknown);
+  const auto note = [&](const Part& part) {
+    if (part.operand == nullptr || part.operand->kind != OperandKind::Register || size_of(part.number) > 2)
+      return;
+    narrow_[part.operand->index] = static_cast<uint8_t>(part.number);
+  };
+  for (const Plan& p : plans_)
+    for (const PartOp& part : p.parts) {
+      note(part.to);
+      for (const Part& from : part.from) note(from);
+    }
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Plan& p : plans_) {
+      const bool moves =
+          p.kind == Kind::Move || p.kind == Kind::Select || p.kind == Kind::Shuffle || p.kind == Kind::Merge;
+      for (const Edge& e : p.edges) {
+        uint8_t &to = narrow_[e.to.reg], &from = narrow_[e.from.reg];
+        if (!moves || (to == kUnknown) == (from == kUnknown)) continue;
+        (to == kUnknown ? to : from) = to == kUnknown ? from : to;
+        changed = true;
+      }
+    }
+  }
+}
+
+Number Flow::narrow(uint32_t reg, uint32_t size) const {
+  const uint8_t known = narrow_[reg];
+  if (known != kUnknown && size_of(static_cast<Number>(known)) == size) return static_cast<Number>(known);
+  return size == 2 ? Number::BF16 : Number::S8;
 }
 
 }  // namespace assay::shadow

@@ -66,8 +66,9 @@ struct AccessForm : Form {
   uint32_t count = 0;         // elements that are followed, over all registers
   struct One {
     PlaneOffset errors;
-    uint8_t last;  // byte of the access it ends at
-    uint8_t size;  // its bytes, for its bits
+    uint8_t last;    // byte of the access it ends at
+    uint8_t number;  // a Number, as far as it is known
+    uint8_t size;    // its bytes, for its bits
   };
   One elements[32];
   mutable uintptr_t low = 1, high = 0;  // the allocation seen last: addresses [low, high) lie at + delta

@@ -406,8 +406,11 @@ class Emitter {
         // An element reaches from the one before it; its size is a power of two.
         uint32_t size = 1;
         while (size * 2 <= byte + 1 - begin && (byte + 1) % (size * 2) == 0) size *= 2;
+        const Number number = size == 8   ? Number::F64
+                              : size == 4 ? Number::F32
+                                          : impl_.current->narrow(one.index, size);
         f.elements[f.count++] = {errors, static_cast<uint8_t>(k * element_bytes + byte),
-                                 static_cast<uint8_t>(size)};
+                                 static_cast<uint8_t>(number), static_cast<uint8_t>(size)};
         begin = byte + 1;
       }
     }

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
+#include "numerics/formats.h"
 #include "shadow/impl.h"
 
 namespace assay::shadow {
@@ -16,6 +18,34 @@ constexpr double kWorthNaming = 1e-5;
 // The parts by line are first-order: where they explain less of the error than this, or much more, only their
 // sizes are compared.
 constexpr double kExplained = 0.2, kOverexplained = 5;
+
+template <class T>
+double read_as(const std::byte* at) {
+  T x;
+  std::memcpy(&x, at, sizeof x);
+  return static_cast<double>(x);
+}
+
+double value_of(Number number, const std::byte* at) {
+  switch (number) {
+    case Number::F64:
+      return read_as<double>(at);
+    case Number::F32:
+      return read_as<float>(at);
+    case Number::F16:
+      return numerics::to_double(numerics::Format::F16, static_cast<uint64_t>(read_as<uint16_t>(at)));
+    case Number::BF16:
+      return numerics::to_double(numerics::Format::BF16, static_cast<uint64_t>(read_as<uint16_t>(at)));
+    case Number::E4M3:
+      return numerics::to_double(numerics::Format::E4M3, static_cast<uint64_t>(read_as<uint8_t>(at)));
+    case Number::E5M2:
+      return numerics::to_double(numerics::Format::E5M2, static_cast<uint64_t>(read_as<uint8_t>(at)));
+    case Number::U8:
+      return read_as<uint8_t>(at);
+    default:
+      return read_as<int8_t>(at);
+  }
+}
 
 double sum(const double (&x)[32]) {
   return std::accumulate(std::begin(x), std::end(x), 0.0);
@@ -125,28 +155,35 @@ void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes
   OutputSums& o = impl_->output(name);
   o = {};
   o.name = std::move(name);
-  impl_->cells.each(reinterpret_cast<uintptr_t>(host), bytes, [&](uintptr_t, uint32_t, const Error& e) {
-    ++o.elements;
-    const auto whole = static_cast<double>(e.slot[kWhole]);
-    if (!(std::fabs(whole) < 3e38)) {
-      ++o.broken;
-      for (uint32_t s = 1; s <= kLineSlots; ++s) o.broken_at[s] += static_cast<double>(e.slot[s]);
-      return;
-    }
-    const auto fresh = static_cast<double>(e.slot[kFresh]);
-    const double before = whole - fresh;
-    o.largest = std::max(o.largest, std::fabs(whole));
-    if (const auto at = static_cast<uint32_t>(e.slot[kFreshLine]); at > 0 && at <= kLineSlots)
-      o.fresh_at[at] += fresh * fresh;
-    o.fresh2 += fresh * fresh, o.before2 += before * before, o.whole2 += whole * whole;
-    for (uint32_t s = 1; s <= kLineSlots; ++s) {
-      const auto part = static_cast<double>(e.slot[s]);
-      const double charged = part + (static_cast<uint32_t>(e.slot[kFreshLine]) == s ? fresh : 0.0);
-      o.before[s] += part * before;
-      o.size2[s] += part * part;
-      o.charged[s] += charged * whole;
-    }
-  });
+  impl_->cells.each(
+      reinterpret_cast<uintptr_t>(host), bytes,
+      [&](uintptr_t last, uint32_t size, uint8_t number, const Error& e) {
+        ++o.elements;
+        const auto whole = static_cast<double>(e.slot[kWhole]);
+        if (!(std::fabs(whole) < 3e38)) {
+          ++o.broken;
+          for (uint32_t s = 1; s <= kLineSlots; ++s) o.broken_at[s] += static_cast<double>(e.slot[s]);
+          return;
+        }
+        o.largest = std::max(o.largest, std::fabs(whole));
+        // Relative errors, one at most: an error of everything in a small element counts as much as in a
+        // large one.
+        const double value =
+            value_of(static_cast<Number>(number), reinterpret_cast<const std::byte*>(last + 1 - size));
+        const double scale =
+            1 / std::max({std::fabs(value), std::fabs(value - whole), std::fabs(whole), 1e-300});
+        const double fresh = scale * static_cast<double>(e.slot[kFresh]), all = scale * whole,
+                     before = all - fresh;
+        const auto at = static_cast<uint32_t>(e.slot[kFreshLine]);
+        if (at > 0 && at <= kLineSlots) o.fresh_at[at] += fresh * fresh;
+        o.fresh2 += fresh * fresh, o.before2 += before * before, o.whole2 += all * all;
+        for (uint32_t s = 1; s <= kLineSlots; ++s) {
+          const double part = scale * static_cast<double>(e.slot[s]);
+          o.before[s] += part * before;
+          o.size2[s] += part * part;
+          o.charged[s] += (part + (at == s ? fresh : 0.0)) * all;
+        }
+      });
 }
 
 double Shadow::error_at(const std::byte* host, uint32_t size) const {

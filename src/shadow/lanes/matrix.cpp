@@ -268,7 +268,7 @@ const Inst* store_matrix(Warp& w, const Inst& i) {
     if (last == 0) return;
     const bool has = (lanes_with_errors(w, errors) >> lane & 1) != 0;
     if (has)
-      f.cells->put(last, size, errors_at(w, errors).error[lane]);
+      f.cells->put(last, size, static_cast<uint8_t>(f.fragment.number), errors_at(w, errors).error[lane]);
     else
       f.cells->clear(last + 1 - size, size);
   });

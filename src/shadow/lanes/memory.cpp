@@ -57,7 +57,8 @@ const Inst* store(Warp& w, const Inst& i) {
   each_lane(h.lanes & has, [&](uint32_t l) {
     for (uint32_t k = 0; k < f.count; ++k) {
       const RegisterErrors& e = errors_at(w, f.elements[k].errors);
-      if (e.lanes >> l & 1) f.cells->put(h.at[l] + f.elements[k].last, f.elements[k].size, e.error[l]);
+      if (e.lanes >> l & 1)
+        f.cells->put(h.at[l] + f.elements[k].last, f.elements[k].size, f.elements[k].number, e.error[l]);
     }
   });
   return next;
@@ -139,7 +140,7 @@ void add_lane(Warp& w, const AtomicForm& f, uintptr_t at, uint32_t lane, const d
   *current = made;
   // The account belongs to the bits that memory will hold in the end; a later lane takes it on.
   if (has)
-    f.cells->put(last, size, e);
+    f.cells->put(last, size, static_cast<uint8_t>(f.operand[part].number), e);
   else
     f.cells->clear(at + part * size, size);
 }
@@ -183,7 +184,8 @@ const Inst* add_atomically(Warp& w, const Inst& i, const AtomicForm& f, uint32_t
       if (before >= 0) {
         current[p][l] = current[p][before];
       } else if (held[p][l].has) {
-        f.cells->put(h.at[l] + p * size + size - 1, size, held[p][l].error);
+        f.cells->put(h.at[l] + p * size + size - 1, size, static_cast<uint8_t>(f.operand[p].number),
+                     held[p][l].error);
       } else {
         f.cells->clear(h.at[l] + p * size, size);
       }
@@ -227,7 +229,7 @@ const Inst* swap(Warp& w, const Inst& i, const AtomicForm& f, uint32_t lanes) {
     f.cells->clear(h.at[l], m.bytes);
     for (uint32_t k = 0; k < f.count; ++k)
       if (lanes_with_errors(w, f.elements[k].errors) >> l & 1)
-        f.cells->put(h.at[l] + f.elements[k].last, f.elements[k].size,
+        f.cells->put(h.at[l] + f.elements[k].last, f.elements[k].size, f.elements[k].number,
                      errors_at(w, f.elements[k].errors).error[l]);
   });
   return next;
