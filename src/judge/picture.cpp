@@ -75,6 +75,11 @@ double distance(const Element& element, double sigma) {
   return element.admitted ? 0 : std::numeric_limits<double>::infinity();
 }
 
+// An empty sum, say: there is nothing to round, and nothing was. It says nothing of how errors are spread.
+bool has_nothing_to_say(const Element& element, double sigma) {
+  return !(sigma > 0) && distance(element, sigma) == 0;
+}
+
 void paint_grid(Picture& picture, const Look& look) {
   const int64_t side = Picture::kSide;
   picture.grid_rows = static_cast<int>(std::min(picture.rows, side));
@@ -96,6 +101,7 @@ void count_bins(Picture& picture, const Look& look) {
   for (std::size_t i = 0; i < look.measured.elements.size(); ++i) {
     const Element& element = look.measured.elements[i];
     if (!is_specified(element) || !std::isfinite(element.value)) continue;
+    if (has_nothing_to_say(element, look.sigma[i])) continue;
     double z = distance(element, look.sigma[i]);
     if (std::isinf(z) && element.error < 0) z = -z;
     const double bin = std::floor((z + Picture::kRange) / (2 * Picture::kRange) * Picture::kBins);
@@ -108,6 +114,7 @@ void choose_points(Picture& picture, const Look& look, uint64_t seed) {
   for (std::size_t i = 0; i < look.measured.elements.size(); ++i) {
     const Element& element = look.measured.elements[i];
     if (!is_specified(element) || !std::isfinite(element.value) || !std::isfinite(element.error)) continue;
+    if (has_nothing_to_say(element, look.sigma[i])) continue;
     (element.admitted ? right : wrong).push_back(i);
   }
   trial::Random random(seed);
