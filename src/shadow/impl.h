@@ -23,7 +23,7 @@ using LineKey = std::pair<std::string, int>;
 struct OutputSums {
   std::string name;
   uint64_t elements = 0, broken = 0;
-  double largest = 0;
+  double largest = 0, largest_before = 0;    // absolute; relative, before the last rounding
   double fresh2 = 0, fresh_at[kSlots] = {};  // of the last rounding, by its line
   double before2 = 0,
          before[kSlots] = {};  // projections of the lines' errors on the error before the last rounding

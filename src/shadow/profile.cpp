@@ -174,6 +174,7 @@ void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes
             1 / std::max({std::fabs(value), std::fabs(value - whole), std::fabs(whole), 1e-300});
         const double fresh = scale * static_cast<double>(e.slot[kFresh]), all = scale * whole,
                      before = all - fresh;
+        o.largest_before = std::max(o.largest_before, std::fabs(before));
         const auto at = static_cast<uint32_t>(e.slot[kFreshLine]);
         if (at > 0 && at <= kLineSlots) o.fresh_at[at] += fresh * fresh;
         o.fresh2 += fresh * fresh, o.before2 += before * before, o.whole2 += all * all;
@@ -213,7 +214,7 @@ Profile Shadow::profile() const {
   for (const OutputSums& o : impl_->outputs) {
     if (o.elements == 0) continue;
     const std::vector<double> share = shares(o);
-    OutputProfile out{o.name, o.largest, o.elements, o.broken, {}, named(share, keys)};
+    OutputProfile out{o.name, o.largest, o.largest_before, o.elements, o.broken, {}, named(share, keys)};
     for (const auto& [slot, key] : keys)
       if (o.fresh2 > 0 && o.fresh_at[slot] / o.fresh2 > out.rounded_at.share)
         out.rounded_at = {key.first, key.second, o.fresh_at[slot] / o.fresh2};
@@ -324,11 +325,8 @@ Json to_json(const Profile& profile) {
     Json shares = Json::array();
     for (const LineShare& l : o.lines)
       shares.push_back({{"file", l.file}, {"line", l.line}, {"share", l.share}});
-    Json output = {{"name", o.name},
-                   {"error", o.error},
-                   {"elements", o.elements},
-                   {"broken", o.broken},
-                   {"lines", shares}};
+    Json output = {{"name", o.name},         {"error", o.error},   {"relative", o.relative},
+                   {"elements", o.elements}, {"broken", o.broken}, {"lines", shares}};
     if (o.rounded_at.line != 0)
       output["rounded_at"] = {{"file", o.rounded_at.file}, {"line", o.rounded_at.line}};
     outputs.push_back(std::move(output));

@@ -61,6 +61,7 @@ struct LineShare {
 struct OutputProfile {
   std::string name;
   double error = 0;              // largest absolute error of an element
+  double relative = 0;           // largest relative one, before the rounding of the result to its own type
   uint64_t elements = 0;         // that have an error
   uint64_t broken = 0;           // that are not finite, and should be
   LineShare rounded_at;          // the line that rounds the elements to their own type; line 0: none does
