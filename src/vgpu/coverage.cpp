@@ -79,6 +79,8 @@ bool has_vector_modifier(const ptx::Form& form) {
 struct Choice {
   std::vector<size_t> lengths;  // of each vector, in order
   bool with_optional = true;
+  uint64_t constant = 1;
+  bool wide = false;  // values whose type the form does not say are addresses
 };
 
 class Writer {
@@ -105,7 +107,7 @@ class Writer {
   }
   // The destination has the first type, what is read the last one.
   Width width(bool first) const {
-    if (form_.types.empty()) return Bits32;
+    if (form_.types.empty()) return choice_.wide ? Bits64 : Bits32;
     return width_of(first ? form_.types.front() : form_.types.back());
   }
   Operand next_vector(bool first) {
@@ -131,7 +133,7 @@ class Writer {
         break;
       case OperandKind::Constant:
         operand.kind = Kind::Immediate;
-        operand.bits = 1;
+        operand.bits = choice_.constant;
         break;
       case OperandKind::Address:
       case OperandKind::ValueOrAddress:
@@ -183,6 +185,22 @@ std::vector<std::vector<size_t>> all_lengths(const ptx::Form& form) {
   return all;
 }
 
+// Every way to write a form's operands that may make a difference.
+std::vector<Choice> choices_of(const ptx::Form& form) {
+  const auto& operands = form.row->operands;
+  const auto has = [&](auto&& test) { return std::any_of(operands.begin(), operands.end(), test); };
+  const bool optional = has([](const ptx::OperandPattern& o) { return o.optional; });
+  const bool constant = has([](const ptx::OperandPattern& o) { return o.kind == OperandKind::Constant; });
+  std::vector<Choice> choices;
+  for (const auto& lengths : all_lengths(form))
+    for (const bool with_optional : {false, true})
+      for (const uint64_t value : {1, 4, 16})
+        for (const bool wide : {false, true})
+          if ((optional || !with_optional) && (constant || value == 1) && (form.types.empty() || !wide))
+            choices.push_back({lengths, with_optional, value, wide});
+  return choices;
+}
+
 }  // namespace
 
 struct Coverage::Impl {
@@ -217,9 +235,8 @@ bool Coverage::runs(const ptx::Form& form) {
   // What a branch or a call leads to is another matter: these run as opcodes.
   if (std::any_of(operands.begin(), operands.end(), [](const auto& o) { return is_control(o.kind); }))
     return true;
-  for (const auto& lengths : all_lengths(form))
-    for (const bool with_optional : {false, true})
-      if (impl_->runs(form, {lengths, with_optional})) return true;
+  for (const Choice& choice : choices_of(form))
+    if (impl_->runs(form, choice)) return true;
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <stdexcept>
 #include <tuple>
 
 #include "vgpu/layout.h"
@@ -331,10 +332,14 @@ class FunctionDecoder {
     if (instrumenter_) instrumenter_->before(lowering);
     const auto opcode = static_cast<size_t>(inst.opcode);
     const LowerFunction function = opcode < std::size(program_.engine->by_opcode) ? program_.engine->by_opcode[opcode] : nullptr;
-    if (function)
-      function(lowering);
-    else
-      lowering.unsupported("instruction");
+    try {
+      if (function)
+        function(lowering);
+      else
+        lowering.unsupported("instruction");
+    } catch (const std::out_of_range&) {  // a modifier asks for an operand that the table allows to be left out
+      lowering.unsupported("an operand that is missing");
+    }
     if (instrumenter_) instrumenter_->after(lowering);
   }
 

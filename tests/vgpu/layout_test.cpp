@@ -95,7 +95,25 @@ TEST(Coverage, AsksTheEngine) {
   EXPECT_EQ(runs("ld.global.v4.f32"), 1);
   EXPECT_EQ(runs("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 1);
   EXPECT_EQ(runs("bar.sync"), 1);
+  EXPECT_EQ(runs("isspacep.shared"), 1);
+  EXPECT_EQ(runs("cp.async.ca.shared.global"), 1);
   EXPECT_EQ(runs("tcgen05.fence::before_thread_sync"), 0);
+}
+
+// No form, however odd, may bring the engine down: it runs or it is refused.
+TEST(Coverage, EveryFormHasAnAnswer) {
+  Coverage coverage;
+  size_t forms = 0, running = 0;
+  for (const ptx::Row& row : ptx::rows()) {
+    if (row.opcode == ptx::Opcode::ld || row.opcode == ptx::Opcode::st)
+      continue;  // thousands of the same kind
+    ptx::for_each_form(row, [&](const ptx::Form& form) {
+      ++forms;
+      EXPECT_NO_THROW(running += coverage.runs(form)) << form.text;
+      return true;
+    });
+  }
+  EXPECT_GT(running, forms / 4);
 }
 
 // A watched launch goes on past a bad access, and ends as the unwatched one does.

@@ -9,5 +9,6 @@ int main() {
   CUDA(cudaMalloc(&p, 31 * 4));
   one_too_many<<<1, 32>>>(p, 31);
   CUDA(cudaDeviceSynchronize());
+  CUDA(cudaFree(p));
   puts("ok");
 }
