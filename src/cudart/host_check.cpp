@@ -122,6 +122,7 @@ void HostCheck::end() {
 
 // Unless the host could be meant to help it along.
 void HostCheck::run_what_is_left() {
+  if (!launches_ || streams_.faulted()) return;
   for (const vgpu::Allocation& a : device_.memory().live())
     if (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) return;
   waits_.hear(false);  // the program did not wait: we do
