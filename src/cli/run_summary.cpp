@@ -250,7 +250,9 @@ void print_summary(const RunSummary& summary) {
   print_launches(summary);
   for (const Finding& finding : summary.findings) print_finding(finding);
   if (summary.precision.is_object()) fmt::print(stderr, "{}", precision_text(summary.precision, "assay: "));
-  size_t found = summary.findings.size();
+  // Notes are no findings to act upon.
+  const auto found = std::count_if(summary.findings.begin(), summary.findings.end(),
+                                   [](const Finding& finding) { return finding.severity != Severity::Note; });
   if (found || summary.suppressed)
     fmt::print(stderr, "assay: {} finding{}{}\n", found, found == 1 ? "" : "s",
                summary.suppressed ? fmt::format(", {} suppressed", summary.suppressed) : "");
