@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
@@ -130,11 +131,20 @@ Json source_json(const std::string& path, const std::set<int>& lines) {
   return {{"first", first}, {"lines", std::move(list)}};
 }
 
+// One file has one name, whichever way a finding spells it.
+std::string named(const Report& report, const std::string& file) {
+  for (const std::string& source : report.sources) {
+    std::error_code error;
+    if (source != file && std::filesystem::equivalent(source, file, error)) return source;
+  }
+  return file;
+}
+
 Json sources_json(const Report& report) {
   std::map<std::string, std::set<int>> files;
   for (const std::string& source : report.sources) files[source];
   for (const Finding& finding : report.findings) {
-    if (finding.where.line > 0) files[finding.where.file].insert(finding.where.line);
+    if (finding.where.line > 0) files[named(report, finding.where.file)].insert(finding.where.line);
   }
   Json json = Json::object();
   for (const auto& [path, lines] : files) {
@@ -145,6 +155,10 @@ Json sources_json(const Report& report) {
 
 Json page_json(const Report& report) {
   Json json = to_json(report);
+  for (Json& finding : json["findings"]) {
+    Json& file = finding["where"]["file"];
+    file = named(report, file.get<std::string>());
+  }
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;
   json["pictures"] = Json::array();

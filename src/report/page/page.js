@@ -99,11 +99,8 @@ function evidence(finding) {
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
-  const precision = e.precision;
-  if (precision && precision.lines && precision.lines.length) {
-    const top = precision.lines[0];
-    pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
-  }
+  const [top] = e.precision ? sharesOf(e.precision, e.output) : [];
+  if (top) pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
   if (e.kernel) pairs.push(["kernel", e.kernel]);
   if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
   return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
@@ -168,21 +165,23 @@ function sortable(columns, rows, label) {
 }
 
 // ------------------------------------------------------------------ source and shares
-function precisionOf(report) {
-  const holder = report.findings.find((f) => f.evidence.precision && f.evidence.precision.lines);
-  return holder ? holder.evidence.precision : null;
+// Lines by their share of one output's error, or of all where that is not told.
+function sharesOf(precision, name) {
+  const output = (precision.outputs || []).find((o) => o.name === name && o.lines && o.lines.length);
+  return (output || precision).lines.slice().sort((a, b) => b.share - a.share);
 }
 function source(report) {
   const files = Object.keys(report.sources);
   if (!files.length) return null;
-  const precision = precisionOf(report);
+  const holder = report.findings.find((f) => f.evidence.precision && f.evidence.precision.lines);
+  const precision = holder && holder.evidence.precision;
   const guilty = report.findings.filter((f) => f.severity !== "note").map((f) => f.where);
   const blocks = files.map((file) => {
     const text = report.sources[file];
     const marks = new Map(), heat = precision ? new Map() : null;
     for (const f of report.findings) if (f.severity === "note" && f.where.file === file) marks.set(f.where.line, "marked");
     for (const w of guilty) if (w.file === file) marks.set(w.line, "guilty");
-    if (precision) for (const l of precision.lines) if (l.file === file || base(l.file) === base(file)) heat.set(l.line, (heat.get(l.line) || 0) + l.share);
+    if (precision) for (const l of sharesOf(precision, holder.evidence.output)) if (l.file === file || base(l.file) === base(file)) heat.set(l.line, (heat.get(l.line) || 0) + l.share);
     const box = scroller(`Source of ${file}`, listing(text, 1, Infinity, marks, heat));
     box.classList.add("source", "card");
     const first = [...marks].find(([, kind]) => kind === "guilty") || [...marks][0];
@@ -194,7 +193,7 @@ function source(report) {
   });
   return h("section", { id: "source", "aria-label": "Source", "data-part": "Source" }, h("h2", {}, "Source"),
     h("p", { class: "lede" }, precision
-      ? "Beside each line, the share of the output's error that enters there: every value was carried along in FP64 and compared."
+      ? `Beside each line, the share of the error of ${holder.evidence.output || "the outputs"} that enters there: every value was carried along in FP64 and compared.`
       : "Lines that findings speak of are marked."),
     blocks, precision && shares(precision));
 }
