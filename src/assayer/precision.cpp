@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "assayer/attempt.h"
+#include "assayer/locate.h"
 #include "shadow/shadow.h"
 #include "trial/plan.h"
 
@@ -140,7 +141,7 @@ void suspect(Finding& finding, const Json& profile) {
       most = &line;
   }
   if (most == nullptr) return;
-  finding.where = {most->value("file", ""), most->value("line", 0)};
+  finding.where = {shown(most->value("file", "")), most->value("line", 0)};
   finding.evidence["guilty"] = {{"file", (*most)["file"]}, {"line", (*most)["line"]}, {"share", 0.0}};
   finding.message += fmt::format("\nRounding errors do not explain it; most bits cancel at {}:{}",
                                  base_name(most->value("file", "")), most->value("line", 0));
@@ -174,7 +175,7 @@ void accuse(Finding& finding, const Json& profile) {
   const std::string said = sentence(profile, name);
   if (said.empty()) return;
   const Json place = guilty(profile, *output);
-  finding.where = {place.value("file", ""), place.value("line", 0)};
+  finding.where = {shown(place.value("file", "")), place.value("line", 0)};
   finding.evidence["guilty"] = place;
   finding.message += "\n" + said;
 }
