@@ -12,6 +12,7 @@ namespace {
 unsigned mode_of(Rounding rounding) {
   switch (rounding) {
     case Rounding::TowardZero:
+    case Rounding::Odd:  // toward zero, and the last bit set where that is not exact
       return _MM_ROUND_TOWARD_ZERO;
     case Rounding::Down:
       return _MM_ROUND_DOWN;
@@ -22,53 +23,57 @@ unsigned mode_of(Rounding rounding) {
   }
 }
 
-class Turned {
- public:
-  explicit Turned(Rounding rounding) : before_(_mm_getcsr()) {
-    _mm_setcsr((before_ & ~static_cast<unsigned>(_MM_ROUND_MASK)) | mode_of(rounding));
-  }
-  ~Turned() { _mm_setcsr(before_); }
-  Turned(const Turned&) = delete;
-  Turned& operator=(const Turned&) = delete;
-
- private:
-  unsigned before_;
-};
+// `operation` with the rounding turned; it must be assembly.
+template <class Operation>
+double turned(Rounding rounding, Operation operation) {
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr((before & ~static_cast<unsigned>(_MM_ROUND_MASK | _MM_EXCEPT_MASK)) | mode_of(rounding));
+  const double r = operation();
+  const bool inexact = (_mm_getcsr() & _MM_EXCEPT_INEXACT) != 0;
+  _mm_setcsr(before);
+  return rounding == Rounding::Odd && inexact ? f64_of(bits_of(r) | 1) : r;
+}
 
 }  // namespace
 
 double add_f64_directed(Rounding rounding, double a, double b) {
-  const Turned turned(rounding);
-  double r;
-  asm volatile("vaddsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
-  return r;
+  return turned(rounding, [&] {
+    double r;
+    asm volatile("vaddsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+  });
 }
 
 double mul_f64_directed(Rounding rounding, double a, double b) {
-  const Turned turned(rounding);
-  double r;
-  asm volatile("vmulsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
-  return r;
+  return turned(rounding, [&] {
+    double r;
+    asm volatile("vmulsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+  });
 }
 
 double fma_f64_directed(Rounding rounding, double a, double b, double c) {
-  const Turned turned(rounding);
-  asm volatile("vfmadd231sd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
-  return c;
+  return turned(rounding, [&] {
+    double r = c;
+    asm volatile("vfmadd231sd %2, %1, %0" : "+x"(r) : "x"(a), "x"(b));
+    return r;
+  });
 }
 
 double div_f64_directed(Rounding rounding, double a, double b) {
-  const Turned turned(rounding);
-  double r;
-  asm volatile("vdivsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
-  return r;
+  return turned(rounding, [&] {
+    double r;
+    asm volatile("vdivsd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return r;
+  });
 }
 
 double sqrt_f64_directed(Rounding rounding, double a) {
-  const Turned turned(rounding);
-  double r;
-  asm volatile("vsqrtsd %1, %1, %0" : "=x"(r) : "x"(a));
-  return r;
+  return turned(rounding, [&] {
+    double r;
+    asm volatile("vsqrtsd %1, %1, %0" : "=x"(r) : "x"(a));
+    return r;
+  });
 }
 
 }  // namespace assay::numerics
