@@ -12,6 +12,7 @@
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/text.h"
+#include "subject/cuda_reference.h"
 
 namespace assay::cli {
 
@@ -144,7 +145,7 @@ int judge_command(std::vector<std::string> args) {
 
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = contract::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
   if (!reference) return complain(reference.error());
   const auto files = read_files(*contract, inputs, outputs, named);
   if (!files) return complain(files.error());

@@ -59,7 +59,7 @@ void add_values(Accumulator& a, const double* __restrict t, int n) {
 
 void add_simulated(Accumulator& a, double t, int at, const SumRules& rules) {
   const Defect& defect = *rules.simulated;
-  const DType dtype = defect.accumulator ? *defect.accumulator : rules.accumulate;
+  DType dtype = defect.accumulator ? *defect.accumulator : rules.accumulate;
   const bool rz = defect.truncating_sum;
   a.count[at] += 1;
   if (rules.partial_terms <= 0) {
@@ -69,6 +69,7 @@ void add_simulated(Accumulator& a, double t, int at, const SumRules& rules) {
   a.partial[at] = round_sum(a.partial[at] + t, dtype, rz);
   a.partial_count[at] += 1;
   if (a.partial_count[at] < static_cast<double>(rules.partial_terms)) return;
+  dtype = rules.accumulate;  // partial sums, of whatever precision, are added in the declared one
   a.sum[at] = round_sum(a.sum[at] + round_sum(a.partial[at], *defect.partials, false), dtype, rz);
   a.partial[at] = a.partial_count[at] = 0;
 }

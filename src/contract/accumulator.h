@@ -20,7 +20,8 @@ struct Accumulator {
   double* count = nullptr;
   double* low = nullptr;  // extremes: the admitted interval
   double* high = nullptr;
-  double* partial = nullptr;  // simulated partial sums
+  double* about_zero = nullptr;  // a sum of squares about a mean: the same about zero; null elsewhere
+  double* partial = nullptr;     // simulated partial sums
   double* partial_count = nullptr;
   int64_t* which = nullptr;  // argmax
   numerics::int128* integer = nullptr;

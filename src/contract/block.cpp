@@ -103,13 +103,18 @@ Lanes Arithmetic::merged(const Lanes& x, const Lanes* y, int n) const {
   return r;
 }
 
+DType Arithmetic::simulated_dtype() const {
+  const bool everywhere = simulated->intermediates && simulated->only_value < 0;
+  return everywhere ? *simulated->intermediates : precision->dtype;
+}
+
 double Arithmetic::simulate_rounding(double value) const {
-  const DType dtype = simulated->intermediates ? *simulated->intermediates : precision->dtype;
+  const DType dtype = simulated_dtype();
   return rounded(dtype, value);
 }
 
 void Arithmetic::round_all(Lanes& r, int n) const {
-  const DType dtype = simulated->intermediates ? *simulated->intermediates : precision->dtype;
+  const DType dtype = simulated_dtype();
   if (dtype == DType::f64) return;
   if (dtype == DType::f32) {
     for (int l = 0; l < n; ++l) r.v[l] = static_cast<double>(static_cast<float>(r.v[l]));
@@ -206,8 +211,9 @@ Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
   return r;
 }
 
-// x / y, or x times the reciprocal of y: two roundings.
-Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n) const {
+// x / y, or x times the reciprocal of y: two roundings. The quotient of two integers that comes out even is
+// exact: `d < D / 2` is decided.
+Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers) const {
   Lanes r = merged(x, &y, n);
   for (int l = 0; l < n; ++l) r.v[l] = x.v[l] / y.v[l];
   if (r.b)
@@ -221,7 +227,7 @@ Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n) const {
       if (std::isinf(size)) r.b[l] = r.s[l] = 0;
     }
   const double relative = precision->math == Math::Fast ? 5 : 2;
-  own_rounding(r, n, relative, kRms * relative * 0.75);
+  own_rounding(r, n, relative, kRms * relative * 0.75, of_integers && !r.b);
   return r;
 }
 
@@ -549,7 +555,7 @@ Lanes Arithmetic::binary(const Node& node, const Lanes& x, const Lanes& y, int n
     case Op::Mul:
       return multiply(x, y, n);
     case Op::Div:
-      return divide(x, y, n);
+      return divide(x, y, n, node.integer != 0);
     case Op::Min:
     case Op::Max:
       return extreme(x, y, n, node.op == Op::Max);

@@ -99,6 +99,7 @@ struct Arithmetic {
   void need_budget(Lanes& x, int n) const;  // b and s exist, zero if they did not
   void need_flags(Lanes& x, int n) const;
   void flag_nonfinite(Lanes& x, int n) const;  // inputs
+  DType simulated_dtype() const;
   double simulate_rounding(double value) const;
 
  private:
@@ -108,7 +109,7 @@ struct Arithmetic {
   void round_all(Lanes& r, int n) const;
   Lanes add(const Lanes& x, const Lanes& y, int n, double sign) const;
   Lanes multiply(const Lanes& x, const Lanes& y, int n) const;
-  Lanes divide(const Lanes& x, const Lanes& y, int n) const;
+  Lanes divide(const Lanes& x, const Lanes& y, int n, bool of_integers) const;
   Lanes extreme(const Lanes& x, const Lanes& y, int n, bool largest) const;
   Lanes power(const Lanes& x, int64_t exponent, int n) const;
   Lanes power(const Lanes& x, const Lanes& y, int n) const;

@@ -13,31 +13,34 @@ namespace {
 // A correct kernel sums in another order than the reference does.
 constexpr double kMargin = 4;
 
-Result<Tensor> taken(std::map<std::string, Tensor>& outputs, const std::string& name,
+Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::string& name,
                      const std::vector<int64_t>& extents) {
   const auto found = outputs.find(name);
   if (found == outputs.end()) return Error{fmt::format("the reference gives no output '{}'", name)};
   if (found->second.extents != extents)
     return Error{fmt::format("the reference gives '{}' with another shape than the contract", name)};
-  return std::move(found->second);
+  return found->second;
 }
 
 }  // namespace
 
-Result<ForeignOutput> run_foreign(const Contract& contract, const Bindings& bindings,
-                                  const ReferenceProvider& provider, const std::string& output) {
-  Result<std::vector<int64_t>> extents = contract.tensor(output)->extents(bindings.shape);
-  if (!extents) return extents.error();
+Result<std::map<std::string, Tensor>> run_foreign(const Contract& contract, const Bindings& bindings,
+                                                  const ReferenceProvider& provider) {
   if (contract.reference.kind == ReferenceKind::Cuda && !provider)
     return Error{"a cuda reference is not available here: it runs on a device", contract.path};
-  Result<std::map<std::string, Tensor>> outputs =
-      provider ? provider(contract, bindings) : run_python(contract, bindings);
-  if (!outputs) return outputs.error();
-  Result<Tensor> exact = taken(*outputs, output, *extents);
+  return provider ? provider(contract, bindings) : run_python(contract, bindings);
+}
+
+Result<ForeignOutput> foreign_output(const Contract& contract, const Bindings& bindings,
+                                     const std::map<std::string, Tensor>& outputs,
+                                     const std::string& output) {
+  Result<std::vector<int64_t>> extents = contract.tensor(output)->extents(bindings.shape);
+  if (!extents) return extents.error();
+  Result<Tensor> exact = taken(outputs, output, *extents);
   if (!exact) return exact.error();
   ForeignOutput result{std::move(*exact), {}, false};
-  if (outputs->contains(output + "@working")) {
-    Result<Tensor> working = taken(*outputs, output + "@working", *extents);
+  if (outputs.contains(output + "@working")) {
+    Result<Tensor> working = taken(outputs, output + "@working", *extents);
     if (!working) return working.error();
     result.working = std::move(*working);
     result.has_working = true;

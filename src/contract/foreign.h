@@ -16,8 +16,12 @@ struct ForeignOutput {
   bool has_working = false;
 };
 
-Result<ForeignOutput> run_foreign(const Contract& contract, const Bindings& bindings,
-                                  const ReferenceProvider& provider, const std::string& output);
+// Everything that the reference gives for these inputs.
+Result<std::map<std::string, Tensor>> run_foreign(const Contract& contract, const Bindings& bindings,
+                                                  const ReferenceProvider& provider);
+// One output of it, verified.
+Result<ForeignOutput> foreign_output(const Contract& contract, const Bindings& bindings,
+                                     const std::map<std::string, Tensor>& outputs, const std::string& output);
 
 // The same-precision rule: what the reference itself loses when it computes in the
 // declared precision, by size of the result, with a margin.

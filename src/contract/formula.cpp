@@ -19,6 +19,29 @@ constexpr std::array<std::string_view, 10> kWords = {"if",  "then", "else", "and
                                                      "not", "in",   "inf",  "nan", "true"};
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
 
+// Functions that reserve no name: only a '(' makes them one.
+constexpr std::array<std::string_view, 2> kAlsoCallable = {"silu", "relu"};
+
+// What people write that is not in the language, and what is.
+constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
+    {"gelu", "0.5 * x * (1 + erf(x / sqrt(2))), or the formula with tanh: they differ"},
+    {"softmax", "exp(x[i, j] - m[i]) / sum[k](exp(x[i, k] - m[i])) with m[i] = max[k](x[i, k])"},
+    {"where", "`if c then a else b`"},
+    {"select", "`if c then a else b`"},
+    {"clamp", "min(max(x, low), high)"},
+    {"clip", "min(max(x, low), high)"},
+    {"prod", "exp(sum[k](log(e)))"},
+    {"ln", "log(e)"},
+    {"tan", "sin(e) / cos(e)"},
+    {"square", "e^2"},
+    {"reciprocal", "1 / e"},
+    {"mod", "a % b"},
+    {"float", "f32(e)"},
+    {"int", "i32(e)"},
+    {"half", "f16(e)"},
+    {"bfloat16", "bf16(e)"},
+};
+
 bool continues_after(const Token& token) {
   static constexpr std::array<std::string_view, 24> kSigns = {"+", "-",  "*",  "/",  "%",  "^",  "=",  "+=",
                                                               "<", "<=", ">",  ">=", "==", "!=", ",",  "|",
@@ -350,7 +373,11 @@ class Parser {
   ExprPtr call(int depth) {
     const Token& token = peek();
     const auto& known = function_names();
-    if (std::ranges::find(known, token.text) == known.end()) {
+    const bool also = std::ranges::find(kAlsoCallable, token.text) != kAlsoCallable.end();
+    if (!also && std::ranges::find(known, token.text) == known.end()) {
+      for (const auto& [word, instead] : kInstead)
+        if (word == token.text)
+          return fail(fmt::format("'{}' is not a function; write {}", token.text, instead));
       if (is_reduction(token.text))
         return fail(fmt::format("'{}' needs an index: {}[k](...)", token.text, token.text));
       const std::string near = nearest(token.text, known);

@@ -225,8 +225,8 @@ std::string contract_for(const Signature& entry, const std::string& source) {
     if (arg.kind == ArgKind::Tensor && arg.output) output = arg.name;
     if (arg.kind == ArgKind::Scalar)
       scalars += fmt::format(
-          "\n[scalars.{}]\ndtype = \"{}\"\nvalue = 1.0   # or values = [...], or range = [low, high]\n",
-          arg.name, info(arg.dtype).name);
+          "\n[scalars.{}]\ndtype = \"{}\"\nvalue = {}   # or values = [...], or range = [low, high]\n",
+          arg.name, info(arg.dtype).name, arg.name.rfind("eps", 0) == 0 ? "1e-6" : "1.0");
   }
   const bool returns = entry.returns.find("int") != std::string::npos ||
                        entry.returns.find("cudaError_t") != std::string::npos;

@@ -118,13 +118,19 @@ class Planner {
         .text();
   }
 
+  static bool is_on_left(const Use& use) { return use.output >= 0 || use.text.ends_with("on the left"); }
+
+  // All uses agree; but what is on the left decides, and the right may be read in part.
   Range inferred(const Variable& variable) {
     const Use* first = nullptr;
+    for (const Use& use : variable.uses)
+      if (!first && is_on_left(use)) first = &use;
     for (const bool guarded : {false, true}) {
       for (const Use& use : variable.uses) {
         if (use.guarded != guarded) continue;
         if (!first) first = &use;
         if (extent_of(use) == extent_of(*first)) continue;
+        if (is_on_left(*first) && !is_on_left(use) && extent_of(use) > extent_of(*first)) continue;
         fail(use.place,
              fmt::format(
                  "the index '{}' ranges over 0..{} in {} but over 0..{} in {}; guard one with `if`, or "
@@ -158,7 +164,7 @@ class Planner {
         return fail(variable.place,
                     fmt::format("the range of '{}', on the left, must begin at 0", variable.name));
       for (const Use& use : variable.uses)
-        if (!captured && (use.output >= 0 || use.text.ends_with("on the left")) && extent_of(use) != extent)
+        if (!captured && is_on_left(use) && extent_of(use) != extent)
           return fail(use.place, fmt::format("'{}' ranges over {} elements, but {} has {} there",
                                              variable.name, extent, definition.name, extent_of(use)));
     }
@@ -275,6 +281,18 @@ class Planner {
     return result;
   }
 
+  // An index whose range was inferred may have been meant to be shorter.
+  static std::string range_hint(const Definition& definition, const Node& node, std::size_t subscript) {
+    const uint64_t used = definition.nodes[static_cast<std::size_t>(node.subscripts[subscript])].indices;
+    for (std::size_t v = 0; v < definition.variables.size(); ++v) {
+      const Variable& variable = definition.variables[v];
+      if ((used >> v & 1) == 0 || variable.low >= 0 || variable.outer_definition >= 0) continue;
+      return fmt::format(", or give the range of '{}' where it is bound: `{} in 0..n`", variable.name,
+                         variable.name);
+    }
+    return "";
+  }
+
   void check_load(const Definition& definition, const DefinitionPlan& plan, const Node& node) {
     for (const Range& range : plan.ranges)
       if (range.length() == 0) return;
@@ -285,9 +303,9 @@ class Planner {
       if (values.low >= 0 && values.high < extents[i]) continue;
       return fail(node.place,
                   fmt::format("{} reads element {} of 0..{} (subscript {}, shape {}); guard it: `if ... "
-                              "then {} else ...`",
+                              "then {} else ...`{}",
                               node.text, values.low < 0 ? values.low : values.high, extents[i], i + 1,
-                              to_string(plan_.shape), node.text));
+                              to_string(plan_.shape), node.text, range_hint(definition, node, i)));
     }
   }
 

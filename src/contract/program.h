@@ -43,7 +43,7 @@ struct Node {
   Type type = Type::Int;
   Place place;
   int a = -1, b = -1, c = -1;  // operands
-  int64_t integer = 0;         // Integer; Pow: a literal exponent if `a_literal`
+  int64_t integer = 0;         // Integer; Pow: a literal exponent if `a_literal`; Div: 1 if of integers
   double real = 0;
   int ref = -1;                   // Dim, Scalar, Index, Load: which
   DType dtype = DType::f32;       // casts

@@ -100,7 +100,7 @@ Worker::Bounds Worker::bounds(Block& block, int variable) {
       result.uniform &= result.lows.i[l] == result.low && result.highs.i[l] == result.high;
   }
   if (session_.simulated && result.high > result.low && is_dropped(block.definition, variable)) {
-    const Defect& defect = *session_.simulated;
+    const Defect& defect = session_.defect_of(block.definition);
     int64_t dropped = defect.dropped_terms;
     if (defect.dropped_fraction > 0) dropped = (result.high - result.low) / defect.dropped_fraction;
     result.high -= std::min(dropped, result.high - result.low - 1);
@@ -177,7 +177,8 @@ void Worker::term(Block& block, const int* map, Accumulator& total) {
   if (filter.b) open_filter(filter, at->n, t);
   if (is_sum(made.reduce)) {
     if (!t.v) return add_integers(total, t, at->n, map);
-    SumRules rules{at->values_only, session_.simulated, session_.precision.dtype, partial_terms(*at)};
+    const Defect* defect = session_.simulated ? &session_.defect_of(block.definition) : nullptr;
+    SumRules rules{at->values_only, defect, session_.precision.dtype, partial_terms(*at)};
     return add_terms(total, t, at->n, map, rules);
   }
   const int variable = made.reduced.empty() ? -1 : made.reduced.back();
@@ -218,9 +219,10 @@ void Worker::open_filter(const Lanes& filter, int n, Lanes& t) {
 }
 
 int64_t Worker::partial_terms(const Block& block) const {
-  const Defect* defect = session_.simulated;
-  if (!defect || !defect->partials) return 0;
-  if (defect->partial_terms > 0) return defect->partial_terms;
+  if (!session_.simulated) return 0;
+  const Defect& defect = session_.defect_of(block.definition);
+  if (!defect.partials) return 0;
+  if (defect.partial_terms > 0) return defect.partial_terms;
   return std::max<int64_t>(1, trips(definition(block.definition).reduced, block.definition) / 16);
 }
 

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,6 +108,16 @@ struct Defect {
   bool no_max_subtraction = false;  // exp(x - max) without the max
   bool hides_nan = false;           // max and min that ignore NaN; NaN results stored as 0
   bool approximate_math = false;    // functions with the error of the fast intrinsics
+  // The defect is in one place: what concerns sums in the sum of this definition, or one value, rounded to
+  // `intermediates`. -1: everywhere.
+  int only_sum = -1;
+  int only_value = -1, value_of = -1;  // a node, and its definition
+};
+
+// A place where a kernel could round once too often.
+struct Site {
+  int value = -1, definition = -1;
+  std::string in;  // the name of what is being computed there
 };
 
 // The table of defects that diagnosis tries, most specific first.
@@ -136,8 +147,13 @@ class Reference {
   // has a sum, a variance, a maximum under an exp, and so on.
   bool applies(const Defect& defect) const;
   bool is_formula() const;
+  // The sums that an output depends on, and the values on the way to it that an operation makes.
+  std::vector<Site> sums(const std::string& output) const;
+  std::vector<Site> values(const std::string& output) const;
   // Whether the output is a sum of products that a tensor core could compute.
   bool has_products(const std::string& output) const;
+  // The inputs whose elements the output's sums add up, whatever becomes of them first.
+  std::set<std::string> summed_inputs(const std::string& output) const;
 
   // What was understood, for people: shapes, ranges, reduction lengths, budgets.
   std::string describe(const Shape& shape) const;

@@ -135,6 +135,12 @@ class Session {
   const Precision precision;
 
   int threads() const;
+  // What is wrong with the sum of a definition when a defect is simulated.
+  const Defect& defect_of(int definition) const {
+    static const Defect kSound;
+    const bool elsewhere = simulated->only_sum >= 0 && simulated->only_sum != definition;
+    return elsewhere || simulated->only_value >= 0 ? kSound : *simulated;
+  }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   void fail(Place place, std::string message);
   std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
@@ -174,11 +180,14 @@ class Worker {
 
   void compute(int definition, const int64_t* elements, int n, const Elements& out);
   Lanes eval(Block& block, int node);
+  Lanes eval_node(Block& block, int node);
   Block block_of(int definition, const int64_t* elements, int n);
   ScatterLists scatter_lists(int definition);
   std::vector<Outcome> outcomes(int definition, int64_t element);
   // A sum over (a - m)², m the same for all terms.
   static bool is_variance(const Definition& made);
+  // Its `a - m`.
+  static const Node& deviation(const Definition& made);
   static bool is_product(const Definition& made);
   // A product of two fp8 inputs: Hopper's tensor cores sum those in 14 bits.
   static bool is_fp8_product(const Contract& contract, const Program& program, const Definition& made);
@@ -231,6 +240,7 @@ class Worker {
   void loop(Block& block, const Loops& loops, std::size_t depth, const int* map, Accumulator& total);
   void term(Block& block, const int* map, Accumulator& total);
   void common_mode(Block& block, const int64_t* elements, Accumulator& total);
+  void note_centre(Block& block, Accumulator& total, const double* slope);
   void add_previous(Block& block, const int64_t* elements, Accumulator& total);
   void finish(const Block& block, const Accumulator& total, const Elements& out);
   int64_t trips(const Loops& loops, int definition_id) const;
@@ -246,7 +256,8 @@ class Worker {
   void finish_integer_sum(const Definition& made, const Accumulator& total, int l, const Elements& out);
   void finish_sum(const Block& block, const Accumulator& total, int l, const Elements& out);
   void add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b, double& s) const;
-  double simulated_sum(const Accumulator& total, int l, bool mean) const;
+  void add_variance(const Accumulator& total, int l, double& b, double& s) const;
+  double simulated_sum(const Accumulator& total, int l, bool mean, const Defect& defect) const;
 
   // scatter.cpp: computed places on the left
   void reduce_scatter(Block& block, const int64_t* elements, Accumulator& total);

@@ -117,6 +117,16 @@ void Worker::write(const Lanes& value, int n, const Elements& out) const {
 // ---- expressions ---------------------------------------------------------------
 
 Lanes Worker::eval(Block& block, int node_id) {
+  Lanes r = eval_node(block, node_id);
+  const Defect* defect = session_.simulated;
+  if (!defect || defect->only_value != node_id || defect->value_of != block.definition || !r.v) return r;
+  Lanes rounds = r;
+  rounds.v = arena_.get<double>(block.n);
+  for (int l = 0; l < block.n; ++l) rounds.v[l] = rounded(*defect->intermediates, r.v[l]);
+  return rounds;
+}
+
+Lanes Worker::eval_node(Block& block, int node_id) {
   const Node& node = definition(block.definition).nodes[static_cast<std::size_t>(node_id)];
   const Arithmetic& math = block.values_only ? plain_ : budget_;
   const int n = block.n;

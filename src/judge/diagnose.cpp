@@ -1,5 +1,7 @@
 #include "judge/diagnose.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,6 +16,7 @@ namespace {
 
 constexpr double kMaxWork = 4e5;     // terms of sums in one simulation
 constexpr std::size_t kMost = 1536;  // elements compared
+constexpr std::size_t kFew = 256;    // the same, for defects in one place: there are many
 constexpr double kSure = 0.85;       // correlation from which element by element counts as a match
 constexpr double kLikely = 0.65;     // the same, where the order of additions decides the details
 constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
@@ -30,7 +33,7 @@ double departure(const Element& element, double stored) {
 }
 
 // The worst elements and as many at random, within the work that simulation may cost.
-std::vector<const Element*> choose(const Measured& measured) {
+std::vector<const Element*> choose(const Measured& measured, std::size_t most) {
   std::vector<const Element*> all;
   for (const Element& element : measured.elements) {
     if (!(element.flags & contract::kUnspecified)) all.push_back(&element);
@@ -39,16 +42,16 @@ std::vector<const Element*> choose(const Measured& measured) {
     return std::abs(departure(*a, a->stored)) > std::abs(departure(*b, b->stored));
   });
   trial::Random random(all.size());
-  for (std::size_t i = kMost / 2; i + 1 < all.size(); ++i) {
+  for (std::size_t i = most / 2; i + 1 < all.size(); ++i) {
     std::swap(all[i], all[static_cast<std::size_t>(
                           random.between(static_cast<int64_t>(i), static_cast<int64_t>(all.size()) - 1))]);
-    if (i > kMost) break;
+    if (i > most) break;
   }
   // Half from either part, as far as the work allows.
   std::vector<const Element*> chosen;
   double work = 0;
-  for (std::size_t i = 0; i < std::min(all.size(), kMost / 2) && work < kMaxWork; ++i) {
-    for (const std::size_t at : {i, i + kMost / 2}) {
+  for (std::size_t i = 0; i < std::min(all.size(), most / 2) && work < kMaxWork; ++i) {
+    for (const std::size_t at : {i, i + most / 2}) {
       if (at >= all.size()) continue;
       chosen.push_back(all[at]);
       work += all[at]->terms;
@@ -61,6 +64,7 @@ struct Comparison {
   double correlation = 0, explained = 0;
   double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
   double coherence_distance = 0;  // of how much of the errors each row shares
+  double lean = 0;                // of the kernel's rows: 1 all to one side
 };
 
 // How much of the departures is common to their row: 0 independent, 1 all alike.
@@ -89,37 +93,63 @@ class Coherence {
   std::map<int64_t, Row> rows_;
 };
 
+// The typical size of errors: their mean where they are small, the geometric mean where they are large.
+class Size {
+ public:
+  void add(double departure) {
+    sum_ += std::abs(departure);
+    count_ += 1;
+  }
+  double value() const { return count_ > 0 ? std::sinh(std::min(sum_ / count_, 300.0)) : 0; }
+  double count() const { return count_; }
+
+ private:
+  double sum_ = 0, count_ = 0;
+};
+
+struct Sizes {
+  Size kernel, defect;
+};
+
 Comparison compare(const std::vector<const Element*>& elements, const std::vector<double>& simulated,
                    int64_t columns) {
   Coherence kernel_rows, defect_rows;
+  std::map<int64_t, double> row_sums;
   double kk = 0, km = 0, mm = 0, rest = 0;
-  std::map<int, std::array<double, 3>> profile;  // by decade of terms: energies of both, and how many
+  std::map<int, Sizes> profile;  // by decade of terms
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const Element& element = *elements[i];
     const double k = departure(element, element.stored), m = departure(element, simulated[i]);
     const double sign = element.value < 0 ? -1 : 1;
     kernel_rows.add(element.at / columns, sign * k);
     defect_rows.add(element.at / columns, sign * m);
+    row_sums[element.at / columns] += sign * k;
     kk += k * k;
     km += k * m;
     mm += m * m;
     rest += (k - m) * (k - m);
-    auto& group = profile[static_cast<int>(2 * std::log10(element.terms))];
-    group[0] += k * k;
-    group[1] += m * m;
-    group[2] += 1;
+    Sizes& sizes = profile[static_cast<int>(2 * std::log10(element.terms))];
+    sizes.kernel.add(k);
+    sizes.defect.add(m);
   }
   Comparison comparison;
   if (kk > 0 && mm > 0) comparison.correlation = km / std::sqrt(kk * mm);
   if (kk > 0) comparison.explained = 1 - rest / kk;
   double distance = 0, weight = 0;
-  for (const auto& [decade, group] : profile) {
-    if (group[0] <= 0 || group[1] <= 0) continue;
-    distance += group[0] * std::abs(std::log2(std::sqrt(group[0] / group[1])));
-    weight += group[0];
+  for (const auto& [decade, sizes] : profile) {
+    const double kernel = sizes.kernel.value(), defect = sizes.defect.value();
+    if (kernel <= 0 || defect <= 0) continue;
+    distance += sizes.kernel.count() * std::abs(std::log2(kernel / defect));
+    weight += sizes.kernel.count();
   }
   if (weight > 0) comparison.profile_distance = distance / weight;
   comparison.coherence_distance = std::abs(kernel_rows.value() - defect_rows.value());
+  double leaning = 0, all = 0;
+  for (const auto& [row, sum] : row_sums) {
+    leaning += sum;
+    all += std::abs(sum);
+  }
+  if (all > 0) comparison.lean = std::abs(leaning) / all;
   return comparison;
 }
 
@@ -128,42 +158,122 @@ bool depends_on_order(const Defect& defect) {
   return defect.accumulator || defect.partials || defect.one_pass_variance;
 }
 
+// How well a defect explains the errors; 0: it does not.
+double score_of(const Defect& defect, const Comparison& match, bool& by_profile) {
+  const bool order = depends_on_order(defect);
+  by_profile = false;
+  if (match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
+    return 1 + match.explained;
+  if (!order || match.coherence_distance > 0.3) return 0;
+  by_profile = true;
+  // How large the errors of one pass are depends on how it adds; that they take a row up or down by
+  // chance does not.
+  if (defect.one_pass_variance)
+    return match.profile_distance < 4 && match.lean < 0.8 ? 1.2 - 0.1 * match.profile_distance : 0;
+  return match.profile_distance < 0.8 ? 1 - match.profile_distance : 0;
+}
+
+struct Candidate {
+  Defect defect;
+  std::string description;
+};
+
+std::vector<Candidate> everywhere(const contract::Reference& reference) {
+  std::vector<Candidate> list;
+  for (const Defect& defect : contract::defects()) {
+    if (reference.applies(defect)) list.push_back({defect, std::string(defect.description)});
+  }
+  return list;
+}
+
+// Sums in low precision, in one sum each.
+std::vector<Candidate> in_one_sum(const contract::Reference& reference, const std::string& output) {
+  constexpr std::size_t kMostSums = 4;
+  std::vector<Candidate> list;
+  const std::vector<contract::Site> sums = reference.sums(output);
+  if (sums.size() < 2) return list;
+  for (std::size_t i = 0; i < std::min(sums.size(), kMostSums); ++i) {
+    for (Candidate& one : everywhere(reference)) {
+      const bool bf16 = one.defect.name.starts_with("bf16");
+      if (!bf16 || (!one.defect.accumulator && !one.defect.reduced)) continue;
+      one.defect.only_sum = sums[i].definition;
+      one.description += fmt::format(", in {}", sums[i].in);
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+// One rounding too many.
+std::vector<Candidate> in_one_value(const contract::Reference& reference, const std::string& output) {
+  constexpr std::size_t kMostValues = 16;
+  std::vector<Candidate> list;
+  for (const contract::Site& site : reference.values(output)) {
+    if (list.size() == kMostValues) break;
+    Candidate one;
+    one.defect.name = "bf16-value";
+    one.defect.kind = "precision-loss";
+    one.defect.intermediates = contract::DType::bf16;
+    one.defect.only_value = site.value;
+    one.defect.value_of = site.definition;
+    one.description = fmt::format("a value on the way to {} were rounded to bf16", site.in);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+std::vector<int64_t> places(const std::vector<const Element*>& elements) {
+  std::vector<int64_t> at;
+  for (const Element* element : elements) at.push_back(element->at);
+  return at;
+}
+
 }  // namespace
 
 std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
                                   const Measured& measured) {
   if (!reference.is_formula()) return std::nullopt;
-  const std::vector<const Element*> elements = choose(measured);
-  if (elements.empty()) return std::nullopt;
-  std::vector<int64_t> at;
-  for (const Element* element : elements) at.push_back(element->at);
   std::optional<Diagnosis> best;
   double best_score = 0;
-  for (const Defect& defect : contract::defects()) {
-    if (!reference.applies(defect)) continue;
-    const auto simulated = reference.simulate(bindings, measured.output, at, defect);
-    if (!simulated) continue;
-    const Comparison match = compare(elements, *simulated, std::max<int64_t>(1, measured.columns()));
-    double score = 0;
-    bool by_profile = false;
-    const bool order = depends_on_order(defect);
-    if (match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6)) {
-      score = 1 + match.explained;
-    } else if (defect.one_pass_variance && match.profile_distance < 1.2 && match.coherence_distance < 0.3) {
-      score =
-          0.6 - 0.3 * match.profile_distance;  // how large its errors are depends on the order of the sums
-      by_profile = true;
-    } else if (order && !defect.one_pass_variance && match.profile_distance < 0.35 &&
-               match.coherence_distance < 0.25) {
-      score = 1 - match.profile_distance;
-      by_profile = true;
+  const auto try_all = [&](const std::vector<Candidate>& list, std::size_t most) {
+    const std::vector<const Element*> elements = choose(measured, most);
+    if (elements.empty()) return;
+    const std::vector<int64_t> at = places(elements);
+    for (const Candidate& candidate : list) {
+      const auto simulated = reference.simulate(bindings, measured.output, at, candidate.defect);
+      if (!simulated) continue;
+      const Comparison match = compare(elements, *simulated, std::max<int64_t>(1, measured.columns()));
+      bool by_profile = false;
+      const double score = score_of(candidate.defect, match, by_profile);
+      if (score > best_score + 0.02) {  // equal matches: the more specific, listed first
+        best_score = score;
+        best = Diagnosis{candidate.defect, candidate.description, match.correlation, match.explained,
+                         by_profile};
+      }
+      if (best_score > 1.9) return;  // to the bit, or nearly
     }
-    if (score > best_score + 0.02) {  // equal matches: the more specific, listed first
-      best_score = score;
-      best = Diagnosis{&defect, match.correlation, match.explained, by_profile};
-    }
-  }
+  };
+  constexpr double kMatched = 1.3;  // element by element: no need to look on
+  try_all(everywhere(reference), kMost);
+  if (best_score < kMatched) try_all(in_one_sum(reference, measured.output), kFew);
+  if (best_score < kMatched) try_all(in_one_value(reference, measured.output), kFew);
   return best;
+}
+
+double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
+                        const Measured& measured) {
+  const std::vector<const Element*> elements = choose(measured, kFew);
+  Defect narrow;
+  narrow.accumulator = contract::DType::bf16;
+  narrow.intermediates = contract::DType::bf16;
+  const auto simulated = reference.simulate(bindings, measured.output, places(elements), narrow);
+  if (!simulated) return 1;
+  Sizes sizes;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    sizes.kernel.add(departure(*elements[i], elements[i]->stored));
+    sizes.defect.add(departure(*elements[i], (*simulated)[i]));
+  }
+  return sizes.kernel.value() / sizes.defect.value();
 }
 
 }  // namespace assay::judge

@@ -3,20 +3,29 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 
 #include "judge/measure.h"
 
 namespace assay::judge {
 
 struct Diagnosis {
-  const contract::Defect* defect = nullptr;
+  contract::Defect defect;
+  std::string description;  // after "as if"
   double correlation = 0;   // of the errors, compressed so that no few elements decide
   double explained = 0;     // share of their energy that the defect accounts for
   bool by_profile = false;  // matched by size against sum length, not element by element
 };
 
-// The best match, if any is good enough. `measured` holds failing elements among others.
+// The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds in
+// `hints` are tried first, in that order: among equal matches the first one counts.
 std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured);
+                                  const Measured& measured, std::span<const std::string> hints = {});
+
+// How large the errors are beside those of a kernel that computes everything in bf16: 1 alike. Infinite where
+// such a kernel makes none.
+double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
+                        const Measured& measured);
 
 }  // namespace assay::judge

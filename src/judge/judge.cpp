@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "judge/diagnose.h"
+#include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 
@@ -128,6 +129,14 @@ double relative_energy(const Measured& measured) {
   return yy > 0 ? ee / yy : 0;
 }
 
+// Whether rounding could have made the errors so large, in some precision. Where nothing is added up, one
+// rounding too many was tried in every place (diagnose.h): what is left must be small to be one.
+bool is_of_rounding_size(const Measured& measured, const Reference& reference, const Bindings& bindings) {
+  if (!reference.is_formula()) return true;
+  const bool sums = !reference.sums(measured.output).empty();
+  return size_beside_bf16(reference, bindings, measured) < (sums ? 4 : 0.1);
+}
+
 struct Named {
   std::string kind;
   std::string why;  // "as if …"; empty when nothing explains it
@@ -141,22 +150,24 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
     named.kind = "wrong-result";
     return named;
   }
-  if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured);
+  if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured, options.hints);
   // Errors of the right size alone are no proof when they are as large as the results.
-  if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect->one_pass_variance &&
+  if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect.one_pass_variance &&
       relative_energy(measured) > 0.05) {
     named.diagnosis.reset();
   }
-  if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->defect->description);
+  if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->description);
   if (failure.class_differs > 0) {
     named.kind = "nonfinite";
   } else if (named.diagnosis) {
-    named.kind = named.diagnosis->defect->kind;
-  } else if (const double leaning = std::abs(lean(measured)); leaning > 0.8 && one_ulp_off(measured)) {
+    named.kind = named.diagnosis->defect.kind;
+  } else if (const double leaning = lean(measured); leaning < -0.8 && one_ulp_off(measured)) {
     named.kind = "biased-rounding";
   } else {
-    // Noise is inaccuracy; what leans is another formula.
-    named.kind = leaning < 0.5 && is_inaccuracy(measured) ? "precision-loss" : "wrong-result";
+    // Noise is inaccuracy; what leans, or is larger than any loss of precision makes it, is another formula.
+    const bool noise = std::abs(leaning) < 0.5 && is_inaccuracy(measured) &&
+                       (!options.diagnose || is_of_rounding_size(measured, reference, bindings));
+    named.kind = noise ? "precision-loss" : "wrong-result";
   }
   return named;
 }
@@ -223,7 +234,7 @@ Json evidence_of(const Measured& measured, const Failure& failure, const Named& 
   if (!parts.empty()) json["parts"] = parts;
   json["lean"] = lean(measured);
   if (named.diagnosis) {
-    json["diagnosis"] = {{"defect", named.diagnosis->defect->name},
+    json["diagnosis"] = {{"defect", named.diagnosis->defect.name},
                          {"correlation", named.diagnosis->correlation},
                          {"explained", named.diagnosis->explained},
                          {"by_profile", named.diagnosis->by_profile}};
@@ -268,8 +279,6 @@ Result<contract::Expectation> expect_within(const Reference& reference, const Bi
 Result<Judgement> judge(const Contract& contract, const Reference& reference, const Bindings& bindings,
                         const Outputs& outputs, const Options& options) {
   Judgement judgement;
-  const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
-                           has_few_values(bindings)};
   for (const contract::TensorSpec* spec : contract.outputs()) {
     const auto found = outputs.find(spec->name);
     if (found == outputs.end()) continue;
@@ -278,7 +287,13 @@ Result<Judgement> judge(const Contract& contract, const Reference& reference, co
     if (tensor.count() == 0) continue;
     const auto expected = expect_within(reference, bindings, spec->name, tensor, options);
     if (!expected) return expected.error();
-    const Measured measured = measure(spec->name, tensor, *expected, how);
+    const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
+                             sums_are_coherent(bindings, reference.summed_inputs(spec->name))};
+    Measured measured = measure(spec->name, tensor, *expected, how);
+    const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+    if (const auto admitted = admit_masked(reference, bindings, tensor, budget, measured); !admitted) {
+      return admitted.error();
+    }
     judgement.judged += static_cast<int64_t>(measured.elements.size());
     judgement.undecided += measured.undecided;
     const Failure failure = find_failure(measured);

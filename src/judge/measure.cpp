@@ -43,11 +43,23 @@ bool near_underflow(const Element& element, contract::DType accumulate) {
   return element.value != 0 && term * numerics::unit_roundoff(format) < 4 * numerics::min_subnormal(format);
 }
 
+double unit(const MeasureOptions& options) {
+  return is_float(options.accumulate) ? numerics::unit_roundoff(contract::info(options.accumulate).format)
+                                      : 0;
+}
+
+// The deviation of a sum whose every partial sum has the size of the result, because it starts from what
+// the formula adds to it last.
+double started(const Element& element, const MeasureOptions& options) {
+  constexpr double kRms = 0.425;  // of a rounding, in units of u
+  return element.terms > 1 ? kRms * unit(options) * std::sqrt(element.terms) * std::abs(element.value) : 0;
+}
+
 // The difference d of an element, scaled so that its square counts about one when it is wrong.
 void compare(Element& element, const Expectation& expected, std::size_t i, const MeasureOptions& options) {
   element.rounded = contract::rounded(expected.dtype, element.value);
   const double ulp = numerics::ulp(contract::info(expected.dtype).format, element.rounded);
-  const double noise = kNoiseFactor * expected.sigma_rest[i];
+  const double noise = kNoiseFactor * std::hypot(expected.sigma_rest[i], started(element, options));
   if (!std::isfinite(element.rounded) || !(ulp > 0) || !std::isfinite(noise)) return;
   element.scale = std::max(ulp, noise);
   if (!std::isfinite(element.stored)) return;
@@ -61,18 +73,20 @@ void compare(Element& element, const Expectation& expected, std::size_t i, const
   element.counts = true;
 }
 
-// An equivalent rewriting rounds a little more often than the formula as written: twice its bound admits it.
-// And a sum may start from what the formula adds to it last (a bias, say), so that each of its terms is
-// rounded at the size of the result.
+// The hard bound holds for the formula as written, its sums in any order. What sound kernels do besides:
+// - A sum of n terms may start from what the formula adds to it, c. Each partial sum is larger by |c| <= |v|
+// +
+//   the sum of sizes, so the bound grows by itself once more and by n u |v|.
+// - An equivalent rewriting may take two rounded operations for one (a reciprocal and a product, a scale
+//   folded in): twice the bound.
 bool admits(const Expectation& expected, std::size_t i, const Tensor& tensor, const Element& element,
-            contract::DType accumulate) {
+            const MeasureOptions& options) {
   if (expected.admits(i, tensor, element.at)) return true;
   constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
   if (!is_float(tensor.dtype) || (element.flags & kStrict) || !(expected.bound[i] > 0)) return false;
   const double ulp = numerics::ulp(contract::info(tensor.dtype).format, element.value);
-  const double unit = is_float(accumulate) ? numerics::unit_roundoff(contract::info(accumulate).format) : 0;
-  const double started = element.terms > 1 ? element.terms * unit * std::abs(element.value) : 0;
-  return std::abs(element.error) <= 0.5 * ulp + 2 * expected.bound[i] + started;
+  const double start = element.terms > 1 ? element.terms * unit(options) * std::abs(element.value) : 0;
+  return std::abs(element.error) <= 0.5 * ulp + 2 * expected.bound[i] + start;
 }
 
 bool within_tolerance(const Element& element, const MeasureOptions& options) {
@@ -180,9 +194,8 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
     element.z = expected.sigma[i] > 0 ? element.error / expected.sigma[i] : (element.error == 0 ? 0 : 1e6);
     if (element.flags & contract::kUndecided) ++measured.undecided;
     if (element.flags & contract::kUnspecified) continue;
-    element.admitted = options.overridden() && floats
-                           ? within_tolerance(element, options)
-                           : admits(expected, i, tensor, element, options.accumulate);
+    element.admitted = options.overridden() && floats ? within_tolerance(element, options)
+                                                      : admits(expected, i, tensor, element, options);
     element.class_differs =
         !element.admitted && floats &&
         class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));
@@ -191,16 +204,45 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
   return measured;
 }
 
-bool has_few_values(const contract::Bindings& bindings) {
+namespace {
+
+// Fewer than a third of what was looked at is distinct.
+bool has_few_values(const Tensor& tensor) {
   constexpr int64_t kSample = 1024;
-  for (const auto& [name, tensor] : bindings.inputs) {
-    const int64_t count = tensor->count(), take = std::min(count, kSample);
-    if (!is_float(tensor->dtype) || take < 24) continue;
-    std::unordered_set<double> distinct;
-    for (int64_t i = 0; i < take; ++i) distinct.insert(tensor->load(i * (count / take)));
-    if (3 * static_cast<int64_t>(distinct.size()) < take) return true;
+  const int64_t count = tensor.count(), take = std::min(count, kSample);
+  if (take < 24) return false;
+  std::unordered_set<double> distinct;
+  for (int64_t i = 0; i < take; ++i) distinct.insert(tensor.load(i * (count / take)));
+  return 3 * static_cast<int64_t>(distinct.size()) < take;
+}
+
+// Values rise or fall along rows: of random ones, two in three are turning points.
+bool is_ordered(const Tensor& tensor) {
+  constexpr int64_t kRows = 16, kLength = 64;
+  const int64_t columns = tensor.extents.empty() ? 1 : tensor.extents.back();
+  const int64_t rows = columns > 0 ? tensor.count() / columns : 0, length = std::min(columns, kLength);
+  if (length < 8) return false;
+  int64_t turning = 0, all = 0;
+  for (int64_t r = 0; r < std::min(rows, kRows); ++r) {
+    const int64_t first = r * (rows / std::min(rows, kRows)) * columns;
+    for (int64_t c = 1; c + 1 < length; ++c) {
+      const double before = tensor.load(first + c) - tensor.load(first + c - 1);
+      const double after = tensor.load(first + c + 1) - tensor.load(first + c);
+      turning += before * after < 0;
+      ++all;
+    }
   }
-  return false;
+  return 8 * turning < all;
+}
+
+}  // namespace
+
+bool sums_are_coherent(const contract::Bindings& bindings, const std::set<std::string>& summed) {
+  return std::any_of(summed.begin(), summed.end(), [&](const std::string& name) {
+    const auto input = bindings.inputs.find(name);
+    if (input == bindings.inputs.end() || !is_float(input->second->dtype)) return false;
+    return has_few_values(*input->second) || is_ordered(*input->second);
+  });
 }
 
 std::vector<Bucket> buckets(const Measured& measured) {

@@ -1,6 +1,7 @@
 // The elements of one output as measured: what was stored, what was expected, and how they differ.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,8 +42,8 @@ struct Measured {
 struct MeasureOptions {
   std::optional<double> rtol, atol;  // in place of the budget
   contract::DType accumulate = contract::DType::f32;
-  // The inputs have few distinct values: the roundings of a long sum repeat, and its error is no
-  // random walk. Only the hard bound speaks then.
+  // The inputs have few distinct values or rise along their rows: the roundings of a long sum repeat,
+  // and its error is no random walk. Only the hard bound speaks then.
   bool coherent_sums = false;
   bool overridden() const { return rtol.has_value() || atol.has_value(); }
 };
@@ -50,8 +51,9 @@ struct MeasureOptions {
 Measured measure(const std::string& output, const contract::Tensor& tensor,
                  const contract::Expectation& expected, const MeasureOptions& options);
 
-// Whether some input is drawn from so few values that sums over it are coherent.
-bool has_few_values(const contract::Bindings& bindings);
+// Whether one of the inputs that are added up has so few values, or is so well ordered, that sums are
+// coherent.
+bool sums_are_coherent(const contract::Bindings& bindings, const std::set<std::string>& summed);
 
 // The expected square of round(v + e) - round(v), in ulps, where v lies `offset` ulps below its rounding
 // (|offset| <= 1/2) and e is normal with standard deviation `sigma` ulps.

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "numerics/tensor_core.h"
+
 namespace assay::judge::testing {
 
 namespace {
@@ -64,6 +66,16 @@ float blocked(const Floats& x) {
   }
   return sequential(partial);
 }
+// Four blocks of the grid, each with a part, added as they come.
+float split(const Floats& x) {
+  float sum = 0;
+  const std::size_t part = std::max<std::size_t>(1, (x.size() + 3) / 4);
+  for (std::size_t i = 0; i < x.size(); i += part) {
+    sum += warp(Floats(x.begin() + static_cast<std::ptrdiff_t>(i),
+                       x.begin() + static_cast<std::ptrdiff_t>(std::min(x.size(), i + part))));
+  }
+  return sum;
+}
 float backwards(const Floats& x) {
   return sequential(Floats(x.rbegin(), x.rend()));
 }
@@ -102,8 +114,8 @@ Sum without_tail(std::size_t n) {
 }
 
 const std::vector<std::pair<std::string, Sum>> kSoundSums = {
-    {"sequential", sequential}, {"pairwise", pairwise},   {"warp", warp},
-    {"blocked", blocked},       {"backwards", backwards}, {"kahan", kahan}};
+    {"sequential", sequential}, {"pairwise", pairwise}, {"warp", warp},  {"blocked", blocked},
+    {"backwards", backwards},   {"kahan", kahan},       {"split", split}};
 
 // ---- row sums ----
 Implementation row_sums(Sum sum, std::function<float(float)> store = {}) {
@@ -188,8 +200,38 @@ Implementation product(Sum sum, bool fused) {
   };
 }
 
-Operator matrix_product(const char* dtype) {
-  Operator op{std::string("matrix product ") + dtype,
+// As Hopper's tensor cores do it, sixteen products at a time, in `splits` parts of k.
+Implementation tensor_core_product(int splits) {
+  return [=](const Call& call) {
+    const Floats a = call.in("a"), b = call.in("b");
+    Tensor c = call.out("c");
+    const int64_t m = call.dim("M"), n = call.dim("N"), k = call.dim("K");
+    const auto code = [](float x) { return numerics::f32_to_bf16_rn(x); };
+    const int64_t part = (k + splits - 1) / splits;
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        float total = 0;
+        for (int64_t begin = 0; begin < k; begin += part) {
+          float sum = 0;
+          for (int64_t first = begin; first < std::min(k, begin + part); first += 16) {
+            uint16_t left[16] = {}, right[16] = {};
+            for (int64_t l = first; l < std::min({k, begin + part, first + 16}); ++l) {
+              left[l - first] = code(a[static_cast<std::size_t>(i * k + l)]);
+              right[l - first] = code(b[static_cast<std::size_t>(l * n + j)]);
+            }
+            numerics::mma_bf16_f32({1, 1, 16}, left, right, &sum, &sum);
+          }
+          total += sum;
+        }
+        c.store(i * n + j, total);
+      }
+    }
+    return one("c", std::move(c));
+  };
+}
+
+Operator matrix_product(const char* dtype, const char* stored) {
+  Operator op{std::string("matrix product ") + dtype + (std::string(dtype) == stored ? "" : " to f32"),
               std::string(R"(
 [kernel]
 source = "k.cu"
@@ -208,7 +250,7 @@ dtype = ")" + dtype +
                   R"("
 shape = ["K", "N"]
 [tensors.c]
-dtype = ")" + dtype +
+dtype = ")" + stored +
                   R"("
 shape = ["M", "N"]
 role = "out"
@@ -217,6 +259,15 @@ formula = "c[i, j] += a[i, k] * b[k, j]"
 )",
               {}};
   op.variants.push_back({"fused", product(sequential, true), {}, {}, {}});
+  if (std::string(dtype) == "bf16") {
+    for (const int splits : {1, 3})
+      op.variants.push_back({"tensor cores, " + std::to_string(splits) + " parts",
+                             tensor_core_product(splits),
+                             {},
+                             {},
+                             {},
+                             true});
+  }
   for (const auto& [name, sum] : kSoundSums) op.variants.push_back({name, product(sum, false), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 24}, {"N", 24}, {"K", 512}};
   op.variants.push_back(
@@ -231,7 +282,32 @@ formula = "c[i, j] += a[i, k] * b[k, j]"
 struct NormParts {
   Sum sum = warp;
   bool one_pass = false, welford = false, round_scale = false, round_before_gain = false;
+  bool merged = false, shifted = false;
 };
+
+struct Moments {
+  float mean = 0, squares = 0, count = 0;
+  void add(float x) {
+    count += 1;
+    const float delta = x - mean;
+    mean += delta / count;
+    squares += delta * (x - mean);
+  }
+};
+Moments merged(const Moments& a, const Moments& b) {
+  if (b.count == 0) return a;
+  const float count = a.count + b.count, delta = b.mean - a.mean, share = b.count / count;
+  return {a.mean + delta * share, a.squares + b.squares + delta * delta * a.count * share, count};
+}
+// 32 lanes, then a tree.
+Moments moments(const Floats& row) {
+  std::vector<Moments> lanes(32);
+  for (std::size_t i = 0; i < row.size(); ++i) lanes[i % 32].add(row[i]);
+  for (std::size_t step = 16; step > 0; step /= 2) {
+    for (std::size_t i = 0; i < step; ++i) lanes[i] = merged(lanes[i], lanes[i + step]);
+  }
+  return lanes[0];
+}
 
 Implementation rms_norm(NormParts parts) {
   return [=](const Call& call) {
@@ -303,10 +379,10 @@ Operator rms_norms() {
   return op;
 }
 
-Implementation layer_norm(NormParts parts) {
+Implementation layer_norm(NormParts parts, bool statistics = false) {
   return [=](const Call& call) {
     const Floats x = call.in("x"), w = call.in("w");
-    Tensor y = call.out("y");
+    Tensor y = call.out("y"), r = statistics ? call.out("r") : Tensor();
     const int64_t m = call.dim("M"), n = call.dim("N");
     const auto count = static_cast<float>(n);
     for (int64_t i = 0; i < m; ++i) {
@@ -325,6 +401,18 @@ Implementation layer_norm(NormParts parts) {
           m2 += delta * (row[k] - mean);
         }
         variance = m2 / count;
+      } else if (parts.merged) {
+        const Moments all = moments(row);
+        mean = all.mean;
+        variance = all.squares / count;
+      } else if (parts.shifted) {  // by the first element
+        Floats shifted;
+        for (const float v : row) shifted.push_back(v - row[0]);
+        for (const float v : shifted) squares.push_back(v * v);
+        const float sum = parts.sum(shifted);
+        mean = row[0] + sum / count;
+        variance = (parts.sum(squares) - sum * (sum / count)) / count;
+        if (variance < 0) variance = 0;  // NaN stays
       } else {
         for (const float v : row) squares.push_back((v - mean) * (v - mean));
         variance = parts.sum(squares) / count;
@@ -333,31 +421,50 @@ Implementation layer_norm(NormParts parts) {
       for (int64_t k = 0; k < n; ++k)
         y.store(i * n + k,
                 (row[static_cast<std::size_t>(k)] - mean) * scale * w[static_cast<std::size_t>(k)]);
+      if (statistics) r.store(i, scale);
     }
-    return one("y", std::move(y));
+    Outputs outputs = one("y", std::move(y));
+    if (statistics) outputs["r"] = std::make_shared<const Tensor>(std::move(r));
+    return outputs;
   };
 }
 
-Operator layer_norms() {
-  Operator op{"layer norm",
-              norm_contract("m[i] = mean[k](x[i, k])\nv[i] = mean[k]((x[i, k] - m[i])^2)\n"
-                            "y[i, k] = (x[i, k] - m[i]) * rsqrt(v[i] + eps) * w[k]",
-                            "f32"),
-              {}};
-  op.variants.push_back({"two-pass", layer_norm({}), {}, {}, {}});
-  op.variants.push_back({"two-pass, sequential", layer_norm({.sum = sequential}), {}, {}, {}});
-  op.variants.push_back({"welford", layer_norm({.welford = true}), {}, {}, {}});
-  op.variants.push_back({"one-pass variance",
-                         layer_norm({.one_pass = true}),
-                         {"precision-loss", "nonfinite", "wrong-result"},
-                         {{"x", "large-mean"}},
-                         {{"M", 32}, {"N", 1024}}});
+// `statistics`: bf16 inputs, and the reciprocal deviation in f32 is an output too.
+Operator layer_norms(bool statistics) {
+  Operator op{
+      statistics ? "layer norm with statistics" : "layer norm",
+      norm_contract(statistics ? "m[i] = mean[k](x[i, k])\nr[i] = rsqrt(mean[k]((x[i, k] - m[i])^2) + eps)\n"
+                                 "y[i, k] = (x[i, k] - m[i]) * r[i] * w[k]"
+                               : "m[i] = mean[k](x[i, k])\nv[i] = mean[k]((x[i, k] - m[i])^2)\n"
+                                 "y[i, k] = (x[i, k] - m[i]) * rsqrt(v[i] + eps) * w[k]",
+                    statistics ? "bf16" : "f32"),
+      {}};
+  if (statistics) {
+    const std::string head = "args = [\"x\", \"w\", \"y\"";
+    op.contract.replace(op.contract.find(head), head.size(), head + ", \"r\"");
+    const std::string scalars = "[scalars.eps]";
+    op.contract.insert(op.contract.find(scalars),
+                       "[tensors.r]\ndtype = \"f32\"\nshape = [\"M\"]\nrole = \"out\"\n");
+  }
+  for (const auto& [name, sum] : kSoundSums)
+    op.variants.push_back({"two-pass, " + name, layer_norm({.sum = sum}, statistics), {}, {}, {}});
+  op.variants.push_back({"welford", layer_norm({.welford = true}, statistics), {}, {}, {}});
+  op.variants.push_back({"welford, merged", layer_norm({.merged = true}, statistics), {}, {}, {}});
+  op.variants.push_back({"shifted", layer_norm({.shifted = true}, statistics), {}, {}, {}});
+  for (const auto& [name, sum] : {std::pair<const char*, Sum>{"sequential", sequential}, {"warp", warp}}) {
+    op.variants.push_back({std::string("one-pass variance, ") + name,
+                           layer_norm({.sum = sum, .one_pass = true}, statistics),
+                           {"precision-loss", "nonfinite"},
+                           {{"x", "large-mean"}},
+                           {{"M", 32}, {"N", 1024}}});
+  }
   return op;
 }
 
 // ---- softmax ----
 struct SoftmaxParts {
-  bool online = false, no_max = false, bf16_sum = false, round_numerator = false, fmax_drops_nan = false;
+  bool online = false, blocks = false, no_max = false, bf16_sum = false, round_numerator = false,
+       fmax_drops_nan = false;
 };
 
 Implementation softmax(SoftmaxParts parts) {
@@ -368,9 +475,21 @@ Implementation softmax(SoftmaxParts parts) {
     for (int64_t i = 0; i < m; ++i) {
       const Floats row(x.begin() + i * n, x.begin() + (i + 1) * n);
       float top = -INFINITY, sum = 0;
-      if (parts.online) {
+      if (parts.blocks) {
+        for (std::size_t first = 0; first < row.size(); first += 64) {
+          const std::size_t last = std::min(row.size(), first + 64);
+          float next = top, part = 0;
+          for (std::size_t k = first; k < last; ++k)
+            next = std::isnan(row[k]) || std::isnan(next) ? NAN : std::max(next, row[k]);
+          if (next == -INFINITY) continue;
+          for (std::size_t k = first; k < last; ++k) part += std::exp2((row[k] - next) * 1.44269504f);
+          sum = sum * (top == next ? 1.0f : std::exp2((top - next) * 1.44269504f)) + part;
+          top = next;
+        }
+      } else if (parts.online) {
         for (const float v : row) {
           const float next = std::isnan(v) || std::isnan(top) ? NAN : std::max(top, v);
+          if (next == -INFINITY) continue;  // nothing to add yet
           sum = sum * std::exp(top - next) + std::exp(v - next);
           top = next;
         }
@@ -425,6 +544,7 @@ y[i, k] = e[i, k] / sum[j](e[i, j])
               {}};
   op.variants.push_back({"two-pass", softmax({}), {}, {}, {}});
   op.variants.push_back({"online", softmax({.online = true}), {}, {}, {}});
+  op.variants.push_back({"online, blocks", softmax({.blocks = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 1024}};
   op.variants.push_back(
       {"bf16 denominator", softmax({.bf16_sum = true}), {"low-precision-accumulation"}, {}, shape});
@@ -453,6 +573,28 @@ Implementation embedding(bool narrow, int order) {
         sum += dy[static_cast<std::size_t>(at * d + k)];
         if (narrow) sum = bf16(sum);
       }
+    }
+    for (int64_t i = 0; i < v * d; ++i) dw.store(i, sums[static_cast<std::size_t>(i)]);
+    return one("dw", std::move(dw));
+  };
+}
+
+// Tokens in blocks of 256, each with sums of its own, added to the total at its end.
+Implementation embedding_in_blocks() {
+  return [=](const Call& call) {
+    const Floats dy = call.in("dy");
+    const std::vector<int64_t> tokens = call.ints("tokens");
+    Tensor dw = call.out("dw");
+    const int64_t t = call.dim("T"), d = call.dim("D"), v = call.dim("V");
+    Floats sums(static_cast<std::size_t>(v * d), 0.0f);
+    for (int64_t first = 0; first < t; first += 256) {
+      Floats part(sums.size(), 0.0f);
+      for (int64_t i = first; i < std::min(t, first + 256); ++i) {
+        for (int64_t k = 0; k < d; ++k)
+          part[static_cast<std::size_t>(tokens[static_cast<std::size_t>(i)] * d + k)] +=
+              dy[static_cast<std::size_t>(i * d + k)];
+      }
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
     }
     for (int64_t i = 0; i < v * d; ++i) dw.store(i, sums[static_cast<std::size_t>(i)]);
     return one("dw", std::move(dw));
@@ -488,6 +630,7 @@ formula = "dw[tokens[t], d] += dy[t, d]"
               {}};
   op.variants.push_back({"in order", embedding(false, 0), {}, {}, {}});
   op.variants.push_back({"backwards", embedding(false, 1), {}, {}, {}});
+  op.variants.push_back({"in blocks", embedding_in_blocks(), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"T", 3001}, {"D", 16}, {"V", 100}};
   op.variants.push_back({"bf16, in order", embedding(true, 0), {"low-precision-accumulation"}, {}, shape});
   op.variants.push_back({"bf16, backwards", embedding(true, 1), {"low-precision-accumulation"}, {}, shape});
@@ -509,7 +652,8 @@ Implementation map_elements(std::function<float(float)> f, std::function<float(f
 }
 
 Operator elementwise(const char* name, const char* dtype, const char* formula,
-                     std::function<float(float)> right, std::function<float(float)> wrong) {
+                     std::function<float(float)> right, std::function<float(float)> otherwise,
+                     std::function<float(float)> wrong) {
   Operator op{std::string(name) + " " + dtype,
               std::string(R"(
 [kernel]
@@ -533,6 +677,7 @@ formula = "y[i] = )" +
                   formula + "\"\n",
               {}};
   op.variants.push_back({"in float", map_elements(right), {}, {}, {}});
+  op.variants.push_back({"rewritten", map_elements(otherwise), {}, {}, {}});
   op.variants.push_back(
       {"coarse", map_elements(wrong), {"precision-loss", "wrong-result"}, {}, {{"N", 5000}}});
   if (std::string(dtype) == "bf16") {
@@ -545,8 +690,14 @@ formula = "y[i] = )" +
 float silu(float x) {
   return x / (1 + std::exp(-x));
 }
+float silu_by_reciprocal(float x) {
+  return x * (1.0f / (1.0f + std::exp2(-1.44269504f * x)));
+}
 float gelu(float x) {
   return 0.5f * x * (1 + std::erf(x * 0.70710678f));
+}
+float gelu_by_erfc(float x) {
+  return x * (0.5f * std::erfc(-0.70710678f * x));
 }
 float gelu_tanh(float x) {
   return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
@@ -576,17 +727,21 @@ const std::vector<Operator>& operators() {
   static const std::vector<Operator> table = {
       row_sum("bf16"),
       row_sum("f32"),
-      matrix_product("bf16"),
-      matrix_product("f32"),
+      row_sum("f16"),
+      matrix_product("bf16", "bf16"),
+      matrix_product("bf16", "f32"),
+      matrix_product("f32", "f32"),
       rms_norms(),
-      layer_norms(),
+      layer_norms(false),
+      layer_norms(true),
       softmaxes("bf16"),
       softmaxes("f32"),
       embeddings(),
-      elementwise("silu", "bf16", "x[i] * sigmoid(x[i])", silu,
+      elementwise("silu", "bf16", "x[i] * sigmoid(x[i])", silu, silu_by_reciprocal,
                   [](float x) { return silu(bf16(x * 1.01f)); }),
-      elementwise("silu", "f32", "x[i] * sigmoid(x[i])", silu, [](float x) { return bf16(silu(x)); }),
-      elementwise("gelu", "bf16", "0.5 * x[i] * (1 + erf(x[i] / sqrt(2)))", gelu, gelu_tanh),
+      elementwise("silu", "f32", "x[i] * sigmoid(x[i])", silu, silu_by_reciprocal,
+                  [](float x) { return bf16(silu(x)); }),
+      elementwise("gelu", "bf16", "0.5 * x[i] * (1 + erf(x[i] / sqrt(2)))", gelu, gelu_by_erfc, gelu_tanh),
   };
   return table;
 }

@@ -40,6 +40,7 @@ struct Variant {
   // A condition under which the defect must show; families by tensor, and dims.
   std::map<std::string, std::string> families;
   std::map<std::string, int64_t> shape;
+  bool tensor_cores = false;
 };
 
 struct Operator {

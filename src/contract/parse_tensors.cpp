@@ -1,0 +1,216 @@
+// Dims, tensors and scalars.
+#include <cmath>
+#include <limits>
+
+#include "contract/formula.h"
+#include "contract/reader.h"
+
+namespace assay::contract {
+namespace {
+
+struct ValuesRow {
+  std::string_view name;
+  ValuesKind kind;
+  int arguments;
+  bool for_floats;
+};
+constexpr ValuesRow kValues[] = {
+    {"real", ValuesKind::Real, 0, true},
+    {"real", ValuesKind::RealRange, 2, true},
+    {"activations", ValuesKind::Activations, 0, true},
+    {"gradients", ValuesKind::Gradients, 0, true},
+    {"weights", ValuesKind::Weights, 0, true},
+    {"positive", ValuesKind::Positive, 0, true},
+    {"probabilities", ValuesKind::Probabilities, 0, true},
+    {"index", ValuesKind::Index, 1, false},
+    {"tokens", ValuesKind::Tokens, 1, false},
+    {"mask", ValuesKind::Mask, 0, false},
+    {"offsets", ValuesKind::Offsets, 1, false},
+    {"integers", ValuesKind::Integers, 2, false},
+};
+
+}  // namespace
+
+void Reader::read_dim(const TomlEntry& entry) {
+  new_name(entry.key, entry.place, "dim");
+  Dim dim;
+  dim.name = entry.key;
+  dim.place = entry.place;
+  const TomlValue& value = entry.value;
+  if (value.kind == TomlKind::Integer) {
+    dim.min = dim.max = value.integer;
+  } else if (value.kind == TomlKind::Table) {
+    keys(value, fmt::format("the dim '{}'", dim.name), {"min", "max", "multiple_of", "type"});
+    dim.min = integer(value.find("min"), 1, "min");
+    const TomlValue* max = value.find("max");
+    if (!max) return fail(entry.place, fmt::format("the dim '{}' needs a max", dim.name));
+    dim.max = integer(max, 1, "max");
+    dim.multiple_of = integer(value.find("multiple_of"), 1, "multiple_of");
+    const DType types[] = {DType::i32, DType::i64, DType::u32, DType::u64};
+    dim.type = types[choice(value.find("type"), {"i32", "i64", "u32", "u64"}, "the type of a dim", 0)];
+  } else {
+    return fail(value.place, "a dim is an integer or { min = ..., max = ... }");
+  }
+  if (dim.min < 0) fail(value.place, fmt::format("the dim '{}' cannot be negative", dim.name));
+  if (dim.max < dim.min) fail(value.place, fmt::format("the dim '{}' has max < min", dim.name));
+  if (dim.multiple_of < 1) fail(value.place, "multiple_of must be at least 1");
+  if (!failed_ && dim.highest() < dim.lowest())
+    fail(value.place,
+         fmt::format("no multiple of {} lies between {} and {}", dim.multiple_of, dim.min, dim.max));
+  if (dim.max > info(dim.type).max_integer)
+    fail(value.place, fmt::format("{} does not fit the dim's type {}: give it type = \"i64\"", dim.max,
+                                  info(dim.type).name));
+  contract_.dims.push_back(dim);
+}
+
+void Reader::read_tensor(const TomlEntry& entry) {
+  new_name(entry.key, entry.place, "tensor");
+  if (!is(entry.value, TomlKind::Table, fmt::format("a table [tensors.{}]", entry.key))) return;
+  const TomlValue& table = entry.value;
+  const std::string where = fmt::format("the tensor '{}'", entry.key);
+  keys(table, where, {"dtype", "shape", "role", "values", "align", "may_alias"});
+  TensorSpec tensor;
+  tensor.name = entry.key;
+  tensor.place = entry.place;
+  tensor.dtype = dtype(need(table, "dtype", where), "a dtype");
+  if (const TomlValue* shape = need(table, "shape", where)) {
+    tensor.shape = int_exprs(*shape, "shape");
+    if (tensor.shape.size() > 16) fail(shape->place, "a tensor has at most 16 dimensions");
+  }
+  tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "a role", 0));
+  tensor.values = read_values(table.find("values"), tensor.dtype);
+  tensor.align = integer(table.find("align"), 256, "align");
+  if (tensor.align < 1 || (tensor.align & (tensor.align - 1)) != 0)
+    fail(table.find("align")->place, "align must be a power of two");
+  contract_.tensors.push_back(std::move(tensor));
+}
+
+Values Reader::default_values(DType type) {
+  Values values;
+  if (info(type).kind == DTypeKind::Bool) values.kind = ValuesKind::Mask;
+  if (info(type).kind != DTypeKind::Integer) return values;
+  values.kind = ValuesKind::Integers;
+  values.a = IntExpr::literal(info(type).min_integer);
+  values.b = IntExpr::literal(info(type).max_integer);
+  return values;
+}
+
+Values Reader::read_values(const TomlValue* value, DType type) {
+  Values values = default_values(type);
+  if (!value) return values;
+  const std::string text = string(value, "values");
+  values.text = text;
+  const std::size_t open = text.find('(');
+  const std::string name = trimmed(text.substr(0, open));
+  const ValuesRow* row = nullptr;
+  std::vector<std::pair<std::string, int>> arguments;  // and where in the text
+  if (!split_arguments(text, open, arguments))
+    fail(value->place, fmt::format("'{}' is not written name or name(a, b)", text));
+  Names known;
+  for (const ValuesRow& candidate : kValues) {
+    if (known.empty() || known.back() != candidate.name) known.emplace_back(candidate.name);
+    if (candidate.name == name && candidate.arguments == static_cast<int>(arguments.size())) row = &candidate;
+  }
+  if (!row) {
+    const bool known_name = std::ranges::find(known, name) != known.end();
+    const std::string near = nearest(name, known);
+    fail(value->place, known_name
+                           ? fmt::format("'{}' takes another number of arguments", name)
+                           : fmt::format("'{}' is not a kind of values: {}{}", name, listed(known),
+                                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+    return values;
+  }
+  if (row->for_floats != is_float(type) && !(row->kind == ValuesKind::Mask))
+    fail(value->place, fmt::format("'{}' describes {}, and the dtype is {}", name,
+                                   row->for_floats ? "floating-point numbers" : "integers", info(type).name));
+  values.kind = row->kind;
+  if (row->kind == ValuesKind::RealRange) {
+    values.low = real_argument(arguments[0].first, value->place);
+    values.high = real_argument(arguments[1].first, value->place);
+    if (!failed_ && !(values.low <= values.high)) fail(value->place, "the range is empty");
+  } else if (!arguments.empty()) {
+    values.a = int_expr(arguments[0].first, value->place, 1 + arguments[0].second, "values");
+    if (arguments.size() > 1)
+      values.b = int_expr(arguments[1].first, value->place, 1 + arguments[1].second, "values");
+  }
+  return values;
+}
+
+bool Reader::split_arguments(const std::string& text, std::size_t open,
+                             std::vector<std::pair<std::string, int>>& arguments) {
+  if (open == std::string::npos) return true;
+  const std::size_t end = text.find_last_not_of(" \t");
+  if (text[end] != ')') return false;
+  int depth = 0;
+  std::size_t first = open + 1;
+  for (std::size_t i = open + 1; i <= end; ++i) {
+    if (text[i] == '(') ++depth;
+    if ((text[i] == ',' && depth == 0) || i == end) {
+      arguments.emplace_back(text.substr(first, i - first), static_cast<int>(first));
+      first = i + 1;
+    }
+    if (text[i] == ')') --depth;
+  }
+  return true;
+}
+
+double Reader::real_argument(const std::string& text, Place place) {
+  const std::string word = trimmed(text);
+  char* end = nullptr;
+  const double value = std::strtod(word.c_str(), &end);
+  if (word.empty() || *end != '\0') fail(place, fmt::format("'{}' is not a number", word));
+  return value;
+}
+
+void Reader::read_aliases(const TomlValue& root) {
+  if (failed_) return;
+  for (TensorSpec& tensor : contract_.tensors) {
+    const TomlValue* alias = root.find("tensors")->find(tensor.name)->find("may_alias");
+    if (!alias) continue;
+    tensor.may_alias = string(alias, "may_alias");
+    const TensorSpec* other = contract_.tensor(tensor.may_alias);
+    if (!other || other->role == Role::Out || other == &tensor)
+      fail(alias->place, fmt::format("'{}' is not the name of an input", tensor.may_alias));
+    if (!tensor.is_output())
+      fail(alias->place, "may_alias belongs to an output; '" + tensor.name + "' is an input");
+  }
+}
+
+void Reader::read_scalar(const TomlEntry& entry) {
+  new_name(entry.key, entry.place, "scalar");
+  if (!is(entry.value, TomlKind::Table, fmt::format("a table [scalars.{}]", entry.key))) return;
+  const TomlValue& table = entry.value;
+  const std::string where = fmt::format("the scalar '{}'", entry.key);
+  keys(table, where, {"dtype", "value", "values", "range"});
+  ScalarSpec scalar;
+  scalar.name = entry.key;
+  scalar.place = entry.place;
+  scalar.dtype = dtype(need(table, "dtype", where), "a dtype");
+  const TomlValue* one = table.find("value");
+  const TomlValue* list = table.find("values");
+  const TomlValue* range = table.find("range");
+  if ((one != nullptr) + (list != nullptr) + (range != nullptr) != 1)
+    return fail(entry.place, where + " needs exactly one of value, values and range");
+  if (one) scalar.values = {scalar_number(*one, scalar.dtype)};
+  if (list && is(*list, TomlKind::Array, "a list of numbers"))
+    for (const TomlValue& item : list->array) scalar.values.push_back(scalar_number(item, scalar.dtype));
+  if (list && !failed_ && scalar.values.empty()) fail(list->place, "the list of values is empty");
+  if (range) {
+    if (range->kind != TomlKind::Array || range->array.size() != 2)
+      return fail(range->place, "range = [low, high] is expected here");
+    scalar.low = scalar_number(range->array[0], scalar.dtype);
+    scalar.high = scalar_number(range->array[1], scalar.dtype);
+    if (!(scalar.low <= scalar.high)) fail(range->place, "the range is empty");
+  }
+  contract_.scalars.push_back(std::move(scalar));
+}
+
+double Reader::scalar_number(const TomlValue& value, DType type) {
+  if (value.kind == TomlKind::Bool && type == DType::boolean) return value.boolean;
+  const double given = number(value, "the value of a scalar");
+  if (!is_float(type) && rounded(type, given) != given)
+    fail(value.place, fmt::format("{} is not a value of {}", given, info(type).name));
+  return given;
+}
+
+}  // namespace assay::contract

@@ -1,0 +1,89 @@
+// From a TOML text to a Contract: every key by name, every mistake with its place. Private to parsing:
+//   parse.cpp          the whole, and values of a kind
+//   parse_tensors.cpp  dims, tensors, scalars
+//   parse_kernel.cpp   kernel, shapes, reference, requirements
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "contract/contract.h"
+#include "contract/toml.h"
+
+namespace assay::contract {
+
+using Names = std::vector<std::string>;
+
+bool is_identifier(std::string_view word);
+std::string listed(const Names& names);  // "a, b or c"
+std::string trimmed(std::string_view text);
+
+// Reads one contract. The first mistake found stops everything; after it every
+// getter returns its default.
+class Reader {
+ public:
+  Reader(std::string_view text, std::string path) : text_(text) { contract_.path = std::move(path); }
+  Result<Contract> run();
+
+ private:
+  void fail(Place place, std::string message) {
+    if (!failed_) error_ = {std::move(message), contract_.path, place.line, place.column};
+    failed_ = true;
+  }
+
+  // ---- values of a kind ----------------------------------------------------
+  void keys(const TomlValue& table, std::string_view where, const Names& known);
+  const TomlValue* need(const TomlValue& table, std::string_view key, std::string_view where);
+  bool is(const TomlValue& value, TomlKind kind, std::string_view what);
+  std::string string(const TomlValue* value, std::string_view what);
+  int64_t integer(const TomlValue* value, int64_t otherwise, std::string_view what);
+  bool boolean(const TomlValue* value, bool otherwise, std::string_view what);
+  double number(const TomlValue& value, std::string_view what);
+  std::size_t choice(const TomlValue* value, const Names& words, std::string_view what,
+                     std::size_t otherwise);
+  DType dtype(const TomlValue* value, std::string_view what);
+  IntExpr int_expr(const TomlValue& value, std::string_view what);
+  IntExpr int_expr(const std::string& text, Place quote, int offset, std::string_view what);
+  std::string suggest_dim(const std::string& name) const;
+  std::vector<IntExpr> int_exprs(const TomlValue& value, std::string_view what);
+  Names strings(const TomlValue& value, std::string_view what, bool one_allowed);
+  void new_name(const std::string& name, Place place, std::string_view what);
+
+  // ---- tables ----------------------------------------------------------------
+  void read_all(const TomlValue& root);
+  template <class Function>
+  void each(const TomlValue& root, std::string_view key, Function read) {
+    const TomlValue* table = root.find(key);
+    if (failed_ || !table || !is(*table, TomlKind::Table, fmt::format("a table [{}]", key))) return;
+    for (const TomlEntry& entry : table->table)
+      if (!failed_) read(entry);
+  }
+  void read_dim(const TomlEntry& entry);
+  void read_tensor(const TomlEntry& entry);
+  Values default_values(DType type);
+  Values read_values(const TomlValue* value, DType type);
+  static bool split_arguments(const std::string& text, std::size_t open,
+                              std::vector<std::pair<std::string, int>>& arguments);
+  double real_argument(const std::string& text, Place place);
+  void read_aliases(const TomlValue& root);
+  void read_scalar(const TomlEntry& entry);
+  double scalar_number(const TomlValue& value, DType type);
+  void read_shapes(const TomlValue& root);
+  void read_kernel(const TomlValue& root);
+  void read_entry(const TomlValue& table, Kernel& kernel);
+  void read_args(const TomlValue& value, Kernel& kernel);
+  void read_reference(const TomlValue& root);
+  void read_python(const TomlValue& value);
+  void read_cuda(const TomlValue& value);
+  void read_require(const TomlValue& root);
+  std::string_view text_;
+  Contract contract_;
+  bool failed_ = false;
+  Error error_;
+};
+
+}  // namespace assay::contract
