@@ -37,6 +37,7 @@ using vgpu::Order;
 using vgpu::RangeInfo;
 
 constexpr size_t kLocks = 1024;
+constexpr Address kInBlock = Address{1} << 62;  // of a location's key: what counts within one block
 
 struct SpinLock {
   std::atomic_flag flag = ATOMIC_FLAG_INIT;
@@ -94,6 +95,9 @@ bool is_release(Order order) {
 }
 bool is_acquire(Order order) {
   return order == Order::Acquire || order == Order::AcquireRelease || order == Order::SequentiallyConsistent;
+}
+bool is_wide(vgpu::Scope scope) {
+  return scope != vgpu::Scope::Thread && scope != vgpu::Scope::Block;
 }
 bool writes(AccessKind kind) {
   return kind != AccessKind::Load;
@@ -240,10 +244,10 @@ class RaceCheck final : public vgpu::Listener {
     note_exhaustion(state);
   }
 
-  void on_fence(const vgpu::Warp& warp, const vgpu::Inst&, vgpu::Scope, uint32_t) override {
+  void on_fence(const vgpu::Warp& warp, const vgpu::Inst&, vgpu::Scope scope, uint32_t) override {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(mutex_);
-    state.clock.fence(warp.index);
+    state.clock.fence(warp.index, is_wide(scope));
     has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
   }
@@ -333,24 +337,38 @@ class RaceCheck final : public vgpu::Listener {
     if (!has_fences_.load(std::memory_order_relaxed)) return;  // nothing has been published yet
     std::lock_guard lock(mutex_);
     WarpClock& clock = state.clock.warps[warp.index];
-    if (releases) state.clock.fence(warp.index);
+    const bool wide = access.order == Order::Volatile || is_wide(access.scope);
+    if (releases) state.clock.fence(warp.index, wide);
     for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
       // Shared memory is told apart by its block.
       Address key = access.addresses[std::countr_zero(rest)];
-      if (access.space == ptx::Space::Shared) key |= Address{state.clock.id} << 32 | Address{1} << 63;
-      auto found = locations_.find(key);
-      if (reads(access.kind) && found != locations_.end()) {
-        auto& taken = is_acquire(access.order) ? clock.others : clock.pending;
-        if (std::find(taken.begin(), taken.end(), found->second) == taken.end())
-          taken.push_back(found->second);
+      const Address block = Address{state.clock.id} << 32 | Address{1} << 63;
+      if (access.space == ptx::Space::Shared) key |= block;
+      if (reads(access.kind)) {
+        const bool acquires = is_acquire(access.order);
+        if (wide) take(key, acquires ? clock.others : clock.pending);
+        take(key ^ block ^ kInBlock, acquires ? clock.others : clock.pending_in_block);
       }
-      if (writes(access.kind) && clock.fenced) {
-        auto& location = found != locations_.end() ? found->second : locations_[key];
-        if (!location) location = std::make_shared<SharedClock>();
-        for (const auto& [block, ticks] : clock.fenced->blocks) location->merge(block, ticks);
-        for (const auto& source : clock.fenced->sources) location->follow(source);
+      if (writes(access.kind)) {
+        if (wide) publish(key, clock.fenced);
+        publish(key ^ block ^ kInBlock, clock.fenced_in_block);
       }
     }
+  }
+
+  // What was published through a location is known from now on, or after the next fence.
+  void take(Address key, std::vector<std::shared_ptr<SharedClock>>& to) {
+    const auto found = locations_.find(key);
+    if (found != locations_.end() && std::find(to.begin(), to.end(), found->second) == to.end())
+      to.push_back(found->second);
+  }
+
+  void publish(Address key, const std::shared_ptr<SharedClock>& clock) {
+    if (!clock) return;
+    auto& location = locations_[key];
+    if (!location) location = std::make_shared<SharedClock>();
+    for (const auto& [id, ticks] : clock->blocks) location->merge(id, ticks);
+    for (const auto& source : clock->sources) location->follow(source);
   }
 
   // ---- Rows ----

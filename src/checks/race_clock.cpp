@@ -40,7 +40,10 @@ bool SharedClock::knows(BlockId block, uint32_t warp, uint32_t tick) const {
   return false;
 }
 
-void WarpClock::accept_pending() {
+void WarpClock::accept_pending(bool wide) {
+  for (const auto& clock : pending_in_block) add(others, clock);
+  pending_in_block.clear();
+  if (!wide) return;
   for (const auto& clock : pending) add(others, clock);
   pending.clear();
 }
@@ -76,7 +79,7 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const vgpu::Bl
   std::vector<std::shared_ptr<SharedClock>> others;
   for (uint32_t w = 0; w < warps.size(); ++w) {
     if (arrived[w] == 0) continue;
-    warps[w].accept_pending();
+    warps[w].accept_pending(true);
     raise(together, warps[w].known);
     together[w] = std::max(together[w], warps[w].tick + 1);
     for (const auto& clock : warps[w].others) add(others, clock);
@@ -89,16 +92,17 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const vgpu::Bl
   }
 }
 
-void BlockClock::fence(uint32_t index) {
+void BlockClock::fence(uint32_t index, bool wide) {
   WarpClock& warp = warps[index];
-  warp.accept_pending();
+  warp.accept_pending(wide);
   ++warp.tick;
   auto clock = std::make_shared<SharedClock>();
   Ticks ticks = warp.known;
   ticks[index] = warp.tick;
   clock->merge(id, ticks);
   for (const auto& other : warp.others) clock->follow(other);
-  warp.fenced = std::move(clock);
+  if (wide) warp.fenced = clock;
+  warp.fenced_in_block = std::move(clock);
 }
 
 bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,

@@ -46,7 +46,12 @@ struct WarpClock {
       pending;                          // read by strong reads; known after the next fence or barrier
   std::shared_ptr<SharedClock> fenced;  // what the last fence published
 
-  void accept_pending();
+  // The same within the block, by fences and strong accesses of block scope.
+  std::vector<std::shared_ptr<SharedClock>> pending_in_block;
+  std::shared_ptr<SharedClock> fenced_in_block;
+
+  // `wide`: also what came from other blocks.
+  void accept_pending(bool wide);
 };
 
 struct BlockClock {
@@ -56,7 +61,8 @@ struct BlockClock {
   explicit BlockClock(BlockId block, size_t warp_count);
   void sync_warp(uint32_t warp, uint32_t lanes, uint32_t live);
   void sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block);
-  void fence(uint32_t warp);
+  // `wide`: reaches beyond the block.
+  void fence(uint32_t warp, bool wide);
 
   // Whether an access by (warp, lane) at `tick` comes before what (reader_warp, reader_lane) does now.
   bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,
