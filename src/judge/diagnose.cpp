@@ -222,6 +222,16 @@ std::vector<Candidate> in_one_value(const contract::Reference& reference, const 
   return list;
 }
 
+// What the code makes likely goes first; what is specific stays before what is general.
+std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints) {
+  const auto rank = [&](const Candidate& candidate) {
+    return std::find(hints.begin(), hints.end(), candidate.defect.kind) - hints.begin();
+  };
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
+  return list;
+}
+
 std::vector<int64_t> places(const std::vector<const Element*>& elements) {
   std::vector<int64_t> at;
   for (const Element* element : elements) at.push_back(element->at);
@@ -231,7 +241,7 @@ std::vector<int64_t> places(const std::vector<const Element*>& elements) {
 }  // namespace
 
 std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured) {
+                                  const Measured& measured, std::span<const std::string> hints) {
   if (!reference.is_formula()) return std::nullopt;
   std::optional<Diagnosis> best;
   double best_score = 0;
@@ -254,8 +264,8 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     }
   };
   constexpr double kMatched = 1.3;  // element by element: no need to look on
-  try_all(everywhere(reference), kMost);
-  if (best_score < kMatched) try_all(in_one_sum(reference, measured.output), kFew);
+  try_all(ordered(everywhere(reference), hints), kMost);
+  if (best_score < kMatched) try_all(ordered(in_one_sum(reference, measured.output), hints), kFew);
   if (best_score < kMatched) try_all(in_one_value(reference, measured.output), kFew);
   return best;
 }
