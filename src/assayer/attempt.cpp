@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "judge/relations.h"
 #include "trial/random.h"
 #include "trial/shapes.h"
 
@@ -104,10 +105,16 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
       return;
     case Outcome::Crashed:
       if (attempt.findings.empty()) attempt.findings.push_back(finding_of("crash", observation.error));
+      // What the device says of host code that touched its memory is what that code died of.
+      for (Finding& finding : attempt.findings) {
+        if (finding.evidence.is_object() && finding.evidence.value("space", "") == "host")
+          finding.kind = "crash";
+      }
       return;
     case Outcome::TimedOut: {
       const auto size = work_.of(trial.shape);
-      if (timeout_tells_ && size && size->steps <= kSmallTrial) {
+      const bool small = size && size->steps <= kSmallTrial;
+      if (late_ == Late::Finding || (late_ == Late::FindingIfSmall && small)) {
         attempt.findings.push_back(finding_of("timeout", "the call did not end: " + observation.error));
       } else {
         attempt.state = AttemptState::TooSlow;
@@ -146,6 +153,8 @@ void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings
   options.diagnose = diagnose;
   options.seed = options_.seed;
   options.threads = options_.threads;
+  options.max_work *= static_cast<double>(sample_) / static_cast<double>(options.max_elements);
+  options.max_elements = sample_;
   options.hints = hints_;
   for (std::size_t i = 0; i < attempt.calls.size(); ++i) {
     auto judgement = judge::judge(contract_, reference_, bindings[i], attempt.calls[i].outputs, options);
@@ -182,7 +191,7 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
   const auto start = std::chrono::steady_clock::now();
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
-  if (size && size->bytes > kMostOrderedBytes) trial.condition.ordered = false;
+  if ((size && size->bytes > kMostOrderedBytes) || !trial.sparse.empty()) trial.condition.ordered = false;
   std::vector<Bindings> bindings;
   for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
     Trial other = trial;
@@ -235,8 +244,23 @@ void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
   }
 }
 
+// The same call with inputs changed in known ways: what must hold between both, by the formula.
+void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
+  const auto bindings = trial::make_inputs(contract_, trial);
+  if (!bindings || attempt.calls.empty()) return;
+  for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
+    const Observation second = runner_.run(trial, companion.bindings);
+    if (second.outcome != Outcome::Ended || second.calls.empty()) continue;
+    for (Finding& finding :
+         judge::compare(contract_, companion, attempt.calls[0].outputs, second.calls[0].outputs))
+      attempt.findings.push_back(std::move(finding));
+  }
+}
+
 Attempt Laboratory::attempt(const Trial& trial) {
   Attempt attempt = run(trial, true);
+  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.related)
+    compare_related(trial, attempt);
   if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.repeated) {
     compare_repetition(trial, attempt);
   }

@@ -25,6 +25,12 @@ struct Attempt {
   double seconds = 0;  // of the whole attempt
 };
 
+enum class Late : uint8_t {
+  Slow,            // nothing: there was not much time
+  FindingIfSmall,  // at a small shape it hangs, at others it may be slow
+  Finding,         // it hangs
+};
+
 class Laboratory {
  public:
   Laboratory(const contract::Contract& contract, const contract::Reference& reference,
@@ -45,10 +51,13 @@ class Laboratory {
   // Kinds of finding that reading the code makes likely.
   void set_hints(std::vector<std::string> kinds) { hints_ = std::move(kinds); }
 
-  // Of every call. Whether not to end in that time is a finding, at a small shape; else it is only slow.
-  void set_timeout(double seconds, bool telling = true) {
+  bool files_guarded() const { return runner_.files_guarded(); }
+  // Elements of each output that are judged; larger ones by a sample.
+  void set_sample(int64_t elements) { sample_ = elements; }
+  // Of every call, and what it means not to end in that time.
+  void set_timeout(double seconds, Late late = Late::FindingIfSmall) {
     runner_.set_timeout(seconds);
-    timeout_tells_ = telling;
+    late_ = late;
   }
 
  private:
@@ -58,6 +67,7 @@ class Laboratory {
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
   void read_events(const subject::Observation& observation, Attempt& attempt);
   void compare_repetition(const trial::Trial& trial, Attempt& attempt);
+  void compare_related(const trial::Trial& trial, Attempt& attempt);
   void warm_up(const trial::Trial& trial);
   bool passes(const trial::Trial& trial);
   bool find_unwritten(const trial::Trial& trial, Attempt& failed);
@@ -69,7 +79,8 @@ class Laboratory {
   CheckOptions options_;
   subject::Runner runner_;
   trial::Work work_;
-  bool timeout_tells_ = true;
+  Late late_ = Late::FindingIfSmall;
+  int64_t sample_ = judge::Options{}.max_elements;
   std::vector<std::string> hints_;
 };
 

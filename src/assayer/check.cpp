@@ -9,6 +9,8 @@
 #include "assayer/coverage.h"
 #include "assayer/gallery.h"
 #include "assayer/locate.h"
+#include "assayer/precision.h"
+#include "subject/cuda_reference.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
 #include "trial/shrink.h"
@@ -23,8 +25,10 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr double kShrinkSeconds = 3;
-constexpr double kShare = 0.25;       // of the time left that one trial may take
-constexpr double kBriefShare = 0.12;  // of the budget, for a trial that may be slow
+constexpr double kShare = 0.25;            // of the time left that one trial may take
+constexpr double kHang = 20;               // seconds, at least, after which it is no slowness
+constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
+constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -70,7 +74,8 @@ class Check {
   }
 
   bool prepare() {
-    auto reference = contract::Reference::make(contract_);
+    auto reference = contract::Reference::make(
+        contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = reference.error().text();
@@ -89,6 +94,7 @@ class Check {
     subject_ = std::move(*built.subject);
     notes_ = read_code(contract_, subject_);
     lab_.emplace(contract_, *reference_, subject_, options_);
+    lab_->set_hints(lint::hints(notes_));
     start_ = Clock::now();
     return true;
   }
@@ -117,25 +123,32 @@ class Check {
   }
 
   Attempt run_planned(const trial::PlannedTrial& planned) {
-    const double patient = std::max(10.0, options_.budget - since(start_));
     if (!planned.brief) {
+      const double patient = std::max(10.0, options_.budget - since(start_));
       lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : patient);
       return lab_->attempt(planned.trial);
     }
+    lab_->set_sample(kBriefSample);
+    Attempt attempt = run_brief(planned.trial);
+    lab_->set_sample(judge::Options{}.max_elements);
+    return attempt;
+  }
+
+  Attempt run_brief(const Trial& trial) {
     const double brief = std::max(0.5, kBriefShare * options_.budget);
-    lab_->set_timeout(brief, false);
-    Attempt attempt = lab_->attempt(planned.trial);
-    // Far slower than others let expect: it may hang, and that takes longer to tell.
-    const bool suspicious =
-        attempt.state == AttemptState::TooSlow && cost_.predict(planned.trial.shape) < brief / 5;
-    if (!suspicious) return attempt;
-    lab_->set_timeout(patient);
-    return lab_->attempt(planned.trial);
+    lab_->set_timeout(brief, Late::Slow);
+    Attempt attempt = lab_->attempt(trial);
+    // Others let expect that it ends in this time: it may hang, and that takes longer to tell.
+    const double predicted = cost_.predict(trial.shape);
+    if (attempt.state != AttemptState::TooSlow || predicted > brief) return attempt;
+    lab_->set_timeout(std::max(kHang, 20 * predicted), Late::Finding);
+    return lab_->attempt(trial);
   }
 
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
-    plan_options.max_elements = std::clamp(options_.budget * 2e6, 8e6, plan_options.max_elements);
+    // Drawing, copying and judging a large trial takes its time as well.
+    plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
     trial::Plan plan(contract_, plan_options);
     for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
     int useless = 0;
@@ -165,7 +178,10 @@ class Check {
       gallery_.add(planned.trial, attempt);
       const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
                                       [](const Finding& f) { return f.severity == Severity::Error; });
-      if (!failed) continue;
+      if (!failed) {
+        keep_warnings(planned.trial, attempt);
+        continue;
+      }
       Trial trial = planned.trial;
       say("found something: looking for its cause");
       if (!lab_->confirm(trial, attempt)) {
@@ -180,9 +196,11 @@ class Check {
     if (plan.left() > 0) coverage_.miss(fmt::format("{} planned trials for want of time", plan.left()));
   }
 
-  // The smallest trial that still shows a finding of the same kind.
-  Trial smallest(const Trial& trial, const Finding& finding) {
+  // The smallest trial that still shows a finding of the same kind; the finding becomes what that trial
+  // shows.
+  Trial smallest(const Trial& trial, Finding& finding) {
     const auto start = Clock::now();
+    std::optional<Finding> small;
     const auto still_fails = [&](const Trial& candidate) {
       if (since(start) > kShrinkSeconds) return false;
       say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
@@ -191,13 +209,18 @@ class Check {
       Trial shown = candidate;
       const bool renamed = finding.evidence.contains("symptom") || finding.kind == "unwritten-output";
       if (renamed) attempt = lab_->attribute(shown, std::move(attempt));
-      return std::any_of(attempt.findings.begin(), attempt.findings.end(),
-                         [&](const Finding& f) { return f.kind == finding.kind; });
+      const auto same = std::find_if(attempt.findings.begin(), attempt.findings.end(),
+                                     [&](const Finding& f) { return f.kind == finding.kind; });
+      if (same == attempt.findings.end()) return false;
+      small = *same;
+      return true;
     };
     lab_->set_timeout(10);
     const bool endless =
         finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
-    return trial::shrink(contract_, trial, still_fails, endless ? 3 : 60).trial;
+    Trial reached = trial::shrink(contract_, trial, still_fails, endless ? 3 : 60).trial;
+    if (small) finding = std::move(*small);
+    return reached;
   }
 
   // One finding for each kind, the heaviest first; other lines that show it are evidence. A value that an
@@ -225,13 +248,34 @@ class Check {
     return kept;
   }
 
+  static std::string relation_of(const Finding& finding) {
+    return finding.evidence.is_object() ? finding.evidence.value("relation", std::string()) : std::string();
+  }
+
+  // Relations that do not hold in trials that otherwise pass, one of a kind.
+  void keep_warnings(const Trial& trial, const Attempt& attempt) {
+    for (const Finding& finding : attempt.findings) {
+      const std::string relation = relation_of(finding);
+      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
+                                     [&](const Finding& f) { return relation_of(f) == relation; });
+      if (relation.empty() || known) continue;
+      Finding kept = finding;
+      kept.evidence["found_with"] = trial::to_string(trial);
+      kept.evidence["trial"] = trial::to_json(trial);
+      outcome_.report.findings.push_back(std::move(kept));
+    }
+  }
+
   void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
     std::vector<Finding> kept = distinct(attempt.findings);
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
     gallery_.add_failure(trial, attempt, small, *lab_);
+    const bool numeric = !kept.empty() && is_numeric(kept.front().kind);
+    const Json profile = numeric ? precision_of(contract_, subject_, small, options_) : Json();
     for (Finding& finding : kept) {
       name_by_code(finding);
       locate(contract_, finding);
+      accuse(finding, profile);
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
       finding.evidence["trial"] = trial::to_json(small);
@@ -252,6 +296,8 @@ class Check {
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
+    if (lab_ && !lab_->files_guarded())
+      coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;

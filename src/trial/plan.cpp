@@ -232,7 +232,7 @@ void Plan::add_edges() {
 // Where 16 bits end, and the promise. Indices take their extremes, so that the far end is reached.
 void Plan::add_wide() {
   stages_.emplace_back();
-  const Limits limits{options_.max_elements, options_.max_bytes, options_.max_elements * 8};
+  const Limits limits{options_.max_elements, options_.max_bytes};
   const auto fitted = [&](const Dim& dim, int64_t value, int64_t others) {
     Shape shape = uniform_shape(contract_, others);
     shape[dim.name] = value;
@@ -241,8 +241,18 @@ void Plan::add_wide() {
   std::vector<std::pair<const Dim*, Shape>> wide;
   for (const Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
-    const Fitted widest = fitted(dim, dim.highest(), 1);
-    const int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
+    Fitted widest = fitted(dim, dim.highest(), 1);
+    int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
+    // Halving stops short of the limit, at a power of two as a rule.
+    for (const double more : {1.9, 1.6, 1.3, 1.1}) {
+      const int64_t value = snap(dim, static_cast<int64_t>(static_cast<double>(reached) * more));
+      if (value <= reached || reached >= dim.highest()) continue;
+      if (Fitted grown = fitted(dim, value, 1); grown.fits && grown.shape.at(dim.name) == value) {
+        widest = std::move(grown);
+        reached = value;
+        break;
+      }
+    }
     if (reached < dim.highest()) {
       out_of_reach_.push_back(
           fmt::format("{} beyond {} (promised up to {})", dim.name, reached, dim.highest()));
