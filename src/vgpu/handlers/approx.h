@@ -34,15 +34,16 @@ inline void interpolate(const numerics::sfu::Segment* table, Look& look) {
     _mm512_store_pd(look.value + k, _mm512_fmadd_pd(c2, q, _mm512_fmadd_pd(c1, x, c0)));
   }
 #else
+  const __m256d all = _mm256_castsi256_pd(_mm256_set1_epi64x(-1)), zero = _mm256_setzero_pd();
 #pragma GCC unroll 8
   for (uint32_t k = 0; k < kWarpSize; k += 4) {
     const __m128i s = _mm_load_si128(reinterpret_cast<const __m128i*>(look.segment + k));
     const __m128i at = _mm_add_epi32(s, _mm_add_epi32(s, s));
     const __m256d x = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.x + k)));
     const __m256d q = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(look.square + k)));
-    const __m256d c0 = _mm256_i32gather_pd(coefficients, at, 8);
-    const __m256d c1 = _mm256_i32gather_pd(coefficients + 1, at, 8);
-    const __m256d c2 = _mm256_i32gather_pd(coefficients + 2, at, 8);
+    const __m256d c0 = _mm256_mask_i32gather_pd(zero, coefficients, at, all, 8);
+    const __m256d c1 = _mm256_mask_i32gather_pd(zero, coefficients + 1, at, all, 8);
+    const __m256d c2 = _mm256_mask_i32gather_pd(zero, coefficients + 2, at, all, 8);
     _mm256_store_pd(look.value + k, _mm256_fmadd_pd(c2, q, _mm256_fmadd_pd(c1, x, c0)));
   }
 #endif
