@@ -702,7 +702,7 @@ Flow::Flow(const ptx::Function& function) {
         }
       }
   }
-  find_narrow(function);
+  find_numbers(function);
   followed_.resize(registers);
   for (size_t r = 0; r < registers; ++r)
     followed_[r] = carries[r] & (needs[0][r] | needs[1][r] | needs[2][r]);
@@ -724,12 +724,12 @@ namespace {
 constexpr uint8_t kUnknown = 0xff;
 }
 
-void Flow::find_narrow(const ptx::Function& function) {
-  narrow_.assign(function.registers.size(), kUnknown);
+void Flow::find_numbers(const ptx::Function& function) {
+  numbers_.assign(function.registers.size(), kUnknown);
   const auto note = [&](const Part& part) {
-    if (part.operand == nullptr || part.operand->kind != OperandKind::Register || size_of(part.number) > 2)
+    if (part.operand == nullptr || part.operand->kind != OperandKind::Register || is_integer(part.number))
       return;
-    narrow_[part.operand->index] = static_cast<uint8_t>(part.number);
+    numbers_[part.operand->index] = static_cast<uint8_t>(part.number);
   };
   for (const Plan& p : plans_)
     for (const PartOp& part : p.parts) {
@@ -742,7 +742,7 @@ void Flow::find_narrow(const ptx::Function& function) {
       const bool moves =
           p.kind == Kind::Move || p.kind == Kind::Select || p.kind == Kind::Shuffle || p.kind == Kind::Merge;
       for (const Edge& e : p.edges) {
-        uint8_t &to = narrow_[e.to.reg], &from = narrow_[e.from.reg];
+        uint8_t &to = numbers_[e.to.reg], &from = numbers_[e.from.reg];
         if (!moves || (to == kUnknown) == (from == kUnknown)) continue;
         (to == kUnknown ? to : from) = to == kUnknown ? from : to;
         changed = true;
@@ -751,10 +751,9 @@ void Flow::find_narrow(const ptx::Function& function) {
   }
 }
 
-Number Flow::narrow(uint32_t reg, uint32_t size) const {
-  const uint8_t known = narrow_[reg];
-  if (known != kUnknown && size_of(static_cast<Number>(known)) == size) return static_cast<Number>(known);
-  return size == 2 ? Number::BF16 : Number::S8;
+std::optional<Number> Flow::number(uint32_t reg) const {
+  const uint8_t known = numbers_[reg];
+  return known == kUnknown ? std::nullopt : std::optional(static_cast<Number>(known));
 }
 
 }  // namespace assay::shadow

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "ptx/module.h"
@@ -115,14 +116,14 @@ class Flow {
   const Plan& plan(size_t body_index) const { return plans_[body_index]; }
   bool followed(uint32_t reg, uint32_t byte) const { return (followed_[reg] >> byte & 1) != 0; }
   uint32_t followed(uint32_t reg) const { return followed_[reg]; }
-  // What an element of one or two bytes in this register is, as far as the instructions around it tell.
-  Number narrow(uint32_t reg, uint32_t size) const;
+  // What the elements of this register are, as far as the instructions around it tell.
+  std::optional<Number> number(uint32_t reg) const;
 
  private:
-  void find_narrow(const ptx::Function& function);
+  void find_numbers(const ptx::Function& function);
 
   std::vector<Plan> plans_;
-  std::vector<uint8_t> narrow_;     // by register: a Number, or kUnknown
+  std::vector<uint8_t> numbers_;    // by register: a Number, or kUnknown
   std::vector<uint32_t> followed_;  // by register: a bit for each byte
 };
 

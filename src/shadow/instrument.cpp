@@ -1,5 +1,7 @@
 // Our Insts around those of a function: which, and what their forms say.
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "shadow/impl.h"
 #include "vgpu/grid.h"
@@ -15,8 +17,12 @@ const Handlers& table();
 }
 
 const Handlers& handlers() {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  static const bool wide = [] {
+    const char* wish = std::getenv("ASSAY_ISA");  // as for the engine
+    if (wish != nullptr && std::string_view(wish) == "avx2") return false;
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  }();
   return wide ? shadow_avx512::table() : shadow_avx2::table();
 }
 
@@ -403,12 +409,18 @@ class Emitter {
       for (uint32_t byte = 0; byte < element_bytes && f.count < std::size(f.elements); ++byte) {
         const PlaneOffset errors = errors_of(one, byte);
         if (errors == 0) continue;
-        // An element reaches from the one before it; its size is a power of two.
+        // Of unknown make, an element reaches from the one before it; its size is a power of two.
         uint32_t size = 1;
         while (size * 2 <= byte + 1 - begin && (byte + 1) % (size * 2) == 0) size *= 2;
-        const Number number = size == 8   ? Number::F64
-                              : size == 4 ? Number::F32
-                                          : impl_.current->narrow(one.index, size);
+        Number number = size == 8   ? Number::F64
+                        : size == 4 ? Number::F32
+                        : size == 2 ? Number::BF16
+                                    : Number::S8;
+        const std::optional<Number> known = impl_.current->number(one.index);
+        if (known && size_of(*known) <= element_bytes) {
+          if ((byte + 1) % size_of(*known) != 0) continue;
+          number = *known, size = size_of(*known);
+        }
         f.elements[f.count++] = {errors, static_cast<uint8_t>(k * element_bytes + byte),
                                  static_cast<uint8_t>(number), static_cast<uint8_t>(size)};
         begin = byte + 1;
