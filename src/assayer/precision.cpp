@@ -18,7 +18,7 @@ namespace {
 constexpr double kMostSeconds = 30;
 // The largest error that the shadow saw, as a part of the worst that the judge saw, for one to explain the
 // other.
-constexpr double kExplains = 0.05;
+constexpr double kExplains = 0.02;
 constexpr double kManyBits = 4, kMuchLarger = 10;  // of a cancellation
 constexpr double kGuilty = 0.3;                    // share of a line that is worth naming
 

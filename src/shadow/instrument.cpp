@@ -416,7 +416,12 @@ class Emitter {
                         : size == 4 ? Number::F32
                         : size == 2 ? Number::BF16
                                     : Number::S8;
-        const std::optional<Number> known = impl_.current->number(one.index);
+        const Type type = inst_.type() == Type::F32 || inst_.type() == Type::F64
+                              ? inst_.type()
+                              : l_.function.registers[one.index].type;
+        const std::optional<Number> known = type == Type::F32   ? Number::F32
+                                            : type == Type::F64 ? Number::F64
+                                                                : impl_.current->number(one.index);
         if (known && size_of(*known) <= element_bytes) {
           if ((byte + 1) % size_of(*known) != 0) continue;
           number = *known, size = size_of(*known);
