@@ -169,8 +169,9 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   // How large the errors of one pass are depends on how it adds; that they take a row up or down by
   // chance does not.
   if (defect.one_pass_variance)
-    return match.profile_distance < 4 && match.lean < 0.8 ? 1.2 - 0.1 * match.profile_distance : 0;
-  return match.profile_distance < 0.8 ? 1 - match.profile_distance : 0;
+    return match.profile_distance < 4 && match.lean < 0.98 ? 1.2 - 0.1 * match.profile_distance : 0;
+  const double most = defect.only_sum < 0 ? 0.8 : 0.35;  // one sum of several is easily the wrong one
+  return match.profile_distance < most ? 1 - match.profile_distance : 0;
 }
 
 struct Candidate {
@@ -265,7 +266,10 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   };
   constexpr double kMatched = 1.3;  // element by element: no need to look on
   try_all(ordered(everywhere(reference), hints), kMost);
-  if (best_score < kMatched) try_all(ordered(in_one_sum(reference, measured.output), hints), kFew);
+  // What one pass does to a variance, any error of that sum alone would do too.
+  const bool one_pass = best && best->defect.one_pass_variance;
+  if (best_score < kMatched && !one_pass)
+    try_all(ordered(in_one_sum(reference, measured.output), hints), kFew);
   if (best_score < kMatched) try_all(in_one_value(reference, measured.output), kFew);
   return best;
 }
