@@ -201,6 +201,8 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
   own.kernel.flags = {"-include", prelude};
   own.kernel.returns_int = false;
   for (contract::TensorSpec& tensor : own.tensors) {
+    tensor.align = 256;  // wider elements; and a reference need not cope with slices
+    tensor.may_alias.clear();
     if (contract::is_float(tensor.dtype)) tensor.dtype = dtype;
   }
   for (contract::ScalarSpec& scalar : own.scalars) {
