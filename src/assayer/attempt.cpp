@@ -357,7 +357,7 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
 
   // Memory that another stream was to write is not yet written.
   Trial idle = trial;
-  idle.condition.ordered = false;
+  idle.condition.ordered = idle.condition.others_late = false;
   const auto rename_stream_order = [&] {
     rename("stream-order",
            "right when the device idles before and after the call, wrong when work on one stream is held up");
@@ -392,7 +392,7 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
     return failed;
   }
   idle = trial;
-  idle.condition.ordered = false;
+  idle.condition.ordered = idle.condition.others_late = false;
   // Twice, so that chance has no part in it.
   if (trial.condition.ordered && passes(idle) && !passes(trial) && passes(idle)) {
     rename_stream_order();

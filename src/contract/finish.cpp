@@ -259,9 +259,13 @@ void Worker::finish_sum(const Block& block, const Accumulator& total, int l, con
     if (total.about_zero && total.about_zero[l] > 0) add_variance(total, l, b, s);
     const double mean_term = v / n;
     const double spread = total.squares[l] / n - mean_term * mean_term;
-    if (n >= 64 && spread <= 16 * u * u * v * v) {
-      // Equal terms: every addition in a binade loses the same.
-      s = std::max(s, 0.25 * n * n * u * u * v * v);
+    // Equal terms: every addition in a binade loses the same. Terms of a few ulps of the sum, beside a large
+    // one: each is rounded to a whole number of ulps, and most of them the same way.
+    const double small = std::max(0.0, size - std::sqrt(total.squares[l]));
+    const bool equal = spread <= 16 * u * u * v * v, swamped = small <= 8 * n * u * std::abs(v);
+    if (n >= 64 && (equal || swamped)) {
+      const double lost = equal ? n * u * std::abs(v) : std::min(small, n * u * std::abs(v));
+      s = std::max(s, 0.25 * lost * lost);
       out.f[l] |= kCoherent;
     }
     if (session_.options.tensor_cores && is_product(made))

@@ -22,7 +22,7 @@ constexpr double kNoiseFactor = 4;
 // A coherent error of six standard deviations stays below this multiple of the expected energy.
 constexpr double kEnergyFactor = 2.25;
 // Of one element to be off though the model sees no reason: keeps a single odd element from being proof.
-constexpr double kFloor = 1e-7;
+constexpr double kFloor = 1e-4;
 
 constexpr uint8_t kNoStatistics = contract::kNonfiniteValue | contract::kNonfiniteInput |
                                   contract::kUndecided | contract::kMayOverflow | contract::kUnspecified |
