@@ -177,6 +177,32 @@ double expected_square(double offset, double sigma) {
   return sum;
 }
 
+namespace {
+
+// A row that shares a sum shares its error: all elements are off by the same factor. The roundings of such a
+// sum may lean (small terms beside large ones are rounded alike), by up to half an ulp an addition. What is
+// left when that factor is taken out is each element's own.
+void take_out_common_factor(Measured& measured, const MeasureOptions& options) {
+  const double u = unit(options);
+  if (numerics::unit_roundoff(contract::info(measured.dtype).format) > u) return;  // the store hides it
+  std::unordered_map<int64_t, std::pair<double, double>> rows;  // of error·value, of value²
+  for (const Element& element : measured.elements) {
+    if (!element.counts) continue;
+    auto& [ey, yy] = rows[element.at / measured.columns()];
+    ey += element.error * element.value;
+    yy += element.value * element.value;
+  }
+  for (Element& element : measured.elements) {
+    if (!element.counts || element.terms < 64) continue;
+    const auto& [ey, yy] = rows[element.at / measured.columns()];
+    const double factor = yy > 0 ? ey / yy : 0;
+    if (std::abs(factor) <= 0.5 * element.terms * u)
+      element.difference -= factor * element.value / element.scale;
+  }
+}
+
+}  // namespace
+
 Measured measure(const std::string& output, const Tensor& tensor, const Expectation& expected,
                  const MeasureOptions& options) {
   Measured measured{output, tensor.dtype, tensor.extents, {}, expected.low, expected.high, 0};
@@ -201,6 +227,7 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
         class_of(element.stored) != class_of(contract::rounded(tensor.dtype, element.value));
     if (floats) compare(element, expected, i, options);
   }
+  if (floats && measured.columns() > 1) take_out_common_factor(measured, options);
   return measured;
 }
 
