@@ -202,7 +202,8 @@ class Layout {
       const ptx::Variable& variable = program_.module.variables[v];
       if (variable.space == ptx::Space::Shared || program_.variables[v] == 0) continue;
       std::byte* host = memory_.host(program_.variables[v], std::max<uint64_t>(variable.size, 1));
-      std::memcpy(host, variable.init.data(), std::min<uint64_t>(variable.init.size(), variable.size));
+      const uint64_t given = std::min<uint64_t>(variable.init.size(), variable.size);
+      if (given > 0) std::memcpy(host, variable.init.data(), given);
       for (const auto& relocation : variable.relocations) {
         const auto place = places.find(relocation.symbol);
         if (place == places.end())

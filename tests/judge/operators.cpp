@@ -214,12 +214,14 @@ Implementation tensor_core_product(int splits) {
         for (int64_t begin = 0; begin < k; begin += part) {
           float sum = 0;
           for (int64_t first = begin; first < std::min(k, begin + part); first += 16) {
-            uint16_t left[16] = {}, right[16] = {};
+            uint16_t left[16] = {}, right[8 * 16] = {};  // eight columns: the least there is; the first counts
             for (int64_t l = first; l < std::min({k, begin + part, first + 16}); ++l) {
               left[l - first] = code(a[static_cast<std::size_t>(i * k + l)]);
               right[l - first] = code(b[static_cast<std::size_t>(l * n + j)]);
             }
-            numerics::mma_bf16_f32({1, 1, 16}, left, right, &sum, &sum);
+            float sums[8] = {sum};
+            numerics::mma_bf16_f32({1, 8, 16}, left, right, sums, sums);
+            sum = sums[0];
           }
           total += sum;
         }
