@@ -363,6 +363,7 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
            "right when the device idles before and after the call, wrong when work on one stream is held up");
   };
   if (symptom.kind == "uninitialized") {
+    idle.condition.schedule = 0;  // others start streams in another order, even on an idle device
     if (trial.condition.ordered && passes(idle) && !passes(trial)) rename_stream_order();
     return failed;
   }
