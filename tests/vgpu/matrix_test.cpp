@@ -141,5 +141,35 @@ TEST(Wmma, ProductsOfSmallNumbersAreExactInEveryShape) {
   }
 }
 
+// The sum is kept in f32: 2049 + 1 is 2050, where an f16 accumulator would start from 2048. Its result goes
+// to the nearest, ties to even: 2049 to 2048, 2051 to 2052.
+TEST(Wmma, AnF32AccumulatorIsRoundedOnceToAnF16Result) {
+  testing::Machine m(R"(
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d) {
+  .reg .b32 %a<8>, %b<8>, %d<4>; .reg .f32 %c<8>; .reg .b64 %p<4>;
+  ld.param.u64 %p0, [a]; ld.param.u64 %p1, [b]; ld.param.u64 %p2, [c]; ld.param.u64 %p3, [d];
+  wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%a0,%a1,%a2,%a3,%a4,%a5,%a6,%a7}, [%p0], 16;
+  wmma.load.b.sync.aligned.col.m16n16k16.global.f16 {%b0,%b1,%b2,%b3,%b4,%b5,%b6,%b7}, [%p1], 16;
+  wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {%c0,%c1,%c2,%c3,%c4,%c5,%c6,%c7}, [%p2], 16;
+  wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32 {%d0,%d1,%d2,%d3}, {%a0,%a1,%a2,%a3,%a4,%a5,%a6,%a7},
+    {%b0,%b1,%b2,%b3,%b4,%b5,%b6,%b7}, {%c0,%c1,%c2,%c3,%c4,%c5,%c6,%c7};
+  wmma.store.d.sync.aligned.row.m16n16k16.global.f16 [%p3], {%d0,%d1,%d2,%d3}, 16;
+  ret;
+})");
+  std::vector<int> a(256, 0), b(256, 0), c(256), expected(256);
+  for (size_t row = 0; row < 16; ++row) {
+    a[row * 16] = row % 2 ? 1 : 0;  // times one, from the first row of B
+    b[row * 16] = 1;
+    for (size_t column = 0; column < 16; ++column) {
+      c[row * 16 + column] = column % 2 ? 2051 : 2049;
+      expected[row * 16 + column] = column % 2 ? 2052 : row % 2 ? 2050 : 2048;
+    }
+  }
+  const Address pa = m.array(packed("f16", a)), pb = m.array(packed("f16", b)),
+                pc = m.array(packed("f32", c)), pd = m.array(std::vector<uint8_t>(512));
+  ASSERT_EQ(m.launch("k", {1}, {32}, {pa, pb, pc, pd}).fault.message, "");
+  EXPECT_EQ(m.read<uint8_t>(pd, 512), packed("f16", expected));
+}
+
 }  // namespace
 }  // namespace assay::vgpu

@@ -38,6 +38,13 @@ void f16_widening(const MmaForm& f, Matrices& x) {
   numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), c, x.as<float>(x.c));
 }
 
+// One that narrows (wmma): Hopper's compiler takes the f32 product and rounds its result.
+void f16_narrowing(const MmaForm& f, Matrices& x) {
+  alignas(64) float d[256];
+  numerics::mma_f16_f32(shape_of(f), x.as<uint16_t>(x.a), x.as<uint16_t>(x.b), x.as<float>(x.c), d);
+  for (uint32_t i = 0; i < f.m * f.n; ++i) x.as<uint16_t>(x.c)[i] = numerics::f32_to_f16_rn(d[i]);
+}
+
 // m8n8k4 is not native on Hopper: a chain of fused multiply-adds in f32 from the first product, and c
 // added last.
 template <class D, class C>
@@ -152,7 +159,8 @@ struct ArithmeticRow {
 constexpr ArithmeticRow kArithmetic[] = {
     {Kind::F32, Kind::F16, Kind::F32, f16_f32},      {Kind::F32, Kind::BF16, Kind::F32, bf16_f32},
     {Kind::F32, Kind::TF32, Kind::F32, tf32_f32},    {Kind::F16, Kind::F16, Kind::F16, f16_f16},
-    {Kind::F32, Kind::F16, Kind::F16, f16_widening}, {Kind::F32, Kind::Fp8, Kind::F32, fp8_f32},
+    {Kind::F32, Kind::F16, Kind::F16, f16_widening}, {Kind::F16, Kind::F16, Kind::F32, f16_narrowing},
+    {Kind::F32, Kind::Fp8, Kind::F32, fp8_f32},
     {Kind::F16, Kind::Fp8, Kind::F16, fp8_f16},      {Kind::F64, Kind::F64, Kind::F64, f64},
     {Kind::S32, Kind::Byte, Kind::S32, integers},    {Kind::S32, Kind::Nibble, Kind::S32, integers},
     {Kind::S32, Kind::Bit, Kind::S32, single_bits},
