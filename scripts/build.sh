@@ -27,11 +27,10 @@ find_nvcc() {
   return 1
 }
 
+# missing_packages LIST: those of a file under scripts/ that are not installed.
 missing_packages() {
   local wanted
-  local lists=("$root/scripts/packages.txt")
-  [[ $self == test ]] && lists+=("$root/scripts/packages-test.txt")
-  mapfile -t wanted < <(grep -hv '^#' "${lists[@]}")
+  mapfile -t wanted < <(grep -hv '^#' "$root/scripts/$1")
   # dpkg-query fails for a package it never heard of, and lists removed ones too.
   comm -23 <(printf '%s\n' "${wanted[@]}" | sort) \
     <(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${wanted[@]}" 2>/dev/null |
@@ -41,7 +40,7 @@ missing_packages() {
 install_packages() {
   command -v dpkg-query >/dev/null || return 0  # Not a Debian: CMake will name what it lacks.
   local missing
-  mapfile -t missing < <(missing_packages)
+  mapfile -t missing < <(missing_packages packages.txt)
   ((${#missing[@]})) || return 0
 
   local as_root=()
@@ -63,6 +62,22 @@ install_packages() {
     die "apt-get could not install: ${missing[*]}"
   fi
   rm -f "$log"
+}
+
+# What only some tests need; they are skipped without it.
+install_test_packages() {
+  [[ $self == test ]] && command -v dpkg-query >/dev/null || return 0
+  local missing
+  mapfile -t missing < <(missing_packages packages-test.txt)
+  ((${#missing[@]})) || return 0
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo -n)
+  say "installing ${missing[*]}, for tests"
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq
+    --no-install-recommends "${missing[@]}")
+  "${install[@]}" >/dev/null 2>&1 ||
+    { "${as_root[@]}" apt-get update -qq && "${install[@]}"; } >/dev/null 2>&1 ||
+    say "could not install ${missing[*]}: the tests that need them are skipped"
 }
 
 need_tools() {
@@ -133,6 +148,7 @@ make_up_to_date() {
   fi
   need_tools
   install_packages
+  install_test_packages
   local began="$stamp.began"
   touch "$began"
   configure
