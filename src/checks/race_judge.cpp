@@ -1,0 +1,84 @@
+#include "checks/race_judge.h"
+
+#include <bit>
+#include <cstring>
+
+#include "vgpu/grid.h"
+
+namespace assay::checks {
+
+namespace {
+
+using vgpu::Access;
+using vgpu::AccessKind;
+using vgpu::Address;
+
+// Within a warp. Where several lanes are meant and some of them are ordered, all are taken to be.
+bool lanes_are_ordered(const BlockClock& clock, const Touch& before, const Touch& now) {
+  const Who a = before.who, b = now.who;
+  const WarpClock& warp = clock.warps[b.warp()];
+  if (a.tick() < warp.all_lanes) return true;
+  if (!before.several && !now.several)
+    return clock.is_before(a.warp(), before.lane, a.tick(), b.warp(), now.lane);
+  if (!warp.lanes) return false;
+  for (uint32_t x = 0; x < 32; ++x) {
+    if (!before.several && x != before.lane) continue;
+    for (uint32_t y = 0; y < 32; ++y) {
+      if ((!now.several && y != now.lane) || x == y) continue;
+      if (clock.is_before(a.warp(), x, a.tick(), b.warp(), y)) return true;
+    }
+  }
+  return false;
+}
+
+bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now) {
+  const BlockState& state = actor.state;
+  const Who a = before.who, b = now.who;
+  if ((before.bytes & now.bytes) == 0 || a.block() < state.ordered_below) return false;
+  const bool same_block = a.block() == b.block();
+  const bool both_strong = is_strong(a.order()) && is_strong(b.order());
+  if (both_strong && (same_block || (a.order() == kStrong && b.order() == kStrong))) return false;
+  if (a.block() < state.operation->first || a.block() > state.operation->last) {
+    if (!context.scope.between_operations) return false;
+    std::lock_guard lock(context.mutex);
+    return !context.order.is_before(a.block(), *state.operation);
+  }
+  if (!context.scope.within_launches || !actor.warp) return false;
+  const bool same_thread =
+      same_block && a.warp() == b.warp() && before.lane == now.lane && !before.several && !now.several;
+  if (a.order() == kInFlight) return !same_thread || actor.kind == AccessKind::Load;
+  if (same_thread) return false;
+  if (same_block && a.warp() == b.warp()) return !lanes_are_ordered(state.clock, before, now);
+  if (same_block && a.tick() < state.clock.warps[b.warp()].known[a.warp()]) return false;
+  std::lock_guard lock(context.mutex);
+  return !state.clock.is_before(a.block(), a.warp(), a.tick(), b.warp());
+}
+
+// A store that leaves the bytes as they are, or as another lane of the same instruction sets them.
+bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                     Address address) {
+  const Access& access = *actor.access;
+  const auto first = static_cast<uint32_t>(std::countr_zero(uint32_t{now.bytes}));
+  const auto count = static_cast<uint32_t>(std::popcount(uint32_t{now.bytes}));
+  address += first;
+  const std::byte* value =
+      access.values + size_t{now.lane} * access.bytes + (address - access.addresses[now.lane]);
+  const bool same_instruction = before.who == now.who && (access.lanes >> before.lane & 1) != 0;
+  if (same_instruction) {
+    const uint64_t theirs = address - access.addresses[before.lane];
+    return theirs + count <= access.bytes &&
+           std::memcmp(value, access.values + size_t{before.lane} * access.bytes + theirs, count) == 0;
+  }
+  const std::byte* there =
+      actor.shared ? actor.warp->block->shared + address : context.memory.host(address, count);
+  return there && std::memcmp(value, there, count) == 0;
+}
+}  // namespace
+
+bool is_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+             Address address) {
+  if (!before || !conflicts(context, actor, before, now)) return false;
+  return !actor.access || !actor.access->values || !stores_the_same(context, actor, before, now, address);
+}
+
+}  // namespace assay::checks

@@ -1,0 +1,79 @@
+// Compares each access with what memory remembers of earlier ones (race_shadow.h), and remembers it.
+//
+// An access goes three ways, each for what the one before cannot judge: a regular piece of it against a row's
+// marks; the piece word by word; lane by lane.
+#pragma once
+
+#include "checks/race_pieces.h"
+#include "checks/race_state.h"
+
+namespace assay::checks {
+
+struct SpinLock {
+  std::atomic_flag flag = ATOMIC_FLAG_INIT;
+  void lock() {
+    while (flag.test_and_set(std::memory_order_acquire)) {
+    }
+  }
+  void unlock() { flag.clear(std::memory_order_release); }
+};
+
+// Holds the lock of one row at a time.
+class RowLock {
+ public:
+  explicit RowLock(std::vector<SpinLock>& locks) : locks_(locks) {}
+  ~RowLock() {
+    if (held_) held_->unlock();
+  }
+  RowLock(const RowLock&) = delete;
+  RowLock& operator=(const RowLock&) = delete;
+  void hold(vgpu::Address address) {
+    SpinLock* lock = &locks_[address >> 12 & (locks_.size() - 1)];
+    if (lock == held_) return;
+    if (held_) held_->unlock();
+    (held_ = lock)->lock();
+  }
+
+ private:
+  std::vector<SpinLock>& locks_;
+  SpinLock* held_ = nullptr;
+};
+
+class RaceMemory {
+ public:
+  explicit RaceMemory(RaceContext& context);
+  void access(const Actor& actor);
+  // A copy or a fill.
+  void touch(BlockState& state, const vgpu::RangeInfo& range, vgpu::AccessKind kind);
+  // A bulk copy has arrived, and whoever waited for it knows: what it wrote is nobody's.
+  void forget(BlockState& state, const vgpu::Access& access);
+  void clear() { global_.clear(); }
+
+ private:
+  using Address = vgpu::Address;
+
+  RaceContext& context_;
+  RowShadow global_;
+  std::vector<SpinLock> locks_;
+
+  Row* row_at(const Actor& actor, RowLock& lock, Address address);
+  Cells* take_apart(const Actor& actor, Row& row);
+  void join(const Actor& actor, Row& row);
+  // Compares and remembers; false: the marks of a row cannot tell.
+  bool try_row(const Actor& actor, Row& row, const RowMark& now);
+  void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
+  // Bytes [low, high), whole words, of consecutive lanes from `lane` on; with `several`, all by several
+  // lanes.
+  void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane, uint32_t shift,
+                bool several);
+  void by_rows(const Actor& actor, RowLock& lock, const Piece& piece, bool fold);
+  void by_piece(const Actor& actor, RowLock& lock, const Piece& piece);
+  void by_lane(const Actor& actor, RowLock& lock, uint32_t lanes);
+  void by_word(const Actor& actor, RowLock& lock, uint32_t lane, Address address, uint64_t size,
+               bool several);
+  void visit(const Actor& actor, Cells& cells, uint32_t word, Address address, const Touch& now);
+  void judge(const Actor& actor, const Touch& before, const Touch& now, Address address);
+  void touch_bytes(const Actor& actor, RowLock& lock, Address low, uint64_t bytes);
+};
+
+}  // namespace assay::checks

@@ -1,0 +1,120 @@
+#include "checks/race_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace assay::checks {
+
+namespace {
+
+using vgpu::AccessKind;
+using vgpu::Address;
+using vgpu::OperationInfo;
+
+std::string_view noun(AccessKind kind) {
+  constexpr std::string_view kNouns[] = {"read", "write", "atomic", "atomic"};
+  return kNouns[static_cast<size_t>(kind)];
+}
+
+std::string_view name_of(OperationInfo::Kind kind) {
+  constexpr std::string_view kNames[] = {"marker", "kernel", "copy", "fill", "host call", "event", "free"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+std::string triple(const vgpu::Dim3& d) {
+  return fmt::format("({},{},{})", d.x, d.y, d.z);
+}
+
+vgpu::Dim3 place_in(const vgpu::Dim3& extent, uint64_t linear) {
+  if (extent.count() == 0) return {0, 0, 0};
+  return {static_cast<uint32_t>(linear % extent.x), static_cast<uint32_t>(linear / extent.x % extent.y),
+          static_cast<uint32_t>(linear / extent.x / extent.y)};
+}
+
+struct Side {
+  std::string text;  // "write at k.cu:14 by thread (1,0,0) of block (0,0,0)"
+  std::string key;
+};
+
+Side other_side(const RaceContext& context, const Touch& before, const Operation* operation, bool same_launch,
+                bool same_block, Json& evidence) {
+  Json& json = evidence["other"] = Json::object();
+  if (!operation) return {"an earlier access", "?"};
+  if (operation->kind != OperationInfo::Kind::Grid) {
+    json = {{"operation", name_of(operation->kind)}, {"stream", operation->stream}};
+    return {fmt::format("{} on stream {}", name_of(operation->kind), operation->stream),
+            std::string(name_of(operation->kind))};
+  }
+  const RaceSite* site = context.sites.at(before.who.site());
+  const std::string_view what = !site                ? "access"
+                                : site->asynchronous ? "asynchronous copy"
+                                                     : noun(site->kind);
+  const std::string where = site ? site->where : "an earlier instruction";
+  const vgpu::Dim3 thread =
+      place_in(operation->block, uint64_t{before.who.warp()} * vgpu::kWarpSize + before.lane);
+  const vgpu::Dim3 block = place_in(operation->grid, before.who.block() - operation->first);
+  if (site) json = {{"file", site->file}, {"line", site->line}};
+  json["access"] = what;
+  json["kernel"] = operation->kernel;
+  json["block"] = {block.x, block.y, block.z};
+  json["thread"] = {thread.x, thread.y, thread.z};
+  std::string text = fmt::format("{} at {} by thread {} of {}", what, where, triple(thread),
+                                 same_block ? "the same block" : "block " + triple(block));
+  if (!same_launch) {
+    json["stream"] = operation->stream;
+    text += fmt::format(" of kernel {} on stream {}", operation->kernel, operation->stream);
+  }
+  return {std::move(text), where};
+}
+
+bool is_hoisted(const RaceContext& context, const Touch& touch, const Operation* operation) {
+  if (!operation || operation->kind != OperationInfo::Kind::Grid) return false;
+  const RaceSite* site = context.sites.at(touch.who.site());
+  return site && site->hoisted;
+}
+
+}  // namespace
+
+void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                 Address address) {
+  const Operation* mine = actor.state.operation;
+  const Operation* theirs;
+  {
+    std::lock_guard lock(context.mutex);
+    theirs = context.order.of_block(before.who.block());
+  }
+  const Occurrence occurrence{
+      "data-race", actor.inst ? static_cast<const void*>(actor.inst) : mine,
+      theirs == mine ? static_cast<const void*>(context.sites.at(before.who.site())) : theirs};
+  if (context.log.counted(occurrence) || is_hoisted(context, now, mine) ||
+      is_hoisted(context, before, theirs))
+    return;
+  Finding finding;
+  if (actor.warp) finding = finding_at("data-race", *actor.warp, *actor.inst, now.lane);
+  finding.kind = "data-race";
+  Json& evidence = finding.evidence;
+  const bool same_launch = mine == theirs, same_block = before.who.block() == now.who.block();
+  const std::string what = actor.shared ? fmt::format("shared memory, offset {}", address)
+                                        : describe_address(context.memory, address, evidence);
+  const Side other = other_side(context, before, theirs, same_launch, same_block, evidence);
+  std::string self(noun(actor.kind));
+  if (!actor.warp) {
+    self = fmt::format("the {} on stream {}: its {}", name_of(mine->kind), mine->stream, noun(actor.kind));
+    evidence["operation"] = name_of(mine->kind);
+    if (const auto& at = evidence["other"]; at.contains("file")) finding.where = {at["file"], at["line"]};
+    if (theirs && !theirs->kernel.empty()) evidence["kernel"] = theirs->kernel;
+  }
+  if (!same_launch) evidence["stream"] = mine->stream;
+  evidence["access"] = noun(actor.kind);
+  evidence["relation"] = !same_launch                          ? "operations"
+                         : !same_block                         ? "blocks"
+                         : before.who.warp() != now.who.warp() ? "block"
+                                                               : "warp";
+  finding.message = fmt::format("{} of {} is not ordered with the {}", self, what, other.text);
+  std::string keys[2] = {actor.warp ? key_of("", *actor.warp, *actor.inst) : self, other.key};
+  std::sort(keys, keys + 2);
+  context.log.add("data-race|" + keys[0] + "|" + keys[1], std::move(finding), occurrence);
+}
+
+}  // namespace assay::checks

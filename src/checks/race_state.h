@@ -1,0 +1,56 @@
+// What the parts of the race check share: who acts, what a block knows, and the order of everything.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "checks/checks.h"
+#include "checks/race_clock.h"
+#include "checks/race_order.h"
+#include "checks/race_shadow.h"
+#include "checks/race_sites.h"
+
+namespace assay::checks {
+
+// What one block, or one copy, needs: its clock, the rows of its shared memory, its operation.
+struct BlockState {
+  const Operation* operation = nullptr;
+  uint32_t ordered_below = 0;  // numbers below come before the operation
+  BlockClock clock;
+  std::vector<Row> shared;
+  CellPool shared_cells;
+  uint32_t phase = 1;            // barriers of the whole block so far
+  std::vector<uint32_t> floors;  // by warp: its tick at the last of them
+  bool exhausted = false;        // ticks have run out: say nothing more
+  BlockState(BlockId number, size_t warps) : clock(number, warps), floors(warps, 0) {}
+};
+
+// Who does something now: a warp's instruction, or a copy or fill (then `warp` is null).
+struct Actor {
+  BlockState& state;
+  vgpu::AccessKind kind;
+  Who who;
+  bool shared = false;
+  const vgpu::Warp* warp = nullptr;
+  const vgpu::Inst* inst = nullptr;
+  const vgpu::Access* access = nullptr;
+};
+
+inline bool writes(vgpu::AccessKind kind) {
+  return kind != vgpu::AccessKind::Load;
+}
+inline bool is_strong(uint32_t order) {
+  return order == kStrongInBlock || order == kStrong;
+}
+
+struct RaceContext {
+  FindingLog& log;
+  const vgpu::Memory& memory;
+  const RaceScope scope;
+  RaceSites sites;
+  std::mutex mutex;  // of what follows, and of every SharedClock
+  OperationOrder order;
+};
+
+}  // namespace assay::checks
