@@ -205,6 +205,14 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
     bindings.push_back(std::move(*made));
   }
   if (trial.condition.warmed) warm_up(trial);
+  observe(trial, bindings, diagnose, attempt);
+  attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return attempt;
+}
+
+// Runs the call, or two at once, and judges what comes back.
+void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
+                         Attempt& attempt) {
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
   read_events(observation, attempt);
   read_outcome(trial, observation, attempt);
@@ -212,8 +220,6 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
   const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
                                   [](const Finding& f) { return f.severity == Severity::Error; });
   if (attempt.state == AttemptState::Judged && !failed) judge_calls(trial, bindings, attempt, diagnose);
-  attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return attempt;
 }
 
 // Once more under another schedule, at other addresses, over other remains.
@@ -244,15 +250,35 @@ void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
   }
 }
 
-// The same call with inputs changed in known ways: what must hold between both, by the formula.
+// The same call with inputs changed in known ways: each must be right by itself, and what must hold between
+// both follows from the formula.
 void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
   const auto bindings = trial::make_inputs(contract_, trial);
   if (!bindings || attempt.calls.empty()) return;
   for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
-    const Observation second = runner_.run(trial, companion.bindings);
-    if (second.outcome != Outcome::Ended || second.calls.empty()) continue;
-    for (Finding& finding :
-         judge::compare(contract_, companion, attempt.calls[0].outputs, second.calls[0].outputs))
+    Trial other = trial;
+    other.shape = companion.bindings.shape;
+    Attempt second;
+    observe(other, {companion.bindings}, true, second);
+    if (second.state != AttemptState::Judged) continue;
+    if (!second.findings.empty()) {
+      runner_.restart();
+      Attempt alone;
+      observe(other, {companion.bindings}, false, alone);
+      const bool stale = alone.state == AttemptState::Judged && alone.findings.empty();
+      for (Finding& finding : second.findings) {
+        if (stale) finding.kind = "stale-state";
+        finding.message =
+            fmt::format("{}with {}: {}", stale ? "right in a new process, wrong after another call: " : "",
+                        companion.text, finding.message);
+        finding.evidence["relation"] = judge::to_string(companion.relation);
+        attempt.findings.push_back(std::move(finding));
+      }
+      return;
+    }
+    if (second.calls.empty()) continue;
+    for (Finding& finding : judge::compare(contract_, reference_, *bindings, companion,
+                                           attempt.calls[0].outputs, second.calls[0].outputs))
       attempt.findings.push_back(std::move(finding));
   }
 }
@@ -332,7 +358,7 @@ bool Laboratory::confirm(Trial& trial, Attempt& failed) {
   for (bool trial::Condition::*how : {&trial::Condition::fresh, &trial::Condition::warmed}) {
     Trial again = trial;
     again.condition.*how = true;
-    Attempt second = run(again, false);
+    Attempt second = again.condition.related ? attempt(again) : run(again, false);
     for (const Finding& finding : second.findings) {
       if (finding.kind != kind) continue;
       trial = again;
@@ -347,6 +373,8 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   if (failed.findings.empty()) return failed;
   const Finding symptom = failed.findings.front();
   if (!is_numeric(symptom.kind) && symptom.kind != "uninitialized") return failed;
+  // Of a related call: this trial's own call is right, whatever the conditions.
+  if (symptom.evidence.is_object() && symptom.evidence.contains("relation")) return failed;
   const auto rename = [&](std::string kind, std::string why) {
     Finding finding = symptom;
     finding.evidence["symptom"] = symptom.kind;

@@ -62,6 +62,8 @@ class Laboratory {
 
  private:
   Attempt run(const trial::Trial& trial, bool diagnose);
+  void observe(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings, bool diagnose,
+               Attempt& attempt);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    Attempt& attempt, bool diagnose);
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);

@@ -148,6 +148,7 @@ struct Require {
   bool deterministic = false;
   bool nonfinite_propagate = true;
   bool concurrent = true;
+  std::vector<std::string> batch_invariant;  // dims along which a slice's bits depend on that slice alone
   std::optional<double> rtol, atol;
 };
 

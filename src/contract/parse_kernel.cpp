@@ -166,17 +166,28 @@ void Reader::read_cuda(const TomlValue& value) {
 void Reader::read_require(const TomlValue& root) {
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "a table [require]")) return;
-  keys(*table, "[require]", {"deterministic", "nonfinite", "concurrent", "rtol", "atol"});
+  keys(*table, "[require]", {"deterministic", "nonfinite", "concurrent", "batch_invariant", "rtol", "atol"});
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
   require.concurrent = boolean(table->find("concurrent"), true, "concurrent");
   require.nonfinite_propagate =
       choice(table->find("nonfinite"), {"propagate", "ignore"}, "a rule for nonfinite values", 0) == 0;
+  read_batch_invariant(table->find("batch_invariant"));
   for (auto [key, target] : {std::pair{"rtol", &require.rtol}, std::pair{"atol", &require.atol}}) {
     const TomlValue* value = table->find(key);
     if (!value) continue;
     *target = number(*value, key);
     if (!(**target >= 0)) fail(value->place, fmt::format("{} cannot be negative", key));
+  }
+}
+
+void Reader::read_batch_invariant(const TomlValue* value) {
+  if (!value) return;
+  for (const std::string& name : strings(*value, "batch_invariant", false)) {
+    if (!contract_.dim(name))
+      return fail(value->place, fmt::format("batch_invariant is a list of dims, and '{}' is none{}", name,
+                                            suggest_dim(name)));
+    contract_.require.batch_invariant.push_back(name);
   }
 }
 

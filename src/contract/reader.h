@@ -80,6 +80,7 @@ class Reader {
   void read_python(const TomlValue& value);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
+  void read_batch_invariant(const TomlValue* value);
   std::string_view text_;
   Contract contract_;
   bool failed_ = false;

@@ -218,11 +218,6 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
         fill_integer(e, i, std::bit_cast<int64_t>(e.value[i]));
       if (leans)
         e.bias[i] = 0.36 * 2 * session.precision.u * std::ceil(e.terms[i] / 16) * std::abs(e.value[i]);
-      // Rounding toward zero overflows to the largest number, from where a sum may come back.
-      if (leans && (e.flags[i] & kMayOverflow) != 0) {
-        e.low[i] = -std::numeric_limits<double>::infinity();
-        e.high[i] = std::numeric_limits<double>::infinity();
-      }
     }
   };
   in_parallel(session.threads(), static_cast<int64_t>(elements.size()), 1 << 14, fill);

@@ -18,8 +18,8 @@ struct Diagnosis {
   bool by_profile = false;  // matched by size against sum length, not element by element
 };
 
-// The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds in
-// `hints` are tried first, in that order: among equal matches the first one counts.
+// The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds
+// in `hints` are tried first, in that order: among equal matches the first one counts.
 std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
                                   const Measured& measured, std::span<const std::string> hints = {});
 

@@ -3,19 +3,26 @@
 //
 //   scaled    an input times 4: the outputs are the same bits times a power of 4, as long as nothing over- or
 //             underflows. A constant hidden in the code, a clamp, a narrower range in between break it.
+//   negated   an input that scales, times -1: the same bits but for signs. What is linear is both.
 //   others    the slices of one half along a dim get other contents: the other half's results stay, to the
-//   bit.
-//             What leaks from row to row breaks it.
+//             bit. What leaks from row to row breaks it.
+//   permuted  the slices along a dim in another order: their results move with them.
+//   split     some of the slices alone: their results stay.
+//   padded    more slices after them: their results stay.
 //
-// Which of them hold follows from the reference itself: it is evaluated for the changed inputs too.
+// Which of them hold follows from the reference itself: it is evaluated for the changed inputs too, and again
+// for the very elements that differ before anything is said of them.
 //
 //   for (const Companion& companion : companions(contract, reference, bindings, seed)) {
 //     second = outputs of a call with companion.bindings, under the same condition (schedule, addresses)
-//     findings = compare(contract, companion, first, second);
+//     findings = judge(contract, reference, companion.bindings, second);    // it is a legal call by itself
+//     findings = compare(contract, reference, bindings, companion, first, second);
 //   }
 //
-// Neither is among the contract's promises: a sound kernel may choose its algorithm by the values it meets.
-// So the findings are warnings. They are for kernels whose two calls each pass.
+// A sound kernel may choose its algorithm by the values it meets, so the first three draw warnings. It may
+// also choose by the shape and by the place of a slice: bits of permuted, split and padded calls (and of
+// others) are compared for the dims of `batch_invariant`, where a difference is an error. Elsewhere each of
+// those calls must be within the budget by itself, and more cannot be asked of it.
 #pragma once
 
 #include <vector>
@@ -24,22 +31,31 @@
 
 namespace assay::judge {
 
-enum class Relation : uint8_t { Scaled, Others };
+enum class Relation : uint8_t { Scaled, Negated, Others, Permuted, Split, Padded };
+std::string_view to_string(Relation relation);
+
+// How the elements of an output correspond: second[i] is first[from[i]] times `factor`.
+struct Correspondence {
+  std::vector<int64_t> from;  // one for each element of the second call's output; -1: nothing follows
+  double factor = 1;
+};
 
 struct Companion {
   Relation relation = Relation::Scaled;
-  std::string text;                               // "dy times 4", "the second half along T changed"
+  std::string text;                               // "dy times 4", "the slices along T in another order"
+  std::string dim;                                // along which slices were changed; empty: none
   contract::Bindings bindings;                    // of the second call
-  std::map<std::string, int> powers;              // scaled, by output: it is multiplied by 4 to this power
-  std::map<std::string, std::vector<char>> kept;  // others, by output: elements that stay, one for each
+  std::map<std::string, Correspondence> outputs;  // those of which something follows
 };
 
-// Those that hold for these inputs, at most one for every input and one for every dim.
+// Those that hold for these inputs: at most two for every input and four for every dim.
 std::vector<Companion> companions(const contract::Contract& contract, const contract::Reference& reference,
                                   const contract::Bindings& bindings, uint64_t seed = 1);
 
-// What differs. Values near the ends of their range and nonfinite ones are left out.
-std::vector<Finding> compare(const contract::Contract& contract, const Companion& companion,
+// What differs though its bits should not. Values near the ends of their range are left out where they were
+// scaled.
+std::vector<Finding> compare(const contract::Contract& contract, const contract::Reference& reference,
+                             const contract::Bindings& bindings, const Companion& companion,
                              const Outputs& first, const Outputs& second);
 
 }  // namespace assay::judge

@@ -109,6 +109,8 @@ const Mistake kMistakes[] = {
     {"[scalars.eps]", "[scalars.N]", 24, 10, "already taken"},
     {"deterministic = true", "deterministic = 1", 33, 17, "true or false"},
     {"deterministic = true", "rtol = -1", 33, 8, "cannot be negative"},
+    {"deterministic = true", "batch_invariant = [\"Q\"]", 33, 19, "a list of dims, and 'Q' is none"},
+    {"deterministic = true", "batch_invariant = true", 33, 19, "a list"},
     {"deterministic = true", "nonfinite = \"ignored\"", 33, 13, "did you mean 'ignore'"},
     {"formula = \"\"\"", "math = \"quick\"\nformula = \"\"\"", 28, 8, "standard or fast"},
     {"formula = \"\"\"", "accumulate = \"e4m3\"\nformula = \"\"\"", 28, 14, "f64, f32, f16 or bf16"},

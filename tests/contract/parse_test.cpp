@@ -41,6 +41,7 @@ accumulate = "f16"
 math = "fast"
 [require]
 deterministic = true
+batch_invariant = ["N"]
 nonfinite = "ignore"
 concurrent = false
 rtol = 1e-3
@@ -74,6 +75,7 @@ atol = 1e-6
   EXPECT_EQ(contract.reference.accumulate, DType::f16);
   EXPECT_EQ(contract.reference.math, Math::Fast);
   EXPECT_TRUE(contract.require.deterministic);
+  EXPECT_EQ(contract.require.batch_invariant, std::vector<std::string>{"N"});
   EXPECT_FALSE(contract.require.nonfinite_propagate);
   EXPECT_FALSE(contract.require.concurrent);
   EXPECT_EQ(contract.require.rtol, 1e-3);
