@@ -1,9 +1,12 @@
 // Undefined values, reported where they matter: when they decide a branch or an address, reach memory
 // that outlives the block, or take part in a collective. A value that is merely loaded is not reported:
-// compilers hoist loads out of conditions.
+// compilers hoist loads out of conditions. A shuffle that reads a lane which takes no part brings such a
+// value too: reductions over part of a warp do that, and throw it away.
 #include <fmt/format.h>
 
 #include "checks/checks.h"
+#include "vgpu/grid.h"
+#include "vgpu/program.h"
 
 namespace assay::checks {
 
@@ -17,7 +20,8 @@ struct Consequence {
 constexpr Consequence kConsequences[] = {
     {vgpu::Violation::UndefinedBranch, "a branch depends on a value that nothing wrote"},
     {vgpu::Violation::UndefinedAddress, "an address depends on a value that nothing wrote"},
-    {vgpu::Violation::UndefinedStore, "stores a value that depends on memory or registers that nothing wrote"},
+    {vgpu::Violation::UndefinedStore,
+     "stores a value that depends on memory or registers that nothing wrote"},
     {vgpu::Violation::UndefinedCollective, "a warp-wide operation uses a value that nothing wrote"},
 };
 
@@ -25,7 +29,9 @@ class InitCheck final : public vgpu::Listener {
  public:
   InitCheck(FindingLog& log, const vgpu::Memory& memory) : log_(log), memory_(memory) {}
 
-  void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override {
+  void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                    const vgpu::ViolationInfo& info) override {
+    if (info.what == vgpu::Violation::InvalidShuffle) return remember(warp, inst);
     for (const Consequence& consequence : kConsequences) {
       if (consequence.what != info.what) continue;
       const Occurrence occurrence{"uninitialized", &inst};
@@ -34,13 +40,39 @@ class InitCheck final : public vgpu::Listener {
       finding.message = consequence.message;
       if (info.what == vgpu::Violation::UndefinedStore)
         finding.message += fmt::format(", to {}", describe_address(memory_, info.address, finding.evidence));
+      add_shuffle(warp, finding);
       log_.add(key_of("uninitialized", warp, inst), std::move(finding), occurrence);
     }
+  }
+
+  void on_launch_end(const vgpu::LaunchInfo& info) override {
+    std::lock_guard lock(mutex_);
+    shuffles_.erase(info.id);
   }
 
  private:
   FindingLog& log_;
   const vgpu::Memory& memory_;
+  std::mutex mutex_;
+  std::map<uint64_t, vgpu::SourcePlace>
+      shuffles_;  // by launch: the first that read a lane which takes no part
+
+  void remember(const vgpu::Warp& warp, const vgpu::Inst& inst) {
+    std::lock_guard lock(mutex_);
+    const auto [it, fresh] = shuffles_.try_emplace(warp.grid->info.id);
+    if (fresh) it->second = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
+  }
+
+  // Where such a value may have come from.
+  void add_shuffle(const vgpu::Warp& warp, Finding& finding) {
+    std::lock_guard lock(mutex_);
+    const auto found = shuffles_.find(warp.grid->info.id);
+    if (found == shuffles_.end()) return;
+    finding.evidence["shuffle"] = {{"file", found->second.file}, {"line", found->second.line}};
+    finding.message +=
+        fmt::format("; the shuffle at {}:{} reads lanes that take no part, and what it brings is undefined",
+                    found->second.file, found->second.line);
+  }
 };
 
 }  // namespace

@@ -11,25 +11,30 @@ class SyncCheck final : public vgpu::Listener {
  public:
   explicit SyncCheck(FindingLog& log) : log_(log) {}
 
-  void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override {
+  void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                    const vgpu::ViolationInfo& info) override {
     switch (info.what) {
-      case vgpu::Violation::BarrierDivergence: return add("barrier-divergence", warp, inst, info, "");
-      case vgpu::Violation::InvalidShuffle: return add("barrier-divergence", warp, inst, info, "");
-      case vgpu::Violation::Deadlock: return add("deadlock", warp, inst, info, "waits for threads that never come");
-      default: return;
+      case vgpu::Violation::BarrierDivergence:
+        return add("barrier-divergence", warp, inst, info, "");
+      case vgpu::Violation::Deadlock:
+        return add("deadlock", warp, inst, info, "waits for threads that never come");
+      default:
+        return;
     }
   }
 
  private:
   FindingLog& log_;
 
-  void add(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info,
-           std::string_view message) {
+  void add(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst,
+           const vgpu::ViolationInfo& info, std::string_view message) {
     const Occurrence occurrence{kind, &inst};
     if (log_.counted(occurrence)) return;
     Finding finding = finding_at(kind, warp, inst, info.first_lane);
     finding.evidence["lanes"] = fmt::format("{:08x}", info.lanes);
-    finding.message = message.empty() ? std::string(info.detail) : fmt::format("{}{}{}", message, info.detail.empty() ? "" : ": ", info.detail);
+    finding.message = message.empty()
+                          ? std::string(info.detail)
+                          : fmt::format("{}{}{}", message, info.detail.empty() ? "" : ": ", info.detail);
     log_.add(key_of(kind, warp, inst), std::move(finding), occurrence);
   }
 };

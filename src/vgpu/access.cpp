@@ -453,7 +453,8 @@ const Inst* load_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
       if (w.poison == nullptr) continue;
       uint8_t mask[16] = {};
       if (there) read_undefined(access, l, e * size, size, mask);
-      put_shadow(w, form.planes[e], width, l, there ? mask : whole, size, form.sign_extend);
+      // What was left out has been reported: its value is not accused once more.
+      put_shadow(w, form.planes[e], width, l, mask, size, form.sign_extend);
     }
   });
   if (w.poison != nullptr) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "vgpu/layout.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -154,6 +155,24 @@ void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
   grid.stopped = true;
 }
 
+// Every fragment of a cluster goes nowhere, and why; first those that run and get nowhere.
+void tell_of_deadlock(Cluster& cluster, const char* running) {
+  for (Block& block : cluster.blocks) {
+    for (Warp& w : block.warps) {
+      std::vector<Fragment> fragments = w.others;
+      if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
+      std::stable_partition(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.wait == Wait::None; });
+      for (const Fragment& f : fragments)
+        for (Listener* listener : block.grid->listeners)
+          listener->on_violation(w, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc,
+                                 {.what = Violation::Deadlock,
+                                  .lanes = f.lanes,
+                                  .first_lane = static_cast<uint32_t>(std::countr_zero(f.lanes)),
+                                  .detail = f.wait == Wait::None ? running : wait_name(f.wait)});
+    }
+  }
+}
+
 // Nothing can run. Lanes that stand at different warp barriers may still meet, and lanes whose masks contradict
 // each other go on after a report; else it is a deadlock.
 bool break_the_tie(Cluster& cluster) {
@@ -163,15 +182,7 @@ bool break_the_tie(Cluster& cluster) {
   for (Block& block : cluster.blocks)
     for (Warp& w : block.warps)
       if (!has_ended(w) && excuse_mixed_masks(w)) return true;
-  for (Block& block : cluster.blocks)
-    for (Warp& w : block.warps)
-      for (const Fragment& f : w.others)
-        for (Listener* listener : block.grid->listeners)
-          listener->on_violation(w, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc,
-                                 {.what = Violation::Deadlock,
-                                  .lanes = f.lanes,
-                                  .first_lane = static_cast<uint32_t>(std::countr_zero(f.lanes)),
-                                  .detail = wait_name(f.wait)});
+  tell_of_deadlock(cluster, wait_name(Wait::None));
   stop_with(cluster, FaultInfo::Kind::Deadlock, "deadlock: no thread of the block can go on");
   return false;
 }
@@ -311,12 +322,14 @@ bool has_moved(Cluster& cluster) {
 }
 
 void give_up_on(Cluster& cluster) {
+  tell_of_deadlock(cluster, "polls for something that nobody writes");
   stop_with(cluster, FaultInfo::Kind::Livelock, "no progress: every thread polls for something that nobody writes");
 }
 
 const Function* function_at(const Warp& w, Address address) {
   const Program& program = *w.grid->program;
-  const uint64_t index = address - kFunctionWindow;
+  if (address % kFunctionStride != 0) return nullptr;
+  const uint64_t index = (address - kFunctionWindow) / kFunctionStride;
   return index < program.functions.size() && !program.functions[index].code.empty() ? &program.functions[index] : nullptr;
 }
 
@@ -332,6 +345,10 @@ std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
 
 const Inst* fault(Warp& w, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what) {
   GridContext& grid = *w.grid;
+  if (kind == FaultInfo::Kind::InvalidProgramCounter)
+    for (Listener* listener : grid.listeners)
+      listener->on_violation(
+          w, inst, {.what = Violation::OutOfBounds, .lanes = 1u << lane, .first_lane = lane, .detail = what});
   {
     std::lock_guard lock(grid.fault_mutex);
     if (grid.fault.kind == FaultInfo::Kind::None)

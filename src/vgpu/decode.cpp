@@ -216,7 +216,7 @@ uint64_t Lowering::symbol_value(const ptx::SymbolRef& symbol, ptx::Space* space)
       return param_offset(symbol);
     case Kind::Function:
       *space = ptx::Space::None;
-      return kFunctionWindow + symbol.index;
+      return kFunctionWindow + symbol.index * kFunctionStride;
     default:
       *space = ptx::Space::None;
       return 0;

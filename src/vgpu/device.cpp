@@ -88,14 +88,18 @@ class Run final : public GridRun {
     if (ended_) return State::Ended;
     const auto begin = Clock::now();
     const auto deadline = begin + kStep;
-    stalled_ = false;
+    {
+      std::lock_guard lock(mutex_);
+      fruitless_of_step_ = 0;
+    }
     device_.crew.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
       end();
       return State::Ended;
     }
-    return stalled_ ? State::Stalled : State::Running;
+    std::lock_guard lock(mutex_);
+    return fruitless_turns_ > patience() ? State::Stalled : State::Running;
   }
 
   void give_up() override {
@@ -118,9 +122,9 @@ class Run final : public GridRun {
   uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total
 
   std::mutex mutex_;        // of what follows
-  uint64_t started_ = 0, resident_ = 0, fruitless_turns_ = 0;
+  uint64_t started_ = 0, resident_ = 0;
+  uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_;
-  bool stalled_ = false;
 
   void place_cluster_and_shared() {
     const ptx::Function& kernel = *grid_.entry->ptx;
@@ -165,6 +169,8 @@ class Run final : public GridRun {
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
   }
 
+  uint64_t patience() const { return kTurnsBeforeStalled + 20 * resident_; }
+
   uint64_t nth(uint64_t i) const {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
@@ -176,11 +182,7 @@ class Run final : public GridRun {
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
       if (suspended_.empty()) return nullptr;
-      if (fruitless_turns_ > kTurnsBeforeStalled + 20 * resident_) {
-        stalled_ = true;
-        fruitless_turns_ = 0;
-        return nullptr;
-      }
+      if (fruitless_of_step_ > patience()) return nullptr;
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
       return cluster;
@@ -205,6 +207,7 @@ class Run final : public GridRun {
     {
       std::lock_guard lock(mutex_);
       fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
+      fruitless_of_step_ = fruitful ? 0 : fruitless_of_step_ + 1;
       if (ended)
         --resident_;
       else

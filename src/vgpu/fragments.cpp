@@ -296,7 +296,7 @@ bool excuse_mixed_masks(Warp& w) {
     if (!f.excused || f.wait != Wait::Collective) continue;
     for (Listener* listener : w.grid->listeners)
       listener->on_violation(w, *f.pc,
-                             {.what = Violation::InvalidShuffle,
+                             {.what = Violation::BarrierDivergence,
                               .lanes = f.lanes,
                               .first_lane = static_cast<uint32_t>(std::countr_zero(f.lanes)),
                               .detail = "lanes wait for each other with masks that differ"});

@@ -195,7 +195,7 @@ class Layout {
   Result<void> fill_initial_values() {
     std::unordered_map<std::string_view, uint64_t> places;
     for (size_t f = 0; f < program_.module.functions.size(); ++f)
-      places.emplace(program_.module.functions[f].name, kFunctionWindow + f);
+      places.emplace(program_.module.functions[f].name, kFunctionWindow + f * kFunctionStride);
     for (size_t v = 0; v < program_.module.variables.size(); ++v)
       places.emplace(program_.module.variables[v].name, program_.variables[v]);
     for (size_t v = 0; v < program_.module.variables.size(); ++v) {

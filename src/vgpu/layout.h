@@ -5,6 +5,9 @@
 
 namespace assay::vgpu {
 
+// Between the addresses of two functions: a pointer that is off by a little is no function's.
+inline constexpr uint64_t kFunctionStride = 1 << 20;
+
 // Allocates module variables and fills them; places shared, local and parameter memory of every function.
 Result<void> place_variables(Program& program, Memory& memory);
 

@@ -43,7 +43,7 @@ void complain(Warp& w, const Inst& i, Violation what, uint32_t lanes, const char
   }
   each_lane(lanes, [&](uint32_t l) { outside |= uint32_t{(members[l] >> l & 1) == 0} << l; });
   if (outside != 0)
-    complain(w, i, Violation::InvalidShuffle, outside, "the mask does not name the lane itself");
+    complain(w, i, Violation::BarrierDivergence, outside, "the mask does not name the lane itself");
   if (const uint32_t undefined = w.poisoned(form.members) & lanes)
     complain(w, i, Violation::UndefinedCollective, undefined, "the mask is undefined");
   for (uint32_t rest = lanes; rest != 0;) {
@@ -141,7 +141,7 @@ inline void permute(const uint32_t* a, const uint32_t* from, uint32_t* to) {
   if (undefined != 0)
     complain(w, i, Violation::UndefinedCollective, undefined, "the source lane is undefined");
   alignas(64) uint32_t bits[kWarpSize];
-  for (uint32_t l = 0; l < kWarpSize; ++l) bits[l] = undefined_bits<uint32_t>(w, i.a, from[l]);
+  for (uint32_t l = 0; l < kWarpSize; ++l) bits[l] = undefined_bits<uint32_t>(w, i.a, from[l]) | bad[l];
   set_undefined(w, i.dst, lanes, bits);
   if (form.has_predicate) set_predicate_poison(w, i, form.predicate, lanes, 0);
 }

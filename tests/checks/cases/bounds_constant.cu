@@ -10,5 +10,3 @@ void run(bool wrong) {
   pick<<<1, 32>>>(x, wrong ? 1 << 16 : 3);
   finish(x);
 }
-// What was not read counts as undefined.
-// wrong: uninitialized

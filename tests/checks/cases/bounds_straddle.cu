@@ -15,5 +15,3 @@ void run(bool wrong) {
   cudaFree(x);
   cudaFree(y);
 }
-// What was not read counts as undefined.
-// wrong: uninitialized

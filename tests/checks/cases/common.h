@@ -1,6 +1,7 @@
 // What the cases share: an array of zeros, and waiting for and freeing it.
 #pragma once
 
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdlib>

@@ -12,5 +12,3 @@ void run(bool wrong) {
   cudaFree(x);
   cudaFree(y);
 }
-// The lanes of the wrong load get nothing.
-// wrong: uninitialized
