@@ -190,7 +190,7 @@ void Compiler::record_use(const Scope& scope, int variable, Use use) {
     Variable& found = program_.definitions[static_cast<std::size_t>(definition_id)]
                           .variables[static_cast<std::size_t>(variable)];
     if (found.outer_definition < 0) {
-      found.uses.push_back(std::move(use));
+      (use.divisor == 1 ? found.uses : found.divided_uses).push_back(std::move(use));
       return;
     }
     definition_id = found.outer_definition;

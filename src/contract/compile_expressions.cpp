@@ -163,16 +163,19 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
         scope, expression(scope, *expr.children[i], {true, context.guarded, context.bound}), "a subscript");
     if (subscript < 0) return -1;
     node.subscripts.push_back(subscript);
-    const Node& made = at(scope, subscript);
-    if (made.op == Op::Index) {
-      Use use;
-      use.source = source;
-      use.coordinate = static_cast<int>(i);
-      use.guarded = context.guarded || context.bound;
-      use.text = node.text;
-      use.place = expr.place;
-      record_use(scope, made.ref, std::move(use));
+    Use use;
+    use.source = source;
+    use.coordinate = static_cast<int>(i);
+    use.guarded = context.guarded || context.bound;
+    use.text = node.text;
+    use.place = expr.place;
+    const Node* index = &at(scope, subscript);
+    if (index->op == Op::FloorDiv && at(scope, index->b).op == Op::Integer &&
+        at(scope, index->b).integer > 0) {
+      use.divisor = at(scope, index->b).integer;
+      index = &at(scope, index->a);
     }
+    if (index->op == Op::Index) record_use(scope, index->ref, std::move(use));
   }
   const int load = add(scope, std::move(node));
   return stored_in_between(scope, source, load);

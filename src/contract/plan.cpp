@@ -87,19 +87,29 @@ class Planner {
     if (variable.low < 0) return inferred(variable);
     const Interval64 low = interval(definition, plan, variable.low);
     const Interval64 high = interval(definition, plan, variable.high);
-    if (low.data || high.data) {
-      if (variable.uses.empty()) {
-        fail(variable.place,
-             fmt::format("the range of '{}' depends on data, and nothing is indexed by it", variable.name));
-        return {};
-      }
+    if (low.data || high.data) return data_range(variable, low, high);
+    const uint64_t outer = definition.nodes[static_cast<std::size_t>(variable.low)].indices |
+                           definition.nodes[static_cast<std::size_t>(variable.high)].indices;
+    return {low.low, high.high, outer == 0};
+  }
+
+  // The range depends on the contents of a tensor: what it can be at most follows from what it indexes, or
+  // from the values that the tensor may hold.
+  Range data_range(const Variable& variable, const Interval64& low, const Interval64& high) {
+    if (!variable.uses.empty()) {
       Range range = inferred(variable);
       range.constant = false;
       return range;
     }
-    const uint64_t outer = definition.nodes[static_cast<std::size_t>(variable.low)].indices |
-                           definition.nodes[static_cast<std::size_t>(variable.high)].indices;
-    return {low.low, high.high, outer == 0};
+    const int64_t first = std::min(low.low, high.high);
+    if (first < -kLargest || high.high > kLargest) {
+      fail(variable.place,
+           fmt::format("the range of '{}' depends on data without bounds; give the tensor its `values`, as "
+                       "in values = \"offsets(N)\"",
+                       variable.name));
+      return {};
+    }
+    return {first, high.high, false};
   }
 
   int64_t extent_of(const Use& use) const {
@@ -140,12 +150,20 @@ class Planner {
       }
       if (first) return {0, extent_of(*first), true};
     }
+    if (!variable.divided_uses.empty()) return {0, least_divided(variable), true};
     fail(
         variable.place,
         fmt::format("the range of the index '{}' cannot be inferred, as no tensor is indexed by '{}' itself; "
-                    "write sum[{} in 0..n](...)",
-                    variable.name, variable.name, variable.name));
+                    "write `{} in 0..n` where it is bound, as in sum[{} in 0..n](...) or t[{} in 0..n] = ...",
+                    variable.name, variable.name, variable.name, variable.name, variable.name));
     return {};
+  }
+
+  int64_t least_divided(const Variable& variable) const {
+    int64_t least = kLargest;
+    for (const Use& use : variable.divided_uses)
+      least = std::min(least, clamp64(static_cast<Wide>(extent_of(use)) * use.divisor));
+    return least;
   }
 
   void coordinate(const Definition& definition, DefinitionPlan& plan, std::size_t i) {

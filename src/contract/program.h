@@ -68,6 +68,7 @@ struct Use {
   int source = -1;
   int output = -1;  // a left side: index into Contract::tensors; then source is -1
   int coordinate = 0;
+  int64_t divisor = 1;  // of `x[i / 64]`, which says that i is below 64 times the extent
   bool guarded = false;
   std::string text;
   Place place;
@@ -78,6 +79,7 @@ struct Variable {
   int low = -1, high = -1;                         // nodes; -1: inferred
   int outer_definition = -1, outer_variable = -1;  // captured
   std::vector<Use> uses;
+  std::vector<Use> divided_uses;  // tell the range where no other use does
   std::string range_text;  // as written; empty: inferred
 };
 

@@ -55,20 +55,29 @@ class Explainer {
     if (v.outer_definition >= 0) return range_text(v.outer_definition, v.outer_variable);
     if (!v.range_text.empty()) return v.range_text;
     for (const bool guarded : {false, true})
-      for (const Use& use : v.uses) {
-        if (use.guarded != guarded) continue;
-        int tensor = use.output;
-        if (use.source >= 0) tensor = program_.sources[static_cast<std::size_t>(use.source)].tensor;
-        if (tensor >= 0)
-          return "0.." + contract_.tensors[static_cast<std::size_t>(tensor)]
-                             .shape[static_cast<std::size_t>(use.coordinate)]
-                             .text();
-        const Source& source = program_.sources[static_cast<std::size_t>(use.source)];
-        const Coordinate& coordinate = program_.definitions[static_cast<std::size_t>(source.definition)]
-                                           .coordinates[static_cast<std::size_t>(use.coordinate)];
-        if (coordinate.variable >= 0) return range_text(source.definition, coordinate.variable);
-      }
+      for (const Use& use : v.uses)
+        if (use.guarded == guarded)
+          if (std::string end = extent_text(use); !end.empty()) return "0.." + end;
+    for (const Use& use : v.divided_uses)
+      if (std::string end = extent_text(use); !end.empty())
+        return fmt::format("0..{} * ({})", use.divisor, end);
     return "?";
+  }
+
+  // "T": how many elements there are where this use points; empty if the contract has no name for it.
+  std::string extent_text(const Use& use) const {
+    int tensor = use.output;
+    if (use.source >= 0) tensor = program_.sources[static_cast<std::size_t>(use.source)].tensor;
+    if (tensor >= 0)
+      return contract_.tensors[static_cast<std::size_t>(tensor)]
+          .shape[static_cast<std::size_t>(use.coordinate)]
+          .text();
+    const Source& source = program_.sources[static_cast<std::size_t>(use.source)];
+    const Coordinate& coordinate = program_.definitions[static_cast<std::size_t>(source.definition)]
+                                       .coordinates[static_cast<std::size_t>(use.coordinate)];
+    if (coordinate.variable < 0) return "";
+    const std::string range = range_text(source.definition, coordinate.variable);
+    return range.starts_with("0..") ? range.substr(3) : "";
   }
 
   int64_t length(int definition_id, int variable) const {

@@ -54,6 +54,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::OneValue, "one-value", "the same everywhere"},
     {Family::FewValues, "few-values", "a handful of values"},
     {Family::Permuted, "permuted", "all different"},
+    {Family::NearTop, "near-top", "all close to the largest legal value"},
     {Family::Extremes, "extremes", "the smallest and the largest legal value"},
     {Family::AllOnes, "all-ones", "all set"},
     {Family::AllZeros, "all-zeros", "none set"},
@@ -356,6 +357,9 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
       case Family::Permuted:
         x = scattered(i);
         break;
+      case Family::NearTop:
+        x = high - random.between(0, (n - 1) / 16);
+        break;
       case Family::Extremes:
         x = random.chance(0.5) ? low : high;
         break;
@@ -500,7 +504,7 @@ std::vector<Family> families_for(const TensorSpec& spec) {
     case ValuesKind::Offsets:
       return {Natural, Uniform, EmptyParts, OnePart};
     case ValuesKind::Integers:
-      return {Uniform, SmallIntegers, Extremes, OneValue, FewValues, Zeros};
+      return {Uniform, SmallIntegers, NearTop, Extremes, OneValue, FewValues, Zeros};
   }
   return {Natural};
 }

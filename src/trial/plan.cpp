@@ -39,7 +39,8 @@ bool takes_nonfinite(const TensorSpec& spec) {
 Families hard_sums(const Contract& contract, Family floats, Family integers) {
   Families families;
   for (const TensorSpec* spec : contract.inputs()) {
-    const Family wanted = contract::is_float(spec->dtype) ? floats : integers;
+    Family wanted = contract::is_float(spec->dtype) ? floats : integers;
+    if (floats == Family::SameSign && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
     const std::vector<Family> known = families_for(*spec);
     families[spec->name] =
         std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
@@ -173,6 +174,9 @@ void Plan::add_nonfinite() {
 
 void Plan::add_families() {
   stages_.emplace_back();
+  // A sum of two inputs is small only where both are: these come to all inputs together, then one by one.
+  for (const Family family : {Family::SmallScale, Family::HeavyTail})
+    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, family), rotating_condition());
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
   for (std::size_t i = 1; i < most; ++i) {

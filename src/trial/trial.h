@@ -59,6 +59,7 @@ enum class Family : uint8_t {
   OneValue,    // the same everywhere
   FewValues,   // a handful of values
   Permuted,    // all different as far as the range allows
+  NearTop,     // in the top sixteenth of the range: the largest sums there can be
   Extremes,    // the smallest and the largest legal value
   AllOnes,     // masks
   AllZeros,    // masks

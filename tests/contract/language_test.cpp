@@ -283,6 +283,42 @@ TEST(Language, RangesMayDependOnData) {
   }
 }
 
+TEST(Language, ASegmentMayCountFromZero) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+S = { min = 1, max = 64 }
+N = { min = 1, max = 64 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.off]
+dtype = "i32"
+shape = ["S + 1"]
+values = "offsets(N)"
+[tensors.y]
+dtype = "f32"
+shape = ["S"]
+role = "out"
+[reference]
+formula = "y[s] = sum[k in 0..(off[s + 1] - off[s])](x[off[s] + k])"
+)toml"));
+  Bindings bindings;
+  bindings.shape = {{"S", 3}, {"N", 5}};
+  bindings.inputs["x"] = share(Tensor::of(DType::f32, {5}, std::vector<double>{1, 2, 4, 8, 16}));
+  Tensor off = Tensor::zeros(DType::i32, {4});
+  for (const auto& [at, value] : {std::pair{1, 2}, {2, 2}, {3, 5}}) off.store_int(at, value);
+  bindings.inputs["off"] = share(std::move(off));
+  EXPECT_EQ(expected(contract, bindings, "y").value, (std::vector<double>{3, 0, 28}));
+}
+
+TEST(Language, AnIndexThatIsOnlyEverDividedRangesOverTheWhole) {
+  const Small halves("twice[n in 0..N, d] = x[n, d / 2]\ny[n] = sum[d](twice[n, d])");
+  for (int64_t n = 0; n < 6; ++n) {
+    double sum = 0;
+    for (int64_t d = 0; d < 5; ++d) sum += 2 * halves.x(n, d);
+    EXPECT_EQ(halves.values()[static_cast<std::size_t>(n)], sum);
+  }
+}
+
 TEST(Language, TextOfAnExpressionReadsBack) {
   Result<Formula> formula =
       parse_formula("y[i] = sum[k in 0..3 | k != i](-a[k]^2 * (if b then 1 else 2.5))", {1, 1}, "");

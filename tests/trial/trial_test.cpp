@@ -119,6 +119,17 @@ TEST(IntegerValues, TokensHaveHotRows) {
   EXPECT_GT(counts.size(), 300u);  // and still many different ones
 }
 
+TEST(IntegerValues, NearTopMakesTheLargestSums) {
+  const Contract contract = with_input("i64", "integers(-128, 127)", R"(["N"])");
+  const Tensor x = drawn(contract, {{"N", 1000}, {"M", 1}}, Family::NearTop);
+  std::set<int64_t> seen;
+  for (int64_t i = 0; i < x.count(); ++i) {
+    EXPECT_GE(x.load_int(i), 112);
+    seen.insert(x.load_int(i));
+  }
+  EXPECT_GT(seen.size(), 10u);
+}
+
 TEST(IntegerValues, PermutedAreAllDifferent) {
   const Contract contract = with_input("i64", "index(M)", R"(["N"])");
   const Tensor x = drawn(contract, {{"N", 64}, {"M", 64}}, Family::Permuted);
