@@ -37,10 +37,11 @@ bool takes_nonfinite(const TensorSpec& spec) {
 
 // The families that make sums long and hard, as far as each input knows them.
 Families hard_sums(const Contract& contract, Family floats, Family integers) {
+  const bool largest_sums = floats == Family::SameSign || integers == Family::Extremes;
   Families families;
   for (const TensorSpec* spec : contract.inputs()) {
     Family wanted = contract::is_float(spec->dtype) ? floats : integers;
-    if (floats == Family::SameSign && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
+    if (largest_sums && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
     const std::vector<Family> known = families_for(*spec);
     families[spec->name] =
         std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
@@ -56,6 +57,11 @@ int64_t leading_extent(const Contract& contract, const Shape& shape) {
     if (const auto n = spec.shape.front().eval(shape)) most = std::max(most, *n);
   }
   return most;
+}
+
+contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
+  if (contract::is_float(spec.dtype)) return contract::Scalar::of(spec.dtype, value);
+  return contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
 }
 
 Families all(const Contract& contract, Family floats) {
@@ -91,9 +97,7 @@ void Plan::fill_scalars(Trial& trial, bool first) {
       const int64_t pick = first ? 2 : random_.between(0, 3);
       value = pick == 0 ? spec.low : pick == 1 ? spec.high : random_.uniform(spec.low, spec.high);
     }
-    trial.scalars[spec.name] = contract::is_float(spec.dtype)
-                                   ? contract::Scalar::of(spec.dtype, value)
-                                   : contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
+    trial.scalars[spec.name] = scalar_of(spec, value);
   }
 }
 
@@ -174,9 +178,19 @@ void Plan::add_nonfinite() {
 
 void Plan::add_families() {
   stages_.emplace_back();
-  // A sum of two inputs is small only where both are: these come to all inputs together, then one by one.
-  for (const Family family : {Family::SmallScale, Family::HeavyTail})
-    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, family), rotating_condition());
+  // A sum of two inputs is small only where both are, and there each value of a small scalar (an epsilon,
+  // say) tells: these come to all inputs together, then to one at a time.
+  std::size_t values = 1;
+  for (const contract::ScalarSpec& spec : contract_.scalars) values = std::max(values, spec.values.size());
+  for (std::size_t i = 0; i < std::min<std::size_t>(values, 3); ++i) {
+    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::SmallScale),
+        rotating_condition());
+    for (const contract::ScalarSpec& spec : contract_.scalars)
+      if (i < spec.values.size())
+        stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
+  }
+  add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::HeavyTail),
+      rotating_condition());
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
   for (std::size_t i = 1; i < most; ++i) {

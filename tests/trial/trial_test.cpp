@@ -278,6 +278,20 @@ TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   }
 }
 
+TEST(Plan, MakesAllInputsSmallAtOnceForEveryValueOfAScalar) {
+  const Contract contract = parsed(
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n[tensors.z]\ndtype = \"f32\"\nshape = [\"N\"]\n"
+      "[scalars.eps]\ndtype = \"f32\"\nvalues = [1e-6, 1e-5]\n");
+  std::set<double> seen;
+  for (const PlannedTrial& planned : first_trials(contract, 1, 60)) {
+    const auto& families = planned.trial.families;
+    if (families.contains("x") && families.at("x") == Family::SmallScale && families.contains("z") &&
+        families.at("z") == Family::SmallScale)
+      seen.insert(planned.trial.scalars.at("eps").as_double());
+  }
+  EXPECT_EQ(seen.size(), 2u);
+}
+
 TEST(Shrink, FindsTheSmallestShape) {
   const Contract contract = with_input("bf16", "gradients");
   Trial trial;
