@@ -271,7 +271,8 @@ class Check {
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
     gallery_.add_failure(trial, attempt, small, *lab_);
     const bool numeric = !kept.empty() && is_numeric(kept.front().kind);
-    const Json profile = numeric ? precision_of(contract_, subject_, small, options_) : Json();
+    const Json profile =
+        numeric ? precision_of(kept.front(), contract_, subject_, trial, small, options_) : Json();
     for (Finding& finding : kept) {
       name_by_code(finding);
       locate(contract_, finding);

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include "assayer/attempt.h"
 #include "assayer/locate.h"
 #include "shadow/shadow.h"
+#include "trial/families.h"
 #include "trial/plan.h"
 
 namespace assay::assayer {
@@ -16,10 +18,14 @@ namespace assay::assayer {
 namespace {
 
 constexpr double kMostSeconds = 30;
+constexpr double kManyElements = 1 << 16;  // to follow, where fewer may do
 // The largest error that the shadow saw, as a part of the worst that the judge saw, for one to explain the
 // other.
 constexpr double kExplains = 0.02;
 constexpr double kManyBits = 4, kMuchLarger = 10;  // of a cancellation
+constexpr double kOrdinary = 0x1p-20;              // relative: what enters at each operation in f32, at most
+constexpr double kMostOf = 0.1;                    // of the growth of an error, for a line to be its cause
+constexpr double kTiny = 0x1p-20;                  // of the operands, what their cancellation may lose
 constexpr double kGuilty = 0.3;                    // share of a line that is worth naming
 
 std::string base_name(const std::string& path) {
@@ -67,11 +73,15 @@ bool is_broken(const Json& output) {
   return output.value("broken", 0) > 0;
 }
 
+bool is_number(const Json& object, const char* key) {
+  return object.contains(key) && object[key].is_number();
+}
+
 // Does what the shadow saw of this output explain what the judge saw?
 bool explains(const Finding& finding, const Json& output) {
   if (is_broken(output)) return true;
   const Json worst = finding.evidence.value("worst", Json::object());
-  if (!worst.contains("stored") || !worst["stored"].is_number() || !worst["exact"].is_number()) return false;
+  if (!is_number(worst, "stored") || !is_number(worst, "exact")) return false;
   const double stored = worst["stored"], exact = worst["exact"];
   const double scale = std::max(std::fabs(stored), std::fabs(exact));
   return scale > 0 && output.value("relative", 0.0) >= kExplains * std::fabs(stored - exact) / scale;
@@ -96,6 +106,53 @@ Json precision_of(const contract::Contract& contract, const subject::Subject& su
     if (event.value("event", "") == "precision" && event.contains("profile"))
       return restricted(contract, event["profile"]);
   return nullptr;
+}
+
+namespace {
+
+bool any_broken(const Json& profile) {
+  return profile.is_object() && std::any_of(profile["outputs"].begin(), profile["outputs"].end(), is_broken);
+}
+
+// Families whose values are, or may be, large and finite.
+constexpr trial::Family kLarge[] = {trial::Family::LargeScale, trial::Family::Peaked, trial::Family::Outliers,
+                                    trial::Family::HeavyTail, trial::Family::Extremes};
+
+// The trial with finite inputs, of this family where the contract permits it; none: it permits it nowhere.
+std::optional<trial::Trial> with_inputs(const contract::Contract& contract, trial::Trial trial,
+                                        trial::Family family) {
+  bool changed = false;
+  for (const contract::TensorSpec& spec : contract.tensors) {
+    if (!spec.is_input() || !contract::is_float(spec.dtype)) continue;
+    const std::vector<trial::Family> legal = trial::families_for(spec);
+    const auto set = trial.families.find(spec.name);
+    if (std::find(legal.begin(), legal.end(), family) != legal.end())
+      trial.families[spec.name] = family, changed = true;
+    else if (set != trial.families.end() && trial::is_nonfinite(set->second))
+      trial.families.erase(set);
+  }
+  return changed ? std::optional(trial) : std::nullopt;
+}
+
+}  // namespace
+
+Json precision_of(const Finding& finding, const contract::Contract& contract, const subject::Subject& subject,
+                  const trial::Trial& found, const trial::Trial& smallest, const CheckOptions& options) {
+  Json profile = precision_of(contract, subject, smallest, options);
+  if (finding.kind != "nonfinite" || any_broken(profile)) return profile;
+  // An infinity that was put in, or a zero that was left of something small, says nothing about lines. What
+  // overflows for large inputs does.
+  const auto size = trial::size_of(contract, found.shape);
+  const trial::Trial& base = size && size->elements < kManyElements ? found : smallest;
+  for (const trial::Family family : kLarge) {
+    const auto large = with_inputs(contract, base, family);
+    if (!large) continue;
+    Json other = precision_of(contract, subject, *large, options);
+    if (!any_broken(other)) continue;
+    other["inputs"] = trial::to_string(*large);
+    return other;
+  }
+  return profile;
 }
 
 namespace {
@@ -129,22 +186,42 @@ Json guilty(const Json& profile, const Json& output) {
   return first["share"].get<double>() < kGuilty ? Json() : first;
 }
 
+// Roundings of f32 are as they must be. Where the output's error is many times larger than any that entered
+// at its line, and bits cancel at a line that makes errors about so much larger, that they matter is its
+// doing.
+const Json* cancelling(const Json& profile, const Json& output, const Json& line) {
+  const double entered = line.value("introduced_max", 1.0);
+  if (is_broken(output) || entered > kOrdinary || line.value("overflowed", 0) > 0) return nullptr;
+  const double grown = output.value("relative", 0.0) / std::max(entered, 0x1p-60);
+  const Json* most = nullptr;
+  for (const Json& other : profile["lines"]) {
+    const double amplification = other.value("amplification", 0.0);
+    if (grown < kMuchLarger || amplification < std::max(kMuchLarger, kMostOf * grown) ||
+        other.value("cancelled_bits", 0.0) < kManyBits)
+      continue;
+    if (most == nullptr || amplification > (*most)["amplification"].get<double>()) most = &other;
+  }
+  return most;
+}
+
 // Roundings do not explain it. A function may hide it from the shadow (tanhf gives 1 for large arguments, and
-// so does its shadow); where most bits cancel is still the place to look.
-void suspect(Finding& finding, const Json& profile) {
-  if (finding.kind != "precision-loss") return;
+// so does its shadow); where most bits cancel is still the place to look, if what is missing is so small
+// against what cancels there that it can have been lost.
+const Json* suspect(const Finding& finding, const Json& profile) {
+  if (finding.kind != "precision-loss" && finding.kind != "wrong-result") return nullptr;
+  const Json worst = finding.evidence.value("worst", Json::object());
+  if (!is_number(worst, "stored") || !is_number(worst, "exact")) return nullptr;
+  const double stored = worst["stored"], missing = std::fabs(stored - worst["exact"].get<double>());
+  if (finding.kind == "wrong-result" && stored != 0) return nullptr;
   const Json* most = nullptr;
   for (const Json& line : profile["lines"]) {
-    if (line.value("cancelled_bits", 0.0) < kManyBits || line.value("amplification", 0.0) < kMuchLarger)
+    if (line.value("cancelled_bits", 0.0) < kManyBits || line.value("amplification", 0.0) < kMuchLarger ||
+        missing > kTiny * line.value("cancelled_from", 0.0))
       continue;
     if (most == nullptr || line["amplification"].get<double>() > (*most)["amplification"].get<double>())
       most = &line;
   }
-  if (most == nullptr) return;
-  finding.where = {shown(most->value("file", "")), most->value("line", 0)};
-  finding.evidence["guilty"] = {{"file", (*most)["file"]}, {"line", (*most)["line"]}, {"share", 0.0}};
-  finding.message += fmt::format("\nRounding errors do not explain it; most bits cancel at {}:{}",
-                                 base_name(most->value("file", "")), most->value("line", 0));
+  return most;
 }
 
 const Json* chosen(const Json& profile, const std::string& name) {
@@ -154,15 +231,35 @@ const Json* chosen(const Json& profile, const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+std::string place_text(const Json& line) {
+  return fmt::format("{}:{}", base_name(line.value("file", "")), line.value("line", 0));
+}
+
+void name_line(Finding& finding, const Json& line, double share) {
+  finding.where = {shown(line.value("file", "")), line.value("line", 0)};
+  finding.evidence["guilty"] = {{"file", line["file"]}, {"line", line["line"]}, {"share", share}};
+}
+
+}  // namespace
+
 std::string sentence(const Json& profile, const std::string& name) {
   const Json* output = chosen(profile, name);
   const Json place = output ? guilty(profile, *output) : Json();
   const Json* line = place.is_null() ? nullptr : line_at(profile, place);
   if (line == nullptr) return "";
-  return fmt::format("{:.0f} % of the error of `{}` enters at {}:{} ({}): {}",
-                     100 * place["share"].get<double>(), output->value("name", ""),
-                     base_name(place.value("file", "")), place.value("line", 0), line->value("operation", ""),
-                     shadow::reason(*line));
+  const std::string inputs = profile.value("inputs", "");
+  std::string said = fmt::format("{}{:.0f} % of the error of `{}` enters at {} ({}): {}",
+                                 inputs.empty() ? "" : fmt::format("with large inputs ({}), ", inputs),
+                                 100 * place["share"].get<double>(), output->value("name", ""),
+                                 place_text(*line), line->value("operation", ""), shadow::reason(*line));
+  const Json* cancels = cancelling(profile, *output, *line);
+  if (cancels != nullptr && !same_place(*cancels, *line))
+    said += fmt::format(
+        ". At {} up to {:.0f} leading bits cancel, which makes such errors {:.3g} times larger",
+        place_text(*cancels), cancels->value("cancelled_bits", 0.0), cancels->value("amplification", 0.0));
+  return said;
 }
 
 void accuse(Finding& finding, const Json& profile) {
@@ -171,12 +268,22 @@ void accuse(Finding& finding, const Json& profile) {
   const std::string name = finding.evidence.value("output", std::string());
   const Json* output = chosen(profile, name);
   if (output == nullptr) return;
-  if (!explains(finding, *output)) return suspect(finding, profile);
+  if (!explains(finding, *output)) {
+    const Json* line = suspect(finding, profile);
+    if (line == nullptr) return;
+    name_line(finding, *line, 0);
+    finding.message += fmt::format(
+        "\nRounding errors that can be followed do not explain it; bits cancel at {}, and what is missing is "
+        "small enough to be lost there",
+        place_text(*line));
+    return;
+  }
   const std::string said = sentence(profile, name);
   if (said.empty()) return;
   const Json place = guilty(profile, *output);
-  finding.where = {shown(place.value("file", "")), place.value("line", 0)};
-  finding.evidence["guilty"] = place;
+  const Json* line = line_at(profile, place);
+  const Json* cancels = cancelling(profile, *output, *line);
+  name_line(finding, cancels == nullptr ? *line : *cancels, place["share"].get<double>());
   finding.message += "\n" + said;
 }
 

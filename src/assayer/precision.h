@@ -12,6 +12,11 @@ namespace assay::assayer {
 Json precision_of(const contract::Contract& contract, const subject::Subject& subject,
                   const trial::Trial& trial, const CheckOptions& options);
 
+// The same for a finding. One that is about infinities, of inputs that show nothing, is shown with large
+// finite ones; `inputs` of the profile says so.
+Json precision_of(const Finding& finding, const contract::Contract& contract, const subject::Subject& subject,
+                  const trial::Trial& found, const trial::Trial& smallest, const CheckOptions& options);
+
 // A numeric finding gains the profile as evidence and, where the errors that the shadow saw explain what the
 // judge saw, the line where most of the error enters. A line is accused only this way.
 void accuse(Finding& finding, const Json& profile);

@@ -14,7 +14,7 @@ namespace assay::shadow {
 // rounding of a result to its own type, which no kernel can avoid. Whoever computes with it charges it to
 // its line, kFreshLine.
 // A value that is not finite though its shadow is, or that was computed from one, has an infinite
-// whole, and 1 in the slot of the line where that happened.
+// whole, 1 in the slot of the line where that happened, and its shadow in the place of a fresh rounding.
 inline constexpr uint32_t kSlots = 16, kLineSlots = 13, kWhole = 0, kFresh = 14, kFreshLine = 15;
 
 struct alignas(64) Error {
@@ -40,6 +40,7 @@ struct Group;  // of sites that get their slots together
 struct alignas(64) Site {
   double introduced2[32] = {}, introduced_max[32] = {};  // relative
   double cancelled[32] = {}, cancelled_max[32] = {};     // bits
+  double cancelled_from[32] = {};                        // largest operand where several cancelled
   double stagnated[32] = {}, flushed[32] = {};           // counts
   uint64_t executions = 0;
   double inherited_max = 0, amplification_max = 0;

@@ -71,6 +71,7 @@ void add(LineSums& to, const Site& s) {
   line.inherited = std::max(line.inherited, s.inherited_max);
   line.amplification = std::max(line.amplification, s.amplification_max);
   line.cancelled_bits = std::max(line.cancelled_bits, largest(s.cancelled_max));
+  line.cancelled_from = std::max(line.cancelled_from, largest(s.cancelled_from));
   line.stagnated += static_cast<uint64_t>(sum(s.stagnated));
   line.flushed += static_cast<uint64_t>(sum(s.flushed));
   line.overflowed += s.overflowed;
@@ -162,7 +163,8 @@ void Shadow::take_output(std::string name, const std::byte* host, uint64_t bytes
         const auto whole = static_cast<double>(e.slot[kWhole]);
         if (!(std::fabs(whole) < 3e38)) {
           ++o.broken;
-          for (uint32_t s = 1; s <= kLineSlots; ++s) o.broken_at[s] += static_cast<double>(e.slot[s]);
+          for (uint32_t s = 1; s <= kLineSlots; ++s)
+            o.broken_at[s] += std::fabs(static_cast<double>(e.slot[s]));
           return;
         }
         o.largest = std::max(o.largest, std::fabs(whole));
@@ -318,6 +320,8 @@ Json to_json(const Profile& profile) {
                      {"amplification", l.amplification},
                      {"executions", l.executions},
                      {"cancelled_bits", l.cancelled_bits},
+                     {"cancelled_bits_mean", l.cancelled_bits_mean},
+                     {"cancelled_from", l.cancelled_from},
                      {"stagnated", l.stagnated},
                      {"overflowed", l.overflowed},
                      {"flushed", l.flushed}});

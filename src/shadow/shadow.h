@@ -46,6 +46,7 @@ struct LineProfile {
   uint64_t executions = 0;    // by threads
   double cancelled_bits = 0;  // most leading bits that cancelled in an addition
   double cancelled_bits_mean = 0;
+  double cancelled_from = 0;   // largest operand of additions where several bits cancelled
   uint64_t stagnated = 0;      // additions of something that left the sum as it was
   uint64_t overflowed = 0;     // finite operands, result not finite
   uint64_t flushed = 0;        // became zero and should not

@@ -3,8 +3,9 @@
 
 Checks each kernel of guilty.txt with `assay check` and looks at the finding's guilty line. What is found as another kind than one
 of precision (nonfinite, say, or nothing in the time given) and names no line is counted apart. With --correct, checks the correct
-kernels of the same operators instead: no line may be accused. Prints a line for each kernel that is not as it should be, and
-a summary; the exit status is 0 when all are.
+kernels of the same operators instead, with --correct=all those of every operator: no line may be accused. With --unseen, checks
+the kernels of the folder unseen/, which nothing was tuned on: wrong_*.cu have their guilty lines marked, right_*.cu may not be accused.
+Prints a line for each kernel that is not as it should be, and a summary; the exit status is 0 when all are.
 """
 
 import argparse
@@ -16,26 +17,50 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 PRECISION = {"low-precision-accumulation", "precision-loss", "biased-rounding"}
 NUMERIC = PRECISION | {"wrong-result", "nonfinite"}
+MARK = "// guilty"
 
 
-def expectations():
-    for line in (Path(__file__).parent / "guilty.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            kernel, words = line.split(": ", 1)
-            yield ROOT / "corpus" / kernel, words.split(" || ")
+def corpus_contract(kernel):
+    text = (kernel.parent.parent / "contract.toml").read_text()
+    return re.sub(r'(?m)^source\s*=.*$', f'source = "{kernel}"', text, count=1)
 
 
-def check(assay, kernel, budget):
-    """The report of a check of this kernel under its operator's contract."""
-    contract = kernel.parent.parent / "contract.toml"
-    text = re.sub(r'(?m)^source\s*=.*$', f'source = "{kernel}"', contract.read_text(), count=1)
+def own_contract(kernel):
+    """The contract in a kernel's leading comment."""
+    text = kernel.read_text()
+    text = text[text.index("/* contract\n") + len("/* contract\n"):text.index("*/")]
+    return text.replace("[kernel]\n", f'[kernel]\nsource = "{kernel}"\n', 1)
+
+
+def cases(options):
+    """Kernel, contract, and what a guilty line contains (None: no line may be named)."""
+    if options.unseen:
+        for kernel in sorted((HERE / "unseen").glob("*.cu")):
+            yield kernel, own_contract(kernel), [MARK] if kernel.name.startswith("wrong") else None
+        return
+    listed = [line.split(": ", 1) for line in (HERE / "guilty.txt").read_text().splitlines()
+              if line and not line.startswith("#")]
+    if not options.correct:
+        for name, words in listed:
+            yield ROOT / "corpus" / name, corpus_contract(ROOT / "corpus" / name), words.split(" || ")
+        return
+    operators = {Path(name).parts[0] for name, _ in listed}
+    for folder in sorted((ROOT / "corpus").glob("*/correct")):
+        if options.correct == "all" or folder.parent.name in operators:
+            for kernel in sorted(folder.glob("*.cu")):
+                yield kernel, corpus_contract(kernel), None
+
+
+def check(options, contract):
+    """The report of a check of this contract."""
     with tempfile.TemporaryDirectory() as folder:
         own, report = Path(folder) / "contract.toml", Path(folder) / "report.json"
-        own.write_text(text)
-        subprocess.run([assay, "check", str(own), "--json", str(report), "--budget", str(budget)],
+        own.write_text(contract)
+        subprocess.run([options.assay, "check", str(own), "--json", str(report), "--budget", str(options.budget)],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder, timeout=300)
         return json.loads(report.read_text()) if report.exists() else None
 
@@ -59,22 +84,22 @@ def main():
     parser.add_argument("filter", nargs="*", help="parts of the kernels' paths")
     parser.add_argument("--assay", default=str(ROOT / "build" / "release" / "bin" / "assay"))
     parser.add_argument("--budget", type=float, default=10)
-    parser.add_argument("--correct", action="store_true")
+    parser.add_argument("--correct", nargs="?", const="same", choices=["same", "all"])
+    parser.add_argument("--unseen", action="store_true")
     options = parser.parse_args()
-    wanted = [(k, w) for k, w in expectations() if not options.filter or any(f in str(k) for f in options.filter)]
-    if options.correct:
-        folders = sorted({k.parent.parent / "correct" for k, _ in wanted})
-        wanted = [(k, None) for folder in folders for k in sorted(folder.glob("*.cu"))]
-    right = other = 0
-    for kernel, words in wanted:
-        name = kernel.relative_to(ROOT / "corpus")
-        report = check(options.assay, kernel, options.budget)
+    right = other = total = 0
+    for kernel, contract, words in cases(options):
+        if options.filter and not any(f in str(kernel) for f in options.filter):
+            continue
+        total += 1
+        name = "/".join(kernel.parts[-3:])
+        report = check(options, contract)
         if report is None:
-            print(f"{name}: no report")
+            print(f"{name}: no report", flush=True)
             continue
         text, kind = guilty_text(kernel, report)
         if words is None:
-            good = text is None
+            good = text is None and kind == "nothing numeric"
         elif text is None and kind not in PRECISION:
             other += 1
             print(f"{name}: found as {kind}", flush=True)
@@ -84,8 +109,8 @@ def main():
         right += good
         if not good:
             print(f"{name}: {kind}: {text or 'no line is named'}", flush=True)
-    print(f"{right} of {len(wanted) - other} as they should be, {other} found as something else")
-    return 0 if right == len(wanted) - other else 1
+    print(f"{right} of {total - other} as they should be, {other} found as something else")
+    return 0 if right == total - other else 1
 
 
 if __name__ == "__main__":

@@ -1,168 +1,10 @@
 // Arithmetic, once more in FP64: from the values, which shows what enters here, and from the shadows,
 // which shows what the result's error is. Lines' shares go on by the operation's derivatives.
-#include "shadow/lanes/lanes.h"
+#include "shadow/lanes/operations.h"
 
 namespace assay::shadow::ASSAY_BUILD {
 
 namespace {
-
-// An operation: what it does to doubles, and its derivatives by each source.
-struct Gradient {
-  double a, b, c;
-};
-
-struct Add {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return a + b; }
-  static Gradient slope(double, double, double, double) { return {1, 1, 0}; }
-};
-struct Sub {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return a - b; }
-  static Gradient slope(double, double, double, double) { return {1, -1, 0}; }
-};
-struct Mul {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return a * b; }
-  static Gradient slope(double a, double b, double, double) { return {b, a, 0}; }
-};
-struct Fma {
-  static constexpr uint32_t kSources = 3;
-  // A product of floats is exact in a double, but not one of doubles.
-  static double apply(double a, double b, double c) { return __builtin_fma(a, b, c); }
-  static Gradient slope(double a, double b, double, double) { return {b, a, 1}; }
-};
-struct Div {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return a / b; }
-  static Gradient slope(double, double b, double, double r) { return {1 / b, -r / b, 0}; }
-};
-struct Rcp {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return 1 / a; }
-  static Gradient slope(double, double, double, double r) { return {-r * r, 0, 0}; }
-};
-struct Sqrt {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return std::sqrt(a); }
-  static Gradient slope(double, double, double, double r) { return {0.5 / r, 0, 0}; }
-};
-struct Rsqrt {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return 1 / std::sqrt(a); }
-  static Gradient slope(double, double, double, double r) { return {-0.5 * r * r * r, 0, 0}; }
-};
-// 2^x to a few ulps of a double, as code that becomes a vector: 2^n · e^(r ln 2), |r| ≤ ½, by its series.
-inline double exp2_of(double x) {
-  const double in = x < -1100 ? -1100 : x > 1100 ? 1100 : x;
-  const double magic = in + 0x1.8p52, n = magic - 0x1.8p52;
-  const double r = (in - n) * 0.69314718055994530942;
-  // Written out: a loop inside would keep the loop over lanes from becoming a vector.
-  double p = 1.0 / 6227020800.0;
-  p = p * r + 1.0 / 479001600.0;
-  p = p * r + 1.0 / 39916800.0;
-  p = p * r + 1.0 / 3628800.0;
-  p = p * r + 1.0 / 362880.0;
-  p = p * r + 1.0 / 40320.0;
-  p = p * r + 1.0 / 5040.0;
-  p = p * r + 1.0 / 720.0;
-  p = p * r + 1.0 / 120.0;
-  p = p * r + 1.0 / 24.0;
-  p = p * r + 1.0 / 6.0;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
-  // In two steps, so that results below the normal numbers are reached.
-  const int64_t n_bits = static_cast<int64_t>(numerics::bits_of(magic) & 0xfffffffffffff) - 0x8000000000000;
-  const int64_t half = n_bits >> 1, rest = n_bits - half;
-  const double y = p * numerics::f64_of(static_cast<uint64_t>(half + 1023) << 52) *
-                   numerics::f64_of(static_cast<uint64_t>(rest + 1023) << 52);
-  return x != x ? x : y;
-}
-
-// log2 of a positive normal number: the exponent, and 2 atanh((m − 1)/(m + 1)) of the rest by its series.
-inline double log2_of(double x) {
-  const uint64_t bits = numerics::bits_of(x);
-  const uint64_t shifted = bits - 0x3fe6a09e667f3bcd;  // so that the rest lies around one
-  const int64_t e = static_cast<int64_t>(shifted) >> 52;
-  const double m = numerics::f64_of(bits - (static_cast<uint64_t>(e) << 52));
-  const double s = (m - 1) / (m + 1), z = s * s;
-  double p = 1.0 / 21;
-  p = p * z + 1.0 / 19;
-  p = p * z + 1.0 / 17;
-  p = p * z + 1.0 / 15;
-  p = p * z + 1.0 / 13;
-  p = p * z + 1.0 / 11;
-  p = p * z + 1.0 / 9;
-  p = p * z + 1.0 / 7;
-  p = p * z + 1.0 / 5;
-  p = p * z + 1.0 / 3;
-  p = p * z + 1.0;
-  const double y = static_cast<double>(e) + 2 * 1.4426950408889634074 * s * p;
-  return x > 0 ? (x < INFINITY ? y : x) : x == 0 ? -INFINITY : NAN;
-}
-
-struct Ex2 {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return exp2_of(a); }
-  static Gradient slope(double, double, double, double r) { return {0.6931471805599453 * r, 0, 0}; }
-};
-struct Lg2 {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return log2_of(a); }
-  static Gradient slope(double a, double, double, double) { return {1.4426950408889634 / a, 0, 0}; }
-};
-struct Sin {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return ::sin(a); }
-  static Gradient slope(double a, double, double, double) { return {::cos(a), 0, 0}; }
-};
-struct Cos {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return ::cos(a); }
-  static Gradient slope(double a, double, double, double) { return {-::sin(a), 0, 0}; }
-};
-struct Tanh {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return ::tanh(a); }
-  static Gradient slope(double, double, double, double r) { return {1 - r * r, 0, 0}; }
-};
-struct Neg {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return -a; }
-  static Gradient slope(double, double, double, double) { return {-1, 0, 0}; }
-};
-struct Abs {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return std::fabs(a); }
-  static Gradient slope(double a, double, double, double) { return {a < 0 ? -1.0 : 1.0, 0, 0}; }
-};
-struct Min {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return b < a || a != a ? b : a; }
-  static Gradient slope(double a, double b, double, double) {
-    return b < a ? Gradient{0, 1, 0} : Gradient{1, 0, 0};
-  }
-};
-struct Max {
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return b > a || a != a ? b : a; }
-  static Gradient slope(double a, double b, double, double) {
-    return b > a ? Gradient{0, 1, 0} : Gradient{1, 0, 0};
-  }
-};
-struct Copysign {  // copysign d, a, b: the sign of a, the magnitude of b
-  static constexpr uint32_t kSources = 2;
-  static double apply(double a, double b, double) { return std::copysign(b, a); }
-  static Gradient slope(double a, double b, double, double) {
-    return {0, std::signbit(a) != std::signbit(b) ? -1.0 : 1.0, 0};
-  }
-};
-struct Convert {
-  static constexpr uint32_t kSources = 1;
-  static double apply(double a, double, double) { return a; }
-  static Gradient slope(double, double, double, double) { return {1, 0, 0}; }
-};
 
 double clamp(const ArithmeticForm& f, double x) {
   if (f.clamps) x = x > 0 ? (x < 1 ? x : 1) : 0;
@@ -203,6 +45,8 @@ inline int64_t exponent(double x) {
   }
 }
 
+constexpr double kSeveralBits = 4;  // that cancel
+
 [[gnu::noinline]] void count_addition(const ArithmeticForm& f, const double* active, const double* a,
                                       const double* b, const double* exact, const double* v) {
   Site& s = *f.site;
@@ -215,29 +59,70 @@ inline int64_t exponent(double x) {
     const double bits = exact[l] != 0 && fall > 0 && fall < 200 ? fall * active[l] : 0.0;
     s.cancelled[l] += bits;
     s.cancelled_max[l] = bits > s.cancelled_max[l] ? bits : s.cancelled_max[l];
+    const double from = bits >= kSeveralBits ? std::fabs(larger) : 0.0;
+    s.cancelled_from[l] = from > s.cancelled_from[l] ? from : s.cancelled_from[l];
     const bool same = std::fabs(v[l]) == std::fabs(larger) && smaller != 0 && exact[l] != v[l] && v[l] != 0;
     s.stagnated[l] += same ? active[l] : 0.0;
   }
 }
 
-// A lane where something is not finite.
+// What overflows here, or becomes infinite because of its operands' errors (which `parts` tell by line).
+void account_overflow(Error& out, const Vector* parts, uint32_t slot, double truth) {
+  uint32_t most = slot;
+  if (parts != nullptr) {
+    most = 0;
+    for (uint32_t s = 1; s <= kLineSlots; ++s)
+      if (std::fabs((*parts)[s]) > (most == 0 ? 0.0f : std::fabs((*parts)[most]))) most = s;
+  }
+  write_broken(out, most, truth);
+}
+
+// A lane where something is not finite. What comes of a value that overflowed may be finite again, and right
+// (1 / inf), or wrong: then all of it is that line's fault.
+template <class Op>
 [[gnu::noinline]] void account_broken(Warp& w, const ArithmeticForm& f, const Element& to,
-                                      const Element* from, uint32_t lane, double v, double exact) {
+                                      const Element* from, uint32_t lane, const double (*x)[32], double v,
+                                      double exact) {
   RegisterErrors& out = errors_at(w, to.errors);
   const uint32_t bit = 1u << lane;
+  double shadow[3] = {};
+  bool finite = true;
+  Error broken{};
+  Vector parts{};
   for (uint32_t s = 0; s < f.sources; ++s) {
+    shadow[s] = x[s][lane];
+    finite &= std::isfinite(shadow[s]);
     if ((lanes_with_errors(w, from[s].errors) & bit) == 0) continue;
-    const Error source = errors_at(w, from[s].errors).error[lane];
-    if (!is_broken(source)) continue;
-    out.error[lane] = source;
-    out.lanes |= bit;
-    return;
+    Error source = errors_at(w, from[s].errors).error[lane];
+    shadow[s] = truth_of(source, shadow[s]);
+    if (is_broken(source)) {
+      broken = source;
+      continue;
+    }
+    settle(source);
+    parts += reinterpret_cast<const Vector&>(source);
   }
-  if (std::isfinite(exact) && !std::isfinite(v)) {
-    write_new(out.error[lane], INFINITY, 1, slot_of(*f.site), false);
-    out.error[lane].slot[kWhole] = INFINITY;
-    out.lanes |= bit;
-    return;
+  const double truth = clamp(f, Op::apply(shadow[0], shadow[1], shadow[2]));
+  Error& e = out.error[lane];
+  out.lanes |= bit;
+  if (is_broken(broken)) {
+    const double whole = v - truth;
+    if (!std::isfinite(v) || (std::isfinite(truth) && std::fabs(whole) >= kHuge)) {
+      e = broken;
+      set_truth(e, truth);
+      return;
+    }
+    if (std::isfinite(truth) && std::fabs(whole) > kSmallest) {
+      std::memset(&e, 0, sizeof e);
+      for (uint32_t s = 1; s <= kLineSlots; ++s)
+        e.slot[s] = std::fabs(broken.slot[s]) * static_cast<float>(whole);
+      e.slot[kWhole] = static_cast<float>(whole);
+      return;
+    }
+  } else if (!std::isfinite(v)) {
+    if (std::isfinite(exact) || (Op::kIsFinite && finite))
+      return account_overflow(e, nullptr, slot_of(*f.site), exact);
+    if (finite && std::isfinite(truth)) return account_overflow(e, &parts, 0, truth);
   }
   out.lanes &= ~bit;
 }
@@ -421,7 +306,10 @@ void account(Warp& w, const ArithmeticForm& f, uint32_t part, uint32_t lanes, co
     }
     count_addition(f, active, a, b, exact, v);
   }
-  each_lane(odd, [&](uint32_t l) { site.overflowed += !std::isfinite(v[l]) && std::isfinite(exact[l]); });
+  each_lane(odd, [&](uint32_t l) {
+    site.overflowed +=
+        !std::isfinite(v[l]) && (std::isfinite(exact[l]) || (Op::kIsFinite && std::isfinite(x[0][l])));
+  });
   if (to.errors == 0) return;
   uint32_t inherits = 0, broken = odd;
   for (uint32_t s = 0; s < Op::kSources; ++s) inherits |= lanes_with_errors(w, from[s].errors);
@@ -431,7 +319,7 @@ void account(Warp& w, const ArithmeticForm& f, uint32_t part, uint32_t lanes, co
     account_new(w, f, to, lanes & ~odd, introduced);
   else
     account_inherited<Op>(w, f, to, from, lanes, x, exact, v, introduced, broken);
-  each_lane(broken | odd, [&](uint32_t l) { account_broken(w, f, to, from, l, v[l], exact[l]); });
+  each_lane(broken | odd, [&](uint32_t l) { account_broken<Op>(w, f, to, from, l, x, v[l], exact[l]); });
 }
 
 template <class Op>

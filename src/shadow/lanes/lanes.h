@@ -144,17 +144,34 @@ inline double value_at(Number number, const std::byte* at) {
 
 using Vector = float __attribute__((vector_size(64), may_alias));
 
+inline bool is_broken(const Error& e) {
+  return !(std::fabs(e.slot[kWhole]) <= 3.4e38f);
+}
+
 // Charges a fresh rounding to its line.
 inline void settle(Error& e) {
-  if (e.slot[kFresh] == 0) return;
+  if (e.slot[kFresh] == 0 || is_broken(e)) return;
   const auto line = static_cast<uint32_t>(e.slot[kFreshLine]);
   if (line > 0 && line <= kLineSlots) e.slot[line] += e.slot[kFresh];
   e.slot[kFresh] = 0;
   e.slot[kFreshLine] = 0;
 }
 
-inline bool is_broken(const Error& e) {
-  return !(std::fabs(e.slot[kWhole]) <= 3.4e38f);
+// What a broken value should be: its mantissa and exponent take the place of a fresh rounding.
+inline void set_truth(Error& e, double truth) {
+  int exponent = 0;
+  e.slot[kFresh] = static_cast<float>(std::isfinite(truth) ? std::frexp(truth, &exponent) : truth);
+  e.slot[kFreshLine] = static_cast<float>(exponent);
+}
+inline double truth_of(const Error& e, double value) {
+  if (!is_broken(e)) return value - static_cast<double>(e.slot[kWhole]);
+  return std::ldexp(static_cast<double>(e.slot[kFresh]), static_cast<int>(e.slot[kFreshLine]));
+}
+inline void write_broken(Error& e, uint32_t slot, double truth) {
+  std::memset(&e, 0, sizeof e);
+  e.slot[slot] = 1;
+  e.slot[kWhole] = INFINITY;
+  set_truth(e, truth);
 }
 
 inline void write_new(Error& e, float whole, float introduced, uint32_t slot, bool fresh) {

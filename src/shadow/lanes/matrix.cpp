@@ -121,8 +121,7 @@ bool account(const ProductForm& f, const Scratch& x, uint32_t row, uint32_t col,
   }
   if (!std::isfinite(value) && std::isfinite(exact)) {
     ++site.overflowed;
-    write_new(out, INFINITY, 1, slot_of(site), false);
-    out.slot[kWhole] = INFINITY;
+    write_broken(out, slot_of(site), exact);
     return true;
   }
   if (!(std::fabs(whole) < kHuge)) {  // of something broken

@@ -95,8 +95,7 @@ void add_one(const AtomicForm& f, uint32_t lane, double old, double operand, dou
   if (!std::isfinite(made)) {
     if (std::isfinite(exact)) {
       ++s.overflowed;
-      write_new(e, INFINITY, 1, slot_of(s), false);
-      e.slot[kWhole] = INFINITY;
+      write_broken(e, slot_of(s), exact);
       has = true;
     }
     return;

@@ -198,7 +198,7 @@ bool holds(Comparison c, double a, double b) {
 
 double shadow_of(Warp& w, const Element& e, uint32_t lane, double value) {
   if ((lanes_with_errors(w, e.errors) >> lane & 1) == 0) return value;
-  return value - static_cast<double>(errors_at(w, e.errors).error[lane].slot[kWhole]);
+  return truth_of(errors_at(w, e.errors).error[lane], value);
 }
 
 const Inst* compare(Warp& w, const Inst& i) {
@@ -271,7 +271,7 @@ const Inst* to_integer(Warp& w, const Inst& i) {
   each_lane(lanes, [&](uint32_t l) {
     const double introduced = v[l] - a[l];
     if (!(std::fabs(introduced) <= 1)) return;  // saturated, or not a number
-    const bool errs = (has >> l & 1) != 0;
+    const bool errs = (has >> l & 1) != 0 && !is_broken(old[l]);
     if (errs) {
       out.error[l] = old[l];
       settle(out.error[l]);
