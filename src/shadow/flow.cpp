@@ -83,6 +83,12 @@ constexpr Opcode kWriteNothing[] = {
     Opcode::stmatrix,
     Opcode::wmma_store_d,
     Opcode::cp_async,
+    Opcode::cp_async_bulk,
+    Opcode::cp_async_bulk_tensor,
+    Opcode::cp_reduce_async_bulk,
+    Opcode::cp_reduce_async_bulk_tensor,
+    Opcode::st_async,
+    Opcode::red_async,
 };
 
 class Planner {
@@ -273,6 +279,20 @@ class Planner {
       case Opcode::cp_async:
         p.kind = Kind::AsyncCopy;
         return;
+      case Opcode::cp_async_bulk:
+        p.kind = inst.has(Mod::multicast_cluster) ? Kind::Unseen : Kind::BulkCopy;
+        return;
+      case Opcode::cp_async_bulk_tensor:
+      case Opcode::cp_reduce_async_bulk:
+      case Opcode::cp_reduce_async_bulk_tensor:
+      case Opcode::st_async:
+      case Opcode::red_async:
+        p.kind = Kind::Unseen;
+        return;
+      case Opcode::wgmma_mma_async:
+        other(p);
+        p.unfollowed = true;
+        return;
       default:
         break;
     }
@@ -408,7 +428,7 @@ class Planner {
   // The upper half of a float as a bf16, whose last byte is `byte`.
   void cut(Plan& p, uint32_t to, uint8_t byte, uint32_t from) const {
     p.kind = Kind::Cut;
-    p.edges.push_back({{to, byte}, {from, 3}});
+    p.edges.push_back({{to, byte}, {from, 3}, kForAll, kCut});
     p.gives.push_back({to, byte});
   }
 
@@ -497,10 +517,20 @@ class Planner {
     if (inst.operands.size() != 4 || selector.kind != OperandKind::Immediate || !inst.mods.empty())
       return other(p);
     p.kind = Kind::Move;
-    for (uint32_t k = 0; k < 4; ++k) {
-      const auto choice = static_cast<uint32_t>(selector.bits >> (4 * k) & 0xf);
-      if (choice & 8) continue;
-      copy_bytes(p, to, k, inst.operands[1 + choice / 4], choice % 4, 1);
+    for (uint32_t half = 0; half < 2; ++half) {
+      const auto choices = static_cast<uint32_t>(selector.bits >> (8 * half) & 0xff);
+      const Operand& from = inst.operands[1 + (choices & 0xf) / 4 % 2];
+      const bool upper = choices == 0x32 || choices == 0x76;
+      if (upper && from.kind == OperandKind::Register && is_f32_[from.index] &&
+          to.kind == OperandKind::Register) {
+        cut(p, to.index, static_cast<uint8_t>(2 * half + 1), from.index);
+        continue;
+      }
+      for (uint32_t k = 2 * half; k < 2 * half + 2; ++k) {
+        const auto choice = static_cast<uint32_t>(selector.bits >> (4 * k) & 0xf);
+        if (choice & 8) continue;
+        copy_bytes(p, to, k, inst.operands[1 + choice / 4], choice % 4, 1);
+      }
     }
   }
 
@@ -538,7 +568,7 @@ class Planner {
   }
 
   void store(const Instruction& inst, Plan& p) const {
-    p.kind = Kind::Store;
+    p.kind = inst.has(Mod::param) || inst.has(Mod::param_func) ? Kind::Call : Kind::Store;
     std::vector<Operand> one;
     for (const Operand& e : elements(inst.operands.at(1), one)) need_bytes(p, e, ptx::size_of(inst.type()));
   }

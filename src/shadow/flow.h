@@ -50,17 +50,20 @@ enum class Kind : uint8_t {
   Select,      // the same, by a predicate
   Merge,       // or: either source
   Bits,        // integer arithmetic on the bits of a float: `edges`, understood when it runs
-  Cut,         // the upper half of a float: `edges`, loses the lower
+  Cut,         // the upper halves of floats: `edges`, loses the lower
   Compare,     // decides
   Load,
   Store,
   Atomic,
   AsyncCopy,
+  BulkCopy,
   Shuffle,
   Product,
   LoadMatrix,
   StoreMatrix,
-  Other,  // forgets
+  Call,    // an argument or a result on its way: forgets
+  Unseen,  // moves or changes what memory holds by ways that are not followed
+  Other,   // forgets
 };
 
 // An element of an operand.
@@ -89,9 +92,10 @@ inline constexpr uint8_t kForFloats = 1, kForMemory = 2, kForDecisions = 4, kFor
 struct Edge {
   Place to, from;
   uint8_t passes = kForAll;  // which needs
-  uint8_t act = 0;           // what a Move does to the error besides: kNegate, kAbsolute, kWiden
+  uint8_t act = 0;           // what a Move does to the error besides
 };
-inline constexpr uint8_t kNegate = 1, kAbsolute = 2, kWiden = 4;
+// kCut: the upper half of a float becomes a bf16, and what lay in the lower half an error (Cut).
+inline constexpr uint8_t kNegate = 1, kAbsolute = 2, kWiden = 4, kCut = 8;
 
 struct Plan {
   Kind kind = Kind::None;
@@ -101,6 +105,7 @@ struct Plan {
   bool to_nearest = false;    // Integral
   bool rounds = false;        // to a narrow type, to nearest: the error is fresh
   bool wide = false;          // Bits: of the upper half of a double
+  bool unfollowed = false;    // Other: has roundings of its own, whatever its operands
   bool on_purpose = false;    // a constant so large that it rounds on purpose: retaken
   std::vector<PartOp> parts;
   std::vector<Edge> edges;

@@ -47,7 +47,7 @@ struct MoveForm : Form {
   One moves[kMaxMoves];
   PlaneOffset predicate = 0;  // Select
   uint32_t predicate_flip = 0;
-  bool forgets = false;               // Other: `from` are what is lost
+  bool forgets = false;               // Other: something is lost whatever the operands
   PlaneOffset value = 0, result = 0;  // Bits, Cut: planes
   bool wide = false;                  // Bits: the upper half of a double, not a float
 };
@@ -131,7 +131,7 @@ struct Handlers {
   Handler arithmetic[static_cast<size_t>(Op::Count_)];
   Handler move, select, merge, bits, cut, forget;
   Handler compare, integral, to_integer;
-  Handler load, store, atomic, async_copy;
+  Handler load, store, atomic, async_copy, bulk_copy, unseen;
   Handler keep_shuffled, shuffle;
   Handler keep_product, product;
   Handler load_matrix, store_matrix;

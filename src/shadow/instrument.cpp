@@ -139,6 +139,12 @@ class Emitter {
         return atomic();
       case Kind::AsyncCopy:
         return access(*l_.extra<AccessForm>(), handlers().async_copy);
+      case Kind::BulkCopy:
+        return access(*l_.extra<AccessForm>(), handlers().bulk_copy);
+      case Kind::Call:
+        return lose_arguments();
+      case Kind::Unseen:
+        return access(*l_.extra<AccessForm>(), handlers().unseen);
       case Kind::Shuffle:
         return shuffle();
       case Kind::Product:
@@ -309,14 +315,15 @@ class Emitter {
         const PlaneOffset to = errors_of(reg, byte);
         if (to == 0 || f.count == kMaxMoves) continue;
         MoveForm::One one{to, 0, 0, 0};
-        bool first = true;
+        bool first = true, cuts = false;
         for (const Edge& e : plan_.edges) {
           if (e.to.reg != reg || e.to.byte != byte) continue;
+          cuts |= (e.act & kCut) != 0;
           (first ? one.from : one.other) = errors_of(e.from.reg, e.from.byte);
           one.act |= e.act;
           first = false;
         }
-        f.moves[f.count++] = one;
+        if (!cuts) f.moves[f.count++] = one;
       }
   }
 
@@ -367,28 +374,57 @@ class Emitter {
     emit(handlers().bits, f);
   }
 
+  // The halves in order: the lower one's place is no float's.
   void cut() {
     if (!writes_followed()) return;
-    auto& f = *l_.extra<MoveForm>();
-    const Edge& e = plan_.edges[0];
-    f.site = site();
-    f.value = l_.reg(e.from.reg);
-    if (const PlaneOffset to = errors_of(e.to.reg, e.to.byte))
+    if (!std::all_of(plan_.edges.begin(), plan_.edges.end(),
+                     [](const Edge& e) { return (e.act & kCut) != 0; })) {
+      if (moves_within()) return forget();
+      move(handlers().move);
+    }
+    for (const Edge& e : plan_.edges) {
+      const PlaneOffset to = errors_of(e.to.reg, e.to.byte);
+      if ((e.act & kCut) == 0 || to == 0) continue;
+      auto& f = *l_.extra<MoveForm>();
+      f.site = site();
+      f.value = l_.reg(e.from.reg);
       f.moves[f.count++] = {to, errors_of(e.from.reg, e.from.byte), 0, 0};
-    l_.emit(handlers().cut).extra = static_cast<Form*>(&f);
+      l_.emit(handlers().cut).extra = static_cast<Form*>(&f);
+    }
   }
 
   void forget() {
-    if (!writes_followed()) return;
+    if (!writes_followed() && !plan_.unfollowed) return;
     auto& f = *l_.extra<MoveForm>();
     f.site = site();
+    f.forgets = plan_.unfollowed;
     for (uint32_t reg : plan_.writes)
       for (uint32_t byte = 0; byte < 16 && f.count < kMaxMoves / 2; ++byte)
         if (const PlaneOffset to = errors_of(reg, byte)) f.moves[f.count++] = {to, 0, 0, 0};
-    for (size_t o = 1; o < inst_.operands.size(); ++o)
-      for (uint32_t byte = 0; byte < 16 && f.count < kMaxMoves; ++byte)
-        if (const PlaneOffset from = errors_of(inst_.operands[o], byte)) f.moves[f.count++] = {0, from, 0, 0};
+    add_lost(f, 1);
     l_.emit(handlers().forget).extra = static_cast<Form*>(&f);
+  }
+
+  // What goes to another function by .param is a value there, no more.
+  void lose_arguments() {
+    auto& f = *l_.extra<MoveForm>();
+    add_lost(f, 1);
+    if (f.count == 0) return;
+    f.site = site();
+    f.site->operation = l_.function.is_entry ? "call" : "call or return";
+    l_.emit(handlers().forget).extra = static_cast<Form*>(&f);
+  }
+
+  void add_lost(MoveForm& f, size_t first) {
+    const auto add = [&](const Operand& o) {
+      for (uint32_t byte = 0; byte < 16 && f.count < kMaxMoves; ++byte)
+        if (const PlaneOffset from = errors_of(o, byte)) f.moves[f.count++] = {0, from, 0, 0};
+    };
+    for (size_t o = first; o < inst_.operands.size(); ++o) {
+      add(inst_.operands[o]);
+      if (inst_.operands[o].kind == OperandKind::Vector)
+        for (const Operand& e : inst_.operands[o].elements) add(e);
+    }
   }
 
   // ---- Memory ----

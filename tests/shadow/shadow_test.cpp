@@ -1,6 +1,4 @@
 // Shadow execution against the same computation in double, written down here.
-#include "shadow/shadow.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <random>
 
 #include "numerics/lanes.h"
+#include "shadowed.h"
 #include "vgpu/machine.h"
 
 namespace assay::shadow {
@@ -18,46 +17,6 @@ using vgpu::Address;
 using vgpu::Dim3;
 using vgpu::testing::Machine;
 
-struct Shadowed {
-  Shadow shadow;
-  Machine machine;
-
-  explicit Shadowed(const std::string& body) : machine(body, options(&shadow)) {
-    shadow.watch(machine.device().memory());
-  }
-  static vgpu::Options options(Shadow* shadow) {
-    vgpu::Options o;
-    o.threads = 1;
-    o.instrumenter = shadow;
-    return o;
-  }
-  std::byte* host(Address address, uint64_t bytes) { return machine.device().memory().host(address, bytes); }
-  // value − error: what FP64 says.
-  double truth_f32(Address address, size_t i) {
-    std::byte* at = host(address + 4 * i, 4);
-    float v;
-    std::memcpy(&v, at, 4);
-    return static_cast<double>(v) - shadow.error_at(at, 4);
-  }
-  double truth_bf16(Address address, size_t i) {
-    std::byte* at = host(address + 2 * i, 2);
-    uint16_t v;
-    std::memcpy(&v, at, 2);
-    return static_cast<double>(numerics::bf16_to_f32(v)) - shadow.error_at(at, 2);
-  }
-  Profile profile_of(Address address, uint64_t bytes) {
-    shadow.take_output("out", host(address, bytes), bytes);
-    return shadow.profile();
-  }
-};
-
-std::vector<float> random_floats(size_t n, float low = 0.5f, float high = 1.5f, unsigned seed = 1) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<float> number(low, high);
-  std::vector<float> all(n);
-  for (float& x : all) x = number(random);
-  return all;
-}
 std::vector<uint16_t> random_bf16(size_t n, float low = 0.5f, float high = 1.5f, unsigned seed = 1) {
   std::vector<uint16_t> all;
   for (float x : random_floats(n, low, high, seed)) all.push_back(numerics::f32_to_bf16_rn(x));
@@ -163,12 +122,6 @@ TEST(Shadow, AtomicsInBf16Stagnate) {
 
 // ---- Compiled kernels (kernels/kernels.cu) ----
 
-std::string compiled() {
-  std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/kernels.ptx");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  return text.substr(text.find(".file") == std::string::npos ? 0 : text.find(".address_size") + 16);
-}
-
 int line_with(const std::string& words) {  // of kernels.cu
   std::ifstream file(ASSAY_SOURCE_DIR "/tests/shadow/kernels/kernels.cu");
   int number = 0;
@@ -180,7 +133,7 @@ int line_with(const std::string& words) {  // of kernels.cu
 }
 
 TEST(Shadow, SoftmaxThroughSharedMemoryAndShuffles) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kRows = 3, kLength = 500;
   const auto x = random_floats(kRows * kLength, -6, 6);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(x.size()));
@@ -201,7 +154,7 @@ TEST(Shadow, SoftmaxThroughSharedMemoryAndShuffles) {
 }
 
 TEST(Shadow, FunctionsHandErrorsOn) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kCount = 32;
   const auto x = random_floats(kCount, 0.3f, 2.0f);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(14 * kCount));
@@ -235,7 +188,7 @@ TEST(Shadow, FunctionsHandErrorsOn) {
 }
 
 TEST(Shadow, PairsOfHalves) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kLength = 200;
   const auto x = random_bf16(kLength * 64);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(64));
@@ -253,7 +206,7 @@ TEST(Shadow, PairsOfHalves) {
 }
 
 TEST(Shadow, CuttingIsNoRounding) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kLength = 50;
   const auto x = random_floats(kLength * 32);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(32));
@@ -270,7 +223,7 @@ TEST(Shadow, CuttingIsNoRounding) {
 
 // The last rounding is the result's own; the one before it is somebody's fault.
 TEST(Shadow, TheRoundingBeforeTheLastIsNamed) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kCount = 512;
   const auto x = random_floats(kCount);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(kCount));
@@ -286,7 +239,7 @@ TEST(Shadow, TheRoundingBeforeTheLastIsNamed) {
 }
 
 TEST(Shadow, TensorCoreProducts) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kDepth = 256;
   const auto a = random_bf16(16 * kDepth), b = random_bf16(kDepth * 8, 0.5f, 1.5f, 2);
   const Address pa = s.machine.array(a), pb = s.machine.array(b),
@@ -307,7 +260,7 @@ TEST(Shadow, TensorCoreProducts) {
 }
 
 TEST(Shadow, OverflowIsTracedToItsLine) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   std::vector<float> x(32, 1.0f);
   x[7] = 100;
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(32));
@@ -321,7 +274,7 @@ TEST(Shadow, OverflowIsTracedToItsLine) {
 }
 
 TEST(Shadow, CancellationIsCounted) {
-  Shadowed s(compiled());
+  Shadowed s(compiled("kernels"));
   constexpr int kLength = 256;
   const auto x = random_floats(kLength * 32, 100.0f, 100.5f);
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<float>(32));

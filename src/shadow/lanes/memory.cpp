@@ -256,10 +256,40 @@ const Inst* async_copy(Warp& w, const Inst& i) {
   return &i + 1;
 }
 
+// Bulk copies likewise; each lane says how much.
+const Inst* bulk_copy(Warp& w, const Inst& i) {
+  const auto& f = form_of<AccessForm>(i);
+  const uint32_t lanes = w.lanes_of(i);
+  if (lanes == 0 || f.cells == nullptr || f.cells->none()) return &i + 1;
+  const auto& copy = *static_cast<const vgpu::CopyForm*>((&i)[f.displacement].extra);
+  if (copy.has_byte_mask || copy.multicast || copy.reduce != nullptr) {
+    f.site->forgotten += static_cast<uint64_t>(__builtin_popcount(lanes));
+    return &i + 1;
+  }
+  each_lane(lanes, [&](uint32_t l) {
+    const uint32_t bytes = w.plane<uint32_t>(copy.size)[l];
+    if (bytes == 0) return;
+    Hosts to, from;
+    find_hosts(w, f, copy.to.form, copy.to.at.a, copy.to.at.imm, bytes, 1u << l, to);
+    find_hosts(w, f, copy.from.form, copy.from.at.a, copy.from.at.imm, bytes, 1u << l, from);
+    if ((to.lanes & from.lanes) != 0) f.cells->copy(to.at[l], from.at[l], bytes);
+  });
+  return &i + 1;
+}
+
+// Whatever memory carries may be lost here.
+const Inst* unseen(Warp& w, const Inst& i) {
+  const auto& f = form_of<AccessForm>(i);
+  if (f.cells != nullptr && !f.cells->none())
+    f.site->forgotten += static_cast<uint64_t>(__builtin_popcount(w.lanes_of(i)));
+  return &i + 1;
+}
+
 }  // namespace
 
 void fill_memory(Handlers& h) {
-  h.load = load, h.store = store, h.atomic = atomic, h.async_copy = async_copy;
+  h.load = load, h.store = store, h.atomic = atomic;
+  h.async_copy = async_copy, h.bulk_copy = bulk_copy, h.unseen = unseen;
 }
 
 }  // namespace assay::shadow::ASSAY_BUILD

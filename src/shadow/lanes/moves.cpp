@@ -67,7 +67,7 @@ const Inst* merge(Warp& w, const Inst& i) {
 const Inst* forget(Warp& w, const Inst& i) {
   const auto& f = form_of<MoveForm>(i);
   const uint32_t lanes = w.lanes_of(i);
-  uint32_t lost = 0;
+  uint32_t lost = f.forgets ? lanes : 0;
   for (uint32_t k = 0; k < f.count; ++k) lost |= lanes_with_errors(w, f.moves[k].from) & lanes;
   f.site->forgotten += static_cast<uint64_t>(__builtin_popcount(lost));
   for (uint32_t k = 0; k < f.count; ++k) clear(w, f.moves[k].to, lanes);
