@@ -24,6 +24,7 @@ constexpr double kManyElements = 1 << 16;  // to follow, where fewer may do
 constexpr double kExplains = 0.02;
 constexpr double kManyBits = 4, kMuchLarger = 10;  // of a cancellation
 constexpr double kOrdinary = 0x1p-20;              // relative: what enters at each operation in f32, at most
+constexpr double kBrings = 0.2;                    // share of a line that brings some of the error
 constexpr double kMostOf = 0.1;                    // of the growth of an error, for a line to be its cause
 constexpr double kTiny = 0x1p-20;                  // of the operands, what their cancellation may lose
 constexpr double kGuilty = 0.3;                    // share of a line that is worth naming
@@ -192,6 +193,8 @@ Json guilty(const Json& profile, const Json& output) {
 const Json* cancelling(const Json& profile, const Json& output, const Json& line) {
   const double entered = line.value("introduced_max", 1.0);
   if (is_broken(output) || entered > kOrdinary || line.value("overflowed", 0) > 0) return nullptr;
+  const auto brings = [](const Json& part) { return std::fabs(part["share"].get<double>()) > kBrings; };
+  if (std::count_if(output["lines"].begin(), output["lines"].end(), brings) < 2) return nullptr;
   const double grown = output.value("relative", 0.0) / std::max(entered, 0x1p-60);
   const Json* most = nullptr;
   for (const Json& other : profile["lines"]) {
