@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "judge/relations.h"
 #include "trial/random.h"
@@ -52,6 +53,46 @@ bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern)
   return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
 }
 
+std::string text_at(const subject::Event& event, const char* key) {
+  const auto it = event.find(key);
+  return it != event.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+// What a check reported; nothing where the event is something else.
+std::optional<Finding> finding_in(const subject::Event& event) {
+  const std::string kind = text_at(event, "kind");
+  if (!judge::kind_named(kind)) return std::nullopt;
+  Finding finding = finding_of(kind, text_at(event, "message"));
+  if (const auto where = event.find("where"); where != event.end() && where->is_object()) {
+    finding.where.file = where->value("file", "");
+    finding.where.line = where->value("line", 0);
+  }
+  if (const auto evidence = event.find("evidence"); evidence != event.end()) finding.evidence = *evidence;
+  const std::string severity = text_at(event, "severity");
+  if (severity == "warning") finding.severity = Severity::Warning;
+  if (severity == "note") finding.severity = Severity::Note;
+  return finding;
+}
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return f.severity == Severity::Error; });
+}
+
+// What was seen in a launch that was cut short, where nothing more was heard of it.
+void add_sightings(const Observation& observation, std::vector<Finding>& findings) {
+  if (observation.outcome != Outcome::TimedOut && observation.outcome != Outcome::Crashed) return;
+  for (const subject::Event& event : observation.events) {
+    const auto sighting = event.find("finding");
+    auto seen = sighting != event.end() && sighting->is_object() ? finding_in(*sighting) : std::nullopt;
+    if (!seen) continue;
+    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
+      return f.kind == seen->kind && f.where.file == seen->where.file && f.where.line == seen->where.line;
+    });
+    if (!known) findings.push_back(std::move(*seen));
+  }
+}
+
 }  // namespace
 
 bool is_numeric(std::string_view kind) {
@@ -70,28 +111,16 @@ Laboratory::Laboratory(const contract::Contract& contract, const contract::Refer
 
 void Laboratory::read_events(const Observation& observation, Attempt& attempt) {
   for (const subject::Event& event : observation.events) {
-    const auto text = [&](const char* key) {
-      const auto it = event.find(key);
-      return it != event.end() && it->is_string() ? it->get<std::string>() : std::string();
-    };
-    if (text("event") == "unsupported") {
-      const std::string what = text("function").empty() ? text("message") : text("function");
+    if (text_at(event, "event") == "unsupported") {
+      const std::string function = text_at(event, "function");
+      const std::string what = function.empty() ? text_at(event, "message") : function;
       attempt.state = AttemptState::Unsupported;
       attempt.problem = fmt::format("the virtual GPU does not support {}", what);
       continue;
     }
-    const std::string kind = text("kind");
-    if (!judge::kind_named(kind)) continue;
-    Finding finding = finding_of(kind, text("message"));
-    if (const auto where = event.find("where"); where != event.end() && where->is_object()) {
-      finding.where.file = where->value("file", "");
-      finding.where.line = where->value("line", 0);
-    }
-    if (const auto evidence = event.find("evidence"); evidence != event.end()) finding.evidence = *evidence;
-    if (text("severity") == "warning") finding.severity = Severity::Warning;
-    if (text("severity") == "note") finding.severity = Severity::Note;
-    attempt.findings.push_back(std::move(finding));
+    if (auto finding = finding_in(event)) attempt.findings.push_back(std::move(*finding));
   }
+  add_sightings(observation, attempt.findings);
 }
 
 void Laboratory::read_outcome(const Trial& trial, const Observation& observation, Attempt& attempt) {
@@ -112,6 +141,7 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
       }
       return;
     case Outcome::TimedOut: {
+      if (has_error(attempt.findings)) return;  // seen before its time was up
       const auto size = work_.of(trial.shape);
       const bool small = size && size->steps <= kSmallTrial;
       if (late_ == Late::Finding || (late_ == Late::FindingIfSmall && small)) {
@@ -217,9 +247,7 @@ void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindin
   read_events(observation, attempt);
   read_outcome(trial, observation, attempt);
   attempt.calls = std::move(observation.calls);
-  const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
-                                  [](const Finding& f) { return f.severity == Severity::Error; });
-  if (attempt.state == AttemptState::Judged && !failed) judge_calls(trial, bindings, attempt, diagnose);
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings)) judge_calls(trial, bindings, attempt, diagnose);
 }
 
 // Once more under another schedule, at other addresses, over other remains.

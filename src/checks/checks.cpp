@@ -17,6 +17,7 @@ constexpr CheckInfo kChecks[] = {
     {"races", "accesses to the same memory that nothing orders, within a launch"},
     {"streams", "the same between kernels, copies and fills"},
     {"sync", "barriers and warp-synchronous operations that not all the threads they name reach"},
+    {"same-value", "notes about unordered stores of the value that is there; not part of all", true},
     {"launches", "failed launches that nobody asked about, results that nobody waited for, leaks"},
 };
 
@@ -56,6 +57,7 @@ void FindingLog::add(const std::string& key, Finding finding, const Occurrence& 
   const auto [it, fresh] = by_key_.try_emplace(key, findings_.size());
   by_occurrence_.try_emplace(occurrence, it->second);
   if (fresh) {
+    if (hear_) hear_(finding);
     findings_.push_back(std::move(finding));
     counts_.push_back(1);
   } else {
@@ -78,7 +80,9 @@ std::span<const CheckInfo> all_checks() {
 
 bool includes(std::string_view list, std::string_view check) {
   bool found = false;
-  for_names(list, [&](std::string_view name) { found |= name == check || name == "all"; });
+  const bool on_request = std::any_of(std::begin(kChecks), std::end(kChecks),
+                                      [&](const CheckInfo& c) { return c.name == check && c.on_request; });
+  for_names(list, [&](std::string_view name) { found |= name == check || (name == "all" && !on_request); });
   return found;
 }
 
@@ -91,7 +95,7 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
   if (!unknown.empty())
     return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", unknown, names())};
   std::vector<std::unique_ptr<vgpu::Listener>> made;
-  const RaceScope scope{includes(list, "races"), includes(list, "streams")};
+  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value")};
   if (scope.within_launches || scope.between_operations) made.push_back(make_race_check(log, memory, scope));
   if (includes(list, "memory")) made.push_back(make_memory_check(log, memory));
   if (includes(list, "init")) made.push_back(make_init_check(log, memory));

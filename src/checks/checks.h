@@ -6,6 +6,7 @@
 //     for (auto& check : *checks) device.listen(check.get());
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,6 +31,9 @@ struct Occurrence {
 
 class FindingLog {
  public:
+  // Calls `hear` with each finding when it first shows, before it is known how often it will: the launch that
+  // it belongs to may never end.
+  void tell(std::function<void(const Finding&)> hear) { hear_ = std::move(hear); }
   // Keeps the first finding under a key and counts the others: evidence["count"].
   void add(const std::string& key, Finding finding, const Occurrence& occurrence);
   // Counts one more of an occurrence that was added before; false if it was not. A defect may show
@@ -39,6 +43,7 @@ class FindingLog {
   std::vector<Finding> take();
 
  private:
+  std::function<void(const Finding&)> hear_;
   std::mutex mutex_;
   std::vector<Finding> findings_;
   std::vector<uint64_t> counts_;
@@ -48,6 +53,7 @@ class FindingLog {
 
 struct CheckInfo {
   std::string_view name, summary;
+  bool on_request = false;  // not part of "all"
 };
 std::span<const CheckInfo> all_checks();
 
@@ -71,6 +77,7 @@ std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&
 // Races and stream order are one listener: they share what they remember of memory.
 struct RaceScope {
   bool within_launches = true, between_operations = true;
+  bool same_values = false;  // notes about unordered stores of the value that is there
 };
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, RaceScope scope);
 std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);

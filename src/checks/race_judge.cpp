@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "checks/race_report.h"
 #include "vgpu/grid.h"
 
 namespace assay::checks {
@@ -78,7 +79,10 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
 bool is_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
              Address address) {
   if (!before || !conflicts(context, actor, before, now)) return false;
-  return !actor.access || !actor.access->values || !stores_the_same(context, actor, before, now, address);
+  if (!actor.access || !actor.access->values || !stores_the_same(context, actor, before, now, address))
+    return true;
+  if (context.scope.same_values) report_same_value(context, actor, before, now, address);
+  return false;
 }
 
 }  // namespace assay::checks

@@ -12,6 +12,8 @@ using vgpu::AccessKind;
 using vgpu::Address;
 using vgpu::OperationInfo;
 
+constexpr std::string_view kRace = "data-race", kSameValue = "same-value-store";
+
 std::string_view noun(AccessKind kind) {
   constexpr std::string_view kNouns[] = {"read", "write", "atomic", "atomic"};
   return kNouns[static_cast<size_t>(kind)];
@@ -74,10 +76,8 @@ bool is_hoisted(const RaceContext& context, const Touch& touch, const Operation*
   return site && site->hoisted;
 }
 
-}  // namespace
-
-void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
-                 Address address) {
+void report(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now, Address address,
+            std::string_view kind) {
   const Operation* mine = actor.state.operation;
   const Operation* theirs;
   {
@@ -85,14 +85,14 @@ void report_race(RaceContext& context, const Actor& actor, const Touch& before, 
     theirs = context.order.of_block(before.who.block());
   }
   const Occurrence occurrence{
-      "data-race", actor.inst ? static_cast<const void*>(actor.inst) : mine,
+      kind, actor.inst ? static_cast<const void*>(actor.inst) : mine,
       theirs == mine ? static_cast<const void*>(context.sites.at(before.who.site())) : theirs};
   if (context.log.counted(occurrence) || is_hoisted(context, now, mine) ||
       is_hoisted(context, before, theirs))
     return;
   Finding finding;
-  if (actor.warp) finding = finding_at("data-race", *actor.warp, *actor.inst, now.lane);
-  finding.kind = "data-race";
+  if (actor.warp) finding = finding_at(kind, *actor.warp, *actor.inst, now.lane);
+  finding.kind = kind;
   Json& evidence = finding.evidence;
   const bool same_launch = mine == theirs, same_block = before.who.block() == now.who.block();
   const std::string what = actor.shared ? fmt::format("shared memory, offset {}", address)
@@ -114,7 +114,23 @@ void report_race(RaceContext& context, const Actor& actor, const Touch& before, 
   finding.message = fmt::format("{} of {} is not ordered with the {}", self, what, other.text);
   std::string keys[2] = {actor.warp ? key_of("", *actor.warp, *actor.inst) : self, other.key};
   std::sort(keys, keys + 2);
-  context.log.add("data-race|" + keys[0] + "|" + keys[1], std::move(finding), occurrence);
+  if (kind == kSameValue) {
+    finding.severity = Severity::Note;
+    finding.message += "; it stores the value that is there";
+  }
+  context.log.add(fmt::format("{}|{}|{}", kind, keys[0], keys[1]), std::move(finding), occurrence);
+}
+
+}  // namespace
+
+void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                 Address address) {
+  report(context, actor, before, now, address, kRace);
+}
+
+void report_same_value(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                       Address address) {
+  report(context, actor, before, now, address, kSameValue);
 }
 
 }  // namespace assay::checks

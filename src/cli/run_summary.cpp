@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "cli/precision.h"
@@ -133,6 +134,7 @@ class Collector {
     std::string event = string_at(line, "event");
     if (event == "launch") add_launch(line);
     if (event == "finding") add_finding(finding_of(line));
+    if (event == "sighting" && line.contains("finding")) sightings_.push_back(finding_of(line["finding"]));
     if (event == "precision" && line.contains("profile")) summary_.precision = line["profile"];
     if (event == "fault") summary_.faults.push_back(string_at(line, "message"));
     if (event == "unsupported") {
@@ -141,7 +143,18 @@ class Collector {
     }
   }
 
+  // What was seen in a launch that did not end.
+  void end() {
+    for (Finding& finding : sightings_)
+      if (!reported_.contains(key_of(finding))) add_finding(std::move(finding));
+  }
+
  private:
+  static std::string key_of(const Finding& finding) {
+    return fmt::format("{}|{}|{}|{}", finding.kind, string_at(finding.evidence, "kernel"), finding.where.file,
+                       finding.where.line);
+  }
+
   void add_launch(const Json& line) {
     LaunchRow row{demangle(string_at(line, "kernel")), dim_text(line.value("grid", Json())),
                   dim_text(line.value("block", Json()))};
@@ -154,12 +167,12 @@ class Collector {
   }
 
   void add_finding(Finding finding) {
+    reported_.insert(key_of(finding));
     if (is_suppressed(finding, suppressions_)) {
       ++summary_.suppressed;
       return;
     }
-    std::string key = fmt::format("{}|{}|{}|{}", finding.kind, string_at(finding.evidence, "kernel"),
-                                  finding.where.file, finding.where.line);
+    std::string key = key_of(finding);
     uint64_t count = std::max<uint64_t>(1, number_at<uint64_t>(finding.evidence, "count"));
     auto [place, fresh] = findings_.try_emplace(key, summary_.findings.size());
     if (fresh) summary_.findings.push_back(std::move(finding));
@@ -171,6 +184,8 @@ class Collector {
   const std::vector<Suppression>& suppressions_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> rows_;
   std::map<std::string, size_t> findings_;
+  std::set<std::string> reported_;  // suppressed ones too
+  std::vector<Finding> sightings_;
 };
 
 std::string seconds_text(double seconds) {
@@ -242,6 +257,7 @@ RunSummary read_summary(const std::string& path, const std::vector<Suppression>&
     Json json = Json::parse(line, nullptr, false);  // a program that was killed may leave half a line
     if (json.is_object()) collector.add(json);
   }
+  collector.end();
   return summary;
 }
 

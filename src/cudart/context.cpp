@@ -43,6 +43,7 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
   };
+  findings_.tell([this](const Finding& finding) { report_.sighting(finding); });
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
   stream_options.seed = settings.seed;

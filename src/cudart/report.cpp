@@ -24,6 +24,15 @@ nlohmann::json dim_json(const vgpu::Dim3& dim) {
   return {dim.x, dim.y, dim.z};
 }
 
+nlohmann::json finding_json(const Finding& finding) {
+  constexpr const char* kSeverities[] = {"note", "warning", "error"};
+  return {{"kind", finding.kind},
+          {"severity", kSeverities[static_cast<size_t>(finding.severity)]},
+          {"message", finding.message},
+          {"where", {{"file", finding.where.file}, {"line", finding.where.line}}},
+          {"evidence", finding.evidence}};
+}
+
 std::string dump(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -81,13 +90,13 @@ void Report::fault(const vgpu::FaultInfo& fault) {
 }
 
 void Report::finding(const Finding& finding) {
-  constexpr const char* kSeverities[] = {"note", "warning", "error"};
-  line(dump({{"event", "finding"},
-             {"kind", finding.kind},
-             {"severity", kSeverities[static_cast<size_t>(finding.severity)]},
-             {"message", finding.message},
-             {"where", {{"file", finding.where.file}, {"line", finding.where.line}}},
-             {"evidence", finding.evidence}}));
+  nlohmann::json json = finding_json(finding);
+  json["event"] = "finding";
+  line(dump(json));
+}
+
+void Report::sighting(const Finding& finding) {
+  line(dump({{"event", "sighting"}, {"finding", finding_json(finding)}}));
 }
 
 void Report::precision(const Json& profile) {

@@ -26,6 +26,9 @@ class Report {
   void unsupported(std::string_view function);  // names it once
   void unsupported_kernel(std::string_view message);
   void finding(const Finding& finding);
+  // One that has just shown, in a launch that still runs: whoever reads the report of a program that was killed
+  // has no other word of it.
+  void sighting(const Finding& finding);
   void precision(const Json& profile);  // shadow::to_json
   void line(std::string_view json);  // appends one line as it is
 

@@ -3,6 +3,7 @@
 //
 //   // wrong: data-race here      kinds found when run(true) runs; `here`: at the line so marked
 //   // right:                     and when run(false) runs
+//   // checks: all,same-value     what watches, where that is not `all`
 //
 // All are compiled together, once for each content, and every one runs in a process of its own.
 #include <gmock/gmock.h>
@@ -114,12 +115,20 @@ Expected expected_of(const std::string& name, const std::string& variant) {
   return expected;
 }
 
+std::string checks_of(const std::string& name) {
+  std::istringstream file(read(kCases / (name + ".cu")));
+  const std::string key = "// checks: ";
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key)) return line.substr(key.size());
+  return "all";
+}
+
 // Runs a case; its findings, one JSON object each.
 std::vector<Json> findings_of(const std::string& name, const std::string& variant) {
   const fs::path report = kBuild / (name + "." + variant + "." + std::to_string(getpid()) + ".report");
   fs::remove(report);
   const std::string command =
-      "ASSAY_CHECK=all ASSAY_QUIET=1 ASSAY_THREADS=1 ASSAY_REPORT=" + report.string() +
+      "ASSAY_CHECK=" + checks_of(name) + " ASSAY_QUIET=1 ASSAY_THREADS=1 ASSAY_REPORT=" + report.string() +
       " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " + built().program.string() + " " + name + " " +
       variant + " 2> /dev/null";
   const int status = std::system(command.c_str());

@@ -82,6 +82,14 @@ TEST(Run, FindsAndSuppresses) {
   unlink(path.c_str());
 }
 
+// What was found before a program was killed is told.
+TEST(Run, FindingsOutliveTheProgram) {
+  ASSAY_NEEDS_PROGRAM("endless_overrun");
+  const Ended ended = assay_run({}, {"/usr/bin/timeout", "--signal=KILL", "4", kPrograms + "endless_overrun"});
+  EXPECT_THAT(ended.err, HasSubstr("endless_overrun.cu:4: error: out-of-bounds"));
+  EXPECT_THAT(ended.err, HasSubstr("1 finding"));
+}
+
 TEST(Run, SignalsPassThrough) {
   Ended ended = assay_run({}, {"/bin/sleep", "0"});
   EXPECT_EQ(ended.exit, 0);
