@@ -7,14 +7,17 @@
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.
 //
 //   attempt.h    one trial, run and judged; what its failure is a failure of
+//   course.h     how it went, so that it can be repeated exactly
 //   locate.h     which source line a numeric finding is about
 //   coverage.h   what was tried; records of trials
 //   gallery.h    notes from the code; what the report's page draws
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "assayer/course.h"
 #include "contract/reference.h"
 #include "report/report.h"
 #include "subject/runner.h"
@@ -25,10 +28,11 @@ namespace assay::assayer {
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
   uint64_t seed = 1;
-  double budget = 20;  // seconds of trials
-  std::string cache;   // of builds; empty: the user's
-  int threads = 0;     // of the judge; 0: as many as the machine has
-  bool pictures = false;  // the report gets what its page draws
+  double budget = 20;            // seconds of trials
+  std::optional<Course> course;  // of an earlier check, to be followed exactly
+  std::string cache;             // of builds; empty: the user's
+  int threads = 0;               // of the judge; 0: as many as the machine has
+  bool pictures = false;         // the report gets what its page draws
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

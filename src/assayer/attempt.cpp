@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "assayer/events.h"
 #include "judge/relations.h"
 #include "trial/random.h"
 #include "trial/shapes.h"
@@ -46,45 +47,19 @@ std::string trespass_text(const subject::Trespass& t) {
                                     t.bytes, t.tensor, t.offset);
 }
 
-bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern) {
-  std::byte bytes[8];
-  std::memcpy(bytes, &pattern, 8);
-  const auto size = static_cast<std::size_t>(tensor.item_bytes());
-  return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
-}
-
-std::string text_at(const subject::Event& event, const char* key) {
-  const auto it = event.find(key);
-  return it != event.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
-// What a check reported; nothing where the event is something else.
-std::optional<Finding> finding_in(const subject::Event& event) {
-  const std::string kind = text_at(event, "kind");
-  if (!judge::kind_named(kind)) return std::nullopt;
-  Finding finding = finding_of(kind, text_at(event, "message"));
-  if (const auto where = event.find("where"); where != event.end() && where->is_object()) {
-    finding.where.file = where->value("file", "");
-    finding.where.line = where->value("line", 0);
-  }
-  if (const auto evidence = event.find("evidence"); evidence != event.end()) finding.evidence = *evidence;
-  const std::string severity = text_at(event, "severity");
-  if (severity == "warning") finding.severity = Severity::Warning;
-  if (severity == "note") finding.severity = Severity::Note;
-  return finding;
-}
-
 bool has_error(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& f) { return f.severity == Severity::Error; });
 }
 
 // What was seen in a launch that was cut short, where nothing more was heard of it.
-void add_sightings(const Observation& observation, std::vector<Finding>& findings) {
+void add_sightings(const contract::Contract& contract, const Trial& trial, const Observation& observation,
+                   std::vector<Finding>& findings) {
   if (observation.outcome != Outcome::TimedOut && observation.outcome != Outcome::Crashed) return;
   for (const subject::Event& event : observation.events) {
     const auto sighting = event.find("finding");
-    auto seen = sighting != event.end() && sighting->is_object() ? finding_in(*sighting) : std::nullopt;
+    auto seen = sighting != event.end() && sighting->is_object() ? finding_of(contract, trial, *sighting)
+                                                                 : std::nullopt;
     if (!seen) continue;
     const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
       return f.kind == seen->kind && f.where.file == seen->where.file && f.where.line == seen->where.line;
@@ -109,7 +84,7 @@ Laboratory::Laboratory(const contract::Contract& contract, const contract::Refer
       runner_(contract, subject, runner_options(options)),
       work_(contract) {}
 
-void Laboratory::read_events(const Observation& observation, Attempt& attempt) {
+void Laboratory::read_events(const Trial& trial, const Observation& observation, Attempt& attempt) {
   for (const subject::Event& event : observation.events) {
     if (text_at(event, "event") == "unsupported") {
       const std::string function = text_at(event, "function");
@@ -118,9 +93,9 @@ void Laboratory::read_events(const Observation& observation, Attempt& attempt) {
       attempt.problem = fmt::format("the virtual GPU does not support {}", what);
       continue;
     }
-    if (auto finding = finding_in(event)) attempt.findings.push_back(std::move(*finding));
+    if (auto finding = finding_of(contract_, trial, event)) attempt.findings.push_back(std::move(*finding));
   }
-  add_sightings(observation, attempt.findings);
+  add_sightings(contract_, trial, observation, attempt.findings);
 }
 
 void Laboratory::read_outcome(const Trial& trial, const Observation& observation, Attempt& attempt) {
@@ -136,8 +111,7 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
       if (attempt.findings.empty()) attempt.findings.push_back(finding_of("crash", observation.error));
       // What the device says of host code that touched its memory is what that code died of.
       for (Finding& finding : attempt.findings) {
-        if (finding.evidence.is_object() && finding.evidence.value("space", "") == "host")
-          finding.kind = "crash";
+        if (text_at(finding.evidence, "space") == "host") finding.kind = "crash";
       }
       return;
     case Outcome::TimedOut: {
@@ -235,6 +209,7 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
     bindings.push_back(std::move(*made));
   }
   if (trial.condition.warmed) warm_up(trial);
+  attempt.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
   observe(trial, bindings, diagnose, attempt);
   attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return attempt;
@@ -244,10 +219,11 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
 void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
                          Attempt& attempt) {
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
-  read_events(observation, attempt);
+  read_events(trial, observation, attempt);
   read_outcome(trial, observation, attempt);
   attempt.calls = std::move(observation.calls);
-  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings)) judge_calls(trial, bindings, attempt, diagnose);
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings))
+    judge_calls(trial, bindings, attempt, diagnose);
 }
 
 // Once more under another schedule, at other addresses, over other remains.
@@ -319,154 +295,6 @@ Attempt Laboratory::attempt(const Trial& trial) {
     compare_repetition(trial, attempt);
   }
   return attempt;
-}
-
-bool Laboratory::passes(const Trial& trial) {
-  const Attempt attempt = run(trial, false);
-  return attempt.state == AttemptState::Judged && attempt.findings.empty();
-}
-
-// Elements that hold the poison of each of two calls were written by neither.
-bool Laboratory::find_unwritten(const Trial& trial, Attempt& failed) {
-  Trial other = trial;
-  other.condition.poison = trial.condition.poison == Poison::OtherNan ? Poison::Nan : Poison::OtherNan;
-  const Attempt second = run(other, false);
-  bool any = false;
-  std::vector<Finding> findings;
-  for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
-    for (const contract::TensorSpec* spec : contract_.outputs()) {
-      if (spec->role != contract::Role::Out) continue;
-      if (trial.condition.aliased && !spec->may_alias.empty()) continue;
-      const contract::Tensor& a = *failed.calls[i].outputs.at(spec->name);
-      const contract::Tensor& b = *second.calls[i].outputs.at(spec->name);
-      int64_t count = 0, first = -1;
-      for (int64_t e = 0; e < a.count(); ++e) {
-        if (!holds_pattern(a, e, trial::pattern(trial.condition.poison)) ||
-            !holds_pattern(b, e, trial::pattern(other.condition.poison))) {
-          continue;
-        }
-        if (count++ == 0) first = e;
-      }
-      if (count == 0) continue;
-      Finding finding =
-          finding_of("unwritten-output",
-                     fmt::format("{} of {} elements of {} are never written, the first {}{}", count,
-                                 a.count(), spec->name, spec->name, contract::coordinates(a.extents, first)));
-      finding.evidence = {
-          {"output", spec->name}, {"unwritten", count}, {"first", contract::coordinates(a.extents, first)}};
-      findings.push_back(std::move(finding));
-      any = true;
-    }
-  }
-  if (any) failed.findings = std::move(findings);
-  return any;
-}
-
-// Whether elements were computed from what memory held before: neither left as they were, nor what they are
-// when it held zeros. Rounding in another order is no such dependence.
-bool Laboratory::depends_on_poison(const Trial& trial, const Attempt& failed, const Attempt& cleared) const {
-  const uint64_t poison = trial::pattern(trial.condition.poison);
-  for (std::size_t i = 0; i < std::min(failed.calls.size(), cleared.calls.size()); ++i) {
-    for (const auto& [name, tensor] : failed.calls[i].outputs) {
-      const contract::Tensor& zeroed = *cleared.calls[i].outputs.at(name);
-      for (int64_t e = 0; e < tensor->count(); ++e) {
-        if (holds_pattern(*tensor, e, poison)) continue;
-        const double a = tensor->load(e), b = zeroed.load(e);
-        if (!(std::abs(a - b) <= 0.01 * std::abs(b)) && !(std::isnan(a) && std::isnan(b))) return true;
-      }
-    }
-  }
-  return false;
-}
-
-bool Laboratory::confirm(Trial& trial, Attempt& failed) {
-  if (failed.findings.empty()) return false;
-  const std::string kind = failed.findings.front().kind;
-  if (is_numeric(kind) || kind == "timeout" || kind == "nondeterministic") return true;
-  for (bool trial::Condition::*how : {&trial::Condition::fresh, &trial::Condition::warmed}) {
-    Trial again = trial;
-    again.condition.*how = true;
-    Attempt second = again.condition.related ? attempt(again) : run(again, false);
-    for (const Finding& finding : second.findings) {
-      if (finding.kind != kind) continue;
-      trial = again;
-      failed = std::move(second);
-      return true;
-    }
-  }
-  return false;
-}
-
-Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
-  if (failed.findings.empty()) return failed;
-  const Finding symptom = failed.findings.front();
-  if (!is_numeric(symptom.kind) && symptom.kind != "uninitialized") return failed;
-  // Of a related call: this trial's own call is right, whatever the conditions.
-  if (symptom.evidence.is_object() && symptom.evidence.contains("relation")) return failed;
-  const auto rename = [&](std::string kind, std::string why) {
-    Finding finding = symptom;
-    finding.evidence["symptom"] = symptom.kind;
-    finding.kind = std::move(kind);
-    finding.message = why + ": " + symptom.message;
-    failed.findings = {std::move(finding)};
-  };
-
-  // Memory that another stream was to write is not yet written.
-  Trial idle = trial;
-  idle.condition.ordered = idle.condition.others_late = false;
-  const auto rename_stream_order = [&] {
-    rename("stream-order",
-           "right when the device idles before and after the call, wrong when work on one stream is held up");
-  };
-  if (symptom.kind == "uninitialized") {
-    idle.condition.schedule = 0;  // others start streams in another order, even on an idle device
-    if (trial.condition.ordered && passes(idle) && !passes(trial)) rename_stream_order();
-    return failed;
-  }
-  if (trial.condition.overlapped) {
-    Trial alone = trial;
-    alone.condition.overlapped = false;
-    if (passes(alone)) {
-      rename("concurrent-launch", "right alone, wrong while another call runs on another stream");
-      return failed;
-    }
-    trial = alone;
-  }
-  // Before the others: they run calls one after another, which is no test of a subject that remembers.
-  Trial first = trial;
-  first.condition.fresh = true;
-  first.condition.warmed = false;
-  if ((trial.condition.warmed || runner_.calls_in_process() > 1) && passes(first)) {
-    Trial warmed = trial;
-    warmed.condition.warmed = true;
-    if (!passes(warmed)) trial = warmed;  // shows it without the trials that came before
-    rename("stale-state", "right in a new process, wrong after earlier calls");
-    return failed;
-  }
-  if (!passes(first) && passes(trial) && !passes(first) && passes(trial)) {
-    trial = first;
-    rename("stale-state", "wrong in a new process, right after the same call");
-    return failed;
-  }
-  idle = trial;
-  idle.condition.ordered = idle.condition.others_late = false;
-  // Twice, so that chance has no part in it.
-  if (trial.condition.ordered && passes(idle) && !passes(trial) && passes(idle)) {
-    rename_stream_order();
-    return failed;
-  }
-  Trial zeroed = trial;
-  zeroed.condition.poison = Poison::Zeros;
-  const Attempt cleared = trial.condition.poison == Poison::Zeros ? Attempt{} : run(zeroed, false);
-  const bool needs_zeros = trial.condition.poison != Poison::Zeros && cleared.state == AttemptState::Judged &&
-                           cleared.findings.empty();
-  const bool spreads = needs_zeros && depends_on_poison(trial, failed, cleared);
-  if (!spreads && find_unwritten(trial, failed)) return failed;
-  if (needs_zeros) {
-    rename("uninitialized",
-           "right when outputs and workspace hold zeros before the call, wrong when they hold anything else");
-  }
-  return failed;
 }
 
 }  // namespace assay::assayer

@@ -1,4 +1,4 @@
-// One trial, run and judged, and what its failure is a failure of.
+// One trial, run and judged (attempt.cpp), and what its failure is a failure of (attribute.cpp).
 #pragma once
 
 #include "assayer/assayer.h"
@@ -22,7 +22,8 @@ struct Attempt {
   std::vector<Finding> findings;
   std::vector<subject::Call> calls;
   int64_t judged = 0, elements = 0, undecided = 0;
-  double seconds = 0;  // of the whole attempt
+  double seconds = 0;        // of the whole attempt
+  int64_t calls_before = 0;  // in the same process
 };
 
 enum class Late : uint8_t {
@@ -43,6 +44,8 @@ class Laboratory {
   // Runs it under changed conditions to name the cause: the result of an earlier call, overlap, the
   // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
   Attempt attribute(trial::Trial& trial, Attempt failed);
+  // Whether a failure has this cause, which another trial was found to have.
+  bool attribute_again(trial::Trial& trial, Attempt& failed, std::string_view kind);
 
   // Whether what the device saw shows again in a new process, alone or after other calls; `trial` is changed
   // to the one that shows it. Numbers need no such test: attribute() has its own.
@@ -67,12 +70,16 @@ class Laboratory {
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    Attempt& attempt, bool diagnose);
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
-  void read_events(const subject::Observation& observation, Attempt& attempt);
+  void read_events(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
   void compare_repetition(const trial::Trial& trial, Attempt& attempt);
   void compare_related(const trial::Trial& trial, Attempt& attempt);
   void warm_up(const trial::Trial& trial);
   bool passes(const trial::Trial& trial);
-  bool find_unwritten(const trial::Trial& trial, Attempt& failed);
+  bool find_overlap(trial::Trial& trial, Attempt& failed);
+  bool find_stale(trial::Trial& trial, Attempt& failed);
+  bool find_stream_order(trial::Trial& trial, Attempt& failed);
+  bool find_undefined(trial::Trial& trial, Attempt& failed);
+  bool find_unwritten(trial::Trial& trial, Attempt& failed);
   bool depends_on_poison(const trial::Trial& trial, const Attempt& failed, const Attempt& cleared) const;
 
   const contract::Contract& contract_;

@@ -7,6 +7,7 @@
 #include "assayer/attempt.h"
 #include "assayer/cost.h"
 #include "assayer/coverage.h"
+#include "assayer/events.h"
 #include "assayer/gallery.h"
 #include "assayer/locate.h"
 #include "assayer/precision.h"
@@ -145,6 +146,39 @@ class Check {
     return lab_->attempt(trial);
   }
 
+  // The next trial of the plan, and how it was chosen; none when the check is over.
+  std::optional<trial::PlannedTrial> next(trial::Plan& plan) {
+    const std::size_t step = course_.steps().size();
+    if (options_.course && step == options_.course->steps().size()) return std::nullopt;
+    Course::Step taken;
+    taken.out_of_time = options_.course ? options_.course->steps()[step].out_of_time
+                                        : since(start_) >= options_.budget && coverage_.trials() > 0;
+    const auto affordable = [&](const contract::Shape& shape) {
+      const bool passed_over = options_.course
+                                   ? taken.passed_over < options_.course->steps()[step].passed_over
+                                   : !this->affordable(shape);
+      taken.passed_over += passed_over;
+      return !passed_over;
+    };
+    auto planned = taken.out_of_time ? plan.next_required() : plan.next(affordable);
+    if (planned) course_.add(std::move(taken));
+    return planned;
+  }
+
+  Attempt run_step(const trial::PlannedTrial& planned) {
+    Attempt attempt;
+    const std::size_t step = course_.steps().size() - 1;
+    const std::string slow = options_.course ? options_.course->steps()[step].slow : "";
+    if (slow.empty()) {
+      attempt = run_planned(planned);
+    } else {
+      attempt.state = AttemptState::TooSlow;
+      attempt.problem = slow;
+    }
+    if (attempt.state == AttemptState::TooSlow) course_.last().slow = attempt.problem;
+    return attempt;
+  }
+
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
     // Drawing, copying and judging a large trial takes its time as well.
@@ -152,48 +186,58 @@ class Check {
     trial::Plan plan(contract_, plan_options);
     for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
     int useless = 0;
-    while (since(start_) < options_.budget || coverage_.trials() == 0) {
-      const trial::PlannedTrial planned =
-          plan.next([this](const contract::Shape& shape) { return affordable(shape); });
-      say(fmt::format("{:>3} trials  {}: {}", coverage_.trials(), planned.stage,
-                      contract::to_string(planned.trial.shape)));
-      Attempt attempt = run_planned(planned);
+    while (const auto planned = next(plan)) {
+      say(progress_text(*planned));
+      Attempt attempt = run_step(*planned);
       if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
         note(attempt);
         return;
       }
       if (!note(attempt)) {
-        if (planned.required)
+        if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
-              "the contract's shape {}: {}", contract::to_string(planned.trial.shape), attempt.problem));
+              "the contract's shape {}: {}", contract::to_string(planned->trial.shape), attempt.problem));
         if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
         continue;
       }
-      cost_.learn(planned.trial.shape, attempt.seconds);
+      cost_.learn(planned->trial.shape, attempt.seconds);
       if (options_.trace) {
         options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s  {:<22} {}", since(start_), attempt.seconds,
-                                   planned.stage, trial::to_string(planned.trial)));
+                                   planned->stage, trial::to_string(planned->trial)));
       }
-      coverage_.add(planned.trial, planned.stage, attempt);
-      gallery_.add(planned.trial, attempt);
-      const bool failed = std::any_of(attempt.findings.begin(), attempt.findings.end(),
-                                      [](const Finding& f) { return f.severity == Severity::Error; });
-      if (!failed) {
-        keep_warnings(planned.trial, attempt);
-        continue;
+      coverage_.add(planned->trial, planned->stage, attempt);
+      gallery_.add(planned->trial, attempt);
+      if (!failed(attempt)) {
+        keep_warnings(planned->trial, attempt);
+      } else if (settle(planned->trial, std::move(attempt))) {
+        return;
       }
-      Trial trial = planned.trial;
-      say("found something: looking for its cause");
-      if (!lab_->confirm(trial, attempt)) {
-        coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
-                                   trial::to_string(trial)));
-        continue;
-      }
-      attempt = lab_->attribute(trial, std::move(attempt));
-      report_findings(trial, attempt, true);
-      return;
     }
     if (plan.left() > 0) coverage_.miss(fmt::format("{} planned trials for want of time", plan.left()));
+  }
+
+  std::string progress_text(const trial::PlannedTrial& planned) const {
+    return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}",
+                       std::min(100.0, 100 * since(start_) / options_.budget), coverage_.trials(),
+                       planned.stage, contract::to_string(planned.trial.shape));
+  }
+
+  bool failed(const Attempt& attempt) const {
+    return std::any_of(attempt.findings.begin(), attempt.findings.end(),
+                       [](const Finding& f) { return f.severity == Severity::Error; });
+  }
+
+  // A failure becomes findings; false where it does not show again, and the check goes on.
+  bool settle(Trial trial, Attempt attempt) {
+    say("found something: looking for its cause");
+    if (!lab_->confirm(trial, attempt)) {
+      coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
+                                 trial::to_string(trial)));
+      return false;
+    }
+    attempt = lab_->attribute(trial, std::move(attempt));
+    report_findings(trial, attempt, true);
+    return true;
   }
 
   // The smallest trial that still shows a finding of the same kind; the finding becomes what that trial
@@ -202,13 +246,14 @@ class Check {
     const auto start = Clock::now();
     std::optional<Finding> small;
     const auto still_fails = [&](const Trial& candidate) {
-      if (since(start) > kShrinkSeconds) return false;
+      if (!options_.course && since(start) > kShrinkSeconds) return false;
+      ++course_.shrinking;
       say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
       Attempt attempt = lab_->attempt(candidate);
       if (attempt.state != AttemptState::Judged || attempt.findings.empty()) return false;
       Trial shown = candidate;
       const bool renamed = finding.evidence.contains("symptom") || finding.kind == "unwritten-output";
-      if (renamed) attempt = lab_->attribute(shown, std::move(attempt));
+      if (renamed && !lab_->attribute_again(shown, attempt, finding.kind)) return false;
       const auto same = std::find_if(attempt.findings.begin(), attempt.findings.end(),
                                      [&](const Finding& f) { return f.kind == finding.kind; });
       if (same == attempt.findings.end()) return false;
@@ -218,13 +263,15 @@ class Check {
     lab_->set_timeout(10);
     const bool endless =
         finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
-    Trial reached = trial::shrink(contract_, trial, still_fails, endless ? 3 : 60).trial;
+    const int most = options_.course ? options_.course->shrinking : endless ? 3 : 200;
+    Trial reached = trial::shrink(contract_, trial, still_fails, most).trial;
     if (small) finding = std::move(*small);
     return reached;
   }
 
-  // One finding for each kind, the heaviest first; other lines that show it are evidence. A value that an
-  // illegal access or a race left undefined is no finding of its own.
+  // One finding for each cause, the heaviest first. Of one kind only the first line is told, others are
+  // evidence; what a heavier finding's line does besides is a symptom of it, as is a value that an illegal
+  // access or a race left undefined.
   static std::vector<Finding> distinct(const std::vector<Finding>& findings) {
     std::vector<Finding> kept;
     for (const Finding& finding : findings) {
@@ -242,15 +289,21 @@ class Check {
     };
     std::stable_sort(kept.begin(), kept.end(),
                      [&](const Finding& a, const Finding& b) { return weight(a) > weight(b); });
-    if (kept.size() > 1) {
-      std::erase_if(kept, [&](const Finding& f) { return f.kind == "uninitialized" && &f != kept.data(); });
+    for (std::size_t i = 1; i < kept.size();) {
+      const bool symptom =
+          kept[i].kind == "uninitialized" || kept[i].where.line == 0 ||
+          (kept[i].where.line == kept[0].where.line && kept[i].where.file == kept[0].where.file);
+      if (!symptom) {
+        ++i;
+        continue;
+      }
+      kept[0].evidence["symptoms"].push_back(fmt::format("{}: {}", kept[i].kind, kept[i].message));
+      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
     }
     return kept;
   }
 
-  static std::string relation_of(const Finding& finding) {
-    return finding.evidence.is_object() ? finding.evidence.value("relation", std::string()) : std::string();
-  }
+  static std::string relation_of(const Finding& finding) { return text_at(finding.evidence, "relation"); }
 
   // Relations that do not hold in trials that otherwise pass, one of a kind.
   void keep_warnings(const Trial& trial, const Attempt& attempt) {
@@ -302,6 +355,7 @@ class Check {
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
+    report.coverage["course"] = course_.json();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     report.coverage["tensor_cores"] = subject_.tensor_cores;
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
@@ -329,6 +383,7 @@ class Check {
   std::optional<Laboratory> lab_;
   Clock::time_point start_;
   Cost cost_;
+  Course course_;
 };
 
 }  // namespace

@@ -134,6 +134,15 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
   return checked;
 }
 
+// Where a report says that its contract is: as it stands there, or beside the report.
+std::string contract_of(const Json& report, const std::string& path) {
+  fs::path contract = report["contract"].get<std::string>();
+  if (std::error_code error; contract.is_relative() && !fs::exists(contract, error)) {
+    contract = fs::path(path).parent_path() / contract;
+  }
+  return contract.string();
+}
+
 Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string& path, std::size_t which) {
   std::ifstream file(path);
   if (!file) return Error{"this report cannot be read", path};
@@ -147,15 +156,29 @@ Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string
   }
   const Json& evidence = json["findings"][which - 1].value("evidence", Json::object());
   if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
-  fs::path contract_path = json["contract"].get<std::string>();
-  if (std::error_code error; contract_path.is_relative() && !fs::exists(contract_path, error)) {
-    contract_path = fs::path(path).parent_path() / contract_path;
-  }
-  auto contract = contract::load(contract_path.string());
+  auto contract = contract::load(contract_of(json, path));
   if (!contract) return contract.error();
   auto trial = trial::from_json(*contract, evidence["trial"]);
   if (!trial) return trial.error();
   return std::pair{std::move(*contract), std::move(*trial)};
+}
+
+// The contract of a report, and the options that repeat its check exactly.
+Result<std::string> read_course(const std::string& path, CheckOptions& options, DeviceName& device) {
+  std::ifstream file(path);
+  if (!file) return Error{"this report cannot be read", path};
+  const Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains("contract") || !json.contains("coverage")) {
+    return Error{"this is not a report of one check", path};
+  }
+  const Json& coverage = json["coverage"];
+  auto course = assayer::Course::from_json(coverage.value("course", Json()));
+  if (!course) return Error{course.error().message, path};
+  options.course = std::move(*course);
+  options.seed = coverage.value("seed", options.seed);
+  options.budget = coverage.value("budget_seconds", options.budget);
+  device.name = json.value("device", device.name);
+  return contract_of(json, path);
 }
 
 }  // namespace
@@ -166,13 +189,16 @@ int check_command(std::vector<std::string> args) {
   std::string json, junit, sarif, html;
   DeviceName device;
   CheckOptions options;
-  app.add_option("contract", paths, "contract files, or folders of them")->required();
+  std::string repeated;
+  auto* contract = app.add_option("contract", paths, "contract files, or folders of them");
+  app.add_option("--repeat", repeated, "make exactly the trials of this report (JSON) again")
+      ->excludes(contract);
   app.add_option("--json", json, "write the report to this file");
   app.add_option("--html", html, "write a page to look at to this file");
   app.add_option("--junit", junit, "write a JUnit report to this file");
   app.add_option("--sarif", sarif, "write a SARIF report to this file");
   app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
-  app.add_option("--seed", options.seed, "of everything random; equal seeds give equal checks");
+  app.add_option("--seed", options.seed, "of everything random; equal seeds give equal plans");
   app.add_option("--budget", options.budget, "seconds of trials for each contract")
       ->check(CLI::PositiveNumber);
   int jobs = cores();
@@ -182,6 +208,18 @@ int check_command(std::vector<std::string> args) {
   app.add_flag("--trace", trace, "print every trial on stderr");
   if (const int status = parsed(app, args)) return status - 1;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  if (!repeated.empty()) {
+    const auto path = read_course(repeated, options, device);
+    if (!path) {
+      fmt::print(stderr, "assay: {}\n", path.error().text());
+      return kWrongUse;
+    }
+    paths = {*path};
+  }
+  if (paths.empty()) {
+    fmt::print(stderr, "assay: no contract to check; assay check --help says more\n");
+    return kWrongUse;
+  }
   options.device = device.device();
   options.pictures = !html.empty();
 

@@ -21,6 +21,7 @@
 #include "subject/images.h"
 #include "subject/process.h"
 #include "subject/protocol.h"
+#include "subject/pulse.h"
 
 namespace assay::subject {
 
@@ -32,6 +33,7 @@ namespace {
 
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
+constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
 
@@ -144,7 +146,7 @@ struct Runner::Impl {
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
       variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
-                                                        : options.checked ? "memory,init,races,sync"
+                                                        : options.checked ? "memory,init,races,streams,sync"
                                                                           : "none"));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
@@ -272,7 +274,7 @@ struct Runner::Impl {
   }
 
   Reply receive(double timeout) {
-    const auto end = Clock::now() + std::chrono::duration<double>(timeout);
+    Pulse pulse(child);
     for (;;) {
       if (const std::size_t line = pending.find('\n'); line != std::string::npos) {
         Json json = Json::parse(pending.substr(0, line), nullptr, false);
@@ -280,12 +282,12 @@ struct Runner::Impl {
         if (json.is_object()) return {Outcome::Ended, "", std::move(json)};
         return give_up(Outcome::Crashed, "the worker sent something that is no reply");
       }
-      const double left = std::chrono::duration<double>(end - Clock::now()).count();
-      if (left <= 0) return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
       listen();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
-      poll(waiting, 2, static_cast<int>(std::min(left, 0.05) * 1000) + 1);
+      poll(waiting, 2, kGlance);
       if (waiting[0].revents == 0) {
+        if (pulse.seconds() > timeout)
+          return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
         if (resident_bytes(child) > options.memory)
           return give_up(Outcome::TooLarge, "more memory than allowed");
         continue;

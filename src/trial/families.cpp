@@ -162,6 +162,8 @@ class FloatDrawing {
     precision_ = numerics::info(format_).precision();
     // The reference has no more range than f64 itself: there, sums and squares must stay within it.
     max_ = spec_.dtype == DType::f64 ? 0x1p300 : numerics::max_finite(format_);
+    // Beyond the numbers that stand for minus infinity in a hurry: -1e4, -65504, -1e9.
+    far_below_ = max_ < 1e9 ? 0x1p14 : 0x1p31;
   }
 
   void begin_row(int64_t) { peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0; }
@@ -172,7 +174,7 @@ class FloatDrawing {
       case Family::SameSign:
         return std::abs(natural(c)) + 0.25 * constant_;
       case Family::Negative:
-        return -(std::abs(normal_()) + 0.25) * (r % 2 == 0 ? 1 : 0x1p15);
+        return r % 2 == 0 ? -(std::abs(normal_()) + 0.25) : -(std::abs(normal_()) + 0.7) * far_below_;
       case Family::NonzeroMean:
         return 2 * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
@@ -315,7 +317,7 @@ class FloatDrawing {
   numerics::Format format_;
   uint64_t salt_ = 0;
   std::vector<double> column_mean_, row_;
-  double constant_ = 1, last_ = 0, max_ = 0;
+  double constant_ = 1, last_ = 0, max_ = 0, far_below_ = 1;
   int precision_ = 8;
   int64_t peak_ = 0;
 };

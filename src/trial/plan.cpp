@@ -19,8 +19,10 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
-// Wide shapes cost more and tell less of most kernels: they wait this many rounds.
-constexpr std::size_t kWideStart = 2;
+// What a trial costs before anything is known of the kernel: seconds of its own, for a step of the formula,
+// and for a row, which is a block as a rule. Only to put trials in order, so it does not depend on the
+// machine.
+constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -133,7 +135,7 @@ void Plan::add_plain_and_long() {
   std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
     return leading_extent(contract_, a) < leading_extent(contract_, b);
   });
-  add("plain", quick(uniform_shape(contract_, 37), 0.3), {}, {});
+  add("plain", quick(uniform_shape(contract_, 41), 0.3), {}, {});
   for (const Shape& shape : stretched)
     add("long sums", shape, hard_sums(contract_, Family::Natural, Family::Zipf));
   add("plain", quick(uniform_shape(contract_, 67)), {}, {});
@@ -234,7 +236,8 @@ void Plan::add_edges() {
     values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, 20000));
     most = std::max(most, values.back().size());
   }
-  static constexpr int64_t kOthers[] = {17, 40, 3, 70, 129};
+  // Some are divisors whose reciprocal, in fp32, rounds down.
+  static constexpr int64_t kOthers[] = {17, 41, 3, 70, 129, 47, 24, 94, 55, 6};
   for (std::size_t i = 0; i < most; ++i) {
     for (std::size_t d = 0; d < contract_.dims.size(); ++d) {
       if (i >= values[d].size()) continue;
@@ -305,7 +308,19 @@ void Plan::add_wide() {
   }
 }
 
-// One trial of each stage in turn, so that no kind of trial waits for all of another.
+double Plan::cost(const PlannedTrial& planned) const {
+  const auto size = work_.of(planned.trial.shape);
+  const double calls = planned.trial.condition.overlapped || planned.trial.condition.repeated ? 2 : 1;
+  const double steps = !size ? 0 : planned.trial.sparse.empty() ? size->steps : 0;
+  const double rows = static_cast<double>(leading_extent(contract_, planned.trial.shape));
+  // What must run anyway may as well run early.
+  const double share = planned.required ? 0.25 : 1;
+  return share * calls *
+         (kTrialCost + steps * kStepCost + (planned.trial.sparse.empty() ? rows * kRowCost : 0));
+}
+
+// Stages take turns by what their trials cost, so that no kind of trial waits for all of another, and many
+// small ones do not wait for a large one.
 void Plan::build() {
   add_plain_and_long();
   add_nonfinite();
@@ -315,16 +330,22 @@ void Plan::build() {
   add_edges();
   add_wide();
   const std::size_t opening = std::min<std::size_t>(stages_[0].size(), 3);
-  for (std::size_t i = 0; i < opening; ++i) queue_.push_back(stages_[0][i]);
-  stages_[0].erase(stages_[0].begin(), stages_[0].begin() + static_cast<std::ptrdiff_t>(opening));
-  bool more = true;
-  for (std::size_t i = 0; more; ++i) {
-    more = false;
+  std::vector<std::size_t> next(stages_.size(), 0);
+  std::vector<double> spent(stages_.size(), 0);
+  for (; next[0] < opening; ++next[0]) queue_.push_back(stages_[0][next[0]]);
+  for (;;) {
+    std::size_t turn = stages_.size();
+    double least = 0;
     for (std::size_t s = 0; s < stages_.size(); ++s) {
-      const std::size_t start = s + 1 == stages_.size() ? kWideStart : 0;
-      if (i < start + stages_[s].size()) more = true;
-      if (i >= start && i < start + stages_[s].size()) queue_.push_back(stages_[s][i - start]);
+      if (next[s] == stages_[s].size()) continue;
+      const double then = spent[s] + cost(stages_[s][next[s]]);
+      if (turn < stages_.size() && then >= least) continue;
+      turn = s;
+      least = then;
     }
+    if (turn == stages_.size()) break;
+    spent[turn] = least;
+    queue_.push_back(std::move(stages_[turn][next[turn]++]));
   }
   stages_.clear();
   planned_ = queue_.size();
@@ -338,6 +359,15 @@ PlannedTrial Plan::next(const Affordable& affordable) {
     return planned;
   }
   return random_trial(affordable);
+}
+
+std::optional<PlannedTrial> Plan::next_required() {
+  const auto it = std::find_if(queue_.begin(), queue_.end(),
+                               [](const PlannedTrial& planned) { return planned.required; });
+  if (it == queue_.end()) return std::nullopt;
+  PlannedTrial planned = std::move(*it);
+  queue_.erase(it);
+  return planned;
 }
 
 Families Plan::random_families() {

@@ -3,7 +3,7 @@
 // A wrong kernel is usually wrong in a plain call at a middling shape, in a long sum, at a tail, or
 // for a NaN; so a few trials of each kind open the plan. Then every family, the edges of every dim,
 // the conditions, the contract's own shapes, the widest shapes (a dim beyond 2^15 and 2^16, or at its
-// largest), and random ones without end.
+// largest), and random ones without end. Kinds of trial take turns by what they cost.
 #pragma once
 
 #include <deque>
@@ -41,6 +41,8 @@ class Plan {
   using Affordable = std::function<bool(const contract::Shape&)>;
   // The next trial that can be afforded (required ones always can). Never ends.
   PlannedTrial next(const Affordable& affordable);
+  // The next of those that run whatever they cost; none once all have.
+  std::optional<PlannedTrial> next_required();
 
   std::size_t planned() const { return planned_; }    // before the random ones
   std::size_t left() const { return queue_.size(); }  // of those
@@ -60,6 +62,7 @@ class Plan {
   void add_conditions();
   void add_edges();
   void add_wide();
+  double cost(const PlannedTrial& planned) const;
   contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
   PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();

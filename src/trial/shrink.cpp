@@ -1,5 +1,7 @@
 #include "trial/shrink.h"
 
+#include <algorithm>
+#include <set>
 #include <vector>
 
 #include "trial/shapes.h"
@@ -18,6 +20,7 @@ class Search {
 
   Shrunk run() {
     simplify_condition();
+    cap();
     for (bool progress = true; progress && !spent();) {
       progress = false;
       for (const Dim& dim : contract_.dims) progress |= reduce(dim);
@@ -30,30 +33,72 @@ class Search {
   bool spent() const { return best_.attempts >= max_; }
 
   bool attempt(Trial candidate) {
-    if (spent()) return false;
+    if (spent() || !tried_.insert(to_json(candidate).dump()).second) return false;
     ++best_.attempts;
     if (!contract_.check_shape(candidate.shape) || !still_fails_(candidate)) return false;
     best_.trial = std::move(candidate);
     return true;
   }
 
-  // The lowest value, else by halves toward it, else one step: at most a few attempts a round.
-  bool reduce(const Dim& dim) {
-    bool progress = false;
-    const int64_t low = dim.lowest();
-    for (int64_t gap = best_.trial.shape[dim.name] - low; gap > 0 && !spent();) {
-      const int64_t now = best_.trial.shape[dim.name];
+  // All dims at once, from below, where attempts cost little: the least that none need exceed.
+  void cap() {
+    int64_t largest = 0;
+    for (const auto& [name, value] : best_.trial.shape) largest = std::max(largest, value);
+    for (int64_t most = 1; most < largest && !spent(); most *= 2) {
       Trial candidate = best_.trial;
-      candidate.shape[dim.name] = snap(dim, now - gap);
-      if (candidate.shape[dim.name] == now) break;
-      if (attempt(std::move(candidate))) {
-        progress = true;
-        gap = std::min(gap, best_.trial.shape[dim.name] - low);
-      } else {
-        gap /= gap > 64 ? 4 : 2;
+      for (const Dim& dim : contract_.dims) {
+        int64_t& value = candidate.shape[dim.name];
+        value = std::min(value, snap(dim, most));
+      }
+      if (candidate.shape != best_.trial.shape && attempt(std::move(candidate))) return;
+    }
+  }
+
+  // From below again; then what lies between the last that passes and the first that fails, by halves.
+  bool reduce(const Dim& dim) {
+    const int64_t now = best_.trial.shape[dim.name];
+    int64_t passes = dim.lowest() - dim.multiple_of;
+    for (const int64_t value : steps_to(dim, now)) {
+      if (spent()) return false;
+      if (attempt_at(dim, value)) {
+        narrow(dim, passes);
+        return true;
+      }
+      passes = value;
+    }
+    narrow(dim, passes);
+    return best_.trial.shape[dim.name] < now;
+  }
+
+  bool attempt_at(const Dim& dim, int64_t value) {
+    Trial candidate = best_.trial;
+    candidate.shape[dim.name] = value;
+    return attempt(std::move(candidate));
+  }
+
+  void narrow(const Dim& dim, int64_t passes) {
+    while (best_.trial.shape[dim.name] - passes > dim.multiple_of && !spent()) {
+      const int64_t middle = snap(dim, passes + (best_.trial.shape[dim.name] - passes) / 2);
+      if (middle <= passes || !attempt_at(dim, middle)) {
+        passes = std::max(middle, passes + dim.multiple_of);
       }
     }
-    return progress;
+  }
+
+  // The lowest, and then twice as much each time, with a neighbour: tails hide beside round numbers.
+  static std::vector<int64_t> steps_to(const Dim& dim, int64_t now) {
+    std::vector<int64_t> values;
+    const auto add = [&](int64_t value) {
+      value = snap(dim, value);
+      if (value < now && (values.empty() || value > values.back())) values.push_back(value);
+    };
+    add(dim.lowest());
+    add(dim.lowest() + dim.multiple_of);
+    for (int64_t round = 1; round < now; round *= 2) {
+      add(round);
+      if (snap(dim, round) < now) add(snap(dim, round) + dim.multiple_of);
+    }
+    return values;
   }
 
   bool simplify_inputs() {
@@ -93,6 +138,7 @@ class Search {
   Shrunk best_;
   const StillFails& still_fails_;
   int max_;
+  std::set<std::string> tried_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Making a failing trial small: the smallest shape and the simplest inputs and condition that still
-// show the same failure.
+// show the same failure. The search comes from below: a small trial costs next to nothing, so most of what it
+// tries is cheap even where the trial that failed is not.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,6 @@ struct Shrunk {
   int attempts = 0;
 };
 Shrunk shrink(const contract::Contract& contract, Trial trial, const StillFails& still_fails,
-              int max_attempts = 60);
+              int max_attempts = 200);
 
 }  // namespace assay::trial

@@ -1,0 +1,54 @@
+#include "assayer/course.h"
+
+namespace assay::assayer {
+
+namespace {
+
+constexpr int64_t kMostSteps = 10'000'000;
+constexpr int kOutOfTime = -1;  // in place of how many were passed over
+
+}  // namespace
+
+// {"steps": [[0, 35], [1, 4]], "slow": {"12": "…"}, "shrinking": 20}: runs of equal steps.
+Json Course::json() const {
+  Json json, runs = Json::array(), slow = Json::object();
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const int value = steps_[i].out_of_time ? kOutOfTime : steps_[i].passed_over;
+    if (!runs.empty() && runs.back()[0] == value) {
+      runs.back()[1] = runs.back()[1].get<int64_t>() + 1;
+    } else {
+      runs.push_back({value, 1});
+    }
+    if (!steps_[i].slow.empty()) slow[std::to_string(i)] = steps_[i].slow;
+  }
+  json["steps"] = runs;
+  if (!slow.empty()) json["slow"] = slow;
+  json["shrinking"] = shrinking;
+  return json;
+}
+
+Result<Course> Course::from_json(const Json& json) {
+  const Error wrong{"the report does not say how its check went"};
+  if (!json.is_object() || !json.contains("steps") || !json["steps"].is_array()) return wrong;
+  Course course;
+  for (const Json& run : json["steps"]) {
+    if (!run.is_array() || run.size() != 2 || !run[0].is_number_integer() || !run[1].is_number_integer())
+      return wrong;
+    const int value = run[0];
+    const int64_t count = run[1];
+    if (count < 0 || count > kMostSteps - static_cast<int64_t>(course.steps_.size())) return wrong;
+    const Step step{value == kOutOfTime ? 0 : value, value == kOutOfTime, ""};
+    course.steps_.insert(course.steps_.end(), static_cast<std::size_t>(count), step);
+  }
+  const Json slow = json.value("slow", Json::object());
+  for (const auto& [at, why] : slow.items()) {
+    const std::size_t i = std::strtoull(at.c_str(), nullptr, 10);
+    if (i >= course.steps_.size() || !why.is_string()) return wrong;
+    course.steps_[i].slow = why;
+  }
+  if (const auto it = json.find("shrinking"); it != json.end() && it->is_number_integer())
+    course.shrinking = *it;
+  return course;
+}
+
+}  // namespace assay::assayer

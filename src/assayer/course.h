@@ -1,0 +1,37 @@
+// How a check went where that depended on time: which trials were too expensive, which did not end, how long
+// the search for a smaller case was. A check that follows the course of another makes the same trials and
+// finds the same, however fast the machine is by then.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/finding.h"
+#include "base/result.h"
+
+namespace assay::assayer {
+
+class Course {
+ public:
+  // One step for each trial that the plan is asked for.
+  struct Step {
+    int passed_over = 0;       // trials before it that were too expensive
+    bool out_of_time = false;  // only those that run whatever they cost
+    std::string slow;          // why it was given up; empty: it ended
+  };
+
+  void add(Step step) { steps_.push_back(std::move(step)); }
+  Step& last() { return steps_.back(); }
+  const std::vector<Step>& steps() const { return steps_; }
+
+  int shrinking = 0;  // attempts to make the failing trial smaller
+
+  Json json() const;
+  static Result<Course> from_json(const Json& json);
+
+ private:
+  std::vector<Step> steps_;
+};
+
+}  // namespace assay::assayer

@@ -1,0 +1,72 @@
+#include "subject/pulse.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace assay::subject {
+
+namespace {
+
+// Of elapsed time: what a process that wants to run and never gets to is charged with.
+constexpr double kLeast = 0.05;
+
+struct Status {
+  char state = 'S';
+  double processor = 0;
+};
+
+// proc(5): "pid (name) state ppid …", the 14th and 15th the ticks in user and system mode.
+Status status_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  Status status;
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return status;
+  std::istringstream fields(text.substr(name_end + 1));
+  fields >> status.state;
+  std::string skipped;
+  for (int i = 4; i < 14; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  status.processor = (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return status;
+}
+
+}  // namespace
+
+Pulse::Pulse(pid_t process) : process_(process), last_(std::chrono::steady_clock::now()) {
+  processor_ = read().processor;
+}
+
+Pulse::Reading Pulse::read() const {
+  const std::string folder = fmt::format("/proc/{}", process_);
+  Reading reading;
+  reading.processor = status_of(folder + "/stat").processor;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder + "/task", error), end; !error && it != end;
+       it.increment(error)) {
+    const char state = status_of(it->path() / "stat").state;
+    if (state == 'R' || state == 'D') reading.wants_to_run = true;
+  }
+  return reading;
+}
+
+double Pulse::seconds() {
+  const auto now = std::chrono::steady_clock::now();
+  const double elapsed = std::chrono::duration<double>(now - last_).count();
+  const Reading reading = read();
+  const double computed = reading.processor - processor_;
+  const bool busy = reading.wants_to_run || computed > 0;
+  seconds_ += busy ? std::clamp(computed, kLeast * elapsed, elapsed) : elapsed;
+  last_ = now;
+  processor_ = reading.processor;
+  return seconds_;
+}
+
+}  // namespace assay::subject
