@@ -54,11 +54,7 @@ Json Coverage::json() const {
 
 std::string save_trial(const Contract& contract, const CheckOptions& options, const Finding& finding,
                        const Trial& trial) {
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const fs::path cache = !options.cache.empty() ? fs::path(options.cache)
-                         : xdg && *xdg          ? fs::path(xdg) / "assay"
-                                                : fs::path(home ? home : "/tmp") / ".cache/assay";
+  const fs::path cache = subject::cache_folder(options.cache);
   std::error_code error;
   fs::create_directories(cache / "trials", error);
   Json json;

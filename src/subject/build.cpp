@@ -167,13 +167,6 @@ class Builder {
   }
 
   bool prepare_folder() {
-    std::string cache = options_.cache;
-    if (cache.empty()) {
-      const char* xdg = std::getenv("XDG_CACHE_HOME");
-      const char* home = std::getenv("HOME");
-      cache =
-          xdg && *xdg ? fmt::format("{}/assay", xdg) : fmt::format("{}/.cache/assay", home ? home : "/tmp");
-    }
     uint64_t key = hash_more(kHashStart, "1");
     for (const std::string& word : command("out")) key = hash_more(key, word);
     for (std::size_t i = 0; i < paths_.size(); ++i) key = hash_more(key, texts_[i]);
@@ -181,7 +174,7 @@ class Builder {
     std::error_code error;
     const auto stamp = fs::last_write_time(nvcc_, error).time_since_epoch().count();
     key = hash_more(key, std::to_string(stamp));
-    folder_ = fs::path(cache) / fmt::format("{:016x}", key);
+    folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("{:016x}", key);
     fs::create_directories(folder_, error);
     if (error)
       return fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
@@ -253,16 +246,27 @@ class Builder {
         "stream);\n"
         "}}\n",
         paths_[holder], name);
-    const fs::path launcher = folder_ / "launcher.cu";
+    const fs::path launcher = scratch_ / "launcher.cu";
     if (!write_file(launcher, text)) return fail(fmt::format("{} cannot be written", launcher.string()));
     include_ = fs::path(paths_[holder]).parent_path().string();
     paths_[holder] = launcher.string();
     return true;
   }
 
+  // Several may build the same at the same time: each in a folder of its own, and the last to end stays.
   bool compile() {
+    std::string scratch = (folder_ / "building-XXXXXX").string();
+    if (!mkdtemp(scratch.data())) return fail(fmt::format("{} cannot be written", folder_.string()));
+    scratch_ = scratch;
+    const bool done = compile_in_scratch();
+    std::error_code error;
+    fs::remove_all(scratch_, error);
+    return done;
+  }
+
+  bool compile_in_scratch() {
     if (subject_.launched && !write_launcher()) return false;
-    const std::string temporary = (folder_ / fmt::format("building-{}.so", getpid())).string();
+    const std::string temporary = (scratch_ / "subject.so").string();
     std::vector<std::string> words = command(temporary);
     if (!include_.empty()) words.push_back("-I" + include_);
     const std::string rule_file = temporary + ".d";
@@ -285,7 +289,6 @@ class Builder {
       note_tensor_cores(path, text);
     }
     std::error_code error;
-    fs::remove(rule_file, error);
     fs::rename(temporary, subject_.library, error);
     if (error) return fail(fmt::format("{} cannot be written: {}", subject_.library, error.message()));
     // What several sources include is not known, so their build is not taken from the cache.
@@ -300,7 +303,7 @@ class Builder {
   bool failed_ = false;
   std::string nvcc_, include_;
   std::vector<std::string> paths_, texts_;
-  fs::path folder_;
+  fs::path folder_, scratch_;
 };
 
 }  // namespace
@@ -318,6 +321,15 @@ std::string find_nvcc() {
     if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
   }
   return "";
+}
+
+std::string cache_folder(const std::string& wanted) {
+  std::error_code error;
+  if (!wanted.empty()) return fs::absolute(wanted, error).string();
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') return std::string(xdg) + "/assay";
+  const char* home = std::getenv("HOME");
+  const bool usable = home && *home == '/';
+  return std::string(usable ? home : "/tmp") + "/.cache/assay";
 }
 
 BuildOutcome build(const Contract& contract, const BuildOptions& options) {

@@ -87,17 +87,10 @@ typedef {} assay_real;
 #define float assay_real
 )";
 
-std::string cache_folder(const BuildOptions& build) {
-  if (!build.cache.empty()) return build.cache;
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  return xdg && *xdg ? std::string(xdg) + "/assay" : std::string(home ? home : "/tmp") + "/.cache/assay";
-}
-
 // The prelude in a file of its own; the same text always has the same name.
 Result<std::string> written_prelude(const BuildOptions& build, DType dtype) {
   const std::string name(contract::info(dtype).name);
-  const fs::path path = fs::path(cache_folder(build)) / fmt::format("reference_{}.h", name);
+  const fs::path path = fs::path(cache_folder(build.cache)) / fmt::format("reference_{}.h", name);
   std::string text(kPrelude);
   text.replace(text.find("{}"), 2, dtype == DType::f64 ? "double" : "float");
   if (dtype == DType::f32) text.erase(text.rfind("#define float"));
@@ -106,7 +99,7 @@ Result<std::string> written_prelude(const BuildOptions& build, DType dtype) {
   std::ifstream before(path, std::ios::binary);
   const std::string held((std::istreambuf_iterator<char>(before)), std::istreambuf_iterator<char>());
   if (held == text) return path.string();
-  const fs::path fresh = path.string() + fmt::format(".{}", ::getpid());
+  const fs::path fresh = path.string() + fmt::format(".{}", ::gettid());
   std::ofstream file(fresh, std::ios::binary);
   file << text;
   file.close();

@@ -49,6 +49,10 @@ struct BuildOutcome {
 };
 BuildOutcome build(const contract::Contract& contract, const BuildOptions& options);
 
+// Where builds and records of trials are kept, as an absolute path; `wanted` if it is not empty. A relative
+// XDG_CACHE_HOME is ignored, as its specification demands.
+std::string cache_folder(const std::string& wanted);
+
 // nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; empty if there is none.
 std::string find_nvcc();
 

@@ -353,6 +353,47 @@ TEST_F(CheckTest, ASourceThatDoesNotCompileIsInconclusive) {
   EXPECT_THAT(last_.output, HasSubstr("error"));
 }
 
+// Whatever time does to a check, its report tells how to make the same trials again.
+TEST_F(CheckTest, AReportRepeatsItsCheckExactly) {
+  for (const char* body :
+       {"if (i < n) y[i] = i == 77 ? 0.0f : x[i] * 2.0f;", "if (i < n) y[i] = x[i] * 2.0f;"}) {
+    check_kernel(kernel(body), "", "2");
+    json first = report();
+    const CommandResult again =
+        assay({"check", "--repeat", path("report.json"), "--json", path("again.json")});
+    EXPECT_EQ(again.status, last_.status) << again.output;
+    json second = json::parse(std::ifstream(path("again.json")));
+    for (json* report : {&first, &second}) {
+      report->erase("seconds");
+      (*report)["coverage"].erase("build");
+    }
+    EXPECT_EQ(first, second);
+  }
+  EXPECT_EQ(assay({"check", "--repeat", path("k.toml")}).status, 2);
+}
+
+// Both calls are right alone; what they share is seen even where the sums happen to come out right.
+TEST_F(CheckTest, CallsThatShareMemoryAreNotConcurrent) {
+  const std::string shared = R"(
+__device__ float held[1024];
+__global__ void keep(const float* x, int n) {
+  const int i = threadIdx.x;
+  if (i < n && i < 1024) held[i] = x[i] * 2.0f;
+}
+__global__ void give(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = i < 1024 ? held[i] : x[i] * 2.0f;
+}
+extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {
+  keep<<<1, 1024, 0, stream>>>(x, n);
+  give<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+)";
+  EXPECT_EQ(check_kernel(shared), 1) << last_.output;
+  EXPECT_EQ(report()["findings"][0]["kind"], "concurrent-launch") << last_.output;
+  EXPECT_EQ(check_kernel(shared, "\n[require]\nconcurrent = false\n"), 0) << last_.output;
+}
+
 TEST_F(CheckTest, EqualSeedsGiveEqualReports) {
   const std::string wrong = kernel("if (i < n) y[i] = i == 77 ? 0.0f : x[i] * 2.0f;");
   ASSERT_EQ(check_kernel(wrong), 1);

@@ -307,6 +307,42 @@ TEST(Shrink, FindsTheSmallestShape) {
   EXPECT_LE(shrunk.attempts, 60);
 }
 
+TEST(Shrink, SpendsLittleOnLargeTrials) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = {{"N", 3000}, {"M", 2048}};
+  double cost = 0;
+  const Shrunk shrunk = shrink(contract, trial, [&](const Trial& t) {
+    cost += static_cast<double>(t.shape.at("N") * t.shape.at("M")) / (3000.0 * 2048.0);
+    return t.shape.at("M") >= 96;
+  });
+  EXPECT_EQ(shrunk.trial.shape.at("N"), 1);
+  EXPECT_EQ(shrunk.trial.shape.at("M"), 96);
+  EXPECT_LT(cost, 2);  // in trials as large as the first, which is tried once under plain conditions
+}
+
+TEST(Shrink, TriesNothingTwice) {
+  const Contract contract = with_input("bf16", "gradients");
+  Trial trial;
+  trial.shape = {{"N", 777}, {"M", 512}};
+  std::set<std::string> tried;
+  shrink(contract, trial, [&](const Trial& t) {
+    EXPECT_TRUE(tried.insert(to_json(t).dump()).second) << to_string(t);
+    return t.shape.at("N") * t.shape.at("M") > 5000;
+  });
+}
+
+TEST(Plan, SmallTrialsDoNotWaitForLargeOnes) {
+  const Contract contract = with_input("bf16", "gradients");
+  Plan plan(contract, {});
+  double small = 0, large = 0;
+  for (std::size_t i = 0; i < 40; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&) { return true; });
+    (plan.work().of(planned.trial.shape)->steps < 1e5 ? small : large) += 1;
+  }
+  EXPECT_GT(small, 4 * large);
+}
+
 TEST(Shrink, KeepsWhatMatters) {
   const Contract contract = with_input("bf16", "gradients");
   Trial trial;
