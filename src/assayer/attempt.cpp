@@ -58,7 +58,7 @@ void add_sightings(const contract::Contract& contract, const Trial& trial, const
   if (observation.outcome != Outcome::TimedOut && observation.outcome != Outcome::Crashed) return;
   for (const subject::Event& event : observation.events) {
     const auto sighting = event.find("finding");
-    auto seen = sighting != event.end() && sighting->is_object() ? finding_of(contract, trial, *sighting)
+    auto seen = sighting != event.end() && sighting->is_object() ? read_event(contract, trial, *sighting)
                                                                  : std::nullopt;
     if (!seen) continue;
     const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) {
@@ -93,7 +93,7 @@ void Laboratory::read_events(const Trial& trial, const Observation& observation,
       attempt.problem = fmt::format("the virtual GPU does not support {}", what);
       continue;
     }
-    if (auto finding = finding_of(contract_, trial, event)) attempt.findings.push_back(std::move(*finding));
+    if (auto finding = read_event(contract_, trial, event)) attempt.findings.push_back(std::move(*finding));
   }
   add_sightings(contract_, trial, observation, attempt.findings);
 }

@@ -90,7 +90,7 @@ std::string plain_name(const std::string& symbol) {
   return name.substr(start);
 }
 
-std::optional<Finding> finding_of(const contract::Contract& contract, const trial::Trial& trial,
+std::optional<Finding> read_event(const contract::Contract& contract, const trial::Trial& trial,
                                   const subject::Event& event) {
   Finding finding;
   finding.kind = text_at(event, "kind");

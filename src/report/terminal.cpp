@@ -68,17 +68,22 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
   return text;
 }
 
+std::string counted(int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
   std::string text =
-      fmt::format("{} trials, {} shapes, {} elements judged in {:.1f} s on the {} device, seed {}",
-                  c.value("trials", 0), c.value("shapes", 0), c.value("elements_judged", int64_t{0}),
-                  report.seconds, report.device, report.seed);
+      fmt::format("{}, {}, {} judged in {:.1f} s on the {} device, seed {}",
+                  counted(c.value("trials", 0), "trial"), counted(c.value("shapes", 0), "shape"),
+                  counted(c.value("elements_judged", int64_t{0}), "element"), report.seconds, report.device,
+                  report.seed);
   if (c.contains("dims")) {
     text += "\n";
     for (const auto& [name, dim] : c["dims"].items()) {
-      text += fmt::format("{} {} to {}  ", name, dim.value("tried_min", int64_t{0}),
-                          dim.value("tried_max", int64_t{0}));
+      const auto low = dim.value("tried_min", int64_t{0}), high = dim.value("tried_max", int64_t{0});
+      text += low == high ? fmt::format("{} {}  ", name, low) : fmt::format("{} {} to {}  ", name, low, high);
     }
   }
   if (c.contains("not_covered") && !c["not_covered"].empty()) {

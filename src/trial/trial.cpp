@@ -33,13 +33,14 @@ constexpr PoisonInfo kPoisons[] = {
 struct Switch {
   const char* name;
   bool Condition::*member;
+  const char* words = nullptr;  // where a reader must know of it to understand the trial
 };
 constexpr Switch kSwitches[] = {
     {"ordered", &Condition::ordered},   {"others_late", &Condition::others_late},
-    {"moved", &Condition::moved},       {"aliased", &Condition::aliased},
-    {"repeated", &Condition::repeated}, {"overlapped", &Condition::overlapped},
-    {"related", &Condition::related},   {"fresh", &Condition::fresh},
-    {"warmed", &Condition::warmed},
+    {"moved", &Condition::moved},       {"aliased", &Condition::aliased, "an output in an input's place"},
+    {"repeated", &Condition::repeated}, {"overlapped", &Condition::overlapped, "two calls at once"},
+    {"related", &Condition::related, "calls with related inputs"},   {"fresh", &Condition::fresh},
+    {"warmed", &Condition::warmed, "after earlier calls"},
 };
 
 Error bad(std::string_view what) {
@@ -67,7 +68,14 @@ std::string to_string(const Trial& trial) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
   if (!trial.sparse.empty()) text += fmt::format(", few rows of {}", trial.sparse);
-  for (const auto& [name, scalar] : trial.scalars) text += fmt::format(", {} = {}", name, scalar.as_double());
+  for (const auto& [name, scalar] : trial.scalars) {
+    const bool single = contract::is_float(scalar.dtype) && scalar.dtype != contract::DType::f64;
+    const double value = scalar.as_double();
+    text += ", " + name + " = " + (single ? fmt::to_string(static_cast<float>(value)) : fmt::to_string(value));
+  }
+  for (const Switch& s : kSwitches) {
+    if (s.words && trial.condition.*s.member) text += fmt::format(", {}", s.words);
+  }
   return text + fmt::format(", seed {}", trial.seed);
 }
 
