@@ -21,14 +21,19 @@ void add_registers(const ptx::Operand& operand, Registers& to) {
   for (const ptx::Operand& element : operand.elements) add_registers(element, to);
 }
 
-bool uses(const ptx::Instruction& inst, const Registers& carriers) {
+bool carries(const ptx::Operand& operand, const Registers& carriers) {
   Registers used;
-  for (size_t o = 1; o < inst.operands.size(); ++o) add_registers(inst.operands[o], used);
+  add_registers(operand, used);
   return std::any_of(used.begin(), used.end(), [&](uint32_t r) { return carriers.count(r) > 0; });
 }
 
+bool uses(const ptx::Instruction& inst, const Registers& carriers) {
+  return std::any_of(inst.operands.begin() + 1, inst.operands.end(),
+                     [&](const ptx::Operand& operand) { return carries(operand, carriers); });
+}
+
 // Whether the value of a load goes through arithmetic into selp and nowhere else: a load that the compiler
-// moved out of a condition, whose value most threads discard.
+// moved out of a condition, whose value some threads discard. Where both choices come from it, none does.
 bool is_hoisted(const ptx::Function& function, uint32_t source) {
   using Kind = ptx::Operand::Kind;
   using ptx::Opcode;
@@ -47,6 +52,7 @@ bool is_hoisted(const ptx::Function& function, uint32_t source) {
       continue;
     }
     if (inst.opcode == Opcode::selp) {
+      if (carries(inst.operands[1], carriers) && carries(inst.operands[2], carriers)) return false;
       selected = true;
       continue;
     }
