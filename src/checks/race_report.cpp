@@ -39,8 +39,14 @@ struct Side {
   std::string key;
 };
 
-Side other_side(const RaceContext& context, const Touch& before, const Operation* operation, bool same_launch,
-                bool same_block, Json& evidence) {
+// Of several lanes that did the same, one is remembered, which may be the very thread that now meets them.
+bool is_same_thread(const Touch& a, const Touch& b) {
+  return a.who.block() == b.who.block() && a.who.warp() == b.who.warp() && a.lane == b.lane;
+}
+
+Side other_side(const RaceContext& context, const Touch& before, const Touch& now, const Operation* operation,
+                bool same_launch, Json& evidence) {
+  const bool same_block = before.who.block() == now.who.block();
   Json& json = evidence["other"] = Json::object();
   if (!operation) return {"an earlier access", "?"};
   if (operation->kind != OperationInfo::Kind::Grid) {
@@ -60,9 +66,12 @@ Side other_side(const RaceContext& context, const Touch& before, const Operation
   json["access"] = what;
   json["kernel"] = operation->kernel;
   json["block"] = {block.x, block.y, block.z};
-  json["thread"] = {thread.x, thread.y, thread.z};
-  std::string text = fmt::format("{} at {} by thread {} of {}", what, where, triple(thread),
-                                 same_block ? "the same block" : "block " + triple(block));
+  std::string text = fmt::format("{} at {} by another thread of the same warp", what, where);
+  if (!is_same_thread(before, now)) {
+    json["thread"] = {thread.x, thread.y, thread.z};
+    text = fmt::format("{} at {} by thread {} of {}", what, where, triple(thread),
+                       same_block ? "the same block" : "block " + triple(block));
+  }
   if (!same_launch) {
     json["stream"] = operation->stream;
     text += fmt::format(" of kernel {} on stream {}", operation->kernel, operation->stream);
@@ -97,7 +106,7 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
   const bool same_launch = mine == theirs, same_block = before.who.block() == now.who.block();
   const std::string what = actor.shared ? fmt::format("shared memory, offset {}", address)
                                         : describe_address(context.memory, address, evidence);
-  const Side other = other_side(context, before, theirs, same_launch, same_block, evidence);
+  const Side other = other_side(context, before, now, theirs, same_launch, evidence);
   std::string self(noun(actor.kind));
   if (!actor.warp) {
     self = fmt::format("the {} on stream {}: its {}", name_of(mine->kind), mine->stream, noun(actor.kind));
