@@ -328,7 +328,7 @@ class Check {
         numeric ? precision_of(kept.front(), contract_, subject_, trial, small, options_) : Json();
     for (Finding& finding : kept) {
       name_by_code(finding);
-      locate(contract_, finding);
+      locate(contract_, notes_, finding);
       accuse(finding, profile);
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
@@ -342,7 +342,9 @@ class Check {
   // Sums that are too inaccurate, in code that adds in bf16 or f16: that is the cause.
   void name_by_code(Finding& finding) const {
     if (finding.kind != "precision-loss" || !finding.evidence.contains("worst")) return;
-    if (finding.evidence["worst"].value("terms", 1.0) < 2 || !adds_narrowly(contract_, finding.where)) return;
+    const Where* where = suspected(notes_, "low-precision-accumulation");
+    if (finding.evidence["worst"].value("terms", 1.0) < 2 || where == nullptr) return;
+    finding.where = *where;
     finding.evidence["symptom"] = finding.kind;
     finding.kind = "low-precision-accumulation";
   }

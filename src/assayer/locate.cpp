@@ -1,15 +1,9 @@
 #include "assayer/locate.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <regex>
-#include <sstream>
-
-#include "subject/process.h"
-#include "subject/subject.h"
 
 namespace assay::assayer {
 
@@ -17,137 +11,31 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr double kCompileSeconds = 30;
-
-struct Suspicion {
-  std::string_view kind;
-  const char* instruction;  // as a regular expression over one line of PTX
-};
-constexpr Suspicion kSuspicions[] = {
-    {"low-precision-accumulation",
-     R"(\b(atom|red)\b\S*\.add\S*\.(bf16|f16)|\b(add|fma|sub)\S*\.(bf16|f16)(x2)?\b|\bmma\.sync\S*\.f16\.f16\.f16\.f16)"},
-    {"biased-rounding", R"(\bcvt\.(rz|rm|rp)\S*\.(bf16|f16|f32|e4m3|e5m2))"},
-};
-
-struct Place {
-  std::string file;
-  int line = 0;
-};
-
-// PTX says where code came from: `.loc file line column` and, for inlined code, `inlined_at file line
-// column`.
-class PtxLines {
- public:
-  explicit PtxLines(const std::string& ptx) : text_(ptx) {
-    static const std::regex file(R"re(\.file\s+(\d+)\s+"([^"]*)")re");
-    for (std::sregex_iterator it(text_.begin(), text_.end(), file), end; it != end; ++it) {
-      files_[std::stoi((*it)[1])] = (*it)[2];
-    }
-  }
-
-  // The lines of `sources` that hold an instruction like this, the most frequent first.
-  Place find(const std::regex& instruction, const std::vector<std::string>& sources) const {
-    static const std::regex loc(R"(\.loc\s+(\d+)\s+(\d+))"), inlined(R"(inlined_at\s+(\d+)\s+(\d+))");
-    std::map<std::pair<std::string, int>, int> counts;
-    Place now;
-    std::istringstream lines(text_);
-    for (std::string line; std::getline(lines, line);) {
-      std::smatch match;
-      if (std::regex_search(line, match, loc)) {
-        const auto inner = place(match, sources);
-        if (inner.line > 0) now = inner;
-        std::smatch outer;
-        if (inner.line == 0 && std::regex_search(line, outer, inlined)) {
-          const auto caller = place(outer, sources);
-          if (caller.line > 0) now = caller;
-        }
-        continue;
-      }
-      if (now.line > 0 && std::regex_search(line, instruction)) ++counts[{now.file, now.line}];
-    }
-    Place best;
-    int most = 0;
-    for (const auto& [where, count] : counts) {
-      if (count > most) {
-        most = count;
-        best = {where.first, where.second};
-      }
-    }
-    return best;
-  }
-
- private:
-  Place place(const std::smatch& match, const std::vector<std::string>& sources) const {
-    const auto it = files_.find(std::stoi(match[1]));
-    if (it == files_.end()) return {};
-    for (const std::string& source : sources) {
-      std::error_code error;
-      if (it->second == source || fs::equivalent(it->second, source, error))
-        return {source, std::stoi(match[2])};
-    }
-    return {};
-  }
-
-  const std::string& text_;
-  std::map<int, std::string> files_;
-};
-
-std::string ptx_of(const contract::Contract& contract, const std::string& source) {
-  std::ifstream own(source);
-  if (source.ends_with(".ptx")) return {std::istreambuf_iterator<char>(own), {}};
-  const std::string nvcc = subject::find_nvcc();
-  if (nvcc.empty()) return "";
-  std::string pattern = (fs::temp_directory_path() / "assay-ptx-XXXXXX").string();
-  if (!mkdtemp(pattern.data())) return "";
-  const std::string out = pattern + "/subject.ptx";
-  std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + contract.kernel.arch};
-  words.insert(words.end(), contract.kernel.flags.begin(), contract.kernel.flags.end());
-  words.insert(words.end(), {"-o", out, source});
-  const auto result = subject::run_command(words, kCompileSeconds);
-  std::string text;
-  if (result && result->status == 0) {
-    std::ifstream file(out);
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
-  std::error_code error;
-  fs::remove_all(pattern, error);
-  return text;
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
-Place definition(const std::string& source, const std::string& name) {
-  std::ifstream file(source);
-  const std::regex pattern(
-      fmt::format(R"(\b{}\s*\()", std::regex_replace(name, std::regex(R"([^\w])"), R"(\$&)")));
-  Place place;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (std::regex_search(line, pattern)) place = {source, number};
-    if (place.line > 0 && line.find('{') != std::string::npos) break;
-  }
-  return place;
-}
-
-std::vector<std::string> source_paths(const contract::Contract& contract) {
-  std::vector<std::string> sources;
-  for (const std::string& source : contract.kernel.sources) {
-    sources.push_back(fs::absolute(contract.resolve(source)).lexically_normal().string());
-  }
-  return sources;
-}
-
-bool find_instruction(const contract::Contract& contract, std::string_view kind, Where& where) {
-  const std::vector<std::string> sources = source_paths(contract);
-  for (const Suspicion& suspicion : kSuspicions) {
-    if (suspicion.kind != kind) continue;
-    for (const std::string& source : sources) {
-      const std::string ptx = ptx_of(contract, source);
-      const Place place = PtxLines(ptx).find(std::regex(suspicion.instruction), sources);
-      if (place.line == 0) continue;
-      where = {shown(place.file), place.line};
-      return true;
-    }
+// Does the line name the function, as a word that an opening parenthesis follows?
+bool names(std::string_view line, std::string_view name) {
+  for (size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
+    const std::string_view rest = line.substr(at + name.size());
+    const size_t next = rest.find_first_not_of(" \t");
+    const bool begins = at == 0 || !is_word(line[at - 1]);
+    if (begins && next != std::string_view::npos && rest[next] == '(') return true;
   }
   return false;
+}
+
+// The line on which a function's definition begins: the last that names it before a brace opens; 0: none.
+int definition(const std::string& source, std::string_view name) {
+  std::ifstream file(source);
+  int found = 0;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (names(line, name)) found = number;
+    if (found > 0 && line.find('{') != std::string::npos) break;
+  }
+  return found;
 }
 
 }  // namespace
@@ -158,26 +46,35 @@ std::string shown(const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-bool adds_narrowly(const contract::Contract& contract, Where& where) {
-  return find_instruction(contract, "low-precision-accumulation", where);
+const Where* suspected(std::span<const lint::Note> notes, std::string_view kind) {
+  for (const lint::KindInfo& info : lint::kinds()) {
+    if (info.hint != kind) continue;
+    const auto note = std::find_if(notes.begin(), notes.end(), [&](const lint::Note& n) {
+      return n.kind == info.kind && n.where.line > 0;
+    });
+    if (note != notes.end()) return &note->where;
+  }
+  return nullptr;
 }
 
-void locate(const contract::Contract& contract, Finding& finding) {
+void locate(const contract::Contract& contract, std::span<const lint::Note> notes, Finding& finding) {
   if (finding.where.line > 0) {
     finding.where.file = shown(finding.where.file);
     return;
   }
-  if (find_instruction(contract, finding.kind, finding.where)) return;
-  const std::vector<std::string> sources = source_paths(contract);
+  if (const Where* where = suspected(notes, finding.kind)) {
+    finding.where = *where;
+    return;
+  }
   const std::string& name = contract.kernel.entry.empty() ? contract.kernel.global : contract.kernel.entry;
-  for (const std::string& source : sources) {
-    const Place place = definition(source, name);
-    if (place.line > 0) {
-      finding.where = {shown(place.file), place.line};
+  for (const std::string& source : contract.kernel.sources) {
+    const std::string path = fs::absolute(contract.resolve(source)).lexically_normal().string();
+    if (const int line = definition(path, name); line > 0) {
+      finding.where = {shown(path), line};
       return;
     }
+    if (finding.where.file.empty()) finding.where = {shown(path), 1};
   }
-  if (!sources.empty()) finding.where = {shown(sources.front()), 1};
 }
 
 }  // namespace assay::assayer

@@ -1,18 +1,21 @@
-// Which source line a numeric finding is about.
+// Which source line a numeric finding is about, before anything was followed (precision.h).
 #pragma once
+
+#include <span>
+#include <string_view>
 
 #include "contract/contract.h"
 #include "judge/finding.h"
+#include "lint/lint.h"
 
 namespace assay::assayer {
 
-// For low-precision accumulation, the line whose code adds in a narrow type; for biased rounding, the
-// line that rounds toward zero: found in the PTX that the source compiles to. Else the line on which the
-// entry or the kernel begins.
-void locate(const contract::Contract& contract, Finding& finding);
+// The first line whose code makes findings of this kind likely; null: none does.
+const Where* suspected(std::span<const lint::Note> notes, std::string_view kind);
 
-// Whether the code adds in a type narrower than f32 somewhere, and where.
-bool adds_narrowly(const contract::Contract& contract, Where& where);
+// Gives a finding without a line the one that its kind's notes suspect; else that on which the entry or the
+// kernel begins.
+void locate(const contract::Contract& contract, std::span<const lint::Note> notes, Finding& finding);
 
 // A path as the user would name it: relative to where they are, if it is below.
 std::string shown(const std::string& path);

@@ -35,7 +35,10 @@ void add_outputs(const Json& profile, std::string_view prefix, std::string& text
       text += fmt::format("{} {} ({:.0f} %)", shown++ == 0 ? "" : ",", place_text(line),
                           100 * line.value("share", 0.0));
     }
-    text += shown == 0 ? " lines that were not told apart\n" : "\n";
+    if (const double others = output.value("others", 0.0); others > 0.01)
+      text +=
+          fmt::format("{} lines that were not told apart ({:.0f} %)", shown++ == 0 ? "" : ",", 100 * others);
+    text += shown == 0 ? " no line worth naming\n" : "\n";
   }
 }
 

@@ -34,6 +34,7 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   std::string checks = settings.check;
   if (shadow::take_precision(checks)) {
     shadow_ = std::make_unique<shadow::Shadow>();
+    shadow_->tell_apart(settings.precision_lines);
     options.instrumenter = shadow_.get();
     options.threads = 1;
   }

@@ -21,6 +21,7 @@ Settings settings_from_environment() {
   return {.seed = number("ASSAY_SEED"),
           .threads = static_cast<unsigned>(number("ASSAY_THREADS")),
           .check = text("ASSAY_CHECK", "none"),
+          .precision_lines = text("ASSAY_PRECISION_LINES"),
           .report = text("ASSAY_REPORT"),
           .suppressions = text("ASSAY_SUPPRESSIONS"),
           .max_instructions = number("ASSAY_MAX_INSTRUCTIONS"),

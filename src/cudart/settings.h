@@ -11,6 +11,7 @@ struct Settings {
   uint64_t seed = 0;              // ASSAY_SEED: of the schedule
   unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
   std::string check = "none";     // ASSAY_CHECK: which checks watch
+  std::string precision_lines;    // ASSAY_PRECISION_LINES: told apart before others, "FILE:LINE;FILE:LINE"
   std::string report;             // ASSAY_REPORT: file to which one JSON line an event is appended
   std::string suppressions;       // ASSAY_SUPPRESSIONS: file
   uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit

@@ -1,5 +1,6 @@
 // Source lines: whose an instruction is, and which get slots.
 #include <algorithm>
+#include <cstdlib>
 
 #include "shadow/emitter.h"
 #include "vgpu/grid.h"
@@ -81,6 +82,17 @@ std::vector<LineKey> ranked_lines(const Flow& flow, const vgpu::Program& program
   std::vector<LineKey> lines;
   for (auto& [w, key] : order) lines.push_back(std::move(key));
   return lines;
+}
+
+void Shadow::tell_apart(std::string_view lines) {
+  uint32_t used = 0;
+  while (!lines.empty() && used < kLineSlots) {
+    const std::string_view one = lines.substr(0, lines.find(';'));
+    lines.remove_prefix(std::min(lines.size(), one.size() + 1));
+    const size_t colon = one.rfind(':');
+    if (colon == std::string_view::npos) continue;
+    impl_->slots[{std::string(one.substr(0, colon)), std::atoi(one.data() + colon + 1)}] = ++used;
+  }
 }
 
 void give_slots(Group& group) {

@@ -41,9 +41,12 @@ void Planner::arithmetic(const Instruction& inst, Plan& p) const {
     for (uint32_t s = 0; s < row->sources; ++s) part.from[s] = part_of(inst.operands[s + 1], packed, i);
     p.parts.push_back(part);
   }
-  if (p.on_purpose) p.kind = Kind::Integral;
+  if (p.on_purpose) {  // the result is taken as it is, whatever its operands' errors
+    p.kind = Kind::Integral;
+    return;
+  }
   const bool exact = packed.number == Number::F64 || row->op == Op::Neg || row->op == Op::Abs ||
-                     row->op == Op::Min || row->op == Op::Max || row->op == Op::Copysign || p.on_purpose;
+                     row->op == Op::Min || row->op == Op::Max || row->op == Op::Copysign;
   connect(p, !exact);
 }
 

@@ -58,7 +58,6 @@ struct LineSums {
   LineProfile line;
   double introduced2 = 0, cancelled = 0, best = -1;
   uint64_t additions = 0;
-  uint32_t slot = 0;
   uint64_t roundings = 0, others = 0;
 };
 
@@ -77,7 +76,7 @@ void add(LineSums& to, const Site& s) {
   line.overflowed += s.overflowed;
   to.introduced2 += introduced2;
   to.cancelled += sum(s.cancelled);
-  to.slot = s.slot;
+  line.pooled |= s.slot == 0 && introduced2 > 0;
   (s.rounds ? to.roundings : to.others) += introduced2 > 0;
   // The operation to name: the one with most error, an overflow above all.
   const double weight = introduced2 + 1e6 * static_cast<double>(s.overflowed);
@@ -99,8 +98,8 @@ std::map<LineKey, LineSums> by_line(const std::deque<Site>& sites) {
   return lines;
 }
 
-// Shares by slot; index 0: lines without a slot.
-std::vector<double> shares(const OutputSums& o) {
+// Shares by slot; index 0: lines without a slot. `pooled`: such lines brought errors.
+std::vector<double> shares(const OutputSums& o, bool pooled) {
   std::vector<double> share(kLineSlots + 1, 0.0);
   double whole = 0;
   const double *parts = nullptr, *sizes = o.size2;
@@ -118,7 +117,7 @@ std::vector<double> shares(const OutputSums& o) {
     share[0] -= share[s];
   }
   const double explained = 1 - share[0];
-  if (sizes == nullptr || (explained > kExplained && explained < kOverexplained)) return share;
+  if (sizes == nullptr || pooled || (explained > kExplained && explained < kOverexplained)) return share;
   double all = 0;
   for (uint32_t s = 1; s <= kLineSlots; ++s) all += sizes[s];
   if (all == 0) return share;
@@ -211,12 +210,16 @@ Profile Shadow::profile() const {
   for (const auto& [key, slot] : impl_->slots)
     if (slot != 0) keys[slot] = key;
   std::map<LineKey, LineSums> lines = by_line(impl_->sites);
+  const bool pooled =
+      std::any_of(lines.begin(), lines.end(), [](const auto& one) { return one.second.line.pooled; });
   size_t counted = 0;
   std::map<LineKey, double> total;
   for (const OutputSums& o : impl_->outputs) {
     if (o.elements == 0) continue;
-    const std::vector<double> share = shares(o);
-    OutputProfile out{o.name, o.largest, o.largest_before, o.elements, o.broken, {}, named(share, keys)};
+    const std::vector<double> share = shares(o, pooled);
+    OutputProfile out{o.name,     o.largest,         o.largest_before,
+                      o.elements, o.broken,          pooled ? share[0] : 0.0,
+                      {},         named(share, keys)};
     for (const auto& [slot, key] : keys)
       if (o.fresh2 > 0 && o.fresh_at[slot] / o.fresh2 > out.rounded_at.share)
         out.rounded_at = {key.first, key.second, o.fresh_at[slot] / o.fresh2};
@@ -324,13 +327,15 @@ Json to_json(const Profile& profile) {
                      {"cancelled_from", l.cancelled_from},
                      {"stagnated", l.stagnated},
                      {"overflowed", l.overflowed},
-                     {"flushed", l.flushed}});
+                     {"flushed", l.flushed},
+                     {"pooled", l.pooled}});
   for (const OutputProfile& o : profile.outputs) {
     Json shares = Json::array();
     for (const LineShare& l : o.lines)
       shares.push_back({{"file", l.file}, {"line", l.line}, {"share", l.share}});
     Json output = {{"name", o.name},         {"error", o.error},   {"relative", o.relative},
-                   {"elements", o.elements}, {"broken", o.broken}, {"lines", shares}};
+                   {"elements", o.elements}, {"broken", o.broken}, {"others", o.others},
+                   {"lines", shares}};
     if (o.rounded_at.line != 0)
       output["rounded_at"] = {{"file", o.rounded_at.file}, {"line", o.rounded_at.line}};
     outputs.push_back(std::move(output));

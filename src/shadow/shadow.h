@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/finding.h"
@@ -50,6 +51,7 @@ struct LineProfile {
   uint64_t stagnated = 0;      // additions of something that left the sum as it was
   uint64_t overflowed = 0;     // finite operands, result not finite
   uint64_t flushed = 0;        // became zero and should not
+  bool pooled = false;         // not told apart from other lines: it has no share of its own
   bool rounds_result = false;  // what enters here is the rounding of a result to its own type
 };
 
@@ -65,8 +67,9 @@ struct OutputProfile {
   double relative = 0;           // largest relative one, before the rounding of the result to its own type
   uint64_t elements = 0;         // that have an error
   uint64_t broken = 0;           // that are not finite, and should be
+  double others = 0;             // share of the lines that were not told apart
   LineShare rounded_at;          // the line that rounds the elements to their own type; line 0: none does
-  std::vector<LineShare> lines;  // largest share first; the shares of all lines sum to one
+  std::vector<LineShare> lines;  // largest share first; with `others` they sum to one
 };
 
 struct Decision {  // value and shadow disagree
@@ -104,6 +107,8 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   Shadow();
   ~Shadow() override;
 
+  // Only so many lines are told apart: these before others, "FILE:LINE;FILE:LINE". Before anything runs.
+  void tell_apart(std::string_view lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 

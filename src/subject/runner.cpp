@@ -145,6 +145,8 @@ struct Runner::Impl {
       variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
+      if (!options.precision_lines.empty())
+        variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
       variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
                                                         : options.checked ? "memory,init,races,streams,sync"
                                                                           : "none"));

@@ -16,12 +16,13 @@ enum class Device : uint8_t { Virtual, Cuda };
 
 struct RunnerOptions {
   Device device = Device::Virtual;
-  std::string worker;      // program; empty: beside this one
-  std::string cudart;      // folder of the virtual libcudart.so.13; empty: ../lib beside this program
-  double timeout = 30;     // seconds of one trial
-  double memory = 0;       // bytes that the worker may hold; 0: two thirds of the machine's
-  bool checked = true;     // the virtual device watches accesses, races, initialisation
-  bool precision = false;  // … or where precision is lost, instead
+  std::string worker;           // program; empty: beside this one
+  std::string cudart;           // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  double timeout = 30;          // seconds of one trial
+  double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
+  bool checked = true;          // the virtual device watches accesses, races, initialisation
+  bool precision = false;       // … or where precision is lost, instead
+  std::string precision_lines;  // … told apart before others: "FILE:LINE;FILE:LINE"
 };
 
 // What the device's own checks saw, one JSON object each (kind, message, file, line, …).

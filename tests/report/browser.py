@@ -131,7 +131,7 @@ class Test:
         painted = b.run("[...document.querySelectorAll('canvas')].every(c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v))")
         self.expect(painted, "an error map is empty")
         rows = b.run("document.querySelectorAll('.matrix tbody tr').length")
-        self.expect(rows == len({t[0] for t in shown["trials"]["rows"]}), f"{rows} rows of coverage")
+        self.expect(rows == min(250, len({t[0] for t in shown["trials"]["rows"]})), f"{rows} rows of coverage")
         if any(f["evidence"].get("precision") for f in shown["findings"]):
             self.expect(b.run("document.querySelectorAll('.heat i').length") > 0, "no heat beside the source")
         if shown["sources"]:

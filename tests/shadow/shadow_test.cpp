@@ -297,6 +297,51 @@ TEST(Shadow, CancellationIsCounted) {
   EXPECT_GT(cancels->amplification, 100);
 }
 
+// More lines than can be told apart: their share is told as that of others, and a second run can ask for
+// them.
+TEST(Shadow, LinesThatAreNotToldApart) {
+  std::string body = R"(
+.visible .entry scaled(.param .u64 x, .param .u64 out) {
+  .reg .b32 %r<3>; .reg .b64 %rd<6>; .reg .f32 %f<3>;
+  ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [out];
+  mov.u32 %r1, %tid.x; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+  ld.global.f32 %f1, [%rd4];
+)";
+  constexpr int kLines = 20;
+  for (int i = 0; i < kLines; ++i) body += "  mul.rn.f32 %f1, %f1, 0f3F8CCCCD;\n";
+  body += "  st.global.f32 [%rd5], %f1;\n  ret;\n}\n";
+  const auto x = random_floats(256);
+  const auto run = [&](const std::string& first) {
+    Shadowed s(body);
+    s.shadow.tell_apart(first);
+    const Address px = s.machine.array(x), out = s.machine.array(std::vector<float>(256));
+    EXPECT_EQ(s.machine.launch("scaled", {1}, {256}, {px, out}).fault.message, "");
+    return s.profile_of(out, 1024);
+  };
+  const auto told = [](const Profile& p) {
+    double sum = 0;
+    for (const LineShare& l : p.outputs.at(0).lines) sum += l.share;
+    return sum;
+  };
+  const Profile first = run("");
+  EXPECT_NEAR(first.outputs.at(0).others, 7.0 / kLines, 0.2);
+  EXPECT_NEAR(told(first) + first.outputs[0].others, 1, 1e-6);
+  std::string pooled;
+  int count = 0;
+  for (const LineProfile& l : first.lines)
+    if (l.pooled) pooled += (count++ ? ";" : "") + l.file + ":" + std::to_string(l.line);
+  EXPECT_EQ(count, 7);
+  const Profile second = run(pooled);
+  for (const LineProfile& l : first.lines) {
+    if (!l.pooled) continue;
+    const auto same = std::find_if(second.lines.begin(), second.lines.end(),
+                                   [&](const LineProfile& o) { return o.line == l.line; });
+    ASSERT_NE(same, second.lines.end());
+    EXPECT_FALSE(same->pooled) << l.line;
+    EXPECT_NE(same->share, 0) << l.line;
+  }
+}
+
 TEST(Shadow, PrecisionIsTakenOutOfTheListOfChecks) {
   std::string checks = "memory,precision,races";
   EXPECT_TRUE(take_precision(checks));

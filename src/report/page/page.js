@@ -89,6 +89,13 @@ function listing(source, from, to, marks, heat) {
 
 // ------------------------------------------------------------------ findings
 const place = (where) => where.file ? `${where.file}${where.line ? `:${where.line}` : ""}` : "";
+// The name of a C++ function as its source has it: _ZN5space4nameEPf is space::name.
+function unmangled(name) {
+  let rest = (/^_ZN?(?=\d)(.*)$/.exec(name) || [])[1];
+  const parts = [];
+  for (let m; rest && (m = /^(\d+)/.exec(rest)); rest = rest.slice(m[1].length + Number(m[1]))) parts.push(rest.slice(m[1].length, m[1].length + Number(m[1])));
+  return parts.filter((p) => !p.startsWith("_GLOBAL__N") && !p.startsWith("_INTERNAL")).join("::") || name;
+}
 function evidence(finding) {
   const e = finding.evidence, pairs = [];
   const worst = e.worst;
@@ -99,9 +106,9 @@ function evidence(finding) {
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
-  const [top] = e.precision ? sharesOf(e.precision, e.output) : [];
+  const [top] = e.guilty && e.guilty.share > 0 ? sharesOf(e.precision, e.output) : [];  // unless roundings do not explain it
   if (top) pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
-  if (e.kernel) pairs.push(["kernel", e.kernel]);
+  if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
   if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
   return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
 }
@@ -193,7 +200,8 @@ function source(report) {
   });
   return h("section", { id: "source", "aria-label": "Source", "data-part": "Source" }, h("h2", {}, "Source"),
     h("p", { class: "lede" }, precision
-      ? `Beside each line, the share of the error of ${holder.evidence.output || "the outputs"} that enters there: every value was carried along in FP64 and compared.`
+      ? `Beside each line, the share of the error of ${holder.evidence.output || "the outputs"} that enters there: every value was carried along in FP64 and compared.${
+        holder.evidence.guilty && holder.evidence.guilty.share > 0 ? "" : " Roundings do not explain this finding: the shares are those of what little they add."}`
       : "Lines that findings speak of are marked."),
     blocks, precision && shares(precision));
 }
@@ -212,6 +220,13 @@ function shares(precision) {
   if (outputs.length > 1) {
     out.push(h("ul", { class: "plain" }, outputs.map((o) => h("li", {}, h("span", { class: "mono" }, o.name), ": ",
       (o.lines || []).slice(0, 3).map((l) => `${base(l.file)}:${l.line} ${percent(l.share)}`).join(", ")))));
+  }
+  const others = outputs.filter((o) => o.others > 0.01);
+  if (others.length) out.push(h("p", { class: "soft" }, others.map((o) => `${percent(o.others)} of the error of ${o.name} enters at lines that were not told apart.`).join(" ")));
+  const lost = precision.retaken || [];
+  if (lost.length) {
+    out.push(h("p", { class: "soft" }, "Not followed; errors up to there are not counted:"),
+      h("ul", { class: "plain" }, lost.map((d) => h("li", {}, h("span", { class: "mono" }, `${base(d.file)}:${d.line}`), ` ${d.operation}, ${plural(d.count, "time")}`))));
   }
   const decisions = precision.decisions || [];
   if (decisions.length) {
@@ -412,13 +427,16 @@ function sheet(t) {
     h("summary", {}, h("span", { class: "mono" }, `${t.name}[${t.extents.join(", ")}]`), ` ${t.dtype}${t.is_output ? ", as the kernel left it" : ""}${t.is_cut ? `, the first ${t.values.length} values` : ""}`),
     scroller(`Values of ${t.name}`, h("table", { class: "sheet" }, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, body))));
 }
+const kListed = 20;
 function smallest(report) {
   if (!report.numbers.length) return null;
   const wrong = [];
   for (const t of report.numbers) {
     if (!t.admitted) continue;
-    t.admitted.forEach((ok, i) => { if (!ok && wrong.length < 200) wrong.push({ t, i, error: Math.abs(t.values[i] - t.exact[i]) }); });
+    t.admitted.forEach((ok, i) => { if (!ok) wrong.push({ t, i, error: Math.abs(t.values[i] - t.exact[i]) }); });
   }
+  const count = wrong.length;
+  wrong.sort((a, b) => (Number.isFinite(b.error) ? b.error : Infinity) - (Number.isFinite(a.error) ? a.error : Infinity) || a.i - b.i).splice(kListed);
   const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.i).join(", ")}]`;
   return h("section", { id: "smallest", "aria-label": "Smallest case", "data-part": "Smallest case" }, h("h2", {}, "Smallest failing case"),
     h("p", { class: "lede mono" }, report.numbers_of),
@@ -429,6 +447,7 @@ function smallest(report) {
       { title: "a sound kernel gives", value: (row) => row.t.low[row.i], show: (row) => `${brief(row.t.low[row.i], 6)} to ${brief(row.t.high[row.i], 6)}` },
       { title: "error", value: (row) => row.error, show: (row) => brief(row.error, 3) },
     ], wrong, "Elements that are wrong"),
+    count > kListed && h("p", { class: "soft" }, `The ${kListed} largest errors of ${grouped(count)}; all wrong elements are marked below.`),
     h("div", { class: "sheets" }, report.numbers.map(sheet)));
 }
 
@@ -445,21 +464,27 @@ function coverage(report) {
   if (missed.length) parts.push(h("h3", { class: "minor" }, "Not covered"), h("ul", { class: "plain" }, missed.map((m) => h("li", {}, m))));
   return h("section", { id: "coverage", "aria-label": "Coverage", "data-part": "Coverage" }, parts);
 }
+const kShapes = 250;
 function matrix(trials) {
   const holder = h("div", { class: "matrix-box" });
   const chips = h("div", { class: "chips", role: "group", "aria-label": "Conditions" });
-  const used = [...new Set(trials.rows.map((t) => t[2]))];
-  const show = (condition) => {
-    const rows = trials.rows.filter((t) => condition < 0 || t[2] === condition);
-    const cells = new Map(), shapes = [], inputs = [];
+  // A trial may have several conditions at once: each has a button of its own.
+  const parts = trials.conditions.map((text) => text.split(", "));
+  const used = [...new Set(trials.rows.flatMap((t) => parts[t[2]]))];
+  const show = (condition, all = false) => {
+    const rows = trials.rows.filter((t) => !condition || parts[t[2]].includes(condition));
+    const cells = new Map(), failing = new Set(), tried = new Set(), inputs = [...new Set(rows.map((t) => t[1]))];
     for (const [shape, input, , failed] of rows) {
-      if (!shapes.includes(shape)) shapes.push(shape);
-      if (!inputs.includes(input)) inputs.push(input);
+      tried.add(shape);
+      if (failed) failing.add(shape);
       const key = `${shape}/${input}`, cell = cells.get(key) || { n: 0, failed: 0 };
       cells.set(key, { n: cell.n + 1, failed: cell.failed + failed });
     }
-    const count = (input) => rows.filter((t) => t[1] === input).length;
-    inputs.sort((a, b) => count(b) - count(a));
+    const counts = new Map();
+    for (const t of rows) counts.set(t[1], (counts.get(t[1]) || 0) + 1);
+    inputs.sort((a, b) => counts.get(b) - counts.get(a));
+    const shapes = all || tried.size <= kShapes ? [...tried] : [...new Set([...failing, ...tried])].slice(0, kShapes);
+    const more = tried.size - shapes.length;
     const most = Math.max(1, ...[...cells.values()].map((cell) => cell.n));
     holder.replaceChildren(scroller("Trials by shape and inputs", h("table", { class: "matrix" },
       h("thead", {}, h("tr", {}, h("th", { class: "corner", scope: "col" }, plural(rows.length, "trial")), inputs.map((i) => h("th", { scope: "col" }, h("span", {}, trials.inputs[i]))))),
@@ -468,11 +493,12 @@ function matrix(trials) {
         return h("td", { class: cell && cell.failed ? "failed" : null },
           cell && h("i", { style: `--w:${14 + 34 * Math.sqrt(cell.n / most)}`, title: `${plural(cell.n, "trial")}${cell.failed ? ", failed" : ""}` }, cell.n));
       })))))));
-    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(Number(chip.dataset.condition) === condition));
+    if (more > 0) holder.append(h("p", {}, h("button", { type: "button", onclick: () => show(condition, true) }, `Show ${plural(more, "more shape")}`)));
+    for (const chip of chips.children) chip.setAttribute("aria-pressed", String(chip.dataset.condition === condition));
   };
   const chip = (condition, text) => h("button", { type: "button", "data-condition": condition, onclick: () => show(condition) }, text);
-  chips.append(chip(-1, `all conditions`), ...used.map((i) => chip(i, trials.conditions[i])));
-  show(-1);
+  chips.append(chip("", "all conditions"), ...used.map((part) => chip(part, part)));
+  show("");
   return [h("h3", { class: "minor" }, "Shapes, inputs and conditions"), used.length > 1 && chips, holder];
 }
 

@@ -56,8 +56,8 @@ constexpr double kSeveralBits = 4;  // that cancel
     const double smaller = std::fabs(a[l]) > std::fabs(b[l]) ? b[l] : a[l];
     // Cancelled bits: how far the exponent fell. A result of zero is exact: nothing was lost.
     const auto fall = static_cast<double>(exponent(larger) - exponent(exact[l]));
-    const double bits = exact[l] != 0 && fall > 0 && fall < 200 ? fall * active[l] : 0.0;
-    s.cancelled[l] += bits;
+    const double bits = exact[l] != 0 && fall > 0 && fall < 200 && active[l] > 0 ? fall : 0.0;
+    s.cancelled[l] += bits * active[l];
     s.cancelled_max[l] = bits > s.cancelled_max[l] ? bits : s.cancelled_max[l];
     const double from = bits >= kSeveralBits ? std::fabs(larger) : 0.0;
     s.cancelled_from[l] = from > s.cancelled_from[l] ? from : s.cancelled_from[l];
@@ -276,6 +276,9 @@ template <class Op>
               wrong;  // account_broken asks for the others' lanes, perhaps in place
 }
 
+// Of a loop that runs long, the additions of every fourth turn are counted, four times.
+constexpr uint64_t kAllTurns = 256, kEachTurn = 4;
+
 alignas(64) constexpr double kAllActive[32] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                                1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
@@ -297,7 +300,12 @@ void account(Warp& w, const ArithmeticForm& f, uint32_t part, uint32_t lanes, co
   site.executions += static_cast<uint64_t>(__builtin_popcount(lanes));
   const uint32_t odd = lanes & not_below(introduced, kHuge);
   if ((lanes & above(introduced, 0)) != 0) count_introduced(f, active, exact, introduced, v);
-  if (f.adds) {
+  const uint64_t turn = site.executions / kWarpSize;
+  if (f.adds && (turn < kAllTurns || turn % kEachTurn == 0)) {
+    if (turn >= kAllTurns) {
+      for (uint32_t l = 0; l < kWarpSize; ++l) some[l] = (lanes >> l & 1) != 0 ? 1.0 * kEachTurn : 0.0;
+      active = some;
+    }
     alignas(64) double product[32];
     const double *a = x[0], *b = x[1];
     if (f.adds_product) {
