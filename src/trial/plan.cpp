@@ -211,6 +211,12 @@ void Plan::add_conditions() {
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
   uint64_t schedule = 0;
+  // Sums of alike numbers come out the same in every order.
+  if (contract_.require.deterministic) {
+    for (const int64_t value : {600, 2100})
+      add("repeated calls", quick(uniform_shape(contract_, value)), all(contract_, Family::HeavyTail),
+          {.schedule = 13, .repeated = true});
+  }
   for (const int64_t value : {48, 129, 5}) {
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
@@ -313,8 +319,9 @@ double Plan::cost(const PlannedTrial& planned) const {
   const double calls = planned.trial.condition.overlapped || planned.trial.condition.repeated ? 2 : 1;
   const double steps = !size ? 0 : planned.trial.sparse.empty() ? size->steps : 0;
   const double rows = static_cast<double>(leading_extent(contract_, planned.trial.shape));
-  // What must run anyway may as well run early.
-  const double share = planned.required ? 0.25 : 1;
+  // What must run anyway may as well run early, and what shows nothing but at large shapes is not to wait for
+  // all that small ones can show.
+  const double share = planned.required ? 0.25 : planned.brief ? 0.3 : 1;
   return share * calls *
          (kTrialCost + steps * kStepCost + (planned.trial.sparse.empty() ? rows * kRowCost : 0));
 }

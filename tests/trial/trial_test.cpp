@@ -292,6 +292,19 @@ TEST(Plan, MakesAllInputsSmallAtOnceForEveryValueOfAScalar) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
+TEST(Plan, RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame) {
+  const auto repeats = [](const std::string& require) {
+    const Contract contract = parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", require);
+    int count = 0;
+    for (const PlannedTrial& planned : first_trials(contract, 1, 60))
+      count += planned.stage == "repeated calls" && planned.trial.families.contains("x") &&
+               planned.trial.families.at("x") == Family::HeavyTail && planned.trial.condition.repeated;
+    return count;
+  };
+  EXPECT_GE(repeats("[require]\ndeterministic = true\n"), 2);
+  EXPECT_EQ(repeats(""), 0);
+}
+
 TEST(Shrink, FindsTheSmallestShape) {
   const Contract contract = with_input("bf16", "gradients");
   Trial trial;
