@@ -321,7 +321,7 @@ double Plan::cost(const PlannedTrial& planned) const {
   const double rows = static_cast<double>(leading_extent(contract_, planned.trial.shape));
   // What must run anyway may as well run early, and what shows nothing but at large shapes is not to wait for
   // all that small ones can show.
-  const double share = planned.required ? 0.25 : planned.brief ? 0.3 : 1;
+  const double share = planned.required ? 0.25 : planned.brief ? 0.15 : 1;
   return share * calls *
          (kTrialCost + steps * kStepCost + (planned.trial.sparse.empty() ? rows * kRowCost : 0));
 }
