@@ -134,6 +134,20 @@ TEST_F(CheckTest, WorkOnTheDefaultStreamIsNotOrdered) {
   EXPECT_EQ(kind(), "stream-order");
 }
 
+// A stream of the call's own, tied to the caller's by events; wrong: on the way in only.
+TEST_F(CheckTest, ASideStreamIsJoined) {
+  const std::string there =
+      "cudaStream_t side; cudaEvent_t before, after;"
+      "cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking); cudaEventCreate(&before); cudaEventCreate(&after);"
+      "cudaEventRecord(before, stream); cudaStreamWaitEvent(side, before, 0);"
+      "twice<<<(n + 127) / 128, 128, 0, side>>>(x, y, n); cudaEventRecord(after, side);";
+  const std::string back = "cudaStreamWaitEvent(stream, after, 0);";
+  const std::string end = "cudaStreamDestroy(side); cudaEventDestroy(before); cudaEventDestroy(after);";
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;", there + back + end)), 0) << last_.output;
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;", there + end)), 1) << last_.output;
+  EXPECT_EQ(kind(), "stream-order");
+}
+
 TEST_F(CheckTest, AFailedLaunchIsReported) {
   EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;",
                                 "twice<<<(n + 127) / 128, 4096, 0, stream>>>(x, y, n);")),
