@@ -100,17 +100,19 @@ class RaceCheck final : public vgpu::Listener {
     std::lock_guard lock(context_.mutex);
     const Launch launch = launches_[block.grid->info.id];
     const uint32_t count = launch.operation->last - launch.operation->first + 1;
-    auto* state = new BlockState(launch.operation->first + static_cast<uint32_t>(block.linear % count),
-                                 block.warps.size());
+    std::unique_ptr<BlockState> state = idle_state();
+    state->clock =
+        BlockClock(launch.operation->first + static_cast<uint32_t>(block.linear % count), block.warps.size());
+    state->exhausted = false;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
-    state->shared.resize((block.shared_bytes + kRowBytes - 1) / kRowBytes);
-    block.race_state = state;
+    state->shared.begin(block.shared_bytes, block.warps.size());
+    block.race_state = state.release();
   }
 
   void on_block_end(const vgpu::Block& block) override {
-    delete static_cast<BlockState*>(block.race_state);
-    block.race_state = nullptr;
+    std::lock_guard lock(context_.mutex);
+    idle_.emplace_back(static_cast<BlockState*>(std::exchange(block.race_state, nullptr)));
   }
 
   void on_block_barrier(const vgpu::Block& block, uint32_t barrier) override {
@@ -122,7 +124,7 @@ class RaceCheck final : public vgpu::Listener {
     for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
       if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
     state.clock.sync_block(arrived, block);
-    if (whole) begin_phase(state);
+    state.shared.advance(state.clock, whole);
     note_exhaustion(state);
   }
 
@@ -133,7 +135,7 @@ class RaceCheck final : public vgpu::Listener {
       BlockState& state = state_of(block);
       std::vector<uint32_t> everybody(block.warps.size(), vgpu::kAllLanes);
       state.clock.sync_block(everybody, block);
-      begin_phase(state);
+      state.shared.advance(state.clock, true);
       meeting->merge(state.clock.id, state.clock.warps.front().known);
       for (const auto& other : state.clock.warps.front().others) meeting->follow(other);
     }
@@ -145,6 +147,7 @@ class RaceCheck final : public vgpu::Listener {
     if (!orders_memory) return;
     BlockState& state = state_of(*warp.block);
     state.clock.sync_warp(warp.index, lanes, warp.live);
+    state.shared.advance(state.clock, warp.index);
     note_exhaustion(state);
   }
 
@@ -152,6 +155,7 @@ class RaceCheck final : public vgpu::Listener {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
     state.clock.fence(warp.index, is_wide(scope));
+    state.shared.advance(state.clock, warp.index);
     has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
   }
@@ -164,14 +168,14 @@ class RaceCheck final : public vgpu::Listener {
     BlockState& state = state_of(*warp.block);
     if (state.exhausted) return;
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
-    if (in_flight && access.order == Order::Acquire) return memory_.forget(state, access);
+    if (in_flight && access.order == Order::Acquire) return forget(state, access);
     uint32_t order = strength(access);
     if (order) synchronise(state, warp, access);
     if (in_flight) order = kInFlight;
     const Who who = Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order,
                               context_.sites.number(warp, inst, access));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
-    memory_.access(actor);
+    shared ? state.shared.access(context_, actor) : memory_.access(actor);
   }
 
  private:
@@ -186,6 +190,7 @@ class RaceCheck final : public vgpu::Listener {
   // Under the context's mutex:
   uint64_t starting_ = 0;                          // the grid that is about to start
   std::unordered_map<uint64_t, Launch> launches_;  // under way, by id
+  std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
   static BlockState& state_of(const vgpu::Block& block) {
@@ -207,9 +212,17 @@ class RaceCheck final : public vgpu::Listener {
     if (!context_.order.number(operation, count)) memory_.clear();
   }
 
-  static void begin_phase(BlockState& state) {
-    ++state.phase;
-    for (size_t w = 0; w < state.floors.size(); ++w) state.floors[w] = state.clock.warps[w].tick;
+  std::unique_ptr<BlockState> idle_state() {
+    if (idle_.empty()) return std::make_unique<BlockState>(0, 0);
+    std::unique_ptr<BlockState> state = std::move(idle_.back());
+    idle_.pop_back();
+    return state;
+  }
+
+  // A bulk copy has arrived, and whoever waited for it knows: what it wrote is nobody's.
+  static void forget(BlockState& state, const Access& access) {
+    for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
+      state.shared.forget(access.addresses[std::countr_zero(rest)], access.bytes);
   }
 
   static void note_exhaustion(BlockState& state) {
@@ -224,7 +237,10 @@ class RaceCheck final : public vgpu::Listener {
     std::lock_guard lock(context_.mutex);
     WarpClock& clock = state.clock.warps[warp.index];
     const bool wide = access.order == Order::Volatile || is_wide(access.scope);
-    if (releases) state.clock.fence(warp.index, wide);
+    if (releases) {
+      state.clock.fence(warp.index, wide);
+      state.shared.advance(state.clock, warp.index);
+    }
     for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
       // Shared memory is told apart by its block.
       Address key = access.addresses[std::countr_zero(rest)];

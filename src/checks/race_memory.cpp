@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "checks/race_judge.h"
+#include "checks/race_layout.h"
 #include "checks/race_report.h"
 
 namespace assay::checks {
@@ -16,27 +17,20 @@ using vgpu::Address;
 using vgpu::RangeInfo;
 
 constexpr size_t kLocks = 1024;  // a power of two
-
-uint32_t stamp(const Actor& actor) {
-  return actor.shared ? actor.state.phase : actor.who.block();
-}
+constexpr uint8_t kOneLane = 7;  // a shift by which all bytes of a row are one lane's
 
 // Whether everything that could still conflict with it comes after it.
 bool is_past(const Actor& actor, Who who) {
-  if (actor.shared)
-    return who.block() == actor.state.clock.id && who.tick() < actor.state.floors[who.warp()] &&
-           who.order() != kInFlight;
   return who.block() < actor.state.ordered_below;
 }
 bool is_past(const Actor& actor, const Cells& cells) {
-  return cells.newest < (actor.shared ? actor.state.phase : actor.state.ordered_below);
+  return cells.newest < actor.state.ordered_below;
 }
 
 // Whether it can be seen at once that two marks of a row do not conflict.
 bool is_harmless(const Actor& actor, const RowMark& before, const RowMark& now) {
   const Who who = before.who;
   if (who.block() < actor.state.ordered_below) return true;
-  if (who.order() == kInFlight) return false;
   const bool same_block = who.block() == now.who.block();
   if (same_block) {
     const WarpClock& clock = actor.state.clock.warps[now.who.warp()];
@@ -44,21 +38,48 @@ bool is_harmless(const Actor& actor, const RowMark& before, const RowMark& now) 
       if (who.tick() < clock.known[who.warp()]) return true;
     } else {
       if (who.tick() < clock.all_lanes) return true;
-      if (!before.several && !now.several && before.base == now.base && before.shift == now.shift)
-        return true;
+      if (!now.several && before.same_lanes(now)) return true;
     }
   }
   const uint32_t a = who.order(), b = now.who.order();
   return is_strong(a) && is_strong(b) && (same_block || (a == kStrong && b == kStrong));
 }
 
-uint32_t lanes_of(const Piece& piece) {
-  return (piece.lanes == 32 ? vgpu::kAllLanes : (1u << piece.lanes) - 1) << piece.lane;
+uint16_t words_between(uint32_t start, uint32_t end) {
+  return static_cast<uint16_t>((1u << end / 4) - (1u << start / 4));
 }
 
-bool is_fold(const Piece* pieces) {
-  return !pieces[0].uniform && !pieces[1].uniform && pieces[0].address == pieces[1].address &&
-         pieces[0].lanes == pieces[1].lanes;
+bool are_equal(const Address* addresses, uint32_t lanes) {
+  const Address first = addresses[std::countr_zero(lanes)];
+  for (uint32_t rest = lanes & (lanes - 1); rest; rest &= rest - 1)
+    if (addresses[std::countr_zero(rest)] != first) return false;
+  return true;
+}
+
+// The mark of lanes that share a row, when one can say it: lanes and bytes rise in equal steps. Else it has
+// no words.
+RowMark mark_of(const Actor& actor, uint32_t lanes) {
+  const Access& access = *actor.access;
+  const auto first = static_cast<uint32_t>(std::countr_zero(lanes));
+  const uint32_t count = static_cast<uint32_t>(std::popcount(lanes)), bytes = access.bytes;
+  const Address* at = access.addresses;
+  const auto start = static_cast<uint32_t>(at[first] % kRowBytes);
+  const bool share = count > 1 && actor.kind != AccessKind::Store && are_equal(at, lanes);
+  const uint32_t end = start + bytes * (share ? 1 : count);
+  if (((start | end) & 3) != 0 || end > kRowBytes || !std::has_single_bit(bytes)) return {};
+  RowMark mark{actor.who, words_between(start, end), static_cast<int16_t>(first), kOneLane};
+  mark.several = share;
+  if (count == 1 || share) return mark;
+  const auto stride = static_cast<uint32_t>(std::countr_zero(lanes & (lanes - 1))) - first;
+  for (uint32_t rest = lanes, k = 0; rest; rest &= rest - 1, ++k) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    if (lane != first + k * stride || at[lane] != at[first] + k * bytes) return {};
+  }
+  mark.shift = static_cast<uint8_t>(std::countr_zero(bytes));
+  mark.stride = static_cast<uint8_t>(stride);
+  mark.base = static_cast<int16_t>(static_cast<int32_t>(first) -
+                                   static_cast<int32_t>((start >> mark.shift) * stride));
+  return mark;
 }
 
 template <class GivesWay>
@@ -99,42 +120,76 @@ RaceMemory::RaceMemory(RaceContext& context)
 
 void RaceMemory::access(const Actor& actor) {
   const Access& access = *actor.access;
+  const Address* at = access.addresses;
   RowLock lock(locks_);
-  Piece pieces[kMostPieces];
-  const uint32_t count = split(access, pieces);
-  if (count == 0) return by_lane(actor, lock, access.lanes);
-  if (count == 2 && access.kind != AccessKind::Store && is_fold(pieces)) {
-    pieces[0].uniform = true;  // every word by two lanes
-    return by_rows(actor, lock, pieces[0], true);
+  // Lanes that store to one place go one after another: their values decide.
+  const bool may_share = actor.kind != AccessKind::Store;
+  switch (access.lanes == vgpu::kAllLanes ? layout_of(access) : Layout::Irregular) {
+    case Layout::Run:
+      if (in_run(actor, lock, 0, 32, false)) return;
+      break;
+    case Layout::One:
+      if (may_share) return at_one_place(actor, lock, 0, 32);
+      break;
+    case Layout::HalfRuns:
+      if (at[0] == at[16]) {
+        if (may_share && in_run(actor, lock, 0, 16, true)) return;
+      } else if (in_run(actor, lock, 0, 16, false)) {
+        if (!in_run(actor, lock, 16, 16, false)) by_lane(actor, lock, 0xffff0000);
+        return;
+      }
+      break;
+    case Layout::HalfOnes:
+      if (!may_share) break;
+      at_one_place(actor, lock, 0, 16);
+      return at_one_place(actor, lock, 16, 16);
+    case Layout::Irregular:
+      break;
   }
-  for (uint32_t p = 0; p < count; ++p) by_piece(actor, lock, pieces[p]);
+  by_groups(actor, lock, access.lanes);
+}
+
+// Lanes from `lane` on, one after another; false: not in whole words.
+bool RaceMemory::in_run(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes, bool several) {
+  const uint64_t bytes = actor.access->bytes;
+  const Address low = actor.access->addresses[lane], high = low + bytes * lanes;
+  if (((low | high) & 3) != 0 || !std::has_single_bit(bytes) || (several && bytes < 4)) return false;
+  const uint32_t shift = several ? kOneLane : static_cast<uint32_t>(std::countr_zero(bytes));
+  by_range(actor, lock, low, high, lane, shift, several);
+  return true;
+}
+
+void RaceMemory::at_one_place(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes) {
+  const uint64_t bytes = actor.access->bytes;
+  const Address low = actor.access->addresses[lane];
+  if (((low | bytes) & 3) != 0) return by_word(actor, lock, lane, low, bytes, lanes > 1);
+  by_range(actor, lock, low, low + bytes, lane, kOneLane, lanes > 1);
+}
+
+// Lanes that share a row.
+void RaceMemory::by_groups(const Actor& actor, RowLock& lock, uint32_t lanes) {
+  const Access& access = *actor.access;
+  for (uint32_t rest = lanes; rest;) {
+    const auto first = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address row = access.addresses[first] / kRowBytes;
+    const uint32_t group =
+        access.bytes > kRowBytes / 2 ? 1u << first : lanes_in_row(access.addresses, row, rest);
+    rest &= ~group;
+    if (access.bytes > kRowBytes / 2)
+      at_one_place(actor, lock, first, 1);
+    else if (const RowMark mark = mark_of(actor, group); mark.words != 0)
+      by_row(actor, lock, row * kRowBytes, mark);
+    else
+      by_lane(actor, lock, group);
+  }
 }
 
 // ---- Rows ----
 
-Row* RaceMemory::row_at(const Actor& actor, RowLock& lock, Address address) {
-  if (!actor.shared) {
-    lock.hold(address);
-    return &global_.at(address);
-  }
-  const uint64_t index = address / kRowBytes;
-  return index < actor.state.shared.size() ? &actor.state.shared[index] : nullptr;
-}
-
-Cells* RaceMemory::take_apart(const Actor& actor, Row& row) {
-  return actor.shared ? checks::take_apart(row, actor.state.shared_cells) : global_.take_apart(row);
-}
-
-void RaceMemory::join(const Actor& actor, Row& row) {
-  if (!actor.shared) return global_.join(row);
-  if (Cells* cells = row.cells()) actor.state.shared_cells.give_back(cells);
-  row = {};
-}
-
 bool RaceMemory::try_row(const Actor& actor, Row& row, const RowMark& now) {
   if (const Cells* cells = row.cells()) {
     if (!is_past(actor, *cells)) return false;
-    join(actor, row);
+    global_.join(row);
   }
   const auto clashes = [&](const RowMark& mark) {
     return (mark.words & now.words) != 0 && !is_harmless(actor, mark, now);
@@ -149,15 +204,15 @@ bool RaceMemory::try_row(const Actor& actor, Row& row, const RowMark& now) {
     row.write = now;
   else
     return false;
-  row.read.words &= ~now.words;
-  row.other.words &= ~now.words;
+  row.read.words &= static_cast<uint16_t>(~now.words);
+  row.other.words &= static_cast<uint16_t>(~now.words);
   return true;
 }
 
 void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now) {
-  Row* row = row_at(actor, lock, start);
-  if (!row || try_row(actor, *row, now)) return;
-  Cells& cells = *take_apart(actor, *row);
+  Row& row = row_at(lock, start);
+  if (try_row(actor, row, now)) return;
+  Cells& cells = *global_.take_apart(row);
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
     const Address address = start + word * 4;
@@ -167,48 +222,26 @@ void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const 
     }
     const uint32_t step = 1u << now.shift;
     for (uint32_t b = 0; b < 4; b += step) {
-      const auto lane = static_cast<uint8_t>(now.base + static_cast<int32_t>((word * 4 + b) >> now.shift));
       visit(actor, cells, word, address,
-            {now.who, lane, static_cast<uint8_t>(((1u << step) - 1) << b), false});
+            {now.who, now.lane_of(word * 4 + b), static_cast<uint8_t>(((1u << step) - 1) << b), false});
     }
   }
   if (now.words == kAllWords && writes(actor.kind) && now.shift >= 2) {
-    join(actor, *row);  // nothing older is left in it
-    row->write = now;
+    global_.join(row);  // nothing older is left in it
+    row.write = now;
   }
 }
 
 void RaceMemory::by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
                           uint32_t shift, bool several) {
   for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
-    const auto first = static_cast<uint32_t>((std::max(low, start) - start) / 4);
-    const auto end = static_cast<uint32_t>((std::min(high, start + kRowBytes) - start) / 4);
-    const uint32_t words = ((1u << end) - 1) & ~((1u << first) - 1);
+    const auto first = static_cast<uint32_t>(std::max(low, start) - start);
+    const auto end = static_cast<uint32_t>(std::min(high, start + kRowBytes) - start);
     const int64_t ahead = static_cast<int64_t>(start - low) >> shift;
-    const int64_t base = several || shift == 7 ? lane : lane + ahead;
+    const auto base = static_cast<int16_t>(shift == kOneLane ? lane : lane + ahead);
     by_row(actor, lock, start,
-           {actor.who, words, static_cast<int16_t>(base), static_cast<uint8_t>(shift), several});
+           {actor.who, words_between(first, end), base, static_cast<uint8_t>(shift), 1, several});
   }
-}
-
-void RaceMemory::by_rows(const Actor& actor, RowLock& lock, const Piece& piece, bool fold) {
-  const uint64_t bytes = actor.access->bytes;
-  const bool alone = piece.lanes == 1 && !fold;
-  const bool several = fold || (piece.uniform && !alone);
-  const Address high = piece.address + (piece.uniform && !fold ? bytes : bytes * piece.lanes);
-  if (((piece.address | high) & 3) != 0 || (!alone && !several && !std::has_single_bit(bytes)))
-    return by_lane(actor, lock, lanes_of(piece));
-  const uint32_t shift = alone || several ? 7 : static_cast<uint32_t>(std::countr_zero(bytes));
-  by_range(actor, lock, piece.address, high, piece.lane, shift, several);
-}
-
-void RaceMemory::by_piece(const Actor& actor, RowLock& lock, const Piece& piece) {
-  const bool gathers = piece.uniform && piece.lanes > 1;
-  // Lanes that store to one place: their values decide.
-  if (gathers && actor.kind == AccessKind::Store) return by_lane(actor, lock, lanes_of(piece));
-  if (gathers && (actor.access->bytes < 4 || (piece.address & 3) != 0))
-    return by_word(actor, lock, piece.lane, piece.address, actor.access->bytes, true);
-  by_rows(actor, lock, piece, false);
 }
 
 void RaceMemory::by_lane(const Actor& actor, RowLock& lock, uint32_t lanes) {
@@ -226,10 +259,9 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     const auto bytes = static_cast<uint8_t>(((1u << count) - 1) << first);
     const Address at = address + done - first;
     done += count;
-    Row* row = row_at(actor, lock, at);
-    if (!row) return;
-    if (const Cells* cells = row->cells(); cells && is_past(actor, *cells)) join(actor, *row);
-    visit(actor, *take_apart(actor, *row), at % kRowBytes / 4, at,
+    Row& row = row_at(lock, at);
+    if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
+    visit(actor, *global_.take_apart(row), at % kRowBytes / 4, at,
           {actor.who, static_cast<uint8_t>(lane), bytes, several});
   }
 }
@@ -237,7 +269,7 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
 // ---- Words ----
 
 void RaceMemory::visit(const Actor& actor, Cells& cells, uint32_t word, Address address, const Touch& now) {
-  cells.newest = stamp(actor);
+  cells.newest = actor.who.block();
   judge(actor, cells.get(cells.write[word]), now, address);
   if (!writes(actor.kind)) return remember_read(actor, cells, word, now);
   judge(actor, cells.get(cells.read[word]), now, address);
@@ -269,25 +301,8 @@ void RaceMemory::touch_bytes(const Actor& actor, RowLock& lock, Address low, uin
   const Address high = low + bytes;
   const Address whole = std::min(high, (low + 3) / 4 * 4), end = std::max(whole, high / 4 * 4);
   if (low < whole) by_word(actor, lock, 0, low, whole - low, false);
-  if (whole < end) by_range(actor, lock, whole, end, 0, 7, false);
+  if (whole < end) by_range(actor, lock, whole, end, 0, kOneLane, false);
   if (end < high) by_word(actor, lock, 0, end, high - end, false);
-}
-
-void RaceMemory::forget(BlockState& state, const Access& access) {
-  for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
-    const Address low = access.addresses[std::countr_zero(rest)], high = low + access.bytes;
-    for (Address at = low / kRowBytes * kRowBytes; at < high; at += kRowBytes) {
-      if (at / kRowBytes >= state.shared.size()) return;
-      Row& row = state.shared[at / kRowBytes];
-      for (uint32_t w = 0; w < kRowWords; ++w) {
-        if (at + w * 4 < low || at + w * 4 >= high) continue;
-        if (Cells* cells = row.cells())
-          cells->write[w] = 0;
-        else
-          row.write.words &= ~(1u << w);
-      }
-    }
-  }
 }
 
 }  // namespace assay::checks

@@ -1,10 +1,10 @@
-// Compares each access with what memory remembers of earlier ones (race_shadow.h), and remembers it.
+// Compares each access to device memory with what memory remembers of earlier ones (race_shadow.h), and
+// remembers it.
 //
-// An access goes three ways, each for what the one before cannot judge: a regular piece of it against a row's
-// marks; the piece word by word; lane by lane.
+// An access goes three ways, each for what the one before cannot judge: the lanes that share a row against
+// its marks; the row word by word; lane by lane.
 #pragma once
 
-#include "checks/race_pieces.h"
 #include "checks/race_state.h"
 
 namespace assay::checks {
@@ -45,8 +45,6 @@ class RaceMemory {
   void access(const Actor& actor);
   // A copy or a fill.
   void touch(BlockState& state, const vgpu::RangeInfo& range, vgpu::AccessKind kind);
-  // A bulk copy has arrived, and whoever waited for it knows: what it wrote is nobody's.
-  void forget(BlockState& state, const vgpu::Access& access);
   void clear() { global_.clear(); }
 
  private:
@@ -56,9 +54,10 @@ class RaceMemory {
   RowShadow global_;
   std::vector<SpinLock> locks_;
 
-  Row* row_at(const Actor& actor, RowLock& lock, Address address);
-  Cells* take_apart(const Actor& actor, Row& row);
-  void join(const Actor& actor, Row& row);
+  Row& row_at(RowLock& lock, Address address) {
+    lock.hold(address);
+    return global_.at(address);
+  }
   // Compares and remembers; false: the marks of a row cannot tell.
   bool try_row(const Actor& actor, Row& row, const RowMark& now);
   void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
@@ -66,8 +65,9 @@ class RaceMemory {
   // lanes.
   void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane, uint32_t shift,
                 bool several);
-  void by_rows(const Actor& actor, RowLock& lock, const Piece& piece, bool fold);
-  void by_piece(const Actor& actor, RowLock& lock, const Piece& piece);
+  bool in_run(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes, bool several);
+  void at_one_place(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes);
+  void by_groups(const Actor& actor, RowLock& lock, uint32_t lanes);
   void by_lane(const Actor& actor, RowLock& lock, uint32_t lanes);
   void by_word(const Actor& actor, RowLock& lock, uint32_t lane, Address address, uint64_t size,
                bool several);

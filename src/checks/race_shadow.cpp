@@ -9,11 +9,9 @@ namespace assay::checks {
 Touch RowMark::at(uint32_t word) const {
   if (!(words >> word & 1)) return {};
   if (several) return {who, static_cast<uint8_t>(base), 0xf, true};
-  const uint32_t last = word * 4 + 3;
-  const auto lane = static_cast<uint8_t>(base + static_cast<int32_t>(last >> shift));
   // Of a word that several lanes share, the last is remembered.
   const uint32_t bytes = shift == 0 ? 0x8 : shift == 1 ? 0xc : 0xf;
-  return {who, lane, static_cast<uint8_t>(bytes), false};
+  return {who, lane_of(word * 4 + 3), static_cast<uint8_t>(bytes), false};
 }
 
 // ---- Cells: bits 0-4 author, 5-9 lane, 10-13 bytes, 14 several ----

@@ -1,4 +1,4 @@
-// What the race check remembers of memory: who wrote and who read it last.
+// What the race check remembers of device memory: who wrote and who read it last.
 //
 // Memory is divided into rows of 64 bytes. Most accesses of a warp are regular: lane after lane, or all lanes
 // at one place. A row then needs one mark for all its 16 words:
@@ -65,13 +65,18 @@ struct Touch {
 
 struct RowMark {
   Who who;
-  uint32_t words = 0;  // of the row; 0: nothing
-  int16_t base = 0;    // byte b belongs to lane base + (b >> shift)
+  uint16_t words = 0;  // of the row; 0: nothing
+  int16_t base = 0;    // byte b belongs to lane base + (b >> shift) * stride
   uint8_t shift = 0;
+  uint8_t stride = 1;
   bool several = false;  // every word by several lanes; `base` is then one of them
 
-  bool same_author(const RowMark& m) const {
-    return who == m.who && base == m.base && shift == m.shift && several == m.several;
+  bool same_lanes(const RowMark& m) const {
+    return base == m.base && shift == m.shift && stride == m.stride && several == m.several;
+  }
+  bool same_author(const RowMark& m) const { return who == m.who && same_lanes(m); }
+  uint8_t lane_of(uint32_t byte) const {
+    return static_cast<uint8_t>(base + static_cast<int32_t>(byte >> shift) * stride);
   }
   Touch at(uint32_t word) const;
 };

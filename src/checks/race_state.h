@@ -9,21 +9,19 @@
 #include "checks/race_clock.h"
 #include "checks/race_order.h"
 #include "checks/race_shadow.h"
+#include "checks/race_shared.h"
 #include "checks/race_sites.h"
 
 namespace assay::checks {
 
-// What one block, or one copy, needs: its clock, the rows of its shared memory, its operation.
+// What one block, or one copy, needs: its clock, its shared memory, its operation.
 struct BlockState {
   const Operation* operation = nullptr;
   uint32_t ordered_below = 0;  // numbers below come before the operation
   BlockClock clock;
-  std::vector<Row> shared;
-  CellPool shared_cells;
-  uint32_t phase = 1;            // barriers of the whole block so far
-  std::vector<uint32_t> floors;  // by warp: its tick at the last of them
-  bool exhausted = false;        // ticks have run out: say nothing more
-  BlockState(BlockId number, size_t warps) : clock(number, warps), floors(warps, 0) {}
+  SharedShadow shared;
+  bool exhausted = false;  // ticks have run out: say nothing more
+  BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };
 
 // Who does something now: a warp's instruction, or a copy or fill (then `warp` is null).

@@ -284,7 +284,7 @@ void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space spac
               const Address* addresses, const std::byte* values) {
   const Access access{form.kind,  space,     form.order, form.scope,       lanes,
                       form.bytes, addresses, values,     form.asynchronous};
-  for (Listener* listener : w.grid->listeners) listener->on_access(w, inst, access);
+  for (Listener* listener : w.grid->access_listeners) listener->on_access(w, inst, access);
 }
 
 void announce(Warp& w, const Inst& inst, const MemoryForm& form, const LaneAccess& access,

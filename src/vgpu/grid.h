@@ -17,6 +17,7 @@ struct GridContext {
   const std::byte* parameters = nullptr;  // the kernel's parameter block
   uint32_t parameter_bytes = 0;
   std::span<Listener* const> listeners;
+  std::span<Listener* const> access_listeners;  // those of them that hear of accesses
   const Options* options = nullptr;
   bool watched = false;
   Dim3 cluster;                           // blocks of a cluster

@@ -86,6 +86,8 @@ class Listener {
   virtual void on_block(const Block&) {}
   virtual void on_block_end(const Block&) {}
   virtual void on_access(const Warp&, const Inst&, const Access&) {}
+  // False: it does not override on_access, and is not called for each of millions.
+  virtual bool hears_accesses() const { return true; }
   virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}
   // A block barrier's phase ends; block.barriers[barrier].arrived still says for whom.
   virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}

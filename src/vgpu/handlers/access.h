@@ -277,11 +277,38 @@ inline bool initialised(const Reach& r, Address address) {
   }
 }
 
-// Of every lane of `lanes`.
+#ifdef __AVX512F__
+// The four bytes of the map that hold what lanes k to k + 7 touch, shifted so that it comes first.
+inline __m256i gather_initialised(const Reach& r, const Address* addresses, uint32_t k, uint32_t lanes) {
+  using Wide = uint64_t __attribute__((vector_size(64)));
+  using Narrow = uint32_t __attribute__((vector_size(32)));
+  const Wide at = *reinterpret_cast<const Wide*>(addresses + k) - r.low;
+  const bool bytes = r.space == Space::Shared;
+  const Wide words = (bytes ? at : at >> 3) & ~uint64_t{3};
+  const Wide shift = bytes ? (at & 3) << 3 : at & 31;
+  const __m256i all = _mm256_set1_epi32(-1);
+  const auto some = static_cast<__mmask8>(lanes >> k);
+  const __m256i found = _mm512_mask_i64gather_epi32(all, some, reinterpret_cast<__m512i>(words), r.initialised, 1);
+  return _mm256_mask_srlv_epi32(all, some, found, reinterpret_cast<__m256i>(__builtin_convertvector(shift, Narrow)));
+}
+#endif
+
+// Of every lane of `lanes`, whose addresses are multiples of `Count`.
 template <uint32_t Count>
 inline bool lanes_initialised(const Reach& r, const Address* addresses, uint32_t lanes) {
   bool all = true;
   if (r.initialised == nullptr) return true;
+#ifdef __AVX512F__
+  if constexpr (Count <= 8) if (Count <= 4 || r.space != Space::Shared) {
+    constexpr uint32_t kOnes = Count == 1 ? 1 : Count == 2 ? 0x0101 : 0x01010101;
+    const __m256i wanted = _mm256_set1_epi32(static_cast<int32_t>(r.space == Space::Shared ? kOnes : (1u << Count) - 1));
+    __m256i seen = _mm256_set1_epi32(-1);
+#pragma GCC unroll 4
+    for (uint32_t k = 0; k < kWarpSize; k += 8)
+      seen = _mm256_and_si256(seen, gather_initialised(r, addresses, k, lanes));
+    return _mm256_testc_si256(seen, wanted) != 0;
+  }
+#endif
   each_lane(lanes, [&](uint32_t l) { all &= initialised<Count>(r, addresses[l]); });
   return all;
 }
@@ -295,10 +322,18 @@ inline void mark(const Reach& r, Address address) {
     set_initialised(r.initialised, address - r.low, Count, true);
 }
 
+// Of every lane of `lanes`.
+template <uint32_t Count>
+inline void mark_lanes(const Reach& r, const Address* addresses, uint32_t lanes) {
+  if (r.initialised == nullptr || lanes_initialised<Count>(r, addresses, lanes)) return;
+  each_lane(lanes, [&](uint32_t l) { mark<Count>(r, addresses[l]); });
+}
+
 // What listeners hear of an access that one look-up answered for.
 inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, uint32_t lanes,
                              const Address* addresses, const std::byte* values) {
-  if (w.grid->listeners.empty()) return;
+  if (w.grid->access_listeners.empty()) return;
+  if (r.bias == 0) return announce(w, i, form, r.space, lanes, addresses, values);
   alignas(64) Address shown[kWarpSize];
   for (uint32_t l = 0; l < kWarpSize; ++l) shown[l] = addresses[l] - r.bias;
   announce(w, i, form, r.space, lanes, shown, values);

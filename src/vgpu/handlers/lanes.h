@@ -185,8 +185,10 @@ template <class D, class... Sources>
 inline void spread_poison(Warp& warp, PlaneOffset dst, uint32_t lanes, Sources... sources) {
   if constexpr (kWatched) {
     const uint32_t undefined = poison_of(warp, sources...) & lanes;
-    if ((undefined | (warp.poisoned(dst) & lanes)) == 0) [[likely]]
+    if (undefined == 0) [[likely]] {
+      warp.poisoned(dst) &= ~lanes;
       return;
+    }
     poison_whole(warp, dst, sizeof(D), lanes, undefined);
   } else {
     (void)warp, (void)dst, (void)lanes, ((void)sources, ...);
@@ -199,8 +201,10 @@ inline void spread_poison(Warp& warp, const Inst& inst, uint32_t lanes, Sources.
   if constexpr (kWatched) {
     const uint32_t guard = guard_poison(warp, inst);
     const uint32_t undefined = (poison_of(warp, sources...) & lanes) | guard;
-    if ((undefined | (warp.poisoned(inst.dst) & lanes)) == 0) [[likely]]
+    if (undefined == 0) [[likely]] {
+      warp.poisoned(inst.dst) &= ~lanes;
       return;
+    }
     poison_whole(warp, inst.dst, sizeof(D), lanes | guard, undefined);
   } else {
     (void)warp, (void)inst, (void)lanes, ((void)sources, ...);
@@ -255,8 +259,9 @@ template <class Op, class D, class... S, class... Sources>
 inline const Inst* map(Warp& w, const Inst& i, Sources... sources) {
   const uint32_t lanes = w.lanes_of(i);
   if constexpr (kWatched && KnowsUndefined<Op, S...>) {
-    if (any_poison(w, i, lanes, sources...)) [[unlikely]]
+    if (((poison_of(w, sources...) & lanes) | guard_poison(w, i)) != 0) [[unlikely]]
       return map_poisoned<Op, D, S...>(w, i, sources...);
+    w.poisoned(i.dst) &= ~lanes;
   }
   alignas(64) D partial[kWarpSize];
   D* d = lanes == kAllLanes ? w.plane<D>(i.dst) : partial;

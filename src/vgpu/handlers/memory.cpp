@@ -84,7 +84,7 @@ inline void loaded_clean(Warp& w, const MemoryForm& form, uint32_t lanes) {
 
 template <class Base>
 inline void tell(Warp& w, const Inst& i, const Reach& r, uint32_t lanes, const std::byte* values) {
-  if (w.grid->listeners.empty()) return;
+  if (w.grid->access_listeners.empty()) return;
   alignas(64) Address addresses[kWarpSize];
   widen_addresses<Base>(w, i, addresses);
   announce_reached(w, i, form_of(i), r, lanes, addresses, values);
@@ -239,19 +239,26 @@ const Inst* load(Warp& w, const Inst& i) {
   const Address first = static_cast<Base>(a[0] + static_cast<Base>(i.imm));
   const uint32_t bytes = shape == Shape::Unit ? kBytes * kWarpSize : kBytes;
   Reach r;
-  if constexpr (!kWatched) {
-    if (is_half(shape)) {
-      const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
-      const uint32_t half_bytes = shape == Shape::HalfUnit ? kBytes * kHalf : kBytes;
-      Reach other;
-      if ((first | second) % kBytes == 0 && reach_run<S>(w, i, first, half_bytes, r) &&
-          reach_run<S>(w, i, second, half_bytes, other)) {
-        R* to[N];
-        for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(N == 1 ? i.dst : form.planes[e]);
-        load_half<M, R, N>(to, 0, r.start + first, shape);
-        load_half<M, R, N>(to, kHalf, other.start + second, shape);
-        return &i + 1;
+  if (is_half(shape)) {
+    const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
+    const uint32_t half_bytes = shape == Shape::HalfUnit ? kBytes * kHalf : kBytes;
+    Reach other;
+    if ((first | second) % kBytes == 0 && clean(w, i) && reach_run<S>(w, i, first, half_bytes, r) &&
+        reach_run<S>(w, i, second, half_bytes, other)) {
+      if constexpr (kWatched) {
+        const bool defined = shape == Shape::HalfUnit
+                                 ? initialised<kBytes * kHalf>(r, first) && initialised<kBytes * kHalf>(r, second)
+                                 : initialised<kBytes>(r, first) && initialised<kBytes>(r, second);
+        if (!defined) [[unlikely]]
+          return load_by_lane(w, i, lanes);
+        tell<Base>(w, i, r, lanes, nullptr);
+        loaded_clean<N>(w, form, lanes);
       }
+      R* to[N];
+      for (uint32_t e = 0; e < N; ++e) to[e] = w.plane<R>(N == 1 ? i.dst : form.planes[e]);
+      load_half<M, R, N>(to, 0, r.start + first, shape);
+      load_half<M, R, N>(to, kHalf, other.start + second, shape);
+      return &i + 1;
     }
   }
 #ifdef __AVX512F__
@@ -317,9 +324,9 @@ template <class Base, class M, class R, uint32_t N>
     return store_by_lane(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (!w.grid->listeners.empty())
+    if (!w.grid->access_listeners.empty())
       announce_reached(w, i, form, r, lanes, addresses, lane_values<M, R, N>(w, i, values));
-    each_lane(lanes, [&](uint32_t l) { mark<sizeof(M) * N>(r, addresses[l]); });
+    mark_lanes<sizeof(M) * N>(r, addresses, lanes);
   }
   const R* from[N];
   for (uint32_t e = 0; e < N; ++e) from[e] = w.plane<R>(form.planes[e]);
@@ -360,12 +367,18 @@ const Inst* store(Warp& w, const Inst& i) {
   const Address first = static_cast<Base>(a[0] + static_cast<Base>(i.imm));
   Reach r;
   const Shape shape = shape_of<kBytes>(a);
-  if constexpr (!kWatched && N == 1) {
+  if constexpr (N == 1) {
     if (shape == Shape::HalfUnit) {
       const Address second = static_cast<Base>(a[kHalf] + static_cast<Base>(i.imm));
       Reach other;
-      if ((first | second) % kBytes == 0 && reach_run<S>(w, i, first, kBytes * kHalf, r) &&
-          reach_run<S>(w, i, second, kBytes * kHalf, other)) {
+      if ((first | second) % kBytes == 0 && clean(w, i) && values_clean<N>(w, form, lanes) &&
+          reach_run<S>(w, i, first, kBytes * kHalf, r) && reach_run<S>(w, i, second, kBytes * kHalf, other)) {
+        if constexpr (kWatched) {
+          alignas(64) M values[kWarpSize];
+          if (!w.grid->access_listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
+          mark<kBytes * kHalf>(r, first);
+          mark<kBytes * kHalf>(r, second);
+        }
         store_half<M, R>(w, i, 0, r.start + first);
         store_half<M, R>(w, i, kHalf, other.start + second);
         return &i + 1;
@@ -387,7 +400,7 @@ const Inst* store(Warp& w, const Inst& i) {
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (!w.grid->listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
+    if (!w.grid->access_listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
     mark<kBytes * kWarpSize>(r, first);
   }
   store_run<M, R, N>(w, i, reinterpret_cast<M*>(r.start + first));
@@ -428,7 +441,7 @@ const Inst* local(Warp& w, const Inst& i) {
     });
     if (all == 0) return by_lane(w, i, lanes);
     if constexpr (!Store) loaded_clean<1>(w, form, lanes);
-    if (!w.grid->listeners.empty())
+    if (!w.grid->access_listeners.empty())
       announce(w, i, form, Space::Local, lanes, addresses,
                Store ? reinterpret_cast<const std::byte*>(values) : nullptr);
   }

@@ -1,0 +1,238 @@
+#include "checks/race_shared.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "checks/race_judge.h"
+#include "checks/race_layout.h"
+#include "checks/race_report.h"
+#include "checks/race_state.h"
+
+namespace assay::checks {
+
+namespace {
+
+const bool kHasVectors = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+
+constexpr uint32_t kPadding = 16;  // words after the last, for whole vectors
+
+}  // namespace
+
+// ---- Authors ----
+
+void SharedShadow::begin(uint32_t bytes, size_t warps) {
+  const uint32_t words = (bytes + 3) / 4;
+  if (words != words_ || next_flying_ != 0) {
+    words_ = words;
+    cells_.assign(3 * size_t{words} + kPadding, 0);
+    next_flying_ = 0;
+    flying_.clear();
+  }
+  if (recent_.size() < warps * kCached) recent_.resize(warps * kCached);
+  knowledge_.resize(warps);
+  ticks_.assign(warps, 0);
+  began_.resize(warps);
+  next_ > kMostAuthors / 2 ? forget_all() : begin_phase();
+}
+
+// Everything so far comes before everything to come.
+void SharedShadow::begin_phase() {
+  first_author_ = next_;
+  authors_.clear();
+  past_ = next_ << kAuthorShift;
+  for (Knowledge& known : knowledge_) std::fill(std::begin(known.below), std::end(known.below), past_);
+  std::fill(began_.begin(), began_.end(), next_);
+}
+
+void SharedShadow::forget_all() {
+  for (uint32_t& cell : cells_)
+    if ((cell & kFlying) == 0) cell = 0;
+  std::fill(recent_.begin(), recent_.end(), Known{});
+  next_ = 1;
+  begin_phase();
+}
+
+void SharedShadow::advance(const BlockClock& clock, uint32_t warp) {
+  const WarpClock& now = clock.warps[warp];
+  if (std::exchange(ticks_[warp], now.tick) == now.tick) return;
+  began_[warp] = next_;
+  if (now.all_lanes == now.tick) knowledge_[warp].below[warp] = next_ << kAuthorShift;
+}
+
+void SharedShadow::advance(const BlockClock& clock, bool whole) {
+  const auto count = static_cast<uint32_t>(knowledge_.size());
+  for (uint32_t w = 0; w < count; ++w) advance(clock, w);
+  if (whole) return next_ > kMostAuthors / 2 ? forget_all() : begin_phase();
+  for (uint32_t w = 0; w < count; ++w)
+    for (uint32_t v = 0; v < count; ++v)
+      if (v != w && clock.warps[w].known[v] == clock.warps[v].tick)
+        knowledge_[w].below[v] = began_[v] << kAuthorShift;
+}
+
+uint32_t SharedShadow::next_author(Who who) {
+  if (who.order() == kInFlight) {
+    const uint32_t number = next_flying_++ % kMostAuthors;
+    if (flying_.size() <= number) flying_.resize(number + 1);
+    flying_[number] = who;
+    return kMostAuthors | number;
+  }
+  if (next_ == kMostAuthors) forget_all();
+  authors_.push_back(who);
+  return next_++;
+}
+
+uint32_t SharedShadow::cell_of(Who who) {
+  Known& known = recent_[who.warp() * kCached + who.site() % kCached];
+  const bool current = (known.cell >> kAuthorShift) >= first_author_;
+  if (known.who != who || !current) {
+    const uint32_t author = next_author(who);  // may forget
+    known = {who, author << kAuthorShift | who.warp() << 11 | (is_strong(who.order()) ? kStrongBit : 0)};
+  }
+  return known.cell;
+}
+
+Who SharedShadow::who_of(uint32_t cell) const {
+  const uint32_t author = cell >> kAuthorShift;
+  return cell & kFlying ? flying_[author - kMostAuthors] : authors_[author - first_author_];
+}
+
+// ---- Accesses ----
+
+void SharedShadow::access(RaceContext& context, const Actor& actor) {
+  const vgpu::Access& access = *actor.access;
+  const Visit visit{context, actor, cell_of(actor.who), writes(actor.kind),
+                    knowledge_[actor.who.warp()].below};
+  const vgpu::Address* at = access.addresses;
+  // Lanes that store to one place go one after another: their values decide.
+  const bool may_share = actor.kind != vgpu::AccessKind::Store;
+  if (std::has_single_bit(access.lanes)) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(access.lanes));
+    return at_one_place(visit, at[lane], lane, 1);
+  }
+  switch (access.lanes == vgpu::kAllLanes ? layout_of(access) : Layout::Irregular) {
+    case Layout::Run:
+      if (in_run(visit, at[0], 0, 32, kOne)) return;
+      break;
+    case Layout::One:
+      if (may_share) return at_one_place(visit, at[0], 0, 32);
+      break;
+    case Layout::HalfRuns:
+      if (at[0] == at[16]) {
+        if (may_share && in_run(visit, at[0], 0, 16, kSeveral)) return;
+      } else if (in_run(visit, at[0], 0, 16, kOne)) {
+        if (!in_run(visit, at[16], 16, 16, kOne)) by_lane(visit, 0xffff0000);
+        return;
+      }
+      break;
+    case Layout::HalfOnes:
+      if (!may_share) break;
+      at_one_place(visit, at[0], 0, 16);
+      return at_one_place(visit, at[16], 16, 16);
+    case Layout::Irregular:
+      break;
+  }
+  const bool whole_words = access.bytes % 4 == 0 || access.bytes < 4;
+  if (vectors_ && kHasVectors && whole_words)
+    lanes_wide(visit, access.lanes);
+  else
+    by_lane(visit, access.lanes);
+}
+
+// Lane after lane; false: not in whole words, or beyond the block's memory.
+bool SharedShadow::in_run(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes,
+                          Share share) {
+  const uint64_t bytes = visit.actor.access->bytes, total = bytes * lanes;
+  if (!vectors_ || !kHasVectors || ((address | total) & 3) != 0 || !std::has_single_bit(bytes)) return false;
+  if (bytes < 4) {
+    if (share == kSeveral) return false;
+    share = bytes == 2 ? kHalves : kQuarters;
+  }
+  if (address + total > uint64_t{words_} * 4) return false;
+  const uint32_t mine = visit.cell | share | kBytes;
+  const auto shift = static_cast<uint32_t>(std::countr_zero(bytes));
+  run_wide(visit, static_cast<uint32_t>(address / 4), static_cast<uint32_t>(total / 4), mine, lane, shift);
+  return true;
+}
+
+void SharedShadow::at_one_place(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes) {
+  const uint64_t bytes = visit.actor.access->bytes;
+  const uint32_t mine = visit.cell | lane << 6 | (lanes > 1 ? kSeveral : kOne);
+  for (uint64_t done = 0; done < bytes;) {
+    const auto first = static_cast<uint32_t>((address + done) & 3);
+    const auto count = static_cast<uint32_t>(std::min<uint64_t>(4 - first, bytes - done));
+    const uint64_t place = (address + done) / 4;
+    done += count;
+    if (place >= words_) return;
+    word(visit, static_cast<uint32_t>(place), mine | ((1u << count) - 1) << first);
+  }
+}
+
+void SharedShadow::by_lane(const Visit& visit, uint32_t lanes) {
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    at_one_place(visit, visit.actor.access->addresses[lane], lane, 1);
+  }
+}
+
+void SharedShadow::forget(vgpu::Address low, uint64_t bytes) {
+  const uint64_t end = std::min<uint64_t>((low + bytes + 3) / 4, words_);
+  for (uint64_t w = low / 4; w < end; ++w) write()[w] = 0;
+}
+
+// ---- One word ----
+
+void SharedShadow::word(const Visit& visit, uint32_t at, uint32_t mine) {
+  judge(visit, write()[at], mine, at);
+  if (!visit.writes) return remember_read(at, mine);
+  for (uint32_t* cell : {&read()[at], &other()[at]}) {
+    judge(visit, *cell, mine, at);
+    if ((*cell & ~mine & kBytes) == 0) *cell = 0;
+  }
+  write()[at] = mine;
+}
+
+void SharedShadow::remember_read(uint32_t at, uint32_t mine) {
+  for (uint32_t* cell : {&read()[at], &other()[at]}) {
+    const uint32_t differs = *cell ^ mine;
+    if ((differs & ~(kLane | kShare)) == 0) {  // the same author and bytes
+      if (differs != 0) *cell = (*cell & ~kShare) | kSeveral;
+      return;
+    }
+    if (*cell < past_ || cell == &other()[at]) {
+      *cell = mine;
+      return;
+    }
+  }
+}
+
+void SharedShadow::judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t at) {
+  uint32_t common = before & mine & kBytes;
+  if (common == 0 || before < visit.below[before >> 11 & 31]) return;
+  if ((before & kFlying) == 0) {
+    const uint32_t differs = before ^ mine;
+    if ((differs & (kWarp | kLane | kShare)) == 0 && (mine & kShare) != kSeveral) return;
+    if ((before & mine & kStrongBit) != 0) return;
+  }
+  // The lane that had a byte.
+  const auto lane_of = [](uint32_t cell, uint32_t byte) {
+    const uint32_t share = cell & kShare, step = share == kHalves ? byte / 2 : share == kQuarters ? byte : 0;
+    return static_cast<uint8_t>((cell >> 6 & 31) + step);
+  };
+  while (common != 0) {
+    const auto byte = static_cast<uint32_t>(std::countr_zero(common));
+    const uint8_t theirs = lane_of(before, byte), ours = lane_of(mine, byte);
+    uint32_t together = 0;  // bytes that the same two lanes share
+    for (uint32_t b = byte; b < 4; ++b)
+      if ((common >> b & 1) && lane_of(before, b) == theirs && lane_of(mine, b) == ours) together |= 1u << b;
+    common &= ~together;
+    const auto bytes = static_cast<uint8_t>(together);
+    const Touch a{who_of(before), theirs, bytes, (before & kShare) == kSeveral};
+    const Touch b{visit.actor.who, ours, bytes, (mine & kShare) == kSeveral};
+    const vgpu::Address address = vgpu::Address{at} * 4;
+    if (is_race(visit.context, visit.actor, a, b, address))
+      report_race(visit.context, visit.actor, a, b, address);
+  }
+}
+
+}  // namespace assay::checks

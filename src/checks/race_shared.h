@@ -1,0 +1,108 @@
+// What the race check remembers of a block's shared memory: three cells of 32 bits for every word, so that a
+// warp's access is compared and remembered by a few vector instructions, however its addresses lie.
+//
+//   write   the last write
+//   read    the first read since it
+//   other   the latest read by somebody else
+//
+//   bits  0-3   bytes    of the word; 0: nothing
+//         4-5   share    who of the warp: one lane, several, or a lane for each half or byte
+//         6-10  lane     the first of them
+//        11-15  warp
+//        16     strong
+//        17-31  author   which tick and instruction; numbered as they come, 1 to 16,383. Above: copies in
+//        flight
+//
+// Author numbers grow with time, so what a warp knows of another is one number: all cells of that warp below
+// it come before. That settles nearly every cell; the rest goes to race_judge.h. When numbers run out
+// everything so far is forgotten, which can hide a race but never invents one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "checks/race_shadow.h"
+
+namespace assay::checks {
+
+struct Actor;
+struct BlockClock;
+struct RaceContext;
+
+class SharedShadow {
+ public:
+  // A block begins. What an earlier one left is past.
+  void begin(uint32_t bytes, size_t warps);
+  // The clocks of some warps may have advanced: what they know is taken over. `whole`: all threads have met.
+  void advance(const BlockClock& clock, bool whole);
+  void advance(const BlockClock& clock, uint32_t warp);
+
+  void access(RaceContext& context, const Actor& actor);
+  // Who waited for a copy knows what it wrote.
+  void forget(vgpu::Address low, uint64_t bytes);
+
+  // One access of 32 lanes at a time, as the host can do it. For tests.
+  void use_vectors(bool wanted) { vectors_ = wanted; }
+
+ private:
+  static constexpr uint32_t kBytes = 0xf, kShare = 3u << 4, kLane = 31u << 6, kWarp = 31u << 11,
+                            kStrongBit = 1u << 16, kFlying = 1u << 31;
+  static constexpr uint32_t kAuthorShift = 17, kMostAuthors = 1u << 14, kCached = 16;
+  enum Share : uint32_t { kOne = 0, kSeveral = 1u << 4, kHalves = 2u << 4, kQuarters = 3u << 4 };
+
+  struct Known {  // an author, and the cells of it without lane and bytes
+    Who who;
+    uint32_t cell = 0;
+  };
+  struct Knowledge {
+    alignas(64) uint32_t below[32];  // by warp: cells below this come before
+  };
+  // What one access brings along.
+  struct Visit {
+    RaceContext& context;
+    const Actor& actor;
+    uint32_t cell;  // the author's, without lane, share and bytes
+    bool writes;
+    const uint32_t* below;
+  };
+  struct Wide;  // the same for 16 words at a time
+  friend struct Wide;
+
+  uint32_t words_ = 0;
+  std::vector<uint32_t> cells_;  // all writes, then all reads, then all others
+  uint32_t next_ = 1;            // author
+  uint32_t past_ = 0;            // cells below are of earlier phases
+  std::vector<Who> authors_;     // of this phase
+  uint32_t first_author_ = 1;
+  std::vector<Who> flying_;  // a ring
+  uint32_t next_flying_ = 0;
+  std::vector<Known> recent_;         // by warp and site
+  std::vector<Knowledge> knowledge_;  // by warp
+  std::vector<uint32_t> ticks_;       // by warp
+  std::vector<uint32_t> began_;       // by warp: the next author when its tick began
+  bool vectors_ = true;
+
+  uint32_t* write() { return cells_.data(); }
+  uint32_t* read() { return cells_.data() + words_; }
+  uint32_t* other() { return cells_.data() + 2 * size_t{words_}; }
+
+  uint32_t cell_of(Who who);
+  uint32_t next_author(Who who);
+  Who who_of(uint32_t cell) const;
+  void forget_all();
+  void begin_phase();
+
+  void by_lane(const Visit& visit, uint32_t lanes);
+  void at_one_place(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes);
+  bool in_run(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes, Share share);
+  void word(const Visit& visit, uint32_t word, uint32_t mine);
+  void remember_read(uint32_t word, uint32_t mine);
+  void judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t word);
+
+  // race_shared_wide.cpp: words [first, first + count) of a run; all lanes where they are.
+  void run_wide(const Visit& visit, uint32_t first, uint32_t count, uint32_t mine, uint32_t lane,
+                uint32_t shift);
+  void lanes_wide(const Visit& visit, uint32_t lanes);
+};
+
+}  // namespace assay::checks
