@@ -173,7 +173,7 @@ class RaceCheck final : public vgpu::Listener {
     if (order) synchronise(state, warp, access);
     if (in_flight) order = kInFlight;
     const Who who = Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order,
-                              context_.sites.number(warp, inst, access));
+                              context_.sites.number(state.sites, warp, inst, access));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
     shared ? state.shared.access(context_, actor) : memory_.access(actor);
   }

@@ -186,7 +186,7 @@ void RaceMemory::by_groups(const Actor& actor, RowLock& lock, uint32_t lanes) {
 
 // ---- Rows ----
 
-bool RaceMemory::try_row(const Actor& actor, Row& row, const RowMark& now) {
+[[gnu::always_inline]] inline bool RaceMemory::try_row(const Actor& actor, Row& row, const RowMark& now) {
   if (const Cells* cells = row.cells()) {
     if (!is_past(actor, *cells)) return false;
     global_.join(row);
@@ -209,9 +209,13 @@ bool RaceMemory::try_row(const Actor& actor, Row& row, const RowMark& now) {
   return true;
 }
 
-void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now) {
+inline void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now) {
   Row& row = row_at(lock, start);
-  if (try_row(actor, row, now)) return;
+  if (!try_row(actor, row, now)) [[unlikely]]
+    by_words(actor, row, start, now);
+}
+
+void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const RowMark& now) {
   Cells& cells = *global_.take_apart(row);
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
@@ -232,8 +236,8 @@ void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const 
   }
 }
 
-void RaceMemory::by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
-                          uint32_t shift, bool several) {
+inline void RaceMemory::by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
+                                 uint32_t shift, bool several) {
   for (Address start = low / kRowBytes * kRowBytes; start < high; start += kRowBytes) {
     const auto first = static_cast<uint32_t>(std::max(low, start) - start);
     const auto end = static_cast<uint32_t>(std::min(high, start + kRowBytes) - start);

@@ -59,12 +59,13 @@ class RaceMemory {
     return global_.at(address);
   }
   // Compares and remembers; false: the marks of a row cannot tell.
-  bool try_row(const Actor& actor, Row& row, const RowMark& now);
-  void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
+  inline bool try_row(const Actor& actor, Row& row, const RowMark& now);
+  inline void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
+  void by_words(const Actor& actor, Row& row, Address start, const RowMark& now);
   // Bytes [low, high), whole words, of consecutive lanes from `lane` on; with `several`, all by several
   // lanes.
-  void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane, uint32_t shift,
-                bool several);
+  inline void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,
+                       uint32_t shift, bool several);
   bool in_run(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes, bool several);
   void at_one_place(const Actor& actor, RowLock& lock, uint32_t lane, uint32_t lanes);
   void by_groups(const Actor& actor, RowLock& lock, uint32_t lanes);

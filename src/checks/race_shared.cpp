@@ -41,6 +41,7 @@ void SharedShadow::begin_phase() {
   first_author_ = next_;
   authors_.clear();
   past_ = next_ << kAuthorShift;
+  wrote_ = read_ = false;
   for (Knowledge& known : knowledge_) std::fill(std::begin(known.below), std::end(known.below), past_);
   std::fill(began_.begin(), began_.end(), next_);
 }
@@ -103,6 +104,7 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const vgpu::Access& access = *actor.access;
   const Visit visit{context, actor, cell_of(actor.who), writes(actor.kind),
                     knowledge_[actor.who.warp()].below};
+  (visit.writes ? wrote_ : read_) = true;
   const vgpu::Address* at = access.addresses;
   // Lanes that store to one place go one after another: their values decide.
   const bool may_share = actor.kind != vgpu::AccessKind::Store;
@@ -183,7 +185,7 @@ void SharedShadow::forget(vgpu::Address low, uint64_t bytes) {
 // ---- One word ----
 
 void SharedShadow::word(const Visit& visit, uint32_t at, uint32_t mine) {
-  judge(visit, write()[at], mine, at);
+  if (may_meet_writes()) judge(visit, write()[at], mine, at);
   if (!visit.writes) return remember_read(at, mine);
   for (uint32_t* cell : {&read()[at], &other()[at]}) {
     judge(visit, *cell, mine, at);

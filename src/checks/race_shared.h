@@ -72,6 +72,8 @@ class SharedShadow {
   std::vector<uint32_t> cells_;  // all writes, then all reads, then all others
   uint32_t next_ = 1;            // author
   uint32_t past_ = 0;            // cells below are of earlier phases
+  bool wrote_ = false;           // somebody has written in this phase,
+  bool read_ = false;            // or read
   std::vector<Who> authors_;     // of this phase
   uint32_t first_author_ = 1;
   std::vector<Who> flying_;  // a ring
@@ -98,6 +100,8 @@ class SharedShadow {
   void word(const Visit& visit, uint32_t word, uint32_t mine);
   void remember_read(uint32_t word, uint32_t mine);
   void judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t word);
+  // Whether a cell may still be a conflict for anybody.
+  bool may_meet_writes() const { return wrote_ || next_flying_ != 0; }
 
   // race_shared_wide.cpp: words [first, first + count) of a run; all lanes where they are.
   void run_wide(const Visit& visit, uint32_t first, uint32_t count, uint32_t mine, uint32_t lane,

@@ -101,7 +101,7 @@ struct SharedShadow::Wide {
 
   template <class Place>
   void read(const Place& place, Vector mine, __mmask16 mask) const {
-    judge(place, place.load(shadow.write(), mask), mine, mask);
+    if (shadow.may_meet_writes()) judge(place, place.load(shadow.write(), mask), mine, mask);
     uint32_t* const first = shadow.read();
     const Vector before = place.load(first, mask);
     const __mmask16 changed = _mm512_mask_cmpneq_epi32_mask(mask, raw(before), raw(mine));
@@ -133,6 +133,7 @@ struct SharedShadow::Wide {
     uint32_t* const cells = shadow.write();
     judge(place, place.load(cells, mask), mine, mask);
     for (uint32_t* const reads : {shadow.read(), shadow.other()}) {
+      if (!shadow.read_) break;
       const Vector before = place.load(reads, mask);
       const __mmask16 recent = _mm512_mask_cmpge_epu32_mask(mask, raw(before), raw(all(shadow.past_)));
       if (recent == 0) continue;

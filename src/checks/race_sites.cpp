@@ -72,20 +72,6 @@ uint64_t RaceSites::new_version() {
   return ++versions;
 }
 
-uint32_t RaceSites::number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
-  struct Entry {
-    const vgpu::Inst* inst = nullptr;
-    uint64_t version = 0;
-    uint32_t number = 0;
-  };
-  constexpr size_t kEntries = 256;
-  thread_local Entry entries[kEntries];
-  Entry& entry = entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kEntries];
-  const uint64_t version = version_.load(std::memory_order_relaxed);
-  if (entry.inst != &inst || entry.version != version) entry = {&inst, version, look_up(warp, inst, access)};
-  return entry.number;
-}
-
 uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   std::lock_guard lock(mutex_);
   const auto [it, fresh] = by_instruction_.try_emplace(&inst, 0);

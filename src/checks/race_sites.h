@@ -22,11 +22,29 @@ struct RaceSite {
   bool hoisted = false;  // a load whose value only a selp sees: the compiler moved it out of a condition
 };
 
+// Numbers that were looked up lately; one for each thread of the host at a time.
+struct SiteCache {
+  struct Entry {
+    const vgpu::Inst* inst = nullptr;
+    uint64_t version = 0;
+    uint32_t number = 0;
+  };
+  Entry entries[64];
+};
+
 class RaceSites {
  public:
   RaceSites() : version_(new_version()), sites_(1) {}
   // The number of an instruction; 0 when there are too many.
-  uint32_t number(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
+  uint32_t number(SiteCache& cache, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                  const vgpu::Access& access) {
+    auto& entry =
+        cache.entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % std::size(cache.entries)];
+    const uint64_t version = version_.load(std::memory_order_relaxed);
+    if (entry.inst != &inst || entry.version != version)
+      entry = {&inst, version, look_up(warp, inst, access)};
+    return entry.number;
+  }
   const RaceSite* at(uint32_t number) const;
   // The addresses of instructions mean something else from now on.
   void forget_instructions();
@@ -37,7 +55,7 @@ class RaceSites {
 
   mutable std::mutex mutex_;
   std::atomic<uint64_t>
-      version_;  // different in every object and after every forgetting: threads cache numbers by it
+      version_;  // different in every object and after every forgetting: numbers are cached by it
   std::deque<RaceSite> sites_;
   std::unordered_map<const vgpu::Inst*, uint32_t> by_instruction_;
   std::unordered_map<std::string, uint32_t> by_place_;

@@ -20,6 +20,7 @@ struct BlockState {
   uint32_t ordered_below = 0;  // numbers below come before the operation
   BlockClock clock;
   SharedShadow shared;
+  SiteCache sites;
   bool exhausted = false;  // ticks have run out: say nothing more
   BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };
