@@ -95,7 +95,7 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
   if (!unknown.empty())
     return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", unknown, names())};
   std::vector<std::unique_ptr<vgpu::Listener>> made;
-  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value")};
+  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value"), true};
   if (scope.within_launches || scope.between_operations) made.push_back(make_race_check(log, memory, scope));
   if (includes(list, "memory")) made.push_back(make_memory_check(log, memory));
   if (includes(list, "init")) made.push_back(make_init_check(log, memory));

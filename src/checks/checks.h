@@ -78,6 +78,7 @@ std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&
 struct RaceScope {
   bool within_launches = true, between_operations = true;
   bool same_values = false;  // notes about unordered stores of the value that is there
+  bool vectors = true;  // where the host has them; word by word otherwise
 };
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, RaceScope scope);
 std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "checks/checks.h"
+#include "checks/layout.h"
 #include "checks/shared_bases.h"
 #include "vgpu/grid.h"
 
@@ -40,8 +41,8 @@ class MemoryCheck final : public vgpu::Listener {
   void on_launch(const vgpu::LaunchInfo&) override {
     std::lock_guard lock(mutex_);
     if (launches_++ != 0) return;
-    bases_.clear();  // instructions may lie elsewhere by now
-    version_ = new_version();
+    latest_ = nullptr;
+    arrays_.clear();  // functions may lie elsewhere by now
   }
 
   void on_launch_end(const vgpu::LaunchInfo&) override {
@@ -51,49 +52,42 @@ class MemoryCheck final : public vgpu::Listener {
 
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override {
     if (access.space != ptx::Space::Shared) return;
-    const SharedArray* array = array_of(warp, inst);
+    const SharedArray* array = arrays_of(warp).by_instruction[inst.index];
     if (!array) [[likely]]
       return;
-    for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
-      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-      const vgpu::Address address = access.addresses[lane];
-      if (address < array->low || address + access.bytes > array->high) [[unlikely]]
-        return leaves_array(warp, inst, access, lane, *array);
-    }
+    if (const uint32_t lanes = lanes_outside(access, array->low, array->high)) [[unlikely]]
+      leaves_array(warp, inst, access, static_cast<uint32_t>(std::countr_zero(lanes)), *array);
   }
 
  private:
+  // The array that each instruction of a function belongs in; null where that is not certain.
+  struct Arrays {
+    const vgpu::Function* function;
+    SharedBases bases;
+    std::vector<const SharedArray*> by_instruction;
+
+    Arrays(const vgpu::Program& program, const vgpu::Function& f) : function(&f), bases(program, f) {
+      for (const vgpu::Inst& inst : f.code) by_instruction.push_back(bases.of(inst));
+    }
+  };
+
   FindingLog& log_;
   const vgpu::Memory& memory_;
   std::mutex mutex_;  // of what follows
   uint32_t launches_ = 0;
-  std::unordered_map<const vgpu::Function*, std::unique_ptr<SharedBases>> bases_;
-  std::atomic<uint64_t> version_{new_version()};  // threads cache arrays by it
+  std::unordered_map<const vgpu::Function*, std::unique_ptr<Arrays>> arrays_;
+  std::atomic<const Arrays*> latest_{nullptr};  // of arrays_
 
-  static uint64_t new_version() {
-    static std::atomic<uint64_t> versions{0};
-    return ++versions;
-  }
-
-  const SharedBases& bases_of(const vgpu::Warp& warp) {
+  const Arrays& arrays_of(const vgpu::Warp& warp) {
+    const vgpu::Function& function = *warp.frame->function;
+    const Arrays* latest = latest_.load(std::memory_order_acquire);
+    if (latest && latest->function == &function) [[likely]]
+      return *latest;
     std::lock_guard lock(mutex_);
-    auto& bases = bases_[warp.frame->function];
-    if (!bases) bases = std::make_unique<SharedBases>(*warp.grid->program, *warp.frame->function);
-    return *bases;
-  }
-
-  const SharedArray* array_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
-    struct Entry {
-      const vgpu::Inst* inst = nullptr;
-      uint64_t version = 0;
-      const SharedArray* array = nullptr;
-    };
-    constexpr size_t kEntries = 256;
-    thread_local Entry entries[kEntries];
-    Entry& entry = entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kEntries];
-    const uint64_t version = version_.load(std::memory_order_relaxed);
-    if (entry.inst != &inst || entry.version != version) entry = {&inst, version, bases_of(warp).of(inst)};
-    return entry.array;
+    auto& arrays = arrays_[&function];
+    if (!arrays) arrays = std::make_unique<Arrays>(*warp.grid->program, function);
+    latest_.store(arrays.get(), std::memory_order_release);
+    return *arrays;
   }
 
   void leaves_array(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access, uint32_t lane,
@@ -109,7 +103,7 @@ class MemoryCheck final : public vgpu::Listener {
                                                 : fmt::format("{} bytes into", address - array.low);
     finding.message = fmt::format("{} {} bytes at {} shared array `{}` of {} bytes", verb(access.kind),
                                   access.bytes, far, array.name, array.high - array.low);
-    if (const SharedArray* other = bases_of(warp).at(address); other && other != &array) {
+    if (const SharedArray* other = arrays_of(warp).bases.at(address); other && other != &array) {
       finding.evidence["other"] = {{"array", other->name}};
       finding.message += fmt::format(", in `{}`", other->name);
     }

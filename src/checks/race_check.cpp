@@ -106,7 +106,7 @@ class RaceCheck final : public vgpu::Listener {
     state->exhausted = false;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
-    state->shared.begin(block.shared_bytes, block.warps.size());
+    state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors);
     block.race_state = state.release();
   }
 

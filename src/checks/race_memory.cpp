@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "checks/race_judge.h"
-#include "checks/race_layout.h"
+#include "checks/layout.h"
 #include "checks/race_report.h"
 
 namespace assay::checks {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "checks/race_judge.h"
-#include "checks/race_layout.h"
+#include "checks/layout.h"
 #include "checks/race_report.h"
 #include "checks/race_state.h"
 
@@ -21,7 +21,8 @@ constexpr uint32_t kPadding = 16;  // words after the last, for whole vectors
 
 // ---- Authors ----
 
-void SharedShadow::begin(uint32_t bytes, size_t warps) {
+void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
+  vectors_ = vectors && kHasVectors;
   const uint32_t words = (bytes + 3) / 4;
   if (words != words_ || next_flying_ != 0) {
     words_ = words;
@@ -135,7 +136,7 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
       break;
   }
   const bool whole_words = access.bytes % 4 == 0 || access.bytes < 4;
-  if (vectors_ && kHasVectors && whole_words)
+  if (vectors_ && whole_words)
     lanes_wide(visit, access.lanes);
   else
     by_lane(visit, access.lanes);
@@ -145,7 +146,7 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
 bool SharedShadow::in_run(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes,
                           Share share) {
   const uint64_t bytes = visit.actor.access->bytes, total = bytes * lanes;
-  if (!vectors_ || !kHasVectors || ((address | total) & 3) != 0 || !std::has_single_bit(bytes)) return false;
+  if (!vectors_ || ((address | total) & 3) != 0 || !std::has_single_bit(bytes)) return false;
   if (bytes < 4) {
     if (share == kSeveral) return false;
     share = bytes == 2 ? kHalves : kQuarters;

@@ -32,7 +32,7 @@ struct RaceContext;
 class SharedShadow {
  public:
   // A block begins. What an earlier one left is past.
-  void begin(uint32_t bytes, size_t warps);
+  void begin(uint32_t bytes, size_t warps, bool vectors);
   // The clocks of some warps may have advanced: what they know is taken over. `whole`: all threads have met.
   void advance(const BlockClock& clock, bool whole);
   void advance(const BlockClock& clock, uint32_t warp);
@@ -40,9 +40,6 @@ class SharedShadow {
   void access(RaceContext& context, const Actor& actor);
   // Who waited for a copy knows what it wrote.
   void forget(vgpu::Address low, uint64_t bytes);
-
-  // One access of 32 lanes at a time, as the host can do it. For tests.
-  void use_vectors(bool wanted) { vectors_ = wanted; }
 
  private:
   static constexpr uint32_t kBytes = 0xf, kShare = 3u << 4, kLane = 31u << 6, kWarp = 31u << 11,
@@ -82,7 +79,7 @@ class SharedShadow {
   std::vector<Knowledge> knowledge_;  // by warp
   std::vector<uint32_t> ticks_;       // by warp
   std::vector<uint32_t> began_;       // by warp: the next author when its tick began
-  bool vectors_ = true;
+  bool vectors_ = false;
 
   uint32_t* write() { return cells_.data(); }
   uint32_t* read() { return cells_.data() + words_; }

@@ -1,4 +1,4 @@
-#include "checks/race_layout.h"
+#include "checks/layout.h"
 
 #include <immintrin.h>
 
@@ -35,6 +35,12 @@ uint32_t lanes_by_lane(const Address* at, uint64_t row) {
   return lanes;
 }
 
+uint32_t beyond_by_lane(const Address* at, Address low, uint64_t most) {
+  uint32_t lanes = 0;
+  for (uint32_t l = 0; l < 32; ++l) lanes |= uint32_t{at[l] - low > most} << l;
+  return lanes;
+}
+
 #pragma GCC push_options
 #pragma GCC target("avx512f")
 
@@ -67,6 +73,13 @@ uint32_t lanes_wide(const Address* at, uint64_t row) {
   return lanes;
 }
 
+uint32_t beyond_wide(const Address* at, Address low, uint64_t most) {
+  uint32_t lanes = 0;
+  for (uint32_t k = 0; k < 32; k += 8)
+    lanes |= uint32_t{_mm512_cmpgt_epu64_mask(raw(load(at + k) - low), raw(Vector{} + most))} << k;
+  return lanes;
+}
+
 #pragma GCC pop_options
 
 }  // namespace
@@ -74,6 +87,13 @@ uint32_t lanes_wide(const Address* at, uint64_t row) {
 Layout layout_of(const vgpu::Access& access) {
   if (!kWide || !std::has_single_bit(access.bytes)) return layout_by_lane(access.addresses, access.bytes);
   return layout_wide(access.addresses, access.bytes);
+}
+
+uint32_t lanes_outside(const vgpu::Access& access, Address low, Address high) {
+  if (high - low < access.bytes) return access.lanes;
+  const uint64_t most = high - low - access.bytes;
+  const auto beyond = kWide ? beyond_wide : beyond_by_lane;
+  return access.lanes & beyond(access.addresses, low, most);
 }
 
 uint32_t lanes_in_row(const Address* addresses, uint64_t row, uint32_t lanes) {

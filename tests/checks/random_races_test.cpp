@@ -1,0 +1,144 @@
+// Random kernels against a slow and obviously right judge: all pairs of accesses. The race check may forget
+// an older access, so it may miss a race; what it reports must be one. And its ways through the shadow
+// (vectors, word by word) must agree.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "checks/checks.h"
+#include "vgpu/machine.h"
+
+namespace assay::checks {
+namespace {
+
+using vgpu::Address;
+using vgpu::testing::Machine;
+
+constexpr uint32_t kThreads = 96, kBytes = 1024;
+
+enum class What { Load, Store, Atomic, BlockBarrier, WarpBarrier };
+
+// Thread t touches `bytes` bytes at (t * stride + offset) * bytes, within the array, if t % every == 0.
+struct Step {
+  What what;
+  uint32_t bytes = 4, stride = 1, offset = 0, every = 1;
+  bool touches() const { return what <= What::Atomic; }
+  uint32_t place(uint32_t t) const { return (t * stride + offset) * bytes % kBytes; }
+};
+
+using Plan = std::vector<Step>;
+
+Plan random_plan(std::mt19937& random) {
+  const auto pick = [&](auto... choices) {
+    const uint32_t all[] = {static_cast<uint32_t>(choices)...};
+    return all[random() % std::size(all)];
+  };
+  Plan plan;
+  const uint32_t count = 2 + random() % 6;
+  for (uint32_t i = 0; i < count; ++i) {
+    Step step{static_cast<What>(pick(0, 0, 0, 1, 1, 2, 3, 3, 4))};
+    step.bytes = step.what == What::Atomic ? 4 : pick(1, 2, 4, 4, 4, 8);
+    step.stride = pick(0, 1, 1, 1, 2, 3, 16, 33);
+    step.offset = pick(0, 0, 0, 1, 16, 32, 96);
+    step.every = pick(1, 1, 1, 2, 32);
+    plan.push_back(step);
+  }
+  return plan;
+}
+
+std::string text_of(const Plan& plan, bool shared) {
+  const std::string space = shared ? "shared" : "global";
+  std::string body;
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const Step& s = plan[i];
+    const auto number = [](uint32_t n) { return std::to_string(n); };
+    if (s.what == What::BlockBarrier) body += "  bar.sync 0;\n";
+    if (s.what == What::WarpBarrier) body += "  bar.warp.sync 0xffffffff;\n";
+    if (!s.touches()) continue;
+    body += "  rem.u32 %r2, %r1, " + number(s.every) + "; setp.eq.u32 %p1, %r2, 0;\n";
+    body += "  mad.lo.u32 %r2, %r1, " + number(s.stride) + ", " + number(s.offset) + ";\n";
+    body += "  mul.lo.u32 %r2, %r2, " + number(s.bytes) + "; and.b32 %r2, %r2, " + number(kBytes - 1) + ";\n";
+    body += "  cvt.u64.u32 %rd2, %r2; add.u64 %rd2, %rd2, %rd1;\n";
+    // Values that differ from thread to thread and from step to step.
+    const std::string value = s.bytes == 8 ? "%rd3" : s.bytes == 4 ? "%r3" : "%h1";
+    body += "  mad.lo.u32 %r3, %r1, 7, " + number(static_cast<uint32_t>(i * 37 + 1)) + ";\n";
+    body += "  cvt.u64.u32 %rd3, %r3; cvt.u16.u32 %h1, %r3;\n";
+    const std::string type = "u" + number(s.bytes * 8);
+    if (s.what == What::Load) body += "  @%p1 ld." + space + "." + type + " " + value + ", [%rd2];\n";
+    if (s.what == What::Store) body += "  @%p1 st." + space + "." + type + " [%rd2], " + value + ";\n";
+    if (s.what == What::Atomic) body += "  @%p1 red." + space + ".add.u32 [%rd2], %r3;\n";
+  }
+  return ".visible .entry k(.param .u64 x) {\n  .shared .align 16 .b8 s[" + std::to_string(kBytes) +
+         "];\n  .reg .pred %p<2>; .reg .b16 %h<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;\n" +
+         (shared ? "  mov.u64 %rd1, s;\n" : "  ld.param.u64 %rd1, [x];\n") + "  mov.u32 %r1, %tid.x;\n" +
+         body + "  ret;\n}\n";
+}
+
+// Every pair of accesses that nothing orders.
+bool has_race(const Plan& plan) {
+  uint32_t phase = 0, round = 0;
+  struct Seen {
+    What what;
+    uint32_t thread, low, high, phase, round;
+  };
+  std::vector<Seen> seen;
+  for (const Step& s : plan) {
+    phase += s.what == What::BlockBarrier;
+    round += s.what == What::WarpBarrier || s.what == What::BlockBarrier;
+    for (uint32_t t = 0; t < kThreads && s.touches(); ++t)
+      if (t % s.every == 0) seen.push_back({s.what, t, s.place(t), s.place(t) + s.bytes, phase, round});
+  }
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (size_t k = i + 1; k < seen.size(); ++k) {
+      const Seen &a = seen[i], &b = seen[k];
+      if (a.thread == b.thread || a.low >= b.high || b.low >= a.high) continue;
+      if ((a.what == What::Load && b.what == What::Load) ||
+          (a.what == What::Atomic && b.what == What::Atomic))
+        continue;
+      const bool same_warp = a.thread / 32 == b.thread / 32;
+      if (a.phase == b.phase && !(same_warp && a.round < b.round)) return true;
+    }
+  return false;
+}
+
+bool finds_race(const std::string& text, bool vectors) {
+  Machine m(text, {.watch = true});
+  FindingLog log;
+  RaceScope scope;
+  scope.vectors = vectors;
+  auto check = make_race_check(log, m.device().memory(), scope);
+  m.device().listen(check.get());
+  const Address x = m.array(std::vector<uint8_t>(kBytes), "x");
+  EXPECT_EQ(m.launch("k", {1, 1, 1}, {kThreads, 1, 1}, {x}).fault.message, "");
+  for (const Finding& finding : log.take())
+    if (finding.kind == "data-race") return true;
+  return false;
+}
+
+class RandomRaces : public ::testing::TestWithParam<bool> {};
+
+TEST_P(RandomRaces, AreReportedIfAndOnlyIfThereIsOne) {
+  const bool shared = GetParam();
+  std::mt19937 random(12);
+  uint32_t racy = 0, missed = 0;
+  for (int round = 0; round < 400; ++round) {
+    const Plan plan = random_plan(random);
+    const std::string text = text_of(plan, shared);
+    const bool expected = has_race(plan);
+    for (bool vectors : {true, false}) {
+      const bool found = finds_race(text, vectors);
+      ASSERT_TRUE(expected || !found) << "a false alarm, vectors " << vectors << "\n" << text;
+      racy += expected;
+      missed += expected && !found;
+      if (expected && !found && vectors) RecordProperty("missed", text);
+    }
+  }
+  EXPECT_GT(racy, 300u);
+  EXPECT_LE(missed, racy / 50) << "of " << racy;
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, RandomRaces, ::testing::Bool(),
+                         [](const auto& which) { return which.param ? "Shared" : "Global"; });
+
+}  // namespace
+}  // namespace assay::checks
