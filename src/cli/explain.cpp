@@ -22,12 +22,24 @@ std::string place_text(const Json& line) {
                      line.value("line", 0));
 }
 
+// Nothing but the rounding of the elements to their own type.
+bool is_last_rounding(const Json& output) {
+  if (!output.contains("rounded_at") || output["lines"].empty()) return false;
+  const Json &at = output["rounded_at"], &first = output["lines"].front();
+  return at["file"] == first["file"] && at["line"] == first["line"] && first.value("share", 0.0) > 0.99;
+}
+
 void add_outputs(const Json& profile, std::string_view prefix, std::string& text) {
   for (const Json& output : profile["outputs"]) {
     text += fmt::format("{}`{}`: largest error {:.3g}", prefix, output.value("name", ""),
                         output.value("error", 0.0));
     if (output.value("broken", 0) > 0)
       text += fmt::format(", {} elements not finite", output.value("broken", 0));
+    if (const Json& lines = output["lines"]; is_last_rounding(output)) {
+      text += fmt::format("; it is the rounding of the result to its own type ({}), which no kernel avoids\n",
+                          place_text(lines.front()));
+      continue;
+    }
     text += "; it enters at";
     size_t shown = 0;
     for (const Json& line : output["lines"]) {
@@ -43,12 +55,19 @@ void add_outputs(const Json& profile, std::string_view prefix, std::string& text
 }
 
 void add_lines(const Json& profile, std::string_view prefix, std::string& text) {
+  const auto loses = [](const Json& line) {
+    return line.value("introduced", 0.0) != 0 || line.value("share", 0.0) != 0;
+  };
+  if (!std::any_of(profile["lines"].begin(), profile["lines"].end(), loses)) {
+    text += fmt::format("{}no line rounds anything: every result is exact\n", prefix);
+    return;
+  }
   size_t shown = 0;
   text += fmt::format("{}{:>6}  {:>10}  {:>9}  {:>10}  {:>12}  {:<28}  {}\n", prefix, "share", "introduced",
                       "inherited", "cancelled", "executions", "line", "operation");
   for (const Json& line : profile["lines"]) {
     if (shown == kMostLines) break;
-    if (line.value("introduced", 0.0) == 0 && line.value("share", 0.0) == 0) continue;
+    if (!loses(line)) continue;
     ++shown;
     text += fmt::format("{}{:>5.1f}%  {:>10.2e}  {:>9.2e}  {:>5.0f} bits  {:>12}  {:<28}  {}", prefix,
                         100 * line.value("share", 0.0), line.value("introduced", 0.0),
@@ -57,11 +76,15 @@ void add_lines(const Json& profile, std::string_view prefix, std::string& text) 
     const auto count = [&](const char* key, const char* word) {
       if (const auto n = line.value(key, uint64_t{0})) text += fmt::format(", {} {}", n, word);
     };
-    count("stagnated", "without effect");
+    count("stagnated", "additions without effect");
     count("overflowed", "overflowed");
     count("flushed", "became zero");
     text += "\n";
   }
+  text += fmt::format(
+      "{}share: of the outputs' error; introduced: typical relative error that enters there; inherited: "
+      "largest that its operands bring\n",
+      prefix);
 }
 
 }  // namespace
