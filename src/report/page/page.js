@@ -240,7 +240,10 @@ function shares(precision) {
 const redraws = [];
 const tone = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 function mix(a, b, t) {
-  const parse = (c) => [1, 3, 5].map((i) => parseInt(c.slice(i, i + 2), 16));
+  const parse = (c) => {
+    const full = c.length === 4 ? c.replace(/[0-9a-f]/gi, "$&$&") : c;  // #abc is #aabbcc
+    return [1, 3, 5].map((i) => parseInt(full.slice(i, i + 2), 16));
+  };
   const [x, y] = [parse(a), parse(b)];
   return x.map((v, i) => Math.round(v + (y[i] - v) * t));
 }
@@ -537,6 +540,7 @@ function theme(name) {
 }
 themeButton.addEventListener("click", () => theme(dark() ? "light" : "dark"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme());
+matchMedia("print").addEventListener("change", () => redraws.forEach((draw) => draw()));  // paper has colours of its own
 
 function step(by) {
   const list = [...main.querySelectorAll("[data-finding]")].filter((f) => f.offsetParent);
