@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "assayer/assayer.h"
 #include "assayer/attempt.h"
@@ -327,9 +328,9 @@ class Check {
     const Json profile =
         numeric ? precision_of(kept.front(), contract_, subject_, trial, small, options_) : Json();
     for (Finding& finding : kept) {
-      name_by_code(finding);
       locate(contract_, notes_, finding);
       accuse(finding, profile);
+      name_by_code(finding);
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
       finding.evidence["trial"] = trial::to_json(small);
@@ -339,14 +340,25 @@ class Check {
     }
   }
 
-  // Sums that are too inaccurate, in code that adds in bf16 or f16: that is the cause.
+  // Sums that are too inaccurate, in code that keeps a sum in bf16 or f16: that is the cause, if the error
+  // enters there, as far as the line is known. In a short sum of many threads it looks like one rounding of
+  // every term, because each has a term or two.
   void name_by_code(Finding& finding) const {
     if (finding.kind != "precision-loss" || !finding.evidence.contains("worst")) return;
-    const Where* where = suspected(notes_, "low-precision-accumulation");
-    if (finding.evidence["worst"].value("terms", 1.0) < 2 || where == nullptr) return;
-    finding.where = *where;
+    const bool summed = finding.evidence["worst"].value("terms", 1.0) >= 2;
+    const Json guilty = finding.evidence.value("guilty", Json());
+    const auto narrow = std::find_if(notes_.begin(), notes_.end(), [&](const lint::Note& note) {
+      if (note.kind != "narrow-sum" && note.kind != "narrow-atomic" && note.kind != "narrow-mma")
+        return false;
+      if (guilty.is_null()) return summed;
+      return note.where.line == guilty.value("line", 0) &&
+             std::filesystem::path(note.where.file).filename() ==
+                 std::filesystem::path(guilty.value("file", "")).filename();
+    });
+    if (narrow == notes_.end()) return;
     finding.evidence["symptom"] = finding.kind;
     finding.kind = "low-precision-accumulation";
+    if (guilty.is_null()) finding.where = {shown(narrow->where.file), narrow->where.line};
   }
 
   CheckOutcome finish() {

@@ -134,11 +134,15 @@ void Worker::reduce(Block& block, const int64_t* elements, const Elements& out) 
   if (!session_.failed()) finish(block, total, out);
 }
 
-// Sum of (a - m)² as a sum of a² less n m²: what a one-pass kernel does.
+// Sum of (a - m)² as a sum of a² less n m²: what a one-pass kernel does. In parts: both sums by a tree or the
+// like, so that hardly more than the last roundings are left.
 bool Worker::one_pass_variance(Block& block, Accumulator& total) {
   const Definition& made = definition(block.definition);
   if (!session_.simulated->one_pass_variance || !is_variance(made)) return false;
   const Node& difference = deviation(made);
+  const bool in_parts = session_.simulated->partial_terms > 0;
+  double* sums = arena_.get<double>(block.n);
+  std::fill_n(sums, block.n, 0.0);
   int64_t terms = 0;
   SumRules rules{false, session_.simulated, session_.precision.dtype, 0};
   const DType dtype = session_.precision.dtype;
@@ -146,8 +150,12 @@ bool Worker::one_pass_variance(Block& block, Accumulator& total) {
     const Lanes x = eval(at, difference.a);
     Lanes squared = x;
     squared.v = arena_.get<double>(at.n);
-    for (int l = 0; l < at.n; ++l) squared.v[l] = rounded(dtype, x.v[l] * x.v[l]);
-    add_terms(total, squared, at.n, nullptr, rules);
+    for (int l = 0; l < at.n; ++l) {
+      squared.v[l] = rounded(dtype, x.v[l] * x.v[l]);
+      sums[l] += x.v[l];
+      if (in_parts) total.sum[l] += squared.v[l];
+    }
+    if (!in_parts) add_terms(total, squared, at.n, nullptr, rules);
     ++terms;
   };
   const std::function<void(std::size_t)> nest = [&](std::size_t depth) {
@@ -161,9 +169,15 @@ bool Worker::one_pass_variance(Block& block, Accumulator& total) {
     }
   };
   nest(0);
+  const auto count = static_cast<double>(terms);
   const Lanes mean = eval(block, difference.b);
   for (int l = 0; l < block.n; ++l) {
-    const double product = rounded(dtype, rounded(dtype, mean.v[l] * mean.v[l]) * static_cast<double>(terms));
+    const double m = in_parts ? rounded(dtype, rounded(dtype, sums[l]) / count) : mean.v[l];
+    const double product = rounded(dtype, rounded(dtype, m * m) * count);
+    if (in_parts) {
+      total.sum[l] = rounded(dtype, total.sum[l]);
+      total.count[l] = count;
+    }
     total.sum[l] = std::max(0.0, rounded(dtype, total.sum[l] - product));
   }
   return true;

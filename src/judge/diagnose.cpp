@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "trial/random.h"
 
@@ -19,6 +20,7 @@ constexpr std::size_t kMost = 1536;  // elements compared
 constexpr std::size_t kFew = 256;    // the same, for defects in one place: there are many
 constexpr double kSure = 0.85;       // correlation from which element by element counts as a match
 constexpr double kLikely = 0.65;     // the same, where the order of additions decides the details
+constexpr std::size_t kLeast = 4;    // errors that agree by chance are this few
 constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
 
 // Errors over many orders of magnitude, made comparable.
@@ -30,6 +32,16 @@ double compressed(double z) {
 double departure(const Element& element, double stored) {
   if (!(element.scale > 0)) return std::isfinite(stored) == std::isfinite(element.value) ? 0 : kNonfinite;
   return compressed((stored - element.rounded) / element.scale);
+}
+
+// Whether both results are off by about the same. Compressed, errors of any size agree in little but their
+// sign.
+bool are_alike(const Element& element, double simulated) {
+  if (!std::isfinite(element.stored) || !std::isfinite(simulated))
+    return std::isnan(element.stored) == std::isnan(simulated);
+  const double kernel = element.stored - element.rounded, defect = simulated - element.rounded;
+  return std::abs(kernel - defect) <=
+         std::max(0.25 * std::max(std::abs(kernel), std::abs(defect)), element.scale);
 }
 
 // The worst elements and as many at random, within the work that simulation may cost.
@@ -65,6 +77,8 @@ struct Comparison {
   double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
   double coherence_distance = 0;  // of how much of the errors each row shares
   double lean = 0;                // of the kernel's rows: 1 all to one side
+  double alike = 0;               // share of the elements off that are so by about the same
+  std::size_t independent = 0;    // elements that are off, or rows where a row's errors are one
 };
 
 // How much of the departures is common to their row: 0 independent, 1 all alike.
@@ -115,7 +129,9 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
                    int64_t columns) {
   Coherence kernel_rows, defect_rows;
   std::map<int64_t, double> row_sums;
-  double kk = 0, km = 0, mm = 0, rest = 0;
+  double kk = 0, km = 0, mm = 0, rest = 0, off = 0, alike = 0;
+  std::set<int64_t> rows_off;
+  std::size_t kernel_off = 0;
   std::map<int, Sizes> profile;  // by decade of terms
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const Element& element = *elements[i];
@@ -128,6 +144,12 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
     km += k * m;
     mm += m * m;
     rest += (k - m) * (k - m);
+    if (k != 0 || m != 0) {
+      off += 1;
+      alike += are_alike(element, simulated[i]);
+    }
+    kernel_off += k != 0;
+    if (k != 0) rows_off.insert(element.at / columns);
     Sizes& sizes = profile[static_cast<int>(2 * std::log10(element.terms))];
     sizes.kernel.add(k);
     sizes.defect.add(m);
@@ -150,6 +172,9 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
     all += std::abs(sum);
   }
   if (all > 0) comparison.lean = std::abs(leaning) / all;
+  if (off > 0) comparison.alike = alike / off;
+  const bool by_row = kernel_rows.value() > 0.5;
+  comparison.independent = by_row ? rows_off.size() : kernel_off;
   return comparison;
 }
 
@@ -162,7 +187,8 @@ bool depends_on_order(const Defect& defect) {
 double score_of(const Defect& defect, const Comparison& match, bool& by_profile) {
   const bool order = depends_on_order(defect);
   by_profile = false;
-  if (match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
+  const bool enough = order || (match.independent >= kLeast && match.alike >= 0.5);
+  if (enough && match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
     return 1 + match.explained;
   if (!order || match.coherence_distance > 0.3) return 0;
   by_profile = true;
@@ -188,15 +214,15 @@ std::vector<Candidate> everywhere(const contract::Reference& reference) {
 }
 
 // Sums in low precision, in one sum each.
-std::vector<Candidate> in_one_sum(const contract::Reference& reference, const std::string& output) {
+std::vector<Candidate> in_one_sum(const contract::Reference& reference, const std::string& output,
+                                  std::string_view narrow) {
   constexpr std::size_t kMostSums = 4;
   std::vector<Candidate> list;
   const std::vector<contract::Site> sums = reference.sums(output);
   if (sums.size() < 2) return list;
   for (std::size_t i = 0; i < std::min(sums.size(), kMostSums); ++i) {
     for (Candidate& one : everywhere(reference)) {
-      const bool bf16 = one.defect.name.starts_with("bf16");
-      if (!bf16 || (!one.defect.accumulator && !one.defect.reduced)) continue;
+      if (!one.defect.name.starts_with(narrow) || (!one.defect.accumulator && !one.defect.reduced)) continue;
       one.defect.only_sum = sums[i].definition;
       one.description += fmt::format(", in {}", sums[i].in);
       list.push_back(std::move(one));
@@ -206,18 +232,20 @@ std::vector<Candidate> in_one_sum(const contract::Reference& reference, const st
 }
 
 // One rounding too many.
-std::vector<Candidate> in_one_value(const contract::Reference& reference, const std::string& output) {
+std::vector<Candidate> in_one_value(const contract::Reference& reference, const std::string& output,
+                                    contract::DType narrow) {
   constexpr std::size_t kMostValues = 16;
   std::vector<Candidate> list;
   for (const contract::Site& site : reference.values(output)) {
     if (list.size() == kMostValues) break;
     Candidate one;
-    one.defect.name = "bf16-value";
+    one.defect.name = narrow == contract::DType::bf16 ? "bf16-value" : "f16-value";
     one.defect.kind = "precision-loss";
-    one.defect.intermediates = contract::DType::bf16;
+    one.defect.intermediates = narrow;
     one.defect.only_value = site.value;
     one.defect.value_of = site.definition;
-    one.description = fmt::format("a value on the way to {} were rounded to bf16", site.in);
+    one.description =
+        fmt::format("a value on the way to {} were rounded to {}", site.in, contract::info(narrow).name);
     list.push_back(std::move(one));
   }
   return list;
@@ -231,6 +259,11 @@ std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std:
   std::stable_sort(list.begin(), list.end(),
                    [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
   return list;
+}
+
+// Elements of a vector have no row in common.
+int64_t row_length(const Measured& measured) {
+  return measured.extents.size() > 1 ? std::max<int64_t>(1, measured.columns()) : 1;
 }
 
 std::vector<int64_t> places(const std::vector<const Element*>& elements) {
@@ -253,7 +286,7 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     for (const Candidate& candidate : list) {
       const auto simulated = reference.simulate(bindings, measured.output, at, candidate.defect);
       if (!simulated) continue;
-      const Comparison match = compare(elements, *simulated, std::max<int64_t>(1, measured.columns()));
+      const Comparison match = compare(elements, *simulated, row_length(measured));
       bool by_profile = false;
       const double score = score_of(candidate.defect, match, by_profile);
       if (score > best_score + 0.02) {  // equal matches: the more specific, listed first
@@ -268,9 +301,11 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   try_all(ordered(everywhere(reference), hints), kMost);
   // What one pass does to a variance, any error of that sum alone would do too.
   const bool one_pass = best && best->defect.one_pass_variance;
-  if (best_score < kMatched && !one_pass)
-    try_all(ordered(in_one_sum(reference, measured.output), hints), kFew);
-  if (best_score < kMatched) try_all(in_one_value(reference, measured.output), kFew);
+  for (const contract::DType narrow : {contract::DType::bf16, contract::DType::f16}) {
+    if (best_score < kMatched && !one_pass)
+      try_all(ordered(in_one_sum(reference, measured.output, contract::info(narrow).name), hints), kFew);
+    if (best_score < kMatched) try_all(in_one_value(reference, measured.output, narrow), kFew);
+  }
   return best;
 }
 
