@@ -183,6 +183,16 @@ void Worker::reduce_scatter(Block& block, const int64_t* elements, Accumulator& 
   }
 }
 
+// Where the outermost loop ends; before its end, if the simulated kernel drops the last of it.
+int64_t Worker::scatter_end(int definition_id, const ScatterLists& lists) const {
+  const Range& range = plan(definition_id).ranges[static_cast<std::size_t>(lists.looped[0])];
+  if (!session_.simulated) return range.high;
+  const Defect& defect = session_.defect_of(definition_id);
+  const int64_t dropped =
+      defect.dropped_fraction > 0 ? range.length() / defect.dropped_fraction : defect.dropped_terms;
+  return range.high - std::min(dropped, range.length() - 1);
+}
+
 void Worker::scatter_run(Block& block, const ScatterLists& lists, const Loops& rest, int first, int n,
                          int64_t begin, int64_t end, Accumulator& total) {
   const Arena::Mark mark = arena_.mark();
@@ -193,8 +203,9 @@ void Worker::scatter_run(Block& block, const ScatterLists& lists, const Loops& r
   if (by_terms) {
     for (int l = 0; l < n; ++l) scatter_by_terms(part, lists, l, begin, end, total, map[l]);
   } else {
-    if (session_.simulated) end -= std::min(end - begin - 1, session_.simulated->dropped_terms);
+    const int64_t last = scatter_end(block.definition, lists);
     for (int64_t entry = begin; entry < end && !session_.failed(); ++entry) {
+      if (lists.entries[0][static_cast<std::size_t>(entry)] >= last) continue;
       const Arena::Mark inner = arena_.mark();
       for (std::size_t v = 0; v < lists.looped.size(); ++v)
         part.uniform[lists.looped[v]] = lists.entries[v][static_cast<std::size_t>(entry)];

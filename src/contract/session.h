@@ -265,6 +265,7 @@ class Worker {
   void scatter_block(Block& full, const ScatterLists& lists, std::vector<int64_t>& keys,
                      std::vector<std::vector<int64_t>>& values);
   static std::pair<int64_t, int64_t> scatter_entries(const ScatterLists& lists, int64_t key);
+  int64_t scatter_end(int definition_id, const ScatterLists& lists) const;
   void scatter_run(Block& block, const ScatterLists& lists, const Loops& rest, int first, int n,
                    int64_t begin, int64_t end, Accumulator& total);
   void scatter_by_terms(const Block& part, const ScatterLists& lists, int lane, int64_t begin, int64_t end,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include "trial/random.h"
 
@@ -21,6 +20,7 @@ constexpr std::size_t kFew = 256;    // the same, for defects in one place: ther
 constexpr double kSure = 0.85;       // correlation from which element by element counts as a match
 constexpr double kLikely = 0.65;     // the same, where the order of additions decides the details
 constexpr std::size_t kLeast = 4;    // errors that agree by chance are this few
+constexpr double kLarge = 4;         // compressed: an error that no order of additions makes vanish
 constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
 
 // Errors over many orders of magnitude, made comparable.
@@ -44,8 +44,14 @@ bool are_alike(const Element& element, double simulated) {
          std::max(0.25 * std::max(std::abs(kernel), std::abs(defect)), element.scale);
 }
 
+// Elements to compare, and which of them were taken at random: the others are the worst.
+struct Chosen {
+  std::vector<const Element*> elements;
+  std::vector<char> at_random;
+};
+
 // The worst elements and as many at random, within the work that simulation may cost.
-std::vector<const Element*> choose(const Measured& measured, std::size_t most) {
+Chosen choose(const Measured& measured, std::size_t most) {
   std::vector<const Element*> all;
   for (const Element& element : measured.elements) {
     if (!(element.flags & contract::kUnspecified)) all.push_back(&element);
@@ -60,12 +66,14 @@ std::vector<const Element*> choose(const Measured& measured, std::size_t most) {
     if (i > most) break;
   }
   // Half from either part, as far as the work allows.
-  std::vector<const Element*> chosen;
+  Chosen chosen;
+  const bool whole = all.size() <= most / 2;
   double work = 0;
   for (std::size_t i = 0; i < std::min(all.size(), most / 2) && work < kMaxWork; ++i) {
     for (const std::size_t at : {i, i + most / 2}) {
       if (at >= all.size()) continue;
-      chosen.push_back(all[at]);
+      chosen.elements.push_back(all[at]);
+      chosen.at_random.push_back(whole || at != i);
       work += all[at]->terms;
     }
   }
@@ -77,6 +85,8 @@ struct Comparison {
   double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
   double coherence_distance = 0;  // of how much of the errors each row shares
   double lean = 0;                // of the kernel's rows: 1 all to one side
+  double other_lean = 0;          // how differently all errors lean to or from zero: 2 opposite
+  double missing = 0;             // share of the defect's large errors that the kernel does not have
   double alike = 0;               // share of the elements off that are so by about the same
   std::size_t independent = 0;    // elements that are off, or rows where a row's errors are one
 };
@@ -107,6 +117,37 @@ class Coherence {
   std::map<int64_t, Row> rows_;
 };
 
+// Whether the errors of a row are its values times one factor: then the row is one piece of evidence, not
+// many.
+class Factors {
+ public:
+  void add(int64_t row, const Element& element) {
+    const double error = element.stored - element.rounded;
+    if (error == 0 || !std::isfinite(error)) return;
+    Row& r = rows_[row];
+    r.ee += error * error;
+    r.ev += error * element.value;
+    r.vv += element.value * element.value;
+    r.count += 1;
+  }
+  bool are_common() const {
+    double common = 0, all = 0;
+    for (const auto& [row, r] : rows_) {
+      if (r.count < 3 || !(r.vv > 0)) continue;
+      common += r.count * r.ev * r.ev / (r.ee * r.vv);
+      all += r.count;
+    }
+    return !(common < 0.97 * all);
+  }
+  std::size_t rows() const { return rows_.size(); }
+
+ private:
+  struct Row {
+    double ee = 0, ev = 0, vv = 0, count = 0;
+  };
+  std::map<int64_t, Row> rows_;
+};
+
 // The typical size of errors: their mean where they are small, the geometric mean where they are large.
 class Size {
  public:
@@ -125,13 +166,14 @@ struct Sizes {
   Size kernel, defect;
 };
 
-Comparison compare(const std::vector<const Element*>& elements, const std::vector<double>& simulated,
-                   int64_t columns) {
+Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, int64_t columns) {
+  const std::vector<const Element*>& elements = chosen.elements;
   Coherence kernel_rows, defect_rows;
   std::map<int64_t, double> row_sums;
   double kk = 0, km = 0, mm = 0, rest = 0, off = 0, alike = 0;
-  std::set<int64_t> rows_off;
+  Factors factors;
   std::size_t kernel_off = 0;
+  double kernel_lean = 0, kernel_sum = 0, defect_lean = 0, defect_sum = 0, large = 0, missing = 0;
   std::map<int, Sizes> profile;  // by decade of terms
   for (std::size_t i = 0; i < elements.size(); ++i) {
     const Element& element = *elements[i];
@@ -144,12 +186,20 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
     km += k * m;
     mm += m * m;
     rest += (k - m) * (k - m);
+    kernel_lean += sign * k;
+    kernel_sum += std::abs(k);
+    defect_lean += sign * m;
+    defect_sum += std::abs(m);
+    if (chosen.at_random[i] && std::abs(m) > kLarge) {
+      large += 1;
+      missing += std::abs(k) < 0.1 * std::abs(m);
+    }
     if (k != 0 || m != 0) {
       off += 1;
       alike += are_alike(element, simulated[i]);
     }
     kernel_off += k != 0;
-    if (k != 0) rows_off.insert(element.at / columns);
+    factors.add(element.at / columns, element);
     Sizes& sizes = profile[static_cast<int>(2 * std::log10(element.terms))];
     sizes.kernel.add(k);
     sizes.defect.add(m);
@@ -173,8 +223,10 @@ Comparison compare(const std::vector<const Element*>& elements, const std::vecto
   }
   if (all > 0) comparison.lean = std::abs(leaning) / all;
   if (off > 0) comparison.alike = alike / off;
-  const bool by_row = kernel_rows.value() > 0.5;
-  comparison.independent = by_row ? rows_off.size() : kernel_off;
+  if (large > 0) comparison.missing = missing / large;
+  if (kernel_sum > 0 && defect_sum > 0)
+    comparison.other_lean = std::abs(kernel_lean / kernel_sum - defect_lean / defect_sum);
+  comparison.independent = factors.are_common() ? factors.rows() : kernel_off;
   return comparison;
 }
 
@@ -196,6 +248,8 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   // chance does not.
   if (defect.one_pass_variance)
     return match.profile_distance < 4 && match.lean < 0.98 ? 1.2 - 0.1 * match.profile_distance : 0;
+  // Narrow sums err wherever they are long, and to the sides that the terms make likely.
+  if (match.missing > 0.5 || (match.independent >= 6 && match.other_lean > 0.8)) return 0;
   const double most = defect.only_sum < 0 ? 0.8 : 0.35;  // one sum of several is easily the wrong one
   return match.profile_distance < most ? 1 - match.profile_distance : 0;
 }
@@ -251,6 +305,23 @@ std::vector<Candidate> in_one_value(const contract::Reference& reference, const 
   return list;
 }
 
+// A loop that ends where a grid, a counter or a tile does.
+std::vector<Candidate> cut_short(const contract::Reference& reference, const contract::Bindings& bindings) {
+  int64_t longest = 0;
+  for (const auto& [name, extent] : bindings.shape) longest = std::max(longest, extent);
+  std::vector<Candidate> list;
+  for (int64_t kept = 32; kept < longest; kept *= 2) {
+    Candidate one;
+    one.defect.name = "cut-short";
+    one.defect.kind = "wrong-result";
+    one.defect.dropped_terms = longest - kept;
+    if (!reference.applies(one.defect)) break;
+    one.description = fmt::format("only the first {} terms of the reduction were added", kept);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
 // What the code makes likely goes first; what is specific stays before what is general.
 std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints) {
   const auto rank = [&](const Candidate& candidate) {
@@ -280,13 +351,13 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   std::optional<Diagnosis> best;
   double best_score = 0;
   const auto try_all = [&](const std::vector<Candidate>& list, std::size_t most) {
-    const std::vector<const Element*> elements = choose(measured, most);
-    if (elements.empty()) return;
-    const std::vector<int64_t> at = places(elements);
+    const Chosen chosen = choose(measured, most);
+    if (chosen.elements.empty()) return;
+    const std::vector<int64_t> at = places(chosen.elements);
     for (const Candidate& candidate : list) {
       const auto simulated = reference.simulate(bindings, measured.output, at, candidate.defect);
       if (!simulated) continue;
-      const Comparison match = compare(elements, *simulated, row_length(measured));
+      const Comparison match = compare(chosen, *simulated, row_length(measured));
       bool by_profile = false;
       const double score = score_of(candidate.defect, match, by_profile);
       if (score > best_score + 0.02) {  // equal matches: the more specific, listed first
@@ -301,6 +372,7 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   try_all(ordered(everywhere(reference), hints), kMost);
   // What one pass does to a variance, any error of that sum alone would do too.
   const bool one_pass = best && best->defect.one_pass_variance;
+  if (best_score < kMatched) try_all(cut_short(reference, bindings), kFew);
   for (const contract::DType narrow : {contract::DType::bf16, contract::DType::f16}) {
     if (best_score < kMatched && !one_pass)
       try_all(ordered(in_one_sum(reference, measured.output, contract::info(narrow).name), hints), kFew);
@@ -311,7 +383,7 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
 
 double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
                         const Measured& measured) {
-  const std::vector<const Element*> elements = choose(measured, kFew);
+  const std::vector<const Element*> elements = choose(measured, kFew).elements;
   Defect narrow;
   narrow.accumulator = contract::DType::bf16;
   narrow.intermediates = contract::DType::bf16;
