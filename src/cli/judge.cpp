@@ -2,6 +2,7 @@
 #include "judge/judge.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -56,8 +57,8 @@ Result<void> check_extents(const contract::TensorSpec& spec, const contract::Ten
   const auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   if (*extents == tensor.extents) return {};
-  return Error{fmt::format("tensor {} has {} elements, the contract says {} for {}", spec.name,
-                           tensor.count(), contract::Tensor::zeros(spec.dtype, *extents).count(),
+  return Error{fmt::format("tensor {} has the shape [{}], the contract says [{}] for {}", spec.name,
+                           fmt::join(tensor.extents, ", "), fmt::join(*extents, ", "),
                            contract::to_string(shape))};
 }
 

@@ -24,7 +24,11 @@ namespace fs = std::filesystem;
 // tuple or list in the order of the outputs, or one array.
 constexpr const char* kDriver = R"py(
 import importlib.util, inspect, json, os, sys
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    sys.exit("%s has no NumPy: install it (python3 -m pip install numpy, or the package python3-numpy), "
+             "or name an interpreter that has it in ASSAY_PYTHON" % sys.executable)
 
 folder = sys.argv[1]
 job = json.load(open(os.path.join(folder, "job.json")))
@@ -68,8 +72,11 @@ for suffix, real in (("", np.float64), ("@working", np.float32)):
     for name in job["outputs"]:
         if name not in results:
             sys.exit("'%s' did not return '%s'" % (job["function"], name))
-        array = np.ascontiguousarray(np.asarray(results[name], dtype=np.float64).reshape(job["extents"][name]))
-        np.save(os.path.join(folder, name + suffix + ".out.npy"), array)
+        array, extents = np.asarray(results[name], dtype=np.float64), job["extents"][name]
+        if [n for n in array.shape if n != 1] != [n for n in extents if n != 1]:
+            sys.exit("'%s' returned '%s' with the shape %s, the contract says %s"
+                     % (job["function"], name, list(array.shape), extents))
+        np.save(os.path.join(folder, name + suffix + ".out.npy"), np.ascontiguousarray(array.reshape(extents)))
 )py";
 
 class Folder {

@@ -85,6 +85,7 @@ struct Comparison {
   double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
   double coherence_distance = 0;  // of how much of the errors each row shares
   double lean = 0;                // of the kernel's rows: 1 all to one side
+  double defect_lean = 0;         // of the defect's errors to or from zero: 1 all
   double other_lean = 0;          // how differently all errors lean to or from zero: 2 opposite
   double missing = 0;             // share of the defect's large errors that the kernel does not have
   double alike = 0;               // share of the elements off that are so by about the same
@@ -224,6 +225,7 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
   if (all > 0) comparison.lean = std::abs(leaning) / all;
   if (off > 0) comparison.alike = alike / off;
   if (large > 0) comparison.missing = missing / large;
+  if (defect_sum > 0) comparison.defect_lean = std::abs(defect_lean) / defect_sum;
   if (kernel_sum > 0 && defect_sum > 0)
     comparison.other_lean = std::abs(kernel_lean / kernel_sum - defect_lean / defect_sum);
   comparison.independent = factors.are_common() ? factors.rows() : kernel_off;
@@ -239,10 +241,15 @@ bool depends_on_order(const Defect& defect) {
 double score_of(const Defect& defect, const Comparison& match, bool& by_profile) {
   const bool order = depends_on_order(defect);
   by_profile = false;
-  const bool enough = order || (match.independent >= kLeast && match.alike >= 0.5);
+  // A sum that stops growing loses about the same in any order.
+  if (order && !defect.one_pass_variance && match.independent >= 6 && match.defect_lean > 0.9 &&
+      match.alike < 0.4)
+    return 0;
+  const bool enough = order ? match.alike >= 0.3 : (match.independent >= kLeast && match.alike >= 0.5);
   if (enough && match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
     return 1 + match.explained;
-  if (!order || match.coherence_distance > 0.3) return 0;
+  // One rounding of a sum has a size, whatever its sign: a reciprocal may be what is rounded.
+  if ((!order && !defect.reduced) || match.coherence_distance > 0.3) return 0;
   by_profile = true;
   // How large the errors of one pass are depends on how it adds; that they take a row up or down by
   // chance does not.
@@ -257,6 +264,8 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
 struct Candidate {
   Defect defect;
   std::string description;
+  std::vector<std::string> inputs{};     // rounded before it is used; empty: none
+  double (*narrowed)(double) = nullptr;  // how
 };
 
 std::vector<Candidate> everywhere(const contract::Reference& reference) {
@@ -303,6 +312,57 @@ std::vector<Candidate> in_one_value(const contract::Reference& reference, const 
     list.push_back(std::move(one));
   }
   return list;
+}
+
+// As tensor cores take f32: ten bits after the leading one.
+double tf32(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(x, 11 - exponent)), exponent - 11);
+}
+
+// Inputs that are shortened on their way in.
+std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
+  struct Narrow {
+    std::string_view name;
+    double (*rounded)(double);
+  };
+  constexpr Narrow kNarrow[] = {
+      {"bf16", [](double x) { return contract::rounded(contract::DType::bf16, x); }},
+      {"tf32", tf32},
+      {"f16", [](double x) { return contract::rounded(contract::DType::f16, x); }}};
+  std::vector<std::vector<std::string>> choices(1);  // all of them, and each
+  for (const auto& [name, tensor] : bindings.inputs) {
+    if (tensor->dtype != contract::DType::f32) continue;
+    choices[0].push_back(name);
+    choices.push_back({name});
+  }
+  if (choices.size() < 3) choices.erase(choices.begin());
+  std::vector<Candidate> list;
+  for (const Narrow& narrow : kNarrow) {
+    for (const std::vector<std::string>& inputs : choices) {
+      Candidate one;
+      one.defect.name = "narrow-input";
+      one.defect.kind = "precision-loss";
+      one.description = fmt::format("{} were rounded to {} on the way in",
+                                    inputs.size() > 1 ? std::string("inputs") : inputs[0], narrow.name);
+      one.inputs = inputs;
+      one.narrowed = narrow.rounded;
+      list.push_back(std::move(one));
+    }
+  }
+  return list;
+}
+
+contract::Bindings with_narrow_inputs(const contract::Bindings& bindings, const Candidate& candidate) {
+  contract::Bindings changed = bindings;
+  for (const std::string& name : candidate.inputs) {
+    auto tensor = std::make_shared<contract::Tensor>(*bindings.inputs.find(name)->second);
+    for (int64_t i = 0; i < tensor->count(); ++i) tensor->store(i, candidate.narrowed(tensor->load(i)));
+    changed.inputs[name] = std::move(tensor);
+  }
+  return changed;
 }
 
 // A loop that ends where a grid, a counter or a tile does.
@@ -355,7 +415,10 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     if (chosen.elements.empty()) return;
     const std::vector<int64_t> at = places(chosen.elements);
     for (const Candidate& candidate : list) {
-      const auto simulated = reference.simulate(bindings, measured.output, at, candidate.defect);
+      const auto simulated = candidate.inputs.empty()
+                                 ? reference.simulate(bindings, measured.output, at, candidate.defect)
+                                 : reference.simulate(with_narrow_inputs(bindings, candidate),
+                                                      measured.output, at, candidate.defect);
       if (!simulated) continue;
       const Comparison match = compare(chosen, *simulated, row_length(measured));
       bool by_profile = false;
@@ -372,6 +435,7 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   try_all(ordered(everywhere(reference), hints), kMost);
   // What one pass does to a variance, any error of that sum alone would do too.
   const bool one_pass = best && best->defect.one_pass_variance;
+  if (best_score < kMatched) try_all(of_inputs(bindings), kFew);
   if (best_score < kMatched) try_all(cut_short(reference, bindings), kFew);
   for (const contract::DType narrow : {contract::DType::bf16, contract::DType::f16}) {
     if (best_score < kMatched && !one_pass)

@@ -104,7 +104,8 @@ TEST(Python, MistakesAreNamed) {
       {"def g(x):\n    return x\n", "there is no function 'f'"},
       {"def f(w):\n    return w\n", "asks for 'w'"},
       {"def f(x):\n    return x, x\n", "returned 2 outputs"},
-      {"def f(x):\n    return x\n", "cannot reshape"},
+      {"def f(x):\n    return x\n", "with the shape [5, 40], the contract says"},
+      {"def f(x):\n    return x.T\n", "with the shape [40, 5], the contract says"},
       {"def f(x):\n    raise ValueError('no luck')\n", "no luck"},
       {"def f(x)\n    return 1\n", "SyntaxError"},
   };
@@ -113,6 +114,22 @@ TEST(Python, MistakesAreNamed) {
     ASSERT_FALSE(e) << source;
     EXPECT_NE(e.error().message.find(message), std::string::npos) << e.error().text();
   }
+}
+
+// An interpreter that does not see the packages of its site has no NumPy.
+TEST(Python, WithoutNumPyTheErrorSaysWhatToInstall) {
+  const std::filesystem::path script = std::filesystem::temp_directory_path() / "assay_python_without_numpy";
+  std::ofstream(script) << "#!/bin/sh\nexec python3 -I -S \"$@\"\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const char* before = std::getenv("ASSAY_PYTHON");
+  const std::string kept = before ? before : "";
+  setenv("ASSAY_PYTHON", script.c_str(), 1);
+  Result<Expectation> e =
+      reference_of(python_contract("def f(x):\n    return x\n")).expect_all(python_bindings(), "y");
+  before ? setenv("ASSAY_PYTHON", kept.c_str(), 1) : unsetenv("ASSAY_PYTHON");
+  std::filesystem::remove(script);
+  ASSERT_FALSE(e);
+  EXPECT_NE(e.error().message.find("has no NumPy: install it"), std::string::npos) << e.error().text();
 }
 
 TEST(Cuda, NeedsAProvider) {

@@ -1,0 +1,55 @@
+// What the implementations of operators.h are made of: formats, and ways to add.
+#pragma once
+
+#include "operators.h"
+
+namespace assay::judge::testing {
+
+using Floats = std::vector<float>;
+
+float bf16(float x);
+float f16(float x);
+float truncated_bf16(float x);
+
+Outputs one(const char* name, Tensor tensor);
+
+using Sum = std::function<float(const Floats&)>;
+
+float sequential(const Floats& x);
+float pairwise(const Floats& x);
+float warp(const Floats& x);  // 32 lanes with a stride, then a tree
+float in_bf16(const Floats& x);
+float in_f16(const Floats& x);
+float tree_in_bf16(const Floats& x);
+float bf16_partials(const Floats& x);  // of eight parts
+Sum without_tail(std::size_t n);
+
+const std::vector<std::pair<std::string, Sum>>& sound_sums();
+
+// A contract of a kernel k. Shapes and arguments are names with commas between them.
+struct TensorLine {
+  std::string name, dtype, shape;
+  std::string more;  // role, values
+};
+std::string contract_of(const std::string& args, const std::string& dims,
+                        const std::vector<TensorLine>& tensors, const std::string& formula,
+                        const std::string& scalars = "");
+
+// The operators, by subject.
+Operator row_sum(const char* dtype);
+Operator matrix_product(const char* dtype, const char* stored);
+Operator embeddings();
+Operator rms_norms();
+Operator layer_norms(bool statistics);
+Operator softmaxes(const char* dtype);
+Operator cross_entropies();
+Operator attentions();
+Operator silus(const char* dtype);
+Operator gelus();
+Operator adams();
+Operator ropes();
+Operator quantisations();
+Operator prefix_sums();
+Operator convolutions();
+
+}  // namespace assay::judge::testing
