@@ -9,6 +9,7 @@ Prints a line for each kernel that is not as it should be, and a summary; the ex
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import re
@@ -86,14 +87,15 @@ def main():
     parser.add_argument("--budget", type=float, default=10)
     parser.add_argument("--correct", nargs="?", const="same", choices=["same", "all"])
     parser.add_argument("--unseen", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels checked at a time")
     options = parser.parse_args()
     right = other = total = 0
-    for kernel, contract, words in cases(options):
-        if options.filter and not any(f in str(kernel) for f in options.filter):
-            continue
+    wanted = [c for c in cases(options) if not options.filter or any(f in str(c[0]) for f in options.filter)]
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    reports = pool.map(lambda case: check(options, case[1]), wanted)
+    for (kernel, _, words), report in zip(wanted, reports):
         total += 1
         name = "/".join(kernel.parts[-3:])
-        report = check(options, contract)
         if report is None:
             print(f"{name}: no report", flush=True)
             continue
