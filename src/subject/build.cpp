@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "subject/process.h"
+#include "subject/signature.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -95,7 +96,7 @@ class Builder {
     }
     subject_.launched = !contract_.kernel.global.empty();
     subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
-    if (prepare_folder() && (load_cached() || compile())) find_entry();
+    if (check_arguments() && prepare_folder() && (load_cached() || compile())) find_entry();
     subject_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return outcome();
   }
@@ -106,8 +107,23 @@ class Builder {
     return {subject_, {}};
   }
 
-  bool fail(std::string message, bool contract_wrong = false, std::string output = "") {
-    failure_.error = {std::move(message), contract_.path, contract_.kernel.place.line, 0};
+  // The line of a key of [kernel]; that of the table where it cannot be told.
+  int line_of(std::string_view key) const {
+    std::ifstream file(contract_.path);
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number) {
+      const std::size_t start = line.find_first_not_of(" \t");
+      if (number <= contract_.kernel.place.line || start == std::string::npos) continue;
+      if (line[start] == '[') break;
+      const std::size_t end = line.find_first_of(" \t=", start);
+      if (end != std::string::npos && std::string_view(line).substr(start, end - start) == key) return number;
+    }
+    return contract_.kernel.place.line;
+  }
+
+  bool fail(std::string message, bool contract_wrong = false, std::string output = "",
+            std::string_view key = "source") {
+    failure_.error = {std::move(message), contract_.path, line_of(key), 0};
     failure_.contract_wrong = contract_wrong;
     failure_.output = std::move(output);
     failed_ = true;
@@ -163,7 +179,21 @@ class Builder {
     const bool mangled = library.find(fmt::format("_Z{}{}", name.size(), name)) != std::string::npos;
     fail(fmt::format("{} {} {}", fmt::join(contract_.kernel.sources, ", "),
                      mangled ? "must declare extern \"C\" the function" : "has no function", name),
-         true);
+         true, "", subject_.launched ? "global" : "entry");
+  }
+
+  // A call with too few arguments, or too many, would show as anything but what it is.
+  bool check_arguments() {
+    if (subject_.launched) return true;
+    const auto given = static_cast<int>(contract_.kernel.args.size());
+    for (const std::string& text : texts_) {
+      const auto wanted = parameters_of(text, contract_.kernel.entry);
+      if (wanted && *wanted != given)
+        return fail(fmt::format("{} takes {} argument{}, and the contract gives it {}",
+                                contract_.kernel.entry, *wanted, *wanted == 1 ? "" : "s", given),
+                    true, "", "args");
+    }
+    return true;
   }
 
   bool prepare_folder() {

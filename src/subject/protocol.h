@@ -12,8 +12,8 @@
 // the call lies at `in` of the memory file, and goes to `out` after it. `data` says that the `length` bytes
 // at `offset` are an input, which in an ordered call arrives by work queued on the stream; otherwise they are
 // undefined. `share` (>= 0) names the buffer whose memory this one uses.
-// Where a buffer has `parts` ([from, length] each), only those bytes are copied, there and back; the others are zeros
-// that cost no memory where the device can do that.
+// Where a buffer has `parts` ([from, length] each), only those bytes are copied, there and back; the others
+// are zeros that cost no memory where the device can do that.
 //
 // worker -> judge, when it is ready (`"ready": true, "files_guarded": bool`, or an error) and after every
 // request:

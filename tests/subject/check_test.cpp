@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "subject/process.h"
+#include "subject/signature.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -351,6 +352,23 @@ formula = "y[i] = 1"
   EXPECT_THAT(result.output, HasSubstr("no function k"));
 }
 
+TEST_F(CheckTest, ArgumentsThatTheFunctionDoesNotTakeAreStatusTwo) {
+  EXPECT_EQ(check_kernel("#include <cuda_runtime.h>\n// k(1, 2)\n"
+                         "extern \"C\" void k(const float* x, float* y, cudaStream_t stream) {}\n"),
+            2);
+  EXPECT_THAT(last_.output, HasSubstr("k.toml:5: k takes 3 arguments, and the contract gives it 4"));
+}
+
+TEST(Signature, IsReadFromTheDefinition) {
+  EXPECT_EQ(parameters_of("void k(int a, float b) {}", "k"), 2);
+  EXPECT_EQ(parameters_of("void k(); void j() { k(1, 2, 3); } void k(void) {}", "k"), 0);
+  EXPECT_EQ(parameters_of("/* k(int a) { */ void k(std::pair<int, int> a, void (*f)(int, int)) {}", "k"), 2);
+  EXPECT_EQ(parameters_of("void k(const float*, int n /* , more */)\n{}", "k"), 2);
+  EXPECT_EQ(parameters_of("void other_k(int a) {}", "k"), std::nullopt);
+  EXPECT_EQ(parameters_of("void k(ARGUMENTS) {}", "k"), std::nullopt);
+  EXPECT_EQ(parameters_of("void k(int a) {}\nvoid k(int a, int b) {}", "k"), std::nullopt);
+}
+
 TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
   write("bad.toml", "title = 3\n");
   EXPECT_EQ(assay({"check", path("bad.toml")}).status, 2);
@@ -365,6 +383,7 @@ TEST_F(CheckTest, ASourceThatDoesNotCompileIsInconclusive) {
   EXPECT_EQ(check_kernel("this is no C++\n"), 3);
   EXPECT_EQ(report()["verdict"], "inconclusive");
   EXPECT_THAT(last_.output, HasSubstr("error"));
+  EXPECT_THAT(last_.output, HasSubstr("k.toml:3: k.cu does not compile"));
 }
 
 // Whatever time does to a check, its report tells how to make the same trials again.
