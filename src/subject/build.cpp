@@ -96,7 +96,7 @@ class Builder {
     }
     subject_.launched = !contract_.kernel.global.empty();
     subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
-    if (check_arguments() && prepare_folder() && (load_cached() || compile())) find_entry();
+    if (prepare_folder() && (load_cached() || compile()) && check_arguments()) find_entry();
     subject_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return outcome();
   }

@@ -163,6 +163,7 @@ class FloatDrawing {
     // The reference has no more range than f64 itself: there, sums and squares must stay within it.
     max_ = spec_.dtype == DType::f64 ? 0x1p300 : numerics::max_finite(format_);
     // Beyond the numbers that stand for minus infinity in a hurry: -1e4, -65504, -1e9.
+    below_ = max_ < 1e9 ? 0x1p14 : 0x1p17;
     far_below_ = max_ < 1e9 ? 0x1p14 : 0x1p31;
   }
 
@@ -174,7 +175,8 @@ class FloatDrawing {
       case Family::SameSign:
         return std::abs(natural(c)) + 0.25 * constant_;
       case Family::Negative:
-        return r % 2 == 0 ? -(std::abs(normal_()) + 0.25) : -(std::abs(normal_()) + 0.7) * far_below_;
+        return r % 2 == 0 ? -(std::abs(normal_()) + 0.25)
+                          : -(std::abs(normal_()) + 0.7) * (r % 4 == 1 ? below_ : far_below_);
       case Family::NonzeroMean:
         return 2 * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
@@ -317,7 +319,7 @@ class FloatDrawing {
   numerics::Format format_;
   uint64_t salt_ = 0;
   std::vector<double> column_mean_, row_;
-  double constant_ = 1, last_ = 0, max_ = 0, far_below_ = 1;
+  double constant_ = 1, last_ = 0, max_ = 0, below_ = 1, far_below_ = 1;
   int precision_ = 8;
   int64_t peak_ = 0;
 };
