@@ -249,7 +249,8 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   if (enough && match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
     return 1 + match.explained;
   // One rounding of a sum has a size, whatever its sign: a reciprocal may be what is rounded.
-  if ((!order && !defect.reduced) || match.coherence_distance > 0.3) return 0;
+  if (!order && (!defect.reduced || match.independent < kLeast)) return 0;
+  if (match.coherence_distance > 0.3) return 0;
   by_profile = true;
   // How large the errors of one pass are depends on how it adds; that they take a row up or down by
   // chance does not.
