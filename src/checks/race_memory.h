@@ -28,7 +28,7 @@ class RowLock {
   RowLock(const RowLock&) = delete;
   RowLock& operator=(const RowLock&) = delete;
   void hold(vgpu::Address address) {
-    SpinLock* lock = &locks_[address >> 12 & (locks_.size() - 1)];
+    SpinLock* lock = &locks_[address >> 14 & (locks_.size() - 1)];
     if (lock == held_) return;
     if (held_) held_->unlock();
     (held_ = lock)->lock();
