@@ -68,6 +68,7 @@ Layout layout_wide(const Address* at, uint64_t bytes) {
 
 uint32_t lanes_wide(const Address* at, uint64_t row) {
   uint32_t lanes = 0;
+#pragma GCC unroll 4
   for (uint32_t k = 0; k < 32; k += 8)
     lanes |= uint32_t{_mm512_cmpeq_epi64_mask(raw(load(at + k) >> 6), raw(Vector{} + row))} << k;
   return lanes;
@@ -75,6 +76,7 @@ uint32_t lanes_wide(const Address* at, uint64_t row) {
 
 uint32_t beyond_wide(const Address* at, Address low, uint64_t most) {
   uint32_t lanes = 0;
+#pragma GCC unroll 4
   for (uint32_t k = 0; k < 32; k += 8)
     lanes |= uint32_t{_mm512_cmpgt_epu64_mask(raw(load(at + k) - low), raw(Vector{} + most))} << k;
   return lanes;
