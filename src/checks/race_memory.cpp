@@ -275,12 +275,14 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
 void RaceMemory::visit(const Actor& actor, Cells& cells, uint32_t word, Address address, const Touch& now) {
   cells.newest = actor.who.block();
   judge(actor, cells.get(cells.write[word]), now, address);
+  if (cells.other[word] & Cells::kWrote) [[unlikely]]
+    judge(actor, cells.get(cells.other[word]), now, address);
   if (!writes(actor.kind)) return remember_read(actor, cells, word, now);
   judge(actor, cells.get(cells.read[word]), now, address);
   judge(actor, cells.get(cells.other[word]), now, address);
   for (uint16_t* read : {&cells.read[word], &cells.other[word]})
     if ((cells.get(*read).bytes & ~now.bytes) == 0) *read = 0;
-  cells.write[word] = cells.put(now);
+  cells.put_write(word, now);
 }
 
 void RaceMemory::judge(const Actor& actor, const Touch& before, const Touch& now, Address address) {

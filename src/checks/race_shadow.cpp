@@ -36,6 +36,13 @@ uint16_t Cells::put(const Touch& touch) {
                                uint32_t{touch.several} << 14);
 }
 
+void Cells::put_write(uint32_t word, const Touch& touch) {
+  const uint16_t fresh = put(touch);  // may collect: the cells are read afterwards
+  const uint16_t older = std::exchange(write[word], fresh);
+  const uint32_t left = get(older).bytes & ~uint32_t{touch.bytes};
+  if (left != 0) other[word] = static_cast<uint16_t>((older & ~(15u << 10)) | left << 10 | kWrote);
+}
+
 void Cells::collect() {
   for (int round = 0; round < 4 && count + 1 >= kAuthors; ++round) {
     if (round == 1) std::memset(other, 0, sizeof other);

@@ -82,7 +82,8 @@ struct RowMark {
 };
 
 struct Cells {
-  static constexpr uint32_t kAuthors = 12;  // number 0 is nobody
+  static constexpr uint32_t kAuthors = 12;     // number 0 is nobody
+  static constexpr uint16_t kWrote = 1 << 15;  // in `other`: a write of bytes that the last write left alone
   uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
   Who authors[kAuthors];
   uint32_t newest;  // stamp of the last change
@@ -90,7 +91,9 @@ struct Cells {
 
   Touch get(uint16_t cell) const;
   uint16_t put(const Touch& touch);  // 0 when there is no room
-  void collect();                    // drops authors that no cell names, and what is old if need be
+  // A write comes in; what is left of the one before it takes the place of a read.
+  void put_write(uint32_t word, const Touch& touch);
+  void collect();  // drops authors that no cell names, and what is old if need be
 };
 static_assert(sizeof(Cells) == 200);
 
