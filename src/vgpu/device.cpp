@@ -207,7 +207,8 @@ class Run final : public GridRun {
 
   void put_back(std::unique_ptr<Cluster> cluster, Turn turn, Worker& worker) {
     const bool ended = turn == Turn::Ended;
-    const bool fruitful = ended || has_moved(*cluster);
+    const bool moved = has_moved(*cluster);
+    const bool fruitful = ended || moved || cluster->polls == 0;  // who does not poll gets on
     {
       std::lock_guard lock(mutex_);
       fruitless_turns_ = fruitful ? 0 : fruitless_turns_ + 1;
