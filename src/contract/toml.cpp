@@ -46,6 +46,11 @@ TomlValue convert(const toml::node& node) {
   return value;
 }
 
+// A quote in the middle of a word or number is part of that to the library.
+bool opens_string(std::string_view text, std::size_t at) {
+  return at == 0 || std::string_view(" \t\r\n=[{,.\"'").find(text[at - 1]) != std::string_view::npos;
+}
+
 // Characters beyond ASCII stand in strings and comments only; the library does not
 // expect them elsewhere. The place of the first that does not, or nothing.
 std::optional<Place> stray_character(std::string_view text) {
@@ -69,7 +74,7 @@ std::optional<Place> stray_character(std::string_view text) {
       }
     } else if (c == '#') {
       comment = true;
-    } else if (c == '"' || c == '\'') {
+    } else if ((c == '"' || c == '\'') && opens_string(text, i)) {
       const bool triple = rest.size() >= 3 && rest[1] == c && rest[2] == c;
       step = triple ? 3 : 1;
       quote = rest.substr(0, step);

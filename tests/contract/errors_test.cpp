@@ -118,6 +118,7 @@ const Mistake kMistakes[] = {
      "exactly one of formula, python and cuda"},
     {"title = \"t\"", "title = \"t", 1, 0, ""},
     {"title = \"t\"", "title = \"\xc3\xa9\" # \xc3\xa9\n\xc6\x80 = 1", 2, 1, "no meaning outside of strings"},
+    {"title = \"t\"", "title = 6o\"\xc3\x9c", 1, 0, "no meaning outside of strings"},
     // the formula's words
     {"mean[d](x[i, d])", "mean[d](x[i, d]", 30, 1, "')' is expected"},
     {"mean[d](x[i, d])", "mean(x[i, d])", 29, 8, "'mean' needs an index"},
