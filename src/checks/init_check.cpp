@@ -32,7 +32,8 @@ class InitCheck final : public vgpu::Listener {
   bool hears_accesses() const override { return false; }
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::ViolationInfo& info) override {
-    if (info.what == vgpu::Violation::InvalidShuffle) return remember(warp, inst);
+    if (info.what == vgpu::Violation::InvalidShuffle || info.what == vgpu::Violation::AbsentLane)
+      return remember(warp, inst, info.what == vgpu::Violation::AbsentLane);
     for (const Consequence& consequence : kConsequences) {
       if (consequence.what != info.what) continue;
       const Occurrence occurrence{"uninitialized", &inst};
@@ -55,24 +56,38 @@ class InitCheck final : public vgpu::Listener {
   FindingLog& log_;
   const vgpu::Memory& memory_;
   std::mutex mutex_;
-  std::map<uint64_t, vgpu::SourcePlace>
-      shuffles_;  // by launch: the first that read a lane which takes no part
+  struct Shuffle {
+    vgpu::SourcePlace place;
+    bool named = false;  // its mask names the lane
+  };
+  std::map<uint64_t, Shuffle> shuffles_;  // by launch: the first that read a lane which takes no part
 
-  void remember(const vgpu::Warp& warp, const vgpu::Inst& inst) {
+  void remember(const vgpu::Warp& warp, const vgpu::Inst& inst, bool named) {
     std::lock_guard lock(mutex_);
     const auto [it, fresh] = shuffles_.try_emplace(warp.grid->info.id);
-    if (fresh) it->second = vgpu::place_of(*warp.grid->program, *warp.frame->function, inst);
+    if (!fresh && (it->second.named || !named)) return;
+    it->second = {vgpu::place_of(*warp.grid->program, *warp.frame->function, inst), named};
   }
 
-  // Where such a value may have come from.
+  // Where such a value may have come from. A mask that names lanes which never come is the mistake itself.
   void add_shuffle(const vgpu::Warp& warp, Finding& finding) {
     std::lock_guard lock(mutex_);
     const auto found = shuffles_.find(warp.grid->info.id);
     if (found == shuffles_.end()) return;
-    finding.evidence["shuffle"] = {{"file", found->second.file}, {"line", found->second.line}};
-    finding.message +=
-        fmt::format("; the shuffle at {}:{} reads lanes that take no part, and what it brings is undefined",
-                    found->second.file, found->second.line);
+    const auto& [place, named] = found->second;
+    finding.evidence["shuffle"] = {{"file", place.file}, {"line", place.line}};
+    if (!named) {
+      finding.message +=
+          fmt::format("; the shuffle at {}:{} reads lanes that take no part, and what it brings is undefined",
+                      place.file, place.line);
+      return;
+    }
+    finding.kind = "barrier-divergence";
+    finding.message = fmt::format(
+        "the mask of a shuffle names lanes that do not reach it; what it brings from them is undefined, and "
+        "matters at {}:{}: {}",
+        finding.where.file, finding.where.line, finding.message);
+    finding.where = {place.file, static_cast<int>(place.line)};
   }
 };
 

@@ -45,7 +45,8 @@ enum class Violation : uint8_t {
   UndefinedStore,     // … or is stored to memory that outlives the block
   UndefinedCollective,
   BarrierDivergence,
-  InvalidShuffle,     // reads a lane that takes no part
+  InvalidShuffle,     // reads a lane that takes no part …
+  AbsentLane,         // … though its mask names it
   Deadlock,
 };
 

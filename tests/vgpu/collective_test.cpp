@@ -215,7 +215,7 @@ TEST(CollectiveChecks, AShuffleFromALaneThatTakesNoPart) {
   m.device().listen(&seen);
   run(m, numbers(), 30);  // lanes 30 and 31 have left: lanes 26 and 27 read them
   ASSERT_EQ(seen.violations.size(), 2u);
-  EXPECT_EQ(seen.violations[0].what, Violation::InvalidShuffle);
+  EXPECT_EQ(seen.violations[0].what, Violation::AbsentLane);
   EXPECT_EQ(seen.violations[0].lanes, 3u << 26);
   EXPECT_EQ(seen.violations[1].what, Violation::UndefinedStore);  // what they got is stored
   EXPECT_EQ(seen.violations[1].lanes, 3u << 26);

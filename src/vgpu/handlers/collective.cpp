@@ -126,17 +126,24 @@ inline void permute(const uint32_t* a, const uint32_t* from, uint32_t* to) {
 [[gnu::noinline]] void watch_shuffle(Warp& w, const Inst& i, uint32_t lanes, const uint32_t* from) {
   const CollectiveForm& form = collective_of(i);
   const uint32_t* members = w.plane<uint32_t>(form.members);
-  uint32_t invalid = 0;
   alignas(64) uint32_t bad[kWarpSize];
   for (uint32_t l = 0; l < kWarpSize; ++l) bad[l] = (lanes & members[l] & (1u << from[l])) == 0 ? ~0u : 0u;
-  invalid = to_mask(bad) & lanes;
+  const uint32_t invalid = to_mask(bad) & lanes;
   const uint32_t poison =
       w.poisoned(form.lane) | w.poisoned(form.limits) | w.poisoned(i.a) | w.poisoned(i.dst);
   if ((poison | invalid) == 0 && guard_poison(w, i) == 0) [[likely]] {
     if (form.has_predicate) set_predicate_poison(w, i, form.predicate, lanes, 0);
     return;
   }
-  if (invalid != 0) complain(w, i, Violation::InvalidShuffle, invalid, "reads a lane that takes no part");
+  uint32_t absent = 0;
+  for (uint32_t rest = invalid; rest != 0; rest &= rest - 1) {
+    const auto l = static_cast<uint32_t>(std::countr_zero(rest));
+    absent |= (members[l] >> from[l] & 1) << l;
+  }
+  if (absent != 0)
+    complain(w, i, Violation::AbsentLane, absent, "names and reads a lane that takes no part");
+  else if (invalid != 0)
+    complain(w, i, Violation::InvalidShuffle, invalid, "reads a lane that takes no part");
   const uint32_t undefined = (w.poisoned(form.lane) | w.poisoned(form.limits)) & lanes;
   if (undefined != 0)
     complain(w, i, Violation::UndefinedCollective, undefined, "the source lane is undefined");
