@@ -173,8 +173,6 @@ bool Laboratory::find_stream_order(Trial& trial, Attempt& failed) {
   if (!trial.condition.ordered) return false;
   Trial idle = trial;
   idle.condition.ordered = idle.condition.others_late = false;
-  // Other schedules start streams in another order, even on an idle device.
-  if (symptom.kind == "uninitialized") idle.condition.schedule = 0;
   if (!passes(idle) || passes(trial) || !passes(idle)) return false;
   rename(failed, "stream-order",
          "right when the device idles before and after the call, wrong when work on one stream is held up");
@@ -203,11 +201,6 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   const Finding& symptom = failed.findings.front();
   if (between_operations(symptom)) {
     if (!find_overlap(trial, failed)) find_stream_order(trial, failed);
-    return failed;
-  }
-  // Memory that another stream was to write is not yet written.
-  if (symptom.kind == "uninitialized") {
-    find_stream_order(trial, failed);
     return failed;
   }
   if (!is_numeric(symptom.kind)) return failed;

@@ -286,9 +286,6 @@ void Worker::finish_sum(const Block& block, const Accumulator& total, int l, con
       add_tensor_core(is_fp8_product(session_.contract, session_.program, made), n, v, size, total.squares[l],
                       b, s);
   }
-  // A tensor core overflows to the largest number (toward zero), from where the sum may come back: what it
-  // lost is at most what all terms together have beyond it.
-  if (session_.options.tensor_cores && is_product(made) && size > precision.max) b += size - precision.max;
   // Where only an exp overflows, shifting it does not.
   const bool avoidable = made.nodes[static_cast<std::size_t>(made.body)].exponential;
   if (size > precision.max && std::isfinite(v) && !avoidable) out.f[l] |= kMayOverflow;

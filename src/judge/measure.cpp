@@ -181,16 +181,19 @@ namespace {
 
 // A row that shares a sum shares its error: all elements are off by the same factor. The roundings of such a
 // sum may lean (small terms beside large ones are rounded alike), by up to half an ulp an addition. What is
-// left when that factor is taken out is each element's own.
+// left when that factor is taken out is each element's own. Elements weigh by how well they tell it: a large
+// one with a large error of its own says nothing of the others.
 void take_out_common_factor(Measured& measured, const MeasureOptions& options) {
   const double u = unit(options);
   if (numerics::unit_roundoff(contract::info(measured.dtype).format) > u) return;  // the store hides it
-  std::unordered_map<int64_t, std::pair<double, double>> rows;  // of error·value, of value²
+  // Of difference·value and of value², both in units of the element's scale.
+  std::unordered_map<int64_t, std::pair<double, double>> rows;
   for (const Element& element : measured.elements) {
     if (!element.counts) continue;
     auto& [ey, yy] = rows[element.at / measured.columns()];
-    ey += element.error * element.value;
-    yy += element.value * element.value;
+    const double value = element.value / element.scale;
+    ey += element.difference * value;
+    yy += value * value;
   }
   for (Element& element : measured.elements) {
     if (!element.counts || element.terms < 64) continue;

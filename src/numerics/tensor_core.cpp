@@ -92,8 +92,12 @@ uint64_t sum_terms(const Term* terms, int count, Format accumulator) {
   exact.negative = sum < 0;
   exact.significand = static_cast<uint64_t>(sum < 0 ? -sum : sum);
   exact.exponent = largest - kFraction;
-  const Rounding rounding = accumulator == Format::F32 ? Rounding::TowardZero : Rounding::NearestEven;
-  return from_exact(accumulator, exact, rounding);
+  if (accumulator != Format::F32) return from_exact(accumulator, exact, Rounding::NearestEven);
+  // Toward zero, but what is beyond the largest number is infinite.
+  constexpr int kBeyond = 128;
+  if (static_cast<int>(std::bit_width(static_cast<uint64_t>(exact.significand))) + exact.exponent > kBeyond)
+    return from_double(accumulator, exact.negative ? -HUGE_VAL : HUGE_VAL);
+  return from_exact(accumulator, exact, Rounding::TowardZero);
 }
 
 }  // namespace

@@ -197,6 +197,25 @@ uint64_t element16(std::mt19937_64& random, int round, uint64_t near, uint64_t n
   return (r & near_mask) + near;
 }
 
+// As an H200 answered for m16n8k16 on bf16: toward zero, but infinite beyond the largest number.
+TEST(TensorCore, OverflowIsInfinite) {
+  struct Case {
+    float a, b, c;
+    uint32_t result;
+  };
+  for (const Case& x : {Case{0x1p100f, 0x1p100f, 0, 0x7f800000},
+                        {-0x1p100f, 0x1p100f, 0, 0xff800000},
+                        {0x1p63f, 0x1p62f, 0, 0x7f800000},
+                        {0x1p63f, 0x1p61f, 0, 0x7f800000},
+                        {0x1p60f, 0x1p60f, 0x1.fffffep127f, 0x7f800000},
+                        {0x1p10f, 0x1p10f, 0x1.fffffep127f, 0x7f7fffff}}) {
+    uint64_t a[16], b[16];
+    std::fill(a, a + 16, std::bit_cast<uint32_t>(x.a) >> 16);
+    std::fill(b, b + 16, std::bit_cast<uint32_t>(x.b) >> 16);
+    EXPECT_EQ(dot(Format::BF16, 16, a, b, Format::F32, std::bit_cast<uint32_t>(x.c)), x.result) << x.a;
+  }
+}
+
 TEST(TensorCore, FastEqualsDefinition) {
   for (const int k : {4, 8, 16}) {
     hold_to_definition(

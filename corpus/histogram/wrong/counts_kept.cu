@@ -1,6 +1,6 @@
-// assay: expect fail uninitialized, stale-state, wrong-result
+// assay: expect fail uninitialized, unwritten-output, stale-state, wrong-result
 // assay: class G
-// The result is added to what was there.
+// The result is added to what was there. What no input falls on is never written at all.
 #include <algorithm>
 #include <cstdint>
 

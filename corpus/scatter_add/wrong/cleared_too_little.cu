@@ -1,6 +1,6 @@
-// assay: expect fail uninitialized, stale-state, wrong-result
+// assay: expect fail uninitialized, unwritten-output, stale-state, wrong-result
 // assay: class G
-// The size of the clear is in elements, not bytes.
+// The size of the clear is in elements, not bytes. What no input falls on is never written at all.
 #include <cstdint>
 
 namespace {
