@@ -36,7 +36,7 @@ namespace assay::judge {
 struct Options {
   bool tensor_cores = false;
   int threads = 0;
-  int64_t max_elements = 1 << 18;  // of each output; larger ones are judged on a sample
+  int64_t max_elements = 1 << 17;  // of each output; larger ones are judged on a sample
   double max_work = 4e8;           // terms of sums evaluated for one output, about
   uint64_t seed = 1;               // of the sample
   bool diagnose = true;            // off: kinds are general, but cheaper

@@ -168,11 +168,13 @@ int64_t Measured::rows() const {
 double expected_square(double offset, double sigma) {
   if (sigma <= 0) return std::abs(offset) >= 0.5 ? 0.5 : 0;
   if (sigma > 3) return sigma * sigma + 1.0 / 6;
+  constexpr double kNever = 6.5;  // deviations: rarer than anything else that an element is allowed
+  if (0.5 - std::abs(offset) > kNever * sigma) return 0;
   double sum = 0;
   for (int m = 1; m <= 24; ++m) {
     const double up = upper_tail((m - 0.5 + offset) / sigma), down = upper_tail((m - 0.5 - offset) / sigma);
     sum += (2 * m - 1) * (up + down);
-    if (up + down < 1e-18) break;
+    if (up + down < 1e-11) break;
   }
   return sum;
 }

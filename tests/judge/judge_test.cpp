@@ -85,7 +85,7 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
   for (const Variant& variant : op.variants) {
     if (variant.kinds.empty()) sound.push_back(&variant);
   }
-  const int64_t wanted = from_environment("ASSAY_JUDGE_TRIALS", 150);
+  const int64_t wanted = from_environment("ASSAY_JUDGE_TRIALS", 60);
   trial::Random random(
       trial::mix(trial::hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
   int64_t alarms = 0;
