@@ -10,7 +10,7 @@
 namespace assay::contract {
 namespace {
 
-// A correct kernel sums in another order than the reference does.
+// A correct kernel sums in another order than the reference does, and eight runs are few.
 constexpr double kMargin = 4;
 
 Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::string& name,
@@ -20,6 +20,25 @@ Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::st
   if (found->second.extents != extents)
     return Error{fmt::format("the reference gives '{}' with another shape than the contract", name)};
   return found->second;
+}
+
+// The dims that the inputs have and the output has not are summed over; any single one may be, too (a
+// softmax, a scan).
+double longest_sum(const Contract& contract, const Bindings& bindings, const TensorSpec& output) {
+  const auto names = [](const TensorSpec& spec, const std::string& dim) {
+    return std::ranges::any_of(spec.shape, [&](const IntExpr& extent) {
+      const std::vector<std::string> used = extent.dims();
+      return std::ranges::find(used, dim) != used.end();
+    });
+  };
+  double summed = 1, longest = 1;
+  for (const auto& [dim, size] : bindings.shape) {
+    longest = std::max(longest, static_cast<double>(size));
+    const bool in_input =
+        std::ranges::any_of(contract.inputs(), [&](const TensorSpec* in) { return names(*in, dim); });
+    if (in_input && !names(output, dim)) summed *= std::max<double>(1, static_cast<double>(size));
+  }
+  return std::max(summed, longest);
 }
 
 }  // namespace
@@ -38,50 +57,71 @@ Result<ForeignOutput> foreign_output(const Contract& contract, const Bindings& b
   if (!extents) return extents.error();
   Result<Tensor> exact = taken(outputs, output, *extents);
   if (!exact) return exact.error();
-  ForeignOutput result{std::move(*exact), {}, false};
-  if (outputs.contains(output + "@working")) {
-    Result<Tensor> working = taken(outputs, output + "@working", *extents);
-    if (!working) return working.error();
-    result.working = std::move(*working);
-    result.has_working = true;
+  ForeignOutput result{std::move(*exact), {}, {}, longest_sum(contract, bindings, *contract.tensor(output))};
+  for (const auto& [suffix, loss] :
+       {std::pair(kSpread, &result.spread), std::pair(kLargest, &result.largest)}) {
+    Result<Tensor> given = taken(outputs, output + std::string(suffix), *extents);
+    if (!given) return given.error();
+    *loss = std::move(*given);
   }
   return result;
 }
 
-// Sixteen to one: results of much the same size are rounded much alike.
-int ForeignBudget::bucket(double value) {
-  return value == 0 || !std::isfinite(value) ? -400
-                                             : static_cast<int>(std::floor(std::log2(std::abs(value)) / 4));
+// Sixteen to one: numbers of much the same size are rounded much alike.
+static int bucket(double size) {
+  return size == 0 || !std::isfinite(size) ? -400
+                                           : static_cast<int>(std::floor(std::log2(std::abs(size)) / 4));
+}
+
+void ForeignBudget::Losses::add(double size, double largest_loss, double square) {
+  const int at = bucket(size);
+  largest[at] = std::max(largest[at], largest_loss);
+  squares[at] += square;
+  counts[at] += 1;
+}
+
+double ForeignBudget::Losses::largest_at(double size) const {
+  const auto found = largest.find(bucket(size));
+  return found == largest.end() ? 0 : found->second;
+}
+
+double ForeignBudget::Losses::square_at(double size) const {
+  const auto found = squares.find(bucket(size));
+  return found == squares.end() ? 0 : found->second / counts.at(found->first);
 }
 
 ForeignBudget::ForeignBudget(const ForeignOutput& output, const Precision& precision)
-    : u_(precision.u), eta_(precision.eta) {
-  if (!output.has_working) return;
-  std::map<int, double> counts;
-  // The working run is in f32; other precisions lose in proportion.
-  const double scale = precision.u / numerics::unit_roundoff(numerics::Format::F32);
+    : output_(output),
+      u_(precision.u),
+      eta_(precision.eta),
+      // The working runs are in f32; other precisions lose in proportion.
+      scale_(precision.u / numerics::unit_roundoff(numerics::Format::F32)) {
   for (int64_t i = 0; i < output.exact.count(); ++i) {
-    const double v = output.exact.load(i), error = std::abs(output.working.load(i) - v) * scale;
-    if (!std::isfinite(error)) continue;
-    const int at = bucket(v);
-    largest_[at] = std::max(largest_[at], error);
-    squares_[at] += error * error;
-    counts[at] += 1;
+    const double v = output.exact.load(i), loss = output.largest.load(i) * scale_, s = spread(i);
+    by_value_.add(v, loss, s * s);
+    by_spread_.add(s, loss, s * s);
   }
-  for (auto& [at, sum] : squares_) sum /= counts[at];
 }
 
-double ForeignBudget::bound(double value) const {
-  if (!std::isfinite(value)) return 0;
-  const auto found = largest_.find(bucket(value));
-  return kMargin * (found == largest_.end() ? 0 : found->second) + 8 * u_ * std::abs(value) + eta_;
+double ForeignBudget::spread(int64_t element) const {
+  return output_.spread.load(element) * scale_;
 }
 
-double ForeignBudget::variance(double value) const {
+// One term after another, a sum of n terms loses about sqrt(n / 2) times what moving each of them does if
+// their signs are mixed, and sqrt(n / 3) units of its value if they are alike; four is seven times the
+// smaller of the two.
+double ForeignBudget::bound(int64_t element) const {
+  const double value = output_.exact.load(element), s = spread(element);
   if (!std::isfinite(value)) return 0;
-  const auto found = squares_.find(bucket(value));
-  const double floor = u_ * value;
-  return (found == squares_.end() ? 0 : 1.5625 * found->second) + floor * floor;
+  const double seen = std::max({by_value_.largest_at(value), by_spread_.largest_at(s), 3 * s});
+  return kMargin * seen + kMargin * std::sqrt(output_.terms) * (s + u_ * std::abs(value)) + eta_;
+}
+
+double ForeignBudget::variance(int64_t element) const {
+  const double value = output_.exact.load(element), s = spread(element), unit = u_ * value;
+  if (!std::isfinite(value)) return 0;
+  const double seen = std::max(by_value_.square_at(value), by_spread_.square_at(s));
+  return 1.5625 * seen + output_.terms / 2 * (s * s + unit * unit);
 }
 
 }  // namespace assay::contract

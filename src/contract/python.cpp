@@ -12,6 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "contract/foreign.h"
+
 extern char** environ;
 
 namespace assay::contract {
@@ -19,9 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Loads the function, calls it with arrays and numbers by name in float64 and, so
-// far as it lets itself, in float32, and saves what it returns: a dict by name, a
-// tuple or list in the order of the outputs, or one array.
+// Loads the function, calls it with arrays and numbers by name in float64, and saves what it returns: a dict
+// by name, a tuple or list in the order of the outputs, or one array. Then calls it again and again in the
+// working precision (float32, if it lets itself) with every number moved by about its rounding, and saves the
+// root mean square and the largest of the differences.
 constexpr const char* kDriver = R"py(
 import importlib.util, inspect, json, os, sys
 try:
@@ -41,11 +44,18 @@ if not hasattr(module, job["function"]):
 function = getattr(module, job["function"])
 
 
-def call(real):
+random = np.random.default_rng(1)
+
+
+def call(real, moved):
     given = dict(job["numbers"])
     for name in job["inputs"]:
         array = np.load(os.path.join(folder, name + ".npy"))
-        given[name] = array.astype(real) if array.dtype.kind == "f" else array
+        if array.dtype.kind == "f":
+            if moved:
+                array = array * (1 + 2.0**-23 * random.uniform(-1, 1, array.shape))
+            array = array.astype(real)
+        given[name] = array
     wanted = inspect.signature(function).parameters.values()
     if not any(p.kind == p.VAR_KEYWORD for p in wanted):
         for p in wanted:
@@ -62,13 +72,8 @@ def call(real):
     return dict(zip(job["outputs"], result))
 
 
-for suffix, real in (("", np.float64), ("@working", np.float32)):
-    try:
-        results = call(real)
-    except Exception:
-        if not suffix:
-            raise
-        break
+def outputs(real, moved):
+    results = call(real, moved)
     for name in job["outputs"]:
         if name not in results:
             sys.exit("'%s' did not return '%s'" % (job["function"], name))
@@ -76,7 +81,36 @@ for suffix, real in (("", np.float64), ("@working", np.float32)):
         if [n for n in array.shape if n != 1] != [n for n in extents if n != 1]:
             sys.exit("'%s' returned '%s' with the shape %s, the contract says %s"
                      % (job["function"], name, list(array.shape), extents))
-        np.save(os.path.join(folder, name + suffix + ".out.npy"), np.ascontiguousarray(array.reshape(extents)))
+        results[name] = np.ascontiguousarray(array.reshape(extents))
+    return results
+
+
+def save(name, array):
+    np.save(os.path.join(folder, name + ".out.npy"), array)
+
+
+def working(run):
+    try:
+        return outputs(np.float32, run > 0)
+    except Exception:
+        return outputs(np.float64, True)
+
+
+exact = outputs(np.float64, False)
+squares = {name: np.zeros_like(exact[name]) for name in job["outputs"]}
+largest = {name: np.zeros_like(exact[name]) for name in job["outputs"]}
+np.seterr(all="ignore")
+for run in range(job["runs"]):
+    results = working(run)
+    for name in job["outputs"]:
+        loss = np.abs(results[name] - exact[name])
+        loss[~np.isfinite(loss)] = 0
+        squares[name] += loss * loss
+        largest[name] = np.maximum(largest[name], loss)
+for name in job["outputs"]:
+    save(name, exact[name])
+    save(name + "@spread", np.sqrt(squares[name] / job["runs"]))
+    save(name + "@largest", largest[name])
 )py";
 
 class Folder {
@@ -140,9 +174,9 @@ Result<std::string> job_text(const Contract& contract, const Bindings& bindings)
                     is_float(value.dtype) ? json_number(value.as_double()) : std::to_string(value.as_int())));
   const std::string file = fs::absolute(contract.resolve(contract.reference.python_file)).string();
   return fmt::format(
-      R"({{"file": {}, "function": {}, "inputs": [{}], "outputs": [{}], "numbers": {{{}}}, "extents": {{{}}}}})",
+      R"({{"file": {}, "function": {}, "inputs": [{}], "outputs": [{}], "numbers": {{{}}}, "extents": {{{}}}, "runs": {}}})",
       json_string(file), json_string(contract.reference.python_function), joined(inputs), joined(outputs),
-      joined(numbers), joined(extents));
+      joined(numbers), joined(extents), kWorkingRuns);
 }
 
 std::string last_lines(const std::string& path) {
@@ -203,12 +237,11 @@ Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const
     return Error{fmt::format("the reference {} failed: {}", where, done.error().message), contract.path};
   std::map<std::string, Tensor> outputs;
   for (const TensorSpec* spec : contract.outputs())
-    for (const char* suffix : {"", "@working"}) {
-      const std::string path = folder.file(spec->name + suffix + ".out.npy");
-      if (*suffix && !fs::exists(path)) continue;
-      Result<Tensor> tensor = read_npy_f64(path);
+    for (const std::string_view suffix : {std::string_view(), kSpread, kLargest}) {
+      const std::string name = spec->name + std::string(suffix);
+      Result<Tensor> tensor = read_npy_f64(folder.file(name + ".out.npy"));
       if (!tensor) return tensor.error();
-      outputs[spec->name + suffix] = std::move(*tensor);
+      outputs[name] = std::move(*tensor);
     }
   return outputs;
 }

@@ -8,7 +8,7 @@
 
 namespace assay::contract {
 
-// Outputs by name in float64, and "name@working" as computed from float32 arrays.
+// Outputs by name in float64, and what they lose in the working precision (foreign.h).
 Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const Bindings& bindings);
 
 }  // namespace assay::contract

@@ -305,8 +305,8 @@ Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, in
       fill_integer(e, i, std::abs(v) < 9e18 ? static_cast<int64_t>(std::nearbyint(v)) : 0);
       continue;
     }
-    e.bound[i] = budget.bound(v);
-    e.sigma[i] = budget.variance(v);
+    e.bound[i] = budget.bound(elements[i]);
+    e.sigma[i] = budget.variance(elements[i]);
     fill_real(e, i, to);
   }
   override_budget(contract.require, e);

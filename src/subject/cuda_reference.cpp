@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <random>
+
+#include "contract/foreign.h"
 
 namespace assay::subject {
 
@@ -116,6 +120,47 @@ Tensor converted(const Tensor& tensor, DType dtype) {
   return wide;
 }
 
+// Every number of float tensors moved by up to twice the rounding of f32.
+Bindings moved(const Bindings& given, uint64_t seed) {
+  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
+  std::uniform_real_distribution<double> by(-0x1p-23, 0x1p-23);
+  Bindings result = given;
+  for (auto& [name, tensor] : result.inputs) {
+    if (!contract::is_float(tensor->dtype)) continue;
+    Tensor wide = Tensor::zeros(DType::f64, tensor->extents);
+    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + by(random)));
+    tensor = std::make_shared<const Tensor>(std::move(wide));
+  }
+  return result;
+}
+
+// What the runs in the working precision lose beside the exact one (contract/foreign.h).
+class Losses {
+ public:
+  explicit Losses(const Tensor& exact)
+      : exact_(exact), spread_(Tensor::zeros(DType::f64, exact.extents)), largest_(spread_) {}
+
+  void add(const Tensor& working) {
+    for (int64_t i = 0; i < exact_.count(); ++i) {
+      const double loss = std::abs(working.load(i) - exact_.load(i));
+      if (!std::isfinite(loss)) continue;
+      spread_.store(i, spread_.load(i) + loss * loss / contract::kWorkingRuns);
+      largest_.store(i, std::max(largest_.load(i), loss));
+    }
+  }
+
+  Tensor spread() const {
+    Tensor roots = spread_;
+    for (int64_t i = 0; i < roots.count(); ++i) roots.store(i, std::sqrt(roots.load(i)));
+    return roots;
+  }
+  const Tensor& largest() const { return largest_; }
+
+ private:
+  const Tensor& exact_;
+  Tensor spread_, largest_;
+};
+
 // The reference in one precision.
 class Build {
  public:
@@ -213,10 +258,20 @@ contract::ReferenceProvider cuda_reference(const Contract& contract, const Build
     const std::scoped_lock lock(both->lock);
     Result<std::map<std::string, Tensor>> outputs = both->exact.run(bindings, build, runner);
     if (!outputs) return outputs;
-    Result<std::map<std::string, Tensor>> working = both->working.run(bindings, build, runner);
-    if (!working) return working;
-    for (auto& [name, tensor] : *working) (*outputs)[name + "@working"] = std::move(tensor);
-    return outputs;
+    std::map<std::string, Losses> losses;
+    for (const auto& [name, tensor] : *outputs) losses.emplace(name, tensor);
+    for (int run = 0; run < contract::kWorkingRuns; ++run) {
+      Result<std::map<std::string, Tensor>> working =
+          both->working.run(run == 0 ? bindings : moved(bindings, run), build, runner);
+      if (!working) return working;
+      for (auto& [name, loss] : losses) loss.add(working->at(name));
+    }
+    std::map<std::string, Tensor> all = *outputs;
+    for (const auto& [name, loss] : losses) {
+      all[name + std::string(contract::kSpread)] = loss.spread();
+      all[name + std::string(contract::kLargest)] = loss.largest();
+    }
+    return all;
   };
 }
 

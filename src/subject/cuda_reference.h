@@ -6,7 +6,7 @@
 // The source is compiled twice with a prelude that the compiler reads first (cuda_reference.cpp). In one
 // build `float`, `half` and `__nv_bfloat16` are double, in the other they are float, and so are all float
 // tensors and scalars of the call; conversions between them do nothing. The first gives the exact outputs,
-// unrounded; what the second loses beside it is the budget (the same-precision rule).
+// unrounded; what the second loses beside it is the budget (contract/foreign.h).
 #pragma once
 
 #include "contract/reference.h"

@@ -84,6 +84,52 @@ def f(i, x, eps, D):
   }
 }
 
+// A scan that works in float64 inside tells nothing of what float32 loses; how it answers to moved inputs
+// does.
+TEST(Python, TheBudgetHoldsASequentialScanInF32AndNotOneInBf16) {
+  const std::string where = folder();
+  std::ofstream(where + "/scan.py") << R"py(
+import numpy as np
+def f(x):
+    return np.cumsum(x.astype(np.float64))
+)py";
+  std::ofstream(where + "/scan.toml") << contract_text(R"toml([dims]
+N = { min = 1, max = 4096 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+python = "scan.py:f"
+)toml",
+                                                       "\"y\"");
+  Result<Contract> contract = load(where + "/scan.toml");
+  ASSERT_TRUE(contract) << contract.error().text();
+  for (const double mean : {0.0, 3.0}) {
+    Bindings bindings;
+    bindings.shape = {{"N", 4096}};
+    Tensor x = *normal(DType::f32, {4096}, 7);
+    for (int64_t i = 0; i < x.count(); ++i) x.store(i, x.load(i) + mean);
+    bindings.inputs["x"] = std::make_shared<const Tensor>(x);
+    const Expectation e = expected(*contract, bindings, "y");
+    ASSERT_EQ(e.size(), 4096u);
+    float single = 0, narrow = 0;
+    int outside = 0, outside_narrow = 0;
+    for (std::size_t i = 0; i < 4096; ++i) {
+      single += static_cast<float>(x.load(static_cast<int64_t>(i)));
+      narrow =
+          static_cast<float>(Scalar::of(DType::bf16, narrow + x.load(static_cast<int64_t>(i))).as_double());
+      outside += std::abs(single - e.value[i]) > e.bound[i];
+      outside_narrow += std::abs(narrow - e.value[i]) > e.bound[i];
+    }
+    EXPECT_EQ(outside, 0) << "mean " << mean;
+    EXPECT_GT(outside_narrow, 3000) << "mean " << mean;
+  }
+}
+
 TEST(Python, ReturnsADictATupleOrAnArray) {
   const char* const kSources[] = {
       "def f(x):\n    return {'y': x.sum(1), 'z': x.max(1)}\n",
