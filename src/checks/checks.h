@@ -63,6 +63,9 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
 // Whether a (valid) list names a check.
 bool includes(std::string_view list, std::string_view check);
 
+// "reduce<float>" for _Z6reduceIfEvPKT_PS0_i: the name of a kernel without its parameters.
+std::string plain_name(const std::string& symbol);
+
 // ---- For the checks' own files ----
 
 // A finding about an instruction of a running warp: kernel, line, block and thread are filled in.

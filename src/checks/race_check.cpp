@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <deque>
 
+#include "checks/host_access.h"
 #include "checks/race_memory.h"
+#include "checks/race_report.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 
@@ -25,6 +28,7 @@ using vgpu::OperationInfo;
 using vgpu::Order;
 using vgpu::RangeInfo;
 
+constexpr size_t kMostKnowledge = 1024;         // states of the host's knowledge that are kept
 constexpr Address kInBlock = Address{1} << 62;  // of a location's key: what counts within one block
 
 uint32_t strength(const Access& access) {
@@ -48,17 +52,26 @@ bool reads(AccessKind kind) {
   return kind == AccessKind::Load || kind == AccessKind::Atomic;
 }
 
-class RaceCheck final : public vgpu::Listener {
+class RaceCheck final : public vgpu::Listener, public HostJudge {
  public:
   RaceCheck(FindingLog& log, const vgpu::Memory& memory, RaceScope scope)
-      : context_{log, memory, scope, {}, {}, {}}, memory_(context_) {}
+      : context_{log, memory, scope, {}, {}, {}, {}, {}}, memory_(context_) {}
 
   // ---- Operations ----
 
   void on_operation(const OperationInfo& info) override {
     std::lock_guard lock(context_.mutex);
     context_.order.begin(info);
+    last_ = info.id;
     if (info.kind == OperationInfo::Kind::Grid) starting_ = info.id;
+    // What a host call does may tell the rest of the host that all before it is done.
+    if (info.kind == OperationInfo::Kind::HostCall) learn(info.id);
+  }
+
+  // The streams tell of a wait as an operation of its own, just before.
+  void on_host_wait(std::span<const uint64_t>) override {
+    std::lock_guard lock(context_.mutex);
+    learn(last_);
   }
 
   void on_copy(const OperationInfo& info, const RangeInfo& to, const RangeInfo& from) override {
@@ -91,7 +104,30 @@ class RaceCheck final : public vgpu::Listener {
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
     std::lock_guard lock(context_.mutex);
+    if (const Operation* operation = launches_[info.id].operation) end_with_host(context_, *operation);
     launches_.erase(info.id);
+  }
+
+  // ---- The host ----
+
+  uint64_t knowledge() const override { return knowledge_.load(); }
+
+  bool is_known_done(uint64_t id) override {
+    std::lock_guard lock(context_.mutex);
+    const Operation* operation = context_.order.find(id);
+    if (!operation || known_.empty()) return false;
+    const auto& known = known_.back();
+    return operation->chain < known.size() && operation->place <= known[operation->chain];
+  }
+
+  void judge(std::span<const HostAccess> accesses) override {
+    for (size_t i = 0; i < accesses.size();) {
+      const HostAccess& first = accesses[i];
+      BlockState state = state_of(first);
+      for (; i < accesses.size() && accesses[i].is_like(first); ++i)
+        memory_.touch(state, {accesses[i].address, nullptr, 1, 1, 1, 0, 0},
+                      first.writes ? AccessKind::Store : AccessKind::Load);
+    }
   }
 
   // ---- Blocks ----
@@ -155,6 +191,7 @@ class RaceCheck final : public vgpu::Listener {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
     state.clock.fence(warp.index, is_wide(scope));
+    if (scope == vgpu::Scope::System) begin_to_talk(context_, *state.operation);
     state.shared.advance(state.clock, warp.index);
     has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
@@ -170,7 +207,10 @@ class RaceCheck final : public vgpu::Listener {
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
     if (in_flight && access.order == Order::Acquire) return forget(state, access);
     uint32_t order = strength(access);
-    if (order) synchronise(state, warp, access);
+    if (order) {
+      if (!shared) note_talk(state, access);
+      synchronise(state, warp, access);
+    }
     if (in_flight) order = kInFlight;
     const Who who = Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order,
                               context_.sites.number(state.sites, warp, inst, access));
@@ -187,8 +227,11 @@ class RaceCheck final : public vgpu::Listener {
   RaceContext context_;
   RaceMemory memory_;
   std::atomic<bool> has_fences_{false};
+  std::atomic<uint64_t> knowledge_{0};  // number of states in all
   // Under the context's mutex:
   uint64_t starting_ = 0;                          // the grid that is about to start
+  uint64_t last_ = 0;                              // operation that began
+  std::deque<std::vector<uint32_t>> known_;        // to the host, by chain: its last states of knowledge
   std::unordered_map<uint64_t, Launch> launches_;  // under way, by id
   std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
@@ -206,6 +249,47 @@ class RaceCheck final : public vgpu::Listener {
     state.operation = &operation;
     state.ordered_below = context_.order.ordered_below(operation);
     return state;
+  }
+
+  BlockState state_of(const HostAccess& access) {
+    std::lock_guard lock(context_.mutex);
+    std::vector<uint32_t> known;
+    if (access.knowledge) {
+      const uint64_t forgotten = knowledge_ - known_.size();
+      known = known_[std::max(access.knowledge, forgotten + 1) - forgotten - 1];
+    }
+    Operation& operation = context_.order.begin_by_host(std::move(known), access.submitted);
+    operation.host_writes = access.writes;
+    operation.host_place = access.place;
+    number(operation, 1);
+    BlockState state(operation.first, 1);
+    state.operation = &operation;
+    state.ordered_below = context_.order.ordered_below(operation);
+    return state;
+  }
+
+  // The host knows that an operation is done, and what that knew.
+  void learn(uint64_t id) {
+    const Operation* operation = context_.order.find(id);
+    if (!operation || !context_.scope.between_operations) return;
+    std::vector<uint32_t> known = operation->known;
+    if (!known_.empty()) {
+      known.resize(std::max(known.size(), known_.back().size()));
+      for (size_t c = 0; c < known_.back().size(); ++c) known[c] = std::max(known[c], known_.back()[c]);
+      if (known == known_.back()) return;
+    }
+    known_.push_back(std::move(known));
+    if (known_.size() > kMostKnowledge) known_.pop_front();
+    ++knowledge_;
+  }
+
+  // Volatile accesses to what the host sees, and such of system scope, are how kernels and hosts talk.
+  void note_talk(const BlockState& state, const Access& access) {
+    if (access.order != Order::Volatile && access.scope != vgpu::Scope::System) return;
+    if (context_.memory.is_device_address(access.addresses[std::countr_zero(access.lanes)])) return;
+    if (__atomic_load_n(&state.operation->talks_to_host, __ATOMIC_RELAXED)) return;
+    std::lock_guard lock(context_.mutex);
+    begin_to_talk(context_, *state.operation);
   }
 
   void number(Operation& operation, uint64_t count) {

@@ -6,6 +6,12 @@
 
 namespace assay::checks {
 
+namespace {
+
+constexpr uint32_t kNoChain = ~uint32_t{0};
+
+}  // namespace
+
 Operation& OperationOrder::begin(const vgpu::OperationInfo& info) {
   Operation operation;
   operation.id = info.id;
@@ -31,6 +37,18 @@ Operation& OperationOrder::begin_alone() {
   operation.kind = vgpu::OperationInfo::Kind::Grid;
   operation.known = tails_;
   return place_in_chain(std::move(operation), {});
+}
+
+Operation& OperationOrder::begin_by_host(std::vector<uint32_t> known, uint64_t submitted) {
+  Operation operation;
+  operation.id = ++by_host_;
+  operation.kind = vgpu::OperationInfo::Kind::HostCall;
+  operation.by_host = true;
+  operation.submitted = submitted;
+  operation.chain = kNoChain;
+  operation.known = std::move(known);
+  const uint64_t id = operation.id;
+  return operations_.insert_or_assign(id, std::move(operation)).first->second;
 }
 
 // It continues a chain whose last operation it knows, that of a direct predecessor first; else it begins one.
@@ -77,6 +95,10 @@ const Operation* OperationOrder::of_block(uint32_t number) const {
 }
 
 bool OperationOrder::is_before(const Operation& a, const Operation& b) const {
+  // What the host asks for comes after what it did before; which of the two is met first does not matter.
+  if (a.by_host && b.by_host) return true;
+  if (a.by_host) return b.id > a.submitted;
+  if (b.by_host && a.id > b.submitted) return true;
   return a.chain < b.known.size() && a.place <= b.known[a.chain];
 }
 

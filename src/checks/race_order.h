@@ -24,6 +24,15 @@ struct Operation {
   std::vector<uint32_t> known;  // by chain: places up to this one come before
   std::string kernel;           // grids
   vgpu::Dim3 grid, block;
+
+  // Of the host's own accesses, which are an operation to themselves:
+  bool by_host = false, host_writes = false;
+  uint64_t submitted = 0;  // the last operation that the host had asked for by then; later ones come after
+  std::string host_place;  // in the host's code
+
+  // Of a grid, as it runs:
+  mutable bool ended = false;
+  mutable bool talks_to_host = false;  // through memory, in a way that orders what it does
 };
 
 class OperationOrder {
@@ -31,6 +40,8 @@ class OperationOrder {
   Operation& begin(const vgpu::OperationInfo& info);
   // A launch outside of any stream: comes after everything.
   Operation& begin_alone();
+  // Accesses of the host, which knows (by chain) what has been done and has asked for operations up to `submitted`.
+  Operation& begin_by_host(std::vector<uint32_t> known, uint64_t submitted);
   // Gives numbers to an operation. False: they have run out, and begin again.
   bool number(Operation& operation, uint64_t count);
   Operation* find(uint64_t id);
@@ -47,6 +58,7 @@ class OperationOrder {
   std::vector<uint32_t> tails_;                     // by chain: the place of its last operation
   uint32_t next_number_ = 1;
   uint64_t alone_ = uint64_t{1} << 63;
+  uint64_t by_host_ = uint64_t{1} << 62;
 
   Operation& place_in_chain(Operation operation, std::vector<uint32_t> preferred);
 };

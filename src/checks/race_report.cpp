@@ -74,7 +74,7 @@ Side other_side(const RaceContext& context, const Touch& before, const Touch& no
   }
   if (!same_launch) {
     json["stream"] = operation->stream;
-    text += fmt::format(" of kernel {} on stream {}", operation->kernel, operation->stream);
+    text += fmt::format(" of kernel {} on stream {}", plain_name(operation->kernel), operation->stream);
   }
   return {std::move(text), where};
 }
@@ -85,6 +85,39 @@ bool is_hoisted(const RaceContext& context, const Touch& touch, const Operation*
   return site && site->hoisted;
 }
 
+// Whether the host could know more of a grid than that it was asked for: from itself, or from one that came
+// after it.
+bool is_talked_about(const RaceContext& context, const Operation& grid, const Operation& by_host) {
+  return grid.talks_to_host ||
+         std::any_of(context.talkers.begin(), context.talkers.end(), [&](const Operation* talker) {
+           return talker->id <= by_host.submitted && context.order.is_before(grid, *talker);
+         });
+}
+
+// One side is the host's own code.
+void report_with_host(RaceContext& context, const Touch& device, const Touch& host, const Operation& work,
+                      const Operation& by_host, Address address) {
+  Finding finding;
+  finding.kind = kRace;
+  Json& evidence = finding.evidence;
+  const std::string what = describe_address(context.memory, address, evidence);
+  const Side other = other_side(context, device, host, &work, false, evidence);
+  const std::string_view verb = by_host.host_writes ? "writes" : "reads";
+  finding.message = fmt::format("host code ({}) {} {}, and has not waited for the {}", by_host.host_place,
+                                verb, what, other.text);
+  if (const auto& at = evidence["other"]; at.contains("file")) finding.where = {at["file"], at["line"]};
+  if (!work.kernel.empty()) evidence["kernel"] = work.kernel;
+  evidence["access"] = by_host.host_writes ? "write" : "read";
+  evidence["host"] = by_host.host_place;
+  evidence["relation"] = "host";
+  const std::string key = fmt::format("{}|host {}|{}", kRace, verb, other.key);
+  std::lock_guard lock(context.mutex);
+  if (work.kind == OperationInfo::Kind::Grid && !work.ended)
+    context.host_races.try_emplace(key, RaceContext::HostRace{&work, &by_host, std::move(finding)});
+  else if (!is_talked_about(context, work, by_host))
+    context.log.add(key, std::move(finding), {kRace, &work, &by_host});
+}
+
 void report(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now, Address address,
             std::string_view kind) {
   const Operation* mine = actor.state.operation;
@@ -92,6 +125,14 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
   {
     std::lock_guard lock(context.mutex);
     theirs = context.order.of_block(before.who.block());
+  }
+  if (mine->by_host || (theirs && theirs->by_host)) {
+    const bool host_is_here = mine->by_host;
+    if (!theirs || kind == kSameValue ||
+        is_hoisted(context, host_is_here ? before : now, host_is_here ? theirs : mine))
+      return;
+    return host_is_here ? report_with_host(context, before, now, *theirs, *mine, address)
+                        : report_with_host(context, now, before, *mine, *theirs, address);
   }
   const Occurrence occurrence{
       kind, actor.inst ? static_cast<const void*>(actor.inst) : mine,
@@ -131,6 +172,25 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
 }
 
 }  // namespace
+
+void begin_to_talk(RaceContext& context, const Operation& grid) {
+  if (grid.talks_to_host) return;
+  __atomic_store_n(&grid.talks_to_host, true, __ATOMIC_RELAXED);
+  context.talkers.push_back(&grid);
+}
+
+void end_with_host(RaceContext& context, const Operation& grid) {
+  grid.ended = true;
+  for (auto it = context.host_races.begin(); it != context.host_races.end();) {
+    if (it->second.grid != &grid) {
+      ++it;
+      continue;
+    }
+    if (!is_talked_about(context, grid, *it->second.by_host))
+      context.log.add(it->first, std::move(it->second.finding), {kRace, &grid});
+    it = context.host_races.erase(it);
+  }
+}
 
 void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                  Address address) {

@@ -50,6 +50,14 @@ struct RaceContext {
   RaceSites sites;
   std::mutex mutex;  // of what follows, and of every SharedClock
   OperationOrder order;
+  // Conflicts of the host with grids that still run, by key: whether they count shows at the end (race_report.h).
+  struct HostRace {
+    const Operation* grid = nullptr;
+    const Operation* by_host = nullptr;
+    Finding finding;
+  };
+  std::map<std::string, HostRace> host_races;
+  std::vector<const Operation*> talkers;  // grids that talk to the host
 };
 
 }  // namespace assay::checks

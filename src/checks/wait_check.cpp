@@ -9,7 +9,7 @@ namespace {
 using Kind = vgpu::OperationInfo::Kind;
 
 std::string describe(const WaitCheck::Work& work) {
-  return work.kind == Kind::Grid ? fmt::format("kernel {}", work.kernel) : "a copy to the host";
+  return work.kind == Kind::Grid ? fmt::format("kernel {}", plain_name(work.kernel)) : "a copy to the host";
 }
 
 }  // namespace
@@ -39,6 +39,13 @@ void WaitCheck::on_host_wait(std::span<const uint64_t>) {
   std::erase_if(unwaited_, [&](const auto& item) { return is_waited_for(item.first); });
 }
 
+std::vector<uint64_t> WaitCheck::unwaited() {
+  std::lock_guard lock(mutex_);
+  std::vector<uint64_t> ids;
+  for (const auto& [id, work] : unwaited_) ids.push_back(id);
+  return ids;
+}
+
 void WaitCheck::hear(bool on) {
   std::lock_guard lock(mutex_);
   hears_ = on;
@@ -53,8 +60,9 @@ void WaitCheck::end() {
   finding.kind = "unwaited-work";
   finding.severity = Severity::Warning;
   finding.message =
-      fmt::format("the program ended without waiting for {}{}: what they write may never have come",
-                  describe(all.front()), all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "");
+      fmt::format("the program ended without waiting for {}{}: what {} may never have come",
+                  describe(all.front()), all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "",
+                  all.size() > 1 ? "they write" : "it writes");
   if (!all.front().kernel.empty()) finding.evidence["kernel"] = all.front().kernel;
   finding.evidence["operations"] = all.size();
   log_.add("unwaited-work", std::move(finding), {"unwaited-work"});

@@ -19,6 +19,8 @@ class WaitCheck final : public vgpu::Listener {
   };
   // The host asked for something whose result it should wait for.
   void submitted(uint64_t operation, Work work);
+  // What nobody has waited for.
+  std::vector<uint64_t> unwaited();
   // Whether waits count.
   void hear(bool on);
   // The program ends.

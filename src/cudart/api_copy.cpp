@@ -72,15 +72,16 @@ MemsetParams set_params(void* to, size_t pitch, int value, size_t width, size_t 
   return {to, pitch, static_cast<unsigned>(value) & 0xff, 1, width, height};
 }
 
-Status set(const MemsetParams& params, uint64_t depth, uint64_t slice, StreamHandle* handle) {
+Status set(const MemsetParams& params, uint64_t depth, uint64_t slice, StreamHandle* handle, bool synchronous) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
-    return fill(context, stream, params, depth, slice);
+    return fill(context, stream, params, depth, slice, synchronous);
   });
 }
 
-Status set_3d(const PitchedPointer& to, int value, const Extent& extent, StreamHandle* stream) {
+Status set_3d(const PitchedPointer& to, int value, const Extent& extent, StreamHandle* stream,
+              bool synchronous) {
   return set(set_params(to.pointer, to.pitch, value, extent.width, extent.height), extent.depth,
-             to.pitch * to.height, stream);
+             to.pitch * to.height, stream, synchronous);
 }
 
 }  // namespace
@@ -211,37 +212,37 @@ ASSAY_API_PTSZ(cudaMemcpyBatchAsync,
 // ---- Fills ----
 
 ASSAY_API Status cudaMemset(void* to, int value, size_t bytes) {
-  return set(set_params(to, 0, value, bytes, 1), 1, 0, kLegacyStream);
+  return set(set_params(to, 0, value, bytes, 1), 1, 0, kLegacyStream, true);
 }
 ASSAY_API Status cudaMemset_ptds(void* to, int value, size_t bytes) {
-  return set(set_params(to, 0, value, bytes, 1), 1, 0, kPerThreadStream);
+  return set(set_params(to, 0, value, bytes, 1), 1, 0, kPerThreadStream, true);
 }
 ASSAY_API Status cudaMemsetAsync(void* to, int value, size_t bytes, StreamHandle* stream) {
-  return set(set_params(to, 0, value, bytes, 1), 1, 0, stream);
+  return set(set_params(to, 0, value, bytes, 1), 1, 0, stream, false);
 }
 ASSAY_API_PTSZ(cudaMemsetAsync, (void* to, int value, size_t bytes, StreamHandle* stream), to, value, bytes,
                own_stream(stream))
 ASSAY_API Status cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height) {
-  return set(set_params(to, pitch, value, width, height), 1, 0, kLegacyStream);
+  return set(set_params(to, pitch, value, width, height), 1, 0, kLegacyStream, true);
 }
 ASSAY_API Status cudaMemset2D_ptds(void* to, size_t pitch, int value, size_t width, size_t height) {
-  return set(set_params(to, pitch, value, width, height), 1, 0, kPerThreadStream);
+  return set(set_params(to, pitch, value, width, height), 1, 0, kPerThreadStream, true);
 }
 ASSAY_API Status cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
                                    StreamHandle* stream) {
-  return set(set_params(to, pitch, value, width, height), 1, 0, stream);
+  return set(set_params(to, pitch, value, width, height), 1, 0, stream, false);
 }
 ASSAY_API_PTSZ(cudaMemset2DAsync,
                (void* to, size_t pitch, int value, size_t width, size_t height, StreamHandle* stream), to,
                pitch, value, width, height, own_stream(stream))
 ASSAY_API Status cudaMemset3D(PitchedPointer to, int value, Extent extent) {
-  return set_3d(to, value, extent, kLegacyStream);
+  return set_3d(to, value, extent, kLegacyStream, true);
 }
 ASSAY_API Status cudaMemset3D_ptds(PitchedPointer to, int value, Extent extent) {
-  return set_3d(to, value, extent, kPerThreadStream);
+  return set_3d(to, value, extent, kPerThreadStream, true);
 }
 ASSAY_API Status cudaMemset3DAsync(PitchedPointer to, int value, Extent extent, StreamHandle* stream) {
-  return set_3d(to, value, extent, stream);
+  return set_3d(to, value, extent, stream, false);
 }
 ASSAY_API_PTSZ(cudaMemset3DAsync, (PitchedPointer to, int value, Extent extent, StreamHandle* stream), to,
                value, extent, own_stream(stream))

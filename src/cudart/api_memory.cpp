@@ -33,6 +33,7 @@ Status release(Context& context, void* pointer) {
   auto address = reinterpret_cast<Address>(pointer);
   context.pool_released(address);
   if (context.is_graph_memory(address)) return Status::Success;
+  if (HostCheck* check = context.host_check(); check && check->watch()) check->watch()->forget(address);
   return context.memory().release(address) ? Status::Success : Status::InvalidValue;
 }
 

@@ -68,8 +68,8 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
 }
 
 Context::~Context() {
+  streams_.reset();  // it tells the host check of everything
   host_check_.reset();
-  streams_.reset();
 }
 
 void Context::listen(std::string_view list) {
@@ -83,7 +83,15 @@ void Context::listen(std::string_view list) {
     device_->listen(check.get());
     streams_->listen(check.get());
   }
-  if (list != "none") host_check_ = std::make_unique<HostCheck>(list, findings_, report_, *device_, *streams_);
+  if (list == "none") return;
+  checks::HostJudge* judge = nullptr;
+  for (auto& check : checks_)
+    if (checks::includes(list, "streams")) judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
+  host_check_ = std::make_unique<HostCheck>(list, findings_, report_, *device_, *streams_, judge);
+}
+
+void Context::host_waited() {
+  if (host_check_ && host_check_->watch()) host_check_->watch()->waited();
 }
 
 void Context::report_findings() {

@@ -103,6 +103,8 @@ class Context {
   void report_findings();
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
+  // The host has waited for something.
+  void host_waited();
   // Writes out where precision was lost since the last time, when that is watched.
   void report_precision();
 

@@ -177,11 +177,16 @@ Status copy(Context& context, StreamHandle& stream, const CopyRequest& request, 
 }
 
 Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth,
-            uint64_t slice) {
+            uint64_t slice, bool synchronous) {
   MemsetSpec spec;
   if (Status status = make_memset_spec(context, params, depth, slice, spec); status != Status::Success)
     return status;
-  return dispatch(context, &stream, std::move(spec));
+  // Of device memory even cudaMemset does not wait.
+  const bool wait = synchronous && !stream.capture && where_is(context, params.to, 1) != Where::Device;
+  vgpu::OperationId operation = 0;
+  const Status status = dispatch(context, &stream, std::move(spec), &operation);
+  if (!wait || status != Status::Success) return status;
+  return synchronised(context, [&] { context.streams().synchronise(operation); });
 }
 
 }  // namespace assay::cudart

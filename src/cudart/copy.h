@@ -28,7 +28,8 @@ Status make_memset_spec(Context& context, const MemsetParams& params, uint64_t d
 // Runs a copy on a stream. Synchronous copies wait as cudaMemcpy does, asynchronous ones only where
 // pageable memory makes them.
 Status copy(Context& context, StreamHandle& stream, const CopyRequest& request, bool synchronous);
+// Synchronous fills wait where the host can see the memory, as cudaMemset does.
 Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, uint64_t depth,
-            uint64_t slice);
+            uint64_t slice, bool synchronous);
 
 }  // namespace assay::cudart

@@ -208,7 +208,10 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
     stream->capture_after = {node};
     return Status::Success;
   }
-  vgpu::OperationId id = context.streams().submit(stream->id, make_work(spec));
+  vgpu::Work work = make_work(spec);
+  HostWatch* watch = context.host_check() ? context.host_check()->watch() : nullptr;
+  vgpu::OperationId id = context.streams().submit(stream->id, watch ? work : std::move(work));
+  if (watch) watch->submitted(id, work);
   if (operation) *operation = id;
   return Status::Success;
 }
@@ -219,7 +222,8 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   wait_for_events(context, *exec.graph, stream->id);
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
-  context.streams().submit(stream->id, works);
+  const vgpu::OperationId last = context.streams().submit(stream->id, works);
+  if (HostCheck* check = context.host_check(); check && check->watch()) check->watch()->submitted(last, works);
   return Status::Success;
 }
 

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "cudart/report.h"
 
@@ -19,15 +22,19 @@ struct sigaction earlier_action;
 
 // The second lowest bit of the page fault's code: it was a write (x86).
 constexpr uint64_t kWriteFault = 2;
+constexpr auto kLeftOver = std::chrono::seconds(5);
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-  const vgpu::Memory* memory = watched_memory.load();
   const auto address = reinterpret_cast<vgpu::Address>(info->si_addr);
-  HostCheck* check = watching.exchange(nullptr);
-  if (check && memory && memory->is_device_address(address)) {
-    const auto* user = static_cast<const ucontext_t*>(context);
-    check->host_access(address, (static_cast<uint64_t>(user->uc_mcontext.gregs[REG_ERR]) & kWriteFault) != 0);
-  }
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  const bool writes = (static_cast<uint64_t>(registers[REG_ERR]) & kWriteFault) != 0;
+  HostCheck* check = watching.load();
+  if (check && check->watch() &&
+      check->watch()->note_fault(address, writes, static_cast<uint64_t>(registers[REG_RIP])))
+    return;
+  const vgpu::Memory* memory = watched_memory.load();
+  check = watching.exchange(nullptr);
+  if (check && memory && memory->is_device_address(address)) check->host_access(address, writes);
   // The access happens again and meets whoever was there before us.
   sigaction(signal, &earlier_action, nullptr);
 }
@@ -35,7 +42,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, Report& report, vgpu::Device& device,
-                     vgpu::Streams& streams)
+                     vgpu::Streams& streams, checks::HostJudge* judge)
     : launches_(checks::includes(list, "launches")),
       memory_(checks::includes(list, "memory")),
       log_(log),
@@ -44,8 +51,10 @@ HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, Report& rep
       streams_(streams),
       waits_(log) {
   if (launches_) streams_.listen(&waits_);
-  if (!memory_) return;
-  watched_memory = &device.memory();
+  if (judge && launches_) watch_ = std::make_unique<HostWatch>(*judge, device.memory(), streams, on_fault);
+  if (watch_) streams_.listen(watch_.get());
+  if (!memory_ && !watch_) return;
+  if (memory_) watched_memory = &device.memory();
   watching = this;
   struct sigaction action {};
   action.sa_sigaction = on_fault;
@@ -54,9 +63,11 @@ HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, Report& rep
 }
 
 HostCheck::~HostCheck() {
+  const bool listened = memory_ || watch_;
+  watch_.reset();
   watching = nullptr;
   watched_memory = nullptr;
-  if (!memory_) return;
+  if (!listened) return;
   struct sigaction now {};
   sigaction(SIGSEGV, nullptr, &now);
   if (now.sa_sigaction == on_fault) sigaction(SIGSEGV, &earlier_action, nullptr);
@@ -89,12 +100,17 @@ void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
   finding.kind = "launch-failure";
   finding.severity = was_asked ? Severity::Warning : Severity::Error;
   finding.message =
-      fmt::format("the launch of kernel {} failed: {}{}", launch.kernel, cudaGetErrorName(launch.status),
-                  was_asked ? "" : ", and the program never asked");
+      fmt::format("the launch of kernel {} failed: {}{}", checks::plain_name(launch.kernel),
+                  cudaGetErrorName(launch.status), was_asked ? "" : ", and the program never asked");
   finding.evidence = {
       {"kernel", launch.kernel}, {"status", static_cast<int>(launch.status)}, {"asked", was_asked}};
   log_.add(fmt::format("launch-failure|{}|{}", launch.kernel, was_asked), std::move(finding),
            {"launch-failure", was_asked ? &log_ : nullptr});
+}
+
+void HostCheck::add_managed_variable(vgpu::Address base) {
+  variables_.push_back(base);
+  if (watch_) watch_->add_variable(base);
 }
 
 checks::RangeCheck& HostCheck::ranges() {
@@ -108,6 +124,7 @@ checks::RangeCheck& HostCheck::ranges() {
 }
 
 void HostCheck::end() {
+  if (watch_) watch_->judge();
   if (ranges_) ranges_->judge(0);
   if (!launches_) return;
   {
@@ -120,13 +137,24 @@ void HostCheck::end() {
   report_leaks();
 }
 
-// Unless the host could be meant to help it along.
+bool HostCheck::could_help() const {
+  for (const vgpu::Allocation& a : device_.memory().live())
+    if (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) return true;
+  return false;
+}
+
+// What the host could have been meant to help along may wait for ever: it is given some time.
 void HostCheck::run_what_is_left() {
   if (!launches_ || streams_.faulted()) return;
-  for (const vgpu::Allocation& a : device_.memory().live())
-    if (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) return;
   waits_.hear(false);  // the program did not wait: we do
-  streams_.synchronise_all();
+  if (could_help()) {
+    const auto end = std::chrono::steady_clock::now() + kLeftOver;
+    for (vgpu::OperationId operation : waits_.unwaited())
+      while (!streams_.poll(operation) && !streams_.faulted() && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  } else {
+    streams_.synchronise_all();
+  }
   waits_.hear(true);
 }
 
@@ -138,6 +166,7 @@ void HostCheck::report_leaks() {
     if (a.adopted || (a.kind != vgpu::MemoryKind::Device && a.kind != vgpu::MemoryKind::Managed &&
                       a.kind != vgpu::MemoryKind::Pinned))
       continue;
+    if (std::find(variables_.begin(), variables_.end(), a.base) != variables_.end()) continue;
     if (count++ == 0) {
       first = {{"label", a.label}, {"bytes", a.size}, {"id", a.id}};
       name = fmt::format("`{}` (allocation {}, {} bytes)", a.label, a.id, a.size);

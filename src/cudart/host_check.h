@@ -1,6 +1,6 @@
 // What can be told of the host's side of a program: launches that failed unasked, work that nobody waited
-// for, memory that was never freed, device memory that host code dereferenced, and the ranges that it named
-// (assay.h).
+// for, memory that was never freed, device memory that host code dereferenced, shared memory that it used
+// while the device did, and the ranges that it named (assay.h).
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@
 #include "checks/range_check.h"
 #include "checks/wait_check.h"
 #include "cudart/abi.h"
+#include "cudart/host_watch.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
@@ -20,19 +21,23 @@ class Report;
 
 class HostCheck {
  public:
-  // `list`: which checks are on.
+  // `list`: which checks are on. `judge`: of the host's accesses; null when nobody is.
   HostCheck(std::string_view list, checks::FindingLog& log, Report& report, vgpu::Device& device,
-            vgpu::Streams& streams);
+            vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
 
   void launched(vgpu::OperationId operation, std::string_view kernel);
   void copied_to_host(vgpu::OperationId operation);
+  // The host's use of memory that it shares with the device; null when nobody watches it.
+  HostWatch* watch() { return watch_.get(); }
   // `by_syntax`: written as kernel<<<...>>>, which drops the status.
   void launch_failed(std::string_view kernel, Status status, bool by_syntax);
   // The program looked at the last error.
   void asked();
+  // Every kernel may use it, and nobody frees it.
+  void add_managed_variable(vgpu::Address base);
   // Where named ranges are kept; listens from the first call on.
   checks::RangeCheck& ranges();
   // main() has returned: what nobody waited for runs, to be watched.
@@ -54,12 +59,15 @@ class HostCheck {
   vgpu::Device& device_;
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;
+  std::unique_ptr<HostWatch> watch_;
   std::unique_ptr<checks::RangeCheck> ranges_;
   std::mutex mutex_;
-  std::vector<FailedLaunch> failed_;  // that nobody asked about yet
+  std::vector<vgpu::Address> variables_;  // managed ones
+  std::vector<FailedLaunch> failed_;      // that nobody asked about yet
 
   void report_failed(const FailedLaunch& launch, bool was_asked);
   void report_leaks();
+  bool could_help() const;  // whether the host shares memory with what is under way
 };
 
 }  // namespace assay::cudart

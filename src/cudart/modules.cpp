@@ -204,7 +204,9 @@ Status Modules::load_locked(Binary& binary, Context& context) {
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);
-    if (info) *variable->managed = reinterpret_cast<void*>(info->address);
+    if (!info) continue;
+    *variable->managed = reinterpret_cast<void*>(info->address);
+    if (HostCheck* check = context.host_check()) check->add_managed_variable(info->address);
   }
   return Status::Success;
 }

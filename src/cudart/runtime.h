@@ -100,6 +100,7 @@ Status api(Body body) {
 template <class Wait>
 Status synchronised(Context& context, Wait wait) {
   wait();
+  context.host_waited();
   context.flush_print();
   context.report_findings();
   return sticky_status(context);

@@ -1,6 +1,8 @@
 #include "vgpu/memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -30,6 +32,34 @@ void* reserve(uint64_t bytes, int protection) {
   if (p == MAP_FAILED) return nullptr;
   madvise(p, bytes, MADV_DONTDUMP);
   return p;
+}
+
+// The same pages at two addresses: the host's can then be closed to it while the device goes on.
+struct Shared {
+  void* host = nullptr;
+  void* device = nullptr;
+};
+
+Shared map_twice(uint64_t bytes) {
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < bytes) return {};
+  const int file = memfd_create("shared", MFD_CLOEXEC);
+  if (file < 0) return {};
+  auto map = [&] {
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    return p == MAP_FAILED ? nullptr : p;
+  };
+  Shared made;
+  if (ftruncate(file, static_cast<off_t>(bytes)) == 0) made = {map(), map()};
+  close(file);
+  if (made.host != nullptr && made.device != nullptr) {
+    madvise(made.host, bytes, MADV_DONTDUMP);
+    madvise(made.device, bytes, MADV_DONTDUMP);
+    return made;
+  }
+  if (made.host != nullptr) munmap(made.host, bytes);
+  if (made.device != nullptr) munmap(made.device, bytes);
+  return {};
 }
 
 // Zero again, giving whole pages back to the system.
@@ -131,7 +161,10 @@ Memory::~Memory() {
 void Memory::forget(const Allocation& allocation) {
   if (allocation.adopted) return;
   if (shared_with_host(allocation.kind)) {
-    munmap(allocation.backing, round_up(std::max<uint64_t>(allocation.size, 1), kPage));
+    const uint64_t bytes = round_up(std::max<uint64_t>(allocation.size, 1), kPage);
+    munmap(allocation.backing, bytes);
+    auto* host = reinterpret_cast<std::byte*>(allocation.base);
+    if (host != allocation.backing) munmap(host, bytes);
     return;
   }
   wipe(allocation.backing, allocation.size);
@@ -187,10 +220,12 @@ Result<Address> Memory::allocate(uint64_t size, uint64_t align, MemoryKind kind,
   made.label = std::move(label);
   if (shared_with_host(kind)) {
     if (size > kRangeBytes) return out_of_memory(size);
-    void* p = reserve(round_up(std::max<uint64_t>(size, 1), kPage), PROT_READ | PROT_WRITE);
-    if (p == nullptr) return out_of_memory(size);
-    made.base = reinterpret_cast<Address>(p);
-    made.backing = static_cast<std::byte*>(p);
+    const uint64_t bytes = round_up(std::max<uint64_t>(size, 1), kPage);
+    Shared pages = track_initialised_ ? map_twice(bytes) : Shared{};
+    if (pages.host == nullptr) pages.host = pages.device = reserve(bytes, PROT_READ | PROT_WRITE);
+    if (pages.host == nullptr) return out_of_memory(size);
+    made.base = reinterpret_cast<Address>(pages.host);
+    made.backing = static_cast<std::byte*>(pages.device);
   } else {
     if (size > capacity_ || used_ > capacity_ - size || size > range_bytes_) return out_of_memory(size);
     const auto base = place(size, size >= kPage ? std::max(align, kPage) : align);
