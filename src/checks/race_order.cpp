@@ -112,8 +112,10 @@ uint32_t OperationOrder::ordered_below(const Operation& b) const {
   uint32_t below = b.first ? b.first : next_number_;
   constexpr int kRecent = 512;
   int seen = 0;
-  for (auto it = by_number_.rbegin(); it != by_number_.rend() && seen < kRecent; ++it, ++seen)
+  for (auto it = by_number_.rbegin(); it != by_number_.rend() && seen < kRecent; ++it) {
     if (it->second != &b && !is_before(*it->second, b)) below = std::min(below, it->second->first);
+    seen += !it->second->by_host;
+  }
   return below;
 }
 

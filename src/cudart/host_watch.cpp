@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <optional>
+#include <tuple>
 
 namespace assay::cudart {
 namespace {
@@ -208,6 +210,11 @@ std::vector<checks::HostAccess> HostWatch::take_notes() {
       accesses.push_back({note.address, note.writes, note.submitted, note.knowledge, place_of(note.code)});
   }
   notes_used_ = 0;
+  // Alike ones together; what the host does is in no need of order with itself.
+  std::stable_sort(accesses.begin(), accesses.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.knowledge, a.submitted, a.writes, a.place) <
+           std::tie(b.knowledge, b.submitted, b.writes, b.place);
+  });
   return accesses;
 }
 
