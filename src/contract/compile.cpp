@@ -32,7 +32,8 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
 
 Result<std::shared_ptr<const Program>> Compiler::run() {
   const ReferenceSpec& reference = contract_.reference;
-  Result<Formula> formula = parse_formula(reference.formula, reference.formula_place, contract_.path);
+  Result<Formula> formula =
+      parse_formula(reference.formula, reference.formula_place, contract_.path, contract_.names());
   if (!formula) return formula.error();
   for (const Statement& written : formula->statements) {
     statement(written);

@@ -117,6 +117,13 @@ std::vector<const TensorSpec*> Contract::outputs() const {
   return list;
 }
 
+std::vector<std::string> Contract::names() const {
+  std::vector<std::string> list;
+  for (const TensorSpec& spec : tensors) list.push_back(spec.name);
+  for (const ScalarSpec& spec : scalars) list.push_back(spec.name);
+  return list;
+}
+
 std::string Contract::resolve(std::string_view relative) const {
   const std::filesystem::path given(relative);
   if (given.is_absolute()) return given.string();

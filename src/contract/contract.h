@@ -168,6 +168,7 @@ struct Contract {
   const ScalarSpec* scalar(std::string_view name) const;
   std::vector<const TensorSpec*> inputs() const;   // in and inout
   std::vector<const TensorSpec*> outputs() const;  // out and inout
+  std::vector<std::string> names() const;          // of tensors and scalars
 
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include "contract/lexer.h"
 
@@ -15,8 +16,8 @@ constexpr int kDeepest = 200;       // nesting
 constexpr int kLongestChain = 500;  // operands of one chain of operators
 constexpr int kLongestMiddle = 24;  // tokens of b in a < b < c, which is read twice
 constexpr std::array<std::string_view, 6> kReductions = {"sum", "mean", "max", "min", "argmax", "argmin"};
-constexpr std::array<std::string_view, 10> kWords = {"if",  "then", "else", "and", "or",
-                                                     "not", "in",   "inf",  "nan", "true"};
+constexpr std::array<std::string_view, 11> kWords = {"if", "then", "else", "and",  "or",   "not",
+                                                     "in", "inf",  "nan",  "true", "false"};
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
 
 // Functions that reserve no name: only a '(' makes them one.
@@ -79,8 +80,13 @@ std::vector<Token> join_lines(const std::vector<Token>& tokens) {
 
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, Place start, const std::string& file)
-      : tokens_(std::move(tokens)), start_(start), file_(file) {}
+  Parser(std::vector<Token> tokens, Place start, const std::string& file,
+         const std::vector<std::string>& names)
+      : tokens_(std::move(tokens)), start_(start), file_(file), names_(names.begin(), names.end()) {
+    for (std::size_t i = 0; i < tokens_.size(); ++i)
+      if (tokens_[i].kind == TokenKind::Name && (i == 0 || tokens_[i - 1].kind == TokenKind::Newline))
+        names_.emplace(tokens_[i].text);
+  }
 
   Result<Formula> run() {
     Formula formula;
@@ -155,7 +161,7 @@ class Parser {
   Statement statement() {
     Statement result;
     result.place = place_of(peek());
-    if (peek().kind != TokenKind::Name || is_reserved(peek().text)) {
+    if (peek().kind != TokenKind::Name || is_keyword(peek().text)) {
       fail(
           peek().kind == TokenKind::Name
               ? fmt::format("a statement begins with the name it defines, and '{}' is a word of the language",
@@ -343,13 +349,14 @@ class Parser {
       return expr;
     }
     if (token.text == "if") return expression(depth + 1);
-    if (is_reduction(token.text) && peek(1).is("[")) return reduction(depth);
+    const bool own = names_.contains(token.text);
+    if (is_reduction(token.text) && peek(1).is("[") && (!own || body_follows())) return reduction(depth);
     const bool callable = std::ranges::find(function_names(), token.text) != function_names().end();
     if (peek(1).is("(")) return call(depth);
-    if (callable || is_reduction(token.text))
+    if (!own && (callable || is_reduction(token.text)))
       return fail(fmt::format("'{}' is a function: '(' is expected after it{}", token.text,
                               is_reduction(token.text) ? ", or '[' and an index" : ""));
-    if (is_reserved(token.text)) return fail(fmt::format("a value is expected here, not '{}'", token.text));
+    if (is_keyword(token.text)) return fail(fmt::format("a value is expected here, not '{}'", token.text));
     take();
     if (!peek().is("[")) return node(ExprKind::Name, token);
     ExprPtr expr = node(ExprKind::Element, token);
@@ -362,6 +369,17 @@ class Parser {
                             near.empty() ? ": sum, mean, max, min, argmax or argmin"
                                          : fmt::format("; did you mean '{}'?", near)),
                 &token);
+  }
+
+  // Whether the brackets after this word have a '(' behind them: `mean[c]` may be a tensor, `mean[c](x)` may
+  // not.
+  bool body_follows() const {
+    int open = 0;
+    for (std::size_t i = at_ + 1; i + 1 < tokens_.size(); ++i) {
+      open += tokens_[i].is("[") - tokens_[i].is("]");
+      if (open == 0) return tokens_[i + 1].is("(");
+    }
+    return false;
   }
 
   void list(Expr& expr, int depth) {
@@ -420,6 +438,7 @@ class Parser {
   std::vector<Token> tokens_;
   Place start_;
   const std::string& file_;
+  std::set<std::string, std::less<>> names_;  // of the contract and of the formula, whatever else they mean
   std::size_t at_ = 0;
   bool failed_ = false;
   Error error_;
@@ -440,7 +459,8 @@ std::string join(const std::vector<ExprPtr>& list, std::size_t first = 0) {
 
 }  // namespace
 
-Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file) {
+Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file,
+                              const std::vector<std::string>& names) {
   Result<std::vector<Token>> tokens = tokenize(text);
   if (!tokens) {
     Error error = tokens.error();
@@ -449,7 +469,7 @@ Result<Formula> parse_formula(std::string_view text, Place start, const std::str
     error.line += start.line - 1;
     return error;
   }
-  return Parser(join_lines(*tokens), start, file).run();
+  return Parser(join_lines(*tokens), start, file, names).run();
 }
 
 const std::vector<std::string>& function_names() {
@@ -468,8 +488,12 @@ bool is_reduction(std::string_view word) {
   return std::ranges::find(kReductions, word) != kReductions.end();
 }
 
+bool is_keyword(std::string_view word) {
+  return std::ranges::find(kWords, word) != kWords.end();
+}
+
 bool is_reserved(std::string_view word) {
-  return word == "false" || std::ranges::find(kWords, word) != kWords.end() || is_reduction(word) ||
+  return is_keyword(word) || is_reduction(word) ||
          std::ranges::find(function_names(), word) != function_names().end();
 }
 

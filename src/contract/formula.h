@@ -70,10 +70,13 @@ struct Formula {
   std::vector<Statement> statements;
 };
 
-// `start` is where the text begins in the contract file.
-Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file);
+// `start` is where the text begins in the contract file; `names` are those that the contract gives, which may
+// be those of functions and reductions, too: `mean[c]` is a tensor's element then, `mean[c](x)` never.
+Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file,
+                              const std::vector<std::string>& names = {});
 
-// Words that cannot name a tensor, a dim, a scalar or an index.
+// Words that name nothing else, and those that cannot name a dim or an index.
+bool is_keyword(std::string_view word);
 bool is_reserved(std::string_view word);
 // The words that `name(` may be, for suggestions.
 const std::vector<std::string>& function_names();

@@ -170,7 +170,6 @@ struct Guess {
 Guess guess(const SignatureArg& arg, std::size_t position) {
   Guess result;
   result.name = arg.name.empty() ? fmt::format("arg{}", position) : arg.name;
-  if (is_reserved(result.name)) result.name += "_";
   const bool pointer = arg.type.find('*') != std::string::npos;
   if (arg.type.find("cudaStream_t") != std::string::npos) {
     result.kind = ArgKind::Stream;
@@ -187,6 +186,7 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
   result.known = dtype.has_value();
   result.dtype = dtype.value_or(DType::f32);
   result.kind = pointer ? ArgKind::Tensor : !is_float(result.dtype) ? ArgKind::Dim : ArgKind::Scalar;
+  if (result.kind == ArgKind::Dim ? is_reserved(result.name) : is_keyword(result.name)) result.name += "_";
   result.output = pointer && arg.type.find("const") == std::string::npos;
   return result;
 }

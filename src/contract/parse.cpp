@@ -164,7 +164,8 @@ Names Reader::strings(const TomlValue& value, std::string_view what, bool one_al
 void Reader::new_name(const std::string& name, Place place, std::string_view what) {
   if (!is_identifier(name))
     return fail(place, fmt::format("'{}' cannot name a {}: letters, digits and '_' only", name, what));
-  if (is_reserved(name) || name == "stream" || name == "workspace")
+  const bool word = what == "dim" ? is_reserved(name) : is_keyword(name);
+  if (word || name == "stream" || name == "workspace")
     return fail(place, fmt::format("'{}' cannot name a {}: it is a word of the language", name, what));
   const bool taken = contract_.dim(name) || contract_.tensor(name) || contract_.scalar(name);
   if (taken) fail(place, fmt::format("the name '{}' is already taken", name));

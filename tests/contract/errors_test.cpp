@@ -131,7 +131,7 @@ const Mistake kMistakes[] = {
     {"mean[d](x[i, d])", "if x[i, 0] > 0 && true then 1 else 2", 29, 23, "write 'and'"},
     {"mean[d](x[i, d])", "x[i, 0] +", 30, 9, "write '=='"},
     {"m[i] = mean[d](x[i, d])", "5 = mean[d](x[i, d])", 29, 1, "begins with the name"},
-    {"m[i] = mean[d](x[i, d])", "exp = 1", 29, 1, "a word of the language"},
+    {"m[i] = mean[d](x[i, d])", "then = 1", 29, 1, "a word of the language"},
     {"m[i] = mean[d](x[i, d])", "m[i] := 2", 29, 6, "':' has no meaning"},
     {"m[i] = mean[d](x[i, d])", "m[i] - 2", 29, 6, "'=', '+=' or 'max='"},
     {"m[i] = mean[d](x[i, d])\ny[i, d] = x[i, d] - m[i] + eps\n", "# nothing\n", 0, 0,

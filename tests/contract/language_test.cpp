@@ -319,6 +319,17 @@ TEST(Language, AnIndexThatIsOnlyEverDividedRangesOverTheWhole) {
   }
 }
 
+TEST(Language, WordsOfTheLanguageMayNameTensors) {
+  const Small named(
+      "mean[n] = mean[d](x[n, d])\nexp = 2\ny[n] = exp * mean[n] + mean[d](x[n, d]) + exp(mean[n] - "
+      "mean[n])");
+  for (int64_t n = 0; n < 6; ++n) {
+    double sum = 0;
+    for (int64_t d = 0; d < 5; ++d) sum += named.x(n, d);
+    EXPECT_DOUBLE_EQ(named.values()[static_cast<std::size_t>(n)], 3 * (sum / 5) + 1);
+  }
+}
+
 TEST(Language, TextOfAnExpressionReadsBack) {
   Result<Formula> formula =
       parse_formula("y[i] = sum[k in 0..3 | k != i](-a[k]^2 * (if b then 1 else 2.5))", {1, 1}, "");
