@@ -192,10 +192,10 @@ cuda = { source = "naive.cu", entry = "naive" }
   EXPECT_NE(none.error().message.find("not available here"), std::string::npos);
   const ReferenceProvider provider = [](const Contract&,
                                         const Bindings&) -> Result<std::map<std::string, Tensor>> {
-    const Tensor none = Tensor::zeros(DType::f64, {2});
+    const Tensor lossless = Tensor::zeros(DType::f64, {2});
     return std::map<std::string, Tensor>{{"y", Tensor::of(DType::f64, {2}, std::vector<double>{1.0 / 3, 2})},
-                                         {"y@spread", none},
-                                         {"y@largest", none}};
+                                         {"y@spread", lossless},
+                                         {"y@largest", lossless}};
   };
   Result<Reference> reference = Reference::make(contract, provider);
   ASSERT_TRUE(reference);
