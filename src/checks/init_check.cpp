@@ -29,7 +29,7 @@ class InitCheck final : public vgpu::Listener {
  public:
   InitCheck(FindingLog& log, const vgpu::Memory& memory) : log_(log), memory_(memory) {}
 
-  bool hears_accesses() const override { return false; }
+  bool hears_accesses(ptx::Space) const override { return false; }
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::ViolationInfo& info) override {
     if (info.what == vgpu::Violation::InvalidShuffle || info.what == vgpu::Violation::AbsentLane)

@@ -12,23 +12,6 @@ using vgpu::Address;
 
 const bool kWide = __builtin_cpu_supports("avx512f");
 
-// One look answers for each half; how the halves lie to each other says the rest.
-Layout layout(bool straight, bool same, uint64_t step, uint64_t bytes) {
-  if (straight) return step == 16 * bytes ? Layout::Run : Layout::HalfRuns;
-  if (same) return step == 0 ? Layout::One : Layout::HalfOnes;
-  return Layout::Irregular;
-}
-
-Layout layout_by_lane(const Address* at, uint64_t bytes) {
-  bool straight = true, same = true;
-  for (uint32_t l = 0; l < 32; ++l) {
-    const Address first = at[l & 16];
-    straight &= at[l] == first + (l & 15) * bytes;
-    same &= at[l] == first;
-  }
-  return layout(straight, same, at[16] - at[0], bytes);
-}
-
 uint32_t lanes_by_lane(const Address* at, uint64_t row) {
   uint32_t lanes = 0;
   for (uint32_t l = 0; l < 32; ++l) lanes |= uint32_t{at[l] / 64 == row} << l;
@@ -55,17 +38,6 @@ inline Vector load(const Address* at) {
   return v;
 }
 
-Layout layout_wide(const Address* at, uint64_t bytes) {
-  constexpr Vector kCount = {0, 1, 2, 3, 4, 5, 6, 7};
-  const Vector low = Vector{} + at[0], high = Vector{} + at[16];
-  const Vector near = kCount << std::countr_zero(bytes), far = near + bytes * 8;
-  const Vector d[4] = {load(at) - low, load(at + 8) - low, load(at + 16) - high, load(at + 24) - high};
-  const Vector crooked = (d[0] ^ near) | (d[1] ^ far) | (d[2] ^ near) | (d[3] ^ far);
-  const Vector differ = d[0] | d[1] | d[2] | d[3];
-  return layout(_mm512_test_epi64_mask(raw(crooked), raw(crooked)) == 0,
-                _mm512_test_epi64_mask(raw(differ), raw(differ)) == 0, at[16] - at[0], bytes);
-}
-
 uint32_t lanes_wide(const Address* at, uint64_t row) {
   uint32_t lanes = 0;
 #pragma GCC unroll 4
@@ -84,14 +56,20 @@ uint32_t beyond_wide(const Address* at, Address low, uint64_t most) {
 
 #pragma GCC pop_options
 
-}  // namespace
-
-Layout layout_of(const vgpu::Access& access) {
-  if (!kWide || !std::has_single_bit(access.bytes)) return layout_by_lane(access.addresses, access.bytes);
-  return layout_wide(access.addresses, access.bytes);
+// Where the shape of an access tells it from two addresses.
+bool lies_inside(const vgpu::Access& access, Address low, Address high) {
+  using vgpu::Shape;
+  if (access.shape == Shape::Other) return false;
+  const bool runs = access.shape == Shape::Unit || access.shape == Shape::HalfUnit;
+  const uint64_t bytes = uint64_t{access.bytes} * (runs ? 16 : 1);
+  const auto inside = [&](Address at) { return at >= low && at <= high && high - at >= bytes; };
+  return inside(access.addresses[0]) && inside(access.addresses[16]);
 }
 
+}  // namespace
+
 uint32_t lanes_outside(const vgpu::Access& access, Address low, Address high) {
+  if (lies_inside(access, low, high)) return 0;
   if (high - low < access.bytes) return access.lanes;
   const uint64_t most = high - low - access.bytes;
   const auto beyond = kWide ? beyond_wide : beyond_by_lane;

@@ -5,17 +5,6 @@
 
 namespace assay::checks {
 
-enum class Layout : uint8_t {
-  Run,       // lane after lane
-  One,       // all at one place
-  HalfRuns,  // the same for each half of the warp
-  HalfOnes,
-  Irregular,
-};
-
-// Of an access of all 32 lanes.
-Layout layout_of(const vgpu::Access& access);
-
 // Those of `lanes` whose addresses lie in the 64 bytes from `row` * 64 on.
 uint32_t lanes_in_row(const vgpu::Address* addresses, uint64_t row, uint32_t lanes);
 

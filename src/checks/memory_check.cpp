@@ -50,8 +50,8 @@ class MemoryCheck final : public vgpu::Listener {
     --launches_;
   }
 
+  bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override {
-    if (access.space != ptx::Space::Shared) return;
     const SharedArray* array = arrays_of(warp).by_instruction[inst.index];
     if (!array) [[likely]]
       return;

@@ -99,7 +99,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       has_fences_.store(false, std::memory_order_relaxed);
       context_.sites.forget_instructions();
     }
-    launches_[info.id] = {&operation, context_.order.ordered_below(operation)};
+    launches_[info.id] = {&operation, context_.order.ordered_below(operation), may_settle(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -142,6 +142,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->exhausted = false;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
+    state->settles = launch.settles;
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors);
     block.race_state = state.release();
   }
@@ -199,14 +200,17 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   // ---- Accesses ----
 
+  bool hears_accesses(ptx::Space space) const override {
+    return space == ptx::Space::Shared || space == ptx::Space::Global;
+  }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) override {
     const bool shared = access.space == ptx::Space::Shared;
-    if (!shared && access.space != ptx::Space::Global) return;
     BlockState& state = state_of(*warp.block);
     if (state.exhausted) return;
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
     if (in_flight && access.order == Order::Acquire) return forget(state, access);
     uint32_t order = strength(access);
+    if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access)) return;
     if (order) {
       if (!shared) note_talk(state, access);
       synchronise(state, warp, access);
@@ -222,6 +226,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;
+    bool settles = false;
   };
 
   RaceContext context_;

@@ -102,8 +102,12 @@ void remember_read(const Actor& actor, Cells& cells, uint32_t word, const Touch&
   for (uint16_t* place : {&cells.read[word], &cells.other[word]}) {
     const Touch there = cells.get(*place);
     if (there && there.who == now.who && there.bytes == now.bytes) {
-      if (there.lane != now.lane || now.several) *place |= 1u << 14;
-      return;
+      const bool same_lanes = there.lane == now.lane && there.shift == now.shift && there.stride == now.stride;
+      if (same_lanes && !now.several) return;
+      if (!there.is_split() && !now.is_split()) {
+        *place |= 1u << 14;
+        return;
+      }
     }
     if (!there || is_past(actor, there.who) || place == &cells.other[word]) {
       const uint16_t cell = cells.put(now);  // may collect: write through afterwards
@@ -116,7 +120,10 @@ void remember_read(const Actor& actor, Cells& cells, uint32_t word, const Touch&
 }  // namespace
 
 RaceMemory::RaceMemory(RaceContext& context)
-    : context_(context), global_(context.memory.range_base(), context.memory.range_bytes()), locks_(kLocks) {}
+    : context_(context),
+      global_(context.memory.range_base(), context.memory.range_bytes()),
+      settled_(context.memory.range_base(), context.memory.range_bytes()),
+      locks_(kLocks) {}
 
 void RaceMemory::access(const Actor& actor) {
   const Access& access = *actor.access;
@@ -124,14 +131,14 @@ void RaceMemory::access(const Actor& actor) {
   RowLock lock(locks_);
   // Lanes that store to one place go one after another: their values decide.
   const bool may_share = actor.kind != AccessKind::Store;
-  switch (access.lanes == vgpu::kAllLanes ? layout_of(access) : Layout::Irregular) {
-    case Layout::Run:
+  switch (access.shape) {
+    case vgpu::Shape::Unit:
       if (in_run(actor, lock, 0, 32, false)) return;
       break;
-    case Layout::One:
+    case vgpu::Shape::Uniform:
       if (may_share) return at_one_place(actor, lock, 0, 32);
       break;
-    case Layout::HalfRuns:
+    case vgpu::Shape::HalfUnit:
       if (at[0] == at[16]) {
         if (may_share && in_run(actor, lock, 0, 16, true)) return;
       } else if (in_run(actor, lock, 0, 16, false)) {
@@ -139,11 +146,11 @@ void RaceMemory::access(const Actor& actor) {
         return;
       }
       break;
-    case Layout::HalfOnes:
+    case vgpu::Shape::HalfUniform:
       if (!may_share) break;
       at_one_place(actor, lock, 0, 16);
       return at_one_place(actor, lock, 16, 16);
-    case Layout::Irregular:
+    case vgpu::Shape::Other:
       break;
   }
   by_groups(actor, lock, access.lanes);
@@ -213,14 +220,16 @@ inline void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start,
   Row& row = row_at(lock, start);
   if (!try_row(actor, row, now)) [[unlikely]]
     by_words(actor, row, start, now);
+  settle(actor, row, start, now.words);
 }
 
 void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const RowMark& now) {
+  if (!row.cells()) settled_.clear(start);  // cells may say less than the marks did
   Cells& cells = *global_.take_apart(row);
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
     const Address address = start + word * 4;
-    if (now.several || now.shift >= 2) {
+    if (now.fits_cells()) {
       visit(actor, cells, word, address, now.at(word));
       continue;
     }
@@ -230,7 +239,7 @@ void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const Row
             {now.who, now.lane_of(word * 4 + b), static_cast<uint8_t>(((1u << step) - 1) << b), false});
     }
   }
-  if (now.words == kAllWords && writes(actor.kind) && now.shift >= 2) {
+  if (now.words == kAllWords && writes(actor.kind) && now.fits_cells()) {
     global_.join(row);  // nothing older is left in it
     row.write = now;
   }
@@ -264,10 +273,52 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     const Address at = address + done - first;
     done += count;
     Row& row = row_at(lock, at);
+    settled_.clear(at);
     if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
     visit(actor, *global_.take_apart(row), at % kRowBytes / 4, at,
           {actor.who, static_cast<uint8_t>(lane), bytes, several});
   }
+}
+
+// ---- Settled words ----
+
+void RaceMemory::settle(const Actor& actor, Row& row, Address start, uint16_t touched) {
+  if (writes(actor.kind) || !actor.state.settles) return settled_.clear(start);
+  const uint32_t grid = actor.state.operation->first;
+  uint16_t words = 0;
+  if (Cells* cells = row.cells()) {
+    const bool forgot = std::exchange(cells->forgot, false);
+    if (!forgot) words = settled_.words(grid, start) & static_cast<uint16_t>(~touched);
+    words |= settled_of(actor, *cells, touched);
+  } else {
+    words = row.read.words & row.other.words;
+    if (!is_past(actor, row.write.who)) words &= static_cast<uint16_t>(~row.write.words);
+    if (words != 0 && !stay(actor, row.read.who, row.other.who)) words = 0;
+  }
+  settled_.set(grid, start, words);
+}
+
+uint16_t RaceMemory::settled_of(const Actor& actor, const Cells& cells, uint16_t words) const {
+  uint16_t settled = 0;
+  for (uint32_t rest = words; rest; rest &= rest - 1) {
+    const auto word = static_cast<uint32_t>(std::countr_zero(rest));
+    const Touch write = cells.get(cells.write[word]), read = cells.get(cells.read[word]),
+                other = cells.get(cells.other[word]);
+    if (read.bytes != 0xf || other.bytes != 0xf || (cells.other[word] & Cells::kWrote)) continue;
+    if ((!write || is_past(actor, write.who)) && stay(actor, read.who, other.who))
+      settled |= static_cast<uint16_t>(1u << word);
+  }
+  return settled;
+}
+
+// Two reads of different blocks, against which every write of the grid will count.
+bool RaceMemory::stay(const Actor& actor, Who a, Who b) const {
+  const Operation& grid = *actor.state.operation;
+  const auto stays = [&](Who who) {
+    return who.block() >= grid.first && who.block() <= grid.last && who.order() == kWeak &&
+           !context_.sites.is_hoisted(who.site());
+  };
+  return a.block() != b.block() && stays(a) && stays(b);
 }
 
 // ---- Words ----
@@ -286,7 +337,15 @@ void RaceMemory::visit(const Actor& actor, Cells& cells, uint32_t word, Address 
 }
 
 void RaceMemory::judge(const Actor& actor, const Touch& before, const Touch& now, Address address) {
-  if (is_race(context_, actor, before, now, address)) report_race(context_, actor, before, now, address);
+  const auto compare = [&](const Touch& a, const Touch& b) {
+    if (is_race(context_, actor, a, b, address)) report_race(context_, actor, a, b, address);
+  };
+  if (!before.is_split() && !now.is_split()) return compare(before, now);
+  for (uint32_t common = before.bytes & now.bytes; common != 0;) {
+    const Touch a = before.part(common), b = now.part(common & a.bytes);
+    compare({a.who, a.lane, b.bytes, a.several}, b);
+    common &= ~uint32_t{b.bytes};
+  }
 }
 
 // ---- Copies and fills ----

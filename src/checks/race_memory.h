@@ -5,11 +5,12 @@
 // its marks; the row word by word; lane by lane.
 #pragma once
 
+#include "checks/race_settled.h"
 #include "checks/race_state.h"
 
 namespace assay::checks {
 
-struct SpinLock {
+struct alignas(64) SpinLock {  // not to share a line of the cache
   std::atomic_flag flag = ATOMIC_FLAG_INIT;
   void lock() {
     while (flag.test_and_set(std::memory_order_acquire)) {
@@ -42,16 +43,24 @@ class RowLock {
 class RaceMemory {
  public:
   explicit RaceMemory(RaceContext& context);
+  // Whether a weak read of a block teaches nothing.
+  bool is_settled(const BlockState& state, const vgpu::Access& access) const {
+    return state.settles && settled_.covers(state.operation->first, access);
+  }
   void access(const Actor& actor);
   // A copy or a fill.
   void touch(BlockState& state, const vgpu::RangeInfo& range, vgpu::AccessKind kind);
-  void clear() { global_.clear(); }
+  void clear() {
+    global_.clear();
+    settled_.clear();
+  }
 
  private:
   using Address = vgpu::Address;
 
   RaceContext& context_;
   RowShadow global_;
+  SettledRows settled_;
   std::vector<SpinLock> locks_;
 
   Row& row_at(RowLock& lock, Address address) {
@@ -62,6 +71,10 @@ class RaceMemory {
   inline bool try_row(const Actor& actor, Row& row, const RowMark& now);
   inline void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
   void by_words(const Actor& actor, Row& row, Address start, const RowMark& now);
+  // After an access to a row: which of its words are settled now.
+  void settle(const Actor& actor, Row& row, Address start, uint16_t touched);
+  uint16_t settled_of(const Actor& actor, const Cells& cells, uint16_t words) const;
+  bool stay(const Actor& actor, Who a, Who b) const;
   // Bytes [low, high), whole words, of consecutive lanes from `lane` on; with `several`, all by several
   // lanes.
   inline void by_range(const Actor& actor, RowLock& lock, Address low, Address high, uint32_t lane,

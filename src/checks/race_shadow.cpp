@@ -6,20 +6,44 @@
 
 namespace assay::checks {
 
+Touch Touch::part(uint32_t common) const {
+  uint8_t together = 0;
+  const uint8_t first = lane_of(static_cast<uint32_t>(std::countr_zero(common)));
+  for (uint32_t b = 0; b < 4; ++b)
+    if ((common >> b & 1) != 0 && lane_of(b) == first) together |= static_cast<uint8_t>(1u << b);
+  return {who, first, together, several};
+}
+
 Touch RowMark::at(uint32_t word) const {
   if (!(words >> word & 1)) return {};
   if (several) return {who, static_cast<uint8_t>(base), 0xf, true};
-  // Of a word that several lanes share, the last is remembered.
-  const uint32_t bytes = shift == 0 ? 0x8 : shift == 1 ? 0xc : 0xf;
-  return {who, lane_of(word * 4 + 3), static_cast<uint8_t>(bytes), false};
+  if (shift >= 2) return {who, lane_of(word * 4), 0xf, false};
+  if (fits_cells()) return {who, lane_of(word * 4), 0xf, false, shift, stride};
+  // The last lane is remembered.
+  return {who, lane_of(word * 4 + 3), static_cast<uint8_t>(shift == 0 ? 0x8 : 0xc), false};
 }
 
-// ---- Cells: bits 0-4 author, 5-9 lane, 10-13 bytes, 14 several ----
+// ---- Cells: bits 0-3 author, 4 split, 5-9 lane, 10-13 bytes, 14 several. Split: 10-13 stride, 14 into quarters ----
 
 Touch Cells::get(uint16_t cell) const {
   if (cell == 0) return {};
-  return {authors[cell & 31], static_cast<uint8_t>(cell >> 5 & 31), static_cast<uint8_t>(cell >> 10 & 15),
-          (cell >> 14 & 1) != 0};
+  const auto bits = static_cast<uint8_t>(cell >> 10 & 15);
+  const bool flag = (cell >> 14 & 1) != 0;
+  Touch touch{authors[cell & kAuthor], static_cast<uint8_t>(cell >> 5 & 31), bits, flag};
+  if (cell & kSplit) {
+    touch.bytes = 0xf;
+    touch.several = false;
+    touch.shift = flag ? 0 : 1;
+    touch.stride = bits;
+  }
+  return touch;
+}
+
+uint16_t Cells::encode(uint32_t author, const Touch& touch) {
+  const uint32_t bits = touch.is_split() ? touch.stride : touch.bytes;
+  const bool flag = touch.is_split() ? touch.shift == 0 : touch.several;
+  return static_cast<uint16_t>(author | (touch.is_split() ? kSplit : 0u) | uint32_t{touch.lane} << 5 | bits << 10 |
+                               uint32_t{flag} << 14);
 }
 
 uint16_t Cells::put(const Touch& touch) {
@@ -27,43 +51,44 @@ uint16_t Cells::put(const Touch& touch) {
   uint32_t author = count;
   while (author > 0 && authors[author] != touch.who) --author;
   if (author == 0) {
-    if (count + 1 >= kAuthors) collect();
-    if (count + 1 >= kAuthors) return 0;
+    if (count + 1u >= kAuthors) collect();
+    if (count + 1u >= kAuthors) return 0;
     author = ++count;
     authors[author] = touch.who;
   }
-  return static_cast<uint16_t>(author | uint32_t{touch.lane} << 5 | uint32_t{touch.bytes} << 10 |
-                               uint32_t{touch.several} << 14);
+  return encode(author, touch);
 }
 
 void Cells::put_write(uint32_t word, const Touch& touch) {
   const uint16_t fresh = put(touch);  // may collect: the cells are read afterwards
   const uint16_t older = std::exchange(write[word], fresh);
-  const uint32_t left = get(older).bytes & ~uint32_t{touch.bytes};
-  if (left != 0) other[word] = static_cast<uint16_t>((older & ~(15u << 10)) | left << 10 | kWrote);
+  const Touch before = get(older);
+  const uint32_t left = before.bytes & ~uint32_t{touch.bytes};
+  if (left != 0) other[word] = encode(older & kAuthor, before.part(left)) | kWrote;
 }
 
 void Cells::collect() {
-  for (int round = 0; round < 4 && count + 1 >= kAuthors; ++round) {
+  for (int round = 0; round < 4 && count + 1u >= kAuthors; ++round) {
+    forgot |= round > 0;
     if (round == 1) std::memset(other, 0, sizeof other);
     if (round == 2) std::memset(read, 0, sizeof read);
     if (round == 3)
       for (uint16_t& cell : write)
-        if ((cell & 31) == 1) cell = 0;  // the oldest author
+        if ((cell & kAuthor) == 1) cell = 0;  // the oldest author
     uint32_t used = 0;
     for (const auto* kind : {write, read, other})
-      for (uint32_t w = 0; w < kRowWords; ++w) used |= 1u << (kind[w] & 31);
-    uint16_t number[32] = {};
+      for (uint32_t w = 0; w < kRowWords; ++w) used |= 1u << (kind[w] & kAuthor);
+    uint16_t number[kAuthor + 1] = {};
     uint32_t kept = 0;
     for (uint32_t a = 1; a <= count; ++a) {
       if (!(used >> a & 1)) continue;
       authors[++kept] = authors[a];
       number[a] = static_cast<uint16_t>(kept);
     }
-    count = kept;
+    count = static_cast<uint16_t>(kept);
     for (auto* kind : {write, read, other})
       for (uint32_t w = 0; w < kRowWords; ++w)
-        kind[w] = static_cast<uint16_t>((kind[w] & ~31u) | number[kind[w] & 31]);
+        kind[w] = static_cast<uint16_t>((kind[w] & ~uint32_t{kAuthor}) | number[kind[w] & kAuthor]);
   }
 }
 

@@ -60,7 +60,13 @@ struct Touch {
   uint8_t lane = 0;
   uint8_t bytes = 0;     // of the word's four
   bool several = false;  // other lanes of the warp did the same at the same time
+  uint8_t shift = 2;     // byte b belongs to lane + (b >> shift) * stride
+  uint8_t stride = 0;
   explicit operator bool() const { return bytes != 0; }
+  bool is_split() const { return shift < 2; }  // among lanes; then it has all bytes
+  uint8_t lane_of(uint32_t byte) const { return static_cast<uint8_t>(lane + (byte >> shift) * stride); }
+  // What one lane had of the `common` bytes: the lane of the first.
+  Touch part(uint32_t common) const;
 };
 
 struct RowMark {
@@ -79,20 +85,25 @@ struct RowMark {
     return static_cast<uint8_t>(base + static_cast<int32_t>(byte >> shift) * stride);
   }
   Touch at(uint32_t word) const;
+  // Whether `at` says all.
+  bool fits_cells() const { return shift >= 2 || stride <= 15; }
 };
 
 struct Cells {
   static constexpr uint32_t kAuthors = 12;     // number 0 is nobody
+  static constexpr uint16_t kAuthor = 15, kSplit = 1 << 4;
   static constexpr uint16_t kWrote = 1 << 15;  // in `other`: a write of bytes that the last write left alone
   uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
   Who authors[kAuthors];
   uint32_t newest;  // stamp of the last change
-  uint32_t count;   // of authors
+  uint16_t count;   // of authors
+  bool forgot;      // something was dropped that may still matter
 
   Touch get(uint16_t cell) const;
   uint16_t put(const Touch& touch);  // 0 when there is no room
   // A write comes in; what is left of the one before it takes the place of a read.
   void put_write(uint32_t word, const Touch& touch);
+  static uint16_t encode(uint32_t author, const Touch& touch);
   void collect();  // drops authors that no cell names, and what is old if need be
 };
 static_assert(sizeof(Cells) == 200);

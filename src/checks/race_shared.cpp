@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "checks/race_judge.h"
-#include "checks/layout.h"
 #include "checks/race_report.h"
 #include "checks/race_state.h"
 
@@ -41,6 +40,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
 void SharedShadow::begin_phase() {
   first_author_ = next_;
   authors_.clear();
+  forget_notes();
   past_ = next_ << kAuthorShift;
   wrote_ = read_ = false;
   for (Knowledge& known : knowledge_) std::fill(std::begin(known.below), std::end(known.below), past_);
@@ -102,10 +102,59 @@ Who SharedShadow::who_of(uint32_t cell) const {
 // ---- Accesses ----
 
 void SharedShadow::access(RaceContext& context, const Actor& actor) {
+  const bool is_read = !writes(actor.kind);
+  if (is_read && !may_meet_writes()) {
+    if (reads_.size() == kMostReads || places_.size() == kMostPlaces) catch_up(context, actor);
+    return note(cell_of(actor.who), *actor.access);
+  }
+  if (!reads_.empty()) catch_up(context, actor);
+  const Visit visit{context, actor, cell_of(actor.who), !is_read, knowledge_[actor.who.warp()].below};
+  (is_read ? read_ : wrote_) = true;
+  compare(visit);
+}
+
+void SharedShadow::note(uint32_t cell, const vgpu::Access& access) {
+  const vgpu::Address* at = access.addresses;
+  const auto narrow = [](vgpu::Address a) { return static_cast<uint32_t>(std::min<vgpu::Address>(a, UINT32_MAX)); };
+  reads_.push_back({cell, access.lanes, narrow(at[0]), narrow(at[16]), static_cast<uint32_t>(places_.size()),
+                    access.bytes, access.shape});
+  if (access.shape != vgpu::Shape::Other) return;
+  Places& places = places_.emplace_back();
+  for (uint32_t l = 0; l < 32; ++l) places[l] = narrow(at[l]);
+}
+
+// Nobody has written: there is nothing to compare, only to remember.
+void SharedShadow::catch_up(RaceContext& context, const Actor& actor) {
+  using vgpu::Shape;
+  for (const Read& read : reads_) {
+    const bool runs = read.shape == Shape::Unit || read.shape == Shape::HalfUnit;
+    const uint32_t step = runs ? read.bytes : 0;
+    vgpu::Address addresses[32];
+    for (uint32_t l = 0; l < 32; ++l) addresses[l] = (l < 16 ? read.first : read.second) + uint64_t{l % 16} * step;
+    if (read.shape == Shape::Other)
+      std::copy(places_[read.places].begin(), places_[read.places].end(), addresses);
+    vgpu::Access access = *actor.access;
+    access.kind = vgpu::AccessKind::Load;
+    access.shape = read.shape;
+    access.lanes = read.lanes;
+    access.bytes = read.bytes;
+    access.addresses = addresses;
+    access.values = nullptr;
+    const Actor reader{actor.state, access.kind, actor.who, true, actor.warp, actor.inst, &access};
+    compare({context, reader, read.cell, false, knowledge_[actor.who.warp()].below});
+  }
+  read_ |= !reads_.empty();
+  forget_notes();
+}
+
+void SharedShadow::forget_notes() {
+  reads_.clear();
+  places_.clear();
+}
+
+void SharedShadow::compare(const Visit& visit) {
+  const Actor& actor = visit.actor;
   const vgpu::Access& access = *actor.access;
-  const Visit visit{context, actor, cell_of(actor.who), writes(actor.kind),
-                    knowledge_[actor.who.warp()].below};
-  (visit.writes ? wrote_ : read_) = true;
   const vgpu::Address* at = access.addresses;
   // Lanes that store to one place go one after another: their values decide.
   const bool may_share = actor.kind != vgpu::AccessKind::Store;
@@ -113,14 +162,14 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(access.lanes));
     return at_one_place(visit, at[lane], lane, 1);
   }
-  switch (access.lanes == vgpu::kAllLanes ? layout_of(access) : Layout::Irregular) {
-    case Layout::Run:
+  switch (access.shape) {
+    case vgpu::Shape::Unit:
       if (in_run(visit, at[0], 0, 32, kOne)) return;
       break;
-    case Layout::One:
+    case vgpu::Shape::Uniform:
       if (may_share) return at_one_place(visit, at[0], 0, 32);
       break;
-    case Layout::HalfRuns:
+    case vgpu::Shape::HalfUnit:
       if (at[0] == at[16]) {
         if (may_share && in_run(visit, at[0], 0, 16, kSeveral)) return;
       } else if (in_run(visit, at[0], 0, 16, kOne)) {
@@ -128,11 +177,11 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
         return;
       }
       break;
-    case Layout::HalfOnes:
+    case vgpu::Shape::HalfUniform:
       if (!may_share) break;
       at_one_place(visit, at[0], 0, 16);
       return at_one_place(visit, at[16], 16, 16);
-    case Layout::Irregular:
+    case vgpu::Shape::Other:
       break;
   }
   const bool whole_words = access.bytes % 4 == 0 || access.bytes < 4;

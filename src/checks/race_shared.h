@@ -16,12 +16,17 @@
 // Author numbers grow with time, so what a warp knows of another is one number: all cells of that warp below
 // it come before. That settles nearly every cell; the rest goes to race_judge.h. When numbers run out
 // everything so far is forgotten, which can hide a race but never invents one.
+//
+// Most phases between two barriers either write or read. So reads are only noted until somebody writes; then they are
+// caught up on. A barrier of the whole block makes the notes void.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 #include "checks/race_shadow.h"
+#include "vgpu/watch.h"
 
 namespace assay::checks {
 
@@ -62,6 +67,16 @@ class SharedShadow {
     bool writes;
     const uint32_t* below;
   };
+  struct Read {  // noted
+    uint32_t cell;
+    uint32_t lanes;
+    uint32_t first, second;  // addresses of lanes 0 and 16
+    uint32_t places;         // index into places_, where they do not say all
+    uint32_t bytes;
+    vgpu::Shape shape;
+  };
+  using Places = std::array<uint32_t, 32>;
+  static constexpr size_t kMostReads = 2048, kMostPlaces = 512;
   struct Wide;  // the same for 16 words at a time
   friend struct Wide;
 
@@ -80,6 +95,8 @@ class SharedShadow {
   std::vector<uint32_t> ticks_;       // by warp
   std::vector<uint32_t> began_;       // by warp: the next author when its tick began
   bool vectors_ = false;
+  std::vector<Read> reads_;  // of this phase, in which nobody has written
+  std::vector<Places> places_;
 
   uint32_t* write() { return cells_.data(); }
   uint32_t* read() { return cells_.data() + words_; }
@@ -91,6 +108,10 @@ class SharedShadow {
   void forget_all();
   void begin_phase();
 
+  void note(uint32_t cell, const vgpu::Access& access);
+  void catch_up(RaceContext& context, const Actor& actor);
+  void forget_notes();
+  void compare(const Visit& visit);
   void by_lane(const Visit& visit, uint32_t lanes);
   void at_one_place(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes);
   bool in_run(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes, Share share);

@@ -34,7 +34,7 @@ bool uses(const ptx::Instruction& inst, const Registers& carriers) {
 
 // Whether the value of a load goes through arithmetic into selp and nowhere else: a load that the compiler
 // moved out of a condition, whose value some threads discard. Where both choices come from it, none does.
-bool is_hoisted(const ptx::Function& function, uint32_t source) {
+bool was_hoisted(const ptx::Function& function, uint32_t source) {
   using Kind = ptx::Operand::Kind;
   using ptx::Opcode;
   const auto& body = function.body;
@@ -82,15 +82,17 @@ uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, cons
   RaceSite site{place.file,  place.line,          vgpu::where(program, function, inst),
                 access.kind, access.asynchronous, false};
   if (place.line) site.where = fmt::format("{}:{}", place.file, place.line);
-  site.hoisted = access.kind == vgpu::AccessKind::Load && is_hoisted(*function.ptx, inst.source);
+  site.hoisted = access.kind == vgpu::AccessKind::Load && was_hoisted(*function.ptx, inst.source);
   const std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
                                       static_cast<int>(site.kind), site.hoisted, site.asynchronous);
   const auto [known, unknown] = by_place_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
   if (unknown) {
-    if (sites_.size() > kMostSites)
+    if (sites_.size() > kMostSites) {
       known->second = 0;
-    else
+    } else {
+      hoisted_[sites_.size()] = site.hoisted;
       sites_.push_back(std::move(site));
+    }
   }
   return it->second = known->second;
 }

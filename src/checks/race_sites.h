@@ -2,6 +2,7 @@
 // kernel left in memory may be compared with what another does after its module is gone.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <mutex>
@@ -46,6 +47,7 @@ class RaceSites {
     return entry.number;
   }
   const RaceSite* at(uint32_t number) const;
+  bool is_hoisted(uint32_t number) const { return hoisted_[number].load(std::memory_order_relaxed); }
   // The addresses of instructions mean something else from now on.
   void forget_instructions();
 
@@ -57,6 +59,7 @@ class RaceSites {
   std::atomic<uint64_t>
       version_;  // different in every object and after every forgetting: numbers are cached by it
   std::deque<RaceSite> sites_;
+  std::array<std::atomic<bool>, kMostSites + 1> hoisted_{};  // by number, to be asked without the lock
   std::unordered_map<const vgpu::Inst*, uint32_t> by_instruction_;
   std::unordered_map<std::string, uint32_t> by_place_;
 };

@@ -21,6 +21,7 @@ struct BlockState {
   BlockClock clock;
   SharedShadow shared;
   SiteCache sites;
+  bool settles = false;    // nothing orders the blocks of its grid
   bool exhausted = false;  // ticks have run out: say nothing more
   BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };

@@ -71,7 +71,7 @@ void RangeCheck::write(vgpu::Address low, uint64_t bytes, Hit hit) {
 }
 
 void RangeCheck::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
-  if (access.kind == vgpu::AccessKind::Load || access.space != ptx::Space::Global) return;
+  if (access.kind == vgpu::AccessKind::Load) return;
   std::lock_guard lock(mutex_);
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));

@@ -17,6 +17,7 @@ class RangeCheck final : public vgpu::Listener {
   void judge(vgpu::Address address);
   bool empty();
 
+  bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Global; }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
   void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
                const vgpu::RangeInfo& from) override;

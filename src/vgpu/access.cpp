@@ -196,6 +196,20 @@ void check_guard(Warp& w, const Inst& inst, const MemoryForm& form, const Addres
     report(w, inst, form, Violation::UndefinedBranch, undefined, addresses, "the guard is undefined");
 }
 
+// One pass answers for each half; how the halves lie to each other says the rest.
+Shape shape_of(const Address* at, uint64_t bytes) {
+  bool straight = true, same = true;
+  for (uint32_t l = 0; l < kWarpSize; ++l) {
+    const Address first = at[l & 16];
+    straight &= at[l] == first + (l & 15) * bytes;
+    same &= at[l] == first;
+  }
+  const uint64_t step = at[16] - at[0];
+  if (straight) return step == 16 * bytes ? Shape::Unit : Shape::HalfUnit;
+  if (same) return step == 0 ? Shape::Uniform : Shape::HalfUniform;
+  return Shape::Other;
+}
+
 uint64_t extend(uint64_t bits, uint32_t bytes, bool sign) {
   if (bytes >= 8) return bits;
   const unsigned shift = 64 - 8 * bytes;
@@ -280,11 +294,18 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
   return true;
 }
 
+void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape, uint32_t lanes,
+              const Address* addresses, const std::byte* values) {
+  const Access access{form.kind, space,      form.order, form.scope, shape,
+                      lanes,     form.bytes, addresses,  values,     form.asynchronous};
+  for (Listener* listener : w.grid->listeners_of(space)) listener->on_access(w, inst, access);
+}
+
 void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space space, uint32_t lanes,
               const Address* addresses, const std::byte* values) {
-  const Access access{form.kind,  space,     form.order, form.scope,       lanes,
-                      form.bytes, addresses, values,     form.asynchronous};
-  for (Listener* listener : w.grid->access_listeners) listener->on_access(w, inst, access);
+  if (w.grid->listeners_of(space).empty()) return;
+  const Shape shape = lanes == kAllLanes ? shape_of(addresses, form.bytes) : Shape::Other;
+  announce(w, inst, form, space, shape, lanes, addresses, values);
 }
 
 void announce(Warp& w, const Inst& inst, const MemoryForm& form, const LaneAccess& access,

@@ -66,8 +66,10 @@ bool refill(Warp& warp, uint32_t site, Address address);
 // Tells the listeners. `values`: stores, lane-major; may be null.
 void announce(Warp& warp, const Inst& inst, const MemoryForm& form, const LaneAccess& access,
               const std::byte* values);
-// The same for one space and known addresses, from the fast paths.
+// The same for one space and known addresses, and from the fast paths for a known shape.
 void announce(Warp& warp, const Inst& inst, const MemoryForm& form, ptx::Space space, uint32_t lanes,
+              const Address* addresses, const std::byte* values);
+void announce(Warp& warp, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape, uint32_t lanes,
               const Address* addresses, const std::byte* values);
 // Reports `what` for `lanes` to the listeners.
 void report(Warp& warp, const Inst& inst, const MemoryForm& form, Violation what, uint32_t lanes,

@@ -73,9 +73,9 @@ class Run final : public GridRun {
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
     if (grid_.watched) grid_.listeners = listeners_;
-    std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(access_listeners_),
-                 [](const Listener* listener) { return listener->hears_accesses(); });
-    grid_.access_listeners = access_listeners_;
+    for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
+      std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(grid_.access_listeners[space]),
+                   [&](const Listener* l) { return l->hears_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     total_ = grid_.info.config.grid.count() / grid_.cluster.count();
     choose_resident_and_threads();
@@ -116,7 +116,7 @@ class Run final : public GridRun {
  private:
   Device::Impl& device_;
   std::vector<std::byte> parameters_;
-  std::vector<Listener*> listeners_, access_listeners_;
+  std::vector<Listener*> listeners_;
   GridContext grid_;
   LaunchOutcome outcome_;
   bool ended_ = false;

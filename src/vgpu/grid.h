@@ -1,6 +1,7 @@
 // What a launch shares among its warps, and what a thread of the host keeps while it runs them.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <vector>
@@ -17,7 +18,8 @@ struct GridContext {
   const std::byte* parameters = nullptr;  // the kernel's parameter block
   uint32_t parameter_bytes = 0;
   std::span<Listener* const> listeners;
-  std::span<Listener* const> access_listeners;  // those of them that hear of accesses
+  // Those of them that hear of accesses, by space.
+  std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
   Dim3 cluster;                           // blocks of a cluster
@@ -34,6 +36,10 @@ struct GridContext {
   uint64_t clock_begin = 0;               // %clock64 when the launch began
   std::atomic<uint64_t> clock_end{0};     // the latest of the blocks that have ended
   std::mutex print_mutex;
+
+  const std::vector<Listener*>& listeners_of(ptx::Space space) const {
+    return access_listeners[static_cast<size_t>(space)];
+  }
 };
 
 // One thread of the host that runs blocks.

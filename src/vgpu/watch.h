@@ -24,12 +24,22 @@ enum class AccessKind : uint8_t { Load, Store, Atomic, Reduction };
 enum class Scope : uint8_t { Thread, Block, Cluster, Device, System };
 enum class Order : uint8_t { Weak, Volatile, Relaxed, Acquire, Release, AcquireRelease, SequentiallyConsistent };
 
+// How the addresses of an access lie.
+enum class Shape : uint8_t {
+  Unit,         // each lane's bytes follow the last lane's
+  Uniform,      // all the same
+  HalfUnit,     // the same for each half of the warp: a block 16 threads wide makes each half a row of its own
+  HalfUniform,
+  Other,        // or not all lanes take part
+};
+
 // One memory instruction of a warp, after its addresses are known and before it takes effect.
 struct Access {
   AccessKind kind;
   ptx::Space space;           // Global, Shared, Local, Const, Param: generic addresses are already resolved
   Order order;
   Scope scope;
+  Shape shape;
   uint32_t lanes;             // that take part and stay inside their allocation
   uint32_t bytes;             // per lane
   const Address* addresses;   // 32; for Shared and Local as offsets in their memory
@@ -87,8 +97,8 @@ class Listener {
   virtual void on_block(const Block&) {}
   virtual void on_block_end(const Block&) {}
   virtual void on_access(const Warp&, const Inst&, const Access&) {}
-  // False: it does not override on_access, and is not called for each of millions.
-  virtual bool hears_accesses() const { return true; }
+  // False: accesses to this space do not matter to it, and it is not called for each of millions.
+  virtual bool hears_accesses(ptx::Space) const { return true; }
   virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}
   // A block barrier's phase ends; block.barriers[barrier].arrived still says for whom.
   virtual void on_block_barrier(const Block&, uint32_t /*barrier*/) {}

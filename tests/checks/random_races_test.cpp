@@ -3,6 +3,7 @@
 // (vectors, word by word) must agree.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
 #include "checks/checks.h"
@@ -14,21 +15,34 @@ namespace {
 using vgpu::Address;
 using vgpu::testing::Machine;
 
-constexpr uint32_t kThreads = 96, kBytes = 1024;
+constexpr uint32_t kBytes = 1024;
+
+// Where a kernel's array lies, and who touches it.
+struct Place {
+  const char* name;
+  bool shared;
+  uint32_t blocks, threads;  // of a block
+};
+void PrintTo(const Place& place, std::ostream* out) {
+  *out << place.name;
+}
 
 enum class What { Load, Store, Atomic, BlockBarrier, WarpBarrier };
 
-// Thread t touches `bytes` bytes at (t * stride + offset) * bytes, within the array, if t % every == 0.
+// Thread t of each block touches `bytes` bytes at (t * stride + offset) * bytes, within the array, if t %
+// every == 0 and the block is meant.
 struct Step {
   What what;
-  uint32_t bytes = 4, stride = 1, offset = 0, every = 1;
+  uint32_t bytes = 4, stride = 1, offset = 0, every = 1, block = kAllBlocks;
+  static constexpr uint32_t kAllBlocks = ~0u;
+  bool means(uint32_t b) const { return block == kAllBlocks || block == b; }
   bool touches() const { return what <= What::Atomic; }
   uint32_t place(uint32_t t) const { return (t * stride + offset) * bytes % kBytes; }
 };
 
 using Plan = std::vector<Step>;
 
-Plan random_plan(std::mt19937& random) {
+Plan random_plan(std::mt19937& random, uint32_t blocks) {
   const auto pick = [&](auto... choices) {
     const uint32_t all[] = {static_cast<uint32_t>(choices)...};
     return all[random() % std::size(all)];
@@ -41,13 +55,15 @@ Plan random_plan(std::mt19937& random) {
     step.stride = pick(0, 1, 1, 1, 2, 3, 16, 33);
     step.offset = pick(0, 0, 0, 1, 16, 32, 96);
     step.every = pick(1, 1, 1, 2, 32);
+    // Where there are several blocks, most stores are one block's: the others would race at once.
+    if (blocks > 1 && random() % 4 != 0 && step.what != What::Load) step.block = random() % blocks;
     plan.push_back(step);
   }
   return plan;
 }
 
-std::string text_of(const Plan& plan, bool shared) {
-  const std::string space = shared ? "shared" : "global";
+std::string text_of(const Plan& plan, const Place& place) {
+  const std::string space = place.shared ? "shared" : "global";
   std::string body;
   for (size_t i = 0; i < plan.size(); ++i) {
     const Step& s = plan[i];
@@ -56,12 +72,13 @@ std::string text_of(const Plan& plan, bool shared) {
     if (s.what == What::WarpBarrier) body += "  bar.warp.sync 0xffffffff;\n";
     if (!s.touches()) continue;
     body += "  rem.u32 %r2, %r1, " + number(s.every) + "; setp.eq.u32 %p1, %r2, 0;\n";
+    if (s.block != Step::kAllBlocks) body += "  setp.eq.and.u32 %p1, %r4, " + number(s.block) + ", %p1;\n";
     body += "  mad.lo.u32 %r2, %r1, " + number(s.stride) + ", " + number(s.offset) + ";\n";
     body += "  mul.lo.u32 %r2, %r2, " + number(s.bytes) + "; and.b32 %r2, %r2, " + number(kBytes - 1) + ";\n";
     body += "  cvt.u64.u32 %rd2, %r2; add.u64 %rd2, %rd2, %rd1;\n";
     // Values that differ from thread to thread and from step to step.
     const std::string value = s.bytes == 8 ? "%rd3" : s.bytes == 4 ? "%r3" : "%h1";
-    body += "  mad.lo.u32 %r3, %r1, 7, " + number(static_cast<uint32_t>(i * 37 + 1)) + ";\n";
+    body += "  mad.lo.u32 %r3, %r5, 7, " + number(static_cast<uint32_t>(i * 37 + 1)) + ";\n";
     body += "  cvt.u64.u32 %rd3, %r3; cvt.u16.u32 %h1, %r3;\n";
     const std::string type = "u" + number(s.bytes * 8);
     if (s.what == What::Load) body += "  @%p1 ld." + space + "." + type + " " + value + ", [%rd2];\n";
@@ -69,39 +86,42 @@ std::string text_of(const Plan& plan, bool shared) {
     if (s.what == What::Atomic) body += "  @%p1 red." + space + ".add.u32 [%rd2], %r3;\n";
   }
   return ".visible .entry k(.param .u64 x) {\n  .shared .align 16 .b8 s[" + std::to_string(kBytes) +
-         "];\n  .reg .pred %p<2>; .reg .b16 %h<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>;\n" +
-         (shared ? "  mov.u64 %rd1, s;\n" : "  ld.param.u64 %rd1, [x];\n") + "  mov.u32 %r1, %tid.x;\n" +
-         body + "  ret;\n}\n";
+         "];\n  .reg .pred %p<2>; .reg .b16 %h<2>; .reg .b32 %r<6>; .reg .b64 %rd<4>;\n" +
+         (place.shared ? "  mov.u64 %rd1, s;\n" : "  ld.param.u64 %rd1, [x];\n") +
+         "  mov.u32 %r1, %tid.x;\n  mov.u32 %r4, %ctaid.x;\n  mad.lo.u32 %r5, %r4, " +
+         std::to_string(place.threads) + ", %r1;\n" + body + "  ret;\n}\n";
 }
 
 // Every pair of accesses that nothing orders.
-bool has_race(const Plan& plan) {
+bool has_race(const Plan& plan, const Place& place) {
   uint32_t phase = 0, round = 0;
   struct Seen {
     What what;
-    uint32_t thread, low, high, phase, round;
+    uint32_t block, thread, low, high, phase, round;
   };
   std::vector<Seen> seen;
   for (const Step& s : plan) {
     phase += s.what == What::BlockBarrier;
     round += s.what == What::WarpBarrier || s.what == What::BlockBarrier;
-    for (uint32_t t = 0; t < kThreads && s.touches(); ++t)
-      if (t % s.every == 0) seen.push_back({s.what, t, s.place(t), s.place(t) + s.bytes, phase, round});
+    for (uint32_t b = 0; b < place.blocks && s.touches(); ++b)
+      for (uint32_t t = 0; t < place.threads && s.means(b); ++t)
+        if (t % s.every == 0) seen.push_back({s.what, b, t, s.place(t), s.place(t) + s.bytes, phase, round});
   }
   for (size_t i = 0; i < seen.size(); ++i)
     for (size_t k = i + 1; k < seen.size(); ++k) {
       const Seen &a = seen[i], &b = seen[k];
-      if (a.thread == b.thread || a.low >= b.high || b.low >= a.high) continue;
+      if ((a.block == b.block && a.thread == b.thread) || a.low >= b.high || b.low >= a.high) continue;
       if ((a.what == What::Load && b.what == What::Load) ||
           (a.what == What::Atomic && b.what == What::Atomic))
         continue;
+      if (a.block != b.block) return true;
       const bool same_warp = a.thread / 32 == b.thread / 32;
       if (a.phase == b.phase && !(same_warp && a.round < b.round)) return true;
     }
   return false;
 }
 
-bool finds_race(const std::string& text, bool vectors) {
+bool finds_race(const std::string& text, const Place& place, bool vectors) {
   Machine m(text, {.watch = true});
   FindingLog log;
   RaceScope scope;
@@ -109,24 +129,25 @@ bool finds_race(const std::string& text, bool vectors) {
   auto check = make_race_check(log, m.device().memory(), scope);
   m.device().listen(check.get());
   const Address x = m.array(std::vector<uint8_t>(kBytes), "x");
-  EXPECT_EQ(m.launch("k", {1, 1, 1}, {kThreads, 1, 1}, {x}).fault.message, "");
+  EXPECT_EQ(m.launch("k", {place.blocks, 1, 1}, {place.threads, 1, 1}, {x}).fault.message, "");
   for (const Finding& finding : log.take())
     if (finding.kind == "data-race") return true;
   return false;
 }
 
-class RandomRaces : public ::testing::TestWithParam<bool> {};
+class RandomRaces : public ::testing::TestWithParam<Place> {};
 
 TEST_P(RandomRaces, AreReportedIfAndOnlyIfThereIsOne) {
-  const bool shared = GetParam();
-  std::mt19937 random(12);
+  const Place place = GetParam();
+  const char* seed = std::getenv("ASSAY_SEED");
+  std::mt19937 random(seed ? static_cast<uint32_t>(std::atoi(seed)) : 12);
   uint32_t racy = 0, missed = 0;
   for (int round = 0; round < 400; ++round) {
-    const Plan plan = random_plan(random);
-    const std::string text = text_of(plan, shared);
-    const bool expected = has_race(plan);
+    const Plan plan = random_plan(random, place.blocks);
+    const std::string text = text_of(plan, place);
+    const bool expected = has_race(plan, place);
     for (bool vectors : {true, false}) {
-      const bool found = finds_race(text, vectors);
+      const bool found = finds_race(text, place, vectors);
       ASSERT_TRUE(expected || !found) << "a false alarm, vectors " << vectors << "\n" << text;
       racy += expected;
       missed += expected && !found;
@@ -135,10 +156,13 @@ TEST_P(RandomRaces, AreReportedIfAndOnlyIfThereIsOne) {
   }
   EXPECT_GT(racy, 300u);
   EXPECT_LE(missed, racy / 50) << "of " << racy;
+  RecordProperty("races", std::to_string(racy) + ", missed " + std::to_string(missed));
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, RandomRaces, ::testing::Bool(),
-                         [](const auto& which) { return which.param ? "Shared" : "Global"; });
+constexpr Place kPlaces[] = {{"Shared", true, 1, 96}, {"Global", false, 1, 96}, {"Blocks", false, 3, 64}};
+
+INSTANTIATE_TEST_SUITE_P(Memory, RandomRaces, ::testing::ValuesIn(kPlaces),
+                         [](const auto& which) { return which.param.name; });
 
 }  // namespace
 }  // namespace assay::checks

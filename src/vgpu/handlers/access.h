@@ -20,14 +20,6 @@ struct alignas(16) Quad {  // a b128 register
 
 // ---- How addresses lie ----
 
-enum class Shape : uint8_t {
-  Unit,         // each lane's bytes follow the last lane's
-  Uniform,      // all the same
-  HalfUnit,     // the same for each half of the warp: a block 16 threads wide makes each half a row of its own
-  HalfUniform,
-  Other,
-};
-
 inline constexpr uint32_t kHalf = kWarpSize / 2;
 
 inline bool is_half(Shape shape) {
@@ -88,6 +80,11 @@ template <uint32_t Bytes, class Base>
   if (straight) return step == kHalf * Bytes ? Shape::Unit : Shape::HalfUnit;
   if (same()) return step == 0 ? Shape::Uniform : Shape::HalfUniform;
   return Shape::Other;
+}
+
+inline Shape shape_of(const Address* addresses, uint32_t bytes, uint32_t lanes) {
+  if (lanes != kAllLanes) return Shape::Other;
+  return bytes == 4 ? shape_of<4>(addresses) : bytes == 8 ? shape_of<8>(addresses) : Shape::Other;
 }
 
 // ---- Lowering ----
@@ -330,13 +327,13 @@ inline void mark_lanes(const Reach& r, const Address* addresses, uint32_t lanes)
 }
 
 // What listeners hear of an access that one look-up answered for.
-inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, uint32_t lanes,
+inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, Shape shape, uint32_t lanes,
                              const Address* addresses, const std::byte* values) {
-  if (w.grid->access_listeners.empty()) return;
-  if (r.bias == 0) return announce(w, i, form, r.space, lanes, addresses, values);
+  if (w.grid->listeners_of(r.space).empty()) return;
+  if (r.bias == 0) return announce(w, i, form, r.space, shape, lanes, addresses, values);
   alignas(64) Address shown[kWarpSize];
   for (uint32_t l = 0; l < kWarpSize; ++l) shown[l] = addresses[l] - r.bias;
-  announce(w, i, form, r.space, lanes, shown, values);
+  announce(w, i, form, r.space, shape, lanes, shown, values);
 }
 
 }  // namespace assay::vgpu::ASSAY_BUILD

@@ -238,7 +238,7 @@ bool find_targets(Warp& w, const Inst& i, const AtomicForm& form, uint32_t lanes
   if constexpr (kWatched) {
     reached = reached && all_defined(w, i, form, r, lanes, addresses);
     if (reached) {
-      announce_reached(w, i, form, r, lanes, addresses, nullptr);
+      announce_reached(w, i, form, r, shape_of(addresses, form.bytes, lanes), lanes, addresses, nullptr);
       for (uint32_t e = 0; e < form.count && form.returns; ++e) w.poisoned(form.planes[e]) &= ~lanes;
     }
   }

@@ -82,12 +82,16 @@ inline void loaded_clean(Warp& w, const MemoryForm& form, uint32_t lanes) {
     for (uint32_t e = 0; e < N; ++e) w.poisoned(form.planes[e]) &= ~lanes;
 }
 
+// Of all lanes, to whoever listens.
 template <class Base>
-inline void tell(Warp& w, const Inst& i, const Reach& r, uint32_t lanes, const std::byte* values) {
-  if (w.grid->access_listeners.empty()) return;
+inline void tell(Warp& w, const Inst& i, const Reach& r, Shape shape, const std::byte* values) {
   alignas(64) Address addresses[kWarpSize];
   widen_addresses<Base>(w, i, addresses);
-  announce_reached(w, i, form_of(i), r, lanes, addresses, values);
+  announce(w, i, form_of(i), r.space, shape, kAllLanes, addresses, values);
+}
+
+inline bool is_heard(const Warp& w, const Reach& r) {
+  return !w.grid->listeners_of(r.space).empty();
 }
 
 // ---- Scattered words: gathers and scatters, where the host has them ----
@@ -177,7 +181,7 @@ template <class Base, class M, class R, uint32_t N>
                                                     initialised<kBytes * kHalf>(r, addresses[kHalf])
                                               : lanes_initialised<kBytes>(r, addresses, lanes);
     if (!defined) return load_by_lane(w, i, lanes);
-    announce_reached(w, i, form, r, lanes, addresses, nullptr);
+    announce_reached(w, i, form, r, shape, lanes, addresses, nullptr);
     loaded_clean<N>(w, form, lanes);
   }
   R* to[N];
@@ -251,7 +255,7 @@ const Inst* load(Warp& w, const Inst& i) {
                                  : initialised<kBytes>(r, first) && initialised<kBytes>(r, second);
         if (!defined) [[unlikely]]
           return load_by_lane(w, i, lanes);
-        tell<Base>(w, i, r, lanes, nullptr);
+        if (is_heard(w, r)) tell<Base>(w, i, r, shape, nullptr);
         loaded_clean<N>(w, form, lanes);
       }
       R* to[N];
@@ -279,7 +283,7 @@ const Inst* load(Warp& w, const Inst& i) {
         shape == Shape::Unit ? initialised<kBytes * kWarpSize>(r, first) : initialised<kBytes>(r, first);
     if (!defined) [[unlikely]]
       return load_by_lane(w, i, lanes);
-    tell<Base>(w, i, r, lanes, nullptr);
+    if (is_heard(w, r)) tell<Base>(w, i, r, shape, nullptr);
     loaded_clean<N>(w, form, lanes);
   }
   const M* from = reinterpret_cast<const M*>(r.start + first);
@@ -324,8 +328,10 @@ template <class Base, class M, class R, uint32_t N>
     return store_by_lane(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (!w.grid->access_listeners.empty())
-      announce_reached(w, i, form, r, lanes, addresses, lane_values<M, R, N>(w, i, values));
+    if (is_heard(w, r)) {
+      const Shape shape = lanes == kAllLanes ? shape_of<sizeof(M) * N>(addresses) : Shape::Other;
+      announce_reached(w, i, form, r, shape, lanes, addresses, lane_values<M, R, N>(w, i, values));
+    }
     mark_lanes<sizeof(M) * N>(r, addresses, lanes);
   }
   const R* from[N];
@@ -375,7 +381,7 @@ const Inst* store(Warp& w, const Inst& i) {
           reach_run<S>(w, i, first, kBytes * kHalf, r) && reach_run<S>(w, i, second, kBytes * kHalf, other)) {
         if constexpr (kWatched) {
           alignas(64) M values[kWarpSize];
-          if (!w.grid->access_listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
+          if (is_heard(w, r)) tell<Base>(w, i, r, shape, lane_values<M, R, N>(w, i, values));
           mark<kBytes * kHalf>(r, first);
           mark<kBytes * kHalf>(r, second);
         }
@@ -400,7 +406,7 @@ const Inst* store(Warp& w, const Inst& i) {
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (!w.grid->access_listeners.empty()) tell<Base>(w, i, r, lanes, lane_values<M, R, N>(w, i, values));
+    if (is_heard(w, r)) tell<Base>(w, i, r, shape, lane_values<M, R, N>(w, i, values));
     mark<kBytes * kWarpSize>(r, first);
   }
   store_run<M, R, N>(w, i, reinterpret_cast<M*>(r.start + first));
@@ -441,7 +447,7 @@ const Inst* local(Warp& w, const Inst& i) {
     });
     if (all == 0) return by_lane(w, i, lanes);
     if constexpr (!Store) loaded_clean<1>(w, form, lanes);
-    if (!w.grid->access_listeners.empty())
+    if (!w.grid->listeners_of(Space::Local).empty())
       announce(w, i, form, Space::Local, lanes, addresses,
                Store ? reinterpret_cast<const std::byte*>(values) : nullptr);
   }

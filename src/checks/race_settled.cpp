@@ -1,0 +1,156 @@
+#include "checks/race_settled.h"
+
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "vgpu/program.h"
+
+namespace assay::checks {
+
+namespace {
+
+using vgpu::Access;
+using vgpu::Address;
+using vgpu::Shape;
+
+constexpr uint32_t kGridShift = 32, kRowBytes = 64, kWidest = 32;
+constexpr uint64_t kGridBits = ~uint64_t{0} << kGridShift;
+
+const bool kWide = __builtin_cpu_supports("avx512f");
+
+// The bits of the words that `bytes` bytes touch, of which the first comes first.
+uint64_t words_of(uint64_t bytes) {
+  return (uint64_t{1} << (bytes + 3) / 4) - 1;
+}
+
+bool orders_blocks(const ptx::Instruction& inst) {
+  using ptx::Mod;
+  using ptx::Opcode;
+  constexpr Opcode kOrders[] = {Opcode::fence, Opcode::membar, Opcode::mbarrier_init,
+                                Opcode::barrier_cluster_arrive, Opcode::barrier_cluster_wait};
+  return std::find(std::begin(kOrders), std::end(kOrders), inst.opcode) != std::end(kOrders) ||
+         inst.has(Mod::release) || inst.has(Mod::acq_rel) || inst.has(Mod::sc);
+}
+
+bool any_of(const ptx::Function& function, bool (*what)(const ptx::Instruction&)) {
+  return std::any_of(function.body.begin(), function.body.end(), what);
+}
+
+}  // namespace
+
+bool may_settle(const vgpu::Kernel& kernel) {
+  const ptx::Function& entry = *kernel.function->ptx;
+  if (any_of(entry, orders_blocks)) return false;
+  if (!any_of(entry, [](const ptx::Instruction& inst) { return inst.opcode == ptx::Opcode::call; }))
+    return true;
+  const auto& functions = kernel.program->module.functions;
+  return std::none_of(functions.begin(), functions.end(),
+                      [](const ptx::Function& f) { return any_of(f, orders_blocks); });
+}
+
+SettledRows::SettledRows(Address base, uint64_t bytes)
+    : base_(base / kRowBytes * kRowBytes), count_((bytes + base - base_ + kRowBytes - 1) / kRowBytes) {
+  void* place = mmap(nullptr, count_ * sizeof *rows_, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED)
+    count_ = 0;  // nothing settles
+  else
+    rows_ = static_cast<uint64_t*>(place);
+}
+
+SettledRows::~SettledRows() {
+  if (rows_) munmap(rows_, count_ * sizeof *rows_);
+}
+
+void SettledRows::clear() {
+  if (rows_) madvise(rows_, count_ * sizeof *rows_, MADV_DONTNEED);
+}
+
+uint16_t SettledRows::words(uint32_t grid, Address address) const {
+  const uint64_t index = index_of(address);
+  const uint64_t row = index < count_ ? __atomic_load_n(rows_ + index, __ATOMIC_RELAXED) : 0;
+  return row >> kGridShift == grid ? static_cast<uint16_t>(row) : 0;
+}
+
+void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return;
+  const uint64_t row = words == 0 ? 0 : uint64_t{grid} << kGridShift | words;
+  if (__atomic_load_n(rows_ + index, __ATOMIC_RELAXED) != row)
+    __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
+}
+
+bool SettledRows::covers(uint32_t number, const Access& access) const {
+  const uint64_t grid = uint64_t{number} << kGridShift, half = 16 * uint64_t{access.bytes};
+  const Address* at = access.addresses;
+  switch (access.shape) {
+    case Shape::Unit:
+      return covers_range(grid, at[0], 2 * half);
+    case Shape::Uniform:
+      return covers_range(grid, at[0], access.bytes);
+    case Shape::HalfUnit:
+      return covers_range(grid, at[0], half) && (at[0] == at[16] || covers_range(grid, at[16], half));
+    case Shape::HalfUniform:
+      return covers_range(grid, at[0], access.bytes) && covers_range(grid, at[16], access.bytes);
+    case Shape::Other:
+      break;
+  }
+  if (access.bytes > kWidest || !std::has_single_bit(access.bytes)) return false;
+  return kWide ? covers_lanes_wide(grid, access) : covers_lanes(grid, access);
+}
+
+bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes) const {
+  const Address high = low + bytes;
+  for (Address at = low; at < high;) {
+    const uint64_t index = index_of(at), start = at % kRowBytes;
+    if (index >= count_) return false;
+    const Address end = std::min(high, at - start + kRowBytes);
+    const uint64_t wanted = words_of(start % 4 + end - at) << start / 4 | grid;
+    const uint64_t row = __atomic_load_n(rows_ + index, __ATOMIC_RELAXED);
+    if (((row ^ wanted) & (wanted | kGridBits)) != 0) return false;
+    at = end;
+  }
+  return true;
+}
+
+bool SettledRows::covers_lanes(uint64_t grid, const Access& access) const {
+  for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
+    if (!covers_range(grid, access.addresses[std::countr_zero(rest)], access.bytes)) return false;
+  return true;
+}
+
+#pragma GCC push_options
+#pragma GCC target("avx512f")
+
+namespace {
+
+using Vector = uint64_t __attribute__((vector_size(64)));
+
+inline __m512i raw(Vector v) {
+  return reinterpret_cast<__m512i>(v);
+}
+
+}  // namespace
+
+// The same, eight lanes at a time. What would reach into the next row finds no bit there.
+bool SettledRows::covers_lanes_wide(uint64_t grid, const Access& access) const {
+  for (uint32_t k = 0; k < 32; k += 8) {
+    const auto lanes = static_cast<__mmask8>(access.lanes >> k);
+    Vector at;
+    __builtin_memcpy(&at, access.addresses + k, sizeof at);
+    const Vector index = (at - base_) >> 6;
+    if (_mm512_mask_cmpge_epu64_mask(lanes, raw(index), raw(Vector{} + count_)) != 0) return false;
+    const auto rows =
+        reinterpret_cast<Vector>(_mm512_mask_i64gather_epi64(raw(Vector{}), lanes, raw(index), rows_, 8));
+    const Vector wanted = (words_of(access.bytes) << (at >> 2 & 15)) | grid;
+    if (_mm512_mask_test_epi64_mask(lanes, raw(rows ^ wanted), raw(wanted | kGridBits)) != 0) return false;
+  }
+  return true;
+}
+
+#pragma GCC pop_options
+
+}  // namespace assay::checks
