@@ -56,20 +56,9 @@ uint32_t beyond_wide(const Address* at, Address low, uint64_t most) {
 
 #pragma GCC pop_options
 
-// Where the shape of an access tells it from two addresses.
-bool lies_inside(const vgpu::Access& access, Address low, Address high) {
-  using vgpu::Shape;
-  if (access.shape == Shape::Other) return false;
-  const bool runs = access.shape == Shape::Unit || access.shape == Shape::HalfUnit;
-  const uint64_t bytes = uint64_t{access.bytes} * (runs ? 16 : 1);
-  const auto inside = [&](Address at) { return at >= low && at <= high && high - at >= bytes; };
-  return inside(access.addresses[0]) && inside(access.addresses[16]);
-}
-
 }  // namespace
 
 uint32_t lanes_outside(const vgpu::Access& access, Address low, Address high) {
-  if (lies_inside(access, low, high)) return 0;
   if (high - low < access.bytes) return access.lanes;
   const uint64_t most = high - low - access.bytes;
   const auto beyond = kWide ? beyond_wide : beyond_by_lane;

@@ -52,8 +52,8 @@ class MemoryCheck final : public vgpu::Listener {
 
   bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override {
-    const SharedArray* array = arrays_of(warp).by_instruction[inst.index];
-    if (!array) [[likely]]
+    const SharedArray* array = arrays_of(warp, inst).by_instruction[inst.index];
+    if (!array || lies_inside(access, array->low, array->high)) [[likely]]
       return;
     if (const uint32_t lanes = lanes_outside(access, array->low, array->high)) [[unlikely]]
       leaves_array(warp, inst, access, static_cast<uint32_t>(std::countr_zero(lanes)), *array);
@@ -62,11 +62,11 @@ class MemoryCheck final : public vgpu::Listener {
  private:
   // The array that each instruction of a function belongs in; null where that is not certain.
   struct Arrays {
-    const vgpu::Function* function;
+    const vgpu::Function& function;
     SharedBases bases;
     std::vector<const SharedArray*> by_instruction;
 
-    Arrays(const vgpu::Program& program, const vgpu::Function& f) : function(&f), bases(program, f) {
+    Arrays(const vgpu::Program& program, const vgpu::Function& f) : function(f), bases(program, f) {
       for (const vgpu::Inst& inst : f.code) by_instruction.push_back(bases.of(inst));
     }
   };
@@ -78,14 +78,21 @@ class MemoryCheck final : public vgpu::Listener {
   std::unordered_map<const vgpu::Function*, std::unique_ptr<Arrays>> arrays_;
   std::atomic<const Arrays*> latest_{nullptr};  // of arrays_
 
-  const Arrays& arrays_of(const vgpu::Warp& warp) {
-    const vgpu::Function& function = *warp.frame->function;
+  const Arrays& arrays_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
     const Arrays* latest = latest_.load(std::memory_order_acquire);
-    if (latest && latest->function == &function) [[likely]]
-      return *latest;
+    if (latest) {
+      const auto& code = latest->function.code;
+      if (&inst >= code.data() && &inst < code.data() + code.size()) [[likely]]
+        return *latest;
+      if (&latest->function == warp.frame->function) return *latest;
+    }
+    return find_arrays(*warp.grid->program, *warp.frame->function);
+  }
+
+  const Arrays& find_arrays(const vgpu::Program& program, const vgpu::Function& function) {
     std::lock_guard lock(mutex_);
     auto& arrays = arrays_[&function];
-    if (!arrays) arrays = std::make_unique<Arrays>(*warp.grid->program, function);
+    if (!arrays) arrays = std::make_unique<Arrays>(program, function);
     latest_.store(arrays.get(), std::memory_order_release);
     return *arrays;
   }
@@ -103,7 +110,7 @@ class MemoryCheck final : public vgpu::Listener {
                                                 : fmt::format("{} bytes into", address - array.low);
     finding.message = fmt::format("{} {} bytes at {} shared array `{}` of {} bytes", verb(access.kind),
                                   access.bytes, far, array.name, array.high - array.low);
-    if (const SharedArray* other = arrays_of(warp).bases.at(address); other && other != &array) {
+    if (const SharedArray* other = arrays_of(warp, inst).bases.at(address); other && other != &array) {
       finding.evidence["other"] = {{"array", other->name}};
       finding.message += fmt::format(", in `{}`", other->name);
     }

@@ -210,14 +210,18 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
     if (in_flight && access.order == Order::Acquire) return forget(state, access);
     uint32_t order = strength(access);
-    if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access)) return;
+    if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access))
+      return;
     if (order) {
       if (!shared) note_talk(state, access);
       synchronise(state, warp, access);
     }
     if (in_flight) order = kInFlight;
-    const Who who = Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order,
-                              context_.sites.number(state.sites, warp, inst, access));
+    SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+    const Who who =
+        Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+    if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
+    if (shared && access.kind == AccessKind::Load && state.shared.note(who, access)) return;
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
     shared ? state.shared.access(context_, actor) : memory_.access(actor);
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "checks/race_judge.h"
 #include "checks/layout.h"
+#include "checks/race_judge.h"
 #include "checks/race_report.h"
 
 namespace assay::checks {
@@ -102,7 +102,8 @@ void remember_read(const Actor& actor, Cells& cells, uint32_t word, const Touch&
   for (uint16_t* place : {&cells.read[word], &cells.other[word]}) {
     const Touch there = cells.get(*place);
     if (there && there.who == now.who && there.bytes == now.bytes) {
-      const bool same_lanes = there.lane == now.lane && there.shift == now.shift && there.stride == now.stride;
+      const bool same_lanes =
+          there.lane == now.lane && there.shift == now.shift && there.stride == now.stride;
       if (same_lanes && !now.several) return;
       if (!there.is_split() && !now.is_split()) {
         *place |= 1u << 14;

@@ -47,6 +47,11 @@ class RaceMemory {
   bool is_settled(const BlockState& state, const vgpu::Access& access) const {
     return state.settles && settled_.covers(state.operation->first, access);
   }
+  // The rows that an instruction will want when it goes on as it did since `last`.
+  void prefetch(const vgpu::Access& access, vgpu::Address last) const {
+    const vgpu::Address ahead = access.addresses[0] - last;
+    global_.prefetch(access.addresses[0] + ahead, access.addresses[31] + access.bytes + ahead);
+  }
   void access(const Actor& actor);
   // A copy or a fill.
   void touch(BlockState& state, const vgpu::RangeInfo& range, vgpu::AccessKind kind);

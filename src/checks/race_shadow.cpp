@@ -23,7 +23,8 @@ Touch RowMark::at(uint32_t word) const {
   return {who, lane_of(word * 4 + 3), static_cast<uint8_t>(shift == 0 ? 0x8 : 0xc), false};
 }
 
-// ---- Cells: bits 0-3 author, 4 split, 5-9 lane, 10-13 bytes, 14 several. Split: 10-13 stride, 14 into quarters ----
+// ---- Cells: bits 0-3 author, 4 split, 5-9 lane, 10-13 bytes, 14 several. Split: 10-13 stride, 14 into
+// quarters ----
 
 Touch Cells::get(uint16_t cell) const {
   if (cell == 0) return {};
@@ -42,8 +43,8 @@ Touch Cells::get(uint16_t cell) const {
 uint16_t Cells::encode(uint32_t author, const Touch& touch) {
   const uint32_t bits = touch.is_split() ? touch.stride : touch.bytes;
   const bool flag = touch.is_split() ? touch.shift == 0 : touch.several;
-  return static_cast<uint16_t>(author | (touch.is_split() ? kSplit : 0u) | uint32_t{touch.lane} << 5 | bits << 10 |
-                               uint32_t{flag} << 14);
+  return static_cast<uint16_t>(author | (touch.is_split() ? kSplit : 0u) | uint32_t{touch.lane} << 5 |
+                               bits << 10 | uint32_t{flag} << 14);
 }
 
 uint16_t Cells::put(const Touch& touch) {

@@ -90,7 +90,7 @@ struct RowMark {
 };
 
 struct Cells {
-  static constexpr uint32_t kAuthors = 12;     // number 0 is nobody
+  static constexpr uint32_t kAuthors = 12;  // number 0 is nobody
   static constexpr uint16_t kAuthor = 15, kSplit = 1 << 4;
   static constexpr uint16_t kWrote = 1 << 15;  // in `other`: a write of bytes that the last write left alone
   uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
@@ -150,6 +150,13 @@ class RowShadow {
   Row& at(vgpu::Address address) {
     const uint64_t index = (address - base_) / kRowBytes;
     return index < count_ && address >= base_ ? rows_[index] : host_row(address);
+  }
+  // The rows of [low, high) will be wanted soon; what lies between the first and the last does not count.
+  void prefetch(vgpu::Address low, vgpu::Address high) const {
+    const uint64_t first = (low - base_) / kRowBytes, last = (high - 1 - base_) / kRowBytes;
+    if (first >= count_ || last >= count_) return;
+    __builtin_prefetch(rows_ + first, 1);
+    __builtin_prefetch(reinterpret_cast<const char*>(rows_ + last + 1) - 1, 1);
   }
   Cells* take_apart(Row& row);
   void join(Row& row);  // empties it, and gives its cells back

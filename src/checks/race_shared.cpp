@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
 #include "checks/race_judge.h"
@@ -30,6 +31,10 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
     flying_.clear();
   }
   if (recent_.size() < warps * kCached) recent_.resize(warps * kCached);
+  if (words_ != 0) {
+    reads_.resize(kMostReads);
+    places_.resize(kMostPlaces);
+  }
   knowledge_.resize(warps);
   ticks_.assign(warps, 0);
   began_.resize(warps);
@@ -40,7 +45,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
 void SharedShadow::begin_phase() {
   first_author_ = next_;
   authors_.clear();
-  forget_notes();
+  noted_ = placed_ = 0;
   past_ = next_ << kAuthorShift;
   wrote_ = read_ = false;
   for (Knowledge& known : knowledge_) std::fill(std::begin(known.below), std::end(known.below), past_);
@@ -103,34 +108,23 @@ Who SharedShadow::who_of(uint32_t cell) const {
 
 void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const bool is_read = !writes(actor.kind);
-  if (is_read && !may_meet_writes()) {
-    if (reads_.size() == kMostReads || places_.size() == kMostPlaces) catch_up(context, actor);
-    return note(cell_of(actor.who), *actor.access);
-  }
-  if (!reads_.empty()) catch_up(context, actor);
+  if (noted_ != 0 && (!is_read || noted_ == reads_.size() || placed_ == places_.size()))
+    catch_up(context, actor);
   const Visit visit{context, actor, cell_of(actor.who), !is_read, knowledge_[actor.who.warp()].below};
+  if (is_read && note(actor.who, *actor.access)) return;
   (is_read ? read_ : wrote_) = true;
   compare(visit);
-}
-
-void SharedShadow::note(uint32_t cell, const vgpu::Access& access) {
-  const vgpu::Address* at = access.addresses;
-  const auto narrow = [](vgpu::Address a) { return static_cast<uint32_t>(std::min<vgpu::Address>(a, UINT32_MAX)); };
-  reads_.push_back({cell, access.lanes, narrow(at[0]), narrow(at[16]), static_cast<uint32_t>(places_.size()),
-                    access.bytes, access.shape});
-  if (access.shape != vgpu::Shape::Other) return;
-  Places& places = places_.emplace_back();
-  for (uint32_t l = 0; l < 32; ++l) places[l] = narrow(at[l]);
 }
 
 // Nobody has written: there is nothing to compare, only to remember.
 void SharedShadow::catch_up(RaceContext& context, const Actor& actor) {
   using vgpu::Shape;
-  for (const Read& read : reads_) {
+  for (const Read& read : std::span(reads_).first(noted_)) {
     const bool runs = read.shape == Shape::Unit || read.shape == Shape::HalfUnit;
     const uint32_t step = runs ? read.bytes : 0;
     vgpu::Address addresses[32];
-    for (uint32_t l = 0; l < 32; ++l) addresses[l] = (l < 16 ? read.first : read.second) + uint64_t{l % 16} * step;
+    for (uint32_t l = 0; l < 32; ++l)
+      addresses[l] = (l < 16 ? read.first : read.second) + uint64_t{l % 16} * step;
     if (read.shape == Shape::Other)
       std::copy(places_[read.places].begin(), places_[read.places].end(), addresses);
     vgpu::Access access = *actor.access;
@@ -143,13 +137,8 @@ void SharedShadow::catch_up(RaceContext& context, const Actor& actor) {
     const Actor reader{actor.state, access.kind, actor.who, true, actor.warp, actor.inst, &access};
     compare({context, reader, read.cell, false, knowledge_[actor.who.warp()].below});
   }
-  read_ |= !reads_.empty();
-  forget_notes();
-}
-
-void SharedShadow::forget_notes() {
-  reads_.clear();
-  places_.clear();
+  read_ = true;
+  noted_ = placed_ = 0;
 }
 
 void SharedShadow::compare(const Visit& visit) {

@@ -17,8 +17,8 @@
 // it come before. That settles nearly every cell; the rest goes to race_judge.h. When numbers run out
 // everything so far is forgotten, which can hide a race but never invents one.
 //
-// Most phases between two barriers either write or read. So reads are only noted until somebody writes; then they are
-// caught up on. A barrier of the whole block makes the notes void.
+// Most phases between two barriers either write or read. So reads are only noted until somebody writes; then
+// they are caught up on. A barrier of the whole block makes the notes void.
 #pragma once
 
 #include <array>
@@ -42,6 +42,30 @@ class SharedShadow {
   void advance(const BlockClock& clock, bool whole);
   void advance(const BlockClock& clock, uint32_t warp);
 
+  // Notes a read, if that is enough for now.
+  bool note(Who who, const vgpu::Access& access) {
+    const Known& known = recent_[who.warp() * kCached + who.site() % kCached];
+    if (may_meet_writes() || known.who != who || noted_ == reads_.size() ||
+        (known.cell >> kAuthorShift) < first_author_)
+      return false;
+    const vgpu::Address* at = access.addresses;
+    Read& read = reads_[noted_];
+    read.cell = known.cell;
+    read.lanes = access.lanes;
+    read.bytes = access.bytes;
+    read.shape = access.shape;
+    if (access.shape == vgpu::Shape::Other) {
+      if (placed_ == places_.size()) return false;
+      read.places = placed_;
+      Places& places = places_[placed_++];
+      for (uint32_t l = 0; l < 32; ++l) places[l] = narrow(at[l]);
+    } else {
+      read.first = narrow(at[0]);
+      read.second = narrow(at[16]);
+    }
+    ++noted_;
+    return true;
+  }
   void access(RaceContext& context, const Actor& actor);
   // Who waited for a copy knows what it wrote.
   void forget(vgpu::Address low, uint64_t bytes);
@@ -70,13 +94,14 @@ class SharedShadow {
   struct Read {  // noted
     uint32_t cell;
     uint32_t lanes;
-    uint32_t first, second;  // addresses of lanes 0 and 16
-    uint32_t places;         // index into places_, where they do not say all
     uint32_t bytes;
     vgpu::Shape shape;
+    uint32_t places;         // index into places_, where there is no shape; else:
+    uint32_t first, second;  // addresses of lanes 0 and 16
   };
   using Places = std::array<uint32_t, 32>;
-  static constexpr size_t kMostReads = 2048, kMostPlaces = 512;
+  static constexpr uint32_t kMostReads = 512, kMostPlaces = 128;
+  static uint32_t narrow(vgpu::Address a) { return a < UINT32_MAX ? static_cast<uint32_t>(a) : UINT32_MAX; }
   struct Wide;  // the same for 16 words at a time
   friend struct Wide;
 
@@ -95,8 +120,9 @@ class SharedShadow {
   std::vector<uint32_t> ticks_;       // by warp
   std::vector<uint32_t> began_;       // by warp: the next author when its tick began
   bool vectors_ = false;
-  std::vector<Read> reads_;  // of this phase, in which nobody has written
+  std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
   std::vector<Places> places_;
+  uint32_t noted_ = 0, placed_ = 0;
 
   uint32_t* write() { return cells_.data(); }
   uint32_t* read() { return cells_.data() + words_; }
@@ -108,9 +134,7 @@ class SharedShadow {
   void forget_all();
   void begin_phase();
 
-  void note(uint32_t cell, const vgpu::Access& access);
   void catch_up(RaceContext& context, const Actor& actor);
-  void forget_notes();
   void compare(const Visit& visit);
   void by_lane(const Visit& visit, uint32_t lanes);
   void at_one_place(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes);

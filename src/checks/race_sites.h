@@ -29,6 +29,7 @@ struct SiteCache {
     const vgpu::Inst* inst = nullptr;
     uint64_t version = 0;
     uint32_t number = 0;
+    vgpu::Address last = 0;  // where it was, of lane 0
   };
   Entry entries[64];
 };
@@ -36,15 +37,15 @@ struct SiteCache {
 class RaceSites {
  public:
   RaceSites() : version_(new_version()), sites_(1) {}
-  // The number of an instruction; 0 when there are too many.
-  uint32_t number(SiteCache& cache, const vgpu::Warp& warp, const vgpu::Inst& inst,
-                  const vgpu::Access& access) {
+  // An instruction's number: 0 when there are too many.
+  SiteCache::Entry& find(SiteCache& cache, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                         const vgpu::Access& access) {
     auto& entry =
         cache.entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % std::size(cache.entries)];
     const uint64_t version = version_.load(std::memory_order_relaxed);
     if (entry.inst != &inst || entry.version != version)
       entry = {&inst, version, look_up(warp, inst, access)};
-    return entry.number;
+    return entry;
   }
   const RaceSite* at(uint32_t number) const;
   bool is_hoisted(uint32_t number) const { return hoisted_[number].load(std::memory_order_relaxed); }
