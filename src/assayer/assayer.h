@@ -1,7 +1,7 @@
 // The assayer: from a contract to a report. Joins the plan, the worker, the judge and shrinking.
 //
 //   CheckOutcome outcome = check(contract, {.budget = 20});     // plan, trials, findings, verdict
-//   CheckOutcome again = replay(contract, trial, {});           // one trial of a report
+//   CheckOutcome again = replay(contract, trial, kind, {});     // one trial of a report
 //
 // A check takes trials from the plan as long as they can be afforded. The first that shows an error is
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.
@@ -46,8 +46,8 @@ struct CheckOutcome {
 
 // Runs the whole plan, or until something is found.
 CheckOutcome check(const contract::Contract& contract, const CheckOptions& options);
-// Runs one trial, as a report holds it, and says what it shows.
-CheckOutcome replay(const contract::Contract& contract, const trial::Trial& trial,
+// Runs one trial, as a report holds it for a finding of this kind, and says what it shows.
+CheckOutcome replay(const contract::Contract& contract, const trial::Trial& trial, std::string_view kind,
                     const CheckOptions& options);
 
 }  // namespace assay::assayer

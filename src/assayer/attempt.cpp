@@ -70,9 +70,13 @@ void add_sightings(const contract::Contract& contract, const Trial& trial, const
 
 }  // namespace
 
-bool is_numeric(std::string_view kind) {
+bool is_inexact(std::string_view kind) {
   return kind == "wrong-result" || kind == "low-precision-accumulation" || kind == "precision-loss" ||
-         kind == "biased-rounding" || kind == "nonfinite";
+         kind == "biased-rounding";
+}
+
+bool is_numeric(std::string_view kind) {
+  return is_inexact(kind) || kind == "nonfinite";
 }
 
 Laboratory::Laboratory(const contract::Contract& contract, const contract::Reference& reference,
@@ -287,8 +291,8 @@ void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
   }
 }
 
-Attempt Laboratory::attempt(const Trial& trial) {
-  Attempt attempt = run(trial, true);
+Attempt Laboratory::attempt(const Trial& trial, bool diagnose) {
+  Attempt attempt = run(trial, diagnose);
   if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.related)
     compare_related(trial, attempt);
   if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.repeated) {

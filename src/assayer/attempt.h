@@ -39,7 +39,7 @@ class Laboratory {
 
   // Runs and judges a trial. What the device saw goes before what the numbers say: a race that gives
   // wrong sums is a race.
-  Attempt attempt(const trial::Trial& trial);
+  Attempt attempt(const trial::Trial& trial, bool diagnose = true);
 
   // Runs it under changed conditions to name the cause: the result of an earlier call, overlap, the
   // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
@@ -95,5 +95,7 @@ class Laboratory {
 
 // Whether a finding speaks of numbers, not of what the device saw.
 bool is_numeric(std::string_view kind);
+// … of finite numbers that are too far off, whatever the diagnosis.
+bool is_inexact(std::string_view kind);
 
 }  // namespace assay::assayer

@@ -55,18 +55,16 @@ class Check {
     return finish();
   }
 
-  CheckOutcome run_one(const Trial& trial) {
-    if (prepare()) {
-      Attempt attempt = lab_->attempt(trial);
-      Trial shown = trial;
-      if (note(attempt) && !attempt.findings.empty()) {
-        attempt = lab_->attribute(shown, std::move(attempt));
-        coverage_.add(trial, "replay", attempt);
-        report_findings(trial, attempt, false);
-      } else {
-        coverage_.add(trial, "replay", attempt);
-      }
-    }
+  // `kind`: of the finding that the trial was recorded for.
+  CheckOutcome run_one(const Trial& trial, std::string_view kind) {
+    if (!prepare()) return finish();
+    Attempt attempt = lab_->attempt(trial);
+    if (!note(attempt)) return finish();
+    Trial shown = trial;
+    if (!attempt.findings.empty()) attempt = lab_->attribute(shown, std::move(attempt));
+    for (Finding& finding : attempt.findings) name_as(finding, kind);
+    coverage_.add(trial, "replay", attempt);
+    if (!attempt.findings.empty()) report_findings(trial, attempt, false);
     return finish();
   }
 
@@ -241,22 +239,40 @@ class Check {
     return true;
   }
 
-  // The smallest trial that still shows a finding of the same kind; the finding becomes what that trial
-  // shows.
+  // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
+  // look like, depends on how many there are: errors of an output are one failure whatever they look like.
+  static bool same_failure(const Finding& found, const Finding& small) {
+    if (small.kind == found.kind) return true;
+    return is_inexact(found.kind) && is_inexact(small.kind) &&
+           text_at(found.evidence, "output") == text_at(small.evidence, "output");
+  }
+
+  // "dw[0, 3] is 1.5, should be 1.25"
+  static std::string worst_text(const Finding& finding) {
+    const Json worst = finding.evidence.value("worst", Json::object());
+    if (!worst.contains("stored") || !worst["stored"].is_number() || !worst["exact"].is_number()) return "";
+    return fmt::format("{}{} is {:.6g}, should be {:.6g}", text_at(finding.evidence, "output"),
+                       text_at(worst, "element"), worst["stored"].get<double>(),
+                       worst["exact"].get<double>());
+  }
+
+  // The smallest trial that still shows the failure. The finding becomes what that trial shows, unless only
+  // the larger one tells what kind of error it is.
   Trial smallest(const Trial& trial, Finding& finding) {
     const auto start = Clock::now();
     std::optional<Finding> small;
+    const bool inexact = is_inexact(finding.kind);
     const auto still_fails = [&](const Trial& candidate) {
       if (!options_.course && since(start) > kShrinkSeconds) return false;
       ++course_.shrinking;
       say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
-      Attempt attempt = lab_->attempt(candidate);
+      Attempt attempt = lab_->attempt(candidate, !inexact);
       if (attempt.state != AttemptState::Judged || attempt.findings.empty()) return false;
       Trial shown = candidate;
       const bool renamed = finding.evidence.contains("symptom") || finding.kind == "unwritten-output";
       if (renamed && !lab_->attribute_again(shown, attempt, finding.kind)) return false;
       const auto same = std::find_if(attempt.findings.begin(), attempt.findings.end(),
-                                     [&](const Finding& f) { return f.kind == finding.kind; });
+                                     [&](const Finding& f) { return same_failure(finding, f); });
       if (same == attempt.findings.end()) return false;
       small = *same;
       return true;
@@ -266,7 +282,12 @@ class Check {
         finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
     const int most = options_.course ? options_.course->shrinking : endless ? 3 : 200;
     Trial reached = trial::shrink(contract_, trial, still_fails, most).trial;
-    if (small) finding = std::move(*small);
+    if (!small) return reached;
+    if (!inexact) {
+      finding = std::move(*small);
+    } else if (const std::string shows = worst_text(*small); !shows.empty()) {
+      finding.evidence["smallest_shows"] = shows;
+    }
     return reached;
   }
 
@@ -304,6 +325,13 @@ class Check {
     return kept;
   }
 
+  // A trial that was made small shows the failure, and the larger one told its kind.
+  static void name_as(Finding& finding, std::string_view kind) {
+    if (finding.kind == kind || !is_inexact(finding.kind) || !is_inexact(kind)) return;
+    finding.evidence["symptom"] = finding.kind;
+    finding.kind = kind;
+  }
+
   static std::string relation_of(const Finding& finding) { return text_at(finding.evidence, "relation"); }
 
   // Relations that do not hold in trials that otherwise pass, one of a kind.
@@ -325,8 +353,10 @@ class Check {
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
     gallery_.add_failure(trial, attempt, small, *lab_);
     const bool numeric = !kept.empty() && is_numeric(kept.front().kind);
+    const bool of_found = !kept.empty() && kept.front().evidence.contains("smallest_shows");
     const Json profile =
-        numeric ? precision_of(kept.front(), contract_, subject_, trial, small, options_) : Json();
+        numeric ? precision_of(kept.front(), contract_, subject_, trial, of_found ? trial : small, options_)
+                : Json();
     for (Finding& finding : kept) {
       locate(contract_, notes_, finding);
       accuse(finding, profile);
@@ -406,8 +436,9 @@ CheckOutcome check(const Contract& contract, const CheckOptions& options) {
   return Check(contract, options).run();
 }
 
-CheckOutcome replay(const Contract& contract, const Trial& trial, const CheckOptions& options) {
-  return Check(contract, options).run_one(trial);
+CheckOutcome replay(const Contract& contract, const Trial& trial, std::string_view kind,
+                    const CheckOptions& options) {
+  return Check(contract, options).run_one(trial, kind);
 }
 
 }  // namespace assay::assayer

@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kLongestMessage = 2000;
 
 // What only the judge may say of a finding.
-constexpr const char* kReserved[] = {"worst",    "smallest",   "trial", "symptom",
-                                     "symptoms", "found_with", "also"};
+constexpr const char* kReserved[] = {"worst",   "smallest", "smallest_shows", "trial",
+                                     "symptom", "symptoms", "found_with",     "also"};
 
 std::string replaced(const std::string& text, const std::regex& pattern,
                      const std::function<std::string(const std::smatch&)>& by) {

@@ -143,7 +143,14 @@ std::string contract_of(const Json& report, const std::string& path) {
   return contract.string();
 }
 
-Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string& path, std::size_t which) {
+// What a report holds of a finding.
+struct Recorded {
+  contract::Contract contract;
+  trial::Trial trial;
+  std::string kind;
+};
+
+Result<Recorded> read_trial(const std::string& path, std::size_t which) {
   std::ifstream file(path);
   if (!file) return Error{"this report cannot be read", path};
   const Json json = Json::parse(file, nullptr, false);
@@ -154,13 +161,14 @@ Result<std::pair<contract::Contract, trial::Trial>> read_trial(const std::string
     return Error{fmt::format("the report has {} findings, no number {}", json["findings"].size(), which),
                  path};
   }
-  const Json& evidence = json["findings"][which - 1].value("evidence", Json::object());
+  const Json& finding = json["findings"][which - 1];
+  const Json evidence = finding.value("evidence", Json::object());
   if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
   auto contract = contract::load(contract_of(json, path));
   if (!contract) return contract.error();
   auto trial = trial::from_json(*contract, evidence["trial"]);
   if (!trial) return trial.error();
-  return std::pair{std::move(*contract), std::move(*trial)};
+  return Recorded{std::move(*contract), std::move(*trial), finding.value("kind", "")};
 }
 
 // The contract of a report, and the options that repeat its check exactly.
@@ -261,7 +269,7 @@ int replay_command(std::vector<std::string> args) {
   }
   CheckOptions options;
   options.device = device.device();
-  const CheckOutcome outcome = replay(read->first, read->second, options);
+  const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
   if (outcome.contract_wrong) {
     fmt::print(stderr, "assay: {}\n", outcome.problem);
     return kWrongUse;

@@ -62,7 +62,10 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
   text += "\n" + wrapped(finding.message, options.width, "  ");
   if (finding.where.line > 0) text += excerpt(finding.where);
   if (finding.evidence.contains("smallest")) {
-    text += wrapped("smallest case: " + finding.evidence["smallest"].get<std::string>(), options.width, "  ");
+    std::string smallest = "smallest case: " + finding.evidence["smallest"].get<std::string>();
+    if (finding.evidence.contains("smallest_shows"))
+      smallest += "; there " + finding.evidence["smallest_shows"].get<std::string>();
+    text += wrapped(smallest, options.width, "  ");
   }
   if (!finding.reproduce.empty()) text += paint(kDim, "  " + finding.reproduce) + "\n";
   return text;

@@ -127,7 +127,8 @@ function article(report, finding) {
     h("p", { class: "says" }, finding.message),
     source && line > 0 && scroller("Source", listing(source, line - 2, line + 2, new Map([[line, finding.severity === "note" ? "marked" : "guilty"]]), null)),
     evidence(finding),
-    finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest)),
+    finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest),
+      finding.evidence.smallest_shows && ["; there ", h("span", { class: "mono" }, finding.evidence.smallest_shows)]),
     finding.reproduce && copyable(finding.reproduce));
 }
 function findings(report) {
