@@ -25,6 +25,7 @@ namespace {
 
 // A trial with more steps than this may be slow on the virtual device without being endless.
 constexpr double kSmallTrial = 2e6;
+constexpr double kSmallBytes = 16e6;  // of a trial that has no need for all the machine's memory
 constexpr double kMostOrderedBytes = 256e6;
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {
@@ -131,6 +132,10 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
       return;
     }
     case Outcome::TooLarge:
+      if (const auto size = trial::size_of(contract_, trial.shape); size && size->bytes <= kSmallBytes) {
+        attempt.findings.push_back(finding_of("crash", "the call was stopped: " + observation.error));
+        return;
+      }
       attempt.state = AttemptState::Skipped;
       attempt.problem = observation.error;
       return;

@@ -26,9 +26,13 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kShrinkSeconds = 3;
+constexpr double kShrinkSeconds = 2;
 constexpr double kShare = 0.25;            // of the time left that one trial may take
 constexpr double kHang = 20;               // seconds, at least, after which it is no slowness
+constexpr double kKnownHang = 6;           // … where like trials were seen to be fast
+constexpr double kMuchSlower = 50;         // times what like trials let expect
+constexpr double kPatience = 10;           // seconds of an ordinary trial, at most
+constexpr double kEndless = 2;             // … of a smaller one than one that did not end
 constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
 constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
 
@@ -124,8 +128,7 @@ class Check {
 
   Attempt run_planned(const trial::PlannedTrial& planned) {
     if (!planned.brief) {
-      const double patient = std::max(10.0, options_.budget - since(start_));
-      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : patient);
+      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : kPatience);
       return lab_->attempt(planned.trial);
     }
     lab_->set_sample(kBriefSample);
@@ -141,7 +144,8 @@ class Check {
     // Others let expect that it ends in this time: it may hang, and that takes longer to tell.
     const double predicted = cost_.predict(trial.shape);
     if (attempt.state != AttemptState::TooSlow || predicted > brief) return attempt;
-    lab_->set_timeout(std::max(kHang, 20 * predicted), Late::Finding);
+    const double least = cost_.knows(trial.shape) ? kKnownHang : kHang;
+    lab_->set_timeout(std::max(least, kMuchSlower * predicted), Late::Finding);
     return lab_->attempt(trial);
   }
 
@@ -183,7 +187,6 @@ class Check {
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
     trial::Plan plan(contract_, plan_options);
-    for (const std::string& dim : plan.out_of_reach()) coverage_.miss(dim);
     int useless = 0;
     while (const auto planned = next(plan)) {
       say(progress_text(*planned));
@@ -277,9 +280,9 @@ class Check {
       small = *same;
       return true;
     };
-    lab_->set_timeout(10);
     const bool endless =
         finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
+    lab_->set_timeout(endless ? kEndless : kPatience);
     const int most = options_.course ? options_.course->shrinking : endless ? 3 : 200;
     Trial reached = trial::shrink(contract_, trial, still_fails, most).trial;
     if (!small) return reached;
@@ -396,6 +399,9 @@ class Check {
     report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
     if (lab_ && !lab_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
+    const bool failed = std::any_of(report.findings.begin(), report.findings.end(),
+                                    [](const Finding& f) { return f.severity == Severity::Error; });
+    if (!failed) coverage_.miss_dims();
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
@@ -403,8 +409,6 @@ class Check {
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     report.coverage["tensor_cores"] = subject_.tensor_cores;
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
-    const bool failed = std::any_of(report.findings.begin(), report.findings.end(),
-                                    [](const Finding& f) { return f.severity == Severity::Error; });
     report.verdict = failed                                               ? Verdict::Fail
                      : !report.unknown.empty() || coverage_.trials() == 0 ? Verdict::Inconclusive
                                                                           : Verdict::Pass;

@@ -31,6 +31,11 @@ void Cost::learn(const contract::Shape& shape, double seconds) {
   }
 }
 
+bool Cost::knows(const contract::Shape& shape) const {
+  const auto* dim = largest(shape);
+  return dim && rates_.contains(dim->first);
+}
+
 double Cost::predict(const contract::Shape& shape) const {
   const auto size = work_.of(shape);
   const auto* dim = largest(shape);

@@ -19,6 +19,8 @@ class Cost {
   void learn(const contract::Shape& shape, double seconds);
   // Seconds; what nothing is known of is taken to be as fast as an ordinary kernel.
   double predict(const contract::Shape& shape) const;
+  // Whether that comes from trials in which the same dim was the largest.
+  bool knows(const contract::Shape& shape) const;
 
  private:
   struct Rate {

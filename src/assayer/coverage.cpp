@@ -29,6 +29,18 @@ void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& at
   undecided_ += attempt.undecided;
 }
 
+void Coverage::miss_dims() {
+  for (const contract::Dim& dim : contract_.dims) {
+    const auto tried = dims_.find(dim.name);
+    if (tried == dims_.end()) continue;
+    const auto [least, most] = tried->second;
+    if (most < dim.highest())
+      miss(fmt::format("{} beyond {} (promised up to {})", dim.name, most, dim.highest()));
+    if (least > dim.lowest())
+      miss(fmt::format("{} below {} (promised from {})", dim.name, least, dim.lowest()));
+  }
+}
+
 Json Coverage::json() const {
   Json json, dims = Json::object(), stages = Json::object();
   json["trials"] = trials_;

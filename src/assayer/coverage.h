@@ -14,6 +14,8 @@ class Coverage {
 
   void add(const trial::Trial& trial, std::string_view stage, const Attempt& attempt);
   void miss(std::string what) { missed_.push_back(std::move(what)); }
+  // Promised values of dims that no trial reached.
+  void miss_dims();
   int trials() const { return trials_; }
   Json json() const;
 

@@ -61,6 +61,20 @@ int64_t integer_of(const DTypeInfo& type, double value) {
 
 }  // namespace
 
+Bytes::Bytes(std::size_t size) : size_(size) {
+  if (size == 0) return;
+  data_ = static_cast<std::byte*>(std::calloc(size, 1));
+  if (!data_) throw std::bad_alloc();
+}
+
+Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {
+  if (size_ > 0) std::memcpy(data_, other.data_, size_);
+}
+
+bool Bytes::operator==(const Bytes& other) const {
+  return size_ == other.size_ && (size_ == 0 || std::memcmp(data_, other.data_, size_) == 0);
+}
+
 const DTypeInfo& info(DType dtype) {
   return kTable[static_cast<std::size_t>(dtype)];
 }
@@ -142,7 +156,7 @@ Tensor Tensor::zeros(DType dtype, std::vector<int64_t> extents) {
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.extents = std::move(extents);
-  tensor.bytes.resize(static_cast<std::size_t>(tensor.count() * tensor.item_bytes()));
+  tensor.bytes = Bytes(static_cast<std::size_t>(tensor.count() * tensor.item_bytes()));
   return tensor;
 }
 

@@ -53,28 +53,41 @@ void store_int(DType dtype, std::byte* at, int64_t value);
 // `value` rounded to `dtype` as a store would, back as a double.
 double rounded(DType dtype, double value);
 
-// Memory that begins as zeros, and costs nothing until it is touched: a huge tensor may be mostly empty.
-template <class T>
-struct ZeroedAllocator {
-  using value_type = T;
-  ZeroedAllocator() = default;
-  template <class U>
-  ZeroedAllocator(const ZeroedAllocator<U>&) {}
-  T* allocate(std::size_t n) {
-    void* at = std::calloc(n, sizeof(T));
-    if (!at) throw std::bad_alloc();
-    return static_cast<T*>(at);
+// Memory that begins as zeros, and costs nothing until it is touched: a huge tensor may be mostly empty. (A
+// vector with such an allocator visits every byte to destroy it, unless the compiler sees that this does
+// nothing.)
+class Bytes {
+ public:
+  Bytes() = default;
+  explicit Bytes(std::size_t size);
+  Bytes(const Bytes& other);
+  Bytes(Bytes&& other) noexcept { swap(other); }
+  Bytes& operator=(Bytes other) noexcept {
+    swap(other);
+    return *this;
   }
-  void deallocate(T* at, std::size_t) { std::free(at); }
-  template <class U>
-  void construct(U*) {}  // it is zero already
-  template <class U, class... Args>
-  void construct(U* at, Args&&... args) {
-    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  ~Bytes() { std::free(data_); }
+
+  std::byte* data() { return data_; }
+  const std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  std::byte* begin() { return data_; }
+  std::byte* end() { return data_ + size_; }
+  const std::byte* begin() const { return data_; }
+  const std::byte* end() const { return data_ + size_; }
+  std::byte& operator[](std::size_t i) { return data_[i]; }
+  const std::byte& operator[](std::size_t i) const { return data_[i]; }
+  bool operator==(const Bytes& other) const;
+
+ private:
+  void swap(Bytes& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
   }
-  bool operator==(const ZeroedAllocator&) const { return true; }
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
 };
-using Bytes = std::vector<std::byte, ZeroedAllocator<std::byte>>;
 
 struct Tensor {
   DType dtype = DType::f32;

@@ -77,11 +77,11 @@ std::string counted(int64_t n, std::string_view what) {
 
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
-  std::string text =
-      fmt::format("{}, {}, {} judged in {:.1f} s on the {} device, seed {}",
-                  counted(c.value("trials", 0), "trial"), counted(c.value("shapes", 0), "shape"),
-                  counted(c.value("elements_judged", int64_t{0}), "element"), report.seconds, report.device,
-                  report.seed);
+  const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
+  std::string text = fmt::format(
+      "{}, {}, {}{} judged in {:.1f} s on the {} device, seed {}", counted(c.value("trials", 0), "trial"),
+      counted(c.value("shapes", 0), "shape"), counted(judged, "element"),
+      judged < all ? fmt::format(" of {}", all) : "", report.seconds, report.device, report.seed);
   if (c.contains("dims")) {
     text += "\n";
     for (const auto& [name, dim] : c["dims"].items()) {

@@ -51,6 +51,8 @@ Pulse::Reading Pulse::read() const {
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder + "/task", error), end; !error && it != end;
        it.increment(error)) {
+    ++reading.threads;
+    if (reading.wants_to_run) continue;
     const char state = status_of(it->path() / "stat").state;
     if (state == 'R' || state == 'D') reading.wants_to_run = true;
   }
@@ -66,6 +68,7 @@ double Pulse::seconds() {
   seconds_ += busy ? std::clamp(computed, kLeast * elapsed, elapsed) : elapsed;
   last_ = now;
   processor_ = reading.processor;
+  threads_ = reading.threads;
   return seconds_;
 }
 

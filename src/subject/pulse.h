@@ -15,11 +15,14 @@ class Pulse {
   explicit Pulse(pid_t process);
   // Seconds since it was made.
   double seconds();
+  // At the last look.
+  int threads() const { return threads_; }
 
  private:
   struct Reading {
     double processor = 0;  // seconds, of all threads
     bool wants_to_run = false;
+    int threads = 0;
   };
   Reading read() const;
 
@@ -27,6 +30,7 @@ class Pulse {
   std::chrono::steady_clock::time_point last_;
   double processor_ = 0;
   double seconds_ = 0;
+  int threads_ = 0;
 };
 
 }  // namespace assay::subject

@@ -34,6 +34,8 @@ namespace {
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
 constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
+constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
 
@@ -52,7 +54,7 @@ std::string signal_text(int status) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     if (number == SIGXFSZ) return "it wrote more than the limit";
-    if (number == SIGSYS) return "it made a system call that is not allowed";
+    if (number == SIGSYS) return "it tried what a subject may not";
     return fmt::format("killed by signal {} ({})", number, strsignal(number));
   }
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
@@ -100,6 +102,7 @@ struct Runner::Impl {
   int events = -1;      // the read end of the pipe
   std::string heard;    // from it
   bool deaf = false;    // the worker's end is closed, though the worker lives
+  bool forged = false;  // something that is no event came through it
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -123,7 +126,7 @@ struct Runner::Impl {
     if (memory_file >= 0) close(memory_file);
     socket = memory_file = events = -1;
     heard.clear();
-    deaf = false;
+    deaf = forged = false;
     memory = nullptr;
     mapped = calls = 0;
     pending.clear();
@@ -254,9 +257,17 @@ struct Runner::Impl {
     return true;
   }
 
+  // The channel is closed: the process has ended, or closed it and goes on.
   Reply died() {
-    const int status = reap();
-    return {Outcome::Crashed, signal_text(status), {}};
+    for (int waited = 0; waited < kDying; waited += kGlance) {
+      int status = 0;
+      if (waitpid(child, &status, WNOHANG) == child) {
+        child = -1;
+        return {Outcome::Crashed, signal_text(status), {}};
+      }
+      poll(nullptr, 0, kGlance);
+    }
+    return give_up(Outcome::Crashed, "the subject closed the channel to the judge");
   }
 
   Reply give_up(Outcome outcome, std::string why) {
@@ -290,8 +301,10 @@ struct Runner::Impl {
       if (waiting[0].revents == 0) {
         if (pulse.seconds() > timeout)
           return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
+        if (pulse.threads() > kMostThreads)
+          return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
-          return give_up(Outcome::TooLarge, "more memory than allowed");
+          return give_up(Outcome::TooLarge, fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
         continue;
       }
       char buffer[65536];
@@ -313,7 +326,7 @@ struct Runner::Impl {
     }
   }
 
-  // Events are JSON lines; a line that is none is left out.
+  // Events are JSON lines, and the device writes no others.
   void read_events(Observation& observation) {
     if (options.device != Device::Virtual) return;
     listen();
@@ -321,6 +334,7 @@ struct Runner::Impl {
     for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
       Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
                                  heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+      forged |= !event.is_object();
       if (event.is_object() && observation.events.size() < kMostEvents)
         observation.events.push_back(std::move(event));
     }
@@ -374,6 +388,8 @@ struct Runner::Impl {
       if (reply.outcome == Outcome::Ended) reject_forgery(reply);
     }
     read_events(observation);
+    if (forged && reply.outcome == Outcome::Ended)
+      reply = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = reply.outcome;
     observation.error = reply.error;
     if (reply.outcome != Outcome::Ended) {

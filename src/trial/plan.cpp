@@ -280,10 +280,6 @@ void Plan::add_wide() {
         break;
       }
     }
-    if (reached < dim.highest()) {
-      out_of_reach_.push_back(
-          fmt::format("{} beyond {} (promised up to {})", dim.name, reached, dim.highest()));
-    }
     std::vector<int64_t> values;
     for (const int64_t edge : {int64_t{65536 + 77}, int64_t{32768 + 77}}) {
       if (reached > edge - 77) values.push_back(snap(dim, std::min(edge, reached)));
@@ -296,10 +292,9 @@ void Plan::add_wide() {
     }
     if (widest.fits) wide.emplace_back(&dim, widest.shape);
   }
-  // The nearest first: each of them shows that much is affordable.
-  std::stable_sort(wide.begin(), wide.end(), [&](const auto& a, const auto& b) {
-    return work_.of(a.second)->steps < work_.of(b.second)->steps;
-  });
+  // The cheapest first: each of them shows that much is affordable.
+  std::stable_sort(wide.begin(), wide.end(),
+                   [&](const auto& a, const auto& b) { return shape_cost(a.second) < shape_cost(b.second); });
   for (const double elements : {0x1p31, 0x1p32}) {
     for (SparseShape& sparse : sparse_shapes(contract_, elements, options_.max_sparse_bytes)) {
       add("more than 2^31 elements", std::move(sparse.shape), {}, {.ordered = false});
@@ -314,16 +309,18 @@ void Plan::add_wide() {
   }
 }
 
+double Plan::shape_cost(const Shape& shape) const {
+  const auto size = work_.of(shape);
+  return (size ? size->steps * kStepCost : 0) +
+         static_cast<double>(leading_extent(contract_, shape)) * kRowCost;
+}
+
 double Plan::cost(const PlannedTrial& planned) const {
-  const auto size = work_.of(planned.trial.shape);
   const double calls = planned.trial.condition.overlapped || planned.trial.condition.repeated ? 2 : 1;
-  const double steps = !size ? 0 : planned.trial.sparse.empty() ? size->steps : 0;
-  const double rows = static_cast<double>(leading_extent(contract_, planned.trial.shape));
   // What must run anyway may as well run early, and what shows nothing but at large shapes is not to wait for
   // all that small ones can show.
-  const double share = planned.required ? 0.25 : planned.brief ? 0.15 : 1;
-  return share * calls *
-         (kTrialCost + steps * kStepCost + (planned.trial.sparse.empty() ? rows * kRowCost : 0));
+  const double share = planned.required ? 0.25 : planned.brief ? 0.1 : 1;
+  return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
 }
 
 // Stages take turns by what their trials cost, so that no kind of trial waits for all of another, and many

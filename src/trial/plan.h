@@ -47,8 +47,6 @@ class Plan {
   std::size_t planned() const { return planned_; }    // before the random ones
   std::size_t left() const { return queue_.size(); }  // of those
   const Work& work() const { return work_; }
-  // "V only up to 40000 of 262144": promised values that no trial can reach.
-  const std::vector<std::string>& out_of_reach() const { return out_of_reach_; }
 
  private:
   void build();
@@ -62,6 +60,7 @@ class Plan {
   void add_conditions();
   void add_edges();
   void add_wide();
+  double shape_cost(const contract::Shape& shape) const;
   double cost(const PlannedTrial& planned) const;
   contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
   PlannedTrial random_trial(const Affordable& affordable);
@@ -75,7 +74,6 @@ class Plan {
   Random random_;
   std::deque<PlannedTrial> queue_;
   std::vector<std::vector<PlannedTrial>> stages_;
-  std::vector<std::string> out_of_reach_;
   std::size_t planned_ = 0;
   uint64_t trials_ = 0;
 };

@@ -202,6 +202,11 @@ constexpr const char* kHostSubject = R"(
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -249,6 +254,36 @@ SUBJECT(answers_itself) {
   const char* text = "{\"id\": 1, \"error\": 0, \"returned\": [0], \"seconds\": 0}\n";
   return write(3, text, strlen(text)) < 0;
 }
+SUBJECT(forks_raw) { return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == -1 ? 0 : 1; }
+SUBJECT(kills_thread) { return syscall(SYS_tkill, getppid(), 9) == -1 ? 0 : 1; }
+SUBJECT(limits_the_judge) {
+  rlimit none{0, 0};
+  return prlimit(getppid(), RLIMIT_CPU, &none, nullptr) == -1 ? 0 : 1;
+}
+SUBJECT(hides) { signal(SIGSYS, SIG_IGN); return fork() == -1 ? 0 : 1; }
+SUBJECT(changes_mode) { return chmod("/tmp", 0777) == -1 ? 0 : 1; }
+SUBJECT(scribbles_unseen) {
+  unsigned long how[3] = {O_WRONLY | O_CREAT, 0600, 0};
+  return syscall(SYS_openat2, AT_FDCWD, "/tmp/assay-scribble", how, sizeof how) == -1 ? 0 : 1;
+}
+SUBJECT(writes_a_file) {
+  FILE* file = fopen("notes", "w+");
+  return file == nullptr || fputs("x", file) < 0 || fclose(file) != 0;
+}
+SUBJECT(threads) {
+  pthread_t thread;
+  return pthread_create(&thread, nullptr, [](void* p) { return p; }, nullptr) || pthread_join(thread, nullptr);
+}
+SUBJECT(floods_threads) {
+  pthread_t thread;
+  for (;;) pthread_create(&thread, nullptr, [](void* p) { for (;;) pause(); return p; }, nullptr);
+}
+SUBJECT(hangs_up) { close(3); for (;;) pause(); }
+SUBJECT(forges_events) {
+  const char* text = "no event\n";
+  for (int i = 5; i < 64; ++i) { struct stat s; if (!fstat(i, &s) && S_ISFIFO(s.st_mode)) write(i, text, strlen(text)); }
+  return 0;
+}
 SUBJECT(forges) { const char* text = "this is no reply\n"; return write(3, text, strlen(text)) < 0; }
 )";
 
@@ -258,8 +293,8 @@ class WorkerTest : public ::testing::Test {
     folder_ = new Folder;
     const std::string source =
         folder_->write("subject.cpp", "#include <signal.h>\n" + std::string(kHostSubject));
-    const auto built =
-        run_command({"c++", "-shared", "-fPIC", "-w", source, "-o", folder_->path("subject.so")}, 60);
+    const auto built = run_command(
+        {"c++", "-shared", "-fPIC", "-w", "-pthread", source, "-o", folder_->path("subject.so")}, 60);
     ASSERT_TRUE(built);
     ASSERT_EQ(built->status, 0) << built->output;
   }
@@ -373,19 +408,54 @@ TEST_F(WorkerTest, StopsASubjectThatHangsFloodsOrEats) {
   EXPECT_EQ(observe("eats").outcome, Outcome::TooLarge);
 }
 
-TEST_F(WorkerTest, RefusesProcessesNetworkAndSignals) {
-  for (const char* symbol : {"forks", "runs", "connects", "kills", "traces", "opens_the_judge",
-                             "reads_the_judge", "shrinks_the_memory", "sets_preload"}) {
+TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"forks", "fork"},
+      {"forks_raw", "fork"},
+      {"runs", "execve"},
+      {"connects", "socket"},
+      {"kills", "kill"},
+      {"kills_thread", "tkill"},
+      {"traces", "ptrace"},
+      {"limits_the_judge", "a system call"},
+      {"reads_the_judge", "process_vm_readv"},
+      {"hides", "may not"},
+      {"scribbles", "/tmp/assay-scribble"},
+      {"changes_mode", "chmod"},
+  };
+  for (const auto& [symbol, said] : cases) {
+    const Observation observation = observe(symbol);
+    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_THAT(observation.error, HasSubstr("tried what a subject may not")) << symbol;
+    EXPECT_THAT(observation.error, HasSubstr(said)) << symbol;
+  }
+  EXPECT_FALSE(fs::exists("/tmp/assay-scribble"));
+}
+
+TEST_F(WorkerTest, LeavesASubjectInItsFolderAlone) {
+  for (const char* symbol :
+       {"opens_the_judge", "shrinks_the_memory", "sets_preload", "writes_a_file", "threads"}) {
     const Observation observation = observe(symbol);
     ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
     EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
   }
 }
 
-TEST_F(WorkerTest, RefusesWritesOutsideItsFolderWhereTheKernelCan) {
+TEST_F(WorkerTest, GuardsFilesOutsideItsFolderWhereTheKernelCan) {
   const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);  // 1: only ask for the version
   if (version < 1) GTEST_SKIP() << "the kernel has no Landlock";
-  EXPECT_EQ(observe("scribbles").calls.at(0).returned, 0);
+  EXPECT_EQ(observe("scribbles_unseen").calls.at(0).returned, 0);
+}
+
+TEST_F(WorkerTest, NoticesAClosedChannelForgedEventsAndThreads) {
+  const std::pair<const char*, const char*> cases[] = {{"hangs_up", "closed the channel"},
+                                                       {"forges_events", "channel of the device"},
+                                                       {"floods_threads", "threads"}};
+  for (const auto& [symbol, said] : cases) {
+    const Observation observation = observe(symbol);
+    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_THAT(observation.error, HasSubstr(said)) << symbol;
+  }
 }
 
 TEST_F(WorkerTest, NamesAFunctionThatIsNotThere) {

@@ -1,8 +1,10 @@
 // What the subject may not do. Called once, before any of its code is loaded.
 //
-// No new processes or programs, no network, no tracing of others, no signals to others, no privileges; and
-// (where the kernel has Landlock) no writing outside `folder`. On a real GPU the driver needs its device
-// files and helper threads, which stay allowed. What is refused fails with EPERM.
+// No new processes or programs, no network, no tracing of others, no signals to others, no privileges, no
+// change of owners, modes and times of files; and (where the kernel has Landlock) no writing outside
+// `folder`. On the virtual device a subject that tries ends there, and says what it tried; opening a file for
+// writing elsewhere counts as a try. On a real GPU the driver needs its device files, sockets and helper
+// threads, and what is refused fails with EPERM.
 #pragma once
 
 #include <string>
