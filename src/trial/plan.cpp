@@ -23,6 +23,7 @@ namespace {
 // and for a row, which is a block as a rule. Only to put trials in order, so it does not depend on the
 // machine.
 constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
+constexpr int64_t kStretched = 4099;  // what one dim is where sums are to be long
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -128,7 +129,7 @@ void Plan::add_plain_and_long() {
   for (const Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
     Shape shape = uniform_shape(contract_, 24);
-    shape[dim.name] = snap(dim, 4099);
+    shape[dim.name] = snap(dim, kStretched);
     stretched.push_back(quick(std::move(shape), 1, dim.name));
   }
   // What there are many of costs more than how long each is: sums first.
@@ -284,7 +285,14 @@ void Plan::add_wide() {
     for (const int64_t edge : {int64_t{65536 + 77}, int64_t{32768 + 77}}) {
       if (reached > edge - 77) values.push_back(snap(dim, std::min(edge, reached)));
     }
-    if (values.empty() || reached > values.front()) values.push_back(reached);
+    // What the trials that open the plan are too short for, where a formula takes many steps for an element.
+    const int64_t stretched = snap(dim, kStretched);
+    Shape opening = uniform_shape(contract_, 24);
+    opening[dim.name] = stretched;
+    if (stretched < reached && quick(opening, 1, dim.name).at(dim.name) < stretched)
+      values.push_back(stretched);
+    if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
+      values.push_back(reached);
     for (const int64_t value : values) {
       if (Fitted f = fitted(dim, value, 5); f.fits && f.shape.at(dim.name) == value) {
         wide.emplace_back(&dim, std::move(f.shape));
