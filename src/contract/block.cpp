@@ -42,7 +42,7 @@ void* Arena::allocate(std::size_t bytes) {
   if (chunks_.empty() || used_ + bytes > kChunk) {
     if (!chunks_.empty()) ++chunk_;
     used_ = 0;
-    if (chunk_ >= chunks_.size()) chunks_.push_back(std::make_unique<std::byte[]>(kChunk + 64));
+    if (chunk_ >= chunks_.size()) chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunk + 64));
   }
   std::byte* base = chunks_[chunk_].get();
   base += (64 - reinterpret_cast<uintptr_t>(base) % 64) % 64;

@@ -457,6 +457,17 @@ bool Reference::is_formula() const {
   return impl_->program != nullptr;
 }
 
+bool Reference::is_elementwise(const std::string& output) const {
+  const Result<int> tensor = impl_->tensor_of(output);
+  if (!tensor || !impl_->program) return false;
+  const Program& program = *impl_->program;
+  const int last = program.final_definition[static_cast<std::size_t>(*tensor)];
+  return std::ranges::none_of(impl_->behind(last), [&](int id) {
+    const Definition& made = program.definitions[static_cast<std::size_t>(id)];
+    return made.reduce != Reduce::None || made.is_scatter();
+  });
+}
+
 bool Reference::applies(const Defect& defect) const {
   return impl_->program && defect_applies(*impl_->program, impl_->contract, defect);
 }

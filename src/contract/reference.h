@@ -147,6 +147,9 @@ class Reference {
   // has a sum, a variance, a maximum under an exp, and so on.
   bool applies(const Defect& defect) const;
   bool is_formula() const;
+  // Whether an element of the output depends on no sum or extreme, so that elements can be asked for in any
+  // pieces at the same cost.
+  bool is_elementwise(const std::string& output) const;
   // The sums that an output depends on, and the values on the way to it that an operation makes.
   std::vector<Site> sums(const std::string& output) const;
   std::vector<Site> values(const std::string& output) const;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <thread>
 
 namespace assay::contract {
 
@@ -148,23 +147,8 @@ const ScatterLists& Session::scatter(int definition) {
   return *scatters_[id];
 }
 
-void in_parallel(int threads, int64_t count, int64_t piece,
-                 const std::function<void(int64_t first, int64_t n)>& work) {
-  std::atomic<int64_t> next{0};
-  const auto run = [&] {
-    for (int64_t first = next.fetch_add(piece); first < count; first = next.fetch_add(piece))
-      work(first, std::min(piece, count - first));
-  };
-  const int64_t useful = std::min<int64_t>(threads, (count + piece - 1) / piece);
-  std::vector<std::thread> others;
-  for (int64_t i = 1; i < useful; ++i) others.emplace_back(run);
-  run();
-  for (std::thread& other : others) other.join();
-}
-
 int Session::threads() const {
-  return options.threads > 0 ? options.threads
-                             : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return useful_threads(options.threads);
 }
 
 Result<void> Session::compute(int definition, std::span<const int64_t> elements, const Elements& out) {

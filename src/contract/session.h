@@ -20,6 +20,7 @@
 
 #include "contract/accumulator.h"
 #include "contract/block.h"
+#include "contract/parallel.h"
 #include "contract/plan.h"
 #include "contract/program.h"
 #include "contract/reference.h"
@@ -108,10 +109,6 @@ struct Block {
   double* terms = nullptr;  // longest sum met while loading, by lane
   bool values_only = false;
 };
-
-// Calls work(first, n) for pieces of 0..count, on several threads.
-void in_parallel(int threads, int64_t count, int64_t piece,
-                 const std::function<void(int64_t first, int64_t n)>& work);
 
 class Session {
  public:

@@ -86,10 +86,24 @@ std::optional<DType> dtype_named(std::string_view name) {
 }
 
 double load(DType dtype, const std::byte* at) {
-  const DTypeInfo& type = info(dtype);
-  if (type.kind == DTypeKind::Float) return numerics::to_double(type.format, raw(at, type.bytes));
-  if (dtype == DType::u64) return static_cast<double>(raw(at, 8));
-  return static_cast<double>(load_int(dtype, at));
+  switch (dtype) {
+    case DType::f64:
+      return std::bit_cast<double>(raw(at, 8));
+    case DType::f32:
+      return double{std::bit_cast<float>(static_cast<uint32_t>(raw(at, 4)))};
+    case DType::f16:
+      return double{numerics::f16_to_f32(static_cast<uint16_t>(raw(at, 2)))};
+    case DType::bf16:
+      return double{numerics::bf16_to_f32(static_cast<uint16_t>(raw(at, 2)))};
+    case DType::e4m3:
+      return double{numerics::e4m3_to_f32(static_cast<uint8_t>(raw(at, 1)))};
+    case DType::e5m2:
+      return double{numerics::e5m2_to_f32(static_cast<uint8_t>(raw(at, 1)))};
+    case DType::u64:
+      return static_cast<double>(raw(at, 8));
+    default:
+      return static_cast<double>(load_int(dtype, at));
+  }
 }
 
 int64_t load_int(DType dtype, const std::byte* at) {

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "contract/parallel.h"
+#include "judge/buckets.h"
 #include "judge/diagnose.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
+#include "judge/screen.h"
 
 namespace assay::judge {
 
@@ -17,9 +20,6 @@ using contract::Contract;
 using contract::Reference;
 
 namespace {
-
-constexpr double kLogP = -25;      // of a bucket to fail by chance
-constexpr double kLeastFlips = 3;  // squared differences that a bucket must hold to fail
 
 std::string number(double x) {
   return std::isnan(x) ? "NaN" : std::isinf(x) ? (x > 0 ? "inf" : "-inf") : fmt::format("{:.6g}", x);
@@ -67,7 +67,7 @@ Failure find_failure(const Measured& measured) {
     }
   }
   for (Bucket& bucket : buckets(measured)) {
-    if (bucket.log_p < kLogP && bucket.observed >= kLeastFlips) failure.failing.push_back(std::move(bucket));
+    if (bucket.fails()) failure.failing.push_back(std::move(bucket));
   }
   std::stable_sort(failure.failing.begin(), failure.failing.end(),
                    [](const Bucket& a, const Bucket& b) { return a.log_p < b.log_p; });
@@ -255,23 +255,58 @@ std::string message_of(const Measured& measured, const Failure& failure, const N
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
-Result<contract::Expectation> expect_within(const Reference& reference, const Bindings& bindings,
-                                            const std::string& output, const contract::Tensor& tensor,
-                                            const Options& options) {
-  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
+                                        const std::string& output, const contract::Tensor& tensor,
+                                        const contract::BudgetOptions& budget, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
-  if (elements.size() > 4096) {
-    std::vector<int64_t> probe;
-    for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
-    auto first = reference.expect(bindings, output, probe, budget);
-    if (!first) return first;
-    const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-    const double most = std::max(4096.0, options.max_work / std::max(1.0, terms));
-    if (most < static_cast<double>(elements.size())) {
-      elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
+  if (elements.size() <= 4096 || reference.is_elementwise(output)) return elements;
+  std::vector<int64_t> probe;
+  for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+  const auto first = reference.expect(bindings, output, probe, budget);
+  if (!first) return first.error();
+  const double terms = *std::max_element(first->terms.begin(), first->terms.end());
+  const double most = std::max(4096.0, options.max_work / std::max(1.0, terms));
+  if (most < static_cast<double>(elements.size())) {
+    elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
+  }
+  return elements;
+}
+
+Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
+                          const std::string& output, const contract::Tensor& tensor, const Options& options,
+                          Judgement& judgement) {
+  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const auto elements = affordable(reference, bindings, output, tensor, budget, options);
+  if (!elements) return elements.error();
+  judgement.judged += static_cast<int64_t>(elements->size());
+  const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
+                           sums_are_coherent(bindings, reference.summed_inputs(output)),
+                           contract::useful_threads(options.threads)};
+  constexpr std::size_t kFew = 1 << 13;  // looked at once, whatever they are
+  if (elements->size() > kFew && reference.is_elementwise(output)) {
+    const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
+    if (!seen) return seen.error();
+    if (!seen->suspicious) {
+      judgement.undecided += seen->undecided;
+      return {};
     }
   }
-  return reference.expect(bindings, output, elements, budget);
+  const auto expected = reference.expect(bindings, output, *elements, budget);
+  if (!expected) return expected.error();
+  Measured measured = measure(output, tensor, *expected, how);
+  if (const auto admitted = admit_masked(reference, bindings, tensor, budget, measured); !admitted) {
+    return admitted.error();
+  }
+  judgement.undecided += measured.undecided;
+  const Failure failure = find_failure(measured);
+  if (!failure.any()) return {};
+  const Named named = name_failure(measured, failure, reference, bindings, options);
+  Finding finding;
+  finding.kind = named.kind;
+  finding.message = message_of(measured, failure, named);
+  finding.evidence = evidence_of(measured, failure, named);
+  judgement.findings.push_back(std::move(finding));
+  return {};
 }
 
 }  // namespace
@@ -285,25 +320,8 @@ Result<Judgement> judge(const Contract& contract, const Reference& reference, co
     const contract::Tensor& tensor = *found->second;
     judgement.elements += tensor.count();
     if (tensor.count() == 0) continue;
-    const auto expected = expect_within(reference, bindings, spec->name, tensor, options);
-    if (!expected) return expected.error();
-    const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
-                             sums_are_coherent(bindings, reference.summed_inputs(spec->name))};
-    Measured measured = measure(spec->name, tensor, *expected, how);
-    const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
-    if (const auto admitted = admit_masked(reference, bindings, tensor, budget, measured); !admitted) {
-      return admitted.error();
-    }
-    judgement.judged += static_cast<int64_t>(measured.elements.size());
-    judgement.undecided += measured.undecided;
-    const Failure failure = find_failure(measured);
-    if (!failure.any()) continue;
-    const Named named = name_failure(measured, failure, reference, bindings, options);
-    Finding finding;
-    finding.kind = named.kind;
-    finding.message = message_of(measured, failure, named);
-    finding.evidence = evidence_of(measured, failure, named);
-    judgement.findings.push_back(std::move(finding));
+    const auto done = judge_output(contract, reference, bindings, spec->name, tensor, options, judgement);
+    if (!done) return done.error();
   }
   return judgement;
 }

@@ -45,9 +45,42 @@ struct MeasureOptions {
   // The inputs have few distinct values or rise along their rows: the roundings of a long sum repeat,
   // and its error is no random walk. Only the hard bound speaks then.
   bool coherent_sums = false;
+  int threads = 1;
   bool overridden() const { return rtol.has_value() || atol.has_value(); }
 };
 
+// Of the numbers of a format.
+class Spacing {
+ public:
+  explicit Spacing(contract::DType dtype);
+  double at(double x) const;
+
+ private:
+  numerics::Format format_;
+  int lowest_, fraction_bits_;
+};
+
+// Elements one at a time, each by itself.
+class Gauge {
+ public:
+  Gauge(const contract::Tensor& tensor, const contract::Expectation& expected, const MeasureOptions& options);
+  Element operator()(std::size_t i) const;  // of `expected`
+
+ private:
+  bool near_underflow(const Element& element) const;
+  double started(const Element& element) const;
+  void compare(Element& element, std::size_t i) const;
+  bool admits(const Element& element, std::size_t i) const;
+
+  const contract::Tensor& tensor_;
+  const contract::Expectation& expected_;
+  const MeasureOptions& options_;
+  Spacing spacing_;
+  double unit_;  // roundoff of `accumulate`
+  double tiny_;  // terms below it lose bits to underflow
+};
+
+// All elements, what the rows of long sums have in common taken out.
 Measured measure(const std::string& output, const contract::Tensor& tensor,
                  const contract::Expectation& expected, const MeasureOptions& options);
 
@@ -58,17 +91,6 @@ bool sums_are_coherent(const contract::Bindings& bindings, const std::set<std::s
 // The expected square of round(v + e) - round(v), in ulps, where v lies `offset` ulps below its rounding
 // (|offset| <= 1/2) and e is normal with standard deviation `sigma` ulps.
 double expected_square(double offset, double sigma);
-
-// A part of the output whose elements are judged together.
-struct Bucket {
-  std::string name;  // "row 17", "sums of 1000 to 9999 terms"; only where something is unlikely
-  double count = 0;  // of elements that count
-  double observed = 0, expected = 0;  // sums of difference^2
-  double sum_yy = 0, sum_ey = 0;      // for the gain
-  double log_p = 0;  // upper bound of the log probability, for a sound kernel, of a difference so large
-};
-
-// Every bucket, the whole first.
-std::vector<Bucket> buckets(const Measured& measured);
+double exact_expected_square(double offset, double sigma);  // slowly, without a table
 
 }  // namespace assay::judge

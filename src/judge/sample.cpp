@@ -43,6 +43,11 @@ std::vector<int64_t> all_of(int64_t count) {
   return elements;
 }
 
+void sort_unique(std::vector<int64_t>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 }  // namespace
 
 std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t most, uint64_t seed) {
@@ -66,20 +71,22 @@ std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t mos
     }
     while (static_cast<int64_t>(chosen_rows.size()) < room)
       chosen_rows.push_back(random.between(0, rows - 1));
+    sort_unique(chosen_rows);
   }
-  std::vector<int64_t> elements;
+  std::vector<int64_t> elements, places;
+  elements.reserve(chosen_rows.size() * static_cast<std::size_t>(per_row));
   const int64_t ends = per_row / 4;
   for (const int64_t r : chosen_rows) {
+    places.clear();
     for (int64_t i = 0; i < per_row; ++i) {
-      int64_t c = i;
-      if (per_row < columns) {
-        c = i < ends ? i : i < 2 * ends ? columns - 1 - (i - ends) : random.between(0, columns - 1);
-      }
-      elements.push_back(r * columns + c);
+      if (per_row == columns || i < ends)
+        places.push_back(i);
+      else
+        places.push_back(i < 2 * ends ? columns - 1 - (i - ends) : random.between(0, columns - 1));
     }
+    if (per_row < columns) sort_unique(places);
+    for (const int64_t c : places) elements.push_back(r * columns + c);
   }
-  std::sort(elements.begin(), elements.end());
-  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
   return elements;
 }
 
