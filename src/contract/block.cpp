@@ -145,7 +145,9 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
   }
   for (int l = 0; l < n; ++l) {
     if (fresh && unless_representable && representable(precision->dtype, r.v[l])) continue;
-    r.b[l] += relative * u * (std::abs(r.v[l]) + r.b[l]) + eta;
+    // An exact zero of exact operands is rounded by nobody.
+    const double size = std::abs(r.v[l]) + r.b[l];
+    r.b[l] += relative * u * size + (size > 0 ? eta : 0);
     r.s[l] += deviation * deviation * r.v[l] * r.v[l];
   }
   settle(r, n);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "judge/candidates.h"
 #include "trial/random.h"
 
 namespace assay::judge {
@@ -85,11 +86,13 @@ struct Comparison {
   double profile_distance = 1e9;  // of error sizes by sum length, in factors of two
   double coherence_distance = 0;  // of how much of the errors each row shares
   double lean = 0;                // of the kernel's rows: 1 all to one side
-  double defect_lean = 0;         // of the defect's errors to or from zero: 1 all
-  double other_lean = 0;          // how differently all errors lean to or from zero: 2 opposite
-  double missing = 0;             // share of the defect's large errors that the kernel does not have
-  double alike = 0;               // share of the elements off that are so by about the same
-  std::size_t independent = 0;    // elements that are off, or rows where a row's errors are one
+  double defect_row_lean = 0;     // of the defect's rows, to the side of the kernel's
+  double rows = 0;
+  double defect_lean = 0;       // of the defect's errors to or from zero: 1 all
+  double other_lean = 0;        // how differently all errors lean to or from zero: 2 opposite
+  double missing = 0;           // share of the defect's large errors that the kernel does not have
+  double alike = 0;             // share of the elements off that are so by about the same
+  std::size_t independent = 0;  // elements that are off, or rows where a row's errors are one
 };
 
 // How much of the departures is common to their row: 0 independent, 1 all alike.
@@ -170,7 +173,7 @@ struct Sizes {
 Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, int64_t columns) {
   const std::vector<const Element*>& elements = chosen.elements;
   Coherence kernel_rows, defect_rows;
-  std::map<int64_t, double> row_sums;
+  std::map<int64_t, std::pair<double, double>> row_sums;  // of the kernel, of the defect
   double kk = 0, km = 0, mm = 0, rest = 0, off = 0, alike = 0;
   Factors factors;
   std::size_t kernel_off = 0;
@@ -182,7 +185,9 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
     const double sign = element.value < 0 ? -1 : 1;
     kernel_rows.add(element.at / columns, sign * k);
     defect_rows.add(element.at / columns, sign * m);
-    row_sums[element.at / columns] += sign * k;
+    auto& [kernel_row, defect_row] = row_sums[element.at / columns];
+    kernel_row += sign * k;
+    defect_row += sign * m;
     kk += k * k;
     km += k * m;
     mm += m * m;
@@ -217,12 +222,16 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
   }
   if (weight > 0) comparison.profile_distance = distance / weight;
   comparison.coherence_distance = std::abs(kernel_rows.value() - defect_rows.value());
-  double leaning = 0, all = 0;
-  for (const auto& [row, sum] : row_sums) {
-    leaning += sum;
-    all += std::abs(sum);
+  double leaning = 0, all = 0, defect_leaning = 0, defect_all = 0;
+  for (const auto& [row, sums] : row_sums) {
+    leaning += sums.first;
+    all += std::abs(sums.first);
+    defect_leaning += sums.second;
+    defect_all += std::abs(sums.second);
   }
+  comparison.rows = static_cast<double>(row_sums.size());
   if (all > 0) comparison.lean = std::abs(leaning) / all;
+  if (defect_all > 0) comparison.defect_row_lean = std::copysign(1, leaning) * defect_leaning / defect_all;
   if (off > 0) comparison.alike = alike / off;
   if (large > 0) comparison.missing = missing / large;
   if (defect_sum > 0) comparison.defect_lean = std::abs(defect_lean) / defect_sum;
@@ -235,6 +244,14 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
 // Sums in another order have other errors of the same size.
 bool depends_on_order(const Defect& defect) {
   return defect.accumulator || defect.partials || defect.one_pass_variance;
+}
+
+// Rows that are all off to one side, where the defect takes them up or down by chance, or by other amounts:
+// the formula is another.
+bool is_systematic(const Comparison& match) {
+  if (match.rows >= 16 && match.lean > 0.97 && match.alike < 0.2) return true;
+  const double chance = 3 * std::sqrt(2 / std::max(1.0, match.rows));
+  return match.rows >= 8 && match.lean > 0.9 && match.lean - match.defect_row_lean > std::max(0.4, chance);
 }
 
 // How well a defect explains the errors; 0: it does not.
@@ -257,140 +274,10 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   if (defect.one_pass_variance)
     return match.profile_distance < 4 && match.lean < 0.98 ? 1.2 - 0.1 * match.profile_distance : 0;
   // Narrow sums err wherever they are long, and to the sides that the terms make likely.
+  if (is_systematic(match)) return 0;
   if (match.missing > 0.5 || (match.independent >= 6 && match.other_lean > 0.8)) return 0;
   const double most = defect.only_sum < 0 ? 0.8 : 0.35;  // one sum of several is easily the wrong one
   return match.profile_distance < most ? 1 - match.profile_distance : 0;
-}
-
-struct Candidate {
-  Defect defect;
-  std::string description;
-  std::vector<std::string> inputs{};     // rounded before it is used; empty: none
-  double (*narrowed)(double) = nullptr;  // how
-};
-
-std::vector<Candidate> everywhere(const contract::Reference& reference) {
-  std::vector<Candidate> list;
-  for (const Defect& defect : contract::defects()) {
-    if (reference.applies(defect)) list.push_back({defect, std::string(defect.description)});
-  }
-  return list;
-}
-
-// Sums in low precision, in one sum each.
-std::vector<Candidate> in_one_sum(const contract::Reference& reference, const std::string& output,
-                                  std::string_view narrow) {
-  constexpr std::size_t kMostSums = 4;
-  std::vector<Candidate> list;
-  const std::vector<contract::Site> sums = reference.sums(output);
-  if (sums.size() < 2) return list;
-  for (std::size_t i = 0; i < std::min(sums.size(), kMostSums); ++i) {
-    for (Candidate& one : everywhere(reference)) {
-      if (!one.defect.name.starts_with(narrow) || (!one.defect.accumulator && !one.defect.reduced)) continue;
-      one.defect.only_sum = sums[i].definition;
-      one.description += fmt::format(", in {}", sums[i].in);
-      list.push_back(std::move(one));
-    }
-  }
-  return list;
-}
-
-// One rounding too many.
-std::vector<Candidate> in_one_value(const contract::Reference& reference, const std::string& output,
-                                    contract::DType narrow) {
-  constexpr std::size_t kMostValues = 16;
-  std::vector<Candidate> list;
-  for (const contract::Site& site : reference.values(output)) {
-    if (list.size() == kMostValues) break;
-    Candidate one;
-    one.defect.name = narrow == contract::DType::bf16 ? "bf16-value" : "f16-value";
-    one.defect.kind = "precision-loss";
-    one.defect.intermediates = narrow;
-    one.defect.only_value = site.value;
-    one.defect.value_of = site.definition;
-    one.description =
-        fmt::format("a value on the way to {} were rounded to {}", site.in, contract::info(narrow).name);
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-// As tensor cores take f32: ten bits after the leading one.
-double tf32(double x) {
-  if (x == 0 || !std::isfinite(x)) return x;
-  int exponent = 0;
-  std::frexp(x, &exponent);
-  return std::ldexp(std::nearbyint(std::ldexp(x, 11 - exponent)), exponent - 11);
-}
-
-// Inputs that are shortened on their way in.
-std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
-  struct Narrow {
-    std::string_view name;
-    double (*rounded)(double);
-  };
-  constexpr Narrow kNarrow[] = {
-      {"bf16", [](double x) { return contract::rounded(contract::DType::bf16, x); }},
-      {"tf32", tf32},
-      {"f16", [](double x) { return contract::rounded(contract::DType::f16, x); }}};
-  std::vector<std::vector<std::string>> choices(1);  // all of them, and each
-  for (const auto& [name, tensor] : bindings.inputs) {
-    if (tensor->dtype != contract::DType::f32) continue;
-    choices[0].push_back(name);
-    choices.push_back({name});
-  }
-  if (choices.size() < 3) choices.erase(choices.begin());
-  std::vector<Candidate> list;
-  for (const Narrow& narrow : kNarrow) {
-    for (const std::vector<std::string>& inputs : choices) {
-      Candidate one;
-      one.defect.name = "narrow-input";
-      one.defect.kind = "precision-loss";
-      one.description = fmt::format("{} were rounded to {} on the way in",
-                                    inputs.size() > 1 ? std::string("inputs") : inputs[0], narrow.name);
-      one.inputs = inputs;
-      one.narrowed = narrow.rounded;
-      list.push_back(std::move(one));
-    }
-  }
-  return list;
-}
-
-contract::Bindings with_narrow_inputs(const contract::Bindings& bindings, const Candidate& candidate) {
-  contract::Bindings changed = bindings;
-  for (const std::string& name : candidate.inputs) {
-    auto tensor = std::make_shared<contract::Tensor>(*bindings.inputs.find(name)->second);
-    for (int64_t i = 0; i < tensor->count(); ++i) tensor->store(i, candidate.narrowed(tensor->load(i)));
-    changed.inputs[name] = std::move(tensor);
-  }
-  return changed;
-}
-
-// A loop that ends where a grid, a counter or a tile does.
-std::vector<Candidate> cut_short(const contract::Reference& reference, const contract::Bindings& bindings) {
-  int64_t longest = 0;
-  for (const auto& [name, extent] : bindings.shape) longest = std::max(longest, extent);
-  std::vector<Candidate> list;
-  for (int64_t kept = 32; kept < longest; kept *= 2) {
-    Candidate one;
-    one.defect.name = "cut-short";
-    one.defect.kind = "wrong-result";
-    one.defect.dropped_terms = longest - kept;
-    if (!reference.applies(one.defect)) break;
-    one.description = fmt::format("only the first {} terms of the reduction were added", kept);
-    list.push_back(std::move(one));
-  }
-  return list;
-}
-
-// What the code makes likely goes first; what is specific stays before what is general.
-std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints) {
-  const auto rank = [&](const Candidate& candidate) {
-    return std::find(hints.begin(), hints.end(), candidate.defect.kind) - hints.begin();
-  };
-  std::stable_sort(list.begin(), list.end(),
-                   [&](const Candidate& a, const Candidate& b) { return rank(a) < rank(b); });
-  return list;
 }
 
 // Elements of a vector have no row in common.
@@ -444,6 +331,40 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
     if (best_score < kMatched) try_all(in_one_value(reference, measured.output, narrow), kFew);
   }
   return best;
+}
+
+bool exceeds_every_rounding(const contract::Reference& reference, const contract::Bindings& bindings,
+                            const Measured& measured) {
+  constexpr std::size_t kMostSites = 24;  // to simulate
+  constexpr double kFactor = 8;
+  std::vector<contract::Site> sites = reference.values(measured.output);
+  if (sites.empty() || sites.size() > kMostSites) return false;
+  // The result itself, rounded once more, is no value on the way: the last one of the output's own
+  // definition.
+  auto last = sites.begin();
+  for (auto site = sites.begin(); site != sites.end(); ++site) {
+    if (site->definition == sites.front().definition && site->value > last->value) last = site;
+  }
+  sites.erase(last);
+  const std::vector<const Element*> elements = choose(measured, kFew).elements;
+  std::vector<double> reach(elements.size(), 0);
+  for (const contract::Site& site : sites) {
+    Defect narrow;
+    narrow.intermediates = contract::DType::bf16;
+    narrow.only_value = site.value;
+    narrow.value_of = site.definition;
+    const auto simulated = reference.simulate(bindings, measured.output, places(elements), narrow);
+    if (!simulated) return false;
+    for (std::size_t i = 0; i < reach.size(); ++i)
+      reach[i] += std::abs((*simulated)[i] - elements[i]->rounded);
+  }
+  std::size_t beyond = 0;
+  for (std::size_t i = 0; i < reach.size(); ++i) {
+    const double error = std::abs(elements[i]->error);
+    if (!std::isfinite(error) || error <= 2 * elements[i]->scale) continue;
+    beyond += error > kFactor * reach[i] + 4 * elements[i]->scale;
+  }
+  return beyond >= 2;
 }
 
 double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,

@@ -28,4 +28,9 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
 double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
                         const Measured& measured);
 
+// Whether the errors of an element-wise output are larger than bf16 in any values on the way to it can make
+// them.
+bool exceeds_every_rounding(const contract::Reference& reference, const contract::Bindings& bindings,
+                            const Measured& measured);
+
 }  // namespace assay::judge

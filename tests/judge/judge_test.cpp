@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "implementations.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
-#include "operators.h"
 #include "trial/families.h"
 #include "trial/plan.h"
 #include "trial/random.h"
@@ -165,6 +165,84 @@ TEST(ExpectedSquare, AgreesWithSimulation) {
       predicted += expected_square(rounded - value, sigma);
     }
     EXPECT_NEAR(simulated / predicted, 1, 0.05) << sigma;
+  }
+}
+
+TEST(ExpectedSquare, IsTabulatedFinely) {
+  for (int i = 0; i <= 50; ++i) {
+    for (int j = 0; j <= 100; ++j) {
+      const double offset = 0.01 * i, sigma = 0.25 + 0.0275 * j, exact = exact_expected_square(offset, sigma);
+      EXPECT_NEAR(expected_square(offset, sigma), exact, 1e-3) << offset << " " << sigma;
+      EXPECT_EQ(expected_square(-offset, sigma), expected_square(offset, sigma));
+    }
+  }
+}
+
+// More elements than are looked at twice: the first look must find what the second one would.
+TEST(Screen, FindsWhatMeasuringFinds) {
+  const auto op = std::find_if(operators().begin(), operators().end(),
+                               [](const Operator& one) { return one.name == "silu f32"; });
+  ASSERT_NE(op, operators().end());
+  const Bench bench = bench_for(*op);
+  trial::Trial trial = plain_trial(bench.contract, 1);
+  trial.shape["N"] = 20000;
+  const auto bindings = trial::make_inputs(bench.contract, trial);
+  ASSERT_TRUE(bindings) << bindings.error().text();
+  const Outputs right = op->variants.front().run({bench.contract, *bindings});
+  const auto with = [&](const std::function<void(Tensor&)>& change) {
+    Tensor y = *right.begin()->second;
+    change(y);
+    const auto judgement = judge(bench.contract, bench.reference, *bindings,
+                                 {{right.begin()->first, std::make_shared<const Tensor>(std::move(y))}}, {});
+    EXPECT_TRUE(judgement) << judgement.error().text();
+    EXPECT_EQ(judgement->judged, 20000);
+    return judgement->findings;
+  };
+  EXPECT_TRUE(with([](Tensor&) {}).empty());
+  for (const int64_t at : {0, 8191, 8192, 11234, 19999}) {
+    const auto findings = with([&](Tensor& y) { y.store(at, y.load(at) + 1); });
+    ASSERT_EQ(findings.size(), 1u) << at;
+    EXPECT_EQ(findings[0].evidence["elements_outside"], 1);
+  }
+  const auto nan = with([](Tensor& y) { y.store(15000, std::nan("")); });
+  ASSERT_EQ(nan.size(), 1u);
+  EXPECT_EQ(nan[0].kind, "nonfinite");
+}
+
+// y = a x + z in f32, toward zero, where x is nothing beside z: the right result is z, and it is the number
+// below.
+TEST(Rounding, TowardZeroInF32IsBiased) {
+  const auto contract = contract::parse(
+      contract_of("x, z, y, N", "N = { min = 1, max = 100000 }",
+                  {{"x", "bf16", "N", ""}, {"z", "f32", "N", ""}, {"y", "f32", "N", "role = \"out\"\n"}},
+                  "y[n] = 1.5 * x[n] + z[n]"));
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = contract::Reference::make(*contract);
+  for (const int64_t n : {1, 8, 500}) {
+    trial::Trial trial = plain_trial(*contract, 5);
+    trial.shape["N"] = n;
+    ASSERT_TRUE(trial::family_named("near-overflow", trial.families["z"]));
+    const auto bindings = trial::make_inputs(*contract, trial);
+    ASSERT_TRUE(bindings);
+    const Call call{*contract, *bindings};
+    const std::vector<float> x = call.in("x"), z = call.in("z");
+    Tensor y = call.out("y");
+    for (int64_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const double exact = std::fma(1.5, static_cast<double>(x[at]), static_cast<double>(z[at]));
+      auto cut = static_cast<float>(exact);
+      // A sum that a double does not hold either lies beside it, on the side of x.
+      const bool above = std::abs(static_cast<double>(cut)) > std::abs(exact) ||
+                         (static_cast<double>(cut) == exact && x[at] * z[at] < 0);
+      if (above) cut = std::nextafterf(cut, 0.0f);
+      y.store(i, cut);
+    }
+    const auto judgement =
+        judge(*contract, *reference, *bindings, {{"y", std::make_shared<const Tensor>(std::move(y))}}, {});
+    ASSERT_TRUE(judgement);
+    if (n == 1 && judgement->findings.empty()) continue;  // no error happened to round up
+    ASSERT_FALSE(judgement->findings.empty()) << n;
+    EXPECT_EQ(judgement->findings[0].kind, "biased-rounding") << n << ": " << judgement->findings[0].message;
   }
 }
 

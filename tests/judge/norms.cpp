@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "implementations.h"
@@ -152,12 +153,15 @@ Implementation layer_norm(NormParts parts, bool statistics = false) {
         const Moments all = moments(row);
         mean = all.mean;
         variance = all.squares / count;
-      } else if (parts.shifted) {  // by the first element
+      } else if (parts.shifted) {  // by the mean of the first few: near the mean of all, beside the spread
+        const std::size_t few = std::min<std::size_t>(row.size(), 32);
+        const float shift =
+            parts.sum(Floats(row.begin(), row.begin() + static_cast<int64_t>(few))) / static_cast<float>(few);
         Floats shifted;
-        for (const float v : row) shifted.push_back(v - row[0]);
+        for (const float v : row) shifted.push_back(v - shift);
         for (const float v : shifted) squares.push_back(v * v);
         const float sum = parts.sum(shifted);
-        mean = row[0] + sum / count;
+        mean = shift + sum / count;
         variance = (parts.sum(squares) - sum * (sum / count)) / count;
         if (variance < 0) variance = 0;  // NaN stays
       } else {
