@@ -140,6 +140,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->clock =
         BlockClock(launch.operation->first + static_cast<uint32_t>(block.linear % count), block.warps.size());
     state->exhausted = false;
+    state->arrivals.clear();
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
     state->settles = launch.settles;
@@ -160,7 +161,9 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     for (const vgpu::Warp& warp : block.warps) whole &= (warp.live & ~arrived[warp.index]) == 0;
     for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
       if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
-    state.clock.sync_block(arrived, block);
+    const Ticks early = take_arrivals(state, barrier, arrived);
+    whole &= std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
+    state.clock.sync_block(arrived, early, block);
     state.shared.advance(state.clock, whole);
     note_exhaustion(state);
   }
@@ -176,8 +179,14 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       meeting->merge(state.clock.id, state.clock.warps.front().known);
       for (const auto& other : state.clock.warps.front().others) meeting->follow(other);
     }
-    for (const vgpu::Block& block : cluster.blocks)
-      for (WarpClock& warp : state_of(block).clock.warps) warp.others.push_back(meeting);
+    std::vector<WarpClock*> all;
+    for (const vgpu::Block& block : cluster.blocks) {
+      for (WarpClock& warp : state_of(block).clock.warps) {
+        warp.others.push_back(meeting);
+        all.push_back(&warp);
+      }
+    }
+    share_fences(std::move(all));
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
@@ -188,9 +197,10 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     note_exhaustion(state);
   }
 
-  void on_fence(const vgpu::Warp& warp, const vgpu::Inst&, vgpu::Scope scope, uint32_t) override {
+  void on_fence(const vgpu::Warp& warp, const vgpu::Inst&, vgpu::Scope scope, uint32_t lanes) override {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
+    if (scope == vgpu::Scope::Thread) return note_arrival(state, warp, lanes);
     state.clock.fence(warp.index, is_wide(scope));
     if (scope == vgpu::Scope::System) begin_to_talk(context_, *state.operation);
     state.shared.advance(state.clock, warp.index);
@@ -275,6 +285,32 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state.operation = &operation;
     state.ordered_below = context_.order.ordered_below(operation);
     return state;
+  }
+
+  // bar.arrive: what the warp does from now on is not covered by the barrier.
+  static void note_arrival(BlockState& state, const vgpu::Warp& warp, uint32_t lanes) {
+    const uint32_t tick = ++state.clock.warps[warp.index].tick;
+    for (uint32_t id = 0; id < vgpu::kBlockBarriers; ++id) {
+      auto& arrival = state.arrivals[{id, warp.index}];
+      const uint32_t there = warp.block->barriers[id].arrived[warp.index];
+      if ((there & lanes) == lanes && (arrival.lanes & lanes) != lanes)
+        arrival = {arrival.lanes | lanes, tick};
+    }
+    state.shared.advance(state.clock, warp.index);
+    note_exhaustion(state);
+  }
+
+  // Ticks of warps all of whose lanes came to this phase without waiting.
+  static Ticks take_arrivals(BlockState& state, uint32_t barrier, const std::vector<uint32_t>& arrived) {
+    Ticks early(arrived.size(), 0);
+    if (state.arrivals.empty()) return early;
+    for (uint32_t w = 0; w < arrived.size(); ++w) {
+      const auto found = state.arrivals.find({barrier, w});
+      if (found == state.arrivals.end()) continue;
+      if (found->second.lanes == arrived[w]) early[w] = found->second.tick;
+      state.arrivals.erase(found);
+    }
+    return early;
   }
 
   // The host knows that an operation is done, and what that knew.

@@ -16,7 +16,27 @@ void add(std::vector<std::shared_ptr<SharedClock>>& to, const std::shared_ptr<Sh
   if (clock && std::find(to.begin(), to.end(), clock) == to.end()) to.push_back(clock);
 }
 
+// What fences have published is published by whoever is ordered after them: a fence of every thread, a
+// barrier, and one thread that sets the flag for all.
+void share_fences(std::vector<WarpClock*>& warps, std::shared_ptr<SharedClock> WarpClock::*fenced) {
+  const auto is_first = [&](const WarpClock* warp) { return warp->*fenced == warps.front()->*fenced; };
+  if (std::all_of(warps.begin(), warps.end(), is_first)) return;
+  auto together = std::make_shared<SharedClock>();
+  for (const WarpClock* warp : warps) {
+    if (!(warp->*fenced)) continue;
+    for (const auto& [block, ticks] : (warp->*fenced)->blocks) together->merge(block, ticks);
+    for (const auto& source : (warp->*fenced)->sources) together->follow(source);
+  }
+  for (WarpClock* warp : warps) warp->*fenced = together;
+}
+
 }  // namespace
+
+void share_fences(std::vector<WarpClock*> warps) {
+  if (warps.empty()) return;
+  share_fences(warps, &WarpClock::fenced);
+  share_fences(warps, &WarpClock::fenced_in_block);
+}
 
 void SharedClock::merge(BlockId block, const Ticks& ticks) {
   raise(blocks[block], ticks);
@@ -75,21 +95,29 @@ void BlockClock::sync_warp(uint32_t index, uint32_t lanes, uint32_t live) {
 }
 
 void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block) {
+  sync_block(arrived, Ticks(warps.size(), 0), block);
+}
+
+void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const Ticks& early,
+                            const vgpu::Block& block) {
   Ticks together(warps.size(), 0);
   std::vector<std::shared_ptr<SharedClock>> others;
   for (uint32_t w = 0; w < warps.size(); ++w) {
     if (arrived[w] == 0) continue;
     warps[w].accept_pending(true);
     raise(together, warps[w].known);
-    together[w] = std::max(together[w], warps[w].tick + 1);
+    together[w] = std::max(together[w], early[w] ? early[w] : warps[w].tick + 1);
     for (const auto& clock : warps[w].others) add(others, clock);
   }
+  std::vector<WarpClock*> all;
   for (uint32_t w = 0; w < warps.size(); ++w) {
-    if (arrived[w] == 0) continue;
+    if (arrived[w] == 0 || early[w] != 0) continue;
     raise(warps[w].known, together);
     warps[w].others = others;
     sync_warp(w, arrived[w], block.warps[w].live);
+    all.push_back(&warps[w]);
   }
+  share_fences(std::move(all));
 }
 
 void BlockClock::fence(uint32_t index, bool wide) {

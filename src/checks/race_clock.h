@@ -6,7 +6,7 @@
 //   - block barriers: between the warps that arrive, and cluster barriers between blocks;
 //   - fences with strong accesses: a fence publishes what its warp knows; a strong write (atomic, volatile,
 //     release) attaches that to its location; a strong read takes it, and a fence or a barrier after it
-//     makes it known.
+//     makes it known. What was fenced before a barrier, everybody behind it publishes.
 // Knowledge of other blocks is kept for a warp, not for a lane, and a location's clock only grows. Both err
 // on the side of silence: an order may be assumed that is not there, never the reverse.
 #pragma once
@@ -54,6 +54,9 @@ struct WarpClock {
   void accept_pending(bool wide);
 };
 
+// Warps that a barrier has brought together: what the fences of one have published, all publish.
+void share_fences(std::vector<WarpClock*> warps);
+
 struct BlockClock {
   BlockId id = 0;
   std::vector<WarpClock> warps;
@@ -61,6 +64,8 @@ struct BlockClock {
   explicit BlockClock(BlockId block, size_t warp_count);
   void sync_warp(uint32_t warp, uint32_t lanes, uint32_t live);
   void sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block);
+  // Those with a tick in `early` came then and did not wait: they are known up to it, and learn nothing.
+  void sync_block(const std::vector<uint32_t>& arrived, const Ticks& early, const vgpu::Block& block);
   // `wide`: reaches beyond the block.
   void fence(uint32_t warp, bool wide);
 

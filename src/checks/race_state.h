@@ -23,6 +23,11 @@ struct BlockState {
   SiteCache sites;
   bool settles = false;    // nothing orders the blocks of its grid
   bool exhausted = false;  // ticks have run out: say nothing more
+  // By barrier and warp: lanes that arrived at this phase without waiting, and the tick of the last of them.
+  struct Arrival {
+    uint32_t lanes = 0, tick = 0;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Arrival> arrivals;
   BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };
 

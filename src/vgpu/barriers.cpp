@@ -136,6 +136,8 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
   if (threads) barrier.threads = threads;
   if (aligned && !block.grid->listeners.empty()) note_arrival(w, barrier, inst, lanes);
   barrier.arrived[w.index] |= lanes;
+  if (!waits)
+    for (Listener* listener : block.grid->listeners) listener->on_fence(w, inst, Scope::Thread, lanes);
   if (complete(block, barrier)) {
     finish(block, id);
     return &inst + 1;

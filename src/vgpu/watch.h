@@ -112,7 +112,7 @@ class Listener {
   virtual void on_host_wait(std::span<const uint64_t> /*operations*/) {}
   // A cluster barrier's phase ends for all threads of the cluster.
   virtual void on_cluster_barrier(const Cluster&) {}
-  virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}
+  virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}  // Scope::Thread: an arrival at a block barrier that does not wait
 };
 
 }  // namespace assay::vgpu
