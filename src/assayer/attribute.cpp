@@ -136,6 +136,17 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
   Trial alone = trial;
   alone.condition.overlapped = false;
   if (passes(alone)) {
+    // Two calls have two sets of buffers. A subject that keeps the first one's is wrong one call after
+    // another, too.
+    Trial elsewhere = alone;
+    elsewhere.condition.fresh = false;
+    elsewhere.condition.warmed = elsewhere.condition.moved = true;
+    Attempt there = run(elsewhere, false);
+    if (!there.findings.empty()) {
+      trial = elsewhere;
+      failed = std::move(there);
+      return false;
+    }
     rename(failed, "concurrent-launch", "right alone, not while another call runs on another stream");
     return true;
   }
@@ -198,11 +209,14 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   if (failed.findings.empty()) return failed;
   // What is read too early may be undefined, or wrong: the race is why.
   std::stable_partition(failed.findings.begin(), failed.findings.end(), between_operations);
-  const Finding& symptom = failed.findings.front();
-  if (between_operations(symptom)) {
-    if (!find_overlap(trial, failed)) find_stream_order(trial, failed);
-    return failed;
+  if (between_operations(failed.findings.front())) {
+    if (find_overlap(trial, failed)) return failed;
+    if (between_operations(failed.findings.front())) {
+      find_stream_order(trial, failed);
+      return failed;
+    }
   }
+  const Finding& symptom = failed.findings.front();
   if (!is_numeric(symptom.kind)) return failed;
   // Of a related call: this trial's own call is right, whatever the conditions.
   if (symptom.evidence.is_object() && symptom.evidence.contains("relation")) return failed;
