@@ -32,7 +32,8 @@ double longest_sum(const Contract& contract, const Bindings& bindings, const Ten
     });
   };
   double summed = 1, longest = 1;
-  for (const auto& [dim, size] : bindings.shape) {
+  for (const auto& [name, size] : bindings.shape) {
+    const std::string& dim = name;
     longest = std::max(longest, static_cast<double>(size));
     const bool in_input =
         std::ranges::any_of(contract.inputs(), [&](const TensorSpec* in) { return names(*in, dim); });

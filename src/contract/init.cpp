@@ -101,6 +101,8 @@ std::size_t read_function(std::string_view text, std::size_t at, std::vector<Sig
       if (!part.empty() && part != "void") signature.args.push_back(argument(part));
       first = i + 1;
     }
+  const std::size_t after = text.find_first_of(";{", close);
+  signature.is_defined = after != std::string_view::npos && text[after] == '{';
   const bool function = !signature.name.empty() && !signature.returns.empty();
   const bool device = signature.returns.find("__global__") != std::string::npos ||
                       signature.returns.find("__device__") != std::string::npos;
@@ -191,6 +193,8 @@ Guess guess(const SignatureArg& arg, std::size_t position) {
   return result;
 }
 
+constexpr std::string_view kUnknownType = "   # a guess: the type is not one we know";
+
 std::string dim_line(const Guess& dim) {
   const bool plain = dim.dtype == DType::i32 ||
                      (dim.dtype != DType::i64 && dim.dtype != DType::u32 && dim.dtype != DType::u64);
@@ -199,9 +203,9 @@ std::string dim_line(const Guess& dim) {
 }
 
 std::string tensor_table(const Guess& tensor, const std::string& shape) {
-  std::string text = fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\nshape = [{}]   # row-major; check\n",
-                                 tensor.name, info(tensor.dtype).name,
-                                 tensor.known ? "" : "   # a guess: the type is not one we know", shape);
+  std::string text =
+      fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\nshape = [{}]   # row-major; check\n", tensor.name,
+                  info(tensor.dtype).name, tensor.known ? "" : kUnknownType, shape);
   if (tensor.output) return text + "role  = \"out\"   # or \"inout\"\n";
   return text + (is_float(tensor.dtype) ? "values = \"real\"\n"
                                         : "# values = \"index(N)\", \"tokens(N)\", \"mask\", ...\n");
@@ -225,8 +229,9 @@ std::string contract_for(const Signature& entry, const std::string& source) {
     if (arg.kind == ArgKind::Tensor && arg.output) output = arg.name;
     if (arg.kind == ArgKind::Scalar)
       scalars += fmt::format(
-          "\n[scalars.{}]\ndtype = \"{}\"\nvalue = {}   # or values = [...], or range = [low, high]\n",
-          arg.name, info(arg.dtype).name, arg.name.rfind("eps", 0) == 0 ? "1e-6" : "1.0");
+          "\n[scalars.{}]\ndtype = \"{}\"{}\nvalue = {}   # or values = [...], or range = [low, high]\n",
+          arg.name, info(arg.dtype).name, arg.known ? "" : kUnknownType,
+          arg.name.rfind("eps", 0) == 0 ? "1e-6" : "1.0");
   }
   const bool returns = entry.returns.find("int") != std::string::npos ||
                        entry.returns.find("cudaError_t") != std::string::npos;
@@ -262,13 +267,64 @@ std::vector<Signature> find_signatures(std::string_view cuda_source) {
   return found;
 }
 
+namespace {
+
+// The names of the kernels themselves, templates left out: nothing outside can name an instance of one.
+std::vector<std::string> kernel_names(std::string_view cuda_source) {
+  const std::string text = without_comments(cuda_source);
+  std::vector<std::string> names;
+  for (std::size_t at = text.find("__global__"); at != std::string::npos;
+       at = text.find("__global__", at + 1)) {
+    const std::size_t open = text.find('(', at), before = text.find_last_of(";}{", at);
+    if (open == std::string::npos) break;
+    const std::string head = text.substr(before == std::string::npos ? 0 : before, at - before);
+    if (head.find("template") != std::string::npos) continue;
+    std::size_t end = open, first = open;
+    while (first > at && !is_word_char(text[end - 1])) --end, --first;
+    while (first > at && is_word_char(text[first - 1])) --first;
+    names.push_back(text.substr(first, end - first));
+  }
+  return names;
+}
+
+Error no_host_function(std::string_view cuda_source, const std::string& source) {
+  std::string message =
+      "no extern \"C\" host function was found: write one that launches the kernel on a stream";
+  const std::vector<std::string> kernels = kernel_names(cuda_source);
+  if (!kernels.empty())
+    message +=
+        fmt::format(", or a contract with global = \"{}\", grid and block (docs/contracts.md)", kernels[0]);
+  return {message, source};
+}
+
+// What is defined comes before what is only declared; of several, the last.
+const Signature& entry_of(const std::vector<Signature>& found) {
+  const auto defined =
+      std::find_if(found.rbegin(), found.rend(), [](const Signature& one) { return one.is_defined; });
+  return defined == found.rend() ? found.back() : *defined;
+}
+
+// Names what was not chosen, so that a reader can choose it.
+std::string others_line(const std::vector<Signature>& found, const Signature& chosen) {
+  std::vector<std::string> names;
+  for (const Signature& one : found) {
+    if (one.name != chosen.name && std::find(names.begin(), names.end(), one.name) == names.end())
+      names.push_back(one.name);
+  }
+  if (names.empty()) return "";
+  return fmt::format("# of {}; for another, assay init --entry: {}\n", chosen.name, fmt::join(names, ", "));
+}
+
+}  // namespace
+
 Result<std::string> initial_contract(std::string_view cuda_source, const std::string& source,
                                      std::string_view entry) {
   const std::vector<Signature> found = find_signatures(cuda_source);
-  if (found.empty())
-    return Error{"no extern \"C\" host function was found: give the kernel one that launches it on a stream",
-                 source};
-  if (entry.empty()) return contract_for(found.back(), source);
+  if (found.empty()) return no_host_function(cuda_source, source);
+  if (entry.empty()) {
+    const Signature& chosen = entry_of(found);
+    return others_line(found, chosen) + contract_for(chosen, source);
+  }
   std::vector<std::string> names;
   for (const Signature& signature : found) {
     if (signature.name == entry) return contract_for(signature, source);

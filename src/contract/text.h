@@ -19,6 +19,7 @@ struct Signature {
   std::string name;
   std::vector<SignatureArg> args;
   int line = 0;
+  bool is_defined = false;  // not only declared
 };
 std::vector<Signature> find_signatures(std::string_view cuda_source);
 

@@ -252,8 +252,8 @@ std::string message_of(const Measured& measured, const Failure& failure, const N
     const char* what =
         failure.hidden > 0 ? "hides a NaN or infinity" : "is NaN or infinite where the result is finite";
     if (failure.hidden == 0 && !std::isfinite(failure.worst->value)) what = "has the wrong NaN or infinity";
-    return fmt::format("{} {} in {} elements: {}{}", measured.output, what, failure.class_differs,
-                       element_text(measured, failure), named.why);
+    return fmt::format("{} {} in {} element{}: {}{}", measured.output, what, failure.class_differs,
+                       failure.class_differs == 1 ? "" : "s", element_text(measured, failure), named.why);
   }
   return fmt::format("{}: {}{}: {}", measured.output, extent_text(measured, failure), named.why,
                      element_text(measured, failure));

@@ -78,10 +78,15 @@ std::string counted(int64_t n, std::string_view what) {
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
   const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
-  std::string text = fmt::format(
-      "{}, {}, {}{} judged in {:.1f} s on the {} device, seed {}", counted(c.value("trials", 0), "trial"),
-      counted(c.value("shapes", 0), "shape"), counted(judged, "element"),
-      judged < all ? fmt::format(" of {}", all) : "", report.seconds, report.device, report.seed);
+  const std::string elements = fmt::format("{}{} judged in {:.1f} s", counted(judged, "element"),
+                                           judged < all ? fmt::format(" of {}", all) : "", report.seconds);
+  // Outputs that were made elsewhere and came as files are one call, of no device that we know.
+  std::string text = report.device == "files"
+                         ? elements + ", from files"
+                         : fmt::format("{}, {}, {} on the {} device, seed {}",
+                                       counted(c.value("trials", 0), "trial"),
+                                       counted(c.value("shapes", 0), "shape"), elements, report.device,
+                                       report.seed);
   if (c.contains("dims")) {
     text += "\n";
     for (const auto& [name, dim] : c["dims"].items()) {

@@ -1,4 +1,5 @@
-// Every example of docs/contracts.md is one that works.
+// Every example of the documents is one that works.
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -9,11 +10,27 @@ namespace {
 
 using namespace testing;
 
-std::string document() {
-  std::ifstream file(std::string(ASSAY_SOURCE_DIR) + "/docs/contracts.md");
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::string document() {
+  return text_of(std::string(ASSAY_SOURCE_DIR) + "/docs/contracts.md");
+}
+
+// Every page that people read: those of docs/, and the README files.
+std::vector<std::filesystem::path> pages() {
+  const std::filesystem::path root = ASSAY_SOURCE_DIR;
+  std::vector<std::filesystem::path> list = {root / "README.md", root / "CONTRIBUTING.md"};
+  for (const char* folder : {"docs", "examples", "corpus"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() == ".md") list.push_back(entry.path());
+    }
+  }
+  return list;
 }
 
 // The text of the code blocks of a language, each with what stands before it.
@@ -31,14 +48,20 @@ std::vector<std::pair<std::string, std::string>> blocks(const std::string& text,
 }
 
 TEST(Docs, WholeContractsLoad) {
-  const auto found = blocks(document(), "toml");
-  ASSERT_FALSE(found.empty());
-  for (const auto& [before, text] : found) {
-    Contract contract = parsed(text);
-    for (const Dim& dim : contract.dims) contract.shapes[0][dim.name] = dim.lowest();
-    const Bindings bindings = draw_bindings(contract, 1);
-    EXPECT_GT(expected(contract, bindings, contract.outputs()[0]->name).size(), 0u);
+  int count = 0;
+  for (const std::filesystem::path& page : pages()) {
+    SCOPED_TRACE(page.string());
+    for (const auto& [before, text] : blocks(text_of(page), "toml")) {
+      ++count;
+      Contract contract = parsed(text);
+      ASSERT_FALSE(contract.outputs().empty()) << "an example must be a whole contract:\n" << text;
+      if (contract.shapes.empty()) contract.shapes.emplace_back();
+      for (const Dim& dim : contract.dims) contract.shapes[0][dim.name] = dim.lowest();
+      const Bindings bindings = draw_bindings(contract, 1);
+      EXPECT_GT(expected(contract, bindings, contract.outputs()[0]->name).size(), 0u);
+    }
   }
+  EXPECT_GE(count, 2);
 }
 
 TEST(Docs, FormulasAreThoseOfTheOperators) {

@@ -261,7 +261,16 @@ TEST(Init, WritesAContractThatNeedsOnlyItsFormula) {
 }
 
 TEST(Init, SaysWhatIsMissing) {
-  EXPECT_FALSE(initial_contract("__global__ void k() {}", "k.cu"));
+  const Result<std::string> kernel_only = initial_contract("__global__ void k() {}", "k.cu");
+  ASSERT_FALSE(kernel_only);
+  EXPECT_NE(kernel_only.error().message.find("global = \"k\""), std::string::npos)
+      << kernel_only.error().text();
+  const Result<std::string> several = initial_contract(
+      "extern \"C\" void run(const float* x, Odd o) { }\nextern \"C\" void other(int n);", "k.cu");
+  ASSERT_TRUE(several);
+  EXPECT_NE(several->find("entry  = \"run\""), std::string::npos) << *several;
+  EXPECT_NE(several->find("--entry: other"), std::string::npos) << *several;
+  EXPECT_NE(several->find("a guess"), std::string::npos) << *several;
   Result<std::string> wrong = initial_contract(kSource, "k.cu", "rmsnrom");
   ASSERT_FALSE(wrong);
   EXPECT_NE(wrong.error().message.find("did you mean 'rmsnorm'"), std::string::npos);
