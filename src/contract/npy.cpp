@@ -91,7 +91,8 @@ struct Array {
 
 Result<Array> read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return Error{"cannot open this file: each tensor of the contract needs one, written by numpy.save", path};
+  if (!file)
+    return Error{"cannot open this file: each tensor of the contract needs one, written by numpy.save", path};
   char prefix[8];
   if (!file.read(prefix, 8) || std::memcmp(prefix, kMagic, 6) != 0)
     return Error{"this is not a .npy file", path};
@@ -168,7 +169,8 @@ Result<Tensor> read_npy(const std::string& path, DType dtype) {
     }
     if (!same) {
       Error error = mismatch;
-      error.message += fmt::format(", and element {} does not fit: save it in that dtype", coordinates(source.extents, i));
+      error.message +=
+          fmt::format(", and element {} does not fit: save it in that dtype", coordinates(source.extents, i));
       return error;
     }
   }

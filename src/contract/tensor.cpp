@@ -116,20 +116,6 @@ int64_t load_int(DType dtype, const std::byte* at) {
   return static_cast<int64_t>(code << unused) >> unused;
 }
 
-void store(DType dtype, std::byte* at, double value) {
-  const DTypeInfo& type = info(dtype);
-  if (type.kind != DTypeKind::Float) return store_int(dtype, at, integer_of(type, value));
-  const auto saturation = type.saturates ? numerics::Saturation::Finite : numerics::Saturation::None;
-  put(at, type.bytes, numerics::from_double(type.format, value, numerics::Rounding::NearestEven, saturation));
-}
-
-void store_int(DType dtype, std::byte* at, int64_t value) {
-  const DTypeInfo& type = info(dtype);
-  if (type.kind == DTypeKind::Float) return store(dtype, at, static_cast<double>(value));
-  if (type.kind == DTypeKind::Bool) value = value != 0;
-  put(at, type.bytes, static_cast<uint64_t>(value));
-}
-
 namespace {
 
 // A float that rounds to any narrower format as the double does: inexact results
@@ -143,6 +129,34 @@ float odd_float(double value) {
 }
 
 }  // namespace
+
+void store(DType dtype, std::byte* at, double value) {
+  if (!std::isnan(value)) {
+    switch (dtype) {
+      case DType::f64:
+        return put(at, 8, std::bit_cast<uint64_t>(value));
+      case DType::f32:
+        return put(at, 4, std::bit_cast<uint32_t>(static_cast<float>(value)));
+      case DType::bf16:
+        return put(at, 2, numerics::f32_to_bf16_rn(odd_float(value)));
+      case DType::f16:
+        return put(at, 2, numerics::f32_to_f16_rn(odd_float(value)));
+      default:
+        break;
+    }
+  }
+  const DTypeInfo& type = info(dtype);
+  if (type.kind != DTypeKind::Float) return store_int(dtype, at, integer_of(type, value));
+  const auto saturation = type.saturates ? numerics::Saturation::Finite : numerics::Saturation::None;
+  put(at, type.bytes, numerics::from_double(type.format, value, numerics::Rounding::NearestEven, saturation));
+}
+
+void store_int(DType dtype, std::byte* at, int64_t value) {
+  const DTypeInfo& type = info(dtype);
+  if (type.kind == DTypeKind::Float) return store(dtype, at, static_cast<double>(value));
+  if (type.kind == DTypeKind::Bool) value = value != 0;
+  put(at, type.bytes, static_cast<uint64_t>(value));
+}
 
 double rounded(DType dtype, double value) {
   switch (dtype) {

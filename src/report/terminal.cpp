@@ -81,12 +81,11 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   const std::string elements = fmt::format("{}{} judged in {:.1f} s", counted(judged, "element"),
                                            judged < all ? fmt::format(" of {}", all) : "", report.seconds);
   // Outputs that were made elsewhere and came as files are one call, of no device that we know.
-  std::string text = report.device == "files"
-                         ? elements + ", from files"
-                         : fmt::format("{}, {}, {} on the {} device, seed {}",
-                                       counted(c.value("trials", 0), "trial"),
-                                       counted(c.value("shapes", 0), "shape"), elements, report.device,
-                                       report.seed);
+  std::string text =
+      report.device == "files"
+          ? elements + ", from files"
+          : fmt::format("{}, {}, {} on the {} device, seed {}", counted(c.value("trials", 0), "trial"),
+                        counted(c.value("shapes", 0), "shape"), elements, report.device, report.seed);
   if (c.contains("dims")) {
     text += "\n";
     for (const auto& [name, dim] : c["dims"].items()) {
