@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "vgpu/grid.h"
+
 namespace assay::checks {
 
 namespace {
@@ -17,14 +19,14 @@ std::string_view operation_name(vgpu::OperationInfo::Kind kind) {
 
 }  // namespace
 
-void RangeCheck::expect_written(vgpu::Address address, uint64_t bytes, std::string name) {
+void RangeCheck::expect_written(vgpu::Address address, uint64_t bytes, std::string name, uint64_t since) {
   std::lock_guard lock(mutex_);
-  ranges_.push_back({address, address + bytes, std::move(name), true, std::vector<bool>(bytes)});
+  ranges_.push_back({address, address + bytes, std::move(name), since, true, std::vector<bool>(bytes)});
 }
 
-void RangeCheck::protect(vgpu::Address address, uint64_t bytes, std::string name) {
+void RangeCheck::protect(vgpu::Address address, uint64_t bytes, std::string name, uint64_t since) {
   std::lock_guard lock(mutex_);
-  ranges_.push_back({address, address + bytes, std::move(name), false, {}});
+  ranges_.push_back({address, address + bytes, std::move(name), since, false, {}});
 }
 
 bool RangeCheck::empty() {
@@ -54,10 +56,10 @@ void RangeCheck::report_unwritten(const Range& range) {
 }
 
 template <class Hit>
-void RangeCheck::write(vgpu::Address low, uint64_t bytes, Hit hit) {
+void RangeCheck::write(uint64_t operation, vgpu::Address low, uint64_t bytes, Hit hit) {
   const vgpu::Address high = low + bytes;
   for (Range& range : ranges_) {
-    if (high <= range.low || low >= range.high) continue;
+    if (high <= range.low || low >= range.high || operation <= range.since) continue;
     if (!range.expected) {
       hit(range);
       continue;
@@ -70,12 +72,31 @@ void RangeCheck::write(vgpu::Address low, uint64_t bytes, Hit hit) {
   }
 }
 
+void RangeCheck::on_operation(const vgpu::OperationInfo& info) {
+  std::lock_guard lock(mutex_);
+  if (info.kind == vgpu::OperationInfo::Kind::Grid) starting_ = info.id;
+}
+
+void RangeCheck::on_launch(const vgpu::LaunchInfo& info) {
+  std::lock_guard lock(mutex_);
+  launches_[info.id] = std::exchange(starting_, 0);
+}
+
+void RangeCheck::on_launch_end(const vgpu::LaunchInfo& info) {
+  std::lock_guard lock(mutex_);
+  launches_.erase(info.id);
+}
+
 void RangeCheck::on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
   if (access.kind == vgpu::AccessKind::Load) return;
   std::lock_guard lock(mutex_);
+  const auto launch = launches_.find(warp.grid->info.id);
+  // One that was under way when this began to listen came before; one outside of any stream comes now.
+  if (launch == launches_.end()) return;
+  const uint64_t operation = launch->second ? launch->second : ~uint64_t{0};
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
-    write(access.addresses[lane], access.bytes, [&](const Range& range) {
+    write(operation, access.addresses[lane], access.bytes, [&](const Range& range) {
       const Occurrence occurrence{"clobbered-input", &inst};
       if (log_.counted(occurrence)) return;
       Finding finding = finding_at("clobbered-input", warp, inst, lane);
@@ -93,7 +114,7 @@ void RangeCheck::write_rows(const vgpu::OperationInfo& info, const vgpu::RangeIn
   std::lock_guard lock(mutex_);
   for (uint64_t z = 0; z < to.depth; ++z)
     for (uint64_t y = 0; y < to.height; ++y)
-      write(to.address + z * to.slice_pitch + y * to.row_pitch, to.width, [&](const Range& range) {
+      write(info.id, to.address + z * to.slice_pitch + y * to.row_pitch, to.width, [&](const Range& range) {
         if (info.kind == vgpu::OperationInfo::Kind::Release) return;
         Finding finding;
         finding.kind = "clobbered-input";

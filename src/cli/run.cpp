@@ -39,10 +39,8 @@ void describe_options(CLI::App& app, RunOptions& options) {
   app.add_option("--threads", options.threads, "threads of the engine (0: one for each core)");
   app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
   app.add_option("--json", options.json, "write launches and findings to this file");
-  app.add_option("--error-exit", options.error_exit,
-                 "exit status when something was found (1 if not given; without this, the program's own)")
-      ->expected(0, 1)
-      ->default_str("1");
+  app.add_flag("--error-exit{1}", options.error_exit,
+               "exit with 1 when something was found, or with N for --error-exit=N; without this, with the program's own");
   app.add_option("--suppressions", options.suppressions,
                  "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
   app.add_option("--max-instructions", options.max_instructions,

@@ -151,8 +151,13 @@ class Collector {
 
  private:
   static std::string key_of(const Finding& finding) {
-    return fmt::format("{}|{}|{}|{}", finding.kind, string_at(finding.evidence, "kernel"), finding.where.file,
-                       finding.where.line);
+    std::string key = fmt::format("{}|{}|{}|{}|{}", finding.kind, static_cast<int>(finding.severity),
+                                  string_at(finding.evidence, "kernel"), finding.where.file, finding.where.line);
+    // What has no line is told apart by what it is about.
+    if (finding.where.line == 0)
+      for (const char* what : {"range", "operation", "access", "relation"})
+        key += "|" + string_at(finding.evidence, what);
+    return key;
   }
 
   void add_launch(const Json& line) {

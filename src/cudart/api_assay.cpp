@@ -30,7 +30,7 @@ void with_ranges(const void* pointer, Use use) {
   (void)api([&](Context& context) {
     const auto address = reinterpret_cast<Address>(pointer);
     if (HostCheck* check = context.host_check(); check && context.memory().find(address))
-      use(check->ranges(), address);
+      use(check->ranges(), address, check->last_submitted());
     return Status::Success;
   });
 }
@@ -38,12 +38,15 @@ void with_ranges(const void* pointer, Use use) {
 }  // namespace
 
 ASSAY_API void assay_range_expect_written(const void* pointer, size_t bytes, const char* name) {
-  with_ranges(pointer,
-              [&](auto& ranges, Address at) { ranges.expect_written(at, bytes, name ? name : "output"); });
+  with_ranges(pointer, [&](auto& ranges, Address at, uint64_t since) {
+    ranges.expect_written(at, bytes, name ? name : "output", since);
+  });
 }
 
 ASSAY_API void assay_range_protect(const void* pointer, size_t bytes, const char* name) {
-  with_ranges(pointer, [&](auto& ranges, Address at) { ranges.protect(at, bytes, name ? name : "input"); });
+  with_ranges(pointer, [&](auto& ranges, Address at, uint64_t since) {
+    ranges.protect(at, bytes, name ? name : "input", since);
+  });
 }
 
 // Waits for the stream, and says what is missing.

@@ -208,10 +208,9 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
     stream->capture_after = {node};
     return Status::Success;
   }
-  vgpu::Work work = make_work(spec);
-  HostWatch* watch = context.host_check() ? context.host_check()->watch() : nullptr;
-  vgpu::OperationId id = context.streams().submit(stream->id, watch ? work : std::move(work));
-  if (watch) watch->submitted(id, work);
+  const vgpu::OrderedWork item{make_work(spec), {}};
+  const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
+  if (HostCheck* check = context.host_check()) check->submitted(id, {&item, 1});
   if (operation) *operation = id;
   return Status::Success;
 }
@@ -223,7 +222,7 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
   const vgpu::OperationId last = context.streams().submit(stream->id, works);
-  if (HostCheck* check = context.host_check(); check && check->watch()) check->watch()->submitted(last, works);
+  if (HostCheck* check = context.host_check()) check->submitted(last, works);
   return Status::Success;
 }
 

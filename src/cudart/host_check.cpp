@@ -73,6 +73,11 @@ HostCheck::~HostCheck() {
   if (now.sa_sigaction == on_fault) sigaction(SIGSEGV, &earlier_action, nullptr);
 }
 
+void HostCheck::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works) {
+  last_submitted_ = last;
+  if (watch_) watch_->submitted(last, works);
+}
+
 void HostCheck::launched(vgpu::OperationId operation, std::string_view kernel) {
   if (launches_) waits_.submitted(operation, {vgpu::OperationInfo::Kind::Grid, std::string(kernel)});
 }

@@ -28,6 +28,9 @@ class HostCheck {
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
 
+  // The host asked for work; `last` is the last operation of it.
+  void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
+  vgpu::OperationId last_submitted() const { return last_submitted_; }
   void launched(vgpu::OperationId operation, std::string_view kernel);
   void copied_to_host(vgpu::OperationId operation);
   // The host's use of memory that it shares with the device; null when nobody watches it.
@@ -60,6 +63,7 @@ class HostCheck {
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;
   std::unique_ptr<HostWatch> watch_;
+  std::atomic<vgpu::OperationId> last_submitted_{0};
   std::unique_ptr<checks::RangeCheck> ranges_;
   std::mutex mutex_;
   std::vector<vgpu::Address> variables_;  // managed ones

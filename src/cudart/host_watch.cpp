@@ -136,13 +136,6 @@ void HostWatch::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedW
   close_areas(last, std::move(areas));
 }
 
-void HostWatch::submitted(vgpu::OperationId operation, const vgpu::Work& work) {
-  std::lock_guard lock(mutex_);
-  std::vector<Area> areas;
-  add_areas(work, areas);
-  close_areas(operation, std::move(areas));
-}
-
 void HostWatch::waited() {
   {
     std::lock_guard lock(mutex_);

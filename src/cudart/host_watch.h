@@ -33,7 +33,6 @@ class HostWatch final : public vgpu::Listener {
 
   // The host asked for work: `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
-  void submitted(vgpu::OperationId operation, const vgpu::Work& work);
   // It waited for some; opens what is no longer used, and has what was noted judged.
   void waited();
   void judge();

@@ -69,14 +69,15 @@ TEST(Run, FindsAndSuppresses) {
   EXPECT_THAT(plain.out, HasSubstr("illegal memory access"));
   EXPECT_THAT(plain.err, HasSubstr("overrun.cu:"));
   EXPECT_THAT(plain.err, HasSubstr("1 finding"));
-  EXPECT_EQ(assay_run({"--error-exit", "9"}, program).exit, 9);
+  EXPECT_EQ(assay_run({"--error-exit=9"}, program).exit, 9);
+  EXPECT_EQ(assay_run({"--error-exit"}, {kPrograms + "overrun", "with", "arguments"}).exit, 1);
   // Unwatched, the access is a fault at once.
   Ended unwatched = assay_run({"--check=none"}, program);
   EXPECT_EQ(unwatched.exit, 1);
   EXPECT_THAT(unwatched.out, HasSubstr("illegal memory access"));
   std::string path = temporary(".suppressions");
   std::ofstream(path) << "# known\n* one_too_many\n";
-  Ended quiet = assay_run({"--error-exit", "9", "--suppressions", path}, program);
+  Ended quiet = assay_run({"--error-exit=9", "--suppressions", path}, program);
   EXPECT_EQ(quiet.exit, 0);
   EXPECT_THAT(quiet.err, HasSubstr("0 findings, 1 suppressed"));
   unlink(path.c_str());
