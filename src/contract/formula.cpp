@@ -444,19 +444,6 @@ class Parser {
   Error error_;
 };
 
-// With parentheses around what is itself an operation, so that equal texts mean equal trees.
-std::string operand(const Expr& expr) {
-  const bool compound =
-      expr.kind == ExprKind::Binary || expr.kind == ExprKind::If || expr.kind == ExprKind::Unary;
-  return compound ? "(" + to_text(expr) + ")" : to_text(expr);
-}
-
-std::string join(const std::vector<ExprPtr>& list, std::size_t first = 0) {
-  std::string text;
-  for (std::size_t i = first; i < list.size(); ++i) text += (i > first ? ", " : "") + to_text(*list[i]);
-  return text;
-}
-
 }  // namespace
 
 Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file,
@@ -495,33 +482,6 @@ bool is_keyword(std::string_view word) {
 bool is_reserved(std::string_view word) {
   return is_keyword(word) || is_reduction(word) ||
          std::ranges::find(function_names(), word) != function_names().end();
-}
-
-std::string to_text(const Expr& expr) {
-  switch (expr.kind) {
-    case ExprKind::Unary:
-      return expr.name + (expr.name == "not" ? " " : "") + operand(*expr.children[0]);
-    case ExprKind::Binary:
-      return fmt::format("{} {} {}", operand(*expr.children[0]), expr.name, operand(*expr.children[1]));
-    case ExprKind::Element:
-      return fmt::format("{}[{}]", expr.name, join(expr.children));
-    case ExprKind::Call:
-      return fmt::format("{}({})", expr.name, join(expr.children));
-    case ExprKind::If:
-      return fmt::format("if {} then {} else {}", to_text(*expr.children[0]), to_text(*expr.children[1]),
-                         to_text(*expr.children[2]));
-    case ExprKind::Reduce: {
-      std::string indices;
-      for (const Binder& binder : expr.binders) {
-        indices += (indices.empty() ? "" : ", ") + binder.name;
-        if (binder.low) indices += fmt::format(" in {}..{}", to_text(*binder.low), to_text(*binder.high));
-      }
-      if (expr.children.size() > 1) indices += " | " + to_text(*expr.children[1]);
-      return fmt::format("{}[{}]({})", expr.name, indices, to_text(*expr.children[0]));
-    }
-    default:
-      return expr.name;  // the token's own text
-  }
 }
 
 }  // namespace assay::contract
