@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -51,7 +52,7 @@ HostWatch::HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu:
       streams_(streams),
       handler_(handler),
       slots_(std::make_unique<Slot[]>(kSlots)),
-      notes_(std::make_unique<Note[]>(kNotes)) {}
+      notes_(static_cast<Note*>(std::calloc(kNotes, sizeof(Note))), &std::free) {}
 
 HostWatch::~HostWatch() {
   for (const auto& [operation, areas] : under_way_)

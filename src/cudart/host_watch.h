@@ -38,6 +38,7 @@ class HostWatch final : public vgpu::Listener {
   void judge();
   // Work starts: what was noted by now comes first, before memory forgets what it met.
   void on_operation(const vgpu::OperationInfo& info) override;
+  bool hears_accesses(ptx::Space) const override { return false; }
   // An allocation goes.
   void forget(vgpu::Address base);
   void add_variable(vgpu::Address base);
@@ -67,7 +68,7 @@ class HostWatch final : public vgpu::Listener {
   vgpu::Streams& streams_;
   const Handler handler_;
   std::unique_ptr<Slot[]> slots_;
-  std::unique_ptr<Note[]> notes_;
+  std::unique_ptr<Note[], void (*)(void*)> notes_;  // zeroed pages, which exist when they are used
   std::atomic<size_t> slots_used_{0}, notes_used_{0};
   std::atomic<uint64_t> submitted_{0};
   std::mutex mutex_;  // of what follows
