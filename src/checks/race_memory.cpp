@@ -226,7 +226,7 @@ inline void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start,
 
 void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const RowMark& now) {
   if (!row.cells()) settled_.clear(start);  // cells may say less than the marks did
-  Cells& cells = *global_.take_apart(row);
+  Cells& cells = *global_.take_apart(row, actor.who);
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
     const Address address = start + word * 4;
@@ -276,7 +276,7 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     Row& row = row_at(lock, at);
     settled_.clear(at);
     if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
-    visit(actor, *global_.take_apart(row), at % kRowBytes / 4, at,
+    visit(actor, *global_.take_apart(row, actor.who), at % kRowBytes / 4, at,
           {actor.who, static_cast<uint8_t>(lane), bytes, several});
   }
 }

@@ -30,7 +30,7 @@ Touch Cells::get(uint16_t cell) const {
   if (cell == 0) return {};
   const auto bits = static_cast<uint8_t>(cell >> 10 & 15);
   const bool flag = (cell >> 14 & 1) != 0;
-  Touch touch{authors[cell & kAuthor], static_cast<uint8_t>(cell >> 5 & 31), bits, flag};
+  Touch touch{authors()[(cell & kAuthor) - 1], static_cast<uint8_t>(cell >> 5 & 31), bits, flag};
   if (cell & kSplit) {
     touch.bytes = 0xf;
     touch.several = false;
@@ -47,15 +47,20 @@ uint16_t Cells::encode(uint32_t author, const Touch& touch) {
                                bits << 10 | uint32_t{flag} << 14);
 }
 
+uint32_t Cells::find(Who who) const {
+  uint32_t author = count;
+  while (author > 0 && authors()[author - 1] != who) --author;
+  return author;
+}
+
 uint16_t Cells::put(const Touch& touch) {
   if (!touch) return 0;
-  uint32_t author = count;
-  while (author > 0 && authors[author] != touch.who) --author;
+  uint32_t author = find(touch.who);
   if (author == 0) {
-    if (count + 1u >= kAuthors) collect();
-    if (count + 1u >= kAuthors) return 0;
+    if (count == room) collect();
+    if (count == room) return 0;
     author = ++count;
-    authors[author] = touch.who;
+    authors()[author - 1] = touch.who;
   }
   return encode(author, touch);
 }
@@ -69,7 +74,7 @@ void Cells::put_write(uint32_t word, const Touch& touch) {
 }
 
 void Cells::collect() {
-  for (int round = 0; round < 4 && count + 1u >= kAuthors; ++round) {
+  for (int round = 0; round < 4 && count == room; ++round) {
     forgot |= round > 0;
     if (round == 1) std::memset(other, 0, sizeof other);
     if (round == 2) std::memset(read, 0, sizeof read);
@@ -83,51 +88,39 @@ void Cells::collect() {
     uint32_t kept = 0;
     for (uint32_t a = 1; a <= count; ++a) {
       if (!(used >> a & 1)) continue;
-      authors[++kept] = authors[a];
+      authors()[kept++] = authors()[a - 1];
       number[a] = static_cast<uint16_t>(kept);
     }
-    count = static_cast<uint16_t>(kept);
+    count = static_cast<uint8_t>(kept);
     for (auto* kind : {write, read, other})
       for (uint32_t w = 0; w < kRowWords; ++w)
         kind[w] = static_cast<uint16_t>((kind[w] & ~uint32_t{kAuthor}) | number[kind[w] & kAuthor]);
   }
 }
 
-Cells* CellPool::take() {
-  if (free_.empty()) {
-    chunks_.push_back(std::make_unique<Cells[]>(kChunk));
-    for (size_t i = 0; i < kChunk; ++i) free_.push_back(&chunks_.back()[kChunk - 1 - i]);
+Cells* CellPool::take(uint8_t room) {
+  if (free_[room].empty() && !free_[Cells::kMany].empty()) room = Cells::kMany;
+  auto& free = free_[room];
+  if (free.empty()) {
+    chunks_.push_back({std::make_unique_for_overwrite<std::byte[]>(kChunk * Cells::bytes_of(room)), room});
+    set_free(chunks_.back());
   }
-  Cells* cells = free_.back();
-  free_.pop_back();
-  std::memset(static_cast<void*>(cells), 0, sizeof *cells);
+  Cells* cells = free.back();
+  free.pop_back();
+  std::memset(static_cast<void*>(cells), 0, Cells::bytes_of(room));
+  cells->room = room;
   return cells;
 }
 
-void CellPool::give_back(Cells* cells) {
-  free_.push_back(cells);
+void CellPool::set_free(const Chunk& chunk) {
+  for (size_t i = kChunk; i-- > 0;)
+    free_[chunk.room].push_back(
+        reinterpret_cast<Cells*>(chunk.cells.get() + i * Cells::bytes_of(chunk.room)));
 }
 
 void CellPool::clear() {
-  free_.clear();
-  for (auto& chunk : chunks_)
-    for (size_t i = 0; i < kChunk; ++i) free_.push_back(&chunk[i]);
-}
-
-Cells* take_apart(Row& row, CellPool& pool) {
-  if (Cells* there = row.cells()) return there;
-  Cells* cells = pool.take();
-  const auto spread = [&](const RowMark& mark, uint16_t* to) {
-    for (uint32_t rest = mark.words; rest; rest &= rest - 1) {
-      const auto word = static_cast<uint32_t>(std::countr_zero(rest));
-      to[word] = cells->put(mark.at(word));
-    }
-  };
-  spread(row.write, cells->write);
-  spread(row.read, cells->read);
-  spread(row.other, cells->other);
-  row.set_cells(cells);
-  return cells;
+  for (auto& free : free_) free.clear();
+  for (const Chunk& chunk : chunks_) set_free(chunk);
 }
 
 // ---- Rows ----
@@ -153,10 +146,29 @@ Row& RowShadow::host_row(vgpu::Address address) {
   return chunk[address / kRowBytes % kChunkRows];
 }
 
-Cells* RowShadow::take_apart(Row& row) {
-  if (Cells* there = row.cells()) return there;
+Cells* RowShadow::take_apart(Row& row, Who now) {
+  Cells* there = row.cells();
+  if (there && (there->count < there->room || there->room == Cells::kMany || there->find(now))) return there;
   std::lock_guard lock(mutex_);
-  return checks::take_apart(row, pool_);
+  Cells* cells = pool_.take(there ? Cells::kMany : Cells::kFew);
+  if (there) {
+    const uint8_t room = cells->room;
+    std::memcpy(static_cast<void*>(cells), there, Cells::bytes_of(there->room));
+    cells->room = room;
+    pool_.give_back(there);
+  } else {
+    const auto spread = [&](const RowMark& mark, uint16_t* to) {
+      for (uint32_t rest = mark.words; rest; rest &= rest - 1) {
+        const auto word = static_cast<uint32_t>(std::countr_zero(rest));
+        to[word] = cells->put(mark.at(word));
+      }
+    };
+    spread(row.write, cells->write);
+    spread(row.read, cells->read);
+    spread(row.other, cells->other);
+  }
+  row.set_cells(cells);
+  return cells;
 }
 
 void RowShadow::join(Row& row) {

@@ -9,11 +9,12 @@
 //
 // A mark says who (block, warp, tick, order, site), which words, and which lane had which byte. That is 48
 // bytes for 64. What a mark cannot say makes the row *apart*: it gets a cell of 16 bits for every word and
-// kind, which names one of up to 11 authors, a lane and the bytes (200 bytes more). Older accesses are
-// forgotten when the authors run out, which can hide a race but never invents one. Rows appear when they are
-// touched.
+// kind, which names one of up to 11 authors, a lane and the bytes (144 bytes more for up to 5 authors, 192
+// for more). Older accesses are forgotten when the authors run out, which can hide a race but never invents
+// one. Rows appear when they are touched.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -90,14 +91,20 @@ struct RowMark {
 };
 
 struct Cells {
-  static constexpr uint32_t kAuthors = 12;  // number 0 is nobody
   static constexpr uint16_t kAuthor = 15, kSplit = 1 << 4;
   static constexpr uint16_t kWrote = 1 << 15;  // in `other`: a write of bytes that the last write left alone
+  static constexpr uint8_t kFew = 5, kMany = 11;  // authors that there is room for
   uint16_t write[kRowWords], read[kRowWords], other[kRowWords];
-  Who authors[kAuthors];
   uint32_t newest;  // stamp of the last change
-  uint16_t count;   // of authors
+  uint8_t count;    // of authors, which follow; number 0 is nobody
+  uint8_t room;     // for so many
   bool forgot;      // something was dropped that may still matter
+
+  static constexpr size_t bytes_of(uint8_t room) { return sizeof(Cells) + room * sizeof(Who); }
+  Who* authors() { return reinterpret_cast<Who*>(this + 1); }
+  const Who* authors() const { return reinterpret_cast<const Who*>(this + 1); }
+  // The number of an author; 0: it is not among them.
+  uint32_t find(Who who) const;
 
   Touch get(uint16_t cell) const;
   uint16_t put(const Touch& touch);  // 0 when there is no room
@@ -106,7 +113,7 @@ struct Cells {
   static uint16_t encode(uint32_t author, const Touch& touch);
   void collect();  // drops authors that no cell names, and what is old if need be
 };
-static_assert(sizeof(Cells) == 200);
+static_assert(sizeof(Cells) == 104);
 
 struct Row {
   RowMark write, read, other;
@@ -125,19 +132,21 @@ static_assert(sizeof(Row) == 48);
 // Cells of rows that are apart; given back, or all at once.
 class CellPool {
  public:
-  Cells* take();
-  void give_back(Cells* cells);
+  Cells* take(uint8_t room);  // or more
+  void give_back(Cells* cells) { free_[cells->room].push_back(cells); }
   void clear();
-  uint64_t bytes() const { return chunks_.size() * kChunk * sizeof(Cells); }
 
  private:
   static constexpr size_t kChunk = 32;
-  std::vector<std::unique_ptr<Cells[]>> chunks_;
-  std::vector<Cells*> free_;
-};
+  struct Chunk {
+    std::unique_ptr<std::byte[]> cells;
+    uint8_t room;
+  };
+  std::vector<Chunk> chunks_;
+  std::array<std::vector<Cells*>, Cells::kMany + 1> free_;  // by room
 
-// Makes a row apart, with what its marks say.
-Cells* take_apart(Row& row, CellPool& pool);
+  void set_free(const Chunk& chunk);
+};
 
 // Rows of device memory, and of host memory that the device uses.
 class RowShadow {
@@ -158,7 +167,8 @@ class RowShadow {
     __builtin_prefetch(rows_ + first, 1);
     __builtin_prefetch(reinterpret_cast<const char*>(rows_ + last + 1) - 1, 1);
   }
-  Cells* take_apart(Row& row);
+  // Makes a row apart, with what its marks say, and room for one who touches it now.
+  Cells* take_apart(Row& row, Who now);
   void join(Row& row);  // empties it, and gives its cells back
   void clear();
 
