@@ -230,6 +230,14 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
     const Who who =
         Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+    if (site.chooser.known) [[unlikely]] {
+      Access used = access;
+      used.lanes &= site.chooser.picked(warp);
+      used.shape = vgpu::Shape::Other;
+      if (used.lanes == 0) return;
+      const Actor actor{state, used.kind, who, shared, &warp, &inst, &used};
+      return shared ? state.shared.access(context_, actor) : memory_.access(actor);
+    }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     if (shared && access.kind == AccessKind::Load && state.shared.note(who, access)) return;
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};

@@ -65,16 +65,51 @@ bool was_hoisted(const ptx::Function& function, uint32_t source) {
   return selected;
 }
 
+// The selp that alone sees the value of a hoisted load, where it comes straight after it and its predicate is
+// older than the load. What it picks must be used by more than another selp.
+Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
+  using Kind = ptx::Operand::Kind;
+  using ptx::Opcode;
+  const auto& body = function.ptx->body;
+  if (body[source].operands[0].kind != Kind::Register) return {};
+  const Registers loaded{body[source].operands[0].index};
+  constexpr Opcode kLeaves[] = {Opcode::bra, Opcode::brx_idx, Opcode::call, Opcode::ret, Opcode::exit};
+  Registers changed;
+  for (size_t i = source + 1; i < body.size(); ++i) {
+    const ptx::Instruction& inst = body[i];
+    if (std::find(std::begin(kLeaves), std::end(kLeaves), inst.opcode) != std::end(kLeaves)) return {};
+    if (inst.operands.empty()) continue;
+    if (uses(inst, loaded)) {
+      if (inst.opcode != Opcode::selp || inst.guard != ptx::kNone) return {};
+      const ptx::Operand& predicate = inst.operands[3];
+      const bool first = carries(inst.operands[1], loaded), second = carries(inst.operands[2], loaded);
+      if (first == second || predicate.kind != Kind::Register || changed.count(predicate.index)) return {};
+      if (was_hoisted(*function.ptx, static_cast<uint32_t>(i))) return {};
+      return {function.register_planes.at(predicate.index), true, first};
+    }
+    add_registers(inst.operands[0], changed);
+    if (changed.count(*loaded.begin())) return {};
+    if (inst.opcode == Opcode::setp && inst.operands.size() > 1) add_registers(inst.operands[1], changed);
+  }
+  return {};
+}
+
 }  // namespace
+
+uint32_t Chooser::picked(const vgpu::Warp& warp) const {
+  const uint32_t holds = *reinterpret_cast<const uint32_t*>(warp.planes + predicate);
+  return when ? holds : ~holds;
+}
 
 uint64_t RaceSites::new_version() {
   static std::atomic<uint64_t> versions{0};
   return ++versions;
 }
 
-uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) {
+RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                    const vgpu::Access& access) {
   std::lock_guard lock(mutex_);
-  const auto [it, fresh] = by_instruction_.try_emplace(&inst, 0);
+  const auto [it, fresh] = by_instruction_.try_emplace(&inst);
   if (!fresh) return it->second;
   const vgpu::Program& program = *warp.grid->program;
   const vgpu::Function& function = *warp.frame->function;
@@ -83,6 +118,8 @@ uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, cons
                 access.kind, access.asynchronous, false};
   if (place.line) site.where = fmt::format("{}:{}", place.file, place.line);
   site.hoisted = access.kind == vgpu::AccessKind::Load && was_hoisted(*function.ptx, inst.source);
+  if (site.hoisted) it->second.chooser = chooser_of(function, inst.source);
+  site.hoisted &= !it->second.chooser.known;
   const std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
                                       static_cast<int>(site.kind), site.hoisted, site.asynchronous);
   const auto [known, unknown] = by_place_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
@@ -94,7 +131,8 @@ uint32_t RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, cons
       sites_.push_back(std::move(site));
     }
   }
-  return it->second = known->second;
+  it->second.number = known->second;
+  return it->second;
 }
 
 const RaceSite* RaceSites::at(uint32_t number) const {

@@ -20,7 +20,18 @@ struct RaceSite {
   std::string where;  // file and line, or the PTX line
   vgpu::AccessKind kind{};
   bool asynchronous = false;
-  bool hoisted = false;  // a load whose value only a selp sees: the compiler moved it out of a condition
+  bool hoisted = false;  // a load whose value only a selp sees, nobody can say when: the compiler moved it
+                         // out of a condition
+};
+
+// A load whose value only a selp sees, by a predicate that is known at the load: it counts for the lanes that
+// the selp will pick it for.
+struct Chooser {
+  vgpu::PlaneOffset predicate = 0;
+  bool known = false;
+  bool when = true;  // the value of the predicate that picks it
+
+  uint32_t picked(const vgpu::Warp& warp) const;
 };
 
 // Numbers that were looked up lately; one for each thread of the host at a time.
@@ -29,6 +40,7 @@ struct SiteCache {
     const vgpu::Inst* inst = nullptr;
     uint64_t version = 0;
     uint32_t number = 0;
+    Chooser chooser{};
     vgpu::Address last = 0;  // where it was, of lane 0
   };
   Entry entries[64];
@@ -43,8 +55,10 @@ class RaceSites {
     auto& entry =
         cache.entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % std::size(cache.entries)];
     const uint64_t version = version_.load(std::memory_order_relaxed);
-    if (entry.inst != &inst || entry.version != version)
-      entry = {&inst, version, look_up(warp, inst, access)};
+    if (entry.inst != &inst || entry.version != version) {
+      const Known known = look_up(warp, inst, access);
+      entry = {&inst, version, known.number, known.chooser};
+    }
     return entry;
   }
   const RaceSite* at(uint32_t number) const;
@@ -53,15 +67,19 @@ class RaceSites {
   void forget_instructions();
 
  private:
+  struct Known {
+    uint32_t number = 0;
+    Chooser chooser{};
+  };
   static uint64_t new_version();
-  uint32_t look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
+  Known look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
 
   mutable std::mutex mutex_;
   std::atomic<uint64_t>
       version_;  // different in every object and after every forgetting: numbers are cached by it
   std::deque<RaceSite> sites_;
   std::array<std::atomic<bool>, kMostSites + 1> hoisted_{};  // by number, to be asked without the lock
-  std::unordered_map<const vgpu::Inst*, uint32_t> by_instruction_;
+  std::unordered_map<const vgpu::Inst*, Known> by_instruction_;
   std::unordered_map<std::string, uint32_t> by_place_;
 };
 
