@@ -92,6 +92,8 @@ struct Comparison {
   double other_lean = 0;        // how differently all errors lean to or from zero: 2 opposite
   double missing = 0;           // share of the defect's large errors that the kernel does not have
   double alike = 0;             // share of the elements off that are so by about the same
+  double alike_large = 1;       // the same of those that either has far off
+  bool one_of_many = false;     // the kernel is far off in a single element of several
   std::size_t independent = 0;  // elements that are off, or rows where a row's errors are one
 };
 
@@ -174,9 +176,9 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
   const std::vector<const Element*>& elements = chosen.elements;
   Coherence kernel_rows, defect_rows;
   std::map<int64_t, std::pair<double, double>> row_sums;  // of the kernel, of the defect
-  double kk = 0, km = 0, mm = 0, rest = 0, off = 0, alike = 0;
+  double kk = 0, km = 0, mm = 0, rest = 0, off = 0, alike = 0, far_off = 0, far_alike = 0;
   Factors factors;
-  std::size_t kernel_off = 0;
+  std::size_t kernel_off = 0, kernel_far = 0;
   double kernel_lean = 0, kernel_sum = 0, defect_lean = 0, defect_sum = 0, large = 0, missing = 0;
   std::map<int, Sizes> profile;  // by decade of terms
   for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -201,10 +203,14 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
       missing += std::abs(k) < 0.1 * std::abs(m);
     }
     if (k != 0 || m != 0) {
+      const bool same = are_alike(element, simulated[i]), far = std::max(std::abs(k), std::abs(m)) > kLarge;
       off += 1;
-      alike += are_alike(element, simulated[i]);
+      alike += same;
+      far_off += far;
+      far_alike += far && same;
     }
     kernel_off += k != 0;
+    kernel_far += std::abs(k) > kLarge;
     factors.add(element.at / columns, element);
     Sizes& sizes = profile[static_cast<int>(2 * std::log10(element.terms))];
     sizes.kernel.add(k);
@@ -233,6 +239,8 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
   if (all > 0) comparison.lean = std::abs(leaning) / all;
   if (defect_all > 0) comparison.defect_row_lean = std::copysign(1, leaning) * defect_leaning / defect_all;
   if (off > 0) comparison.alike = alike / off;
+  comparison.one_of_many = kernel_far == 1 && elements.size() >= kLeast;
+  if (far_off > 0) comparison.alike_large = far_alike / far_off;
   if (large > 0) comparison.missing = missing / large;
   if (defect_sum > 0) comparison.defect_lean = std::abs(defect_lean) / defect_sum;
   if (kernel_sum > 0 && defect_sum > 0)
@@ -262,7 +270,10 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   if (order && !defect.one_pass_variance && match.independent >= 6 && match.defect_lean > 0.9 &&
       match.alike < 0.4)
     return 0;
-  const bool enough = order ? match.alike >= 0.3 : (match.independent >= kLeast && match.alike >= 0.5);
+  // Narrow sums err wherever they are long.
+  if (order && !defect.one_pass_variance && match.missing > 0.5) return 0;
+  const bool enough = order ? match.alike >= 0.3 && match.alike_large >= 0.2
+                            : (match.independent >= kLeast && match.alike >= 0.5);
   if (enough && match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
     return 1 + match.explained;
   // One rounding of a sum has a size, whatever its sign: a reciprocal may be what is rounded.
@@ -273,9 +284,9 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   // chance does not.
   if (defect.one_pass_variance)
     return match.profile_distance < 4 && match.lean < 0.98 ? 1.2 - 0.1 * match.profile_distance : 0;
-  // Narrow sums err wherever they are long, and to the sides that the terms make likely.
-  if (is_systematic(match)) return 0;
-  if (match.missing > 0.5 || (match.independent >= 6 && match.other_lean > 0.8)) return 0;
+  // And to the sides that the terms make likely.
+  if (is_systematic(match) || match.missing > 0.5 || match.one_of_many) return 0;
+  if (match.independent >= 6 && match.other_lean > 0.8) return 0;
   const double most = defect.only_sum < 0 ? 0.8 : 0.35;  // one sum of several is easily the wrong one
   return match.profile_distance < most ? 1 - match.profile_distance : 0;
 }
