@@ -360,6 +360,7 @@ class Check {
     const Json profile =
         numeric ? precision_of(kept.front(), contract_, subject_, trial, of_found ? trial : small, options_)
                 : Json();
+    outcome_.report.files = files_of(contract_, subject_);
     for (Finding& finding : kept) {
       locate(contract_, notes_, finding);
       accuse(finding, profile);
@@ -367,7 +368,7 @@ class Check {
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
       finding.evidence["trial"] = trial::to_json(small);
-      const std::string record = save_trial(contract_, options_, finding, small);
+      const std::string record = save_trial(contract_, options_, finding, small, outcome_.report.files);
       if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
       outcome_.report.findings.push_back(std::move(finding));
     }

@@ -64,8 +64,24 @@ Json Coverage::json() const {
   return json;
 }
 
+Json files_of(const Contract& contract, const subject::Subject& subject) {
+  constexpr std::size_t kMostText = 1 << 20;
+  std::vector<std::string> paths = {fs::absolute(contract.path).lexically_normal().string()};
+  paths.insert(paths.end(), subject.files.begin(), subject.files.end());
+  Json files = Json::array();
+  std::size_t size = 0;
+  for (const std::string& path : paths) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text((std::istreambuf_iterator<char>(file)), {});
+    size += text.size();
+    if (!file || size > kMostText) return Json::array();
+    files.push_back({{"path", path}, {"text", std::move(text)}});
+  }
+  return files;
+}
+
 std::string save_trial(const Contract& contract, const CheckOptions& options, const Finding& finding,
-                       const Trial& trial) {
+                       const Trial& trial, const Json& files) {
   const fs::path cache = subject::cache_folder(options.cache);
   std::error_code error;
   fs::create_directories(cache / "trials", error);
@@ -75,7 +91,8 @@ std::string save_trial(const Contract& contract, const CheckOptions& options, co
   json["device"] = options.device == subject::Device::Virtual ? "virtual" : "cuda";
   json["findings"] =
       Json::array({{{"kind", finding.kind}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
-  const std::string text = json.dump(2);
+  json["files"] = files;
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
   const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
   std::ofstream file(path);
   file << text << "\n";

@@ -29,8 +29,12 @@ class Coverage {
   std::vector<std::string> missed_;
 };
 
+// The contract and what the subject was built from, each {"path", "text"}: enough to do it all again. Empty
+// where that is too much for a report.
+Json files_of(const contract::Contract& contract, const subject::Subject& subject);
+
 // Where the record lies; empty where it could not be written.
 std::string save_trial(const contract::Contract& contract, const CheckOptions& options,
-                       const Finding& finding, const trial::Trial& trial);
+                       const Finding& finding, const trial::Trial& trial, const Json& files);
 
 }  // namespace assay::assayer

@@ -1,13 +1,13 @@
-// assay check: from contracts to verdicts. assay replay: one trial of a report again.
+// assay check: from contracts to verdicts.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "assayer/assayer.h"
 #include "cli/jobs.h"
+#include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 
@@ -18,24 +18,6 @@ using assayer::CheckOptions;
 using assayer::CheckOutcome;
 
 namespace {
-
-constexpr int kWrongUse = 2;
-
-struct DeviceName {
-  std::string name = "virtual";
-  subject::Device device() const { return name == "cuda" ? subject::Device::Cuda : subject::Device::Virtual; }
-};
-
-// 0 when the command line was understood; else what to exit with, less one.
-int parsed(CLI::App& app, std::vector<std::string>& args) {
-  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 1 : 1 + kWrongUse;
-  }
-  return 0;
-}
 
 // Folders stand for the contracts in them.
 Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& paths) {
@@ -58,7 +40,8 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
 }
 
 std::string files_json(const std::vector<report::Report>& reports) {
-  if (reports.size() == 1) return report::to_json(reports.front()).dump(2) + "\n";
+  if (reports.size() == 1)
+    return report::to_json(reports.front()).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   Json json;
   json["assay"] = "1";
   Json list = Json::array();
@@ -75,7 +58,7 @@ std::string files_json(const std::vector<report::Report>& reports) {
   json["findings"] = findings;
   json["coverage"] = {{"contracts", reports.size()}};
   json["reports"] = list;
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // The worst of several: a wrong contract, then a failure, then what could not be checked.
@@ -134,61 +117,6 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
   return checked;
 }
 
-// Where a report says that its contract is: as it stands there, or beside the report.
-std::string contract_of(const Json& report, const std::string& path) {
-  fs::path contract = report["contract"].get<std::string>();
-  if (std::error_code error; contract.is_relative() && !fs::exists(contract, error)) {
-    contract = fs::path(path).parent_path() / contract;
-  }
-  return contract.string();
-}
-
-// What a report holds of a finding.
-struct Recorded {
-  contract::Contract contract;
-  trial::Trial trial;
-  std::string kind;
-};
-
-Result<Recorded> read_trial(const std::string& path, std::size_t which) {
-  std::ifstream file(path);
-  if (!file) return Error{"this report cannot be read", path};
-  const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("contract") || !json.contains("findings")) {
-    return Error{"this is not a report of assay", path};
-  }
-  if (which == 0 || which > json["findings"].size()) {
-    return Error{fmt::format("the report has {} findings, no number {}", json["findings"].size(), which),
-                 path};
-  }
-  const Json& finding = json["findings"][which - 1];
-  const Json evidence = finding.value("evidence", Json::object());
-  if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
-  auto contract = contract::load(contract_of(json, path));
-  if (!contract) return contract.error();
-  auto trial = trial::from_json(*contract, evidence["trial"]);
-  if (!trial) return trial.error();
-  return Recorded{std::move(*contract), std::move(*trial), finding.value("kind", "")};
-}
-
-// The contract of a report, and the options that repeat its check exactly.
-Result<std::string> read_course(const std::string& path, CheckOptions& options, DeviceName& device) {
-  std::ifstream file(path);
-  if (!file) return Error{"this report cannot be read", path};
-  const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("contract") || !json.contains("coverage")) {
-    return Error{"this is not a report of one check", path};
-  }
-  const Json& coverage = json["coverage"];
-  auto course = assayer::Course::from_json(coverage.value("course", Json()));
-  if (!course) return Error{course.error().message, path};
-  options.course = std::move(*course);
-  options.seed = coverage.value("seed", options.seed);
-  options.budget = coverage.value("budget_seconds", options.budget);
-  device.name = json.value("device", device.name);
-  return contract_of(json, path);
-}
-
 }  // namespace
 
 int check_command(std::vector<std::string> args) {
@@ -217,7 +145,7 @@ int check_command(std::vector<std::string> args) {
   if (const int status = parsed(app, args)) return status - 1;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (!repeated.empty()) {
-    const auto path = read_course(repeated, options, device);
+    const auto path = read_course(repeated, options, device.name);
     if (!path) {
       fmt::print(stderr, "assay: {}\n", path.error().text());
       return kWrongUse;
@@ -248,35 +176,10 @@ int check_command(std::vector<std::string> args) {
   if (!json.empty()) written &= write_text(json, files_json(reports));
   if (!html.empty()) written &= write_text(html, report::html(reports));
   if (!junit.empty()) written &= write_text(junit, report::junit(reports));
-  if (!sarif.empty()) written &= write_text(sarif, report::sarif(reports).dump(2) + "\n");
+  if (!sarif.empty())
+    written &=
+        write_text(sarif, report::sarif(reports).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   return written ? status : kWrongUse;
-}
-
-int replay_command(std::vector<std::string> args) {
-  CLI::App app{"Repeats the trial of a finding.", "assay replay"};
-  std::string path, json;
-  std::size_t which = 1;
-  DeviceName device;
-  app.add_option("report", path, "a report written by assay check")->required();
-  app.add_option("--finding", which, "which of its findings, from 1");
-  app.add_option("--json", json, "write the report to this file");
-  app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
-  if (const int status = parsed(app, args)) return status - 1;
-  const auto read = read_trial(path, which);
-  if (!read) {
-    fmt::print(stderr, "assay: {}\n", read.error().text());
-    return kWrongUse;
-  }
-  CheckOptions options;
-  options.device = device.device();
-  const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
-  if (outcome.contract_wrong) {
-    fmt::print(stderr, "assay: {}\n", outcome.problem);
-    return kWrongUse;
-  }
-  fmt::print("{}", report::terminal(outcome.report, terminal_options()));
-  if (!json.empty() && !write_text(json, files_json({outcome.report}))) return kWrongUse;
-  return judge::exit_status(outcome.report.verdict);
 }
 
 }  // namespace assay::cli

@@ -57,6 +57,7 @@ Json to_json(const Report& report) {
   }
   json["inconclusive"] = report.unknown;
   json["coverage"] = report.coverage;
+  if (!report.files.empty()) json["files"] = report.files;
   return json;
 }
 

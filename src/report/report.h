@@ -35,6 +35,10 @@ struct Report {
   uint64_t seed = 1;
   double seconds = 0;
 
+  // What a failed check was about, so that the report alone shows it again: {"path", "text"} each, the
+  // contract first.
+  Json files = Json::array();
+
   // For the page only; empty unless asked for.
   std::vector<std::string> sources;  // paths
   std::vector<TrialRow> trials;

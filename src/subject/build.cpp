@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -135,7 +136,7 @@ class Builder {
       paths_.push_back(fs::absolute(contract_.resolve(source)).lexically_normal().string());
       std::string text;
       if (!read_file(paths_.back(), text)) return fail(fmt::format("source {} cannot be read", source), true);
-      subject_.tensor_cores |= speaks_of_tensor_cores(text);
+      note_file(paths_.back(), text);
       texts_.push_back(std::move(text));
     }
     return true;
@@ -241,16 +242,18 @@ class Builder {
       std::string text;
       if (space == std::string::npos || !read_file(line.substr(space + 1), text)) return false;
       if (fmt::format("{:016x}", hash_more(kHashStart, text)) != line.substr(0, space)) return false;
-      note_tensor_cores(line.substr(space + 1), text);
+      note_file(line.substr(space + 1), text);
     }
     subject_.cached = whole;
     return whole;
   }
 
-  void note_tensor_cores(const std::string& path, const std::string& text) {
-    if (path.find("/cuda") == std::string::npos && path.rfind("/usr/", 0) != 0) {
-      subject_.tensor_cores |= speaks_of_tensor_cores(text);
-    }
+  void note_file(const std::string& path, const std::string& text) {
+    if (path.find("/cuda") != std::string::npos || path.rfind("/usr/", 0) == 0) return;
+    subject_.tensor_cores |= speaks_of_tensor_cores(text);
+    const std::string absolute = fs::absolute(path).lexically_normal().string();
+    if (std::find(subject_.files.begin(), subject_.files.end(), absolute) == subject_.files.end())
+      subject_.files.push_back(absolute);
   }
 
   // A kernel without host code gets some: a file that includes the source, so that it can name it.
@@ -316,7 +319,7 @@ class Builder {
       std::string text;
       if (path.ends_with("launcher.cu") || !read_file(path, text)) continue;
       manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, text), path);
-      note_tensor_cores(path, text);
+      note_file(path, text);
     }
     std::error_code error;
     fs::rename(temporary, subject_.library, error);

@@ -33,6 +33,8 @@ struct Subject {
   bool tensor_cores = false;  // its source speaks of mma
   bool cached = false;
   double seconds = 0;  // that building took
+  // What it was built from, the toolkit's and the system's own files apart; absolute.
+  std::vector<std::string> files;
 };
 
 // What stands in the way of building: the compiler's own words, and whose fault it is.

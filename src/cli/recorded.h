@@ -1,0 +1,37 @@
+// What a report holds: the trial of a finding, the course of a check, and the files that both are about.
+#pragma once
+
+#include <string>
+
+#include "assayer/assayer.h"
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace assay::cli {
+
+inline constexpr int kWrongUse = 2;
+
+struct DeviceName {
+  std::string name = "virtual";
+  subject::Device device() const { return name == "cuda" ? subject::Device::Cuda : subject::Device::Virtual; }
+};
+
+// 0 when the command line was understood; else what to exit with, less one.
+int parsed(CLI::App& app, std::vector<std::string>& args);
+
+struct Recorded {
+  contract::Contract contract;
+  trial::Trial trial;
+  std::string kind;
+  std::string note;  // that files have changed or gone since; empty: they have not
+};
+// The trial of a report's finding, counted from 1.
+Result<Recorded> read_trial(const std::string& path, std::size_t which);
+
+// The path of a report's contract; `options` become those that repeat its check exactly.
+Result<std::string> read_course(const std::string& path, assayer::CheckOptions& options, std::string& device);
+
+}  // namespace assay::cli

@@ -1,0 +1,176 @@
+// assay replay: one trial of a report again.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/recorded.h"
+#include "cli/terminal.h"
+#include "cli/verdict_commands.h"
+
+namespace assay::cli {
+
+namespace fs = std::filesystem;
+using assayer::CheckOptions;
+using assayer::CheckOutcome;
+
+namespace {
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+Result<Json> read_report(const std::string& path, const char* needed) {
+  std::ifstream file(path);
+  if (!file) return Error{"this report cannot be read", path};
+  Json json = Json::parse(file, nullptr, false);
+  if (!json.is_object() || !json.contains(needed)) return Error{"this is not a report of assay", path};
+  return json;
+}
+
+// Whether each of the report's files is still as it was; "a.cu and b.h" of those that are not.
+std::string changed(const Json& files) {
+  std::string names;
+  for (const Json& entry : files) {
+    const fs::path path = entry.value("path", "");
+    std::ifstream file(path, std::ios::binary);
+    const std::string now((std::istreambuf_iterator<char>(file)), {});
+    if (now != entry.value("text", "")) names += (names.empty() ? "" : ", ") + path.filename().string();
+  }
+  return names;
+}
+
+// The report's own copies, under a folder of the cache as they lay to one another.
+Result<std::string> restore(const Json& files) {
+  const std::string text = files.dump();
+  const fs::path root = fs::path(subject::cache_folder("")) / "replays" /
+                        fmt::format("{:016x}", std::hash<std::string>{}(text));
+  for (const Json& entry : files) {
+    const fs::path original = entry.value("path", "");
+    const fs::path copy = (root / original.relative_path()).lexically_normal();
+    if (std::mismatch(root.begin(), root.end(), copy.begin(), copy.end()).first != root.end())
+      return Error{"the report names a file that is not its own", original.string()};
+    std::error_code error;
+    fs::create_directories(copy.parent_path(), error);
+    std::ofstream file(copy, std::ios::binary);
+    file << entry.value("text", "");
+    if (!file.flush()) return Error{"cannot be written", copy.string()};
+  }
+  return (root / fs::path(files.front().value("path", "")).relative_path()).string();
+}
+
+// Where the report's contract is: as it stands there, beside the report, where it lay; or, all of these gone,
+// the report's own copy.
+Result<std::string> contract_of(const Json& report, const std::string& path, std::string& note) {
+  const Json files = report.value("files", Json::array());
+  const fs::path named = report.value("contract", "");
+  std::vector<fs::path> places = {named, fs::path(path).parent_path() / named};
+  const bool whole = !files.empty() && std::all_of(files.begin(), files.end(), [](const Json& entry) {
+    return is_there(entry.value("path", ""));
+  });
+  if (whole) {
+    if (const std::string names = changed(files); !names.empty())
+      note = fmt::format("changed since the report: {}", names);
+    return files.front().value("path", "");
+  }
+  if (!files.empty()) {
+    note = "the kernel is no longer where it was: this is the report's own copy";
+    return restore(files);
+  }
+  for (const fs::path& place : places)
+    if (is_there(place)) return place.string();
+  return places.back().string();
+}
+
+}  // namespace
+
+int parsed(CLI::App& app, std::vector<std::string>& args) {
+  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
+  try {
+    app.parse(args);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 1 : 1 + kWrongUse;
+  }
+  return 0;
+}
+
+Result<Recorded> read_trial(const std::string& path, std::size_t which) {
+  auto json = read_report(path, "findings");
+  if (!json) return json.error();
+  // A report of several contracts holds one for each.
+  std::vector<std::pair<Json, Json>> findings;
+  for (const Json& report : json->value("reports", Json::array({*json})))
+    for (const Json& finding : report.value("findings", Json::array()))
+      findings.emplace_back(report, finding);
+  if (which == 0 || which > findings.size())
+    return Error{fmt::format("the report has {} findings, no number {}", findings.size(), which), path};
+  const auto& [report, finding] = findings[which - 1];
+  const Json evidence = finding.value("evidence", Json::object());
+  if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
+  Recorded recorded;
+  recorded.kind = finding.value("kind", "");
+  const auto place = contract_of(report, path, recorded.note);
+  if (!place) return place.error();
+  auto contract = contract::load(*place);
+  if (!contract) return contract.error();
+  auto trial = trial::from_json(*contract, evidence["trial"]);
+  if (!trial) return trial.error();
+  recorded.contract = std::move(*contract);
+  recorded.trial = std::move(*trial);
+  return recorded;
+}
+
+Result<std::string> read_course(const std::string& path, CheckOptions& options, std::string& device) {
+  auto json = read_report(path, "coverage");
+  if (!json) return json.error();
+  if (!json->contains("contract")) return Error{"this is not a report of one check", path};
+  const Json& coverage = (*json)["coverage"];
+  auto course = assayer::Course::from_json(coverage.value("course", Json()));
+  if (!course) return Error{course.error().message, path};
+  options.course = std::move(*course);
+  options.seed = coverage.value("seed", options.seed);
+  options.budget = coverage.value("budget_seconds", options.budget);
+  device = json->value("device", device);
+  std::string note;
+  auto place = contract_of(*json, path, note);
+  // A report that repeats another names its contract as that one does.
+  const std::string named = json->value("contract", "");
+  if (place && is_there(named) && fs::absolute(named).lexically_normal() == *place) return named;
+  return place;
+}
+
+int replay_command(std::vector<std::string> args) {
+  CLI::App app{"Repeats the trial of a finding.", "assay replay"};
+  std::string path, json;
+  std::size_t which = 1;
+  DeviceName device;
+  app.add_option("report", path, "a report written by assay check")->required();
+  app.add_option("--finding", which, "which of its findings, from 1");
+  app.add_option("--json", json, "write the report to this file");
+  app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
+  if (const int status = parsed(app, args)) return status - 1;
+  const auto read = read_trial(path, which);
+  if (!read) {
+    fmt::print(stderr, "assay: {}\n", read.error().text());
+    return kWrongUse;
+  }
+  if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
+  CheckOptions options;
+  options.device = device.device();
+  const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
+  if (outcome.contract_wrong) {
+    fmt::print(stderr, "assay: {}\n", outcome.problem);
+    return kWrongUse;
+  }
+  fmt::print("{}", report::terminal(outcome.report, terminal_options()));
+  if (!json.empty() &&
+      !write_text(json,
+                  report::to_json(outcome.report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"))
+    return kWrongUse;
+  return judge::exit_status(outcome.report.verdict);
+}
+
+}  // namespace assay::cli
