@@ -183,19 +183,19 @@ void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings
   }
 }
 
-// Calls whose results nobody looks at: a larger one, and one with other inputs at the same addresses.
+// Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
+// addresses.
 void Laboratory::warm_up(const Trial& trial) {
   runner_.restart();
-  Trial larger = trial;
+  std::vector<Trial> earlier(trial.condition.grown ? 1 : 2, trial);
   for (const contract::Dim& dim : contract_.dims) {
-    int64_t& value = larger.shape[dim.name];
-    value = trial::snap(dim, std::min<int64_t>(value * 2, value + 64));
+    int64_t& value = earlier[0].shape[dim.name];
+    value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
   }
-  Trial other = trial;
-  for (Trial* earlier : {&larger, &other}) {
-    earlier->condition = {};
-    earlier->seed = trial::mix(trial.seed, 7);
-    if (const auto inputs = trial::make_inputs(contract_, *earlier)) runner_.run(*earlier, *inputs);
+  for (Trial& call : earlier) {
+    call.condition = {};
+    call.seed = trial::mix(trial.seed, 7);
+    if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
   }
 }
 
@@ -217,7 +217,7 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
     }
     bindings.push_back(std::move(*made));
   }
-  if (trial.condition.warmed) warm_up(trial);
+  if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
   attempt.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
   observe(trial, bindings, diagnose, attempt);
   attempt.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -115,8 +115,10 @@ bool Laboratory::confirm(Trial& trial, Attempt& failed) {
   if (failed.findings.empty()) return false;
   const std::string kind = failed.findings.front().kind;
   if (is_numeric(kind) || kind == "timeout" || kind == "nondeterministic") return true;
-  for (bool trial::Condition::*how : {&trial::Condition::fresh, &trial::Condition::warmed}) {
+  for (bool trial::Condition::*how :
+       {&trial::Condition::fresh, &trial::Condition::warmed, &trial::Condition::grown}) {
     Trial again = trial;
+    again.condition.warmed = again.condition.grown = false;
     again.condition.*how = true;
     Attempt second = again.condition.related ? attempt(again) : run(again, false);
     for (const Finding& finding : second.findings) {
@@ -157,12 +159,18 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
 bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
   Trial first = trial, after = trial;
   first.condition.fresh = true;
-  first.condition.warmed = after.condition.fresh = false;
+  first.condition.warmed = first.condition.grown = after.condition.fresh = false;
   const bool right_at_first = passes(first);
-  if (right_at_first && (trial.condition.warmed || failed.calls_before > 0)) {
-    Trial warmed = after;
-    warmed.condition.warmed = true;
-    if (!passes(warmed)) trial = warmed;  // shows it without the trials that came before
+  const bool after_others = trial.condition.warmed || trial.condition.grown || failed.calls_before > 0;
+  if (right_at_first && after_others) {
+    for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
+      Trial warmed = after;
+      warmed.condition.warmed = warmed.condition.grown = false;
+      warmed.condition.*how = true;
+      if (passes(warmed)) continue;
+      trial = warmed;  // shows it without the trials that came before
+      break;
+    }
     rename(failed, "stale-state", "right in a new process, wrong after earlier calls");
     return true;
   }

@@ -32,6 +32,7 @@ std::string condition_text(const trial::Condition& condition) {
       {&trial::Condition::overlapped, "overlapped"},
       {&trial::Condition::fresh, "new process"},
       {&trial::Condition::warmed, "after other calls"},
+      {&trial::Condition::grown, "after a smaller call"},
   };
   std::vector<std::string> parts;
   if (condition.poison != trial::Poison::Nan)

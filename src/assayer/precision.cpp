@@ -122,7 +122,8 @@ Json follow(const contract::Contract& contract, const subject::Subject& subject,
             const CheckOptions& options, const std::string& lines) {
   if (options.device != subject::Device::Virtual) return nullptr;
   trial::Trial plain = trial;
-  plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = false;
+  plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = plain.condition.grown =
+      false;
   const auto inputs = trial::make_inputs(contract, plain);
   if (!inputs) return nullptr;
   subject::RunnerOptions runner_options = options.runner;

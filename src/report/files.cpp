@@ -1,5 +1,7 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <ctime>
 #include <set>
 
 #include "report/report.h"
@@ -35,6 +37,14 @@ Json where_json(const Where& where) {
   return {{"file", where.file}, {"line", where.line}};
 }
 
+// "a.cu:14: race of ... \n assay replay …"
+std::string finding_line(const Finding& finding) {
+  const std::string place =
+      finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
+  return fmt::format("{}{}: {}\n{}{}", place, finding.kind, finding.message, finding.reproduce,
+                     finding.reproduce.empty() ? "" : "\n");
+}
+
 }  // namespace
 
 Json to_json(const Report& report) {
@@ -61,34 +71,46 @@ Json to_json(const Report& report) {
   return json;
 }
 
+// What the usual schema of JUnit reports asks for: one failure or error a case, and the suite's particulars.
 std::string junit(std::span<const Report> reports) {
   int failures = 0, errors = 0;
   double seconds = 0;
-  std::string cases;
+  std::string cases, warnings;
   for (const Report& report : reports) {
-    failures += report.verdict == judge::Verdict::Fail;
-    errors += report.verdict == judge::Verdict::Inconclusive;
+    const bool failed = report.verdict == judge::Verdict::Fail;
+    const bool unsure = report.verdict == judge::Verdict::Inconclusive;
+    failures += failed;
+    errors += unsure;
     seconds += report.seconds;
     cases += fmt::format("  <testcase classname=\"assay\" name=\"{}\" time=\"{:.3f}\">\n",
                          xml_escaped(report.contract), report.seconds);
+    std::string text;
     for (const Finding& finding : report.findings) {
       if (finding.severity == Severity::Note) continue;  // says where to look, fails nothing
-      const std::string place =
-          finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
-      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}{}\n{}</failure>\n",
-                           xml_escaped(finding.kind), xml_escaped(finding.message), xml_escaped(place),
-                           xml_escaped(finding.message), xml_escaped(finding.reproduce));
+      const std::string told = finding_line(finding);
+      (finding.severity == Severity::Error ? text : warnings) += told;
     }
-    for (const std::string& reason : report.unknown) {
-      cases += fmt::format("    <error type=\"inconclusive\" message=\"{}\"/>\n", xml_escaped(reason));
+    for (const std::string& reason : report.unknown)
+      text += fmt::format("could not be checked: {}\n", reason);
+    const Finding* first = report.findings.empty() ? nullptr : &report.findings.front();
+    if (failed && first) {
+      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", xml_escaped(first->kind),
+                           xml_escaped(first->message), xml_escaped(text));
+    } else if (unsure) {
+      cases +=
+          fmt::format("    <error type=\"inconclusive\" message=\"{}\">{}</error>\n",
+                      xml_escaped(report.unknown.empty() ? "" : report.unknown.front()), xml_escaped(text));
     }
     cases += "  </testcase>\n";
   }
   return fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"assay\" tests=\"{}\" failures=\"{}\" "
-      "errors=\"{}\" "
-      "time=\"{:.3f}\">\n{}</testsuite>\n",
-      reports.size(), failures, errors, seconds, cases);
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"assay\" "
+      "timestamp=\"{:%Y-%m-%dT%H:%M:%S}\" "
+      "hostname=\"localhost\" tests=\"{}\" failures=\"{}\" errors=\"{}\" time=\"{:.3f}\">\n  "
+      "<properties/>\n{}"
+      "  <system-out>{}</system-out>\n  <system-err/>\n</testsuite>\n",
+      fmt::gmtime(std::time(nullptr)), reports.size(), failures, errors, seconds, cases,
+      xml_escaped(warnings));
 }
 
 Json sarif(std::span<const Report> reports) {

@@ -231,6 +231,7 @@ void Plan::add_conditions() {
         {.poison = Poison::Large, .schedule = 11, .repeated = true});
     add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
     add("earlier calls", shape(value), {}, {.warmed = true});
+    if (value > 5) add("earlier calls", shape(value), {}, {.grown = true});
     add("related calls", shape(value), {}, {.related = true});
   }
 }

@@ -120,6 +120,7 @@ class Search {
     plain.condition.others_late = best_.trial.condition.others_late;
     plain.condition.fresh = best_.trial.condition.fresh;
     plain.condition.warmed = best_.trial.condition.warmed;
+    plain.condition.grown = best_.trial.condition.grown;
     if (attempt(std::move(plain))) return;
     for (bool Condition::*member : {&Condition::repeated, &Condition::overlapped, &Condition::moved}) {
       if (!(best_.trial.condition.*member)) continue;

@@ -127,11 +127,11 @@ Result<Tensor> draw_sparse(const Contract& contract, const TensorSpec& spec, con
     const auto rows = table->extents(trial.shape);
     if (!rows) return rows.error();
     const std::vector<Rows> filled = filled_rows(*rows);
+    // In turn from the far end: even a few indices name what lies beyond each limit.
     Random random(seed);
     for (int64_t i = 0; i < whole.count() && !filled.empty(); ++i) {
-      const Rows& part =
-          filled[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(filled.size()) - 1))];
-      whole.store_int(i, part.first + random.between(0, part.count - 1));
+      const Rows& part = filled[filled.size() - 1 - static_cast<std::size_t>(i) % filled.size()];
+      whole.store_int(i, part.first + (i == 0 ? part.count - 1 : random.between(0, part.count - 1)));
     }
     return whole;
   }

@@ -36,11 +36,16 @@ struct Switch {
   const char* words = nullptr;  // where a reader must know of it to understand the trial
 };
 constexpr Switch kSwitches[] = {
-    {"ordered", &Condition::ordered},   {"others_late", &Condition::others_late},
-    {"moved", &Condition::moved},       {"aliased", &Condition::aliased, "an output in an input's place"},
-    {"repeated", &Condition::repeated}, {"overlapped", &Condition::overlapped, "two calls at once"},
-    {"related", &Condition::related, "calls with related inputs"},   {"fresh", &Condition::fresh},
+    {"ordered", &Condition::ordered},
+    {"others_late", &Condition::others_late},
+    {"moved", &Condition::moved},
+    {"aliased", &Condition::aliased, "an output in an input's place"},
+    {"repeated", &Condition::repeated},
+    {"overlapped", &Condition::overlapped, "two calls at once"},
+    {"related", &Condition::related, "calls with related inputs"},
+    {"fresh", &Condition::fresh},
     {"warmed", &Condition::warmed, "after earlier calls"},
+    {"grown", &Condition::grown, "after a smaller call"},
 };
 
 Error bad(std::string_view what) {
@@ -71,7 +76,8 @@ std::string to_string(const Trial& trial) {
   for (const auto& [name, scalar] : trial.scalars) {
     const bool single = contract::is_float(scalar.dtype) && scalar.dtype != contract::DType::f64;
     const double value = scalar.as_double();
-    text += ", " + name + " = " + (single ? fmt::to_string(static_cast<float>(value)) : fmt::to_string(value));
+    text +=
+        ", " + name + " = " + (single ? fmt::to_string(static_cast<float>(value)) : fmt::to_string(value));
   }
   for (const Switch& s : kSwitches) {
     if (s.words && trial.condition.*s.member) text += fmt::format(", {}", s.words);

@@ -93,6 +93,7 @@ struct Condition {
   bool fresh = false;       // in a new process
   bool warmed =
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
+  bool grown = false;  // in a new process, after a smaller call
 };
 
 struct Trial {
