@@ -80,6 +80,31 @@ TEST(Junit, EscapesWhatXmlWouldMisread) {
   EXPECT_THAT(xml, Not(HasSubstr("a write & a")));
 }
 
+int times(std::string_view text, std::string_view part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The schema that most readers follow: particulars of the suite, at most one failure or error a case, and no
+// failure in a case that passes.
+TEST(Junit, IsAsItsSchemaAsks) {
+  Report twice = failing(), warned = failing(), unsure = failing();
+  twice.findings.push_back(twice.findings.front());
+  warned.verdict = judge::Verdict::Pass;
+  warned.findings.front().severity = Severity::Warning;
+  unsure.verdict = judge::Verdict::Inconclusive;
+  unsure.findings.clear();
+  unsure.unknown = {"one", "two"};
+  const std::vector<Report> reports = {twice, warned, unsure};
+  const std::string xml = junit(reports);
+  EXPECT_EQ(times(xml, "<failure "), 1);
+  EXPECT_EQ(times(xml, "<error "), 1);
+  for (const char* part : {"timestamp=\"2", "hostname=\"localhost\"", "tests=\"3\"", "errors=\"1\"",
+                           "<properties/>\n  <testcase", "</system-out>\n  <system-err/>\n</testsuite>"})
+    EXPECT_THAT(xml, HasSubstr(part));
+}
+
 TEST(Sarif, HasRuleResultAndPlace) {
   const std::vector<Report> reports = {failing()};
   const Json json = sarif(reports);

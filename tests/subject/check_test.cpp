@@ -107,6 +107,44 @@ TEST_F(CheckTest, AReportCanBeReplayed) {
   // Mended, the same trial passes.
   write("k.cu", kernel("if (i < n) y[i] = x[i] * 2.0f;"));
   EXPECT_EQ(assay({"replay", path("report.json")}).status, 0);
+  // Gone, the report holds it as it was.
+  fs::remove(folder_ / "k.cu");
+  fs::remove(folder_ / "k.toml");
+  const CommandResult alone = assay({"replay", path("report.json")});
+  EXPECT_EQ(alone.status, 1) << alone.output;
+  EXPECT_THAT(alone.output, HasSubstr("the report's own copy"));
+  EXPECT_THAT(alone.output, HasSubstr(kind()));
+}
+
+// How errors are alike shows only in many of them; that there is one shows in a few.
+TEST_F(CheckTest, AFailureIsMadeSmallAndKeepsItsKind) {
+  ASSERT_EQ(assay({"check", example("wrong.toml"), "--json", path("report.json")}).status, 1);
+  EXPECT_EQ(kind(), "low-precision-accumulation");
+  const json trial = report()["findings"][0]["evidence"]["trial"];
+  EXPECT_LE(trial["shape"]["D"], 8);
+  EXPECT_LE(trial["shape"]["T"], 4);
+  EXPECT_LE(trial["shape"]["V"], 2);
+  const CommandResult again = assay({"replay", path("report.json")});
+  EXPECT_EQ(again.status, 1) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("low-precision-accumulation"));
+}
+
+// What is kept from the first call is too small for the next.
+TEST_F(CheckTest, AStateMadeForASmallerCallIsTooSmall) {
+  const std::string kept = R"(#include <cuda_runtime.h>
+__global__ void twice(const float* x, float* t, float* y, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = t[i] = 2 * x[i];
+}
+extern "C" void k(const float* x, float* y, int n, cudaStream_t s) {
+  static float* t;
+  if (!t) cudaMalloc(&t, n * sizeof(float));
+  twice<<<(n + 127) / 128, 128, 0, s>>>(x, t, y, n);
+}
+)";
+  ASSERT_EQ(check_kernel(kept, "[require]\nconcurrent = false\n"), 1) << last_.output;
+  EXPECT_EQ(kind(), "out-of-bounds");
+  EXPECT_THAT(last_.output, HasSubstr("after a smaller call"));
 }
 
 TEST_F(CheckTest, ARightKernelPasses) {
@@ -139,7 +177,8 @@ TEST_F(CheckTest, WorkOnTheDefaultStreamIsNotOrdered) {
 TEST_F(CheckTest, ASideStreamIsJoined) {
   const std::string there =
       "cudaStream_t side; cudaEvent_t before, after;"
-      "cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking); cudaEventCreate(&before); cudaEventCreate(&after);"
+      "cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking); cudaEventCreate(&before); "
+      "cudaEventCreate(&after);"
       "cudaEventRecord(before, stream); cudaStreamWaitEvent(side, before, 0);"
       "twice<<<(n + 127) / 128, 128, 0, side>>>(x, y, n); cudaEventRecord(after, side);";
   const std::string back = "cudaStreamWaitEvent(stream, after, 0);";

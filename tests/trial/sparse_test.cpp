@@ -137,6 +137,22 @@ TEST(SparseInputs, NameOnlyRowsThatExist) {
   EXPECT_EQ(back->sparse, "V");
 }
 
+// Three indices: the last row, and a row beyond each limit.
+TEST(SparseInputs, ReachTheFarEndWithFewIndices) {
+  const Contract contract = gather();
+  Trial trial;
+  trial.shape = {{"T", 3}, {"D", 4104}, {"V", 1048576}};
+  trial.sparse = "V";
+  for (trial.seed = 1; trial.seed < 20; ++trial.seed) {
+    const auto inputs = make_inputs(contract, trial);
+    ASSERT_TRUE(inputs);
+    const contract::Tensor& index = *inputs->inputs.at("index");
+    EXPECT_EQ(index.load_int(0), 1048575);
+    EXPECT_GE(index.load_int(1) * 4104, (int64_t{1} << 32) - 3 * 4104);
+    EXPECT_GE(index.load_int(2) * 4104, (int64_t{1} << 31) - 3 * 4104);
+  }
+}
+
 TEST(Plan, HoldsSparseTrials) {
   const Contract contract = gather();
   Plan plan(contract, {});
