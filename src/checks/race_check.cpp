@@ -155,7 +155,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   void on_block_barrier(const vgpu::Block& block, uint32_t barrier) override {
     BlockState& state = state_of(block);
-    std::lock_guard lock(context_.mutex);
+    std::unique_lock lock(context_.mutex, std::defer_lock);
+    if (state.clock.follows_others()) lock.lock();
     auto arrived = block.barriers[barrier].arrived;
     bool whole = true;
     for (const vgpu::Warp& warp : block.warps) whole &= (warp.live & ~arrived[warp.index]) == 0;

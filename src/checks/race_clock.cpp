@@ -120,6 +120,12 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const Ticks& e
   share_fences(std::move(all));
 }
 
+bool BlockClock::follows_others() const {
+  return std::any_of(warps.begin(), warps.end(), [](const WarpClock& warp) {
+    return !warp.others.empty() || !warp.pending.empty() || !warp.pending_in_block.empty();
+  });
+}
+
 void BlockClock::fence(uint32_t index, bool wide) {
   WarpClock& warp = warps[index];
   warp.accept_pending(wide);

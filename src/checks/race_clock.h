@@ -66,6 +66,8 @@ struct BlockClock {
   void sync_block(const std::vector<uint32_t>& arrived, const vgpu::Block& block);
   // Those with a tick in `early` came then and did not wait: they are known up to it, and learn nothing.
   void sync_block(const std::vector<uint32_t>& arrived, const Ticks& early, const vgpu::Block& block);
+  // Whether any warp has taken over what was published: then a barrier is not the block's own business.
+  bool follows_others() const;
   // `wide`: reaches beyond the block.
   void fence(uint32_t warp, bool wide);
 
