@@ -220,9 +220,12 @@ void print_finding(const Finding& finding) {
              finding.kind, finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
   const std::string kernel = string_at(finding.evidence, "kernel");
   const auto block = finding.evidence.find("block"), thread = finding.evidence.find("thread");
-  if (kernel.empty() || block == finding.evidence.end() || thread == finding.evidence.end()) return;
-  fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", demangle(kernel), triple_text(*block),
-             triple_text(*thread));
+  if (!kernel.empty() && block != finding.evidence.end() && thread != finding.evidence.end())
+    fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", demangle(kernel), triple_text(*block),
+               triple_text(*thread));
+  const auto allocation = finding.evidence.find("allocation");
+  if (allocation != finding.evidence.end() && !string_at(*allocation, "at").empty())
+    fmt::print(stderr, "assay:     allocated at {}\n", string_at(*allocation, "at"));
 }
 
 }  // namespace

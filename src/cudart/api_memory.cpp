@@ -14,13 +14,16 @@ namespace {
 constexpr int kDeviceLocation = 1;
 constexpr uint64_t kAlign = 512;  // of what cudaMalloc returns
 
-Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* label, void*& pointer) {
+// `caller`: the place in the program that asks, for messages.
+Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* label, void*& pointer,
+                const void* caller) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
   pointer = nullptr;
   if (size == 0) return Status::Success;
   auto address = context.memory().allocate(size, kAlign, kind, label);
   if (!address) return Status::MemoryAllocation;
   pointer = reinterpret_cast<void*>(*address);
+  context.note_allocation(*address, caller);
   return Status::Success;
 }
 
@@ -46,16 +49,17 @@ uint64_t round_up(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-Status host_allocate(void** pointer, size_t size, unsigned flags) {
+Status host_allocate(void** pointer, size_t size, unsigned flags, const void* caller) {
   return api([&](Context& context) {
     if (!pointer || (flags & ~7u)) return Status::InvalidValue;
-    Status status = allocate(context, size, MemoryKind::Pinned, "cudaMallocHost", *pointer);
+    Status status = allocate(context, size, MemoryKind::Pinned, "cudaMallocHost", *pointer, caller);
     if (status == Status::Success && *pointer) context.add_pinned(*pointer, {size, flags, false});
     return status;
   });
 }
 
-Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandle* handle) {
+Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandle* handle,
+                      const void* caller) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     if (!pointer) return Status::InvalidValue;
     if (!pool) pool = context.current_pool();
@@ -66,6 +70,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     auto address = context.memory().allocate(size, kAlign, MemoryKind::Device, "cudaMallocAsync");
     if (!address) return Status::MemoryAllocation;
     *pointer = reinterpret_cast<void*>(*address);
+    context.note_allocation(*address, caller);
     context.pool_allocated(pool, *address, size);
     if (!stream.capture) return Status::Success;
     context.add_graph_memory(*address, size);
@@ -79,8 +84,8 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
 }  // namespace
 
 ASSAY_API Status cudaMalloc(void** pointer, size_t size) {
-  return api([&](Context& context) {
-    return pointer ? allocate(context, size, MemoryKind::Device, "cudaMalloc", *pointer)
+  return api([&, caller = __builtin_return_address(0)](Context& context) {
+    return pointer ? allocate(context, size, MemoryKind::Device, "cudaMalloc", *pointer, caller)
                    : Status::InvalidValue;
   });
 }
@@ -95,35 +100,35 @@ ASSAY_API Status cudaFree(void* pointer) {
 }
 
 ASSAY_API Status cudaMallocManaged(void** pointer, size_t size, unsigned flags) {
-  return api([&](Context& context) {
+  return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer || (flags != 1 && flags != 2)) return Status::InvalidValue;
-    return allocate(context, size, MemoryKind::Managed, "cudaMallocManaged", *pointer);
+    return allocate(context, size, MemoryKind::Managed, "cudaMallocManaged", *pointer, caller);
   });
 }
 
 ASSAY_API Status cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
-  return api([&](Context& context) {
+  return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer || !pitch) return Status::InvalidValue;
     *pitch = round_up(width, kTexturePitch);
-    return allocate(context, *pitch * height, MemoryKind::Device, "cudaMallocPitch", *pointer);
+    return allocate(context, *pitch * height, MemoryKind::Device, "cudaMallocPitch", *pointer, caller);
   });
 }
 
 ASSAY_API Status cudaMalloc3D(PitchedPointer* pointer, Extent extent) {
-  return api([&](Context& context) {
+  return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer) return Status::InvalidValue;
     uint64_t pitch = round_up(extent.width, kTexturePitch);
     *pointer = {nullptr, pitch, extent.width, extent.height};
     return allocate(context, pitch * extent.height * extent.depth, MemoryKind::Device, "cudaMalloc3D",
-                    pointer->pointer);
+                    pointer->pointer, caller);
   });
 }
 
 ASSAY_API Status cudaMallocHost(void** pointer, size_t size) {
-  return host_allocate(pointer, size, 0);
+  return host_allocate(pointer, size, 0, __builtin_return_address(0));
 }
 ASSAY_API Status cudaHostAlloc(void** pointer, size_t size, unsigned flags) {
-  return host_allocate(pointer, size, flags);
+  return host_allocate(pointer, size, flags, __builtin_return_address(0));
 }
 
 ASSAY_API Status cudaFreeHost(void* pointer) {
@@ -181,13 +186,13 @@ ASSAY_API Status cudaHostGetFlags(unsigned* flags, void* host) {
 }
 
 ASSAY_API Status cudaMallocAsync(void** pointer, size_t size, StreamHandle* stream) {
-  return allocate_async(pointer, size, nullptr, stream);
+  return allocate_async(pointer, size, nullptr, stream, __builtin_return_address(0));
 }
 ASSAY_API_PTSZ(cudaMallocAsync, (void** pointer, size_t size, StreamHandle* stream), pointer, size,
                own_stream(stream))
 ASSAY_API Status cudaMallocFromPoolAsync(void** pointer, size_t size, PoolHandle* pool,
                                          StreamHandle* stream) {
-  return allocate_async(pointer, size, pool, stream);
+  return allocate_async(pointer, size, pool, stream, __builtin_return_address(0));
 }
 ASSAY_API_PTSZ(cudaMallocFromPoolAsync, (void** pointer, size_t size, PoolHandle* pool, StreamHandle* stream),
                pointer, size, pool, own_stream(stream))

@@ -86,7 +86,8 @@ void Context::listen(std::string_view list) {
   if (list == "none") return;
   checks::HostJudge* judge = nullptr;
   for (auto& check : checks_)
-    if (checks::includes(list, "streams")) judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
+    if (checks::includes(list, "streams"))
+      judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
   host_check_ = std::make_unique<HostCheck>(list, findings_, report_, *device_, *streams_, judge);
 }
 
@@ -95,7 +96,27 @@ void Context::host_waited() {
 }
 
 void Context::report_findings() {
-  for (const Finding& finding : findings_.take()) report_.finding(finding);
+  for (Finding& finding : findings_.take()) {
+    name_place(finding);
+    report_.finding(finding);
+  }
+}
+
+void Context::note_allocation(vgpu::Address base, const void* caller) {
+  if (!host_check_) return;
+  const auto made = memory().find(base);
+  std::lock_guard lock(mutex_);
+  if (made) allocated_by_[made->id] = caller;
+}
+
+void Context::name_place(Finding& finding) {
+  const auto about = finding.evidence.find("allocation");
+  if (about == finding.evidence.end() || !about->contains("id")) return;
+  std::lock_guard lock(mutex_);
+  const auto found = allocated_by_.find(about->at("id").get<uint64_t>());
+  // A return address: the call lies just before it.
+  if (found != allocated_by_.end())
+    (*about)["at"] = place_in_code(reinterpret_cast<uint64_t>(found->second) - 1);
 }
 
 void Context::report_precision() {

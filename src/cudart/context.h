@@ -101,6 +101,8 @@ class Context {
   void report_fault();
   // Writes out what the checks have found since the last time.
   void report_findings();
+  // Remembers which place of the program asked for an allocation, while somebody watches.
+  void note_allocation(vgpu::Address base, const void* caller);
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.
@@ -110,6 +112,7 @@ class Context {
 
  private:
   void listen(std::string_view checks);
+  void name_place(Finding& finding);  // of the allocation that it is about
 
   Report& report_;
   std::mutex mutex_;
@@ -130,6 +133,7 @@ class Context {
   std::unordered_map<vgpu::Address, uint64_t> graph_memory_;
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
+  std::unordered_map<uint64_t, const void*> allocated_by_;  // by the id of an allocation
   std::mutex print_mutex_;
   std::string printed_;
   std::atomic<bool> fault_reported_{false};

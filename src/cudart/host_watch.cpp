@@ -1,6 +1,7 @@
 #include "cudart/host_watch.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -35,15 +36,16 @@ bool is_shared(const vgpu::Allocation& a) {
          reinterpret_cast<Address>(a.backing) != a.base;
 }
 
-// "program+0x1234": what addr2line wants to know.
-std::string place_of(uint64_t code) {
+}  // namespace
+
+std::string place_in_code(uint64_t code) {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return "somewhere";
-  return fmt::format("{}+{:#x}", std::filesystem::path(info.dli_fname).filename().string(),
-                     code - reinterpret_cast<uint64_t>(info.dli_fbase));
+  // Programs that are not linked to move count from 0.
+  const auto* header = static_cast<const Elf64_Ehdr*>(info.dli_fbase);
+  const uint64_t base = header->e_type == ET_EXEC ? 0 : reinterpret_cast<uint64_t>(header);
+  return fmt::format("{}+{:#x}", std::filesystem::path(info.dli_fname).filename().string(), code - base);
 }
-
-}  // namespace
 
 HostWatch::HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu::Streams& streams,
                      Handler handler)
@@ -201,7 +203,8 @@ std::vector<checks::HostAccess> HostWatch::take_notes() {
   for (size_t i = 0; i < noted; ++i) {
     Note& note = notes_[i];
     if (note.ready.exchange(false))
-      accesses.push_back({note.address, note.writes, note.submitted, note.knowledge, place_of(note.code)});
+      accesses.push_back(
+          {note.address, note.writes, note.submitted, note.knowledge, place_in_code(note.code)});
   }
   notes_used_ = 0;
   // Alike ones together; what the host does is in no need of order with itself.

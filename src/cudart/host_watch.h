@@ -15,12 +15,16 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "checks/host_access.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
+
+// "program+0x1234": what addr2line wants to know.
+std::string place_in_code(uint64_t code);
 
 class HostWatch final : public vgpu::Listener {
  public:
