@@ -56,14 +56,15 @@ Json to_json(const Report& report) {
   json["device"] = report.device;
   json["seed"] = report.seed;
   json["seconds"] = report.seconds;
-  json["findings"] = Json::array();
+  json["findings"] = json["notes"] = Json::array();
   for (const Finding& finding : report.findings) {
-    json["findings"].push_back({{"kind", finding.kind},
-                                {"severity", judge::to_string(finding.severity)},
-                                {"message", finding.message},
-                                {"where", where_json(finding.where)},
-                                {"evidence", finding.evidence},
-                                {"reproduce", finding.reproduce}});
+    Json& list = json[finding.severity == Severity::Note ? "notes" : "findings"];
+    list.push_back({{"kind", finding.kind},
+                    {"severity", judge::to_string(finding.severity)},
+                    {"message", finding.message},
+                    {"where", where_json(finding.where)},
+                    {"evidence", finding.evidence},
+                    {"reproduce", finding.reproduce}});
   }
   json["inconclusive"] = report.unknown;
   json["coverage"] = report.coverage;

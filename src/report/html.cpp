@@ -155,6 +155,9 @@ Json sources_json(const Report& report) {
 
 Json page_json(const Report& report) {
   Json json = to_json(report);
+  json.erase("files");
+  for (Json& note : json["notes"]) json["findings"].push_back(std::move(note));
+  json.erase("notes");
   for (Json& finding : json["findings"]) {
     Json& file = finding["where"]["file"];
     file = named(report, file.get<std::string>());
