@@ -215,9 +215,26 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     return space == ptx::Space::Shared || space == ptx::Space::Global;
   }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) override {
-    const bool shared = access.space == ptx::Space::Shared;
     BlockState& state = state_of(*warp.block);
     if (state.exhausted) return;
+    // The common case, before all else.
+    if (access.space == ptx::Space::Shared && access.kind == AccessKind::Load &&
+        access.order == Order::Weak) {
+      const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+      if (state.shared.note(who_of(state, warp, kWeak, site), access)) return;
+    }
+    judge_access(state, warp, inst, access);
+  }
+
+ private:
+  static Who who_of(const BlockState& state, const vgpu::Warp& warp, uint32_t order,
+                    const SiteCache::Entry& site) {
+    return Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+  }
+
+  [[gnu::noinline]] void judge_access(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                      const Access& access) {
+    const bool shared = access.space == ptx::Space::Shared;
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
     if (in_flight && access.order == Order::Acquire) return forget(state, access);
     uint32_t order = strength(access);
@@ -229,8 +246,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     }
     if (in_flight) order = kInFlight;
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
-    const Who who =
-        Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+    const Who who = who_of(state, warp, order, site);
     if (site.chooser.known) [[unlikely]] {
       Access used = access;
       used.lanes &= site.chooser.picked(warp);
@@ -240,12 +256,10 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       return shared ? state.shared.access(context_, actor) : memory_.access(actor);
     }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
-    if (shared && access.kind == AccessKind::Load && state.shared.note(who, access)) return;
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
     shared ? state.shared.access(context_, actor) : memory_.access(actor);
   }
 
- private:
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;

@@ -32,7 +32,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
   }
   if (recent_.size() < warps * kCached) recent_.resize(warps * kCached);
   if (words_ != 0) {
-    reads_.resize(kMostReads);
+    reads_.resize(room_ = kMostReads);
     places_.resize(kMostPlaces);
   }
   knowledge_.resize(warps);
@@ -108,12 +108,19 @@ Who SharedShadow::who_of(uint32_t cell) const {
 
 void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const bool is_read = !writes(actor.kind);
-  if (noted_ != 0 && (!is_read || noted_ == reads_.size() || placed_ == places_.size()))
-    catch_up(context, actor);
+  if (noted_ != 0 && (!is_read || noted_ == room_ || placed_ == places_.size())) catch_up(context, actor);
   const Visit visit{context, actor, cell_of(actor.who), !is_read, knowledge_[actor.who.warp()].below};
   if (is_read && note(actor.who, *actor.access)) return;
   (is_read ? read_ : wrote_) = true;
   compare(visit);
+}
+
+bool SharedShadow::note_places(uint32_t cell, const vgpu::Access& access) {
+  if (placed_ == places_.size()) return false;
+  reads_[noted_++] = {cell, access.lanes, access.bytes, access.shape, placed_, 0, 0};
+  Places& places = places_[placed_++];
+  for (uint32_t l = 0; l < 32; ++l) places[l] = narrow(access.addresses[l]);
+  return true;
 }
 
 // Nobody has written: there is nothing to compare, only to remember.

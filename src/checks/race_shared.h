@@ -45,25 +45,13 @@ class SharedShadow {
   // Notes a read, if that is enough for now.
   bool note(Who who, const vgpu::Access& access) {
     const Known& known = recent_[who.warp() * kCached + who.site() % kCached];
-    if (may_meet_writes() || known.who != who || noted_ == reads_.size() ||
+    if (may_meet_writes() || known.who != who || noted_ == room_ ||
         (known.cell >> kAuthorShift) < first_author_)
       return false;
+    if (access.shape == vgpu::Shape::Other) return note_places(known.cell, access);
     const vgpu::Address* at = access.addresses;
-    Read& read = reads_[noted_];
-    read.cell = known.cell;
-    read.lanes = access.lanes;
-    read.bytes = access.bytes;
-    read.shape = access.shape;
-    if (access.shape == vgpu::Shape::Other) {
-      if (placed_ == places_.size()) return false;
-      read.places = placed_;
-      Places& places = places_[placed_++];
-      for (uint32_t l = 0; l < 32; ++l) places[l] = narrow(at[l]);
-    } else {
-      read.first = narrow(at[0]);
-      read.second = narrow(at[16]);
-    }
-    ++noted_;
+    reads_[noted_++] = {known.cell, access.lanes,  access.bytes,  access.shape,
+                        0,          narrow(at[0]), narrow(at[16])};
     return true;
   }
   void access(RaceContext& context, const Actor& actor);
@@ -122,7 +110,7 @@ class SharedShadow {
   bool vectors_ = false;
   std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
   std::vector<Places> places_;
-  uint32_t noted_ = 0, placed_ = 0;
+  uint32_t noted_ = 0, placed_ = 0, room_ = 0;
 
   uint32_t* write() { return cells_.data(); }
   uint32_t* read() { return cells_.data() + words_; }
@@ -134,6 +122,7 @@ class SharedShadow {
   void forget_all();
   void begin_phase();
 
+  bool note_places(uint32_t cell, const vgpu::Access& access);
   void catch_up(RaceContext& context, const Actor& actor);
   void compare(const Visit& visit);
   void by_lane(const Visit& visit, uint32_t lanes);
