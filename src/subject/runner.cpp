@@ -34,6 +34,7 @@ namespace {
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
 constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
+constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
 constexpr int kDying = 1000;                 // … that the end of a process may take
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr std::size_t kMostEvents = 1000;
@@ -98,11 +99,12 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<Folder> folder;
-  std::string pending;  // received, not yet a whole line
-  int events = -1;      // the read end of the pipe
-  std::string heard;    // from it
-  bool deaf = false;    // the worker's end is closed, though the worker lives
-  bool forged = false;  // something that is no event came through it
+  std::string pending;        // received, not yet a whole line
+  int events = -1;            // the read end of the pipe
+  std::string heard;          // from it
+  std::size_t looked_at = 0;  // of that
+  bool deaf = false;          // the worker's end is closed, though the worker lives
+  bool forged = false;        // something that is no event came through it
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -126,6 +128,7 @@ struct Runner::Impl {
     if (memory_file >= 0) close(memory_file);
     socket = memory_file = events = -1;
     heard.clear();
+    looked_at = 0;
     deaf = forged = false;
     memory = nullptr;
     mapped = calls = 0;
@@ -299,6 +302,8 @@ struct Runner::Impl {
       pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
       poll(waiting, 2, kGlance);
       if (waiting[0].revents == 0) {
+        // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
+        if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
         if (pulse.seconds() > timeout)
           return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
         if (pulse.threads() > kMostThreads)
@@ -313,6 +318,25 @@ struct Runner::Impl {
       pending.append(buffer, static_cast<std::size_t>(n));
       if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
     }
+  }
+
+  // Whether a new line of the device's tells of an error.
+  bool heard_error() {
+    bool error = false;
+    for (std::size_t end; (end = heard.find('\n', looked_at)) != std::string::npos; looked_at = end + 1) {
+      const Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(looked_at),
+                                       heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+      if (!event.is_object()) continue;
+      const auto sighting = event.find("finding");
+      const Event& told = sighting != event.end() && sighting->is_object() ? *sighting : event;
+      const auto text = [&](const char* key) {
+        const auto it = told.find(key);
+        return it != told.end() && it->is_string() ? it->get<std::string>() : std::string();
+      };
+      const std::string severity = text("severity");
+      error |= !text("kind").empty() && severity != "warning" && severity != "note";
+    }
+    return error;
   }
 
   // Takes what the pipe holds, so that nobody waits for it to empty.
@@ -339,6 +363,7 @@ struct Runner::Impl {
         observation.events.push_back(std::move(event));
     }
     heard.erase(0, at);
+    looked_at = 0;
   }
 
   std::string output_tail() const {
