@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -185,6 +186,7 @@ struct Runner::Impl {
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    personality(ADDR_NO_RANDOMIZE);  // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
       setrlimit(resource, &value);
