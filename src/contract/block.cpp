@@ -56,6 +56,9 @@ Precision precision_of(const ReferenceSpec& reference) {
   if (reference.accumulate == DType::f64) precision.u *= 2;
   precision.eta = numerics::min_subnormal(format) / 2;
   if (reference.math == Math::Fast) precision.eta = numerics::min_normal(format);
+  precision.added = precision.eta;
+  // atom.add.f32 flushes what is subnormal in device memory, before and after; a sound kernel may sum by it.
+  if (reference.accumulate == DType::f32) precision.added = 2 * numerics::min_normal(format);
   precision.max = numerics::max_finite(format);
   precision.bits = numerics::info(format).precision();
   return precision;

@@ -64,8 +64,9 @@ struct Lanes {
 struct Precision {
   DType dtype = DType::f32;
   Math math = Math::Standard;
-  double u = 0;    // one operation's relative error; for f64 the reference's own is in it
-  double eta = 0;  // one operation's absolute error where values are tiny
+  double u = 0;      // one operation's relative error; for f64 the reference's own is in it
+  double eta = 0;    // one operation's absolute error where values are tiny
+  double added = 0;  // the same for one addition to a sum
   double max = 0;
   int bits = 24;
 };

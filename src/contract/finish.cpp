@@ -264,10 +264,14 @@ void Worker::finish_sum(const Block& block, const Accumulator& total, int l, con
   double v = std::isfinite(total.sum[l]) ? total.sum[l] + total.low_part[l] : total.sum[l];
   const double size = total.magnitude[l], u = precision.u;
   double b = total.bound[l], s = total.variance[l];
+  if (size > 0) {
+    b += n * precision.added;
+    s += n * precision.added * n * precision.added;
+  }
   if (n > 1) {
     // Any order: n - 1 additions, none larger than the sum of all sizes. As
     // statistics: the walk of partial sums, in a random order or in that of the loops.
-    b += (n - 1) * u * (size + b) + n * precision.eta;
+    b += (n - 1) * u * (size + b);
     const double random = n * v * v / 3 + n * total.squares[l] / 6 + v * v;
     s += kRms * kRms * u * u * std::max(random, total.walk[l]);
     if (total.about_zero && total.about_zero[l] > 0) add_variance(total, l, b, s);

@@ -136,6 +136,32 @@ formula = "y[n] = sum[d](x[n, d])"
     }
 }
 
+// As an H200 does it, seen: zero and a subnormal give zero.
+TEST(Budget, SumsByAtomicsInDeviceMemoryAreAdmittedThoughTheyFlushSubnormals) {
+  const auto flushed = [](float x) { return std::abs(x) < 0x1p-126f ? 0.0f : x; };
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = { min = 1, max = 64 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = []
+role = "out"
+[reference]
+formula = "y = sum[i](x[i])"
+)toml"));
+  for (const double scale : {0x1p-130, 0x1p-126, 0x1p-124}) {
+    Bindings bindings;
+    bindings.shape = {{"N", 64}};
+    bindings.inputs["x"] = normal(DType::f32, {64}, 5, scale);
+    float sum = 0;
+    for (int64_t i = 0; i < 64; ++i)
+      sum = flushed(sum + flushed(static_cast<float>(bindings.inputs["x"]->load(i))));
+    EXPECT_TRUE(expected(contract, bindings, "y").admits(0, sum)) << scale;
+  }
+}
+
 TEST(Budget, OrderedDataDoesNotFoolTheDeviation) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 D = { min = 1, max = 100000 }
