@@ -215,7 +215,9 @@ class Check {
         return;
       }
     }
-    if (plan.left() > 0) coverage_.miss(fmt::format("{} planned trials for want of time", plan.left()));
+    if (plan.left() > 0)
+      coverage_.miss(
+          fmt::format("{} planned {} for want of time", plan.left(), plan.left() == 1 ? "trial" : "trials"));
   }
 
   std::string progress_text(const trial::PlannedTrial& planned) const {
@@ -363,7 +365,7 @@ class Check {
     outcome_.report.files = files_of(contract_, subject_);
     for (Finding& finding : kept) {
       locate(contract_, notes_, finding);
-      accuse(finding, profile);
+      accuse(contract_, finding, profile);
       name_by_code(finding);
       finding.evidence["found_with"] = trial::to_string(trial);
       finding.evidence["smallest"] = trial::to_string(small);
@@ -378,9 +380,10 @@ class Check {
   // enters there, as far as the line is known. In a short sum of many threads it looks like one rounding of
   // every term, because each has a term or two.
   void name_by_code(Finding& finding) const {
-    if (finding.kind != "precision-loss" || !finding.evidence.contains("worst")) return;
-    const bool summed = finding.evidence["worst"].value("terms", 1.0) >= 2;
     const Json guilty = finding.evidence.value("guilty", Json());
+    const bool wrong = finding.kind == "wrong-result" && guilty.is_object();
+    if ((finding.kind != "precision-loss" && !wrong) || !finding.evidence.contains("worst")) return;
+    const bool summed = finding.evidence["worst"].value("terms", 1.0) >= 2;
     const auto narrow = std::find_if(notes_.begin(), notes_.end(), [&](const lint::Note& note) {
       if (note.kind != "narrow-sum" && note.kind != "narrow-atomic" && note.kind != "narrow-mma")
         return false;

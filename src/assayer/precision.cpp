@@ -306,13 +306,34 @@ std::string sentence(const Json& profile, const std::string& name) {
   return said;
 }
 
-void accuse(Finding& finding, const Json& profile) {
+namespace {
+
+// Nothing coarser than f32 ever entered, so no sum was narrow, whatever its errors look like.
+bool is_never_narrow(const contract::Contract& contract, const Json& profile) {
+  return contract.reference.accumulate == contract::DType::f32 && !any_broken(profile) &&
+         std::all_of(profile["lines"].begin(), profile["lines"].end(), [](const Json& line) {
+           return line.value("introduced_max", 1.0) <= kOrdinary && line.value("overflowed", 0) == 0;
+         });
+}
+
+void acquit_of_narrow_sums(Finding& finding) {
+  finding.kind = "wrong-result";
+  finding.evidence.erase("diagnosis");
+  const auto from = finding.message.find(", as if "), to = finding.message.find(": ", from);
+  if (from != std::string::npos && to != std::string::npos) finding.message.erase(from, to - from);
+}
+
+}  // namespace
+
+void accuse(const contract::Contract& contract, Finding& finding, const Json& profile) {
   if (!profile.is_object() || !finding.evidence.is_object() || !is_numeric(finding.kind)) return;
   finding.evidence["precision"] = profile;
   const std::string name = finding.evidence.value("output", std::string());
   const Json* output = chosen(profile, name);
   if (output == nullptr) return;
   if (!explains(finding, *output)) {
+    if (finding.kind == "low-precision-accumulation" && is_never_narrow(contract, profile))
+      acquit_of_narrow_sums(finding);
     const Json* line = suspect(finding, profile);
     if (line == nullptr) return;
     name_line(finding, *line, 0);

@@ -18,8 +18,9 @@ Json precision_of(const Finding& finding, const contract::Contract& contract, co
                   const trial::Trial& found, const trial::Trial& smallest, const CheckOptions& options);
 
 // A numeric finding gains the profile as evidence and, where the errors that the shadow saw explain what the
-// judge saw, the line where most of the error enters. A line is accused only this way.
-void accuse(Finding& finding, const Json& profile);
+// judge saw, the line where most of the error enters. A line is accused only this way. A sum is not called
+// narrow where nothing narrow was seen.
+void accuse(const contract::Contract& contract, Finding& finding, const Json& profile);
 
 // "97 % of the error of `dw` enters at file.cu:14 (atom.add.bf16): …"; empty when there is nothing to say.
 std::string sentence(const Json& profile, const std::string& output);

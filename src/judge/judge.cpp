@@ -193,9 +193,12 @@ std::string extent_text(const Measured& measured, const Failure& failure) {
                        measured.elements.size());
   } else {
     const Bucket& bucket = failure.failing.front();
-    text = fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
-                       bucket.name, 100 * std::min(1.0, bucket.observed / bucket.count),
-                       100 * bucket.expected / bucket.count);
+    const bool seldom = bucket.expected < bucket.count / 2;  // is a result not the nearest number
+    text = seldom ? fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
+                                bucket.name, 100 * std::min(1.0, bucket.observed / bucket.count),
+                                100 * bucket.expected / bucket.count)
+                  : fmt::format("in {}, errors are {:.3g} times as large as rounding makes them", bucket.name,
+                                std::sqrt(bucket.observed / bucket.expected));
   }
   for (const Bucket& bucket : failure.failing) {
     if (bucket.name.rfind("sums of", 0) != 0 || bucket.sum_yy <= 0) continue;
