@@ -312,10 +312,13 @@ class Builder {
     if (result->status != 0)
       return fail(fmt::format("{} does not compile", fmt::join(contract_.kernel.sources, ", ")), false,
                   result->output);
-    std::string rule;
-    if (!read_file(rule_file, rule)) rule.clear();
-    std::string manifest;
-    for (const std::string& path : dependencies(rule)) {
+    std::string rule, manifest;
+    std::vector<std::string> read;
+    if (paths_.size() > 1)
+      read = read_by_several();
+    else if (read_file(rule_file, rule))
+      read = dependencies(rule);
+    for (const std::string& path : read) {
       std::string text;
       if (path.ends_with("launcher.cu") || !read_file(path, text)) continue;
       manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, text), path);
@@ -324,9 +327,27 @@ class Builder {
     std::error_code error;
     fs::rename(temporary, subject_.library, error);
     if (error) return fail(fmt::format("{} cannot be written: {}", subject_.library, error.message()));
-    // What several sources include is not known, so their build is not taken from the cache.
-    if (!rule.empty()) write_file(folder_ / "manifest", manifest + "end\n");
+    if (!read.empty()) write_file(folder_ / "manifest", manifest + "end\n");
     return true;
+  }
+
+  // What several sources include: the compiler tells it of one at a time. Empty if it does not.
+  std::vector<std::string> read_by_several() {
+    std::vector<std::string> all;
+    const std::string rule_file = (scratch_ / "rule").string();
+    for (const std::string& path : paths_) {
+      std::vector<std::string> words = {nvcc_, "-M", "-MF", rule_file, "-arch=" + contract_.kernel.arch};
+      words.insert(words.end(), contract_.kernel.flags.begin(), contract_.kernel.flags.end());
+      if (!include_.empty()) words.push_back("-I" + include_);
+      words.push_back(path);
+      const auto result = run_command(words, options_.timeout);
+      std::string rule;
+      if (!result || result->timed_out || result->status != 0 || !read_file(rule_file, rule)) return {};
+      for (std::string& one : dependencies(rule)) all.push_back(std::move(one));
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
   }
 
   const Contract& contract_;

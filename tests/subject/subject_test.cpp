@@ -182,6 +182,24 @@ TEST(Build, IsCachedByContentHeadersIncluded) {
   EXPECT_FALSE(build(contract, options).subject->cached);
 }
 
+TEST(Build, OfSeveralSourcesIsCachedToo) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+  Folder folder;
+  folder.write("k.cu", kCopyKernel);
+  folder.write("factor.h", "#define FACTOR 1.0f\n");
+  folder.write("other.cpp", "#include \"other.h\"\nint other() { return OTHER; }\n");
+  folder.write("other.h", "#define OTHER 1\n");
+  Contract contract = contract_in(folder, "k.cu", "entry = \"k\"");
+  contract.kernel.sources.push_back("other.cpp");
+  const BuildOptions options{.cache = folder.path("cache")};
+  const BuildOutcome first = build(contract, options);
+  ASSERT_TRUE(first.subject) << first.failure.error.text() << first.failure.output;
+  EXPECT_FALSE(first.subject->cached);
+  EXPECT_TRUE(build(contract, options).subject->cached);
+  folder.write("other.h", "#define OTHER 2\n");
+  EXPECT_FALSE(build(contract, options).subject->cached);
+}
+
 TEST(Build, ShowsTheCompilersOwnWords) {
   if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
   Folder folder;
