@@ -204,6 +204,20 @@ TEST_F(CheckTest, StateFromAnEarlierCallIsStale) {
   EXPECT_EQ(kind(), "stale-state");
 }
 
+// Overlapping calls show it first, but it is wrong one call after another, too: the old buffers are gone.
+TEST_F(CheckTest, AGraphOfTheFirstCallIsNoQuestionOfConcurrency) {
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;",
+                                "static cudaGraphExec_t execs[100001]; cudaGraphExec_t& exec = execs[n];"
+                                "if (!exec) { cudaStream_t own; cudaGraph_t graph; cudaStreamCreate(&own);"
+                                "cudaStreamBeginCapture(own, cudaStreamCaptureModeRelaxed);"
+                                "twice<<<(n + 127) / 128, 128, 0, own>>>(x, y, n);"
+                                "cudaStreamEndCapture(own, &graph); cudaGraphInstantiate(&exec, graph, 0); }"
+                                "cudaGraphLaunch(exec, stream);")),
+            1);
+  EXPECT_EQ(kind(), "out-of-bounds") << last_.output;
+  EXPECT_EQ(assay({"replay", path("report.json")}).status, 1);
+}
+
 TEST_F(CheckTest, NanHiddenByFmaxIsNonfinite) {
   EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = fmaxf(x[i], -3.0e38f) * 2.0f;")), 1);
   EXPECT_EQ(kind(), "nonfinite");
