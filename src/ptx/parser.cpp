@@ -56,6 +56,57 @@ bool looks_like_type(std::string_view word) {
          stem == "e" || stem == "ue";
 }
 
+// What an instruction's name says: rows of the table, or what is wrong with it.
+struct Spelling {
+  Word word;
+  std::string problem;
+};
+
+Spelling spell(std::string_view text) {
+  const auto fail = [&](std::string problem) { return Spelling{{}, std::move(problem)}; };
+  std::optional<Name> name = find_name(text);
+  if (!name) return fail(fmt::format("unknown instruction {}", quote(text.substr(0, text.find('.')))));
+  Word word;
+  word.opcode = name->opcode;
+  if (name->has_cta) word.mods.push_back(Mod::cta);
+  size_t segments = 0;
+  for (size_t start = name->length; start < text.size();) {
+    size_t end = std::min(text.find('.', start + 1), text.size());
+    std::string_view part = text.substr(start + 1, end - start - 1);
+    if (++segments > kMostSegments) return fail(fmt::format("{}: too many modifiers", quote(text)));
+    if (auto type = find_type(part)) {
+      word.types.push_back(*type);
+    } else if (auto mod = find_mod(part)) {
+      word.mods.push_back(*mod);
+    } else {
+      return fail(fmt::format("{}: unknown {} {}", quote(text), looks_like_type(part) ? "type" : "modifier",
+                              quote(text.substr(start, end - start))));
+    }
+    start = end;
+  }
+  word.rows = match_rows(word.opcode, word.mods, word.types);
+  if (!word.rows.empty()) return {std::move(word), {}};
+  const Row& row = nearest_row(word.opcode, word.mods, word.types);
+  return fail(fmt::format("{}: no such form; expected {}", quote(text), describe(row)));
+}
+
+// A modifier may stand among the words of the opcode, as ptxas has it: `vote.ballot.sync`, `match.sync.any`.
+std::optional<Word> with_opcode_in_front(std::string_view text) {
+  const size_t first = std::min(text.find('.'), text.size());
+  for (size_t start = first; start < text.size();) {
+    const size_t end = std::min(text.find('.', start + 1), text.size());
+    std::string moved(text.substr(0, first));
+    moved += text.substr(start, end - start);
+    const size_t opcode = moved.size();
+    moved += text.substr(first, start - first);
+    moved += text.substr(end);
+    if (std::optional<Name> name = find_name(moved); start != first && name && name->length == opcode)
+      if (Spelling spelling = spell(moved); !spelling.word.rows.empty()) return spelling.word;
+    start = end;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 size_t ModuleParser::LocationHash::operator()(const LocationKey& key) const {
@@ -391,35 +442,12 @@ const Word& ModuleParser::word(const Token& token) {
 }
 
 Word ModuleParser::look_up(const Token& token) {
-  std::string_view text = token.text;
-  std::optional<Name> name = find_name(text);
-  if (!name)
-    reader_.fail(token, fmt::format("unknown instruction {}", quote(text.substr(0, text.find('.')))));
-  Word word;
-  word.opcode = name->opcode;
-  if (name->has_cta) word.mods.push_back(Mod::cta);
-  size_t segments = 0;
-  for (size_t start = name->length; start < text.size();) {
-    size_t end = std::min(text.find('.', start + 1), text.size());
-    std::string_view part = text.substr(start + 1, end - start - 1);
-    if (++segments > kMostSegments) reader_.fail(token, fmt::format("{}: too many modifiers", quote(text)));
-    if (auto type = find_type(part)) {
-      word.types.push_back(*type);
-    } else if (auto mod = find_mod(part)) {
-      word.mods.push_back(*mod);
-    } else {
-      reader_.fail(token,
-                   fmt::format("{}: unknown {} {}", quote(text), looks_like_type(part) ? "type" : "modifier",
-                               quote(text.substr(start, end - start))));
-    }
-    start = end;
+  Spelling spelling = spell(token.text);
+  if (spelling.word.rows.empty()) {
+    if (std::optional<Word> word = with_opcode_in_front(token.text)) return *word;
+    reader_.fail(token, spelling.problem);
   }
-  word.rows = match_rows(word.opcode, word.mods, word.types);
-  if (word.rows.empty()) {
-    const Row& row = nearest_row(word.opcode, word.mods, word.types);
-    reader_.fail(token, fmt::format("{}: no such form; expected {}", quote(text), describe(row)));
-  }
-  return word;
+  return std::move(spelling.word);
 }
 
 // Names that could only be known at the end: of inlined functions, of symbols in initialisers.

@@ -35,6 +35,15 @@ TEST(Instruction, LongestNameWins) {
   EXPECT_EQ(cta.mods, (std::vector<Mod>{Mod::cta, Mod::popc, Mod::aligned}));
 }
 
+TEST(Instruction, ModifiersMayStandWithinTheName) {
+  Instruction ballot = single("vote.ballot.sync.b32 %r1, %p1, -1;");
+  EXPECT_EQ(ballot.opcode, Opcode::vote_sync);
+  EXPECT_EQ(ballot.mods, std::vector<Mod>{Mod::ballot});
+  EXPECT_EQ(single("shfl.up.sync.b32 %r1, %r2, 1, 0, -1;").opcode, Opcode::shfl_sync);
+  EXPECT_EQ(single("redux.add.sync.u32 %r1, %r2, -1;").opcode, Opcode::redux_sync);
+  EXPECT_EQ(single("match.sync.any.b32 %r1, %r2, -1;").opcode, Opcode::match_any);
+}
+
 TEST(Instruction, SpacesInsideANameAreAllowed) {
   EXPECT_EQ(single("ld .global\n.u32 %r1, [%d1];").types, std::vector<Type>{Type::U32});
 }
