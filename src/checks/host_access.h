@@ -10,13 +10,14 @@
 namespace assay::checks {
 
 struct HostAccess {
-  vgpu::Address address = 0;  // of its first byte; how many follow is not known
+  vgpu::Address address = 0;  // of its first byte
+  uint64_t bytes = 1;         // that it touches, as far as is known
   bool writes = false;
   uint64_t submitted = 0;  // the last operation that the host had asked for
   uint64_t knowledge = 0;  // HostJudge::knowledge() at the time
   std::string place;       // in the host's code
 
-  // But for the address.
+  // But for what it touches.
   bool is_like(const HostAccess& a) const {
     return writes == a.writes && submitted == a.submitted && knowledge == a.knowledge && place == a.place;
   }

@@ -125,7 +125,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       const HostAccess& first = accesses[i];
       BlockState state = state_of(first);
       for (; i < accesses.size() && accesses[i].is_like(first); ++i)
-        memory_.touch(state, {accesses[i].address, nullptr, 1, 1, 1, 0, 0},
+        memory_.touch(state, {accesses[i].address, nullptr, accesses[i].bytes, 1, 1, 0, 0},
                       first.writes ? AccessKind::Store : AccessKind::Load);
     }
   }

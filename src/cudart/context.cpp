@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cudart/code_place.h"
 #include "cudart/properties.h"
 #include "cudart/report.h"
 #include "cudart/settings.h"

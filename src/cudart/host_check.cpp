@@ -1,13 +1,16 @@
 #include "cudart/host_check.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <mutex>
 #include <thread>
 
+#include "cudart/code_place.h"
 #include "cudart/report.h"
 
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
@@ -15,28 +18,61 @@ extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
 namespace assay::cudart {
 namespace {
 
-// The one that the signal handler asks; there is one context at a time.
+// The one that the signal handlers ask; there is one context at a time.
 std::atomic<HostCheck*> watching{nullptr};
 std::atomic<const vgpu::Memory*> watched_memory{nullptr};
-struct sigaction earlier_action;
+struct sigaction earlier_fault, earlier_step;
 
 // The second lowest bit of the page fault's code: it was a write (x86).
 constexpr uint64_t kWriteFault = 2;
 constexpr auto kLeftOver = std::chrono::seconds(5);
 
-void on_fault(int signal, siginfo_t* info, void* context) {
-  const auto address = reinterpret_cast<vgpu::Address>(info->si_addr);
-  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-  const bool writes = (static_cast<uint64_t>(registers[REG_ERR]) & kWriteFault) != 0;
+HostWatch* current_watch() {
   HostCheck* check = watching.load();
-  if (check && check->watch() &&
-      check->watch()->note_fault(address, writes, static_cast<uint64_t>(registers[REG_RIP])))
-    return;
+  return check ? check->watch() : nullptr;
+}
+
+void on_fault(int signal, siginfo_t* info, void* data) {
+  const auto address = reinterpret_cast<vgpu::Address>(info->si_addr);
+  auto& context = *static_cast<ucontext_t*>(data);
+  const auto& registers = context.uc_mcontext.gregs;
+  const bool writes = (static_cast<uint64_t>(registers[REG_ERR]) & kWriteFault) != 0;
+  if (HostWatch* watch = current_watch(); watch && watch->note_fault(address, writes, context)) return;
   const vgpu::Memory* memory = watched_memory.load();
-  check = watching.exchange(nullptr);
-  if (check && memory && memory->is_device_address(address)) check->host_access(address, writes);
+  HostCheck* check = watching.exchange(nullptr);
+  if (check && memory && memory->is_device_address(address))
+    check->host_access(address, writes, static_cast<uint64_t>(registers[REG_RIP]));
   // The access happens again and meets whoever was there before us.
-  sigaction(signal, &earlier_action, nullptr);
+  sigaction(signal, &earlier_fault, nullptr);
+}
+
+void on_step(int signal, siginfo_t*, void* data) {
+  if (HostWatch* watch = current_watch(); watch && watch->end_step(*static_cast<ucontext_t*>(data))) return;
+  sigaction(signal, &earlier_step, nullptr);
+  raise(signal);  // comes when this one has ended
+}
+
+void install(int signal, HostWatch::Handler handler, struct sigaction& earlier) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(signal, &action, &earlier);
+}
+
+void remove(int signal, HostWatch::Handler handler, const struct sigaction& earlier) {
+  struct sigaction now {};
+  sigaction(signal, nullptr, &now);
+  if (now.sa_sigaction == handler) sigaction(signal, &earlier, nullptr);
+}
+
+// Nobody hears the system calls of a child.
+void open_in_children() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, [] {
+      if (HostWatch* watch = current_watch()) watch->open_all();
+    });
+  });
 }
 
 }  // namespace
@@ -51,26 +87,26 @@ HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, Report& rep
       streams_(streams),
       waits_(log) {
   if (launches_) streams_.listen(&waits_);
-  if (judge && launches_) watch_ = std::make_unique<HostWatch>(*judge, device.memory(), streams, on_fault);
+  if (judge && launches_)
+    watch_ =
+        std::make_unique<HostWatch>(*judge, device.memory(), streams, HostWatch::Handlers{on_fault, on_step});
   if (watch_) streams_.listen(watch_.get());
   if (!memory_ && !watch_) return;
   if (memory_) watched_memory = &device.memory();
   watching = this;
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigaction(SIGSEGV, &action, &earlier_action);
+  install(SIGSEGV, on_fault, earlier_fault);
+  if (!watch_) return;
+  install(SIGTRAP, on_step, earlier_step);
+  open_in_children();
 }
 
 HostCheck::~HostCheck() {
-  const bool listened = memory_ || watch_;
+  const bool listened = memory_ || watch_, stepped = watch_ != nullptr;
   watch_.reset();
   watching = nullptr;
   watched_memory = nullptr;
-  if (!listened) return;
-  struct sigaction now {};
-  sigaction(SIGSEGV, nullptr, &now);
-  if (now.sa_sigaction == on_fault) sigaction(SIGSEGV, &earlier_action, nullptr);
+  if (listened) remove(SIGSEGV, on_fault, earlier_fault);
+  if (stepped) remove(SIGTRAP, on_step, earlier_step);
 }
 
 void HostCheck::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works) {
@@ -188,12 +224,14 @@ void HostCheck::report_leaks() {
   log_.add("leak", std::move(finding), {"leak"});
 }
 
-void HostCheck::host_access(vgpu::Address address, bool writes) {
+void HostCheck::host_access(vgpu::Address address, bool writes, uint64_t code) {
   Finding finding;
   finding.kind = "out-of-bounds";
   const std::string place = checks::describe_address(device_.memory(), address, finding.evidence);
   finding.evidence["space"] = "host";
-  finding.message = fmt::format("host code {} device memory, {}: use cudaMemcpy, or managed memory",
+  const std::string at = place_in_code(code);
+  finding.evidence["host"] = at;
+  finding.message = fmt::format("host code ({}) {} device memory, {}: use cudaMemcpy, or managed memory", at,
                                 writes ? "writes" : "reads", place);
   finding.evidence["count"] = 1;
   report_.finding(finding);

@@ -48,7 +48,7 @@ class HostCheck {
   // The program ends.
   void end();
   // Host code touched `address` of the device's range: reports it before the process dies.
-  void host_access(vgpu::Address address, bool writes);
+  void host_access(vgpu::Address address, bool writes, uint64_t code);
 
  private:
   struct FailedLaunch {

@@ -1,77 +1,93 @@
 #include "cudart/host_watch.h"
 
-#include <dlfcn.h>
-#include <elf.h>
+#include <dirent.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <fstream>
 #include <optional>
-#include <tuple>
+
+#include "cudart/pages.h"
+#include "vgpu/host_range.h"
 
 namespace assay::cudart {
 namespace {
 
 using vgpu::Address;
 
-constexpr Address kPage = 4096;
-
-Address page_of(Address address) {
-  return address & ~(kPage - 1);
-}
-Address next_page(Address address) {
-  return page_of(address + kPage - 1);
-}
-
-void protect(Address low, Address high, int protection) {
-  mprotect(reinterpret_cast<void*>(low), high - low, protection);
-}
+// In all: two or three seconds of a program's time at most.
+constexpr uint32_t kStepsInAll = 1 << 16;
+constexpr double kThreadsKnown = 1e-3;  // seconds
 
 // Allocations whose mapping for the host can be closed.
 bool is_shared(const vgpu::Allocation& a) {
   return (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) && !a.adopted &&
-         reinterpret_cast<Address>(a.backing) != a.base;
+         vgpu::is_in_host_range(a.base);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A thread that has blocked these would die of them.
+bool takes_our_signals(const std::string& status_file) {
+  constexpr uint64_t kOurs = uint64_t{1} << (SIGSEGV - 1) | uint64_t{1} << (SIGTRAP - 1);
+  constexpr std::string_view kBlocked = "SigBlk:";
+  std::ifstream file(status_file);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(kBlocked))
+      return (std::strtoull(line.c_str() + kBlocked.size(), nullptr, 16) & kOurs) == 0;
+  return true;  // it has ended
+}
+
+bool all_threads_take_our_signals() {
+  std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/task"), &closedir);
+  if (!folder) return false;
+  while (const dirent* entry = readdir(folder.get())) {
+    const pid_t thread = std::atoi(entry->d_name);
+    if (thread == 0 || thread == hearing_thread()) continue;
+    if (!takes_our_signals(fmt::format("/proc/self/task/{}/status", thread))) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-std::string place_in_code(uint64_t code) {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return "somewhere";
-  // Programs that are not linked to move count from 0.
-  const auto* header = static_cast<const Elf64_Ehdr*>(info.dli_fbase);
-  const uint64_t base = header->e_type == ET_EXEC ? 0 : reinterpret_cast<uint64_t>(header);
-  return fmt::format("{}+{:#x}", std::filesystem::path(info.dli_fname).filename().string(), code - base);
-}
-
 HostWatch::HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu::Streams& streams,
-                     Handler handler)
+                     Handlers handlers)
     : judge_(judge),
       memory_(memory),
       streams_(streams),
-      handler_(handler),
+      handlers_(handlers),
+      libc_(code_of_libc()),
       slots_(std::make_unique<Slot[]>(kSlots)),
-      notes_(static_cast<Note*>(std::calloc(kNotes, sizeof(Note))), &std::free) {}
+      notes_(static_cast<Note*>(std::calloc(kNotes, sizeof(Note))), &std::free),
+      steps_(std::make_unique<Step[]>(kThreads)),
+      held_(std::make_unique<Held[]>(kHeld)),
+      steps_left_(kStepsInAll) {}
 
 HostWatch::~HostWatch() {
-  for (const auto& [operation, areas] : under_way_)
-    for (const Area& area : areas) protect(area.low, area.high, PROT_READ | PROT_WRITE);
+  if (hears_calls_) hear_system_calls(nullptr);
+  give_up();
 }
 
 // ---- What work may use ----
 
 void HostWatch::add_pointer(Address address, std::vector<Area>& areas) {
-  if (address == 0 || memory_.is_device_address(address)) return;
+  if (!vgpu::is_in_host_range(address)) return;
   const std::optional<vgpu::Allocation> found = memory_.find(address);
   if (found && is_shared(*found)) areas.push_back({page_of(address), next_page(found->end())});
 }
 
 void HostWatch::add_range(const vgpu::Place& place, uint64_t width, uint64_t height, uint64_t depth,
                           std::vector<Area>& areas) {
-  if (place.host || width == 0 || memory_.is_device_address(place.address)) return;
+  if (place.host || width == 0 || !vgpu::is_in_host_range(place.address)) return;
   const std::optional<vgpu::Allocation> found = memory_.find(place.address);
   if (!found || !is_shared(*found)) return;
   const bool dense =
@@ -101,35 +117,69 @@ void HostWatch::add_areas(const vgpu::Work& work, std::vector<Area>& areas) {
 
 // ---- Closing and opening ----
 
-bool HostWatch::is_handler_there() const {
-  struct sigaction now {};
-  return sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_sigaction == handler_;
+bool HostWatch::are_handlers_there() const {
+  auto is_there = [](int signal, Handler handler) {
+    struct sigaction now {};
+    return sigaction(signal, nullptr, &now) == 0 && now.sa_sigaction == handler;
+  };
+  return is_there(SIGSEGV, handlers_.fault) && is_there(SIGTRAP, handlers_.step);
 }
 
-bool HostWatch::has_slot(Address low, Address high) {
-  const std::optional<vgpu::Allocation> found = memory_.find(high - kPage);
-  if (!found) return false;
-  low = page_of(found->base);
-  high = next_page(found->end());
+// Whether the program will live through it.
+bool HostWatch::can_close() {
+  if (!are_handlers_there()) return false;
+  if (!std::exchange(asked_for_calls_, true)) hears_calls_ = hear_system_calls(this);
+  if (!hears_calls_) return false;
+  if (const double time = now(); time - threads_seen_ > kThreadsKnown) {
+    threads_can_fault_ = all_threads_take_our_signals();
+    threads_seen_ = time;
+  }
+  return threads_can_fault_;
+}
+
+HostWatch::Slot* HostWatch::slot_for(const Area& area) {
+  const std::optional<vgpu::Allocation> found = memory_.find(area.high - kPage);
+  if (!found) return nullptr;
+  const Address low = page_of(found->base), high = next_page(found->end());
   const size_t used = slots_used_;
   size_t empty = used;
   for (size_t i = 0; i < used; ++i) {
-    if (slots_[i].low == low && slots_[i].high == high) return true;
+    if (slots_[i].low == low && slots_[i].high == high) return &slots_[i];
     if (slots_[i].high == 0) empty = i;
   }
-  if (empty == kSlots) return false;
+  if (empty == kSlots) return nullptr;
   slots_[empty].low = low;
   slots_[empty].high = high;
   if (empty == used) slots_used_ = used + 1;
-  return true;
+  return &slots_[empty];
 }
 
 void HostWatch::close_areas(vgpu::OperationId last, std::vector<Area> areas) {
   submitted_ = last;
-  std::erase_if(areas, [&](const Area& area) { return !has_slot(area.low, area.high); });
-  if (areas.empty() || !is_handler_there()) return;
-  for (const Area& area : areas) protect(area.low, area.high, PROT_NONE);
-  under_way_[last] = std::move(areas);
+  if (areas.empty() || !can_close()) return;
+  std::erase_if(areas, [&](const Area& area) {
+    Slot* slot = slot_for(area);
+    if (slot) slot->opened = slot->steps = slot->page_steps = 0;
+    return !slot;
+  });
+  drop_ended_calls();
+  for (const Area& area : areas) close(area);
+  if (!areas.empty()) under_way_[last] = std::move(areas);
+}
+
+// All of it but what system calls use.
+void HostWatch::close(const Area& area) {
+  std::vector<Area> used;
+  for (size_t i = 0; i < kHeld; ++i)
+    if (const Area held{held_[i].low, held_[i].high}; held.low < area.high && held.high > area.low)
+      used.push_back(held);
+  std::sort(used.begin(), used.end(), [](const Area& a, const Area& b) { return a.low < b.low; });
+  Address at = area.low;
+  for (const Area& held : used) {
+    if (at < held.low) protect(at, held.low, PROT_NONE);
+    at = std::max(at, held.high);
+  }
+  if (at < area.high) protect(at, area.high, PROT_NONE);
 }
 
 void HostWatch::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works) {
@@ -148,13 +198,16 @@ void HostWatch::waited() {
         ++it;
         continue;
       }
-      for (const Area& area : it->second) protect(area.low, area.high, PROT_READ | PROT_WRITE);
+      for (const Area& area : it->second) protect(area.low, area.high, kOpen);
       opened = true;
       it = under_way_.erase(it);
     }
-    if (opened)  // what others still use
+    // What others still use.
+    if (opened && !under_way_.empty() && can_close()) {
+      drop_ended_calls();
       for (const auto& [operation, areas] : under_way_)
-        for (const Area& area : areas) protect(area.low, area.high, PROT_NONE);
+        for (const Area& area : areas) close(area);
+    }
   }
   judge();
 }
@@ -175,57 +228,68 @@ void HostWatch::add_variable(Address base) {
   variables_.push_back(base);
 }
 
-// ---- What the host did ----
-
-bool HostWatch::note_fault(Address address, bool writes, uint64_t code) {
-  const size_t used = slots_used_;
-  bool closed = false;
-  for (size_t i = 0; i < used && !closed; ++i) closed = address >= slots_[i].low && address < slots_[i].high;
-  if (!closed) return false;
-  if (const size_t place = notes_used_++; place < kNotes) {
-    Note& note = notes_[place];
-    note.address = address;
-    note.code = code;
-    note.submitted = submitted_;
-    note.knowledge = judge_.knowledge();
-    note.writes = writes;
-    note.ready = true;
-  }
-  const Address page = page_of(address);
-  protect(page, page + kPage, writes ? PROT_READ | PROT_WRITE : PROT_READ);
-  return true;
+void HostWatch::open_all() {
+  for (size_t i = 0; i < slots_used_; ++i)
+    if (const Address high = slots_[i].high) protect(slots_[i].low, high, kOpen);
 }
 
-std::vector<checks::HostAccess> HostWatch::take_notes() {
+// Nothing is closed any more.
+void HostWatch::give_up() {
+  for (const auto& [operation, areas] : under_way_)
+    for (const Area& area : areas) protect(area.low, area.high, kOpen);
+  under_way_.clear();
+  hears_calls_ = false;
+}
+
+// ---- System calls ----
+
+bool HostWatch::is_held(Address low, Address high) const {
+  for (size_t i = 0; i < kHeld; ++i)
+    if (held_[i].low < high && held_[i].high > low) return true;
+  return false;
+}
+
+bool HostWatch::hold(const SystemCall& call, const Area& area) {
+  for (size_t i = 0; i < kHeld; ++i) {
+    if (held_[i].high != 0) continue;
+    held_[i].call = call;
+    held_[i].low = area.low;
+    held_[i].high = area.high;
+    return true;
+  }
+  return false;
+}
+
+void HostWatch::drop_ended_calls() {
+  const auto self = static_cast<pid_t>(syscall(SYS_gettid));
+  for (size_t i = 0; i < kHeld; ++i)
+    if (held_[i].high != 0 && (held_[i].call.thread == self || is_over(held_[i].call))) held_[i].high = 0;
+}
+
+// Of what a call touches: the part that work under way may use.
+void HostWatch::note_range(const SystemCall& call, const CallRange& range) {
+  const Address end = range.address + range.touches;
+  for (const auto& [operation, areas] : under_way_)
+    for (const Area& area : areas) {
+      const Address low = std::max(range.address, area.low), high = std::min(end, area.high);
+      if (low < high) note(low, high - low, range.writes, 0, call.number);
+    }
+}
+
+void HostWatch::on_call(const SystemCall& call) {
   std::lock_guard lock(mutex_);
-  std::vector<checks::HostAccess> accesses;
-  const size_t noted = std::min(notes_used_.load(), kNotes);
-  for (size_t i = 0; i < noted; ++i) {
-    Note& note = notes_[i];
-    if (note.ready.exchange(false))
-      accesses.push_back(
-          {note.address, note.writes, note.submitted, note.knowledge, place_in_code(note.code)});
+  if (!hears_calls_) return;
+  for (size_t i = 0; i < kHeld; ++i)  // a thread is in one call at a time
+    if (held_[i].high != 0 && held_[i].call.thread == call.thread) held_[i].high = 0;
+  for (const CallRange& range : call.ranges) {
+    const std::optional<vgpu::Allocation> found = memory_.find(range.address);
+    if (!found || !is_shared(*found)) continue;
+    const uint64_t bytes = std::min(range.bytes, found->end() - range.address);
+    const Area area{page_of(range.address), next_page(range.address + bytes)};
+    note_range(call, {range.address, bytes, std::min(range.touches, bytes), range.writes});
+    if (!hold(call, area)) return give_up();
+    protect(area.low, area.high, kOpen);
   }
-  notes_used_ = 0;
-  // Alike ones together; what the host does is in no need of order with itself.
-  std::stable_sort(accesses.begin(), accesses.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.knowledge, a.submitted, a.writes, a.place) <
-           std::tie(b.knowledge, b.submitted, b.writes, b.place);
-  });
-  return accesses;
-}
-
-void HostWatch::judge() {
-  if (notes_used_ == 0) return;
-  const std::vector<checks::HostAccess> accesses = take_notes();
-  streams_.with_device([&](vgpu::Device&) { judge_.judge(accesses); });
-}
-
-void HostWatch::on_operation(const vgpu::OperationInfo& info) {
-  using Kind = vgpu::OperationInfo::Kind;
-  // Only these start on the device's own thread, between steps of grids.
-  const bool works = info.kind == Kind::Grid || info.kind == Kind::Copy || info.kind == Kind::Fill;
-  if (works && notes_used_ != 0) judge_.judge(take_notes());
 }
 
 }  // namespace assay::cudart

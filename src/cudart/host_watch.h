@@ -3,12 +3,17 @@
 //
 // The device has a mapping of its own of such memory (vgpu/memory.h), so the host's can be closed: from the
 // time that work is asked for until the host has waited for it, the pages that the work may use fault when
-// the host touches them. The fault is noted and the page opened; the race check judges it, byte by byte, once
+// the host touches them. The fault is noted and the access happens, in a single step after which the page is
+// closed again; after so many steps it stays open. The race check judges what was noted, byte by byte, once
 // it knows what the work did. A kernel may use what its parameters point to, from there to the end of the
 // allocation, and every __managed__ variable; a copy or fill uses its range, of which only pages that hold
-// nothing else are closed: a system call that meets a closed page fails instead of faulting.
+// nothing else are closed. System calls would fail where code faults: they are heard of before they
+// happen (system_calls.h), and where that is not possible nothing is closed at all.
 #pragma once
 
+#include <ucontext.h>
+
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <map>
@@ -19,18 +24,20 @@
 #include <vector>
 
 #include "checks/host_access.h"
+#include "cudart/system_calls.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
 
-// "program+0x1234": what addr2line wants to know.
-std::string place_in_code(uint64_t code);
-
-class HostWatch final : public vgpu::Listener {
+class HostWatch final : public vgpu::Listener, public CallListener {
  public:
   using Handler = void (*)(int, siginfo_t*, void*);
-  // `handler` of SIGSEGV calls note_fault(); a program that puts its own in that place is not watched.
-  HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu::Streams& streams, Handler handler);
+  // Of SIGSEGV and SIGTRAP; they call note_fault() and end_step(). A program that puts its own in their place
+  // is not watched.
+  struct Handlers {
+    Handler fault, step;
+  };
+  HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu::Streams& streams, Handlers handlers);
   ~HostWatch() override;
   HostWatch(const HostWatch&) = delete;
   HostWatch& operator=(const HostWatch&) = delete;
@@ -46,9 +53,16 @@ class HostWatch final : public vgpu::Listener {
   // An allocation goes.
   void forget(vgpu::Address base);
   void add_variable(vgpu::Address base);
+  void on_call(const SystemCall& call) override;
 
-  // From the signal handler: whether the access was to closed memory, and may happen now.
-  bool note_fault(vgpu::Address address, bool writes, uint64_t code);
+  // ---- For signal handlers ----
+
+  // Whether the access was to closed memory, and may happen now.
+  bool note_fault(vgpu::Address address, bool writes, ucontext_t& context);
+  // Whether it was a step of ours that ended.
+  bool end_step(ucontext_t& context);
+  // In the child of a fork, whom nobody watches.
+  void open_all();
 
  private:
   struct Area {
@@ -57,36 +71,75 @@ class HostWatch final : public vgpu::Listener {
   // An allocation that has been closed at some time; what the signal handler goes by.
   struct Slot {
     std::atomic<vgpu::Address> low{0}, high{0};
+    // Since it was last closed:
+    std::atomic<uint32_t> opened{0}, steps{0};  // runs of pages, and steps
+    std::atomic<vgpu::Address> page{0};         // of the last step
+    std::atomic<uint32_t> page_steps{0};        // in a row
   };
   struct Note {
     vgpu::Address address = 0;
+    uint64_t bytes = 1;
     uint64_t code = 0;  // of the instruction
+    int call = -1;      // or the number of a system call
     uint64_t submitted = 0, knowledge = 0;
     bool writes = false;
     std::atomic<bool> ready{false};
   };
-  static constexpr size_t kSlots = 1024, kNotes = 65536;
+  // A thread that makes a step, and the pages that are open for it.
+  struct Step {
+    static constexpr size_t kPages = 4;
+    std::atomic<pid_t> thread{0};
+    std::array<vgpu::Address, kPages> pages{};
+    size_t used = 0;
+  };
+  // What a system call uses, which must stay open until it ends.
+  struct Held {
+    std::atomic<vgpu::Address> low{0}, high{0};
+    SystemCall call;  // under the mutex
+  };
+  static constexpr size_t kSlots = 1024, kNotes = 65536, kThreads = 64, kHeld = 64;
 
   checks::HostJudge& judge_;
   const vgpu::Memory& memory_;
   vgpu::Streams& streams_;
-  const Handler handler_;
+  const Handlers handlers_;
+  const CodeRange libc_;
   std::unique_ptr<Slot[]> slots_;
   std::unique_ptr<Note[], void (*)(void*)> notes_;  // zeroed pages, which exist when they are used
+  std::unique_ptr<Step[]> steps_;
+  std::unique_ptr<Held[]> held_;
   std::atomic<size_t> slots_used_{0}, notes_used_{0};
   std::atomic<uint64_t> submitted_{0};
+  std::atomic<uint32_t> steps_left_;
   std::mutex mutex_;  // of what follows
   std::map<vgpu::OperationId, std::vector<Area>> under_way_;
   std::vector<vgpu::Address> variables_;
+  bool asked_for_calls_ = false, hears_calls_ = false;
+  double threads_seen_ = 0;  // when, in seconds
+  bool threads_can_fault_ = false;
 
   void add_areas(const vgpu::Work& work, std::vector<Area>& areas);
   void add_pointer(vgpu::Address address, std::vector<Area>& areas);
   void add_range(const vgpu::Place& place, uint64_t width, uint64_t height, uint64_t depth,
                  std::vector<Area>& areas);
-  std::vector<checks::HostAccess> take_notes();
-  bool is_handler_there() const;
-  bool has_slot(vgpu::Address low, vgpu::Address high);
+  bool can_close();
+  bool are_handlers_there() const;
+  Slot* slot_for(const Area& area);
+  Slot* slot_of(vgpu::Address address);
   void close_areas(vgpu::OperationId last, std::vector<Area> areas);
+  void close(const Area& area);
+  bool is_held(vgpu::Address low, vgpu::Address high) const;
+  bool hold(const SystemCall& call, const Area& area);
+  void drop_ended_calls();
+  void give_up();
+  void note_range(const SystemCall& call, const CallRange& range);
+
+  void note(vgpu::Address address, uint64_t bytes, bool writes, uint64_t code, int call);
+  uint64_t code_of_program(uint64_t code) const;
+  Step* own_step(pid_t thread, bool make);
+  bool begin_step(Slot& slot, vgpu::Address page, bool writes, ucontext_t& context);
+  bool open_run(Slot& slot, vgpu::Address low, uint64_t bytes, bool writes);
+  std::vector<checks::HostAccess> take_notes();
 };
 
 }  // namespace assay::cudart

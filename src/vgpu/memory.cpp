@@ -5,12 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "fmt/format.h"
+#include "vgpu/host_range.h"
 
 namespace assay::vgpu {
 namespace {
@@ -40,17 +42,35 @@ struct Shared {
   void* device = nullptr;
 };
 
+// The host's mapping, at an address that nobody has had yet; from the start of the range again when it is used up.
+void* map_for_host(uint64_t bytes, int file) {
+  static std::atomic<uint64_t> next{kHostRange};  // the range is the process's
+  constexpr int kTries = 64;
+  for (int i = 0; i < kTries; ++i) {
+    uint64_t at = next.fetch_add(bytes + kPage);
+    if (at >= kHostRangeEnd || kHostRangeEnd - at < bytes) {
+      if (bytes >= kHostRangeEnd - kHostRange) return nullptr;
+      next = (at = kHostRange) + bytes + kPage;
+    }
+    void* p = mmap(reinterpret_cast<void*>(at), bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+    if (p == reinterpret_cast<void*>(at)) return p;
+    if (p != MAP_FAILED) munmap(p, bytes);  // a system that does not know the last flag
+  }
+  return nullptr;
+}
+
 Shared map_twice(uint64_t bytes) {
   rlimit most{};
   if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur < bytes) return {};
   const int file = memfd_create("shared", MFD_CLOEXEC);
   if (file < 0) return {};
-  auto map = [&] {
-    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    return p == MAP_FAILED ? nullptr : p;
-  };
   Shared made;
-  if (ftruncate(file, static_cast<off_t>(bytes)) == 0) made = {map(), map()};
+  if (ftruncate(file, static_cast<off_t>(bytes)) == 0) {
+    made.host = map_for_host(bytes, file);
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (p != MAP_FAILED) made.device = p;
+  }
   close(file);
   if (made.host != nullptr && made.device != nullptr) {
     madvise(made.host, bytes, MADV_DONTDUMP);
