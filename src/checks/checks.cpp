@@ -162,7 +162,8 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
     return near->live ? fmt::format("offset {} of {}", address - near->base, name)
                       : fmt::format("offset {} of {}, which has been freed", address - near->base, name);
   }
-  if (address >= near->end()) return fmt::format("{} bytes past the end of {}", address - near->end(), name);
+  if (address == near->end()) return "the end of " + name;
+  if (address > near->end()) return fmt::format("{} bytes past the end of {}", address - near->end(), name);
   return fmt::format("{} bytes before {}", near->base - address, name);
 }
 

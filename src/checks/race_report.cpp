@@ -103,8 +103,9 @@ void report_with_host(RaceContext& context, const Touch& device, const Touch& ho
   const std::string what = describe_address(context.memory, address, evidence);
   const Side other = other_side(context, device, host, &work, false, evidence);
   const std::string_view verb = by_host.host_writes ? "writes" : "reads";
-  finding.message = fmt::format("host code ({}) {} {}, and has not waited for the {}", by_host.host_place,
-                                verb, what, other.text);
+  finding.message = fmt::format("host code {} {} {} {}, and has not waited for the {}",
+                                by_host.host_place.starts_with("system call") ? "in" : "at",
+                                by_host.host_place, verb, what, other.text);
   if (const auto& at = evidence["other"]; at.contains("file")) finding.where = {at["file"], at["line"]};
   if (!work.kernel.empty()) evidence["kernel"] = work.kernel;
   evidence["access"] = by_host.host_writes ? "write" : "read";

@@ -13,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/places.h"
 #include "cli/precision.h"
 
 namespace assay::cli {
@@ -135,6 +136,9 @@ class Collector {
     if (event == "launch") add_launch(line);
     if (event == "finding") add_finding(finding_of(line));
     if (event == "sighting" && line.contains("finding")) sightings_.push_back(finding_of(line["finding"]));
+    if (event == "module") places_.add_module(string_at(line, "name"), string_at(line, "path"));
+    if (event == "allocation" && line.contains("calls"))
+      places_.add_allocation(number_at<uint64_t>(line, "id"), line["calls"].get<std::vector<std::string>>());
     if (event == "precision" && line.contains("profile")) summary_.precision = line["profile"];
     if (event == "fault") summary_.faults.push_back(string_at(line, "message"));
     if (event == "unsupported") {
@@ -147,6 +151,7 @@ class Collector {
   void end() {
     for (Finding& finding : sightings_)
       if (!reported_.contains(key_of(finding))) add_finding(std::move(finding));
+    places_.name(summary_.findings);
   }
 
  private:
@@ -180,7 +185,10 @@ class Collector {
     std::string key = key_of(finding);
     uint64_t count = std::max<uint64_t>(1, number_at<uint64_t>(finding.evidence, "count"));
     auto [place, fresh] = findings_.try_emplace(key, summary_.findings.size());
-    if (fresh) summary_.findings.push_back(std::move(finding));
+    if (fresh) {
+      places_.note(finding);
+      summary_.findings.push_back(std::move(finding));
+    }
     Json& evidence = summary_.findings[place->second].evidence;
     evidence["count"] = fresh ? count : evidence["count"].get<uint64_t>() + count;
   }
@@ -191,6 +199,7 @@ class Collector {
   std::map<std::string, size_t> findings_;
   std::set<std::string> reported_;  // suppressed ones too
   std::vector<Finding> sightings_;
+  Places places_;
 };
 
 std::string seconds_text(double seconds) {

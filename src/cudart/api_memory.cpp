@@ -143,12 +143,13 @@ ASSAY_API Status cudaFreeHost(void* pointer) {
 }
 
 ASSAY_API Status cudaHostRegister(void* pointer, size_t size, unsigned flags) {
-  return api([&](Context& context) {
+  return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer || size == 0 || (flags & ~15u)) return Status::InvalidValue;
     if (context.pinned(pointer)) return Status::HostMemoryAlreadyRegistered;
     if (where_is(context, pointer, size) != Where::Pageable) return Status::InvalidValue;
     auto address = context.memory().adopt_host(pointer, size, "cudaHostRegister");
     if (!address) return Status::HostMemoryAlreadyRegistered;
+    context.note_allocation(*address, caller);
     context.add_pinned(pointer, {size, flags, true});
     return Status::Success;
   });

@@ -2,27 +2,53 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <algorithm>
 #include <filesystem>
 
 namespace assay::cudart {
+namespace {
 
-CodePlace code_place(uint64_t code) {
+namespace fs = std::filesystem;
+
+// As the program was called, which may be by a link.
+bool is_own_name(const std::string& name) {
+  return fs::path(program_invocation_name).filename() == name;
+}
+
+}  // namespace
+
+std::string place_in_code(uint64_t code) {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return {"somewhere", "", 0};
+  if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return "somewhere";
   // Programs that are not linked to move count from 0.
   const auto* header = static_cast<const Elf64_Ehdr*>(info.dli_fbase);
   const uint64_t base = header->e_type == ET_EXEC ? 0 : reinterpret_cast<uint64_t>(header);
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::absolute(info.dli_fname, error);
-  return {fmt::format("{}+{:#x}", path.filename().string(), code - base), path.string(), code - base};
+  return fmt::format("{}+{:#x}", fs::path(info.dli_fname).filename().string(), code - base);
 }
 
-std::string place_in_code(uint64_t code) {
-  return code_place(code).name;
+std::string path_of_module(const std::string& name) {
+  std::error_code error;
+  // The loader knows the program itself by no name.
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  struct Search {
+    const std::string& name;
+    std::string path;
+  } search{name, ""};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* data) {
+        auto& own = *static_cast<Search*>(data);
+        if (fs::path(info->dlpi_name).filename() != own.name) return 0;
+        own.path = info->dlpi_name;
+        return 1;
+      },
+      &search);
+  if (search.path.empty()) return program.filename() == name || is_own_name(name) ? program.string() : "";
+  return fs::absolute(search.path, error).string();
 }
 
 std::vector<uint64_t> calls_above(const void* caller) {

@@ -9,13 +9,8 @@ namespace assay::cudart {
 
 // "program+0x1234": what addr2line wants to know.
 std::string place_in_code(uint64_t code);
-
-struct CodePlace {
-  std::string name;    // place_in_code()
-  std::string module;  // the file's path; empty where there is none
-  uint64_t offset = 0;
-};
-CodePlace code_place(uint64_t code);
+// The file that such a place is in; "" when there is none.
+std::string path_of_module(const std::string& name);
 
 // The calls that led to `caller`, a return address of the calling thread's, innermost first: return
 // addresses.

@@ -45,7 +45,10 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
   };
-  findings_.tell([this](const Finding& finding) { report_.sighting(finding); });
+  findings_.tell([this](Finding finding) {
+    name_places(finding);
+    report_.sighting(finding);
+  });
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
   stream_options.seed = settings.seed;
@@ -89,7 +92,8 @@ void Context::listen(std::string_view list) {
   for (auto& check : checks_)
     if (checks::includes(list, "streams"))
       judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
-  host_check_ = std::make_unique<HostCheck>(list, findings_, report_, *device_, *streams_, judge);
+  host_check_ = std::make_unique<HostCheck>(
+      list, findings_, [this](Finding& finding) { tell(finding); }, *device_, *streams_, judge);
 }
 
 void Context::host_waited() {
@@ -97,27 +101,35 @@ void Context::host_waited() {
 }
 
 void Context::report_findings() {
-  for (Finding& finding : findings_.take()) {
-    name_place(finding);
-    report_.finding(finding);
-  }
+  for (Finding& finding : findings_.take()) tell(finding);
+}
+
+void Context::tell(Finding& finding) {
+  name_places(finding);
+  report_.finding(finding);
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {
   if (!host_check_) return;
   const auto made = memory().find(base);
+  if (!made) return;
+  std::vector<uint64_t> calls = calls_above(caller);
   std::lock_guard lock(mutex_);
-  if (made) allocated_by_[made->id] = caller;
+  allocated_by_[made->id] = std::move(calls);
 }
 
-void Context::name_place(Finding& finding) {
+void Context::name_places(Finding& finding) {
+  if (const auto host = finding.evidence.find("host"); host != finding.evidence.end()) report_.module(*host);
   const auto about = finding.evidence.find("allocation");
   if (about == finding.evidence.end() || !about->contains("id")) return;
+  const auto id = about->at("id").get<uint64_t>();
   std::lock_guard lock(mutex_);
-  const auto found = allocated_by_.find(about->at("id").get<uint64_t>());
-  // A return address: the call lies just before it.
-  if (found != allocated_by_.end())
-    (*about)["at"] = place_in_code(reinterpret_cast<uint64_t>(found->second) - 1);
+  const auto found = allocated_by_.find(id);
+  if (found == allocated_by_.end()) return;
+  std::vector<std::string> places;
+  for (uint64_t call : found->second) places.push_back(place_in_code(call - 1));  // just before the return
+  (*about)["at"] = places.front();
+  report_.allocation(id, places);
 }
 
 void Context::report_precision() {

@@ -112,7 +112,8 @@ class Context {
 
  private:
   void listen(std::string_view checks);
-  void name_place(Finding& finding);  // of the allocation that it is about
+  void tell(Finding& finding);
+  void name_places(Finding& finding);  // of host code that it speaks of
 
   Report& report_;
   std::mutex mutex_;
@@ -133,7 +134,7 @@ class Context {
   std::unordered_map<vgpu::Address, uint64_t> graph_memory_;
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
-  std::unordered_map<uint64_t, const void*> allocated_by_;  // by the id of an allocation
+  std::unordered_map<uint64_t, std::vector<uint64_t>> allocated_by_;  // calls, by the id of an allocation
   std::mutex print_mutex_;
   std::string printed_;
   std::atomic<bool> fault_reported_{false};

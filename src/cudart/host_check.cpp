@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "cudart/code_place.h"
-#include "cudart/report.h"
 
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
 
@@ -77,12 +76,12 @@ void open_in_children() {
 
 }  // namespace
 
-HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, Report& report, vgpu::Device& device,
-                     vgpu::Streams& streams, checks::HostJudge* judge)
+HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+                     vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge)
     : launches_(checks::includes(list, "launches")),
       memory_(checks::includes(list, "memory")),
       log_(log),
-      report_(report),
+      tell_(std::move(tell)),
       device_(device),
       streams_(streams),
       waits_(log) {
@@ -231,10 +230,10 @@ void HostCheck::host_access(vgpu::Address address, bool writes, uint64_t code) {
   finding.evidence["space"] = "host";
   const std::string at = place_in_code(code);
   finding.evidence["host"] = at;
-  finding.message = fmt::format("host code ({}) {} device memory, {}: use cudaMemcpy, or managed memory", at,
+  finding.message = fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory", at,
                                 writes ? "writes" : "reads", place);
   finding.evidence["count"] = 1;
-  report_.finding(finding);
+  tell_(finding);
 }
 
 }  // namespace assay::cudart

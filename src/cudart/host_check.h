@@ -3,6 +3,7 @@
 // while the device did, and the ranges that it named (assay.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,13 +18,12 @@
 
 namespace assay::cudart {
 
-class Report;
-
 class HostCheck {
  public:
-  // `list`: which checks are on. `judge`: of the host's accesses; null when nobody is.
-  HostCheck(std::string_view list, checks::FindingLog& log, Report& report, vgpu::Device& device,
-            vgpu::Streams& streams, checks::HostJudge* judge);
+  // `list`: which checks are on. `tell`: what must be told at once. `judge`: of the host's accesses; null
+  // when nobody is.
+  HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+            vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
@@ -58,7 +58,7 @@ class HostCheck {
 
   bool launches_, memory_;  // whether these checks are on
   checks::FindingLog& log_;
-  Report& report_;
+  const std::function<void(Finding&)> tell_;
   vgpu::Device& device_;
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cudart/code_place.h"
 #include "cudart/settings.h"
 
 namespace assay::cudart {
@@ -97,6 +98,23 @@ void Report::finding(const Finding& finding) {
 
 void Report::sighting(const Finding& finding) {
   line(dump({{"event", "sighting"}, {"finding", finding_json(finding)}}));
+}
+
+void Report::allocation(uint64_t id, const std::vector<std::string>& calls) {
+  if (file_ < 0) return;
+  for (const std::string& place : calls) module(place);
+  line(dump({{"event", "allocation"}, {"id", id}, {"calls", calls}}));
+}
+
+void Report::module(const std::string& place) {
+  if (file_ < 0) return;
+  const std::string name = place.substr(0, place.rfind('+'));
+  {
+    std::lock_guard lock(mutex_);
+    if (!modules_.insert(name).second) return;
+  }
+  if (const std::string path = path_of_module(name); !path.empty())
+    line(dump({{"event", "module"}, {"name", name}, {"path", path}}));
 }
 
 void Report::precision(const Json& profile) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/finding.h"
 #include "vgpu/device.h"
@@ -29,6 +30,9 @@ class Report {
   // One that has just shown, in a launch that still runs: whoever reads the report of a program that was killed
   // has no other word of it.
   void sighting(const Finding& finding);
+  // Which calls led to an allocation, as places in code, innermost first; and the file that a place is in.
+  void allocation(uint64_t id, const std::vector<std::string>& calls);
+  void module(const std::string& place);
   void precision(const Json& profile);  // shadow::to_json
   void line(std::string_view json);  // appends one line as it is
 
@@ -36,7 +40,7 @@ class Report {
   int file_ = -1;
   bool quiet_ = false;
   std::mutex mutex_;
-  std::set<std::string, std::less<>> said_;
+  std::set<std::string, std::less<>> said_, modules_;
 };
 
 }  // namespace assay::cudart

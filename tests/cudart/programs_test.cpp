@@ -31,7 +31,7 @@ TEST_P(Programs, CheckThemselves) {
 
 std::vector<Run> all_runs() {
   std::vector<Run> runs;
-  for (const char* program : {"memory", "streams", "cooperation", "two_files"}) {
+  for (const char* program : {"memory", "streams", "cooperation", "two_files", "host_memory"}) {
     for (const char* seed : {"0", "1", "2", "77"}) runs.push_back({program, seed, "none"});
     runs.push_back({program, "0", "all"});
   }

@@ -68,7 +68,7 @@ TEST(Run, FindsAndSuppresses) {
   EXPECT_EQ(plain.exit, 1) << plain.err;
   EXPECT_THAT(plain.out, HasSubstr("illegal memory access"));
   EXPECT_THAT(plain.err, HasSubstr("overrun.cu:"));
-  EXPECT_THAT(plain.err, HasSubstr("allocated at overrun+0x"));
+  EXPECT_THAT(plain.err, HasSubstr("overrun.cu:9 (main)"));
   EXPECT_THAT(plain.err, HasSubstr("1 finding"));
   EXPECT_EQ(assay_run({"--error-exit=9"}, program).exit, 9);
   EXPECT_EQ(assay_run({"--error-exit"}, {kPrograms + "overrun", "with", "arguments"}).exit, 1);
