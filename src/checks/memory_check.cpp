@@ -117,11 +117,25 @@ class MemoryCheck final : public vgpu::Listener {
     log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
   }
 
-  std::string place(const vgpu::ViolationInfo& info, Json& evidence) const {
+  // Another block's shared memory.
+  static std::string place_in_cluster(const vgpu::Cluster& cluster, vgpu::Address address) {
+    const uint64_t rank = (address >> vgpu::kSharedRankShift) - 1;
+    const uint64_t offset = address & ((vgpu::Address{1} << vgpu::kSharedRankShift) - 1);
+    if (rank >= cluster.blocks.size())
+      return fmt::format("offset {} of the shared memory of block {} of the cluster, which has {}", offset, rank,
+                         cluster.blocks.size());
+    const vgpu::Block& block = cluster.blocks[rank];
+    return fmt::format("offset {} of the shared memory of block ({},{},{}){}", offset, block.id[0], block.id[1],
+                       block.id[2], vgpu::has_ended(block) ? ", which has ended" : "");
+  }
+
+  std::string place(const vgpu::Warp& warp, const vgpu::ViolationInfo& info, Json& evidence) const {
     if (info.space == ptx::Space::Global || info.space == ptx::Space::Const ||
         info.space == ptx::Space::Generic)
       return describe_address(memory_, info.address, evidence);
     evidence["address"] = fmt::format("0x{:x}", info.address);
+    if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift != 0)
+      return place_in_cluster(*warp.block->cluster, info.address);
     return fmt::format("offset {} of {} memory", info.address, name_of(info.space));
   }
 
@@ -135,7 +149,7 @@ class MemoryCheck final : public vgpu::Listener {
       finding.evidence["bytes"] = info.bytes;
       finding.evidence["space"] = name_of(info.space);
       finding.message =
-          fmt::format("{} {} bytes at {}", verb(info.kind), info.bytes, place(info, finding.evidence));
+          fmt::format("{} {} bytes at {}", verb(info.kind), info.bytes, place(warp, info, finding.evidence));
       if (!info.detail.empty()) finding.message += fmt::format(": {}", info.detail);
     }
     log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
@@ -148,7 +162,7 @@ class MemoryCheck final : public vgpu::Listener {
     finding.evidence["bytes"] = info.bytes;
     finding.message =
         fmt::format("{} {} bytes at {}, an address that is not a multiple of {}", verb(info.kind), info.bytes,
-                    place(info, finding.evidence), info.bytes > kWidest ? kBulkAlignment : info.bytes);
+                    place(warp, info, finding.evidence), info.bytes > kWidest ? kBulkAlignment : info.bytes);
     log_.add(key_of("misaligned", warp, inst), std::move(finding), occurrence);
   }
 };

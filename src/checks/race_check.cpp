@@ -93,13 +93,16 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     operation.kernel = info.kernel.name();
     operation.grid = info.config.grid;
     operation.block = info.config.block;
-    number(operation, info.config.grid.count());
+    const bool copies = has_counted_copies(info.kernel);
+    number(operation, info.config.grid.count() * (copies ? 2 : 1));
     if (launches_.empty()) {
       locations_.clear();
       has_fences_.store(false, std::memory_order_relaxed);
       context_.sites.forget_instructions();
     }
-    launches_[info.id] = {&operation, context_.order.ordered_below(operation), may_settle(info.kernel)};
+    const uint32_t numbers = operation.last - operation.first + 1;
+    launches_[info.id] = {&operation, context_.order.ordered_below(operation), copies ? numbers / 2 : numbers,
+                          copies, may_settle(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -135,20 +138,26 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void on_block(const vgpu::Block& block) override {
     std::lock_guard lock(context_.mutex);
     const Launch launch = launches_[block.grid->info.id];
-    const uint32_t count = launch.operation->last - launch.operation->first + 1;
+    const auto place = static_cast<uint32_t>(block.linear % launch.blocks);
     std::unique_ptr<BlockState> state = idle_state();
-    state->clock =
-        BlockClock(launch.operation->first + static_cast<uint32_t>(block.linear % count), block.warps.size());
+    state->clock = BlockClock(launch.operation->first + place, block.warps.size());
     state->exhausted = false;
     state->arrivals.clear();
+    state->barriers.clear();
+    state->meeting = {};
+    state->copies = {};
+    if (launch.copies) state->copies.id = launch.operation->first + launch.blocks + place;
+    state->neighbours = static_cast<uint32_t>(block.cluster->blocks.size()) - 1;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
     state->settles = launch.settles;
-    state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors);
+    state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
+                        state->neighbours == 0);
     block.race_state = state.release();
   }
 
   void on_block_end(const vgpu::Block& block) override {
+    find_outlived(block);
     std::lock_guard lock(context_.mutex);
     idle_.emplace_back(static_cast<BlockState*>(std::exchange(block.race_state, nullptr)));
   }
@@ -165,29 +174,26 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const Ticks early = take_arrivals(state, barrier, arrived);
     whole &= std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
     state.clock.sync_block(arrived, early, block);
-    state.shared.advance(state.clock, whole);
+    state.shared.advance(state.clock, whole && state.neighbours == 0);  // other blocks know nothing of it
+    note_exhaustion(state);
+  }
+
+  void on_cluster_arrive(const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t, bool releases) override {
+    BlockState& state = state_of(*warp.block);
+    std::lock_guard lock(context_.mutex);
+    arrive_at_cluster(state, warp, inst, releases);
     note_exhaustion(state);
   }
 
   void on_cluster_barrier(const vgpu::Cluster& cluster) override {
     std::lock_guard lock(context_.mutex);
-    auto meeting = std::make_shared<SharedClock>();
-    for (const vgpu::Block& block : cluster.blocks) {
-      BlockState& state = state_of(block);
-      std::vector<uint32_t> everybody(block.warps.size(), vgpu::kAllLanes);
-      state.clock.sync_block(everybody, block);
-      state.shared.advance(state.clock, true);
-      meeting->merge(state.clock.id, state.clock.warps.front().known);
-      for (const auto& other : state.clock.warps.front().others) meeting->follow(other);
-    }
-    std::vector<WarpClock*> all;
-    for (const vgpu::Block& block : cluster.blocks) {
-      for (WarpClock& warp : state_of(block).clock.warps) {
-        warp.others.push_back(meeting);
-        all.push_back(&warp);
-      }
-    }
-    share_fences(std::move(all));
+    end_cluster_phase(context_, cluster);
+    for (const vgpu::Block& block : cluster.blocks) note_exhaustion(state_of(block));
+  }
+
+  void on_cluster_wait(const vgpu::Warp& warp, uint32_t lanes) override {
+    std::lock_guard lock(context_.mutex);
+    wait_at_cluster(state_of(*warp.block), warp, lanes);
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
@@ -216,7 +222,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) override {
     BlockState& state = state_of(*warp.block);
-    if (state.exhausted) return;
+    if (state.exhausted) [[unlikely]]
+      return keep_in_touch(state, warp, access);
     // The common case, before all else.
     if (access.space == ptx::Space::Shared && access.kind == AccessKind::Load &&
         access.order == Order::Weak) {
@@ -235,12 +242,12 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   [[gnu::noinline]] void judge_access(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst,
                                       const Access& access) {
     const bool shared = access.space == ptx::Space::Shared;
+    if (access.barriers) return judge_copy(state, warp, inst, access);
     const bool in_flight = access.asynchronous && shared && writes(access.kind);
-    if (in_flight && access.order == Order::Acquire) return forget(state, access);
-    uint32_t order = strength(access);
+    uint32_t order = access.mbarrier ? kStrong : strength(access);
     if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access))
       return;
-    if (order) {
+    if (order && !access.mbarrier) {
       if (!shared) note_talk(state, access);
       synchronise(state, warp, access);
     }
@@ -253,16 +260,119 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       used.shape = vgpu::Shape::Other;
       if (used.lanes == 0) return;
       const Actor actor{state, used.kind, who, shared, &warp, &inst, &used};
-      return shared ? state.shared.access(context_, actor) : memory_.access(actor);
+      return shared ? in_shared(actor) : memory_.access(actor);
     }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
-    shared ? state.shared.access(context_, actor) : memory_.access(actor);
+    shared ? in_shared(actor) : memory_.access(actor);
+    if (access.mbarrier) {  // an arrival brings itself, too
+      std::lock_guard lock(context_.mutex);
+      at_mbarrier(context_, state, warp, access);
+      note_exhaustion(state);
+    }
+  }
+
+  // Of a block of which no more is said, others still learn what it did before.
+  [[gnu::noinline]] void keep_in_touch(BlockState& state, const vgpu::Warp& warp, const Access& access) {
+    if (!access.mbarrier && !access.barriers) {
+      if (strength(access) != kWeak) synchronise(state, warp, access);
+      return;
+    }
+    std::lock_guard lock(context_.mutex);
+    if (access.mbarrier)
+      at_mbarrier(context_, state, warp, access);
+    else if (access.order == Order::Acquire)
+      bring_copies(context_, warp, access);
+  }
+
+  void in_shared(const Actor& actor) {
+    BlockState& state = actor.state;
+    if (state.neighbours == 0 || !leaves_block(*actor.access)) return state.shared.access(context_, actor);
+    by_owner(actor, [&](const Actor& part) {
+      if (!part.owner) return state.shared.access(context_, part);
+      state_of(*part.owner).shared.access_from_outside(context_, part, part.who);
+    });
+  }
+
+  static bool leaves_block(const Access& access) {
+    Address all = 0;
+    for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
+      all |= access.addresses[std::countr_zero(rest)];
+    return all >> vgpu::kSharedRankShift != 0;
+  }
+
+  // For each block that the lanes of an access lead to, with offsets in its memory.
+  template <class F>
+  static void by_owner(const Actor& actor, F&& f) {
+    const vgpu::Block& here = *actor.warp->block;
+    for (uint32_t rest = actor.access->lanes; rest;) {
+      const vgpu::Block* owner = shared_place(here, actor.access->addresses[std::countr_zero(rest)]).block;
+      Address offsets[vgpu::kWarpSize] = {};
+      Access access = *actor.access;
+      access.lanes = 0;
+      access.shape = vgpu::Shape::Other;
+      access.addresses = offsets;
+      for (uint32_t left = rest; left; left &= left - 1) {
+        const auto lane = static_cast<uint32_t>(std::countr_zero(left));
+        const SharedPlace place = shared_place(here, actor.access->addresses[lane]);
+        if (place.block != owner) continue;
+        access.lanes |= 1u << lane;
+        offsets[lane] = place.offset;
+      }
+      rest &= ~access.lanes;
+      Actor part{actor.state, actor.kind, actor.who, actor.shared, actor.warp, actor.inst, &access};
+      if (owner != &here) part.owner = owner;
+      f(part);
+    }
+  }
+
+  // Writes that an mbarrier counts: compared as the thread's that asks for them, remembered as nobody's.
+  void judge_copy(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) {
+    if (access.order == Order::Acquire) {
+      std::lock_guard lock(context_.mutex);
+      return bring_copies(context_, warp, access);
+    }
+    const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+    const Who who = who_of(state, warp, kWeak, site);
+    by_owner({state, access.kind, who, true, &warp, &inst, &access}, [&](const Actor& part) {
+      BlockState& owner = part.owner ? state_of(*part.owner) : state;
+      for (uint32_t rest = part.access->lanes; rest; rest &= rest - 1) {
+        Access one = *part.access;
+        one.lanes = rest & -rest;
+        Actor actor{state, part.kind, who, true, &warp, &inst, &one};
+        actor.owner = part.owner;
+        const Address barrier = access.barriers[std::countr_zero(rest)];
+        const uint32_t group = CopyClock::group_of(shared_place(*warp.block, barrier).offset);
+        const uint32_t tick = ++owner.copies.ticks[group];
+        if (tick >= kMostTicks) continue;  // it has gone on for too long: say nothing more
+        owner.shared.access_from_outside(context_, actor,
+                                         Who::make(owner.copies.id, group, tick, kWeak, site.number));
+      }
+    });
+  }
+
+  // Accesses of other blocks to the memory of one that has ended, which nothing orders before its end.
+  void find_outlived(const vgpu::Block& block) {
+    BlockState& state = state_of(block);
+    if (state.neighbours == 0 || state.exhausted || !context_.scope.within_launches) return;
+    std::unique_lock lock(context_.mutex);
+    for (WarpClock& warp : state.clock.warps) warp.accept_pending(true);
+    for (const SharedShadow::Outside& access : state.shared.weak_from_outside(state.copies.id)) {
+      bool known = false;
+      for (uint32_t w = 0; w < state.clock.warps.size() && !known; ++w)
+        known = state.clock.is_before(access.who.block(), access.who.warp(), access.who.tick(), w);
+      if (known) continue;
+      lock.unlock();
+      report_outlived(context_, block, access);
+      lock.lock();
+    }
   }
 
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;
+    uint32_t blocks = 1;  // that have a number of their own
+    bool copies = false;  // into their shared memory are numbered, too
     bool settles = false;
   };
 
@@ -278,9 +388,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
-  static BlockState& state_of(const vgpu::Block& block) {
-    return *static_cast<BlockState*>(block.race_state);
-  }
+  static BlockState& state_of(const vgpu::Block& block) { return checks::state_of(block); }
 
   BlockState state_of(const OperationInfo& info) {
     std::lock_guard lock(context_.mutex);
@@ -371,12 +479,6 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     return state;
   }
 
-  // A bulk copy has arrived, and whoever waited for it knows: what it wrote is nobody's.
-  static void forget(BlockState& state, const Access& access) {
-    for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
-      state.shared.forget(access.addresses[std::countr_zero(rest)], access.bytes);
-  }
-
   static void note_exhaustion(BlockState& state) {
     for (const WarpClock& warp : state.clock.warps) state.exhausted |= warp.tick >= kMostTicks;
   }
@@ -394,20 +496,31 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       state.shared.advance(state.clock, warp.index);
     }
     for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
-      // Shared memory is told apart by its block.
-      Address key = access.addresses[std::countr_zero(rest)];
-      const Address block = Address{state.clock.id} << 32 | Address{1} << 63;
-      if (access.space == ptx::Space::Shared) key |= block;
+      const auto [key, in_block] =
+          keys_of(state, warp, access, static_cast<uint32_t>(std::countr_zero(rest)));
       if (reads(access.kind)) {
         const bool acquires = is_acquire(access.order);
         if (wide) take(key, acquires ? clock.others : clock.pending);
-        take(key ^ block ^ kInBlock, acquires ? clock.others : clock.pending_in_block);
+        take(in_block, acquires ? clock.others : clock.pending_in_block);
       }
       if (writes(access.kind)) {
         if (wide) publish(key, clock.fenced);
-        publish(key ^ block ^ kInBlock, clock.fenced_in_block);
+        publish(in_block, clock.fenced_in_block);
       }
     }
+  }
+
+  // A location, for everybody and for this block alone. Shared memory is told apart by its block.
+  struct Keys {
+    Address key, in_block;
+  };
+  static Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) {
+    const auto of = [](const BlockState& s) { return Address{s.clock.id} << 32 | Address{1} << 63; };
+    const Address address = access.addresses[lane];
+    if (access.space != ptx::Space::Shared) return {address, address ^ of(state) ^ kInBlock};
+    const SharedPlace place = shared_place(*warp.block, address);
+    const Address key = place.offset | of(state_of(*place.block));
+    return {key, key ^ kInBlock ^ (place.block == warp.block ? 0 : of(state))};
   }
 
   // What was published through a location is known from now on, or after the next fence.

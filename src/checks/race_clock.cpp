@@ -13,7 +13,14 @@ void raise(Ticks& to, const Ticks& from) {
 }
 
 void add(std::vector<std::shared_ptr<SharedClock>>& to, const std::shared_ptr<SharedClock>& clock) {
-  if (clock && std::find(to.begin(), to.end(), clock) == to.end()) to.push_back(clock);
+  if (!clock) return;
+  for (auto& there : to) {
+    if (there == clock) return;
+    if (clock->family == 0 || there->family != clock->family) continue;
+    if (there->version < clock->version) there = clock;
+    return;
+  }
+  to.push_back(clock);
 }
 
 // What fences have published is published by whoever is ordered after them: a fence of every thread, a
@@ -46,6 +53,11 @@ void SharedClock::follow(const std::shared_ptr<SharedClock>& source) {
   if (source.get() != this) add(sources, source);
 }
 
+void SharedClock::absorb(const SharedClock& other) {
+  for (const auto& [block, ticks] : other.blocks) merge(block, ticks);
+  for (const auto& source : other.sources) source->family != 0 ? absorb(*source) : follow(source);
+}
+
 bool SharedClock::knows(BlockId block, uint32_t warp, uint32_t tick) const {
   std::unordered_set<const SharedClock*> seen{this};
   std::vector<const SharedClock*> open{this};
@@ -58,6 +70,10 @@ bool SharedClock::knows(BlockId block, uint32_t warp, uint32_t tick) const {
       if (seen.insert(source.get()).second) open.push_back(source.get());
   }
   return false;
+}
+
+void WarpClock::expect(const std::shared_ptr<SharedClock>& clock) {
+  add(pending, clock);
 }
 
 void WarpClock::accept_pending(bool wide) {
@@ -139,8 +155,14 @@ void BlockClock::fence(uint32_t index, bool wide) {
   warp.fenced_in_block = std::move(clock);
 }
 
+void BlockClock::learn(uint32_t index, const std::shared_ptr<SharedClock>& clock) {
+  WarpClock& warp = warps[index];
+  add(warp.others, clock);
+  if (const auto own = clock->blocks.find(id); own != clock->blocks.end()) raise(warp.known, own->second);
+}
+
 bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,
-                           uint32_t reader_lane) const {
+                           uint32_t reader_lane) {
   const WarpClock& reader = warps[reader_warp];
   if (warp != reader_warp) {
     if (tick < reader.known[warp]) return true;
@@ -150,10 +172,27 @@ bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t
   return reader.lanes && tick < (*reader.lanes)[reader_lane][lane];
 }
 
-bool BlockClock::is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const {
-  for (const auto& clock : warps[reader_warp].others)
-    if (clock->knows(block, warp, tick)) return true;
+namespace {
+
+size_t place_of(BlockId block, uint32_t warp) {
+  return (block * 5 + warp) % std::tuple_size_v<decltype(WarpClock::remembered)>;
+}
+
+}  // namespace
+
+bool BlockClock::is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) {
+  WarpClock& reader = warps[reader_warp];
+  for (const auto& clock : reader.others) {
+    if (!clock->knows(block, warp, tick)) continue;
+    reader.remembered[place_of(block, warp)] = {block, warp, tick + 1};
+    return true;
+  }
   return false;
+}
+
+bool BlockClock::remembers(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const {
+  const auto& there = warps[reader_warp].remembered[place_of(block, warp)];
+  return there.block == block && there.warp == warp && tick < there.below;
 }
 
 }  // namespace assay::checks

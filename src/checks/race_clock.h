@@ -3,7 +3,8 @@
 // Every warp counts its synchronising events in a tick; an access remembers the tick of its warp. A
 // lane knows another thread's accesses up to some tick, by what synchronised them:
 //   - warp barriers: between the lanes that they name;
-//   - block barriers: between the warps that arrive, and cluster barriers between blocks;
+//   - block barriers: between the warps that arrive;
+//   - cluster barriers and mbarriers: between those who arrive and those who wait (race_cluster.h);
 //   - fences with strong accesses: a fence publishes what its warp knows; a strong write (atomic, volatile,
 //     release) attaches that to its location; a strong read takes it, and a fence or a barrier after it
 //     makes it known. What was fenced before a barrier, everybody behind it publishes.
@@ -29,9 +30,13 @@ using Ticks = std::vector<uint32_t>;  // by warp of a block: accesses with a sma
 struct SharedClock {
   std::unordered_map<BlockId, Ticks> blocks;
   std::vector<std::shared_ptr<SharedClock>> sources;  // and all that these hold
+  // What a barrier knew at the end of a phase: it changes no more, and the next version holds all of it.
+  uint64_t family = 0, version = 0;
 
   void merge(BlockId block, const Ticks& ticks);
   void follow(const std::shared_ptr<SharedClock>& source);
+  // All that another one holds; versions of a family are not followed, but taken over as they are.
+  void absorb(const SharedClock& other);
   bool knows(BlockId block, uint32_t warp, uint32_t tick) const;
 };
 
@@ -50,6 +55,15 @@ struct WarpClock {
   std::vector<std::shared_ptr<SharedClock>> pending_in_block;
   std::shared_ptr<SharedClock> fenced_in_block;
 
+  // Of other blocks' warps, what was asked lately and is known.
+  struct Remembered {
+    BlockId block = 0;
+    uint32_t warp = 0, below = 0;
+  };
+  std::array<Remembered, 16> remembered{};
+
+  // What will be known after the next fence.
+  void expect(const std::shared_ptr<SharedClock>& clock);
   // `wide`: also what came from other blocks.
   void accept_pending(bool wide);
 };
@@ -70,11 +84,14 @@ struct BlockClock {
   bool follows_others() const;
   // `wide`: reaches beyond the block.
   void fence(uint32_t warp, bool wide);
+  // A warp has waited for what this says.
+  void learn(uint32_t warp, const std::shared_ptr<SharedClock>& clock);
 
   // Whether an access by (warp, lane) at `tick` comes before what (reader_warp, reader_lane) does now.
-  bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,
-                 uint32_t reader_lane) const;
-  bool is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const;
+  bool is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp, uint32_t reader_lane);
+  bool is_before(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp);
+  // The same where it was asked before; false: ask.
+  bool remembers(BlockId block, uint32_t warp, uint32_t tick, uint32_t reader_warp) const;
 };
 
 }  // namespace assay::checks

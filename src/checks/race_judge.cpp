@@ -15,7 +15,7 @@ using vgpu::AccessKind;
 using vgpu::Address;
 
 // Within a warp. Where several lanes are meant and some of them are ordered, all are taken to be.
-bool lanes_are_ordered(const BlockClock& clock, const Touch& before, const Touch& now) {
+bool lanes_are_ordered(BlockClock& clock, const Touch& before, const Touch& now) {
   const Who a = before.who, b = now.who;
   const WarpClock& warp = clock.warps[b.warp()];
   if (a.tick() < warp.all_lanes) return true;
@@ -33,7 +33,7 @@ bool lanes_are_ordered(const BlockClock& clock, const Touch& before, const Touch
 }
 
 bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now) {
-  const BlockState& state = actor.state;
+  BlockState& state = actor.state;
   const Who a = before.who, b = now.who;
   if ((before.bytes & now.bytes) == 0 || a.block() < state.ordered_below) return false;
   const bool same_block = a.block() == b.block();
@@ -51,6 +51,7 @@ bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, co
   if (same_thread) return false;
   if (same_block && a.warp() == b.warp()) return !lanes_are_ordered(state.clock, before, now);
   if (same_block && a.tick() < state.clock.warps[b.warp()].known[a.warp()]) return false;
+  if (state.clock.remembers(a.block(), a.warp(), a.tick(), b.warp())) return false;
   std::lock_guard lock(context.mutex);
   return !state.clock.is_before(a.block(), a.warp(), a.tick(), b.warp());
 }
@@ -70,8 +71,8 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
     return theirs + count <= access.bytes &&
            std::memcmp(value, access.values + size_t{before.lane} * access.bytes + theirs, count) == 0;
   }
-  const std::byte* there =
-      actor.shared ? actor.warp->block->shared + address : context.memory.host(address, count);
+  const vgpu::Block* owner = actor.owner ? actor.owner : actor.warp->block;
+  const std::byte* there = actor.shared ? owner->shared + address : context.memory.host(address, count);
   return there && std::memcmp(value, there, count) == 0;
 }
 }  // namespace

@@ -19,7 +19,9 @@ struct Operation {
   uint64_t id = 0;  // of vgpu::OperationInfo; 0: a launch without streams
   uint64_t stream = 0;
   vgpu::OperationInfo::Kind kind{};
-  uint32_t first = 0, last = 0;  // numbers of its blocks; 0: it has touched nothing
+  uint32_t first = 0,
+           last =
+               0;  // numbers of its blocks (and of their copies: race_cluster.h); 0: it has touched nothing
   uint32_t chain = 0, place = 0;
   std::vector<uint32_t> known;  // by chain: places up to this one come before
   std::string kernel;           // grids
@@ -40,7 +42,8 @@ class OperationOrder {
   Operation& begin(const vgpu::OperationInfo& info);
   // A launch outside of any stream: comes after everything.
   Operation& begin_alone();
-  // Accesses of the host, which knows (by chain) what has been done and has asked for operations up to `submitted`.
+  // Accesses of the host, which knows (by chain) what has been done and has asked for operations up to
+  // `submitted`.
   Operation& begin_by_host(std::vector<uint32_t> known, uint64_t submitted);
   // Gives numbers to an operation. False: they have run out, and begin again.
   bool number(Operation& operation, uint64_t count);

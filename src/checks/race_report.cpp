@@ -44,6 +44,11 @@ bool is_same_thread(const Touch& a, const Touch& b) {
   return a.who.block() == b.who.block() && a.who.warp() == b.who.warp() && a.lane == b.lane;
 }
 
+// Copies that an mbarrier counts are numbered after the blocks.
+bool is_copy(const Operation& operation, Who who) {
+  return who.block() - operation.first >= operation.grid.count();
+}
+
 Side other_side(const RaceContext& context, const Touch& before, const Touch& now, const Operation* operation,
                 bool same_launch, Json& evidence) {
   const bool same_block = before.who.block() == now.who.block();
@@ -59,6 +64,14 @@ Side other_side(const RaceContext& context, const Touch& before, const Touch& no
                                 : site->asynchronous ? "asynchronous copy"
                                                      : noun(site->kind);
   const std::string where = site ? site->where : "an earlier instruction";
+  if (is_copy(*operation, before.who)) {
+    if (site) json = {{"file", site->file}, {"line", site->line}};
+    json["access"] = what;
+    return {fmt::format(
+                "{} at {}: this thread has neither waited at its mbarrier nor synchronised with one that has",
+                what, where),
+            where};
+  }
   const vgpu::Dim3 thread =
       place_in(operation->block, uint64_t{before.who.warp()} * vgpu::kWarpSize + before.lane);
   const vgpu::Dim3 block = place_in(operation->grid, before.who.block() - operation->first);
@@ -77,6 +90,11 @@ Side other_side(const RaceContext& context, const Touch& before, const Touch& no
     text += fmt::format(" of kernel {} on stream {}", plain_name(operation->kernel), operation->stream);
   }
   return {std::move(text), where};
+}
+
+std::string describe_shared(const vgpu::Block& owner, Address offset) {
+  return fmt::format("shared memory of block ({},{},{}), offset {}", owner.id[0], owner.id[1], owner.id[2],
+                     offset);
 }
 
 bool is_hoisted(const RaceContext& context, const Touch& touch, const Operation* operation) {
@@ -146,8 +164,10 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
   finding.kind = kind;
   Json& evidence = finding.evidence;
   const bool same_launch = mine == theirs, same_block = before.who.block() == now.who.block();
-  const std::string what = actor.shared ? fmt::format("shared memory, offset {}", address)
-                                        : describe_address(context.memory, address, evidence);
+  const bool copied = same_launch && actor.warp && is_copy(*mine, before.who);
+  const std::string what = actor.owner    ? describe_shared(*actor.owner, address)
+                           : actor.shared ? fmt::format("shared memory, offset {}", address)
+                                          : describe_address(context.memory, address, evidence);
   const Side other = other_side(context, before, now, theirs, same_launch, evidence);
   std::string self(noun(actor.kind));
   if (!actor.warp) {
@@ -159,6 +179,7 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
   if (!same_launch) evidence["stream"] = mine->stream;
   evidence["access"] = noun(actor.kind);
   evidence["relation"] = !same_launch                          ? "operations"
+                         : copied                              ? "copy"
                          : !same_block                         ? "blocks"
                          : before.who.warp() != now.who.warp() ? "block"
                                                                : "warp";
@@ -191,6 +212,31 @@ void end_with_host(RaceContext& context, const Operation& grid) {
       context.log.add(it->first, std::move(it->second.finding), {kRace, &grid});
     it = context.host_races.erase(it);
   }
+}
+
+void report_outlived(RaceContext& context, const vgpu::Block& owner, const SharedShadow::Outside& access) {
+  const RaceSite* site = context.sites.at(access.who.site());
+  const Operation& operation = *state_of(owner).operation;
+  if (!site || site->hoisted) return;
+  const Occurrence occurrence{"out-of-bounds", site};
+  if (context.log.counted(occurrence)) return;
+  Finding finding;
+  finding.kind = "out-of-bounds";
+  finding.where = {site->file, static_cast<int>(site->line)};
+  const vgpu::Dim3 block = place_in(operation.grid, access.who.block() - operation.first);
+  const vgpu::Dim3 thread =
+      place_in(operation.block, uint64_t{access.who.warp()} * vgpu::kWarpSize + access.lane);
+  Json& evidence = finding.evidence;
+  evidence["kernel"] = operation.kernel;
+  evidence["block"] = {block.x, block.y, block.z};
+  evidence["thread"] = {thread.x, thread.y, thread.z};
+  evidence["space"] = "shared";
+  evidence["access"] = noun(site->kind);
+  finding.message =
+      fmt::format("{} of {}: nothing keeps that block from ending before, and its memory with it",
+                  noun(site->kind), describe_shared(owner, Address{access.word} * 4));
+  context.log.add(fmt::format("out-of-bounds|{}|{}|{}", operation.kernel, site->file, site->line),
+                  std::move(finding), occurrence);
 }
 
 void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,

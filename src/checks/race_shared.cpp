@@ -21,7 +21,7 @@ constexpr uint32_t kPadding = 16;  // words after the last, for whole vectors
 
 // ---- Authors ----
 
-void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
+void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone) {
   vectors_ = vectors && kHasVectors;
   const uint32_t words = (bytes + 3) / 4;
   if (words != words_ || next_flying_ != 0) {
@@ -29,12 +29,15 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors) {
     cells_.assign(3 * size_t{words} + kPadding, 0);
     next_flying_ = 0;
     flying_.clear();
+    std::fill(recent_.begin(), recent_.end(), Known{});
   }
+  outside_ = false;
   if (recent_.size() < warps * kCached) recent_.resize(warps * kCached);
   if (words_ != 0) {
-    reads_.resize(room_ = kMostReads);
+    reads_.resize(kMostReads);
     places_.resize(kMostPlaces);
   }
+  room_ = alone && words_ != 0 ? kMostReads : 0;  // others do not look at notes
   knowledge_.resize(warps);
   ticks_.assign(warps, 0);
   began_.resize(warps);
@@ -48,7 +51,8 @@ void SharedShadow::begin_phase() {
   noted_ = placed_ = 0;
   past_ = next_ << kAuthorShift;
   wrote_ = read_ = false;
-  for (Knowledge& known : knowledge_) std::fill(std::begin(known.below), std::end(known.below), past_);
+  std::fill(std::begin(beginning_.below), std::end(beginning_.below), past_);
+  for (Knowledge& known : knowledge_) known = beginning_;
   std::fill(began_.begin(), began_.end(), next_);
 }
 
@@ -77,23 +81,33 @@ void SharedShadow::advance(const BlockClock& clock, bool whole) {
         knowledge_[w].below[v] = began_[v] << kAuthorShift;
 }
 
-uint32_t SharedShadow::next_author(Who who) {
-  if (who.order() == kInFlight) {
-    const uint32_t number = next_flying_++ % kMostAuthors;
-    if (flying_.size() <= number) flying_.resize(number + 1);
-    flying_[number] = who;
-    return kMostAuthors | number;
+// Cells of those that fly name them by number: none may be left when numbers begin again.
+void SharedShadow::forget_flying() {
+  for (uint32_t& cell : cells_)
+    if ((cell & kFlying) != 0) cell = 0;
+  std::fill(recent_.begin(), recent_.end(), Known{});
+  flying_.clear();
+  next_flying_ = 0;
+  outside_ = false;
+}
+
+uint32_t SharedShadow::next_author(Who who, bool flies) {
+  if (flies) {
+    if (next_flying_ == kMostAuthors) forget_flying();
+    flying_.push_back(who);
+    return kMostAuthors | next_flying_++;
   }
   if (next_ == kMostAuthors) forget_all();
   authors_.push_back(who);
   return next_++;
 }
 
-uint32_t SharedShadow::cell_of(Who who) {
-  Known& known = recent_[who.warp() * kCached + who.site() % kCached];
+uint32_t SharedShadow::cell_of(Who who, bool flies) {
+  const size_t row = flies ? who.warp() % knowledge_.size() : who.warp();  // a copy has no warp
+  Known& known = recent_[row * kCached + who.site() % kCached];
   const bool current = (known.cell >> kAuthorShift) >= first_author_;
   if (known.who != who || !current) {
-    const uint32_t author = next_author(who);  // may forget
+    const uint32_t author = next_author(who, flies);  // may forget
     known = {who, author << kAuthorShift | who.warp() << 11 | (is_strong(who.order()) ? kStrongBit : 0)};
   }
   return known.cell;
@@ -109,10 +123,42 @@ Who SharedShadow::who_of(uint32_t cell) const {
 void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const bool is_read = !writes(actor.kind);
   if (noted_ != 0 && (!is_read || noted_ == room_ || placed_ == places_.size())) catch_up(context, actor);
-  const Visit visit{context, actor, cell_of(actor.who), !is_read, knowledge_[actor.who.warp()].below};
+  const bool flies = actor.who.order() == kInFlight;
+  const Visit visit{context, actor, cell_of(actor.who, flies), !is_read, knowledge_[actor.who.warp()].below};
   if (is_read && note(actor.who, *actor.access)) return;
   (is_read ? read_ : wrote_) = true;
   compare(visit);
+}
+
+void SharedShadow::access_from_outside(RaceContext& context, const Actor& actor, Who author) {
+  if (noted_ != 0) catch_up(context, actor);
+  const bool is_read = !writes(actor.kind), own = actor.owner == nullptr;
+  outside_ |= !own;
+  const uint32_t* below = (own ? knowledge_[actor.who.warp()] : beginning_).below;
+  const Visit visit{context, actor, cell_of(author, true), !is_read, below};
+  (is_read ? read_ : wrote_) = true;
+  by_lane(visit, actor.access->lanes);
+}
+
+void SharedShadow::forget_outside(BlockId copies) {
+  if (!std::exchange(outside_, false)) return;
+  for (uint32_t& cell : cells_) {
+    if ((cell & kFlying) == 0) continue;
+    const Who who = who_of(cell);
+    if (who.order() != kInFlight && who.block() != copies) cell = 0;
+  }
+}
+
+std::vector<SharedShadow::Outside> SharedShadow::weak_from_outside(BlockId copies) const {
+  std::vector<Outside> found;
+  if (!outside_) return found;
+  for (size_t i = 0; i < 3 * size_t{words_}; ++i) {
+    if ((cells_[i] & kFlying) == 0) continue;
+    const Who who = who_of(cells_[i]);
+    if (who.order() == kWeak && who.block() != copies)
+      found.push_back({who, cells_[i] >> 6 & 31, static_cast<uint32_t>(i % words_)});
+  }
+  return found;
 }
 
 bool SharedShadow::note_places(uint32_t cell, const vgpu::Access& access) {
@@ -223,11 +269,6 @@ void SharedShadow::by_lane(const Visit& visit, uint32_t lanes) {
   }
 }
 
-void SharedShadow::forget(vgpu::Address low, uint64_t bytes) {
-  const uint64_t end = std::min<uint64_t>((low + bytes + 3) / 4, words_);
-  for (uint64_t w = low / 4; w < end; ++w) write()[w] = 0;
-}
-
 // ---- One word ----
 
 void SharedShadow::word(const Visit& visit, uint32_t at, uint32_t mine) {
@@ -257,7 +298,7 @@ void SharedShadow::remember_read(uint32_t at, uint32_t mine) {
 void SharedShadow::judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t at) {
   uint32_t common = before & mine & kBytes;
   if (common == 0 || before < visit.below[before >> 11 & 31]) return;
-  if ((before & kFlying) == 0) {
+  if (((before | mine) & kFlying) == 0) {
     const uint32_t differs = before ^ mine;
     if ((differs & (kWarp | kLane | kShare)) == 0 && (mine & kShare) != kSeveral) return;
     if ((before & mine & kStrongBit) != 0) return;

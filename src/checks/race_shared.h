@@ -11,7 +11,7 @@
 //        11-15  warp
 //        16     strong
 //        17-31  author   which tick and instruction; numbered as they come, 1 to 16,383. Above: copies in
-//        flight
+//                        flight, and whoever is not of the block (race_cluster.h)
 //
 // Author numbers grow with time, so what a warp knows of another is one number: all cells of that warp below
 // it come before. That settles nearly every cell; the rest goes to race_judge.h. When numbers run out
@@ -32,12 +32,14 @@ namespace assay::checks {
 
 struct Actor;
 struct BlockClock;
+using BlockId = uint32_t;
 struct RaceContext;
 
 class SharedShadow {
  public:
   // A block begins. What an earlier one left is past.
-  void begin(uint32_t bytes, size_t warps, bool vectors);
+  // `alone`: no other block reaches its memory.
+  void begin(uint32_t bytes, size_t warps, bool vectors, bool alone);
   // The clocks of some warps may have advanced: what they know is taken over. `whole`: all threads have met.
   void advance(const BlockClock& clock, bool whole);
   void advance(const BlockClock& clock, uint32_t warp);
@@ -55,8 +57,18 @@ class SharedShadow {
     return true;
   }
   void access(RaceContext& context, const Actor& actor);
-  // Who waited for a copy knows what it wrote.
-  void forget(vgpu::Address low, uint64_t bytes);
+  // An access that is remembered as that of `author`, who is not of this block: another block's warp, or a
+  // copy.
+  void access_from_outside(RaceContext& context, const Actor& actor, Who author);
+  // All other blocks' accesses so far come before everything to come. Copies stay: they have the number
+  // `copies`.
+  void forget_outside(BlockId copies);
+  // What is remembered of weak accesses by other blocks.
+  struct Outside {
+    Who who;
+    uint32_t lane, word;
+  };
+  std::vector<Outside> weak_from_outside(BlockId copies) const;
 
  private:
   static constexpr uint32_t kBytes = 0xf, kShare = 3u << 4, kLane = 31u << 6, kWarp = 31u << 11,
@@ -103,8 +115,10 @@ class SharedShadow {
   uint32_t first_author_ = 1;
   std::vector<Who> flying_;  // a ring
   uint32_t next_flying_ = 0;
+  bool outside_ = false;              // other blocks have been here
   std::vector<Known> recent_;         // by warp and site
   std::vector<Knowledge> knowledge_;  // by warp
+  Knowledge beginning_;               // what everybody knows
   std::vector<uint32_t> ticks_;       // by warp
   std::vector<uint32_t> began_;       // by warp: the next author when its tick began
   bool vectors_ = false;
@@ -116,10 +130,11 @@ class SharedShadow {
   uint32_t* read() { return cells_.data() + words_; }
   uint32_t* other() { return cells_.data() + 2 * size_t{words_}; }
 
-  uint32_t cell_of(Who who);
-  uint32_t next_author(Who who);
+  uint32_t cell_of(Who who, bool flies);
+  uint32_t next_author(Who who, bool flies);
   Who who_of(uint32_t cell) const;
   void forget_all();
+  void forget_flying();
   void begin_phase();
 
   bool note_places(uint32_t cell, const vgpu::Access& access);

@@ -7,6 +7,7 @@
 
 #include "checks/checks.h"
 #include "checks/race_clock.h"
+#include "checks/race_cluster.h"
 #include "checks/race_order.h"
 #include "checks/race_shadow.h"
 #include "checks/race_shared.h"
@@ -28,6 +29,10 @@ struct BlockState {
     uint32_t lanes = 0, tick = 0;
   };
   std::map<std::pair<uint32_t, uint32_t>, Arrival> arrivals;
+  uint32_t neighbours = 0;                    // other blocks of its cluster
+  ClusterMeeting meeting;                     // of the cluster's first block
+  std::map<uint32_t, BarrierClock> barriers;  // mbarriers in its shared memory, by offset
+  CopyClock copies;                           // into its shared memory
   BlockState(BlockId number, size_t warps) : clock(number, warps) {}
 };
 
@@ -40,6 +45,7 @@ struct Actor {
   const vgpu::Warp* warp = nullptr;
   const vgpu::Inst* inst = nullptr;
   const vgpu::Access* access = nullptr;
+  const vgpu::Block* owner = nullptr;  // of the shared memory, where that is another block
 };
 
 inline bool writes(vgpu::AccessKind kind) {
@@ -56,7 +62,8 @@ struct RaceContext {
   RaceSites sites;
   std::mutex mutex;  // of what follows, and of every SharedClock
   OperationOrder order;
-  // Conflicts of the host with grids that still run, by key: whether they count shows at the end (race_report.h).
+  // Conflicts of the host with grids that still run, by key: whether they count shows at the end
+  // (race_report.h).
   struct HostRace {
     const Operation* grid = nullptr;
     const Operation* by_host = nullptr;
@@ -64,6 +71,7 @@ struct RaceContext {
   };
   std::map<std::string, HostRace> host_races;
   std::vector<const Operation*> talkers;  // grids that talk to the host
+  uint64_t families = 0;                  // of SharedClock
 };
 
 }  // namespace assay::checks

@@ -60,6 +60,7 @@ Place in_shared(Warp& w, const MemoryForm& form, Address address) {
       block = &w.block->cluster->blocks[tag - 1];
     else
       return place;
+    if (block != w.block && has_ended(*block)) return place;
   }
   const uint32_t reserved = w.grid->reserved_shared;
   const bool is_reserved = offset >= reserved && within(offset - reserved, form.bytes, kReservedShared);
@@ -148,10 +149,18 @@ const char* name_of(ptx::Space space) {
   }
 }
 
+std::string describe_shared(const Warp& w, Address address) {
+  const uint64_t tag = address >> kSharedRankShift;
+  const auto& blocks = w.block->cluster->blocks;
+  if (tag > blocks.size()) return fmt::format("the cluster has {} blocks", blocks.size());
+  if (tag != 0 && has_ended(blocks[tag - 1])) return fmt::format("block {} of the cluster has ended", tag - 1);
+  return fmt::format("the block has {} bytes", w.block->shared_bytes);
+}
+
 std::string describe_place(const Warp& w, const Place& place) {
   switch (place.space) {
     case ptx::Space::Shared:
-      return fmt::format("the block has {} bytes", w.block->shared_bytes);
+      return describe_shared(w, place.shown);
     case ptx::Space::Local:
       return fmt::format("the thread has {} bytes", w.local_stride);
     case ptx::Space::Param:
@@ -297,7 +306,8 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
 void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape, uint32_t lanes,
               const Address* addresses, const std::byte* values) {
   const Access access{form.kind, space,      form.order, form.scope, shape,
-                      lanes,     form.bytes, addresses,  values,     form.asynchronous};
+                      lanes,     form.bytes, addresses,  values,     form.asynchronous,
+                      form.mbarrier};
   for (Listener* listener : w.grid->listeners_of(space)) listener->on_access(w, inst, access);
 }
 

@@ -32,6 +32,7 @@ struct MemoryForm {
   bool kernel_parameter = false;    // param: of the kernel, not of a call
   bool poll = false;                // may be part of a wait: the warp yields now and then
   bool asynchronous = false;
+  bool mbarrier = false;            // an operation on one
   uint8_t base_bytes = 8;           // lanes of the address plane
   uint8_t register_bytes[kMaxVector] = {};  // lanes of each element's plane
   PlaneOffset planes[kMaxVector] = {};      // destinations of a load, sources of a store

@@ -95,6 +95,21 @@ void take_effect(const BulkCopy& copy) {
   if (copy.barrier != nullptr) complete_transaction(copy.barrier, copy.bytes);
 }
 
+// Writes that an mbarrier counts are on their way (weak), or have arrived (acquire).
+void tell_of(Warp& w, const PlaceForm& to, uint32_t lanes, uint32_t bytes, const Address* addresses,
+             const Address* barriers, Order order) {
+  const Access access{to.form.kind, ptx::Space::Shared, order,     Scope::Cluster, Shape::Other, lanes,
+                      bytes,        addresses,          nullptr,   true,           false,        barriers};
+  for (Listener* listener : w.grid->listeners_of(ptx::Space::Shared)) listener->on_access(w, to.at, access);
+}
+
+void tell_of(Warp& w, const BulkCopy& copy, Order order) {
+  Address addresses[kWarpSize] = {}, barriers[kWarpSize] = {};
+  addresses[copy.lane] = copy.address;
+  barriers[copy.lane] = copy.barrier_address;
+  tell_of(w, *copy.target, 1u << copy.lane, copy.bytes, addresses, barriers, order);
+}
+
 // Listeners hear of a copy twice: when it is issued, and when it has taken effect. For cp.async the second is
 // a store of the thread that waited; lanes that did the same are told together.
 class Telling {
@@ -112,14 +127,8 @@ class Telling {
     addresses_[copy.lane] = copy.address;
   }
 
-  // For a bulk copy it is an asynchronous acquire: whoever asks its mbarrier may see it.
   void add(const BulkCopy& copy) {
-    if (!listened_ || copy.target == nullptr) return;
-    MemoryForm form = copy.target->form;
-    form.order = Order::Acquire;
-    form.bytes = copy.bytes;
-    addresses_[copy.lane] = copy.address;
-    announce(warp_, copy.target->at, form, ptx::Space::Shared, 1u << copy.lane, addresses_, nullptr);
+    if (listened_ && copy.target != nullptr) tell_of(warp_, copy, Order::Acquire);
   }
 
  private:
@@ -145,8 +154,8 @@ void finish(Warp& w, std::vector<Copy>& copies, F&& chosen) {
   size_t kept = 0;
   for (size_t n = 0; n < copies.size(); ++n) {
     if (chosen(copies[n])) {
-      take_effect(copies[n]);
       telling.add(copies[n]);
+      take_effect(copies[n]);
     } else {
       copies[kept++] = copies[n];
     }
@@ -238,14 +247,11 @@ const Inst* arrive_after_copies(Warp& w, const Inst& inst) {
 
 namespace {
 
-// The same place in another block of the cluster.
-std::byte* in_block(Warp& w, std::byte* at, uint32_t rank, ptrdiff_t* offset) {
-  for (Block& block : w.block->cluster->blocks) {
-    if (at < block.shared || at >= block.shared + block.shared_bytes) continue;
-    *offset = at - block.shared;
-    return w.block->cluster->blocks[rank].shared + *offset;
-  }
-  return nullptr;
+constexpr Address kOffset = (Address{1} << kSharedRankShift) - 1;
+
+// A place in a block of the cluster, as listeners see it.
+Address seen_in(const Warp& w, const Block& block, Address offset) {
+  return &block == w.block ? offset : Address{block.rank + 1} << kSharedRankShift | offset;
 }
 
 // A copy that was reported and left out: whoever waits for it goes on, and what it should have brought counts as
@@ -271,15 +277,19 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
                 .byte_mask = form.has_byte_mask ? w.plane<uint16_t>(form.byte_mask)[lane] : uint16_t{0xffff},
                 .exclusive = to.space[lane] == ptx::Space::Shared,
                 .barrier = form.has_barrier ? barrier.host[lane] : nullptr,
-                .target = to.space[lane] == ptx::Space::Shared && to.address[lane] >> kSharedRankShift == 0
-                              ? &form.to
-                              : nullptr,
+                .target = form.has_barrier ? &form.to : nullptr,
                 .address = to.address[lane],
+                .barrier_address = form.has_barrier ? barrier.address[lane] : 0,
                 .reduce = form.reduce};
+  const auto issue = [&](const BulkCopy& one) {
+    if (w.grid->watched && one.target != nullptr) tell_of(w, one, Order::Weak);
+    copies.bulk.push_back(one);
+  };
   if (!form.multicast) {
-    copies.bulk.push_back(copy);
+    issue(copy);
     return &inst + 1;
   }
+  const Address offset = copy.address & kOffset, barrier_offset = copy.barrier_address & kOffset;
   const uint16_t ranks = w.plane<uint16_t>(form.blocks)[lane];
   for (uint32_t rank = 0; rank < 16; ++rank) {
     if ((ranks >> rank & 1) == 0) continue;
@@ -287,13 +297,21 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
       return fault(w, inst, FaultInfo::Kind::IllegalInstruction, lane,
                    "multicast to a block that the cluster does not have");
     Block& block = w.block->cluster->blocks[rank];
-    ptrdiff_t offset = 0;
     BulkCopy one = copy;
-    if (&block != w.block) one.target = nullptr;
-    one.to = in_block(w, copy.to, rank, &offset);
+    one.address = seen_in(w, block, offset);
+    one.barrier_address = seen_in(w, block, barrier_offset);
+    one.to = block.shared + offset;
     if (block.shared_initialised != nullptr) one.to_initialised = block.shared_initialised + offset;
-    one.barrier = in_block(w, copy.barrier, rank, &offset);
-    copies.bulk.push_back(one);
+    one.barrier = block.shared + barrier_offset;
+    if (has_ended(block)) {
+      if (!w.grid->watched)
+        return fault(w, inst, FaultInfo::Kind::IllegalAddress, lane, "multicast to a block that has ended");
+      Address shown[kWarpSize] = {};
+      shown[lane] = one.address;
+      report(w, form.to.at, form.to.form, Violation::OutOfBounds, 1u << lane, shown, "");
+      continue;
+    }
+    issue(one);
   }
   return &inst + 1;
 }
@@ -319,7 +337,7 @@ const Inst* copy_bulk(Warp& w, const Inst& inst) {
   const Inst* next = &inst + 1;
   const uint32_t sound = to.lanes & from.lanes & barrier.lanes;
   announce_sized(w, form.from, sound, size, from);
-  announce_sized(w, form.to, sound, size, to);
+  if (!form.has_barrier) announce_sized(w, form.to, sound, size, to);
   for_lanes(sound, [&](uint32_t l) {
     if (next == nullptr) return;
     next = add_bulk(w, form, l, to, from, barrier, size[l], inst);
@@ -363,10 +381,13 @@ const Inst* store_async(Warp& w, const Inst& inst) {
   const MemoryForm& memory = form.to.form;
   if (!find(w, form.to, lanes, memory.bytes, to)) return nullptr;
   if (form.has_barrier && !find(w, form.barrier, lanes, 8, barrier)) return nullptr;
-  MemoryForm arrived = memory;
-  arrived.order = Order::Acquire;
-  announce(w, form.to.at, arrived, to, nullptr);
-  for_lanes(to.lanes & barrier.lanes, [&](uint32_t l) {
+  const uint32_t sound = to.lanes & barrier.lanes;
+  if (!form.has_barrier)
+    announce(w, form.to.at, memory, to, nullptr);
+  else if (w.grid->watched && sound != 0)
+    for (Order order : {Order::Weak, Order::Acquire})
+      tell_of(w, form.to, sound, memory.bytes, to.address, barrier.address, order);
+  for_lanes(sound, [&](uint32_t l) {
     std::byte value[32];
     uint8_t bits[16];
     for (uint32_t e = 0; e < memory.count; ++e) {

@@ -51,7 +51,7 @@ struct BarrierForm {
   bool expects = false;         // arrive.expect_tx: `count` is bytes
   bool no_complete = false;
   bool parity = false;          // test_wait.parity
-  bool has_count = false, has_state = false;
+  bool has_count = false, has_state = false, has_scope = false;
   PlaneOffset count = 0;        // u32: arrivals or bytes; test_wait: parity (u32) or state (u64)
   PlaneOffset state = 0;        // u64 destination of arrive; predicate of test_wait
 };

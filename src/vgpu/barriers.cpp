@@ -160,19 +160,26 @@ void recheck_cluster(Cluster& cluster) {
   ++cluster.barriers;
   for (Block& b : cluster.blocks)
     for (Warp& w : b.warps)
-      for (Fragment& f : w.others)
-        if (f.wait == Wait::Cluster) f.wait = Wait::None;
+      for (Fragment& f : w.others) {
+        if (f.wait != Wait::Cluster) continue;
+        f.wait = Wait::None;
+        for (Listener* listener : b.grid->listeners) listener->on_cluster_wait(w, f.lanes);
+      }
 }
 
-void arrive_cluster(Warp& w, uint32_t lanes) {
+void arrive_cluster(Warp& w, const Inst& inst, uint32_t lanes, bool releases) {
   Cluster& cluster = *w.block->cluster;
+  for (Listener* listener : w.grid->listeners) listener->on_cluster_arrive(w, inst, lanes, releases);
   w.cluster_phase = cluster.phase;
   cluster.arrived += static_cast<uint32_t>(std::popcount(lanes));
   recheck_cluster(cluster);
 }
 
 const Inst* wait_cluster(Warp& w, const Inst& inst) {
-  if (w.block->cluster->phase != w.cluster_phase) return &inst + 1;
+  if (w.block->cluster->phase != w.cluster_phase) {
+    for (Listener* listener : w.grid->listeners) listener->on_cluster_wait(w, w.active);
+    return &inst + 1;
+  }
   return park(w, &inst + 1, Wait::Cluster, 0, 0);
 }
 

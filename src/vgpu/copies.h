@@ -30,8 +30,8 @@ struct BulkCopy {
   uint16_t byte_mask;               // bytes of each 16 that are copied
   bool exclusive;                   // `to` is shared memory
   std::byte* barrier;               // its word; null: bulk groups count
-  const PlaceForm* target;          // for listeners, where `to` is shared memory of the block itself; else null
-  Address address;
+  const PlaceForm* target;          // for listeners, where it has a barrier: the instruction, …
+  Address address, barrier_address; // … where `to` is and where the barrier
   void (*reduce)(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive);
 };
 

@@ -144,6 +144,13 @@ struct Block {
   std::vector<uint8_t> shared_initialised_storage;
 };
 
+// Whether all its threads have exited: its shared memory is gone.
+inline bool has_ended(const Block& block) {
+  for (const Warp& w : block.warps)
+    if (w.live != 0) return false;
+  return true;
+}
+
 // Blocks that run together and see each other's shared memory; without clusters, one block.
 struct Cluster {
   std::vector<Block> blocks;
@@ -205,7 +212,7 @@ const Inst* return_lanes(Warp& warp, const Inst& inst, uint32_t lanes, const Ins
 // An aligned barrier is one that all lanes of a warp must reach together.
 const Inst* arrive(Warp& warp, const Inst& inst, uint32_t id, uint32_t threads, uint32_t lanes, bool waits, bool aligned);
 // Cluster barriers.
-void arrive_cluster(Warp& warp, uint32_t lanes);
+void arrive_cluster(Warp& warp, const Inst& inst, uint32_t lanes, bool releases);
 const Inst* wait_cluster(Warp& warp, const Inst& inst);
 // The function whose address this is, or null.
 const Function* function_at(const Warp& warp, Address address);

@@ -42,9 +42,13 @@ struct Access {
   Shape shape;
   uint32_t lanes;             // that take part and stay inside their allocation
   uint32_t bytes;             // per lane
-  const Address* addresses;   // 32; for Shared and Local as offsets in their memory
+  const Address* addresses;   // 32; for Shared and Local as offsets in their memory (another block's: kSharedRankShift)
   const std::byte* values;    // stores: lane-major, `bytes` a lane; else null
   bool asynchronous;          // cp.async, bulk copies: takes effect at the wait
+  bool mbarrier = false;      // an operation on an mbarrier that has been initialised
+  // Asynchronous writes that an mbarrier counts: its address, by lane. Told twice: on their way, and as an acquire
+  // when they have arrived and the mbarrier is about to count them.
+  const Address* barriers = nullptr;
 };
 
 enum class Violation : uint8_t {
@@ -110,8 +114,11 @@ class Listener {
   virtual void on_fill(const OperationInfo&, const RangeInfo& /*to*/) {}
   // The host waited for these operations: what it does from now on comes after them.
   virtual void on_host_wait(std::span<const uint64_t> /*operations*/) {}
-  // A cluster barrier's phase ends for all threads of the cluster.
+  // Lanes arrive at the cluster's barrier (`releases`: with what they did so far); its phase ends for all threads of
+  // the cluster; lanes are through with waiting for it.
+  virtual void on_cluster_arrive(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*releases*/) {}
   virtual void on_cluster_barrier(const Cluster&) {}
+  virtual void on_cluster_wait(const Warp&, uint32_t /*lanes*/) {}
   virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}  // Scope::Thread: an arrival at a block barrier that does not wait
 };
 

@@ -90,6 +90,8 @@ void lower_arrive_after(Lowering& l) {
   auto& form = *l.extra<PlaceForm>();
   const Space space = nth_space(*l.inst, 0);
   lower_barrier_place(l, form, 0, space);
+  form.form.asynchronous = false;  // its copies are done by then
+  form.form.mbarrier = true;
   Inst& out = l.emit(arrive_after_copies);
   out.a = form.at.a;
   out.extra = &form;
@@ -235,6 +237,8 @@ void lower_barrier(Lowering& l) {
   form.form.bytes = 8;
   form.form.order = order_of(inst, waits ? Order::Acquire : arrives ? Order::Release : Order::Relaxed);
   if (form.form.kind == AccessKind::Store) form.form.order = Order::Weak;
+  form.form.mbarrier = form.form.kind != AccessKind::Store;
+  form.has_scope = inst.has(Mod::cta) || inst.has(Mod::cluster);
   form.form.scope = scope_of(inst, Scope::Block);
   const AddressPlane at = lower_address(l, inst.operands.at(place), nth_space(inst, 0), form.form);
   form.has_count = inst.operands.size() > place + 1;

@@ -218,7 +218,7 @@ const Inst* barrier_result(Warp& w, const Inst& i) {
 }
 
 const Inst* cluster_arrive(Warp& w, const Inst& i) {
-  if (const uint32_t lanes = w.lanes_of(i)) arrive_cluster(w, lanes);
+  if (const uint32_t lanes = w.lanes_of(i)) arrive_cluster(w, i, lanes, i.imm == 0);
   return &i + 1;
 }
 
@@ -350,7 +350,7 @@ void lower_barrier_red(Lowering& l) {
   result.extra = form;
 }
 
-void lower_cluster_arrive(Lowering& l) { l.emit(cluster_arrive); }
+void lower_cluster_arrive(Lowering& l) { l.emit(cluster_arrive).imm = l.inst->has(Mod::relaxed); }
 void lower_cluster_wait(Lowering& l) { l.emit(cluster_wait); }
 
 constexpr LowerRow kRows[] = {

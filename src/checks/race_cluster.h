@@ -1,0 +1,74 @@
+// What orders the blocks of a cluster and asynchronous writes: the cluster's barrier, and mbarriers.
+//
+// The cluster's barrier. Who arrives with release brings what it did until then, who arrives relaxed only
+// what it has fenced; who waits learns what all have brought. What happens between the two is covered by
+// neither.
+//
+// An mbarrier. Who arrives with release brings what it did; who finds a phase complete learns what was
+// brought in that phase and in earlier ones, and nothing of the phase under way.
+//
+// Asynchronous writes that an mbarrier counts (bulk copies, st.async) are nobody's: the copies into a block's
+// shared memory have a number of their own beside the block's, and a tick for each of 32 groups of mbarriers.
+// A write is remembered with the next tick of its group, and brought to the mbarrier when it has arrived. So
+// it is ordered before those who found the phase complete, and those who synchronised with them, and nobody
+// else.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "checks/race_clock.h"
+#include "vgpu/device.h"
+
+namespace assay::checks {
+
+struct BlockState;
+struct RaceContext;
+
+struct BarrierClock {
+  std::shared_ptr<SharedClock> known = std::make_shared<SharedClock>();  // of the phases that have ended
+  SharedClock arriving;                                                  // of the one under way
+  bool phase = false;                                                    // its parity
+};
+
+struct ClusterMeeting {
+  std::shared_ptr<SharedClock> clock;  // of this phase, so far
+  std::shared_ptr<SharedClock> met;    // of the last one; null: everybody knew all of everybody
+  // Those who arrived with release and wait at once: what they bring is asked for in the end.
+  std::vector<std::pair<BlockState*, uint32_t>> waiting;
+  bool whole = true;  // all are such
+};
+
+struct CopyClock {
+  static constexpr uint32_t kGroups = 32;
+  BlockId id = 0;  // 0: the kernel has no such copies
+  std::array<uint32_t, kGroups> ticks{};
+  static uint32_t group_of(vgpu::Address barrier) { return static_cast<uint32_t>(barrier / 8 % kGroups); }
+};
+
+// Whether a kernel may have writes that an mbarrier counts.
+bool has_counted_copies(const vgpu::Kernel& kernel);
+
+// The block of a cluster that a shared address leads to, and the offset there.
+struct SharedPlace {
+  const vgpu::Block* block;
+  vgpu::Address offset;
+};
+SharedPlace shared_place(const vgpu::Block& block, vgpu::Address address);
+inline BlockState& state_of(const vgpu::Block& block) {
+  return *static_cast<BlockState*>(block.race_state);
+}
+
+// All under the context's mutex.
+
+// A warp's operation on the mbarrier at an address, before it takes effect. A test that passes is an acquire.
+void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp, const vgpu::Access& access);
+// Counted copies have arrived.
+void bring_copies(RaceContext& context, const vgpu::Warp& warp, const vgpu::Access& access);
+
+void arrive_at_cluster(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, bool releases);
+void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster);
+void wait_at_cluster(BlockState& state, const vgpu::Warp& warp, uint32_t lanes);
+
+}  // namespace assay::checks
