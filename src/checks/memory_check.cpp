@@ -122,11 +122,11 @@ class MemoryCheck final : public vgpu::Listener {
     const uint64_t rank = (address >> vgpu::kSharedRankShift) - 1;
     const uint64_t offset = address & ((vgpu::Address{1} << vgpu::kSharedRankShift) - 1);
     if (rank >= cluster.blocks.size())
-      return fmt::format("offset {} of the shared memory of block {} of the cluster, which has {}", offset, rank,
-                         cluster.blocks.size());
+      return fmt::format("offset {} of the shared memory of block {} of the cluster, which has {}", offset,
+                         rank, cluster.blocks.size());
     const vgpu::Block& block = cluster.blocks[rank];
-    return fmt::format("offset {} of the shared memory of block ({},{},{}){}", offset, block.id[0], block.id[1],
-                       block.id[2], vgpu::has_ended(block) ? ", which has ended" : "");
+    return fmt::format("offset {} of the shared memory of block ({},{},{}){}", offset, block.id[0],
+                       block.id[1], block.id[2], vgpu::has_ended(block) ? ", which has ended" : "");
   }
 
   std::string place(const vgpu::Warp& warp, const vgpu::ViolationInfo& info, Json& evidence) const {

@@ -145,6 +145,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->arrivals.clear();
     state->barriers.clear();
     state->meeting = {};
+    state->met = false;
     state->copies = {};
     if (launch.copies) state->copies.id = launch.operation->first + launch.blocks + place;
     state->neighbours = static_cast<uint32_t>(block.cluster->blocks.size()) - 1;
@@ -191,9 +192,9 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     for (const vgpu::Block& block : cluster.blocks) note_exhaustion(state_of(block));
   }
 
-  void on_cluster_wait(const vgpu::Warp& warp, uint32_t lanes) override {
+  void on_cluster_wait(const vgpu::Warp& warp, uint32_t) override {
     std::lock_guard lock(context_.mutex);
-    wait_at_cluster(state_of(*warp.block), warp, lanes);
+    wait_at_cluster(state_of(*warp.block), warp);
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
@@ -303,7 +304,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   // For each block that the lanes of an access lead to, with offsets in its memory.
   template <class F>
-  static void by_owner(const Actor& actor, F&& f) {
+  void by_owner(const Actor& actor, F&& f) {
     const vgpu::Block& here = *actor.warp->block;
     for (uint32_t rest = actor.access->lanes; rest;) {
       const vgpu::Block* owner = shared_place(here, actor.access->addresses[std::countr_zero(rest)]).block;
@@ -321,7 +322,10 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       }
       rest &= ~access.lanes;
       Actor part{actor.state, actor.kind, actor.who, actor.shared, actor.warp, actor.inst, &access};
-      if (owner != &here) part.owner = owner;
+      if (owner != &here) {
+        part.owner = owner;
+        if (!actor.state.met) find_early(part);
+      }
       f(part);
     }
   }
@@ -349,6 +353,19 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
                                          Who::make(owner.copies.id, group, tick, kWeak, site.number));
       }
     });
+  }
+
+  // A block's memory is there once it has begun: its cluster's barrier says so, or anything that came from
+  // it.
+  void find_early(const Actor& actor) {
+    if (!context_.scope.within_launches) return;
+    {
+      std::lock_guard lock(context_.mutex);
+      const BlockClock& owner = state_of(*actor.owner).clock;
+      for (uint32_t w = 0; w < owner.warps.size(); ++w)
+        if (actor.state.clock.is_before(owner.id, w, 0, actor.who.warp())) return;
+    }
+    report_early(context_, actor);
   }
 
   // Accesses of other blocks to the memory of one that has ended, which nothing orders before its end.

@@ -197,13 +197,15 @@ void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
   meeting.met->family = ++context.families;
 }
 
-void wait_at_cluster(BlockState& state, const vgpu::Warp& warp, uint32_t lanes) {
+void wait_at_cluster(BlockState& state, const vgpu::Warp& warp) {
+  state.met = true;
   const auto& met = meeting_of(*warp.block->cluster).met;
   if (!met) return;
   WarpClock& clock = state.clock.warps[warp.index];
   clock.accept_pending(true);
   state.clock.learn(warp.index, met);
-  state.clock.sync_warp(warp.index, lanes, warp.live);
+  if (const auto own = met->blocks.find(state.clock.id); own != met->blocks.end())
+    clock.all_lanes = std::max(clock.all_lanes, own->second[warp.index]);
   // What others had fenced before the barrier counts as fenced behind it.
   auto fenced = std::make_shared<SharedClock>(*met);
   fenced->family = 0;

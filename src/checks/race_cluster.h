@@ -69,6 +69,6 @@ void bring_copies(RaceContext& context, const vgpu::Warp& warp, const vgpu::Acce
 
 void arrive_at_cluster(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, bool releases);
 void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster);
-void wait_at_cluster(BlockState& state, const vgpu::Warp& warp, uint32_t lanes);
+void wait_at_cluster(BlockState& state, const vgpu::Warp& warp);
 
 }  // namespace assay::checks

@@ -65,11 +65,12 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
   address += first;
   const std::byte* value =
       access.values + size_t{now.lane} * access.bytes + (address - access.addresses[now.lane]);
-  const bool same_instruction = before.who == now.who && (access.lanes >> before.lane & 1) != 0;
-  if (same_instruction) {
+  if (before.who == now.who && (access.lanes >> before.lane & 1) != 0) {
+    // Of this instruction; one that stands on the same line stored elsewhere.
     const uint64_t theirs = address - access.addresses[before.lane];
-    return theirs + count <= access.bytes &&
-           std::memcmp(value, access.values + size_t{before.lane} * access.bytes + theirs, count) == 0;
+    if (theirs < access.bytes)
+      return theirs + count <= access.bytes &&
+             std::memcmp(value, access.values + size_t{before.lane} * access.bytes + theirs, count) == 0;
   }
   const vgpu::Block* owner = actor.owner ? actor.owner : actor.warp->block;
   const std::byte* there = actor.shared ? owner->shared + address : context.memory.host(address, count);

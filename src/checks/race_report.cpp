@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace assay::checks {
 
@@ -12,7 +13,7 @@ using vgpu::AccessKind;
 using vgpu::Address;
 using vgpu::OperationInfo;
 
-constexpr std::string_view kRace = "data-race", kSameValue = "same-value-store";
+constexpr std::string_view kRace = "data-race", kSameValue = "same-value-store", kOutside = "out-of-bounds";
 
 std::string_view noun(AccessKind kind) {
   constexpr std::string_view kNouns[] = {"read", "write", "atomic", "atomic"};
@@ -214,14 +215,27 @@ void end_with_host(RaceContext& context, const Operation& grid) {
   }
 }
 
+void report_early(RaceContext& context, const Actor& actor) {
+  const auto lane = static_cast<uint32_t>(std::countr_zero(actor.access->lanes));
+  const Occurrence occurrence{kOutside, actor.inst};
+  if (context.log.counted(occurrence)) return;
+  Finding finding = finding_at(kOutside, *actor.warp, *actor.inst, lane);
+  finding.evidence["space"] = "shared";
+  finding.evidence["access"] = noun(actor.kind);
+  finding.message =
+      fmt::format("{} of {}: nothing makes sure that that block has begun; a cluster barrier would",
+                  noun(actor.kind), describe_shared(*actor.owner, actor.access->addresses[lane]));
+  context.log.add(key_of(kOutside, *actor.warp, *actor.inst), std::move(finding), occurrence);
+}
+
 void report_outlived(RaceContext& context, const vgpu::Block& owner, const SharedShadow::Outside& access) {
   const RaceSite* site = context.sites.at(access.who.site());
   const Operation& operation = *state_of(owner).operation;
   if (!site || site->hoisted) return;
-  const Occurrence occurrence{"out-of-bounds", site};
+  const Occurrence occurrence{kOutside, site};
   if (context.log.counted(occurrence)) return;
   Finding finding;
-  finding.kind = "out-of-bounds";
+  finding.kind = kOutside;
   finding.where = {site->file, static_cast<int>(site->line)};
   const vgpu::Dim3 block = place_in(operation.grid, access.who.block() - operation.first);
   const vgpu::Dim3 thread =
@@ -235,7 +249,7 @@ void report_outlived(RaceContext& context, const vgpu::Block& owner, const Share
   finding.message =
       fmt::format("{} of {}: nothing keeps that block from ending before, and its memory with it",
                   noun(site->kind), describe_shared(owner, Address{access.word} * 4));
-  context.log.add(fmt::format("out-of-bounds|{}|{}|{}", operation.kernel, site->file, site->line),
+  context.log.add(fmt::format("{}|{}|{}|{}", kOutside, operation.kernel, site->file, site->line),
                   std::move(finding), occurrence);
 }
 

@@ -11,6 +11,8 @@ void report_race(RaceContext& context, const Actor& actor, const Touch& before, 
 void report_same_value(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                        vgpu::Address address);
 
+// Nothing makes sure that the block whose shared memory this is has begun.
+void report_early(RaceContext& context, const Actor& actor);
 // A block has ended; nothing orders this access to its shared memory, by another block of the cluster, before
 // that.
 void report_outlived(RaceContext& context, const vgpu::Block& owner, const SharedShadow::Outside& access);

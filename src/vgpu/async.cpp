@@ -55,7 +55,8 @@ bool find_sized(Warp& w, const PlaceForm& place, uint32_t lanes, const uint32_t*
 }
 
 // Tells listeners of what find_sized found, for those of its lanes that go through with it.
-void announce_sized(Warp& w, const PlaceForm& place, uint32_t lanes, const uint32_t* bytes, LaneAccess access) {
+void announce_sized(Warp& w, const PlaceForm& place, uint32_t lanes, const uint32_t* bytes,
+                    LaneAccess access) {
   MemoryForm form = place.form;
   for (uint32_t rest = access.lanes & lanes; rest != 0; rest &= ~access.lanes) {
     form.bytes = bytes[std::countr_zero(rest)];
@@ -98,8 +99,8 @@ void take_effect(const BulkCopy& copy) {
 // Writes that an mbarrier counts are on their way (weak), or have arrived (acquire).
 void tell_of(Warp& w, const PlaceForm& to, uint32_t lanes, uint32_t bytes, const Address* addresses,
              const Address* barriers, Order order) {
-  const Access access{to.form.kind, ptx::Space::Shared, order,     Scope::Cluster, Shape::Other, lanes,
-                      bytes,        addresses,          nullptr,   true,           false,        barriers};
+  const Access access{to.form.kind, ptx::Space::Shared, order,   Scope::Cluster, Shape::Other, lanes,
+                      bytes,        addresses,          nullptr, true,           false,        barriers};
   for (Listener* listener : w.grid->listeners_of(ptx::Space::Shared)) listener->on_access(w, to.at, access);
 }
 
@@ -254,9 +255,10 @@ Address seen_in(const Warp& w, const Block& block, Address offset) {
   return &block == w.block ? offset : Address{block.rank + 1} << kSharedRankShift | offset;
 }
 
-// A copy that was reported and left out: whoever waits for it goes on, and what it should have brought counts as
-// there. One mistake is one finding.
-void skip_bulk(const CopyForm& form, uint32_t lane, const LaneAccess& to, const LaneAccess& barrier, uint32_t bytes) {
+// A copy that was reported and left out: whoever waits for it goes on, and what it should have brought counts
+// as there. One mistake is one finding.
+void skip_bulk(const CopyForm& form, uint32_t lane, const LaneAccess& to, const LaneAccess& barrier,
+               uint32_t bytes) {
   if ((to.lanes >> lane & 1) != 0 && to.initialised[lane] != nullptr)
     for (uint32_t at = 0; at < bytes; at += 16) write_undefined(to, lane, at, 16, nullptr);
   if (form.has_barrier && !form.multicast) complete_transaction(barrier.host[lane], bytes);

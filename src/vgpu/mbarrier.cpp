@@ -22,6 +22,10 @@ uint64_t write(std::byte* at, const BarrierWord& barrier) {
 }
 
 const Inst* misuse(Warp& w, const Inst& inst, uint32_t lane, const char* what) {
+  for (Listener* listener : w.grid->listeners)
+    listener->on_violation(
+        w, inst,
+        {.what = Violation::BarrierDivergence, .lanes = 1u << lane, .first_lane = lane, .detail = what});
   return fault(w, inst, FaultInfo::Kind::IllegalInstruction, lane, what);
 }
 
@@ -61,9 +65,11 @@ bool has_passed(const BarrierWord& b, const BarrierForm& form, Warp& w, uint32_t
   return b.phase != awaited;
 }
 
-// Listeners hear of it as the form says. Without a scope that is the block, but programs arrive at other blocks'
-// mbarriers that way, and the hardware does not tell the two apart: where there are other blocks, it is the cluster.
-void tell(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access, uint32_t lanes, Order order) {
+// Listeners hear of it as the form says. Without a scope that is the block, but programs arrive at other
+// blocks' mbarriers that way, and the hardware does not tell the two apart: where there are other blocks, it
+// is the cluster.
+void tell(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access, uint32_t lanes,
+          Order order) {
   MemoryForm seen = form.form;
   seen.order = order;
   if (!form.has_scope && w.block->cluster->blocks.size() > 1) seen.scope = Scope::Cluster;
