@@ -1,13 +1,12 @@
 #include "assayer/events.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <functional>
 #include <regex>
 
 #include "assayer/locate.h"
+#include "base/symbol.h"
 
 namespace assay::assayer {
 
@@ -69,25 +68,6 @@ std::string text_at(const Json& json, const char* key) {
   if (!json.is_object()) return "";
   const auto it = json.find(key);
   return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
-
-std::string plain_name(const std::string& symbol) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  if (status != 0 || !text) return symbol;
-  std::string name = text;
-  std::free(text);
-  // The return type of a template, the namespaces and the arguments say little.
-  static const std::string kAnonymous = "(anonymous namespace)::";
-  for (std::size_t at; (at = name.find(kAnonymous)) != std::string::npos;) name.erase(at, kAnonymous.size());
-  if (const std::size_t arguments = name.find('('); arguments != std::string::npos) name.resize(arguments);
-  std::size_t depth = 0, start = 0;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    if (name[i] == '<') ++depth;
-    if (name[i] == '>' && depth > 0) --depth;
-    if (name[i] == ' ' && depth == 0) start = i + 1;
-  }
-  return name.substr(start);
 }
 
 std::optional<Finding> read_event(const contract::Contract& contract, const trial::Trial& trial,

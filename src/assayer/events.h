@@ -14,7 +14,4 @@ std::optional<Finding> read_event(const contract::Contract& contract, const tria
 // A text in what the worker sent; empty where there is none.
 std::string text_at(const Json& json, const char* key);
 
-// "_ZN…7columnsE…" -> "columns"; a name that is not mangled as it is.
-std::string plain_name(const std::string& symbol);
-
 }  // namespace assay::assayer

@@ -1,10 +1,8 @@
 #include "checks/checks.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
@@ -97,30 +95,13 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
   if (!unknown.empty())
     return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", unknown, names())};
   std::vector<std::unique_ptr<vgpu::Listener>> made;
-  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value"), true};
+  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value"),
+                        true};
   if (scope.within_launches || scope.between_operations) made.push_back(make_race_check(log, memory, scope));
   if (includes(list, "memory")) made.push_back(make_memory_check(log, memory));
   if (includes(list, "init")) made.push_back(make_init_check(log, memory));
   if (includes(list, "sync")) made.push_back(make_sync_check(log, memory));
   return made;
-}
-
-std::string plain_name(const std::string& symbol) {
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || !text) return symbol;
-  const std::string_view full = text.get();
-  size_t start = 0;  // a template's name begins with its return type
-  int depth = 0;
-  for (size_t i = 0; i < full.size(); ++i) {
-    depth += full[i] == '<';
-    depth -= full[i] == '>';
-    if (depth != 0) continue;
-    if (full[i] == ' ') start = i + 1;
-    if (full[i] == '(' && i > start) return std::string(full.substr(start, i - start));
-  }
-  return std::string(full.substr(start));
 }
 
 Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane) {

@@ -63,9 +63,6 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
 // Whether a (valid) list names a check.
 bool includes(std::string_view list, std::string_view check);
 
-// "reduce<float>" for _Z6reduceIfEvPKT_PS0_i: the name of a kernel without its parameters.
-std::string plain_name(const std::string& symbol);
-
 // ---- For the checks' own files ----
 
 // A finding about an instruction of a running warp: kernel, line, block and thread are filled in.
@@ -81,7 +78,7 @@ std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&
 struct RaceScope {
   bool within_launches = true, between_operations = true;
   bool same_values = false;  // notes about unordered stores of the value that is there
-  bool vectors = true;  // where the host has them; word by word otherwise
+  bool vectors = true;       // where the host has them; word by word otherwise
 };
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, RaceScope scope);
 std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);

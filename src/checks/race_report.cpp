@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/symbol.h"
+
 namespace assay::checks {
 
 namespace {
@@ -88,7 +90,7 @@ Side other_side(const RaceContext& context, const Touch& before, const Touch& no
   }
   if (!same_launch) {
     json["stream"] = operation->stream;
-    text += fmt::format(" of kernel {} on stream {}", plain_name(operation->kernel), operation->stream);
+    text += fmt::format(" of kernel {} on stream {}", short_name(operation->kernel), operation->stream);
   }
   return {std::move(text), where};
 }

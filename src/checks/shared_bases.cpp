@@ -1,9 +1,6 @@
 #include "checks/shared_bases.h"
 
-#include <cxxabi.h>
-
-#include <cstdlib>
-#include <memory>
+#include "base/symbol.h"
 
 namespace assay::checks {
 
@@ -14,10 +11,7 @@ using Kind = ptx::Operand::Kind;
 
 // "kernel(int*)::tile" is `tile`.
 std::string source_name(const std::string& symbol) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status),
-                                              &std::free);
-  const std::string plain = status == 0 && text ? text.get() : symbol;
+  const std::string plain = demangled(symbol);
   const size_t last = plain.rfind("::");
   return last == std::string::npos ? plain : plain.substr(last + 2);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/symbol.h"
+
 namespace assay::checks {
 
 namespace {
@@ -9,7 +11,7 @@ namespace {
 using Kind = vgpu::OperationInfo::Kind;
 
 std::string describe(const WaitCheck::Work& work) {
-  return work.kind == Kind::Grid ? fmt::format("kernel {}", plain_name(work.kernel)) : "a copy to the host";
+  return work.kind == Kind::Grid ? fmt::format("kernel {}", short_name(work.kernel)) : "a copy to the host";
 }
 
 }  // namespace

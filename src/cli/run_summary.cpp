@@ -1,6 +1,5 @@
 #include "cli/run_summary.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/wait.h>
@@ -9,10 +8,10 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <set>
 #include <sstream>
 
+#include "base/symbol.h"
 #include "cli/places.h"
 #include "cli/precision.h"
 
@@ -20,38 +19,6 @@ namespace assay::cli {
 namespace {
 
 constexpr size_t kLongestName = 60;
-
-// "reduce<float>" for _Z6reduceIfEvPKT_PS0_i: the name without its parameters.
-std::string demangle(const std::string& name) {
-  int status = 0;
-  std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
-                                              std::free);
-  if (status != 0 || !text) return name;
-  std::string plain = text.get();
-  int depth = 0;
-  size_t end = plain.size();
-  for (size_t i = 0; i < plain.size(); ++i) {
-    if (plain[i] == '<') ++depth;
-    if (plain[i] == '>') --depth;
-    if (plain[i] == '(' && depth == 0 && i > 0) {
-      end = i;
-      break;
-    }
-  }
-  plain.resize(end);
-  depth = 0;  // a template's name begins with its return type
-  for (size_t i = 0; i < plain.size(); ++i) {
-    if (plain[i] == '<') ++depth;
-    if (plain[i] == '>') --depth;
-    if (plain[i] == ' ' && depth == 0) return plain.substr(i + 1);
-  }
-  return plain;
-}
-
-std::string shorten(std::string text) {
-  if (text.size() > kLongestName) text = text.substr(0, kLongestName - 3) + "...";
-  return text;
-}
 
 std::string dim_text(const Json& dim) {
   if (!dim.is_array() || dim.size() != 3) return "?";
@@ -96,7 +63,7 @@ Finding finding_of(const Json& line) {
 
 bool is_suppressed(const Finding& finding, const std::vector<Suppression>& suppressions) {
   std::string kernel = string_at(finding.evidence, "kernel");
-  std::string plain = demangle(kernel);
+  std::string plain = plain_name(kernel);
   return std::any_of(suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
     auto matches = [](const std::string& pattern, const std::string& text) {
       return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
@@ -156,8 +123,9 @@ class Collector {
 
  private:
   static std::string key_of(const Finding& finding) {
-    std::string key = fmt::format("{}|{}|{}|{}|{}", finding.kind, static_cast<int>(finding.severity),
-                                  string_at(finding.evidence, "kernel"), finding.where.file, finding.where.line);
+    std::string key =
+        fmt::format("{}|{}|{}|{}|{}", finding.kind, static_cast<int>(finding.severity),
+                    string_at(finding.evidence, "kernel"), finding.where.file, finding.where.line);
     // What has no line is told apart by what it is about.
     if (finding.where.line == 0)
       for (const char* what : {"range", "operation", "access", "relation"})
@@ -166,7 +134,7 @@ class Collector {
   }
 
   void add_launch(const Json& line) {
-    LaunchRow row{demangle(string_at(line, "kernel")), dim_text(line.value("grid", Json())),
+    LaunchRow row{plain_name(string_at(line, "kernel")), dim_text(line.value("grid", Json())),
                   dim_text(line.value("block", Json()))};
     auto [place, fresh] = rows_.try_emplace({row.kernel, row.grid, row.block}, summary_.launches.size());
     if (fresh) summary_.launches.push_back(row);
@@ -212,12 +180,14 @@ void print_launches(const RunSummary& summary) {
     return;
   }
   size_t width = 6;
-  for (const LaunchRow& row : summary.launches) width = std::max(width, shorten(row.kernel).size());
+  for (const LaunchRow& row : summary.launches)
+    width = std::max(width, short_name(row.kernel, kLongestName).size());
   fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", "kernel", width, "grid",
              "block", "launches", "warp instructions", "time");
   for (const LaunchRow& row : summary.launches)
-    fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n", shorten(row.kernel), width,
-               row.grid, row.block, row.count, row.instructions, seconds_text(row.seconds));
+    fmt::print(stderr, "assay: {:<{}}  {:>16}  {:>14}  {:>8}  {:>17}  {:>9}\n",
+               short_name(row.kernel, kLongestName), width, row.grid, row.block, row.count, row.instructions,
+               seconds_text(row.seconds));
 }
 
 void print_finding(const Finding& finding) {
@@ -230,7 +200,7 @@ void print_finding(const Finding& finding) {
   const std::string kernel = string_at(finding.evidence, "kernel");
   const auto block = finding.evidence.find("block"), thread = finding.evidence.find("thread");
   if (!kernel.empty() && block != finding.evidence.end() && thread != finding.evidence.end())
-    fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", demangle(kernel), triple_text(*block),
+    fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", short_name(kernel), triple_text(*block),
                triple_text(*thread));
   const auto allocation = finding.evidence.find("allocation");
   if (allocation != finding.evidence.end() && !string_at(*allocation, "at").empty())

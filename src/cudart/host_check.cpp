@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/symbol.h"
 #include "cudart/code_place.h"
 
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
@@ -140,7 +141,7 @@ void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
   finding.kind = "launch-failure";
   finding.severity = was_asked ? Severity::Warning : Severity::Error;
   finding.message =
-      fmt::format("the launch of kernel {} failed: {}{}", checks::plain_name(launch.kernel),
+      fmt::format("the launch of kernel {} failed: {}{}", short_name(launch.kernel),
                   cudaGetErrorName(launch.status), was_asked ? "" : ", and the program never asked");
   finding.evidence = {
       {"kernel", launch.kernel}, {"status", static_cast<int>(launch.status)}, {"asked", was_asked}};

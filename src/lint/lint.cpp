@@ -1,15 +1,12 @@
 #include "lint/lint.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <memory>
-#include <regex>
 #include <tuple>
 
+#include "base/symbol.h"
 #include "lint/rules.h"
 
 namespace assay::lint {
@@ -47,29 +44,13 @@ Where place(const ptx::Module& module, const ptx::Function& function, Index i, s
   return {std::string(name), static_cast<int>(function.body[i].line)};
 }
 
-std::string source_name(const std::string& name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
-  if (status != 0 || !text) return name;
-  static const std::regex noise(R"(\(anonymous namespace\)::|_GLOBAL__N__\w+::|^void )");
-  std::string shown = std::regex_replace(text.get(), noise, "");
-  int depth = 0;  // without its parameters
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    depth += shown[i] == '<';
-    depth -= shown[i] == '>';
-    if (shown[i] == '(' && depth == 0) return shown.substr(0, i);
-  }
-  return shown;
-}
-
 void add_notes(const ptx::Module& module, const ptx::Function& function, const Options& options,
                std::string_view name, std::vector<Note>& notes) {
   const Flow flow(function);
   Hits hits;
   for (const Rule rule : kRules) rule({module, flow, options}, hits);
   std::stable_sort(hits.begin(), hits.end(), [](const Hit& a, const Hit& b) { return a.at < b.at; });
-  const std::string kernel = hits.empty() ? "" : source_name(function.name);
+  const std::string kernel = hits.empty() ? "" : plain_name(function.name);
   std::map<std::tuple<std::string_view, std::string, int, std::string_view>, std::size_t> known;
   for (const Hit& hit : hits) {
     const Where where = place(module, function, hit.at, name);

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "base/symbol.h"
 #include "checks/checks.h"
 #include "vgpu/machine.h"
 
@@ -12,6 +13,19 @@ namespace {
 using vgpu::Address;
 using vgpu::Dim3;
 using vgpu::testing::Machine;
+
+TEST(Names, AreAsInTheSource) {
+  EXPECT_EQ(plain_name("_Z6reduceIfEvPKT_PS0_i"), "reduce<float>");
+  EXPECT_EQ(plain_name("_ZN12_GLOBAL__N_16columnEPfi"), "column");
+  EXPECT_EQ(plain_name("_ZN41_GLOBAL__N__7cc9a8d4_9_kernel_cu_31b7a5e24scanEPi"), "scan");
+  EXPECT_EQ(plain_name("main"), "main");
+}
+
+TEST(Names, LoseTemplateArgumentsBeforeTheyAreCut) {
+  EXPECT_EQ(short_name("_Z6reduceIfEvPKT_PS0_i", 13), "reduce<float>");
+  EXPECT_EQ(short_name("_Z6reduceIfEvPKT_PS0_i", 12), "reduce<...>");
+  EXPECT_EQ(short_name("_Z6reduceIfEvPKT_PS0_i", 8), "...<...>");
+}
 
 struct Case {
   const char* name;
