@@ -20,6 +20,8 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
   pointer = nullptr;
   if (size == 0) return Status::Success;
+  HostCheck* check = context.host_check();
+  if (check && check->watch() && kind != MemoryKind::Device) check->watch()->prepare();
   auto address = context.memory().allocate(size, kAlign, kind, label);
   if (!address) return Status::MemoryAllocation;
   pointer = reinterpret_cast<void*>(*address);

@@ -56,6 +56,7 @@ void install(int signal, HostWatch::Handler handler, struct sigaction& earlier) 
   struct sigaction action {};
   action.sa_sigaction = handler;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigfillset(&action.sa_mask);  // a handler of the program's that came between might fault itself
   sigaction(signal, &action, &earlier);
 }
 

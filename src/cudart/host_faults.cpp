@@ -71,7 +71,10 @@ HostWatch::Step* HostWatch::own_step(pid_t thread, bool make) {
   for (size_t i = 0; i < kThreads; ++i)
     if (steps_[i].thread == thread) return &steps_[i];
   for (size_t i = 0; make && i < kThreads; ++i)
-    if (pid_t nobody = 0; steps_[i].thread.compare_exchange_strong(nobody, thread)) return &steps_[i];
+    if (steps_[i].thread == 0) {
+      steps_[i].thread = thread;
+      return &steps_[i];
+    }
   return nullptr;
 }
 
@@ -91,36 +94,37 @@ bool HostWatch::begin_step(Slot& slot, Address page, bool writes, ucontext_t& co
     if (!step || step->used == Step::kPages) return false;
     step->pages[step->used++] = page;
   }
-  if (!protect(page, page + kPage, writes ? kOpen : PROT_READ)) return false;
+  const int protection = writes || is_held({page, page + kPage}) ? kOpen : PROT_READ;
+  if (!protect(page, page + kPage, protection)) return false;
   context.uc_mcontext.gregs[REG_EFL] |= kTrapFlag;
   return true;
 }
 
 bool HostWatch::end_step(ucontext_t& context) {
+  greg_t& flags = context.uc_mcontext.gregs[REG_EFL];
+  if ((flags & kTrapFlag) == 0) return false;
+  flags &= ~kTrapFlag;
+  HandlerTurn turn(pages_);
   Step* step = own_step(this_thread(), false);
-  if (!step) return false;
+  if (!step) return true;  // it ended in a handler of the program's that came between
   for (size_t i = 0; i < step->used; ++i) {
-    const Address page = step->pages[i];
-    if (!slot_of(page)) continue;
-    protect(page, page + kPage, PROT_NONE);
-    // Who came to need it meanwhile may have been before us.
-    if (!slot_of(page) || is_held(page, page + kPage)) protect(page, page + kPage, kOpen);
+    const Area page{step->pages[i], step->pages[i] + kPage};
+    if (slot_of(page.low) && !is_held(page)) protect(page.low, page.high, PROT_NONE);
   }
   step->used = 0;
   step->thread = 0;
-  context.uc_mcontext.gregs[REG_EFL] &= ~kTrapFlag;
   return true;
 }
 
 // More and more with each time, so that a walk through a large allocation meets few faults.
 bool HostWatch::open_run(Slot& slot, Address low, uint64_t bytes, bool writes) {
   const uint32_t size = std::min(slot.opened++ / kRunsOfOneSize, kLargestRun);
-  const Address end = slot.high;
-  if (end == 0) return false;
+  const Area all{slot.low, slot.high};
+  if (all.high == 0) return false;
   const Address page = page_of(low);
-  const Address high = std::min(end, std::max(next_page(low + bytes), page + (kPage << size)));
-  if (protect(page, high, writes ? kOpen : PROT_READ)) return true;
-  return protect(slot.low, end, kOpen);
+  const Area run{page, std::min(all.high, std::max(next_page(low + bytes), page + (kPage << size)))};
+  if (protect(run.low, run.high, writes || is_held(run) ? kOpen : PROT_READ)) return true;
+  return protect(all.low, all.high, kOpen);
 }
 
 bool HostWatch::note_fault(Address address, bool writes, ucontext_t& context) {
@@ -130,6 +134,7 @@ bool HostWatch::note_fault(Address address, bool writes, ucontext_t& context) {
   const Operand operand = operand_at(address, writes, context);
   const uint64_t bytes = std::min<uint64_t>(operand.bytes, slot->high - address);
   note(address, bytes, writes, code_of_program(code), -1);
+  HandlerTurn turn(pages_);
   if (!operand.repeats && begin_step(*slot, page_of(address), writes, context)) return true;
   return open_run(*slot, address, bytes, writes);
 }

@@ -127,9 +127,7 @@ bool HostWatch::are_handlers_there() const {
 
 // Whether the program will live through it.
 bool HostWatch::can_close() {
-  if (!are_handlers_there()) return false;
-  if (!std::exchange(asked_for_calls_, true)) hears_calls_ = hear_system_calls(this);
-  if (!hears_calls_) return false;
+  if (!hears_calls_ || !are_handlers_there()) return false;
   if (const double time = now(); time - threads_seen_ > kThreadsKnown) {
     threads_can_fault_ = all_threads_take_our_signals();
     threads_seen_ = time;
@@ -167,19 +165,29 @@ void HostWatch::close_areas(vgpu::OperationId last, std::vector<Area> areas) {
   if (!areas.empty()) under_way_[last] = std::move(areas);
 }
 
+void HostWatch::open(const Area& area) {
+  PageTurn turn(pages_);
+  protect(area.low, area.high, kOpen);
+}
+
 // All of it but what system calls use.
 void HostWatch::close(const Area& area) {
   std::vector<Area> used;
-  for (size_t i = 0; i < kHeld; ++i)
-    if (const Area held{held_[i].low, held_[i].high}; held.low < area.high && held.high > area.low)
-      used.push_back(held);
+  for (size_t i = 0; i < kHeld; ++i)  // it changes under the mutex only
+    if (const Area& held = held_[i].area; held.low < area.high && held.high > area.low) used.push_back(held);
   std::sort(used.begin(), used.end(), [](const Area& a, const Area& b) { return a.low < b.low; });
+  PageTurn turn(pages_);
   Address at = area.low;
   for (const Area& held : used) {
     if (at < held.low) protect(at, held.low, PROT_NONE);
     at = std::max(at, held.high);
   }
   if (at < area.high) protect(at, area.high, PROT_NONE);
+}
+
+void HostWatch::prepare() {
+  std::lock_guard lock(mutex_);
+  if (!std::exchange(asked_for_calls_, true)) hears_calls_ = hear_system_calls(this);
 }
 
 void HostWatch::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works) {
@@ -198,7 +206,7 @@ void HostWatch::waited() {
         ++it;
         continue;
       }
-      for (const Area& area : it->second) protect(area.low, area.high, kOpen);
+      for (const Area& area : it->second) open(area);
       opened = true;
       it = under_way_.erase(it);
     }
@@ -224,6 +232,7 @@ void HostWatch::forget(Address base) {
 }
 
 void HostWatch::add_variable(Address base) {
+  prepare();
   std::lock_guard lock(mutex_);
   variables_.push_back(base);
 }
@@ -236,25 +245,26 @@ void HostWatch::open_all() {
 // Nothing is closed any more.
 void HostWatch::give_up() {
   for (const auto& [operation, areas] : under_way_)
-    for (const Area& area : areas) protect(area.low, area.high, kOpen);
+    for (const Area& area : areas) open(area);
   under_way_.clear();
   hears_calls_ = false;
 }
 
 // ---- System calls ----
 
-bool HostWatch::is_held(Address low, Address high) const {
+bool HostWatch::is_held(const Area& area) const {
   for (size_t i = 0; i < kHeld; ++i)
-    if (held_[i].low < high && held_[i].high > low) return true;
+    if (held_[i].area.low < area.high && held_[i].area.high > area.low) return true;
   return false;
 }
 
 bool HostWatch::hold(const SystemCall& call, const Area& area) {
   for (size_t i = 0; i < kHeld; ++i) {
-    if (held_[i].high != 0) continue;
+    if (held_[i].area.high != 0) continue;
     held_[i].call = call;
-    held_[i].low = area.low;
-    held_[i].high = area.high;
+    PageTurn turn(pages_);
+    held_[i].area = area;
+    protect(area.low, area.high, kOpen);
     return true;
   }
   return false;
@@ -262,8 +272,12 @@ bool HostWatch::hold(const SystemCall& call, const Area& area) {
 
 void HostWatch::drop_ended_calls() {
   const auto self = static_cast<pid_t>(syscall(SYS_gettid));
-  for (size_t i = 0; i < kHeld; ++i)
-    if (held_[i].high != 0 && (held_[i].call.thread == self || is_over(held_[i].call))) held_[i].high = 0;
+  for (size_t i = 0; i < kHeld; ++i) {
+    Held& held = held_[i];
+    if (held.area.high == 0 || (held.call.thread != self && !is_over(held.call))) continue;
+    PageTurn turn(pages_);
+    held.area = {};
+  }
 }
 
 // Of what a call touches: the part that work under way may use.
@@ -279,8 +293,11 @@ void HostWatch::note_range(const SystemCall& call, const CallRange& range) {
 void HostWatch::on_call(const SystemCall& call) {
   std::lock_guard lock(mutex_);
   if (!hears_calls_) return;
-  for (size_t i = 0; i < kHeld; ++i)  // a thread is in one call at a time
-    if (held_[i].high != 0 && held_[i].call.thread == call.thread) held_[i].high = 0;
+  for (size_t i = 0; i < kHeld; ++i) {  // a thread is in one call at a time
+    if (held_[i].area.high == 0 || held_[i].call.thread != call.thread) continue;
+    PageTurn turn(pages_);
+    held_[i].area = {};
+  }
   for (const CallRange& range : call.ranges) {
     const std::optional<vgpu::Allocation> found = memory_.find(range.address);
     if (!found || !is_shared(*found)) continue;
@@ -288,7 +305,6 @@ void HostWatch::on_call(const SystemCall& call) {
     const Area area{page_of(range.address), next_page(range.address + bytes)};
     note_range(call, {range.address, bytes, std::min(range.touches, bytes), range.writes});
     if (!hold(call, area)) return give_up();
-    protect(area.low, area.high, kOpen);
   }
 }
 

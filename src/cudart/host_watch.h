@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "checks/host_access.h"
+#include "cudart/pages.h"
 #include "cudart/system_calls.h"
 #include "vgpu/stream.h"
 
@@ -42,6 +43,9 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   HostWatch(const HostWatch&) = delete;
   HostWatch& operator=(const HostWatch&) = delete;
 
+  // To be called before the host is given memory that it shares: no system call may be under way with it that
+  // was not heard of.
+  void prepare();
   // The host asked for work: `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
   // It waited for some; opens what is no longer used, and has what was noted judged.
@@ -59,7 +63,7 @@ class HostWatch final : public vgpu::Listener, public CallListener {
 
   // Whether the access was to closed memory, and may happen now.
   bool note_fault(vgpu::Address address, bool writes, ucontext_t& context);
-  // Whether it was a step of ours that ended.
+  // Whether it was a single step of ours that ended.
   bool end_step(ucontext_t& context);
   // In the child of a fork, whom nobody watches.
   void open_all();
@@ -88,14 +92,14 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   // A thread that makes a step, and the pages that are open for it.
   struct Step {
     static constexpr size_t kPages = 4;
-    std::atomic<pid_t> thread{0};
+    pid_t thread = 0;
     std::array<vgpu::Address, kPages> pages{};
     size_t used = 0;
   };
-  // What a system call uses, which must stay open until it ends.
+  // What a system call uses, which must stay open until it ends. Changes under both locks.
   struct Held {
-    std::atomic<vgpu::Address> low{0}, high{0};
-    SystemCall call;  // under the mutex
+    Area area;
+    SystemCall call;
   };
   static constexpr size_t kSlots = 1024, kNotes = 65536, kThreads = 64, kHeld = 64;
 
@@ -111,6 +115,7 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   std::atomic<size_t> slots_used_{0}, notes_used_{0};
   std::atomic<uint64_t> submitted_{0};
   std::atomic<uint32_t> steps_left_;
+  PageLock pages_;    // of pages, held_ and steps_; the last to be taken
   std::mutex mutex_;  // of what follows
   std::map<vgpu::OperationId, std::vector<Area>> under_way_;
   std::vector<vgpu::Address> variables_;
@@ -128,7 +133,8 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   Slot* slot_of(vgpu::Address address);
   void close_areas(vgpu::OperationId last, std::vector<Area> areas);
   void close(const Area& area);
-  bool is_held(vgpu::Address low, vgpu::Address high) const;
+  void open(const Area& area);
+  bool is_held(const Area& area) const;
   bool hold(const SystemCall& call, const Area& area);
   void drop_ended_calls();
   void give_up();
