@@ -158,7 +158,10 @@ void BlockClock::fence(uint32_t index, bool wide) {
 void BlockClock::learn(uint32_t index, const std::shared_ptr<SharedClock>& clock) {
   WarpClock& warp = warps[index];
   add(warp.others, clock);
-  if (const auto own = clock->blocks.find(id); own != clock->blocks.end()) raise(warp.known, own->second);
+  const auto own = clock->blocks.find(id);
+  if (own == clock->blocks.end()) return;
+  raise(warp.known, own->second);
+  warp.all_lanes = std::max(warp.all_lanes, own->second[index]);
 }
 
 bool BlockClock::is_before(uint32_t warp, uint32_t lane, uint32_t tick, uint32_t reader_warp,

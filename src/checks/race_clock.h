@@ -84,7 +84,7 @@ struct BlockClock {
   bool follows_others() const;
   // `wide`: reaches beyond the block.
   void fence(uint32_t warp, bool wide);
-  // A warp has waited for what this says.
+  // A warp has waited for what this says. What its lanes brought there, all of them know.
   void learn(uint32_t warp, const std::shared_ptr<SharedClock>& clock);
 
   // Whether an access by (warp, lane) at `tick` comes before what (reader_warp, reader_lane) does now.

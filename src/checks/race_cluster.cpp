@@ -124,6 +124,7 @@ SharedPlace shared_place(const vgpu::Block& block, Address address) {
 // ---- mbarriers ----
 
 void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp, const Access& access) {
+  if (access.kind == AccessKind::Store) return;  // its end
   const bool arrives = access.kind != AccessKind::Load;
   const bool wide = access.scope != vgpu::Scope::Block;
   if (arrives && access.order == Order::Release) {
@@ -204,8 +205,6 @@ void wait_at_cluster(BlockState& state, const vgpu::Warp& warp) {
   WarpClock& clock = state.clock.warps[warp.index];
   clock.accept_pending(true);
   state.clock.learn(warp.index, met);
-  if (const auto own = met->blocks.find(state.clock.id); own != met->blocks.end())
-    clock.all_lanes = std::max(clock.all_lanes, own->second[warp.index]);
   // What others had fenced before the barrier counts as fenced behind it.
   auto fenced = std::make_shared<SharedClock>(*met);
   fenced->family = 0;

@@ -237,7 +237,7 @@ void lower_barrier(Lowering& l) {
   form.form.bytes = 8;
   form.form.order = order_of(inst, waits ? Order::Acquire : arrives ? Order::Release : Order::Relaxed);
   if (form.form.kind == AccessKind::Store) form.form.order = Order::Weak;
-  form.form.mbarrier = form.form.kind != AccessKind::Store;
+  form.form.mbarrier = form.action != BarrierAction::Init;
   form.has_scope = inst.has(Mod::cta) || inst.has(Mod::cluster);
   form.form.scope = scope_of(inst, Scope::Block);
   const AddressPlane at = lower_address(l, inst.operands.at(place), nth_space(inst, 0), form.form);
