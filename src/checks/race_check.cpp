@@ -102,7 +102,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     }
     const uint32_t numbers = operation.last - operation.first + 1;
     launches_[info.id] = {&operation, context_.order.ordered_below(operation), copies ? numbers / 2 : numbers,
-                          copies, may_settle(info.kernel)};
+                          copies,     reaches_other_blocks(info.kernel),       may_settle(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -148,7 +148,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->met = false;
     state->copies = {};
     if (launch.copies) state->copies.id = launch.operation->first + launch.blocks + place;
-    state->neighbours = static_cast<uint32_t>(block.cluster->blocks.size()) - 1;
+    state->neighbours = launch.reach ? static_cast<uint32_t>(block.cluster->blocks.size()) - 1 : 0;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
     state->settles = launch.settles;
@@ -390,6 +390,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     uint32_t ordered_below = 0;
     uint32_t blocks = 1;  // that have a number of their own
     bool copies = false;  // into their shared memory are numbered, too
+    bool reach = false;   // they may reach each other's shared memory
     bool settles = false;
   };
 

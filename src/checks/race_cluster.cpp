@@ -66,6 +66,21 @@ bool waits_next(const vgpu::Warp& warp, const vgpu::Inst& inst) {
          body[inst.source + 1].guard == ptx::kNone;
 }
 
+// In the kernel itself or, where it calls anything, in any function of its module.
+template <class F>
+bool has_instruction(const vgpu::Kernel& kernel, F&& is_meant) {
+  const auto any_of = [](const ptx::Function& function, auto&& what) {
+    return std::any_of(function.body.begin(), function.body.end(), what);
+  };
+  const ptx::Function& entry = *kernel.function->ptx;
+  const auto calls = [](const ptx::Instruction& inst) { return inst.opcode == ptx::Opcode::call; };
+  if (any_of(entry, is_meant)) return true;
+  if (!any_of(entry, calls)) return false;
+  const auto& functions = kernel.program->module.functions;
+  return std::any_of(functions.begin(), functions.end(),
+                     [&](const ptx::Function& function) { return any_of(function, is_meant); });
+}
+
 ClusterMeeting& meeting_of(const vgpu::Cluster& cluster) {
   return state_of(cluster.blocks.front()).meeting;
 }
@@ -105,13 +120,15 @@ void meet_whole(RaceContext& context, const vgpu::Cluster& cluster) {
 }  // namespace
 
 bool has_counted_copies(const vgpu::Kernel& kernel) {
-  constexpr ptx::Opcode kCounted[] = {ptx::Opcode::cp_async_bulk, ptx::Opcode::cp_reduce_async_bulk,
-                                      ptx::Opcode::st_async, ptx::Opcode::red_async};
-  const auto& functions = kernel.program->module.functions;
-  return std::any_of(functions.begin(), functions.end(), [&](const ptx::Function& function) {
-    return std::any_of(function.body.begin(), function.body.end(), [&](const ptx::Instruction& inst) {
-      return std::find(std::begin(kCounted), std::end(kCounted), inst.opcode) != std::end(kCounted);
-    });
+  return has_instruction(kernel, [](const ptx::Instruction& inst) {
+    return inst.opcode == ptx::Opcode::cp_async_bulk || inst.opcode == ptx::Opcode::cp_reduce_async_bulk ||
+           inst.opcode == ptx::Opcode::st_async || inst.opcode == ptx::Opcode::red_async;
+  });
+}
+
+bool reaches_other_blocks(const vgpu::Kernel& kernel) {
+  return has_instruction(kernel, [](const ptx::Instruction& inst) {
+    return inst.opcode == ptx::Opcode::mapa || inst.has(ptx::Mod::multicast_cluster);
   });
 }
 

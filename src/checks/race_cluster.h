@@ -47,8 +47,10 @@ struct CopyClock {
   static uint32_t group_of(vgpu::Address barrier) { return static_cast<uint32_t>(barrier / 8 % kGroups); }
 };
 
-// Whether a kernel may have writes that an mbarrier counts.
+// Whether a kernel may have writes that an mbarrier counts, and whether it may reach other blocks' shared
+// memory.
 bool has_counted_copies(const vgpu::Kernel& kernel);
+bool reaches_other_blocks(const vgpu::Kernel& kernel);
 
 // The block of a cluster that a shared address leads to, and the offset there.
 struct SharedPlace {

@@ -30,7 +30,7 @@ struct BlockState {
   };
   std::map<std::pair<uint32_t, uint32_t>, Arrival> arrivals;
   bool met = false;                           // it has waited for the others to begin
-  uint32_t neighbours = 0;                    // other blocks of its cluster
+  uint32_t neighbours = 0;                    // other blocks of its cluster that reach its memory
   ClusterMeeting meeting;                     // of the cluster's first block
   std::map<uint32_t, BarrierClock> barriers;  // mbarriers in its shared memory, by offset
   CopyClock copies;                           // into its shared memory
