@@ -1,11 +1,11 @@
 // assay check: from contracts to verdicts.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "assayer/assayer.h"
+#include "cli/arguments.h"
 #include "cli/jobs.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
@@ -120,29 +120,28 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
 }  // namespace
 
 int check_command(std::vector<std::string> args) {
-  CLI::App app{"Checks kernels against their contracts.", "assay check"};
+  Arguments arguments("Checks kernels against their contracts.", "assay check");
   std::vector<std::string> paths;
   std::string json, junit, sarif, html;
   DeviceName device;
   CheckOptions options;
   std::string repeated;
-  auto* contract = app.add_option("contract", paths, "contract files, or folders of them");
-  app.add_option("--repeat", repeated, "make exactly the trials of this report (JSON) again")
-      ->excludes(contract);
-  app.add_option("--json", json, "write the report to this file");
-  app.add_option("--html", html, "write a page to look at to this file");
-  app.add_option("--junit", junit, "write a JUnit report to this file");
-  app.add_option("--sarif", sarif, "write a SARIF report to this file");
-  app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
-  app.add_option("--seed", options.seed, "of everything random; equal seeds give equal plans");
-  app.add_option("--budget", options.budget, "seconds of trials for each contract")
-      ->check(CLI::PositiveNumber);
+  const auto contract = arguments.add("contract", paths, "contract files, or folders of them");
+  arguments.add("--repeat", repeated, "make exactly the trials of this report (JSON) again")
+      .excludes(contract);
+  arguments.add("--json", json, "write the report to this file");
+  arguments.add("--html", html, "write a page to look at to this file");
+  arguments.add("--junit", junit, "write a JUnit report to this file");
+  arguments.add("--sarif", sarif, "write a SARIF report to this file");
+  arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
+  arguments.add("--seed", options.seed, "of everything random; equal seeds give equal plans");
+  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
   int jobs = cores();
-  app.add_option("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
-      ->check(CLI::PositiveNumber);
+  arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
+      .positive();
   bool trace = false;
-  app.add_flag("--trace", trace, "print every trial on stderr");
-  if (const int status = parsed(app, args)) return status - 1;
+  arguments.add_flag("--trace", trace, "print every trial on stderr");
+  if (const auto status = arguments.parse(args)) return *status;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (!repeated.empty()) {
     const auto path = read_course(repeated, options, device.name);

@@ -4,7 +4,6 @@
 // a kernel says what to expect (corpus/README.md). Every kernel takes the place of the contract's source.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <sstream>
 
 #include "assayer/assayer.h"
+#include "cli/arguments.h"
 #include "cli/jobs.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -32,8 +32,6 @@ using contract::DType;
 using trial::Family;
 
 namespace {
-
-constexpr int kWrongUse = 2;
 
 struct Case {
   fs::path contract, source;
@@ -317,26 +315,21 @@ Json to_json(const std::vector<Outcome>& outcomes) {
 }  // namespace
 
 int corpus_command(std::vector<std::string> args) {
-  CLI::App app{"Checks kernels whose verdict is known, right and wrong ones.", "assay corpus"};
+  Arguments arguments("Checks kernels whose verdict is known, right and wrong ones.", "assay corpus");
   std::string folder = "corpus", json;
   std::vector<std::string> filters;
   CheckOptions options;
   bool plain = false, cuda = false;
-  app.add_option("filter", filters, "kernels whose name holds one of these; all by default");
-  app.add_option("--folder", folder, "the corpus")->check(CLI::ExistingDirectory);
-  app.add_option("--json", json, "write one record a kernel to this file");
-  app.add_option("--seed", options.seed, "of everything random");
-  app.add_option("--budget", options.budget, "seconds of trials for each kernel")->check(CLI::PositiveNumber);
+  arguments.add("filter", filters, "kernels whose name holds one of these; all by default");
+  arguments.add("--folder", folder, "the corpus").folder();
+  arguments.add("--json", json, "write one record a kernel to this file");
+  arguments.add("--seed", options.seed, "of everything random");
+  arguments.add("--budget", options.budget, "seconds of trials for each kernel").positive();
   int jobs = 1;
-  app.add_option("--jobs", jobs, "kernels checked at a time")->check(CLI::PositiveNumber);
-  app.add_flag("--cuda", cuda, "on a real GPU");
-  app.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
-  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUse;
-  }
+  arguments.add("--jobs", jobs, "kernels checked at a time").positive();
+  arguments.add_flag("--cuda", cuda, "on a real GPU");
+  arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
+  if (const auto status = arguments.parse(args)) return *status;
   if (cuda) options.device = subject::Device::Cuda;
 
   const auto cases = find_cases(folder, filters);

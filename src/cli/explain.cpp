@@ -1,11 +1,11 @@
 // assay explain: where a kernel loses precision, line by line. Accuses nobody: that is the judge's part.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
 #include "assayer/precision.h"
+#include "cli/arguments.h"
 #include "cli/precision.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -103,24 +103,19 @@ std::string precision_text(const Json& profile, std::string_view prefix) {
 }
 
 int explain_command(std::vector<std::string> args) {
-  CLI::App app{"Shows where a kernel loses precision, line by line.", "assay explain"};
+  Arguments arguments("Shows where a kernel loses precision, line by line.", "assay explain");
   std::string path, json;
   std::vector<std::string> dims;
   assayer::CheckOptions options;
-  app.add_option("contract", path, "contract file")->required();
-  app.add_option("--shape", dims, "sizes, as N=1024; the contract's first trial has the others");
-  app.add_option("--seed", options.seed, "of the inputs");
-  app.add_option("--json", json, "write the profile to this file");
-  std::reverse(args.begin(), args.end());
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  arguments.add("contract", path, "contract file").required();
+  arguments.add("--shape", dims, "sizes, as N=1024; the contract's first trial has the others");
+  arguments.add("--seed", options.seed, "of the inputs");
+  arguments.add("--json", json, "write the profile to this file");
+  if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
     fmt::print(stderr, "assay: {}\n", contract.error().text());
-    return 2;
+    return kWrongUse;
   }
   contract::Shape shape;
   for (const std::string& word : dims) {
@@ -129,7 +124,7 @@ int explain_command(std::vector<std::string> args) {
     const int64_t value = known ? std::atoll(word.c_str() + equals + 1) : 0;
     if (!known || value <= 0) {
       fmt::print(stderr, "assay: --shape {}: expected a dim of the contract and a size, as N=1024\n", word);
-      return 2;
+      return kWrongUse;
     }
     shape[word.substr(0, equals)] = value;
   }
@@ -140,7 +135,7 @@ int explain_command(std::vector<std::string> args) {
   }
   fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial),
              precision_text(explanation.profile, ""));
-  if (!json.empty() && !write_text(json, explanation.profile.dump(2) + "\n")) return 2;
+  if (!json.empty() && !write_text(json, explanation.profile.dump(2) + "\n")) return kWrongUse;
   return 0;
 }
 

@@ -1,8 +1,7 @@
 // assay isa: the instruction table, with what the engine runs.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/arguments.h"
 #include "cli/run_commands.h"
 #include "ptx/table.h"
 #include "vgpu/coverage.h"
@@ -39,18 +38,13 @@ char mark_of(const Count& count) {
 }  // namespace
 
 int isa_command(std::vector<std::string> args) {
-  CLI::App app("Lists the PTX instructions that the virtual GPU runs", "assay isa");
+  Arguments arguments("Lists the PTX instructions that the virtual GPU runs", "assay isa");
   bool all = false, forms = false;
   std::string filter;
-  app.add_flag("--all", all, "list those it does not run, too");
-  app.add_flag("--forms", forms, "name every form that it does not run of those that it runs in part");
-  app.add_option("filter", filter, "only instructions whose syntax contains this");
-  std::reverse(args.begin(), args.end());
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  arguments.add_flag("--all", all, "list those it does not run, too");
+  arguments.add_flag("--forms", forms, "name every form that it does not run of those that it runs in part");
+  arguments.add("filter", filter, "only instructions whose syntax contains this");
+  if (const auto status = arguments.parse(args)) return *status;
   vgpu::Coverage coverage;
   Count rows, total;
   bool partly = false;

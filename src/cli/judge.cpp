@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "assayer/locate.h"
+#include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/text.h"
@@ -21,21 +21,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kWrongUse = 2;
-
 int complain(const Error& error) {
   fmt::print(stderr, "assay: {}\n", error.text());
   return kWrongUse;
-}
-
-int parsed(CLI::App& app, std::vector<std::string>& args) {
-  std::reverse(args.begin(), args.end());
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 1 : 1 + kWrongUse;
-  }
-  return 0;
 }
 
 // Dims follow from the extents of the tensors where an extent is a dim by itself; --dim gives the others.
@@ -131,18 +119,18 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
 }  // namespace
 
 int judge_command(std::vector<std::string> args) {
-  CLI::App app{"Judges outputs that were produced elsewhere: NAME.npy files of inputs and outputs.",
-               "assay judge"};
+  Arguments arguments("Judges outputs that were produced elsewhere: NAME.npy files of inputs and outputs.",
+                      "assay judge");
   std::string path, inputs, outputs, json;
   std::vector<std::string> named;
   judge::Options options;
-  app.add_option("contract", path, "the contract")->required();
-  app.add_option("--inputs", inputs, "folder of the inputs")->required();
-  app.add_option("--outputs", outputs, "folder of the outputs")->required();
-  app.add_option("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
-  app.add_option("--json", json, "write the report to this file");
-  app.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
-  if (const int status = parsed(app, args)) return status - 1;
+  arguments.add("contract", path, "the contract").required();
+  arguments.add("--inputs", inputs, "folder of the inputs").required();
+  arguments.add("--outputs", outputs, "folder of the outputs").required();
+  arguments.add("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
+  arguments.add("--json", json, "write the report to this file");
+  arguments.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
+  if (const auto status = arguments.parse(args)) return *status;
 
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
@@ -171,11 +159,11 @@ int judge_command(std::vector<std::string> args) {
 }
 
 int formula_command(std::vector<std::string> args) {
-  CLI::App app{"Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
-               "assay formula"};
+  Arguments arguments("Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
+                      "assay formula");
   std::string path;
-  app.add_option("contract", path, "the contract")->required();
-  if (const int status = parsed(app, args)) return status - 1;
+  arguments.add("contract", path, "the contract").required();
+  if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
   const auto text = contract::explain(*contract);
@@ -185,12 +173,12 @@ int formula_command(std::vector<std::string> args) {
 }
 
 int init_command(std::vector<std::string> args) {
-  CLI::App app{"Writes a first contract from the signatures in a source file.", "assay init"};
+  Arguments arguments("Writes a first contract from the signatures in a source file.", "assay init");
   std::string source, entry, out;
-  app.add_option("source", source, "a .cu file")->required();
-  app.add_option("--entry", entry, "the extern \"C\" function; else the last one");
-  app.add_option("-o,--output", out, "the contract to write; else beside the source, .toml");
-  if (const int status = parsed(app, args)) return status - 1;
+  arguments.add("source", source, "a .cu file").required();
+  arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
+  arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
+  if (const auto status = arguments.parse(args)) return *status;
   std::ifstream file(source, std::ios::binary);
   if (!file) return complain({"this source cannot be read", source});
   const std::string text((std::istreambuf_iterator<char>(file)), {});

@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "assayer/locate.h"
+#include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/contract.h"
@@ -19,8 +19,6 @@ namespace assay::cli {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kWrongUse = 2;
 
 // One text of PTX, and how it is to be read.
 struct Code {
@@ -81,22 +79,17 @@ void print(const lint::Note& note) {
 }  // namespace
 
 int lint_command(std::vector<std::string> args) {
-  CLI::App app{"Looks at a kernel's PTX, without running it, for code that is often a mistake.",
-               "assay lint"};
+  Arguments arguments("Looks at a kernel's PTX, without running it, for code that is often a mistake.",
+                      "assay lint");
   std::vector<std::string> paths, flags;
   std::string json, math = "standard", arch = "sm_90";
-  app.add_option("file", paths, "CUDA C++ (.cu), PTX (.ptx) or contracts (.toml)")->required();
-  app.add_option("--json", json, "write the notes to this file");
-  app.add_option("--math", math, "what a contract would declare; a contract's own word counts before it")
-      ->check(CLI::IsMember({"standard", "fast"}));
-  app.add_option("--arch", arch, "for CUDA C++ without a contract");
-  app.add_option("--flag", flags, "a flag for the compiler, as --flag=-DN=4; may be given several times");
-  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kWrongUse;
-  }
+  arguments.add("file", paths, "CUDA C++ (.cu), PTX (.ptx) or contracts (.toml)").required();
+  arguments.add("--json", json, "write the notes to this file");
+  arguments.add("--math", math, "what a contract would declare; a contract's own word counts before it")
+      .one_of({"standard", "fast"});
+  arguments.add("--arch", arch, "for CUDA C++ without a contract");
+  arguments.add("--flag", flags, "a flag for the compiler, as --flag=-DN=4; may be given several times");
+  if (const auto status = arguments.parse(args)) return *status;
 
   std::vector<Code> codes;
   for (const std::string& path : paths) {

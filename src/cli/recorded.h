@@ -6,21 +6,12 @@
 #include "assayer/assayer.h"
 #include "base/result.h"
 
-namespace CLI {
-class App;
-}
-
 namespace assay::cli {
-
-inline constexpr int kWrongUse = 2;
 
 struct DeviceName {
   std::string name = "virtual";
   subject::Device device() const { return name == "cuda" ? subject::Device::Cuda : subject::Device::Virtual; }
 };
-
-// 0 when the command line was understood; else what to exit with, less one.
-int parsed(CLI::App& app, std::vector<std::string>& args);
 
 struct Recorded {
   contract::Contract contract;

@@ -1,11 +1,11 @@
 // assay replay: one trial of a report again.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
+#include "cli/arguments.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -87,16 +87,6 @@ Result<std::string> contract_of(const Json& report, const std::string& path, std
 
 }  // namespace
 
-int parsed(CLI::App& app, std::vector<std::string>& args) {
-  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 1 : 1 + kWrongUse;
-  }
-  return 0;
-}
-
 Result<Recorded> read_trial(const std::string& path, std::size_t which) {
   auto json = read_report(path, "findings");
   if (!json) return json.error();
@@ -143,15 +133,15 @@ Result<std::string> read_course(const std::string& path, CheckOptions& options, 
 }
 
 int replay_command(std::vector<std::string> args) {
-  CLI::App app{"Repeats the trial of a finding.", "assay replay"};
+  Arguments arguments("Repeats the trial of a finding.", "assay replay");
   std::string path, json;
   std::size_t which = 1;
   DeviceName device;
-  app.add_option("report", path, "a report written by assay check")->required();
-  app.add_option("--finding", which, "which of its findings, from 1");
-  app.add_option("--json", json, "write the report to this file");
-  app.add_option("--device", device.name, "where kernels run")->check(CLI::IsMember({"virtual", "cuda"}));
-  if (const int status = parsed(app, args)) return status - 1;
+  arguments.add("report", path, "a report written by assay check").required();
+  arguments.add("--finding", which, "which of its findings, from 1");
+  arguments.add("--json", json, "write the report to this file");
+  arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
+  if (const auto status = arguments.parse(args)) return *status;
   const auto read = read_trial(path, which);
   if (!read) {
     fmt::print(stderr, "assay: {}\n", read.error().text());

@@ -4,12 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
 #include "checks/checks.h"
+#include "cli/arguments.h"
 #include "cli/elf.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
@@ -31,23 +31,24 @@ struct RunOptions {
   std::vector<std::string> program;
 };
 
-void describe_options(CLI::App& app, RunOptions& options) {
+void describe_options(Arguments& arguments, RunOptions& options, bool with_program) {
   std::string names = "all, none";
   for (const checks::CheckInfo& check : checks::all_checks()) names += fmt::format(", {}", check.name);
   names += ", precision";
-  app.add_option("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
-  app.add_option("--threads", options.threads, "threads of the engine (0: one for each core)");
-  app.add_option("--check", options.check, fmt::format("what watches, with commas: {}", names));
-  app.add_option("--json", options.json, "write launches and findings to this file");
-  app.add_flag("--error-exit{1}", options.error_exit,
-               "exit with 1 when something was found, or with N for --error-exit=N; without this, with the program's own");
-  app.add_option("--suppressions", options.suppressions,
-                 "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
-  app.add_option("--max-instructions", options.max_instructions,
-                 "warp instructions of a launch that count as endless");
-  app.add_flag("--quiet", options.quiet, "print nothing of our own");
-  app.add_option("program", options.program, "-- PROGRAM and its arguments")->required();
-  app.positionals_at_end();
+  arguments.add("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
+  arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
+  arguments.add("--check", options.check, fmt::format("what watches, with commas: {}", names));
+  arguments.add("--json", options.json, "write launches and findings to this file");
+  arguments.add_flag("--error-exit{1}", options.error_exit,
+                     "exit with 1 when something was found, or with N for --error-exit=N; without this, with "
+                     "the program's own");
+  arguments.add("--suppressions", options.suppressions,
+                "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
+  arguments.add("--max-instructions", options.max_instructions,
+                "warp instructions of a launch that count as endless");
+  arguments.add_flag("--quiet", options.quiet, "print nothing of our own");
+  if (with_program) arguments.add("program", options.program, "-- PROGRAM and its arguments").required();
+  arguments.end_options_with_words();
 }
 
 // The library lies next to this program: bin/assay, lib/libcudart.so.13.
@@ -159,23 +160,18 @@ int run(const RunOptions& options) {
 }  // namespace
 
 int run_command(std::vector<std::string> args) {
-  CLI::App app("Runs a CUDA program (linked with -cudart shared) on the virtual GPU", "assay run");
+  Arguments arguments("Runs a CUDA program (linked with -cudart shared) on the virtual GPU", "assay run");
   RunOptions options;
-  describe_options(app, options);
   // What follows -- is the program's own business.
-  auto dashes = std::find(args.begin(), args.end(), "--");
-  if (dashes != args.end()) {
+  const auto dashes = std::find(args.begin(), args.end(), "--");
+  const bool has_dashes = dashes != args.end();
+  describe_options(arguments, options, !has_dashes);
+  if (has_dashes) {
     options.program.assign(dashes + 1, args.end());
     args.erase(dashes, args.end());
-    app.remove_option(app.get_option("program"));
     if (options.program.empty()) return refuse({"name a program after --", "", 0, 0});
   }
-  std::reverse(args.begin(), args.end());
-  try {
-    app.parse(args);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto status = arguments.parse(args)) return *status;
   // An unknown check is refused here, not by a library inside the program.
   checks::FindingLog log;
   vgpu::Memory memory(1 << 20, false);

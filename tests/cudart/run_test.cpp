@@ -87,7 +87,8 @@ TEST(Run, FindsAndSuppresses) {
 // What was found before a program was killed is told.
 TEST(Run, FindingsOutliveTheProgram) {
   ASSAY_NEEDS_PROGRAM("endless_overrun");
-  const Ended ended = assay_run({}, {"/usr/bin/timeout", "--signal=KILL", "4", kPrograms + "endless_overrun"});
+  const Ended ended =
+      assay_run({}, {"/usr/bin/timeout", "--signal=KILL", "4", kPrograms + "endless_overrun"});
   EXPECT_THAT(ended.err, HasSubstr("endless_overrun.cu:4: error: out-of-bounds"));
   EXPECT_THAT(ended.err, HasSubstr("1 finding"));
 }
@@ -120,6 +121,14 @@ TEST(Run, RefusesWhatIsNoProgram) {
   EXPECT_EQ(assay_run({}, {"/no/such/program"}).exit, 2);
   EXPECT_THAT(assay_run({"--check=nonsense"}, {"/bin/true"}).err, HasSubstr("unknown check 'nonsense'"));
   EXPECT_THAT(assay_run({"--suppressions", "/no/such/file"}, {"/bin/true"}).err, HasSubstr("cannot be read"));
+}
+
+TEST(Run, SaysInOneLineWhatIsWrongWithItsArguments) {
+  for (const char* wrong : {"--nonsense", "--threads=x"}) {
+    const auto refused = assay_run({wrong}, {"/bin/true"});
+    EXPECT_EQ(refused.exit, 2) << wrong;
+    EXPECT_THAT(refused.err, testing::MatchesRegex("assay: .*; `assay run --help` says more\n")) << wrong;
+  }
 }
 
 TEST(Isa, ListsTheTable) {

@@ -1,0 +1,82 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace assay::cli {
+
+using Argument = Arguments::Argument;
+
+Argument& Argument::required() {
+  option_->required();
+  return *this;
+}
+Argument& Argument::positive() {
+  option_->check([](const std::string& text) {
+    char* end = nullptr;
+    return std::strtod(text.c_str(), &end) > 0 && *end == '\0' ? "" : "expected a number above 0";
+  });
+  return *this;
+}
+Argument& Argument::folder() {
+  option_->check(CLI::ExistingDirectory);
+  return *this;
+}
+Argument& Argument::one_of(std::vector<std::string> words) {
+  option_->check(CLI::IsMember(std::move(words)));
+  return *this;
+}
+Argument& Argument::excludes(const Argument& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Arguments::Arguments(std::string summary, std::string command)
+    : app_(std::make_unique<CLI::App>(std::move(summary), std::move(command))) {}
+Arguments::~Arguments() = default;
+
+Argument Arguments::add(const std::string& name, std::string& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+Argument Arguments::add(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  return Argument(app_->add_option(name, values, help));
+}
+Argument Arguments::add(const std::string& name, int& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+Argument Arguments::add(const std::string& name, unsigned& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+Argument Arguments::add(const std::string& name, uint64_t& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+Argument Arguments::add(const std::string& name, double& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
+void Arguments::add_flag(const std::string& name, bool& value, const std::string& help) {
+  app_->add_flag(name, value, help);
+}
+void Arguments::add_flag(const std::string& name, int& value, const std::string& help) {
+  app_->add_flag(name, value, help);
+}
+void Arguments::end_options_with_words() {
+  app_->positionals_at_end();
+}
+
+std::optional<int> Arguments::parse(std::vector<std::string> args) {
+  std::reverse(args.begin(), args.end());  // CLI11 takes them from the back
+  try {
+    app_->parse(args);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app_->exit(error);  // prints the help
+    fmt::print(stderr, "assay: {}; `{} --help` says more\n", error.what(), app_->get_name());
+    return kWrongUse;
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay::cli
