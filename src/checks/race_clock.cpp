@@ -156,6 +156,7 @@ void BlockClock::fence(uint32_t index, bool wide) {
 }
 
 void BlockClock::learn(uint32_t index, const std::shared_ptr<SharedClock>& clock) {
+  if (clock->blocks.empty() && clock->sources.empty()) return;
   WarpClock& warp = warps[index];
   add(warp.others, clock);
   const auto own = clock->blocks.find(id);
