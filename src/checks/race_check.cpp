@@ -337,7 +337,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       return bring_copies(context_, warp, access);
     }
     const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
-    const Who who = who_of(state, warp, kWeak, site);
+    const uint32_t order = access.kind == AccessKind::Store ? kWeak : kStrong;
+    const Who who = who_of(state, warp, order, site);
     by_owner({state, access.kind, who, true, &warp, &inst, &access}, [&](const Actor& part) {
       BlockState& owner = part.owner ? state_of(*part.owner) : state;
       for (uint32_t rest = part.access->lanes; rest; rest &= rest - 1) {
@@ -350,7 +351,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
         const uint32_t tick = ++owner.copies.ticks[group];
         if (tick >= kMostTicks) continue;  // it has gone on for too long: say nothing more
         owner.shared.access_from_outside(context_, actor,
-                                         Who::make(owner.copies.id, group, tick, kWeak, site.number));
+                                         Who::make(owner.copies.id, group, tick, order, site.number));
       }
     });
   }
