@@ -118,6 +118,15 @@ bool is_talked_about(const RaceContext& context, const Operation& grid, const Op
 // One side is the host's own code.
 void report_with_host(RaceContext& context, const Touch& device, const Touch& host, const Operation& work,
                       const Operation& by_host, Address address) {
+  const RaceSite* site =
+      work.kind == OperationInfo::Kind::Grid ? context.sites.at(device.who.site()) : nullptr;
+  const Occurrence occurrence{kRace, site ? static_cast<const void*>(site) : &work, &by_host};
+  std::unique_lock lock(context.mutex);
+  const bool waits = work.kind == OperationInfo::Kind::Grid && !work.ended;
+  if (waits ? context.host_races.contains(occurrence)
+            : context.log.counted(occurrence) || is_talked_about(context, work, by_host))
+    return;
+  lock.unlock();  // for what the texts ask
   Finding finding;
   finding.kind = kRace;
   Json& evidence = finding.evidence;
@@ -133,11 +142,12 @@ void report_with_host(RaceContext& context, const Touch& device, const Touch& ho
   evidence["host"] = by_host.host_place;
   evidence["relation"] = "host";
   const std::string key = fmt::format("{}|host {}|{}", kRace, verb, other.key);
-  std::lock_guard lock(context.mutex);
-  if (work.kind == OperationInfo::Kind::Grid && !work.ended)
-    context.host_races.try_emplace(key, RaceContext::HostRace{&work, &by_host, std::move(finding)});
-  else if (!is_talked_about(context, work, by_host))
-    context.log.add(key, std::move(finding), {kRace, &work, &by_host});
+  lock.lock();
+  if (waits)
+    context.host_races.try_emplace(occurrence,
+                                   RaceContext::HostRace{&work, &by_host, key, std::move(finding)});
+  else
+    context.log.add(key, std::move(finding), occurrence);
 }
 
 void report(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now, Address address,
@@ -212,7 +222,7 @@ void end_with_host(RaceContext& context, const Operation& grid) {
       continue;
     }
     if (!is_talked_about(context, grid, *it->second.by_host))
-      context.log.add(it->first, std::move(it->second.finding), {kRace, &grid});
+      context.log.add(it->second.key, std::move(it->second.finding), it->first);
     it = context.host_races.erase(it);
   }
 }

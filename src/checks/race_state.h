@@ -68,9 +68,10 @@ struct RaceContext {
   struct HostRace {
     const Operation* grid = nullptr;
     const Operation* by_host = nullptr;
+    std::string key;
     Finding finding;
   };
-  std::map<std::string, HostRace> host_races;
+  std::map<Occurrence, HostRace> host_races;
   std::vector<const Operation*> talkers;  // grids that talk to the host
   uint64_t families = 0;                  // of SharedClock
 };
