@@ -1,6 +1,8 @@
 #include "checks/checks.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -131,9 +133,27 @@ std::string key_of(std::string_view kind, const vgpu::Warp& warp, const vgpu::In
                      place.line ? place.line : inst.index);
 }
 
+namespace {
+
+constexpr uint64_t kNear = 1 << 20;  // bytes; what lies further away has nothing to do with an allocation
+
+// Whether this process has memory there.
+bool is_mapped(vgpu::Address address) {
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  unsigned char resident;
+  return mincore(reinterpret_cast<void*>(address / page * page), 1, &resident) == 0;
+}
+
+}  // namespace
+
 std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, Json& evidence) {
   evidence["address"] = fmt::format("0x{:x}", address);
   const auto near = memory.nearest(address);
+  const bool far = !near || (address >= near->end() && address - near->end() > kNear);
+  if (far && !memory.is_device_address(address))
+    return fmt::format("0x{:x}, {}", address,
+                       is_mapped(address) ? "memory of the host that the device does not know"
+                                          : "far from every allocation");
   if (!near) return fmt::format("0x{:x}, far from every allocation", address);
   evidence["allocation"] = {
       {"label", near->label}, {"bytes", near->size}, {"id", near->id}, {"live", near->live}};

@@ -6,12 +6,14 @@
 #include <charconv>
 #include <sstream>
 
+#include "base/symbol.h"
 #include "subject/process.h"
 
 namespace assay::cli {
 namespace {
 
 constexpr double kLookUpSeconds = 20;
+constexpr size_t kLongestName = 60;
 
 bool has_any(const std::string& text, std::initializer_list<std::string_view> parts) {
   return std::any_of(parts.begin(), parts.end(),
@@ -21,12 +23,13 @@ bool has_any(const std::string& text, std::initializer_list<std::string_view> pa
 // Headers that wrap what the program asked for.
 bool is_wrapper_file(const std::string& file) {
   return has_any(file, {"/cuda_runtime.h", "/targets/x86_64-linux/include/", "/thrust/", "/cub/",
-                        "/cuda/std/", "/include/c++/"}) ||
+                        "/cuda/std/", ".cudafe1.", "/include/c++/"}) ||
          file.starts_with("/usr/include/");
 }
 
 bool is_wrapper_function(const std::string& name) {
   return name.empty() || name == "??" || name.starts_with("cudaMalloc") || name.starts_with("cudaHost") ||
+         name.starts_with("cudaLaunch") || name.starts_with("__device_stub") ||
          has_any(name, {"thrust::", "cub::", "std::"});
 }
 
@@ -36,26 +39,6 @@ std::string module_of(const std::string& place) {
 std::string offset_of(const std::string& place) {
   const size_t plus = place.rfind('+');
   return plus == std::string::npos ? "" : place.substr(plus + 1);
-}
-
-// "sum" for "int sum<int>(int const*, int)", but for what stands in angle brackets.
-std::string short_name(const std::string& function) {
-  constexpr std::string_view kNameless = "(anonymous namespace)";
-  int depth = 0;
-  size_t begin = 0;
-  for (size_t i = 0; i < function.size(); ++i) {
-    if (function.compare(i, kNameless.size(), kNameless) == 0) {
-      i += kNameless.size() - 1;
-      continue;
-    }
-    const char c = function[i];
-    if (c == '<') ++depth;
-    if (c == '>') --depth;
-    if (depth != 0) continue;
-    if (c == '(') return function.substr(begin, i - begin);
-    if (c == ' ') begin = i + 1;  // a template's name begins with its return type
-  }
-  return function.substr(begin);
 }
 
 // "file.cu:12 (discriminator 3)", or "??:0".
@@ -84,7 +67,7 @@ void Places::look_up_in(const std::string& module, const std::vector<std::string
       continue;
     }
     if (!lines || !std::getline(text, second)) return;
-    Line line{short_name(first), "", 0};
+    Line line{short_name(first, kLongestName), "", 0};
     read_line(second, line.file, line.line);
     lines->push_back(std::move(line));
   }
@@ -96,12 +79,13 @@ void Places::look_up(const std::set<std::string>& places) {
   for (const auto& [module, own] : by_module) look_up_in(module, own);
 }
 
-Places::Found Places::own_line(std::span<const std::string> calls) const {
+Places::Found Places::own_line(std::span<const std::string> calls, const std::string& kernel) const {
   Found by_name;
   for (const std::string& place : calls) {
     const auto lines = lines_.find(place);
-    if (lines == lines_.end()) continue;
+    if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;
     for (const Line& line : lines->second) {
+      if (line.function == kernel) continue;  // the function of the host that stands for it
       if (line.line > 0 && !is_wrapper_file(line.file)) return {place, &line};
       if (!by_name.line && line.line == 0 && !is_wrapper_function(line.function)) by_name = {place, &line};
     }
@@ -134,6 +118,19 @@ void Places::name_allocation(Json& allocation) const {
   }
 }
 
+void Places::name_launch(Finding& finding) const {
+  const auto calls = finding.evidence["calls"].get<std::vector<std::string>>();
+  finding.evidence.erase("calls");
+  const std::string kernel = finding.evidence.value("kernel", "");
+  const Found found = own_line(calls, short_name(kernel, kLongestName));
+  if (!found.line) return;
+  finding.evidence["host_code"] = found.place;
+  finding.evidence["host"] = found.line->line > 0 ? fmt::format("{}:{} ({})", found.line->file,
+                                                                found.line->line, found.line->function)
+                                                  : fmt::format("{} ({})", found.line->function, found.place);
+  finding.where = {found.line->file, found.line->line};
+}
+
 void Places::name_host(Finding& finding) const {
   const std::string place = finding.evidence["host"];
   const Found found = own_line({&place, 1});
@@ -144,7 +141,8 @@ void Places::name_host(Finding& finding) const {
                                : fmt::format("{} ({})", function, place);
   finding.evidence["host"] = text;
   finding.evidence["host_code"] = place;
-  if (finding.where.file.empty() && found.line->line > 0) finding.where = {found.line->file, found.line->line};
+  if (finding.where.file.empty() && found.line->line > 0)
+    finding.where = {found.line->file, found.line->line};
   if (const size_t at = finding.message.find(place); at != std::string::npos)
     finding.message.replace(at, place.size(), text);
 }
@@ -156,12 +154,15 @@ void Places::name(std::vector<Finding>& findings) {
     if (about != finding.evidence.end() && about->contains("calls"))
       for (const Json& place : (*about)["calls"]) wanted.insert(place.get<std::string>());
     if (finding.evidence.contains("host")) wanted.insert(finding.evidence["host"].get<std::string>());
+    if (const auto calls = finding.evidence.find("calls"); calls != finding.evidence.end())
+      for (const Json& place : *calls) wanted.insert(place.get<std::string>());
   }
   look_up(wanted);
   for (Finding& finding : findings) {
     const auto about = finding.evidence.find("allocation");
     if (about != finding.evidence.end() && about->contains("calls")) name_allocation(*about);
     if (finding.evidence.contains("host")) name_host(finding);
+    if (finding.evidence.contains("calls")) name_launch(finding);
   }
 }
 

@@ -42,8 +42,10 @@ class Places {
     std::string place;
     const Line* line = nullptr;
   };
-  Found own_line(std::span<const std::string> calls) const;
+  // `kernel`: whose launch they led to, if any.
+  Found own_line(std::span<const std::string> calls, const std::string& kernel = "") const;
   void name_allocation(Json& allocation) const;
+  void name_launch(Finding& finding) const;
   void name_host(Finding& finding) const;
 };
 

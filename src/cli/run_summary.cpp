@@ -202,6 +202,8 @@ void print_finding(const Finding& finding) {
   if (!kernel.empty() && block != finding.evidence.end() && thread != finding.evidence.end())
     fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", short_name(kernel), triple_text(*block),
                triple_text(*thread));
+  if (finding.kind == "launch-failure" && !string_at(finding.evidence, "host").empty())
+    fmt::print(stderr, "assay:     launched at {}\n", string_at(finding.evidence, "host"));
   const auto allocation = finding.evidence.find("allocation");
   if (allocation != finding.evidence.end() && !string_at(*allocation, "at").empty())
     fmt::print(stderr, "assay:     allocated at {}\n", string_at(*allocation, "at"));

@@ -20,6 +20,20 @@ bool is_own_name(const std::string& name) {
   return fs::path(program_invocation_name).filename() == name;
 }
 
+std::vector<uint64_t> all_calls() {
+  constexpr int kFrames = 24;
+  void* frames[kFrames];
+  const int count = backtrace(frames, kFrames);
+  std::vector<uint64_t> calls;
+  for (int i = 0; i < count; ++i) calls.push_back(reinterpret_cast<uint64_t>(frames[i]));
+  return calls;
+}
+
+const void* module_base(uint64_t code) {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(code), &info) != 0 ? info.dli_fbase : nullptr;
+}
+
 }  // namespace
 
 std::string place_in_code(uint64_t code) {
@@ -52,13 +66,18 @@ std::string path_of_module(const std::string& name) {
 }
 
 std::vector<uint64_t> calls_above(const void* caller) {
-  constexpr int kFrames = 24;
-  void* frames[kFrames];
-  void** end = frames + backtrace(frames, kFrames);
-  void** first = std::find(frames, end, caller);
-  if (first == end) return {reinterpret_cast<uint64_t>(caller)};
-  std::vector<uint64_t> calls;
-  for (; first != end; ++first) calls.push_back(reinterpret_cast<uint64_t>(*first));
+  std::vector<uint64_t> calls = all_calls();
+  const auto from = std::find(calls.begin(), calls.end(), reinterpret_cast<uint64_t>(caller));
+  if (from == calls.end()) return {reinterpret_cast<uint64_t>(caller)};
+  calls.erase(calls.begin(), from);
+  return calls;
+}
+
+std::vector<uint64_t> calls_into_library() {
+  std::vector<uint64_t> calls = all_calls();
+  const void* own = module_base(reinterpret_cast<uint64_t>(&calls_into_library));
+  calls.erase(calls.begin(), std::find_if(calls.begin(), calls.end(),
+                                          [&](uint64_t call) { return module_base(call) != own; }));
   return calls;
 }
 

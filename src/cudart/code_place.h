@@ -15,5 +15,7 @@ std::string path_of_module(const std::string& name);
 // The calls that led to `caller`, a return address of the calling thread's, innermost first: return
 // addresses.
 std::vector<uint64_t> calls_above(const void* caller);
+// All that led into this library.
+std::vector<uint64_t> calls_into_library();
 
 }  // namespace assay::cudart

@@ -120,6 +120,8 @@ void Context::note_allocation(vgpu::Address base, const void* caller) {
 
 void Context::name_places(Finding& finding) {
   if (const auto host = finding.evidence.find("host"); host != finding.evidence.end()) report_.module(*host);
+  if (const auto calls = finding.evidence.find("calls"); calls != finding.evidence.end())
+    for (const Json& call : *calls) report_.module(call);
   const auto about = finding.evidence.find("allocation");
   if (about == finding.evidence.end() || !about->contains("id")) return;
   const auto id = about->at("id").get<uint64_t>();

@@ -125,7 +125,7 @@ void HostCheck::copied_to_host(vgpu::OperationId operation) {
 
 void HostCheck::launch_failed(std::string_view kernel, Status status, bool by_syntax) {
   if (!launches_) return;
-  const FailedLaunch launch{std::string(kernel), status};
+  const FailedLaunch launch{std::string(kernel), status, calls_into_library()};
   if (!by_syntax) return report_failed(launch, true);  // the call itself returned the status
   std::lock_guard lock(mutex_);
   failed_.push_back(launch);
@@ -146,6 +146,7 @@ void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
                   cudaGetErrorName(launch.status), was_asked ? "" : ", and the program never asked");
   finding.evidence = {
       {"kernel", launch.kernel}, {"status", static_cast<int>(launch.status)}, {"asked", was_asked}};
+  for (uint64_t call : launch.calls) finding.evidence["calls"].push_back(place_in_code(call - 1));
   log_.add(fmt::format("launch-failure|{}|{}", launch.kernel, was_asked), std::move(finding),
            {"launch-failure", was_asked ? &log_ : nullptr});
 }

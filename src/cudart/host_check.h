@@ -54,6 +54,7 @@ class HostCheck {
   struct FailedLaunch {
     std::string kernel;
     Status status;
+    std::vector<uint64_t> calls;  // that led to it
   };
 
   bool launches_, memory_;  // whether these checks are on
