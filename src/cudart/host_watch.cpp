@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <optional>
+#include <thread>
 
 #include "cudart/pages.h"
 #include "vgpu/host_range.h"
@@ -46,15 +47,17 @@ bool takes_our_signals(const std::string& status_file) {
   return true;  // it has ended
 }
 
-bool all_threads_take_our_signals() {
+// Threads that do not.
+std::vector<pid_t> deaf_threads() {
+  std::vector<pid_t> deaf;
   std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/task"), &closedir);
-  if (!folder) return false;
+  if (!folder) return {0};
   while (const dirent* entry = readdir(folder.get())) {
     const pid_t thread = std::atoi(entry->d_name);
     if (thread == 0 || thread == hearing_thread()) continue;
-    if (!takes_our_signals(fmt::format("/proc/self/task/{}/status", thread))) return false;
+    if (!takes_our_signals(fmt::format("/proc/self/task/{}/status", thread))) deaf.push_back(thread);
   }
-  return true;
+  return deaf;
 }
 
 }  // namespace
@@ -129,10 +132,22 @@ bool HostWatch::are_handlers_there() const {
 bool HostWatch::can_close() {
   if (!hears_calls_ || !are_handlers_there()) return false;
   if (const double time = now(); time - threads_seen_ > kThreadsKnown) {
-    threads_can_fault_ = all_threads_take_our_signals();
+    look_for_deaf_threads();
     threads_seen_ = time;
   }
-  return threads_can_fault_;
+  return deaf_.empty();
+}
+
+// A thread takes no signals either while it is being made: who is new is given some time.
+void HostWatch::look_for_deaf_threads() {
+  constexpr int kLooks = 20;
+  constexpr auto kPause = std::chrono::microseconds(500);
+  const std::vector<pid_t> known = std::exchange(deaf_, deaf_threads());
+  auto is_known = [&](pid_t thread) { return std::find(known.begin(), known.end(), thread) != known.end(); };
+  for (int i = 0; i < kLooks && !deaf_.empty() && !std::all_of(deaf_.begin(), deaf_.end(), is_known); ++i) {
+    std::this_thread::sleep_for(kPause);
+    deaf_ = deaf_threads();
+  }
 }
 
 HostWatch::Slot* HostWatch::slot_for(const Area& area) {

@@ -121,13 +121,14 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   std::vector<vgpu::Address> variables_;
   bool asked_for_calls_ = false, hears_calls_ = false;
   double threads_seen_ = 0;  // when, in seconds
-  bool threads_can_fault_ = false;
+  std::vector<pid_t> deaf_;  // threads that a fault would kill
 
   void add_areas(const vgpu::Work& work, std::vector<Area>& areas);
   void add_pointer(vgpu::Address address, std::vector<Area>& areas);
   void add_range(const vgpu::Place& place, uint64_t width, uint64_t height, uint64_t depth,
                  std::vector<Area>& areas);
   bool can_close();
+  void look_for_deaf_threads();
   bool are_handlers_there() const;
   Slot* slot_for(const Area& area);
   Slot* slot_of(vgpu::Address address);
