@@ -8,14 +8,24 @@ namespace assay::checks {
 // Those of `lanes` whose addresses lie in the 64 bytes from `row` * 64 on.
 uint32_t lanes_in_row(const vgpu::Address* addresses, uint64_t row, uint32_t lanes);
 
-// Whether an access lies in [low, high), where its shape tells that from two addresses.
-inline bool lies_inside(const vgpu::Access& access, vgpu::Address low, vgpu::Address high) {
+// Where an access lies, if its shape tells.
+struct Layout {
+  vgpu::Shape shape;
+  uint32_t bytes;               // per lane
+  vgpu::Address first, second;  // of lanes 0 and 16
+
+  Layout(const vgpu::Access& a)
+      : shape(a.shape), bytes(a.bytes), first(a.addresses[0]), second(a.addresses[16]) {}
+  Layout(const vgpu::ShapedLoad& l) : shape(l.shape), bytes(l.bytes), first(l.first), second(l.second) {}
+};
+
+// Whether it is known to lie in [low, high).
+inline bool lies_inside(const Layout& layout, vgpu::Address low, vgpu::Address high) {
   using vgpu::Shape;
-  if (access.shape == Shape::Other) return false;
-  const bool runs = access.shape == Shape::Unit || access.shape == Shape::HalfUnit;
-  const uint64_t bytes = uint64_t{access.bytes} * (runs ? 16 : 1);
-  const auto inside = [&](vgpu::Address at) { return at >= low && at <= high && high - at >= bytes; };
-  return inside(access.addresses[0]) && inside(access.addresses[16]);
+  if (layout.shape == Shape::Other) return false;
+  const bool runs = layout.shape == Shape::Unit || layout.shape == Shape::HalfUnit;
+  const uint64_t bytes = uint64_t{layout.bytes} << (runs ? 4 : 0), size = high - low;
+  return (size >= bytes) & (layout.first - low <= size - bytes) & (layout.second - low <= size - bytes);
 }
 
 // The lanes of an access whose bytes do not all lie in [low, high).

@@ -51,6 +51,17 @@ class MemoryCheck final : public vgpu::Listener {
   }
 
   bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
+  void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override {
+    const Arrays& arrays = arrays_of(warp, *loads.front().inst);  // of one function
+    if (!arrays.any) return;
+    for (const vgpu::ShapedLoad& load : loads) {
+      const auto [low, high] = arrays.ranges[load.inst->index];
+      if (lies_inside(load, low, high)) [[likely]]
+        continue;
+      vgpu::Address addresses[vgpu::kWarpSize];
+      on_access(warp, *load.inst, load.access(space, addresses));
+    }
+  }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override {
     const SharedArray* array = arrays_of(warp, inst).by_instruction[inst.index];
     if (!array || lies_inside(access, array->low, array->high)) [[likely]]
@@ -65,9 +76,18 @@ class MemoryCheck final : public vgpu::Listener {
     const vgpu::Function& function;
     SharedBases bases;
     std::vector<const SharedArray*> by_instruction;
+    struct Range {
+      vgpu::Address low = 0, high = ~vgpu::Address{0};
+    };
+    std::vector<Range> ranges;  // of those arrays
+    bool any = false;           // is certain
 
     Arrays(const vgpu::Program& program, const vgpu::Function& f) : function(f), bases(program, f) {
-      for (const vgpu::Inst& inst : f.code) by_instruction.push_back(bases.of(inst));
+      for (const vgpu::Inst& inst : f.code) {
+        const SharedArray* array = by_instruction.emplace_back(bases.of(inst));
+        ranges.push_back(array ? Range{array->low, array->high} : Range{});
+        any |= array != nullptr;
+      }
     }
   };
 

@@ -228,16 +228,41 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     // The common case, before all else.
     if (access.space == ptx::Space::Shared && access.kind == AccessKind::Load &&
         access.order == Order::Weak) {
-      const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+      const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, false);
       if (state.shared.note(who_of(state, warp, kWeak, site), access)) return;
     }
     judge_access(state, warp, inst, access);
+  }
+  void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override {
+    BlockState& state = state_of(*warp.block);
+    if (state.exhausted) return;
+    if (space == ptx::Space::Shared) {
+      const Who who = Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, kWeak, 0);
+      if (!state.shared.note(context_, state, warp, who, loads)) judge_loads(state, warp, space, loads);
+      return;
+    }
+    // Those that teach something, their rows on the way to the cache.
+    vgpu::ShapedLoad open[vgpu::PendingLoads::kMost];
+    size_t count = 0;
+    for (const vgpu::ShapedLoad& load : loads) {
+      if (memory_.is_settled(state, load)) continue;
+      memory_.prefetch(load);
+      open[count++] = load;
+    }
+    judge_loads(state, warp, space, std::span(open, count));
   }
 
  private:
   static Who who_of(const BlockState& state, const vgpu::Warp& warp, uint32_t order,
                     const SiteCache::Entry& site) {
     return Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+  }
+
+  void judge_loads(BlockState& state, const vgpu::Warp& warp, ptx::Space space,
+                   std::span<const vgpu::ShapedLoad> loads) {
+    Address addresses[vgpu::kWarpSize];
+    for (const vgpu::ShapedLoad& load : loads)
+      judge_access(state, warp, *load.inst, load.access(space, addresses));
   }
 
   [[gnu::noinline]] void judge_access(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst,
@@ -253,7 +278,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       synchronise(state, warp, access);
     }
     if (in_flight) order = kInFlight;
-    SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+    SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
     const Who who = who_of(state, warp, order, site);
     if (site.chooser.known) [[unlikely]] {
       Access used = access;

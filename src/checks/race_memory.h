@@ -47,6 +47,13 @@ class RaceMemory {
   bool is_settled(const BlockState& state, const vgpu::Access& access) const {
     return state.settles && settled_.covers(state.operation->first, access);
   }
+  bool is_settled(const BlockState& state, const vgpu::ShapedLoad& load) const {
+    return state.settles && settled_.covers(state.operation->first, Layout(load));
+  }
+  void prefetch(const vgpu::ShapedLoad& load) const {
+    global_.prefetch(load.first, load.first + 1);
+    global_.prefetch(load.second, load.second + 1);
+  }
   // The rows that an instruction will want when it goes on as it did since `last`.
   void prefetch(const vgpu::Access& access, vgpu::Address last) const {
     const vgpu::Address ahead = access.addresses[0] - last;

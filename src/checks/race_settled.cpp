@@ -83,26 +83,33 @@ void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
     __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
 }
 
-bool SettledRows::covers(uint32_t number, const Access& access) const {
-  const uint64_t grid = uint64_t{number} << kGridShift, half = 16 * uint64_t{access.bytes};
-  const Address* at = access.addresses;
-  switch (access.shape) {
+bool SettledRows::covers(uint32_t number, const Layout& layout) const {
+  const uint64_t grid = uint64_t{number} << kGridShift, bytes = layout.bytes;
+  const Address first = layout.first, second = layout.second;
+  switch (layout.shape) {
     case Shape::Unit:
-      return covers_range(grid, at[0], 2 * half);
+      return covers_range(grid, first, 32 * bytes);
     case Shape::Uniform:
-      return covers_range(grid, at[0], access.bytes);
+      return covers_range(grid, first, bytes);
     case Shape::HalfUnit:
-      return covers_range(grid, at[0], half) && (at[0] == at[16] || covers_range(grid, at[16], half));
+      return covers_range(grid, first, 16 * bytes) &&
+             (first == second || covers_range(grid, second, 16 * bytes));
     case Shape::HalfUniform:
-      return covers_range(grid, at[0], access.bytes) && covers_range(grid, at[16], access.bytes);
+      return covers_range(grid, first, bytes) && covers_range(grid, second, bytes);
     case Shape::Other:
       break;
   }
+  return false;
+}
+
+bool SettledRows::covers(uint32_t number, const Access& access) const {
+  if (access.shape != Shape::Other) return covers(number, Layout(access));
+  const uint64_t grid = uint64_t{number} << kGridShift;
   if (access.bytes > kWidest || !std::has_single_bit(access.bytes)) return false;
   return kWide ? covers_lanes_wide(grid, access) : covers_lanes(grid, access);
 }
 
-bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes) const {
+inline bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes) const {
   const Address high = low + bytes;
   for (Address at = low; at < high;) {
     const uint64_t index = index_of(at), start = at % kRowBytes;

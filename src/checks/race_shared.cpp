@@ -36,6 +36,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone)
   if (words_ != 0) {
     reads_.resize(kMostReads);
     places_.resize(kMostPlaces);
+    loads_.resize(kMostLoads);
   }
   room_ = alone && words_ != 0 ? kMostReads : 0;  // others do not look at notes
   knowledge_.resize(warps);
@@ -48,7 +49,8 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone)
 void SharedShadow::begin_phase() {
   first_author_ = next_;
   authors_.clear();
-  noted_ = placed_ = 0;
+  noted_ = placed_ = loaded_ = 0;
+  batches_.clear();
   past_ = next_ << kAuthorShift;
   wrote_ = read_ = false;
   std::fill(std::begin(beginning_.below), std::end(beginning_.below), past_);
@@ -122,7 +124,8 @@ Who SharedShadow::who_of(uint32_t cell) const {
 
 void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const bool is_read = !writes(actor.kind);
-  if (noted_ != 0 && (!is_read || noted_ == room_ || placed_ == places_.size())) catch_up(context, actor);
+  const bool is_full = noted_ == room_ || placed_ == places_.size();
+  if ((noted_ | loaded_) != 0 && (!is_read || is_full)) catch_up(context, actor.state, *actor.warp);
   const bool flies = actor.who.order() == kInFlight;
   const Visit visit{context, actor, cell_of(actor.who, flies), !is_read, knowledge_[actor.who.warp()].below};
   if (is_read && note(actor.who, *actor.access)) return;
@@ -131,7 +134,7 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
 }
 
 void SharedShadow::access_from_outside(RaceContext& context, const Actor& actor, Who author) {
-  if (noted_ != 0) catch_up(context, actor);
+  if ((noted_ | loaded_) != 0) catch_up(context, actor.state, *actor.warp);
   const bool is_read = !writes(actor.kind), own = actor.owner == nullptr;
   outside_ |= !own;
   const uint32_t* below = (own ? knowledge_[actor.who.warp()] : beginning_).below;
@@ -169,29 +172,46 @@ bool SharedShadow::note_places(uint32_t cell, const vgpu::Access& access) {
   return true;
 }
 
-// Nobody has written: there is nothing to compare, only to remember.
-void SharedShadow::catch_up(RaceContext& context, const Actor& actor) {
-  using vgpu::Shape;
+bool SharedShadow::note(RaceContext& context, BlockState& state, const vgpu::Warp& warp, Who who,
+                        std::span<const vgpu::ShapedLoad> loads) {
+  if (may_meet_writes() || room_ == 0) return false;
+  if (loads_.size() - loaded_ < loads.size()) catch_up(context, state, warp);
+  std::copy(loads.begin(), loads.end(), loads_.begin() + loaded_);
+  loaded_ += static_cast<uint32_t>(loads.size());
+  batches_.push_back({who, static_cast<uint32_t>(loads.size())});
+  return true;
+}
+
+void SharedShadow::remember(RaceContext& context, BlockState& state, uint32_t cell,
+                            const vgpu::Access& access) {
+  const Actor reader{state, access.kind, {}, true, nullptr, nullptr, &access};
+  compare({context, reader, cell, false, knowledge_[(cell & kWarp) >> 11].below});
+}
+
+// `warp`: any of the block's.
+void SharedShadow::catch_up(RaceContext& context, BlockState& state, const vgpu::Warp& warp) {
+  vgpu::Address addresses[32];
   for (const Read& read : std::span(reads_).first(noted_)) {
-    const bool runs = read.shape == Shape::Unit || read.shape == Shape::HalfUnit;
-    const uint32_t step = runs ? read.bytes : 0;
-    vgpu::Address addresses[32];
-    for (uint32_t l = 0; l < 32; ++l)
-      addresses[l] = (l < 16 ? read.first : read.second) + uint64_t{l % 16} * step;
-    if (read.shape == Shape::Other)
+    const vgpu::ShapedLoad load{nullptr, read.first, read.second, read.bytes, read.shape};
+    vgpu::Access access = load.access(ptx::Space::Shared, addresses);
+    if (read.shape == vgpu::Shape::Other)
       std::copy(places_[read.places].begin(), places_[read.places].end(), addresses);
-    vgpu::Access access = *actor.access;
-    access.kind = vgpu::AccessKind::Load;
-    access.shape = read.shape;
     access.lanes = read.lanes;
-    access.bytes = read.bytes;
-    access.addresses = addresses;
-    access.values = nullptr;
-    const Actor reader{actor.state, access.kind, actor.who, true, actor.warp, actor.inst, &access};
-    compare({context, reader, read.cell, false, knowledge_[actor.who.warp()].below});
+    remember(context, state, read.cell, access);
+  }
+  auto batches = std::move(batches_);  // numbers may run out, and all be forgotten
+  const vgpu::ShapedLoad* load = loads_.data();
+  for (const Batch& batch : batches) {
+    for (const vgpu::ShapedLoad* end = load + batch.count; load != end; ++load) {
+      const auto& site = context.sites.find(state.sites, warp, *load->inst, vgpu::AccessKind::Load, false);
+      const Who who{batch.who.bits | site.number};
+      remember(context, state, cell_of(who, false), load->access(ptx::Space::Shared, addresses));
+    }
   }
   read_ = true;
-  noted_ = placed_ = 0;
+  noted_ = placed_ = loaded_ = 0;
+  batches.clear();
+  batches_ = std::move(batches);
 }
 
 void SharedShadow::compare(const Visit& visit) {

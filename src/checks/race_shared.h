@@ -23,6 +23,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "checks/race_shadow.h"
@@ -32,6 +33,7 @@ namespace assay::checks {
 
 struct Actor;
 struct BlockClock;
+struct BlockState;
 using BlockId = uint32_t;
 struct RaceContext;
 
@@ -56,6 +58,10 @@ class SharedShadow {
                         0,          narrow(at[0]), narrow(at[16])};
     return true;
   }
+  // The same for many of one warp; their instructions are looked up when they are caught up on. `who` has no
+  // site.
+  bool note(RaceContext& context, BlockState& state, const vgpu::Warp& warp, Who who,
+            std::span<const vgpu::ShapedLoad> loads);
   void access(RaceContext& context, const Actor& actor);
   // An access that is remembered as that of `author`, who is not of this block: another block's warp, or a
   // copy.
@@ -100,7 +106,7 @@ class SharedShadow {
     uint32_t first, second;  // addresses of lanes 0 and 16
   };
   using Places = std::array<uint32_t, 32>;
-  static constexpr uint32_t kMostReads = 512, kMostPlaces = 128;
+  static constexpr uint32_t kMostReads = 256, kMostPlaces = 128, kMostLoads = 512;
   static uint32_t narrow(vgpu::Address a) { return a < UINT32_MAX ? static_cast<uint32_t>(a) : UINT32_MAX; }
   struct Wide;  // the same for 16 words at a time
   friend struct Wide;
@@ -125,6 +131,13 @@ class SharedShadow {
   std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
   std::vector<Places> places_;
   uint32_t noted_ = 0, placed_ = 0, room_ = 0;
+  struct Batch {  // of loads_
+    Who who;      // without site
+    uint32_t count;
+  };
+  std::vector<vgpu::ShapedLoad> loads_;  // noted too: the first loaded_
+  std::vector<Batch> batches_;
+  uint32_t loaded_ = 0;
 
   uint32_t* write() { return cells_.data(); }
   uint32_t* read() { return cells_.data() + words_; }
@@ -138,7 +151,9 @@ class SharedShadow {
   void begin_phase();
 
   bool note_places(uint32_t cell, const vgpu::Access& access);
-  void catch_up(RaceContext& context, const Actor& actor);
+  void catch_up(RaceContext& context, BlockState& state, const vgpu::Warp& warp);
+  // Nobody has written: there is nothing to compare, only to remember.
+  void remember(RaceContext& context, BlockState& state, uint32_t cell, const vgpu::Access& access);
   void compare(const Visit& visit);
   void by_lane(const Visit& visit, uint32_t lanes);
   void at_one_place(const Visit& visit, vgpu::Address address, uint32_t lane, uint32_t lanes);

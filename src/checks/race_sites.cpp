@@ -94,6 +94,17 @@ Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
   return {};
 }
 
+// The warp may have gone on to another since.
+const vgpu::Function& function_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
+  const auto has = [&](const vgpu::Function& f) {
+    return &inst >= f.code.data() && &inst < f.code.data() + f.code.size();
+  };
+  const vgpu::Function& running = *warp.frame->function;
+  const auto& all = warp.grid->program->functions;
+  const auto found = has(running) ? all.end() : std::find_if(all.begin(), all.end(), has);
+  return found == all.end() ? running : *found;
+}
+
 }  // namespace
 
 uint32_t Chooser::picked(const vgpu::Warp& warp) const {
@@ -106,18 +117,17 @@ uint64_t RaceSites::new_version() {
   return ++versions;
 }
 
-RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst,
-                                    const vgpu::Access& access) {
+RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::AccessKind kind,
+                                    bool asynchronous) {
   std::lock_guard lock(mutex_);
   const auto [it, fresh] = by_instruction_.try_emplace(&inst);
   if (!fresh) return it->second;
   const vgpu::Program& program = *warp.grid->program;
-  const vgpu::Function& function = *warp.frame->function;
+  const vgpu::Function& function = function_of(warp, inst);
   const vgpu::SourcePlace place = vgpu::place_of(program, function, inst);
-  RaceSite site{place.file,  place.line,          vgpu::where(program, function, inst),
-                access.kind, access.asynchronous, false};
+  RaceSite site{place.file, place.line, vgpu::where(program, function, inst), kind, asynchronous, false};
   if (place.line) site.where = fmt::format("{}:{}", place.file, place.line);
-  site.hoisted = access.kind == vgpu::AccessKind::Load && was_hoisted(*function.ptx, inst.source);
+  site.hoisted = kind == vgpu::AccessKind::Load && was_hoisted(*function.ptx, inst.source);
   if (site.hoisted) it->second.chooser = chooser_of(function, inst.source);
   site.hoisted &= !it->second.chooser.known;
   const std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,

@@ -51,12 +51,12 @@ class RaceSites {
   RaceSites() : version_(new_version()), sites_(1) {}
   // An instruction's number: 0 when there are too many.
   SiteCache::Entry& find(SiteCache& cache, const vgpu::Warp& warp, const vgpu::Inst& inst,
-                         const vgpu::Access& access) {
+                         vgpu::AccessKind kind, bool asynchronous) {
     auto& entry =
         cache.entries[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % std::size(cache.entries)];
     const uint64_t version = version_.load(std::memory_order_relaxed);
     if (entry.inst != &inst || entry.version != version) {
-      const Known known = look_up(warp, inst, access);
+      const Known known = look_up(warp, inst, kind, asynchronous);
       entry = {&inst, version, known.number, known.chooser};
     }
     return entry;
@@ -72,7 +72,7 @@ class RaceSites {
     Chooser chooser{};
   };
   static uint64_t new_version();
-  Known look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access);
+  Known look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::AccessKind kind, bool asynchronous);
 
   mutable std::mutex mutex_;
   std::atomic<uint64_t>

@@ -18,6 +18,8 @@ class RangeCheck final : public vgpu::Listener {
   bool empty();
 
   bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Global; }
+  void on_loads(const vgpu::Warp&, ptx::Space, std::span<const vgpu::ShapedLoad>) override {
+  }  // writes are what counts
   void on_operation(const vgpu::OperationInfo& info) override;
   void on_launch(const vgpu::LaunchInfo& info) override;
   void on_launch_end(const vgpu::LaunchInfo& info) override;

@@ -10,6 +10,7 @@ class WaitCheck final : public vgpu::Listener {
  public:
   explicit WaitCheck(FindingLog& log) : log_(log) {}
 
+  bool hears_accesses(ptx::Space) const override { return false; }
   void on_operation(const vgpu::OperationInfo& info) override;
   void on_host_wait(std::span<const uint64_t> operations) override;
 

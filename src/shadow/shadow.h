@@ -126,6 +126,7 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   void before(vgpu::Lowering& lowering) override;
   void after(vgpu::Lowering& lowering) override;
   // Listener: memory that the host changes carries no errors; what it copies out is an output.
+  bool hears_accesses(ptx::Space) const override { return false; }
   void on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo& to, const vgpu::RangeInfo& from) override;
   void on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) override;
 

@@ -308,6 +308,7 @@ void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space spac
   const Access access{form.kind, space,      form.order, form.scope, shape,
                       lanes,     form.bytes, addresses,  values,     form.asynchronous,
                       form.mbarrier};
+  tell_pending(w);
   for (Listener* listener : w.grid->listeners_of(space)) listener->on_access(w, inst, access);
 }
 
@@ -342,7 +343,18 @@ void report(Warp& w, const Inst& inst, const MemoryForm& form, Violation what, u
                            .space = form.space,
                            .kind = form.kind,
                            .detail = detail};
-  for (Listener* listener : w.grid->listeners) listener->on_violation(w, inst, info);
+  for (Listener* listener : listeners(w)) listener->on_violation(w, inst, info);
+}
+
+Access ShapedLoad::access(ptx::Space space, Address* addresses) const {
+  const uint64_t step = shape == Shape::Unit || shape == Shape::HalfUnit ? bytes : 0;
+  for (uint32_t l = 0; l < kWarpSize; ++l) addresses[l] = (l < kWarpSize / 2 ? first : second) + l % 16 * step;
+  return {AccessKind::Load, space, Order::Weak, Scope::Thread, shape, kAllLanes, bytes, addresses, nullptr, false};
+}
+
+void Listener::on_loads(const Warp& w, ptx::Space space, std::span<const ShapedLoad> loads) {
+  alignas(64) Address addresses[kWarpSize];
+  for (const ShapedLoad& load : loads) on_access(w, *load.inst, load.access(space, addresses));
 }
 
 // ---- Undefined bytes ----

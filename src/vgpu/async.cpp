@@ -101,6 +101,7 @@ void tell_of(Warp& w, const PlaceForm& to, uint32_t lanes, uint32_t bytes, const
              const Address* barriers, Order order) {
   const Access access{to.form.kind, ptx::Space::Shared, order,   Scope::Cluster, Shape::Other, lanes,
                       bytes,        addresses,          nullptr, true,           false,        barriers};
+  tell_pending(w);
   for (Listener* listener : w.grid->listeners_of(ptx::Space::Shared)) listener->on_access(w, to.at, access);
 }
 

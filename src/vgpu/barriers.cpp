@@ -99,7 +99,7 @@ void judge_alignment(Block& block, const BlockBarrier& barrier) {
     const uint32_t missed = barrier.absent[w.index] & ~barrier.arrived[w.index];
     if (missed == 0 && !barrier.apart[w.index]) continue;
     const uint32_t lanes = barrier.arrived[w.index];
-    for (Listener* listener : block.grid->listeners)
+    for (Listener* listener : listeners(w))
       listener->on_violation(w, *place,
                              {.what = Violation::BarrierDivergence,
                               .lanes = lanes,
@@ -113,7 +113,7 @@ void finish(Block& block, uint32_t id) {
   BlockBarrier& barrier = block.barriers[id];
   judge_alignment(block, barrier);
   ++block.cluster->barriers;
-  for (Listener* listener : block.grid->listeners) listener->on_block_barrier(block, id);
+  for (Listener* listener : listeners(block.warps.front())) listener->on_block_barrier(block, id);
   barrier.last_votes = barrier.votes;
   barrier.last_voters = barrier.voters;
   barrier.votes = barrier.voters = 0;
@@ -137,7 +137,7 @@ const Inst* arrive(Warp& w, const Inst& inst, uint32_t id, uint32_t threads, uin
   if (aligned && !block.grid->listeners.empty()) note_arrival(w, barrier, inst, lanes);
   barrier.arrived[w.index] |= lanes;
   if (!waits)
-    for (Listener* listener : block.grid->listeners) listener->on_fence(w, inst, Scope::Thread, lanes);
+    for (Listener* listener : listeners(w)) listener->on_fence(w, inst, Scope::Thread, lanes);
   if (complete(block, barrier)) {
     finish(block, id);
     return &inst + 1;
@@ -154,7 +154,7 @@ void recheck_cluster(Cluster& cluster) {
   uint32_t threads = 0;
   for (const Block& b : cluster.blocks) threads += b.threads;
   if (cluster.arrived == 0 || cluster.arrived + cluster.exited < threads) return;
-  for (Listener* listener : cluster.blocks.front().grid->listeners) listener->on_cluster_barrier(cluster);
+  for (Listener* listener : listeners(cluster.blocks.front().warps.front())) listener->on_cluster_barrier(cluster);
   cluster.arrived = 0;
   ++cluster.phase;
   ++cluster.barriers;
@@ -163,13 +163,13 @@ void recheck_cluster(Cluster& cluster) {
       for (Fragment& f : w.others) {
         if (f.wait != Wait::Cluster) continue;
         f.wait = Wait::None;
-        for (Listener* listener : b.grid->listeners) listener->on_cluster_wait(w, f.lanes);
+        for (Listener* listener : listeners(w)) listener->on_cluster_wait(w, f.lanes);
       }
 }
 
 void arrive_cluster(Warp& w, const Inst& inst, uint32_t lanes, bool releases) {
   Cluster& cluster = *w.block->cluster;
-  for (Listener* listener : w.grid->listeners) listener->on_cluster_arrive(w, inst, lanes, releases);
+  for (Listener* listener : listeners(w)) listener->on_cluster_arrive(w, inst, lanes, releases);
   w.cluster_phase = cluster.phase;
   cluster.arrived += static_cast<uint32_t>(std::popcount(lanes));
   recheck_cluster(cluster);
@@ -177,7 +177,7 @@ void arrive_cluster(Warp& w, const Inst& inst, uint32_t lanes, bool releases) {
 
 const Inst* wait_cluster(Warp& w, const Inst& inst) {
   if (w.block->cluster->phase != w.cluster_phase) {
-    for (Listener* listener : w.grid->listeners) listener->on_cluster_wait(w, w.active);
+    for (Listener* listener : listeners(w)) listener->on_cluster_wait(w, w.active);
     return &inst + 1;
   }
   return park(w, &inst + 1, Wait::Cluster, 0, 0);

@@ -81,8 +81,10 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
 
 void run_warp(Warp& w, int64_t slice) {
   w.slice = slice;
+  w.worker->running = &w;
   const Inst* pc = w.pc;
   while (pc) pc = pc->run(w, *pc);
+  tell_pending(w);
 }
 
 bool has_ended(const Warp& w) { return w.live == 0; }
@@ -333,7 +335,20 @@ const Function* function_at(const Warp& w, Address address) {
   return index < program.functions.size() && !program.functions[index].code.empty() ? &program.functions[index] : nullptr;
 }
 
-std::span<Listener* const> listeners(const Warp& w) { return w.grid->listeners; }
+std::span<Listener* const> listeners(const Warp& w) {
+  tell_pending(w);
+  return w.grid->listeners;
+}
+
+void tell_pending(const Warp& w) {
+  Worker& worker = *w.worker;
+  const auto tell = [&](ptx::Space space, PendingLoads& pending) {
+    const std::span<const ShapedLoad> loads(pending.loads, std::exchange(pending.count, 0));
+    for (Listener* listener : w.grid->listeners_of(space)) listener->on_loads(*worker.running, space, loads);
+  };
+  if (worker.pending_global.count != 0) tell(ptx::Space::Global, worker.pending_global);
+  if (worker.pending_shared.count != 0) tell(ptx::Space::Shared, worker.pending_shared);
+}
 
 std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
   const Dim3& extent = w.grid->info.config.block;
@@ -346,7 +361,7 @@ std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
 const Inst* fault(Warp& w, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what) {
   GridContext& grid = *w.grid;
   if (kind == FaultInfo::Kind::InvalidProgramCounter)
-    for (Listener* listener : grid.listeners)
+    for (Listener* listener : listeners(w))
       listener->on_violation(
           w, inst, {.what = Violation::OutOfBounds, .lanes = 1u << lane, .first_lane = lane, .detail = what});
   {

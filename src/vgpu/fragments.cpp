@@ -19,6 +19,7 @@ constexpr uint32_t kPatience = 8;
 constexpr uint32_t kTurnsOfAPoller = 4;
 
 void load(Warp& w, const Fragment& f) {
+  if (w.frame != f.frame) tell_pending(w);  // whoever hears of them asks the warp's frame for the function
   w.active = f.lanes;
   w.frame = f.frame;
   w.planes = f.frame->planes;
@@ -294,7 +295,7 @@ bool excuse_mixed_masks(Warp& w) {
   }
   for (Fragment& f : w.others) {
     if (!f.excused || f.wait != Wait::Collective) continue;
-    for (Listener* listener : w.grid->listeners)
+    for (Listener* listener : listeners(w))
       listener->on_violation(w, *f.pc,
                              {.what = Violation::BarrierDivergence,
                               .lanes = f.lanes,

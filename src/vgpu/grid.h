@@ -42,8 +42,17 @@ struct GridContext {
   }
 };
 
+// Loads of the running warp that nobody has heard of yet.
+struct PendingLoads {
+  static constexpr uint32_t kMost = 256;
+  uint32_t count = 0;
+  alignas(64) ShapedLoad loads[kMost];
+};
+
 // One thread of the host that runs blocks.
 struct Worker {
+  const Warp* running = nullptr;
+  PendingLoads pending_global, pending_shared;
   std::vector<SiteRange> sites;           // by MemoryForm::site
   uint64_t generation = 0;                // of Memory when `sites` was cleared
   const Program* program = nullptr;       // that `sites` and `idle` belong to

@@ -22,7 +22,7 @@ uint64_t write(std::byte* at, const BarrierWord& barrier) {
 }
 
 const Inst* misuse(Warp& w, const Inst& inst, uint32_t lane, const char* what) {
-  for (Listener* listener : w.grid->listeners)
+  for (Listener* listener : listeners(w))
     listener->on_violation(
         w, inst,
         {.what = Violation::BarrierDivergence, .lanes = 1u << lane, .first_lane = lane, .detail = what});

@@ -216,7 +216,10 @@ void arrive_cluster(Warp& warp, const Inst& inst, uint32_t lanes, bool releases)
 const Inst* wait_cluster(Warp& warp, const Inst& inst);
 // The function whose address this is, or null.
 const Function* function_at(const Warp& warp, Address address);
+// Whom to tell of something that the warp's thread of the host saw. Loads that wait are told of first.
 std::span<Listener* const> listeners(const Warp& warp);
+// Tells of the loads that wait.
+void tell_pending(const Warp& warp);
 // "kernel `name`, file.cu:14, block (1,0,0), thread (17,0,0)".
 std::string describe(const Warp& warp, const Inst& inst, uint32_t lane);
 

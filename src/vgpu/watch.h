@@ -51,6 +51,20 @@ struct Access {
   const Address* barriers = nullptr;
 };
 
+// A weak load of all lanes from global or shared memory, by its shape. Listeners hear of these later and many at once
+// (Listener::on_loads): those of a warp from one space in order, and all before anything else that its thread of the host
+// tells of. Loads whose value goes straight into a selp do not wait: whether they count is for the predicate to say, and
+// that may change.
+struct ShapedLoad {
+  const Inst* inst;
+  Address first, second;      // of lanes 0 and 16
+  uint32_t bytes;             // per lane
+  Shape shape;                // not Other
+
+  // The same as an access. `addresses` has room for 32.
+  Access access(ptx::Space space, Address* addresses) const;
+};
+
 enum class Violation : uint8_t {
   OutOfBounds,      // outside every live allocation, or past the one it started in
   Misaligned,
@@ -101,6 +115,8 @@ class Listener {
   virtual void on_block(const Block&) {}
   virtual void on_block_end(const Block&) {}
   virtual void on_access(const Warp&, const Inst&, const Access&) {}
+  // Loads that waited; as accesses, one by one, for who does not override it.
+  virtual void on_loads(const Warp&, ptx::Space, std::span<const ShapedLoad>);
   // False: accesses to this space do not matter to it, and it is not called for each of millions.
   virtual bool hears_accesses(ptx::Space) const { return true; }
   virtual void on_violation(const Warp&, const Inst&, const ViolationInfo&) {}

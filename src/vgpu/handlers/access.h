@@ -248,15 +248,21 @@ inline bool initialised(const Reach& r, Address address) {
       __builtin_memcpy(&word, p, Count);
       constexpr uint64_t kOnes = 0x0101010101010101u >> (64 - Count * 8);
       return (word & kOnes) == kOnes;
-    } else {
-      uint64_t all = ~uint64_t{0};
-      for (uint32_t k = 0; k < Count; k += 8) {
-        uint64_t word;
-        __builtin_memcpy(&word, p + k, 8);
-        all &= word;
-      }
-      return (all & 0x0101010101010101u) == 0x0101010101010101u;
     }
+#ifdef __AVX512BW__
+    if constexpr (Count % 64 == 0) {
+      __m512i all = _mm512_set1_epi8(1);
+      for (uint32_t k = 0; k < Count; k += 64) all = _mm512_and_si512(all, _mm512_loadu_si512(p + k));
+      return _mm512_test_epi8_mask(all, all) == ~__mmask64{0};
+    }
+#endif
+    uint64_t all = ~uint64_t{0};
+    for (uint32_t k = 0; k < Count; k += 8) {
+      uint64_t word;
+      __builtin_memcpy(&word, p + k, 8);
+      all &= word;
+    }
+    return (all & 0x0101010101010101u) == 0x0101010101010101u;
   }
   const uint8_t* p = r.initialised + at / 8;
   if constexpr (Count < 8) {

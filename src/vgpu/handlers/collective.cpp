@@ -38,7 +38,7 @@ void complain(Warp& w, const Inst& i, Violation what, uint32_t lanes, const char
   const uint32_t mask = members[__builtin_ctz(lanes)];
   for (uint32_t l = 0; l < kWarpSize; ++l) differ |= (lanes >> l & 1) != 0 ? members[l] ^ mask : 0;
   if (differ == 0 && (lanes & ~mask) == 0 && (w.poisoned(form.members) & lanes) == 0) [[likely]] {
-    for (Listener* listener : w.grid->listeners) listener->on_warp_sync(w, i, lanes, orders);
+    for (Listener* listener : listeners(w)) listener->on_warp_sync(w, i, lanes, orders);
     return;
   }
   each_lane(lanes, [&](uint32_t l) { outside |= uint32_t{(members[l] >> l & 1) == 0} << l; });
@@ -50,7 +50,7 @@ void complain(Warp& w, const Inst& i, Violation what, uint32_t lanes, const char
     const uint32_t group = members[__builtin_ctz(rest)];
     uint32_t together = 0;
     each_lane(rest, [&](uint32_t l) { together |= uint32_t{members[l] == group} << l; });
-    for (Listener* listener : w.grid->listeners) listener->on_warp_sync(w, i, together, orders);
+    for (Listener* listener : listeners(w)) listener->on_warp_sync(w, i, together, orders);
     rest &= ~together;
   }
 }

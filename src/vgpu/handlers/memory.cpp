@@ -84,10 +84,21 @@ inline void loaded_clean(Warp& w, const MemoryForm& form, uint32_t lanes) {
 
 // Of all lanes, to whoever listens.
 template <class Base>
-inline void tell(Warp& w, const Inst& i, const Reach& r, Shape shape, const std::byte* values) {
+[[gnu::noinline]] void tell(Warp& w, const Inst& i, Space space, Shape shape, const std::byte* values) {
   alignas(64) Address addresses[kWarpSize];
   widen_addresses<Base>(w, i, addresses);
-  announce(w, i, form_of(i), r.space, shape, kAllLanes, addresses, values);
+  announce(w, i, form_of(i), space, shape, kAllLanes, addresses, values);
+}
+
+// A load of all lanes that lie in a shape: they hear of it later, if it may wait.
+template <Space S, class Base>
+inline void tell_load(Warp& w, const Inst& i, Space space, Shape shape, uint32_t bytes, Address first, Address second) {
+  if (!form_of(i).may_wait) [[unlikely]]
+    return tell<Base>(w, i, space, shape, nullptr);
+  PendingLoads& pending = S == Space::Shared ? w.worker->pending_shared : w.worker->pending_global;
+  pending.loads[pending.count] = {&i, first, second, bytes, shape};
+  if (++pending.count == PendingLoads::kMost) [[unlikely]]
+    tell_pending(w);
 }
 
 inline bool is_heard(const Warp& w, const Reach& r) {
@@ -255,7 +266,7 @@ const Inst* load(Warp& w, const Inst& i) {
                                  : initialised<kBytes>(r, first) && initialised<kBytes>(r, second);
         if (!defined) [[unlikely]]
           return load_by_lane(w, i, lanes);
-        if (is_heard(w, r)) tell<Base>(w, i, r, shape, nullptr);
+        if (is_heard(w, r)) tell_load<S, Base>(w, i, r.space, shape, kBytes, first, second);
         loaded_clean<N>(w, form, lanes);
       }
       R* to[N];
@@ -283,7 +294,8 @@ const Inst* load(Warp& w, const Inst& i) {
         shape == Shape::Unit ? initialised<kBytes * kWarpSize>(r, first) : initialised<kBytes>(r, first);
     if (!defined) [[unlikely]]
       return load_by_lane(w, i, lanes);
-    if (is_heard(w, r)) tell<Base>(w, i, r, shape, nullptr);
+    if (is_heard(w, r))
+      tell_load<S, Base>(w, i, r.space, shape, kBytes, first, shape == Shape::Unit ? first + kBytes * kHalf : first);
     loaded_clean<N>(w, form, lanes);
   }
   const M* from = reinterpret_cast<const M*>(r.start + first);
@@ -381,7 +393,7 @@ const Inst* store(Warp& w, const Inst& i) {
           reach_run<S>(w, i, first, kBytes * kHalf, r) && reach_run<S>(w, i, second, kBytes * kHalf, other)) {
         if constexpr (kWatched) {
           alignas(64) M values[kWarpSize];
-          if (is_heard(w, r)) tell<Base>(w, i, r, shape, lane_values<M, R, N>(w, i, values));
+          if (is_heard(w, r)) tell<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
           mark<kBytes * kHalf>(r, first);
           mark<kBytes * kHalf>(r, second);
         }
@@ -406,7 +418,7 @@ const Inst* store(Warp& w, const Inst& i) {
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (is_heard(w, r)) tell<Base>(w, i, r, shape, lane_values<M, R, N>(w, i, values));
+    if (is_heard(w, r)) tell<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
     mark<kBytes * kWarpSize>(r, first);
   }
   store_run<M, R, N>(w, i, reinterpret_cast<M*>(r.start + first));
@@ -594,6 +606,32 @@ Handler choose(uint32_t memory_bytes, uint32_t register_bytes, bool sign, uint32
 
 // ---- Lowering ----
 
+bool names(const Operand& operand, uint32_t reg) {
+  if ((operand.kind == Operand::Kind::Register || operand.kind == Operand::Kind::Address) && operand.index == reg)
+    return true;
+  for (const Operand& element : operand.elements)
+    if (names(element, reg)) return true;
+  return false;
+}
+
+// Whether a selp is the first to use what the instruction loads, before anything leads elsewhere.
+bool selp_comes_first(const Lowering& l) {
+  const Operand& loaded = l.inst->operands.at(0);
+  if (loaded.kind != Operand::Kind::Register) return false;
+  const auto& body = l.function.body;
+  bool redefined = false;
+  for (const ptx::Instruction* next = l.inst + 1; next < body.data() + body.size(); ++next) {
+    if (next->opcode == Opcode::bra || next->opcode == Opcode::brx_idx || next->opcode == Opcode::ret) return false;
+    for (size_t o = 0; o < next->operands.size(); ++o) {
+      const Operand& operand = next->operands[o];
+      if (o > 0 && names(operand, loaded.index)) return next->opcode == Opcode::selp;
+      if (o == 0 && operand.kind == Operand::Kind::Register && operand.index == loaded.index) redefined = true;
+    }
+    if (redefined) return false;
+  }
+  return false;
+}
+
 void lower_access(Lowering& l, bool is_store) {
   const ptx::Instruction& inst = *l.inst;
   const Operand& value = inst.operands.at(is_store ? 1 : 0);
@@ -613,6 +651,8 @@ void lower_access(Lowering& l, bool is_store) {
       (form.bytes & (form.bytes - 1)) != 0)
     return l.unsupported("this vector");
   const AddressPlane at = lower_address(l, place, space_of(inst).space, form);
+  if constexpr (kWatched)
+    form.may_wait = !is_store && form.order == Order::Weak && form.space != Space::Const && !selp_comes_first(l);
   bool same_width = true;
   for (uint32_t e = 0; e < form.count; ++e) {
     const Operand& one = vector ? value.elements[e] : value;

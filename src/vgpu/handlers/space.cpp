@@ -152,7 +152,7 @@ void lower_isspacep(Lowering& l) {
 const Inst* fence(Warp& w, const Inst& i) {
   if constexpr (kWatched) {
     if (const uint32_t lanes = w.lanes_of(i))
-      for (Listener* listener : w.grid->listeners) listener->on_fence(w, i, static_cast<Scope>(i.imm), lanes);
+      for (Listener* listener : listeners(w)) listener->on_fence(w, i, static_cast<Scope>(i.imm), lanes);
   }
   return &i + 1;
 }
