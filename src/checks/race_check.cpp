@@ -361,7 +361,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       std::lock_guard lock(context_.mutex);
       return bring_copies(context_, warp, access);
     }
-    const SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access);
+    const SiteCache::Entry& site =
+        context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
     const uint32_t order = access.kind == AccessKind::Store ? kWeak : kStrong;
     const Who who = who_of(state, warp, order, site);
     by_owner({state, access.kind, who, true, &warp, &inst, &access}, [&](const Actor& part) {
