@@ -147,6 +147,7 @@ const Inst* barrier_action(Warp& w, const Inst& inst) {
     const uint64_t before = b.pack();
     if (const char* wrong = apply(b, form, value)) return misuse(w, inst, l, wrong);
     write(at, b);
+    w.block->cluster->barriers += b.phase != BarrierWord::unpack(before).phase;  // somebody gets on
     if (form.has_state) {
       w.plane<uint64_t>(form.state)[l] = before;
       if (w.poison != nullptr) w.poisoned(form.state) &= ~(1u << l);

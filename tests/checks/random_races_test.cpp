@@ -60,9 +60,9 @@ Plan random_plan(std::mt19937& random, const Place& place) {
     step.every = pick(1, 1, 1, 2, 32);
     // Where there are several blocks, most stores are one block's: the others would race at once.
     if (blocks > 1 && random() % 4 != 0 && step.what != What::Load) step.block = random() % blocks;
-    if (place.cluster && step.what == What::WarpBarrier && random() % 4 != 0) {
+    if (place.cluster && !step.touches() && random() % 4 != 0) {
       plan.push_back({What::ClusterArrive});
-      if (random() % 3 == 0) plan.push_back({What::Load, 4, 1, 0, 1, Step::kAllBlocks, pick(0, 1)});
+      if (random() % 2 == 0) plan.push_back({What::Load, 4, 1, 0, 1, Step::kAllBlocks, pick(0, 1)});
       step.what = What::ClusterWait;
     }
     if (place.cluster && step.touches()) step.over = pick(0, 0, 1, 2);
