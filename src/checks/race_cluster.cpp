@@ -206,9 +206,12 @@ void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
     return meet_whole(context, cluster);
   }
   for (const auto& [state, warp] : meeting.waiting) bring(meeting, *state, warp);
-  for (const vgpu::Block& block : cluster.blocks)  // who has exited counts as arrived
-    for (const vgpu::Warp& warp : block.warps)
+  for (const vgpu::Block& block : cluster.blocks) {
+    for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
       if (warp.live == 0) bring(meeting, state_of(block), warp.index);
+    // An arrival that is relaxed does come after what its thread did.
+    if (!vgpu::has_ended(block)) state_of(block).shared.keep_outside();
+  }
   meeting.waiting.clear();
   meeting.met = std::exchange(meeting.clock, nullptr);
   if (!meeting.met) meeting.met = std::make_shared<SharedClock>();  // nobody brought anything

@@ -32,6 +32,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone)
     std::fill(recent_.begin(), recent_.end(), Known{});
   }
   outside_ = false;
+  kept_ = 0;
   if (recent_.size() < warps * kCached) recent_.resize(warps * kCached);
   if (words_ != 0) {
     reads_.resize(kMostReads);
@@ -89,7 +90,7 @@ void SharedShadow::forget_flying() {
     if ((cell & kFlying) != 0) cell = 0;
   std::fill(recent_.begin(), recent_.end(), Known{});
   flying_.clear();
-  next_flying_ = 0;
+  next_flying_ = kept_ = 0;
   outside_ = false;
 }
 
@@ -156,7 +157,7 @@ std::vector<SharedShadow::Outside> SharedShadow::weak_from_outside(BlockId copie
   std::vector<Outside> found;
   if (!outside_) return found;
   for (size_t i = 0; i < 3 * size_t{words_}; ++i) {
-    if ((cells_[i] & kFlying) == 0) continue;
+    if ((cells_[i] & kFlying) == 0 || (cells_[i] & ~kFlying) >> kAuthorShift < kept_) continue;
     const Who who = who_of(cells_[i]);
     if (who.order() == kWeak && who.block() != copies)
       found.push_back({who, cells_[i] >> 6 & 31, static_cast<uint32_t>(i % words_)});

@@ -69,7 +69,9 @@ class SharedShadow {
   // All other blocks' accesses so far come before everything to come. Copies stay: they have the number
   // `copies`.
   void forget_outside(BlockId copies);
-  // What is remembered of weak accesses by other blocks.
+  // Other blocks' accesses so far are done before this one ends, whether anything else orders them or not.
+  void keep_outside() { kept_ = next_flying_; }
+  // What is remembered of weak accesses by other blocks, since then.
   struct Outside {
     Who who;
     uint32_t lane, word;
@@ -122,6 +124,7 @@ class SharedShadow {
   std::vector<Who> flying_;  // a ring
   uint32_t next_flying_ = 0;
   bool outside_ = false;              // other blocks have been here
+  uint32_t kept_ = 0;                 // authors that fly below this do not outlive the block
   std::vector<Known> recent_;         // by warp and site
   std::vector<Knowledge> knowledge_;  // by warp
   Knowledge beginning_;               // what everybody knows
