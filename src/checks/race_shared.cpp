@@ -42,6 +42,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone)
   room_ = alone && words_ != 0 ? kMostReads : 0;  // others do not look at notes
   knowledge_.resize(warps);
   ticks_.assign(warps, 0);
+  ordered_.assign(warps, 0);
   began_.resize(warps);
   next_ > kMostAuthors / 2 ? forget_all() : begin_phase();
 }
@@ -92,6 +93,7 @@ void SharedShadow::forget_flying() {
   flying_.clear();
   next_flying_ = kept_ = 0;
   outside_ = false;
+  std::fill(ordered_.begin(), ordered_.end(), 0);
 }
 
 uint32_t SharedShadow::next_author(Who who, bool flies) {
@@ -316,6 +318,18 @@ void SharedShadow::remember_read(uint32_t at, uint32_t mine) {
   }
 }
 
+// Whether it is known already that one who flies came before an access of the block's own: a tile that was
+// copied is read word by word.
+bool SharedShadow::came_before(const Visit& visit, uint32_t flying, uint32_t mine) {
+  const uint32_t author = flying >> kAuthorShift, warp = mine >> 11 & 31;
+  if (ordered_[warp] == author) return true;
+  const Who who = who_of(flying);
+  const BlockClock& clock = visit.actor.state.clock;
+  if (who.order() == kInFlight || !clock.remembers(who.block(), who.warp(), who.tick(), warp)) return false;
+  ordered_[warp] = author;
+  return true;
+}
+
 void SharedShadow::judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t at) {
   uint32_t common = before & mine & kBytes;
   if (common == 0 || before < visit.below[before >> 11 & 31]) return;
@@ -323,6 +337,8 @@ void SharedShadow::judge(const Visit& visit, uint32_t before, uint32_t mine, uin
     const uint32_t differs = before ^ mine;
     if ((differs & (kWarp | kLane | kShare)) == 0 && (mine & kShare) != kSeveral) return;
     if ((before & mine & kStrongBit) != 0) return;
+  } else if ((mine & kFlying) == 0 && came_before(visit, before, mine)) {
+    return;
   }
   // The lane that had a byte.
   const auto lane_of = [](uint32_t cell, uint32_t byte) {

@@ -129,7 +129,9 @@ class SharedShadow {
   std::vector<Knowledge> knowledge_;  // by warp
   Knowledge beginning_;               // what everybody knows
   std::vector<uint32_t> ticks_;       // by warp
-  std::vector<uint32_t> began_;       // by warp: the next author when its tick began
+  std::vector<uint32_t>
+      ordered_;                  // by warp: one that flies and came before it, as it turned out last; 0: none
+  std::vector<uint32_t> began_;  // by warp: the next author when its tick began
   bool vectors_ = false;
   std::vector<Read> reads_;  // of this phase, in which nobody has written: the first noted_
   std::vector<Places> places_;
@@ -164,6 +166,7 @@ class SharedShadow {
   void word(const Visit& visit, uint32_t word, uint32_t mine);
   void remember_read(uint32_t word, uint32_t mine);
   void judge(const Visit& visit, uint32_t before, uint32_t mine, uint32_t word);
+  bool came_before(const Visit& visit, uint32_t flying, uint32_t mine);
   // Whether a cell may still be a conflict for anybody.
   bool may_meet_writes() const { return wrote_ || next_flying_ != 0; }
 
