@@ -164,8 +164,8 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
                       : fmt::format("offset {} of {}, which has been freed", address - near->base, name);
   }
   if (address == near->end()) return "the end of " + name;
-  if (address > near->end()) return fmt::format("{} bytes past the end of {}", address - near->end(), name);
-  return fmt::format("{} bytes before {}", near->base - address, name);
+  if (address > near->end()) return fmt::format("a place {} bytes past the end of {}", address - near->end(), name);
+  return fmt::format("a place {} bytes before {}", near->base - address, name);
 }
 
 }  // namespace assay::checks

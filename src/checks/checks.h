@@ -69,7 +69,7 @@ bool includes(std::string_view list, std::string_view check);
 Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane);
 // One for each kind, kernel and line.
 std::string key_of(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst);
-// "12 bytes past the end of `x` (cudaMalloc, 4096 bytes)".
+// "a place 12 bytes past the end of `x` (cudaMalloc, 4096 bytes)".
 std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, Json& evidence);
 
 std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);

@@ -156,7 +156,18 @@ class MemoryCheck final : public vgpu::Listener {
     evidence["address"] = fmt::format("0x{:x}", info.address);
     if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift != 0)
       return place_in_cluster(*warp.block->cluster, info.address);
-    return fmt::format("offset {} of {} memory", info.address, name_of(info.space));
+    std::string place = fmt::format("offset {} of {} memory", info.address, name_of(info.space));
+    if (info.space == ptx::Space::Shared)
+      place += fmt::format(", of which the block has {} bytes", warp.block->shared_bytes);
+    return place;
+  }
+
+  // Where an access begins inside an allocation, how far it goes beyond.
+  static std::string overhang(const vgpu::ViolationInfo& info, const Json& evidence) {
+    if (!evidence.contains("offset") || !evidence["allocation"].value("live", false)) return "";
+    const uint64_t end = evidence["offset"].get<uint64_t>() + info.bytes,
+                   size = evidence["allocation"]["bytes"];
+    return end > size ? fmt::format(", {} bytes past its end", end - size) : "";
   }
 
   void out_of_bounds(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) {
@@ -170,7 +181,8 @@ class MemoryCheck final : public vgpu::Listener {
       finding.evidence["space"] = name_of(info.space);
       finding.message =
           fmt::format("{} {} bytes at {}", verb(info.kind), info.bytes, place(warp, info, finding.evidence));
-      if (!info.detail.empty()) finding.message += fmt::format(": {}", info.detail);
+      finding.message +=
+          info.detail.empty() ? overhang(info, finding.evidence) : ": " + std::string(info.detail);
     }
     log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
   }

@@ -170,9 +170,10 @@ std::string describe_place(const Warp& w, const Place& place) {
   }
   const auto near = w.grid->memory->nearest(place.shown);
   if (!near) return "no allocation is near";
-  const uint64_t offset = place.shown - near->base;
   const std::string what = fmt::format("`{}` ({} bytes at {:#x}{})", near->label, near->size, near->base,
                                        near->live ? "" : ", freed");
+  if (place.shown < near->base) return fmt::format("{} bytes before {}", near->base - place.shown, what);
+  const uint64_t offset = place.shown - near->base;
   if (offset < near->size) return fmt::format("{} bytes into {}", offset, what);
   return fmt::format("{} bytes past the end of {}", offset - near->size, what);
 }
@@ -299,7 +300,7 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
   tell(undefined, Violation::UndefinedAddress, "the address is undefined");
   if (undefined != 0) w.poisoned(inst.a) &= ~undefined;  // once is enough
   tell(misaligned & ~undefined, Violation::Misaligned, "not aligned to the access's size");
-  tell(outside & ~undefined, Violation::OutOfBounds, "outside every live allocation");
+  tell(outside & ~undefined, Violation::OutOfBounds, "");
   return true;
 }
 

@@ -42,7 +42,8 @@ struct Shared {
   void* device = nullptr;
 };
 
-// The host's mapping, at an address that nobody has had yet; from the start of the range again when it is used up.
+// The host's mapping, at an address that nobody has had yet; from the start of the range again when it is
+// used up.
 void* map_for_host(uint64_t bytes, int file) {
   static std::atomic<uint64_t> next{kHostRange};  // the range is the process's
   constexpr int kTries = 64;
@@ -322,10 +323,18 @@ LiveRange Memory::locate(Address address) const {
 }
 
 std::optional<Allocation> Memory::nearest(Address address) const {
+  constexpr uint64_t kNear = 64 << 10;  // before an allocation, where it is not larger itself
   std::shared_lock lock(mutex_);
-  auto it = allocations_.upper_bound(address);
-  if (it == allocations_.begin()) return std::nullopt;
-  return std::prev(it)->second;
+  const auto after = allocations_.upper_bound(address);
+  const Allocation* before = after == allocations_.begin() ? nullptr : &std::prev(after)->second;
+  if (after != allocations_.end()) {
+    const Allocation& next = after->second;
+    const uint64_t distance = next.base - address;
+    const bool closer = !before || (address >= before->end() && distance < address - before->end());
+    if (closer && distance <= std::max(next.size, kNear)) return next;
+  }
+  if (!before) return std::nullopt;
+  return *before;
 }
 
 std::vector<Allocation> Memory::live() const {

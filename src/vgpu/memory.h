@@ -70,7 +70,7 @@ class Memory {
   std::optional<Allocation> find(Address address) const;
   // The same for the handlers; an empty range when there is none.
   LiveRange locate(Address address) const;
-  // For messages: the live or freed allocation that holds the address, else the nearest below it.
+  // For messages: the live or freed allocation that holds the address, else one that is near.
   std::optional<Allocation> nearest(Address address) const;
   std::vector<Allocation> live() const;
   void relabel(Address base, std::string label);

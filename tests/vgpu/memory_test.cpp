@@ -29,6 +29,8 @@ TEST(Memory, AllocationsAreApartAndAligned) {
   EXPECT_FALSE(memory.find(a + 100));
   EXPECT_FALSE(memory.find(a - 1));
   EXPECT_EQ(memory.nearest(a + 100)->label, "a");
+  EXPECT_EQ(memory.nearest(a - 4)->label, "a");
+  EXPECT_FALSE(memory.nearest(16));  // as good as null
   EXPECT_EQ(memory.locate(b + 5).low, b);
   EXPECT_EQ(memory.locate(b + 100).high, 0u);
 }
