@@ -14,6 +14,7 @@
 #include "checks/host_access.h"
 #include "checks/race_memory.h"
 #include "checks/race_report.h"
+#include "checks/race_window.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 
@@ -158,7 +159,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   }
 
   void on_block_end(const vgpu::Block& block) override {
-    find_outlived(block);
+    find_outlived(context_, block);
     std::lock_guard lock(context_.mutex);
     idle_.emplace_back(static_cast<BlockState*>(std::exchange(block.race_state, nullptr)));
   }
@@ -286,16 +287,26 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       used.shape = vgpu::Shape::Other;
       if (used.lanes == 0) return;
       const Actor actor{state, used.kind, who, shared, &warp, &inst, &used};
-      return shared ? in_shared(actor) : memory_.access(actor);
+      return shared ? access_shared(context_, actor) : memory_.access(actor);
     }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
-    shared ? in_shared(actor) : memory_.access(actor);
+    shared ? access_shared(context_, actor) : memory_.access(actor);
     if (access.mbarrier) {  // an arrival brings itself, too
       std::lock_guard lock(context_.mutex);
       at_mbarrier(context_, state, warp, access);
       note_exhaustion(state);
     }
+  }
+
+  void judge_copy(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) {
+    Who who;
+    if (access.order != Order::Acquire) {
+      const uint32_t order = access.kind == AccessKind::Store ? kWeak : kStrong;
+      who = who_of(state, warp, order,
+                   context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous));
+    }
+    copy_in_cluster(context_, {state, access.kind, who, true, &warp, &inst, &access});
   }
 
   // Of a block of which no more is said, others still learn what it did before.
@@ -309,107 +320,6 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       at_mbarrier(context_, state, warp, access);
     else if (access.order == Order::Acquire)
       bring_copies(context_, warp, access);
-  }
-
-  void in_shared(const Actor& actor) {
-    BlockState& state = actor.state;
-    if (state.neighbours == 0 || !leaves_block(*actor.access)) return state.shared.access(context_, actor);
-    by_owner(actor, [&](const Actor& part) {
-      if (!part.owner) return state.shared.access(context_, part);
-      state_of(*part.owner).shared.access_from_outside(context_, part, part.who);
-    });
-  }
-
-  static bool leaves_block(const Access& access) {
-    Address all = 0;
-    for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
-      all |= access.addresses[std::countr_zero(rest)];
-    return all >> vgpu::kSharedRankShift != 0;
-  }
-
-  // For each block that the lanes of an access lead to, with offsets in its memory.
-  template <class F>
-  void by_owner(const Actor& actor, F&& f) {
-    const vgpu::Block& here = *actor.warp->block;
-    for (uint32_t rest = actor.access->lanes; rest;) {
-      const vgpu::Block* owner = shared_place(here, actor.access->addresses[std::countr_zero(rest)]).block;
-      Address offsets[vgpu::kWarpSize] = {};
-      Access access = *actor.access;
-      access.lanes = 0;
-      access.shape = vgpu::Shape::Other;
-      access.addresses = offsets;
-      for (uint32_t left = rest; left; left &= left - 1) {
-        const auto lane = static_cast<uint32_t>(std::countr_zero(left));
-        const SharedPlace place = shared_place(here, actor.access->addresses[lane]);
-        if (place.block != owner) continue;
-        access.lanes |= 1u << lane;
-        offsets[lane] = place.offset;
-      }
-      rest &= ~access.lanes;
-      Actor part{actor.state, actor.kind, actor.who, actor.shared, actor.warp, actor.inst, &access};
-      if (owner != &here) {
-        part.owner = owner;
-        if (!actor.state.met) find_early(part);
-      }
-      f(part);
-    }
-  }
-
-  // Writes that an mbarrier counts: compared as the thread's that asks for them, remembered as nobody's.
-  void judge_copy(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) {
-    if (access.order == Order::Acquire) {
-      std::lock_guard lock(context_.mutex);
-      return bring_copies(context_, warp, access);
-    }
-    const SiteCache::Entry& site =
-        context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
-    const uint32_t order = access.kind == AccessKind::Store ? kWeak : kStrong;
-    const Who who = who_of(state, warp, order, site);
-    by_owner({state, access.kind, who, true, &warp, &inst, &access}, [&](const Actor& part) {
-      BlockState& owner = part.owner ? state_of(*part.owner) : state;
-      for (uint32_t rest = part.access->lanes; rest; rest &= rest - 1) {
-        Access one = *part.access;
-        one.lanes = rest & -rest;
-        Actor actor{state, part.kind, who, true, &warp, &inst, &one};
-        actor.owner = part.owner;
-        const Address barrier = access.barriers[std::countr_zero(rest)];
-        const uint32_t group = CopyClock::group_of(shared_place(*warp.block, barrier).offset);
-        const uint32_t tick = ++owner.copies.ticks[group];
-        if (tick >= kMostTicks) continue;  // it has gone on for too long: say nothing more
-        owner.shared.access_from_outside(context_, actor,
-                                         Who::make(owner.copies.id, group, tick, order, site.number));
-      }
-    });
-  }
-
-  // A block's memory is there once it has begun: its cluster's barrier says so, or anything that came from
-  // it.
-  void find_early(const Actor& actor) {
-    if (!context_.scope.within_launches) return;
-    {
-      std::lock_guard lock(context_.mutex);
-      const BlockClock& owner = state_of(*actor.owner).clock;
-      for (uint32_t w = 0; w < owner.warps.size(); ++w)
-        if (actor.state.clock.is_before(owner.id, w, 0, actor.who.warp())) return;
-    }
-    report_early(context_, actor);
-  }
-
-  // Accesses of other blocks to the memory of one that has ended, which nothing orders before its end.
-  void find_outlived(const vgpu::Block& block) {
-    BlockState& state = state_of(block);
-    if (state.neighbours == 0 || state.exhausted || !context_.scope.within_launches) return;
-    std::unique_lock lock(context_.mutex);
-    for (WarpClock& warp : state.clock.warps) warp.accept_pending(true);
-    for (const SharedShadow::Outside& access : state.shared.weak_from_outside(state.copies.id)) {
-      bool known = false;
-      for (uint32_t w = 0; w < state.clock.warps.size() && !known; ++w)
-        known = state.clock.is_before(access.who.block(), access.who.warp(), access.who.tick(), w);
-      if (known) continue;
-      lock.unlock();
-      report_outlived(context_, block, access);
-      lock.lock();
-    }
   }
 
   struct Launch {
