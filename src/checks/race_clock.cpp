@@ -126,6 +126,7 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const Ticks& e
     for (const auto& clock : warps[w].others) add(others, clock);
   }
   std::vector<WarpClock*> all;
+  all.reserve(warps.size());
   for (uint32_t w = 0; w < warps.size(); ++w) {
     if (arrived[w] == 0 || early[w] != 0) continue;
     raise(warps[w].known, together);

@@ -16,7 +16,7 @@ using vgpu::Access;
 using vgpu::Address;
 using vgpu::Shape;
 
-constexpr uint32_t kGridShift = 32, kRowBytes = 64, kWidest = 32;
+constexpr uint32_t kGridShift = 32, kRowBytes = 64, kAllWords = 0xffff, kWidest = 32;
 constexpr uint64_t kGridBits = ~uint64_t{0} << kGridShift;
 
 const bool kWide = __builtin_cpu_supports("avx512f");
@@ -111,6 +111,14 @@ bool SettledRows::covers(uint32_t number, const Access& access) const {
 
 inline bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes) const {
   const Address high = low + bytes;
+  if ((low | bytes) % kRowBytes == 0) {  // whole rows
+    const uint64_t index = index_of(low), count = bytes / kRowBytes;
+    if (index >= count_ || count > count_ - index) return false;
+    bool all = true;
+    for (uint64_t k = index; k < index + count; ++k)
+      all &= __atomic_load_n(rows_ + k, __ATOMIC_RELAXED) == (grid | kAllWords);
+    return all;
+  }
   for (Address at = low; at < high;) {
     const uint64_t index = index_of(at), start = at % kRowBytes;
     if (index >= count_) return false;
