@@ -49,8 +49,11 @@ bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, co
       same_block && a.warp() == b.warp() && before.lane == now.lane && !before.several && !now.several;
   if (a.order() == kInFlight) return !same_thread || actor.kind == AccessKind::Load;
   if (same_thread) return false;
-  if (same_block && a.warp() == b.warp()) return !lanes_are_ordered(state.clock, before, now);
-  if (same_block && a.tick() < state.clock.warps[b.warp()].known[a.warp()]) return false;
+  if (same_block && a.warp() == b.warp()) {
+    if (lanes_are_ordered(state.clock, before, now)) return false;  // else perhaps by a lock, below
+  } else if (same_block && a.tick() < state.clock.warps[b.warp()].known[a.warp()]) {
+    return false;
+  }
   if (state.clock.remembers(a.block(), a.warp(), a.tick(), b.warp())) return false;
   std::lock_guard lock(context.mutex);
   return !state.clock.is_before(a.block(), a.warp(), a.tick(), b.warp());

@@ -1,5 +1,6 @@
 #include "vgpu/access.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -279,6 +280,9 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
       if (w.grid->options->fault_after_violation && !w.grid->has_left_out)
         leave_out(w, inst, l, fault_of(w, form, place, crooked, alignment));
       (crooked ? misaligned : outside) |= 1u << l;
+      // Reported here, so those who read what it should have written are not accused once more.
+      if (place.initialised != nullptr && form.kind != AccessKind::Load)
+        write_undefined(place.initialised, place.bit, 0, form.bytes, nullptr);
       access.address[l] = place.shown;
       access.space[l] = place.space;
       continue;
@@ -510,6 +514,39 @@ const Inst* load_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
   return after(w, inst, form);
 }
 
+namespace {
+
+bool defines(const ptx::Instruction& inst, uint32_t reg) {
+  if (inst.operands.empty()) return false;
+  const ptx::Operand& to = inst.operands.front();
+  const auto is_it = [&](const ptx::Operand& o) { return o.kind == ptx::Operand::Kind::Register && o.index == reg; };
+  return is_it(to) || to.pair == reg || std::any_of(to.elements.begin(), to.elements.end(), is_it);
+}
+
+// Whether element `e` of a store is what a load just before it, in the same basic block, brought.
+bool is_copy(const ptx::Function& function, const Inst& inst, uint32_t e) {
+  const auto& body = function.body;
+  if (inst.source >= body.size() || body[inst.source].operands.size() < 2) return false;
+  const ptx::Operand& value = body[inst.source].operands[1];
+  const uint32_t reg = value.kind == ptx::Operand::Kind::Vector ? value.elements.at(e).index : value.index;
+  if (reg == ptx::kNone) return false;
+  uint32_t at = inst.source;
+  while (at > 0 && !defines(body[at - 1], reg)) --at;
+  if (at == 0 || body[at - 1].opcode != ptx::Opcode::ld) return false;
+  for (const ptx::Instruction& other : body)
+    for (const ptx::Operand& operand : other.operands)
+      if (operand.kind == ptx::Operand::Kind::Label && operand.index >= at && operand.index <= inst.source) return false;
+  return true;
+}
+
+// Some bytes whole and others wanting: a structure's padding, or the unused half of a pair.
+bool is_partial(const uint8_t* bits, uint32_t size) {
+  const auto whole = static_cast<uint32_t>(std::count(bits, bits + size, 0));
+  return whole != 0 && whole + static_cast<uint32_t>(std::count(bits, bits + size, 0xff)) == size;
+}
+
+}  // namespace
+
 const Inst* store_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
   const MemoryForm& form = *static_cast<const MemoryForm*>(inst.extra);
   Address addresses[kWarpSize];
@@ -535,8 +572,10 @@ const Inst* store_by_lane(Warp& w, const Inst& inst, uint32_t lanes) {
       }
       uint8_t bits[16];
       read_shadow(w, form.planes[e], form.register_bytes[e], l, bits);
-      // Reported here, so those who read it later are not accused once more.
-      const bool outlives_block = access.space[l] == ptx::Space::Global;
+      // Reported here, so those who read it later are not accused once more. Copies of structures take their
+      // padding along, and nobody asks what is in there: judged where it is used.
+      const bool outlives_block = access.space[l] == ptx::Space::Global &&
+                                  !(is_partial(bits, size) && is_copy(*w.frame->function->ptx, inst, e));
       write_undefined(access, l, e * size, size, outlives_block ? nullptr : bits);
       for (uint32_t b = 0; b < size; ++b)
         if (bits[b] != 0 && outlives_block) undefined |= 1u << l;

@@ -276,6 +276,13 @@ static bool is_held_up(const Cluster& cluster) {
   return (seed & 1) && (mix(seed + (block.warps.front().executed + cluster.barriers) * 0x9e3779b97f4a7c15 + block.linear) & 1);
 }
 
+const Inst* pass_on(Warp& w, const Inst& inst) {
+  const uint64_t seed = w.grid->options->seed;
+  if (seed == 0) return &inst + 1;
+  const uint64_t random = mix(seed + w.executed * 0x9e3779b97f4a7c15 + (uint64_t{inst.source} << 32) + w.index);
+  return random % 4 == 0 ? yield(w, &inst + 1) : &inst + 1;
+}
+
 Turn run_cluster(Cluster& cluster, Worker& worker) {
   GridContext& grid = *cluster.blocks.front().grid;
   for (Block& block : cluster.blocks) {

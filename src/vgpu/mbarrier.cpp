@@ -5,6 +5,7 @@
 
 #include "vgpu/async.h"
 #include "vgpu/copies.h"
+#include "vgpu/run.h"
 
 namespace assay::vgpu {
 namespace {
@@ -153,7 +154,7 @@ const Inst* barrier_action(Warp& w, const Inst& inst) {
       if (w.poison != nullptr) w.poisoned(form.state) &= ~(1u << l);
     }
   }
-  return &inst + 1;
+  return pass_on(w, inst);
 }
 
 }  // namespace assay::vgpu

@@ -35,6 +35,9 @@ enum class Turn : uint8_t { Ended, Polled, Stopped };
 Turn run_cluster(Cluster& cluster, Worker& worker);
 // Whether any of its threads got to another place, or through a barrier, since this was last asked.
 bool has_moved(Cluster& cluster);
+// Behind a fence or an arrival: on to the next instruction, but under a seed others may run first, so that they
+// meet what is half done (a lock that is held, a buffer that is being filled).
+const Inst* pass_on(Warp& warp, const Inst& inst);
 // Ends the launch because nobody in it can make progress.
 void give_up_on(Cluster& cluster);
 // Makes a cluster's blocks ready to start; reuses the memory of `cluster`.

@@ -134,6 +134,12 @@ class Streams {
   FaultInfo fault() const;
   bool faulted() const { return __atomic_load_n(&faulted_, __ATOMIC_ACQUIRE); }
 
+  // The host call that the calling thread is running; 0: none. Fit for a signal handler.
+  OperationId host_call_here() const {
+    const bool here = std::this_thread::get_id() == host_runner_.get_id();
+    return here ? __atomic_load_n(&host_call_, __ATOMIC_RELAXED) : 0;
+  }
+
   // Runs `use` while no grid is being stepped: for what must not happen beside execution.
   template <class Use>
   auto with_device(Use use) {

@@ -42,6 +42,7 @@ void locate(PlaceForm& place, const Inst& inst) {
 
 void lower_barrier_place(Lowering& l, PlaceForm& place, size_t operand, Space space) {
   lower_place(l, place, operand, space, AccessKind::Atomic, 8);
+  place.form.asynchronous = false;  // what arrives is counted; no bytes are on their way
   place.form.order = Order::Release;
   place.form.scope = Scope::Cluster;
 }

@@ -1,6 +1,7 @@
 // Addresses between spaces (cvta, mapa, isspacep), fences, and the hints that change nothing a
 // program can see.
 #include "vgpu/handlers/access.h"
+#include "vgpu/run.h"
 
 namespace assay::vgpu::ASSAY_BUILD {
 
@@ -154,7 +155,7 @@ const Inst* fence(Warp& w, const Inst& i) {
     if (const uint32_t lanes = w.lanes_of(i))
       for (Listener* listener : listeners(w)) listener->on_fence(w, i, static_cast<Scope>(i.imm), lanes);
   }
-  return &i + 1;
+  return pass_on(w, i);
 }
 
 void lower_fence(Lowering& l) {
