@@ -270,15 +270,21 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
                                       const Access& access) {
     const bool shared = access.space == ptx::Space::Shared;
     if (access.barriers) return judge_copy(state, warp, inst, access);
-    const bool in_flight = access.asynchronous && shared && writes(access.kind);
+    bool in_flight = access.asynchronous && shared;
     uint32_t order = access.mbarrier ? kStrong : strength(access);
+    if (in_flight && access.order == Order::Acquire) {  // a copy has read its source: by the thread that waited
+      land(state, access);
+      in_flight = false;
+      order = kWeak;
+    }
     if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access))
       return;
-    if (order && !access.mbarrier) {
+    if (in_flight) {
+      order = kInFlight;
+    } else if (order && !access.mbarrier) {
       if (!shared) note_talk(state, access);
       synchronise(state, warp, access);
     }
-    if (in_flight) order = kInFlight;
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
     const Who who = who_of(state, warp, order, site);
     if (site.chooser.known) [[unlikely]] {
@@ -432,6 +438,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     std::unique_ptr<BlockState> state = std::move(idle_.back());
     idle_.pop_back();
     return state;
+  }
+
+  static void land(BlockState& state, const Access& access) {
+    for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
+      state.shared.land(access.addresses[std::countr_zero(rest)], access.bytes);
   }
 
   static void note_exhaustion(BlockState& state) {

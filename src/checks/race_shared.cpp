@@ -30,6 +30,7 @@ void SharedShadow::begin(uint32_t bytes, size_t warps, bool vectors, bool alone)
     next_flying_ = 0;
     flying_.clear();
     std::fill(recent_.begin(), recent_.end(), Known{});
+    copies_read_ = false;
   }
   outside_ = false;
   kept_ = 0;
@@ -54,7 +55,8 @@ void SharedShadow::begin_phase() {
   noted_ = placed_ = loaded_ = 0;
   batches_.clear();
   past_ = next_ << kAuthorShift;
-  wrote_ = read_ = false;
+  wrote_ = false;
+  read_ = copies_read_;
   std::fill(std::begin(beginning_.below), std::end(beginning_.below), past_);
   for (Knowledge& known : knowledge_) known = beginning_;
   std::fill(began_.begin(), began_.end(), next_);
@@ -133,6 +135,7 @@ void SharedShadow::access(RaceContext& context, const Actor& actor) {
   const Visit visit{context, actor, cell_of(actor.who, flies), !is_read, knowledge_[actor.who.warp()].below};
   if (is_read && note(actor.who, *actor.access)) return;
   (is_read ? read_ : wrote_) = true;
+  copies_read_ |= is_read && actor.who.order() == kInFlight;
   compare(visit);
 }
 
@@ -290,6 +293,13 @@ void SharedShadow::by_lane(const Visit& visit, uint32_t lanes) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     at_one_place(visit, visit.actor.access->addresses[lane], lane, 1);
   }
+}
+
+void SharedShadow::land(vgpu::Address low, uint64_t bytes) {
+  const uint64_t end = std::min<uint64_t>((low + bytes + 3) / 4, words_);
+  for (uint64_t w = low / 4; w < end; ++w)
+    for (uint32_t* cell : {&read()[w], &other()[w]})
+      if ((*cell & kFlying) != 0) *cell = 0;
 }
 
 // ---- One word ----

@@ -77,6 +77,8 @@ class SharedShadow {
     uint32_t lane, word;
   };
   std::vector<Outside> weak_from_outside(BlockId copies) const;
+  // Copies in flight no longer read this.
+  void land(vgpu::Address low, uint64_t bytes);
 
  private:
   static constexpr uint32_t kBytes = 0xf, kShare = 3u << 4, kLane = 31u << 6, kWarp = 31u << 11,
@@ -118,7 +120,8 @@ class SharedShadow {
   uint32_t next_ = 1;            // author
   uint32_t past_ = 0;            // cells below are of earlier phases
   bool wrote_ = false;           // somebody has written in this phase,
-  bool read_ = false;            // or read
+  bool read_ = false;            // or read,
+  bool copies_read_ = false;     // or had a copy in flight read, in this phase or before
   std::vector<Who> authors_;     // of this phase
   uint32_t first_author_ = 1;
   std::vector<Who> flying_;  // a ring

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <vector>
 
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
@@ -32,8 +33,40 @@ bool uses(const ptx::Instruction& inst, const Registers& carriers) {
                      [&](const ptx::Operand& operand) { return carries(operand, carriers); });
 }
 
+bool is_barrier(const ptx::Instruction& inst) {
+  using ptx::Opcode;
+  constexpr Opcode kBarriers[] = {Opcode::bar_sync, Opcode::bar_red, Opcode::barrier_sync,
+                                  Opcode::barrier_red, Opcode::bar_warp_sync};
+  return std::find(std::begin(kBarriers), std::end(kBarriers), inst.opcode) != std::end(kBarriers);
+}
+
+// Whether a way leads from one instruction to another that passes no barrier.
+bool is_reached_without_barrier(const ptx::Function& function, size_t from, size_t to) {
+  using ptx::Opcode;
+  const auto& body = function.body;
+  std::vector<bool> seen(body.size(), false);
+  std::vector<size_t> open{from + 1};
+  while (!open.empty()) {
+    const size_t at = open.back();
+    open.pop_back();
+    if (at == to) return true;
+    if (at >= body.size() || seen[at]) continue;
+    seen[at] = true;
+    const ptx::Instruction& inst = body[at];
+    if (inst.opcode == Opcode::brx_idx) return true;
+    if (is_barrier(inst) && inst.guard == ptx::kNone) continue;
+    for (const ptx::Operand& operand : inst.operands)
+      if (operand.kind == ptx::Operand::Kind::Label) open.push_back(operand.index);
+    const bool leaves =
+        inst.opcode == Opcode::bra || inst.opcode == Opcode::ret || inst.opcode == Opcode::exit;
+    if (!leaves || inst.guard != ptx::kNone) open.push_back(at + 1);
+  }
+  return false;
+}
+
 // Whether the value of a load goes through arithmetic into selp and nowhere else: a load that the compiler
-// moved out of a condition, whose value some threads discard. Where both choices come from it, none does.
+// moved out of a condition, whose value some threads discard. Where both choices come from it, none does, and
+// no compiler moves a load over a barrier.
 bool was_hoisted(const ptx::Function& function, uint32_t source) {
   using Kind = ptx::Operand::Kind;
   using ptx::Opcode;
@@ -53,6 +86,7 @@ bool was_hoisted(const ptx::Function& function, uint32_t source) {
     }
     if (inst.opcode == Opcode::selp) {
       if (carries(inst.operands[1], carriers) && carries(inst.operands[2], carriers)) return false;
+      if (!is_reached_without_barrier(function, source, i)) return false;
       selected = true;
       continue;
     }

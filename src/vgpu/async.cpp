@@ -130,7 +130,14 @@ class Telling {
   }
 
   void add(const BulkCopy& copy) {
-    if (listened_ && copy.target != nullptr) tell_of(warp_, copy, Order::Acquire);
+    if (!listened_) return;
+    if (copy.target != nullptr) tell_of(warp_, copy, Order::Acquire);
+    if (copy.source == nullptr) return;
+    MemoryForm form = copy.source->form;  // who waited may write its source again
+    form.order = Order::Acquire;
+    form.bytes = copy.bytes;
+    addresses_[copy.lane] = copy.source_address;
+    announce(warp_, copy.source->at, form, ptx::Space::Shared, 1u << copy.lane, addresses_, nullptr);
   }
 
  private:
@@ -283,6 +290,11 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
                 .target = form.has_barrier ? &form.to : nullptr,
                 .address = to.address[lane],
                 .barrier_address = form.has_barrier ? barrier.address[lane] : 0,
+                .source = !form.has_barrier && from.space[lane] == ptx::Space::Shared &&
+                                  from.address[lane] >> kSharedRankShift == 0
+                              ? &form.from
+                              : nullptr,
+                .source_address = from.address[lane],
                 .reduce = form.reduce};
   const auto issue = [&](const BulkCopy& one) {
     if (w.grid->watched && one.target != nullptr) tell_of(w, one, Order::Weak);

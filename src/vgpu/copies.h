@@ -32,6 +32,8 @@ struct BulkCopy {
   std::byte* barrier;               // its word; null: bulk groups count
   const PlaceForm* target;          // for listeners, where it has a barrier: the instruction, …
   Address address, barrier_address; // … where `to` is and where the barrier
+  const PlaceForm* source;          // where it has none, and `from` is shared memory of the block
+  Address source_address;
   void (*reduce)(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive);
 };
 

@@ -460,7 +460,7 @@ TEST(Initialisation, TravelsThroughMemoryAndRegisters) {
   .reg .b64 %s, %d, %o, %a; .reg .b32 %t, %v;
   ld.param.u64 %s, [src]; ld.param.u64 %d, [dst]; mov.u32 %t, %tid.x;
   mul.wide.u32 %o, %t, 4; add.u64 %s, %s, %o; add.u64 %d, %d, %o; mov.u64 %a, tile; add.u64 %a, %a, %o;
-  ld.global.u32 %v, [%s]; st.shared.u32 [%a], %v; ld.shared.u32 %v, [%a]; st.global.u32 [%d], %v;
+  ld.global.u32 %v, [%s]; st.shared.u32 [%a], %v; ld.shared.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%d], %v;
   ret;
 })",
             one_thread(true));
@@ -475,6 +475,28 @@ TEST(Initialisation, TravelsThroughMemoryAndRegisters) {
   EXPECT_EQ(seen.violations[0].lanes, 1u << 5);
   EXPECT_EQ(memory.first_uninitialised(src, 128), src + 20);
   EXPECT_FALSE(memory.first_uninitialised(dst, 128)) << "reported once, and only here";
+}
+
+TEST(Initialisation, PaddingIsCopiedAndNotReported) {
+  Machine m(R"(
+.visible .entry k(.param .u64 src, .param .u64 dst) {
+  .reg .b64 %s, %d; .reg .b32 %v, %w;
+  ld.param.u64 %s, [src]; ld.param.u64 %d, [dst];
+  ld.global.v2.u32 {%v, %w}, [%s]; st.global.v2.u32 [%d], {%v, %w};
+  ret;
+})",
+            one_thread(true));
+  Recorder seen;
+  m.device().listen(&seen);
+  Memory& memory = m.device().memory();
+  const Address src = m.array(std::vector<uint32_t>(2, 7)), dst = m.array(std::vector<uint32_t>(2, 1));
+  memory.mark_initialised(src + 1, 3, false);
+  m.launch("k", {1}, {1}, {src, dst});
+  EXPECT_EQ(seen.violations.size(), 0u);
+  EXPECT_EQ(memory.first_uninitialised(dst, 8), dst + 1) << "whoever uses it is told";
+  memory.mark_initialised(src + 4, 4, false);
+  m.launch("k", {1}, {1}, {src, dst});
+  EXPECT_EQ(seen.count(Violation::UndefinedStore), 1u) << "a whole element is no padding";
 }
 
 TEST(Initialisation, AnUndefinedAddressIsReportedOnce) {

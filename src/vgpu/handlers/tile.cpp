@@ -57,7 +57,8 @@ const Inst* load_matrix(Warp& w, const Inst& i) {
   if (!together(w, i, &next)) return next;
   const auto& form = static_cast<const TileForm&>(form_of(i));
   LaneAccess rows;
-  if (!find_rows(w, i, form, address_lanes(w, form), rows)) return nullptr;
+  const uint32_t asked = address_lanes(w, form);
+  if (!find_rows(w, i, form, asked, rows)) return nullptr;
   announce(w, i, form, rows, nullptr);
   alignas(64) std::byte all[4][kPlaneBytes];
   for (uint32_t m = 0; m < form.count; ++m) {
@@ -70,7 +71,7 @@ const Inst* load_matrix(Warp& w, const Inst& i) {
       if constexpr (kWatched) {
         if (there)
           read_undefined(rows, l, 0, kRowBytes, undefined + r * kRowBytes);
-        else
+        else if ((asked >> l & 1) == 0)  // what was left out has been reported
           std::memset(undefined + r * kRowBytes, 0xff, kRowBytes);
       }
     }
