@@ -47,8 +47,8 @@ void HostWatch::note(Address address, uint64_t bytes, bool writes, uint64_t code
   note.code = code;
   note.call = call;
   // What a host function of a stream does comes before all that was asked for after it.
-  const vgpu::OperationId call = streams_.host_call_here();
-  note.submitted = call ? call : submitted_.load();
+  const vgpu::OperationId function = streams_.host_call_here();
+  note.submitted = function ? function : submitted_.load();
   note.knowledge = judge_.knowledge();
   note.writes = writes;
   note.ready = true;
