@@ -173,6 +173,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     for (const vgpu::Warp& warp : block.warps) whole &= (warp.live & ~arrived[warp.index]) == 0;
     for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
       if (whole && warp.live == 0) arrived[warp.index] = vgpu::kAllLanes;
+    for (WarpClock& clock : state.clock.warps)
+      if (!clock.missed.empty()) look_again(clock);
     const Ticks early = take_arrivals(state, barrier, arrived);
     whole &= std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
     state.clock.sync_block(arrived, early, block);
@@ -210,6 +212,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
     if (scope == vgpu::Scope::Thread) return note_arrival(state, warp, lanes);
+    look_again(state.clock.warps[warp.index]);
     state.clock.fence(warp.index, is_wide(scope));
     if (scope == vgpu::Scope::System) begin_to_talk(context_, *state.operation);
     state.shared.advance(state.clock, warp.index);
@@ -453,11 +456,17 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void synchronise(BlockState& state, const vgpu::Warp& warp, const Access& access) {
     const bool releases = is_release(access.order) && writes(access.kind);
     if (releases) has_fences_.store(true, std::memory_order_relaxed);
-    if (!has_fences_.load(std::memory_order_relaxed)) return;  // nothing has been published yet
-    std::lock_guard lock(context_.mutex);
     WarpClock& clock = state.clock.warps[warp.index];
     const bool wide = access.order == Order::Volatile || is_wide(access.scope);
+    if (!has_fences_.load(std::memory_order_relaxed)) {  // nothing has been published yet
+      if (!state.settles && wide && reads(access.kind) && access.space == ptx::Space::Global)
+        for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
+          clock.miss(access.addresses[std::countr_zero(rest)]);
+      return;
+    }
+    std::lock_guard lock(context_.mutex);
     if (releases) {
+      look_again(clock);
       state.clock.fence(warp.index, wide);
       state.shared.advance(state.clock, warp.index);
     }
@@ -466,6 +475,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
           keys_of(state, warp, access, static_cast<uint32_t>(std::countr_zero(rest)));
       if (reads(access.kind)) {
         const bool acquires = is_acquire(access.order);
+        if (wide && access.space == ptx::Space::Global) await(key, clock, acquires);
         if (wide) take(key, acquires ? clock.others : clock.pending);
         take(in_block, acquires ? clock.others : clock.pending_in_block);
       }
@@ -494,6 +504,22 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     const auto found = locations_.find(key);
     if (found != locations_.end() && std::find(to.begin(), to.end(), found->second) == to.end())
       to.push_back(found->second);
+  }
+
+  // An access is told of before it happens, and a block on another thread may be the first to publish in between.
+  // Who acquires follows the location from now on; who does not looks once more at the fence.
+  void await(Address key, WarpClock& clock, bool acquires) {
+    if (locations_.count(key) != 0) return;
+    if (acquires)
+      locations_.emplace(key, std::make_shared<SharedClock>());
+    else
+      clock.miss(key);
+  }
+
+  void look_again(WarpClock& clock) {
+    for (const Address key : clock.missed)
+      if (key != 0) take(key, clock.pending);
+    clock.missed.clear();
   }
 
   void publish(Address key, const std::shared_ptr<SharedClock>& clock) {

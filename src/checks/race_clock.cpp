@@ -72,6 +72,12 @@ bool SharedClock::knows(BlockId block, uint32_t warp, uint32_t tick) const {
   return false;
 }
 
+void WarpClock::miss(uint64_t place) {
+  constexpr size_t kMost = 128;
+  if (missed.empty()) missed.resize(kMost);
+  missed[place / 4 % kMost] = place;
+}
+
 void WarpClock::expect(const std::shared_ptr<SharedClock>& clock) {
   add(pending, clock);
 }
@@ -139,7 +145,8 @@ void BlockClock::sync_block(const std::vector<uint32_t>& arrived, const Ticks& e
 
 bool BlockClock::follows_others() const {
   return std::any_of(warps.begin(), warps.end(), [](const WarpClock& warp) {
-    return !warp.others.empty() || !warp.pending.empty() || !warp.pending_in_block.empty();
+    return !warp.others.empty() || !warp.pending.empty() || !warp.pending_in_block.empty() ||
+           !warp.missed.empty();
   });
 }
 

@@ -49,6 +49,8 @@ struct WarpClock {
   std::vector<std::shared_ptr<SharedClock>> others;  // what is known of other blocks
   std::vector<std::shared_ptr<SharedClock>>
       pending;                          // read by strong reads; known after the next fence or barrier
+  std::vector<uint64_t> missed;         // places where strong reads found nothing published, since the last
+                                        // fence: a table by address; 0: none
   std::shared_ptr<SharedClock> fenced;  // what the last fence published
 
   // The same within the block, by fences and strong accesses of block scope.
@@ -62,6 +64,7 @@ struct WarpClock {
   };
   std::array<Remembered, 16> remembered{};
 
+  void miss(uint64_t place);
   // What will be known after the next fence.
   void expect(const std::shared_ptr<SharedClock>& clock);
   // `wide`: also what came from other blocks.

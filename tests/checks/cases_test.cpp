@@ -4,6 +4,7 @@
 //   // wrong: data-race here      kinds found when run(true) runs; `here`: at the line so marked
 //   // right:                     and when run(false) runs
 //   // checks: all,same-value     what watches, where that is not `all`
+//   // threads: 4                 of the engine, where that is not 1
 //
 // All are compiled together, once for each content, and every one runs in a process of its own.
 #include <gmock/gmock.h>
@@ -115,22 +116,24 @@ Expected expected_of(const std::string& name, const std::string& variant) {
   return expected;
 }
 
-std::string checks_of(const std::string& name) {
+// What a case says about itself after `key`.
+std::string setting_of(const std::string& name, const std::string& key, const std::string& otherwise) {
   std::istringstream file(read(kCases / (name + ".cu")));
-  const std::string key = "// checks: ";
+  const std::string start = "// " + key + ": ";
   for (std::string line; std::getline(file, line);)
-    if (line.starts_with(key)) return line.substr(key.size());
-  return "all";
+    if (line.starts_with(start)) return line.substr(start.size());
+  return otherwise;
 }
 
 // Runs a case; its findings, one JSON object each.
 std::vector<Json> findings_of(const std::string& name, const std::string& variant) {
   const fs::path report = kBuild / (name + "." + variant + "." + std::to_string(getpid()) + ".report");
   fs::remove(report);
-  const std::string command =
-      "ASSAY_CHECK=" + checks_of(name) + " ASSAY_QUIET=1 ASSAY_THREADS=1 ASSAY_REPORT=" + report.string() +
-      " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " + built().program.string() + " " + name + " " +
-      variant + " 2> /dev/null";
+  const std::string command = "ASSAY_CHECK=" + setting_of(name, "checks", "all") +
+                              " ASSAY_QUIET=1 ASSAY_THREADS=" + setting_of(name, "threads", "1") +
+                              " ASSAY_REPORT=" + report.string() +
+                              " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " +
+                              built().program.string() + " " + name + " " + variant + " 2> /dev/null";
   const int status = std::system(command.c_str());
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) != 124) << "it did not end";
   if (variant == "right") {
