@@ -16,6 +16,10 @@ BarrierWord read(const std::byte* at) {
   return BarrierWord::unpack(word);
 }
 
+BarrierWord fresh(uint32_t count) {
+  return {.expected = count, .pending = count, .transactions = 0, .phase = false, .valid = true};
+}
+
 uint64_t write(std::byte* at, const BarrierWord& barrier) {
   const uint64_t word = barrier.pack();
   std::memcpy(at, &word, sizeof word);
@@ -75,7 +79,11 @@ void tell(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access,
   seen.order = order;
   if (!form.has_scope && w.block->cluster->blocks.size() > 1) seen.scope = Scope::Cluster;
   access.lanes &= lanes;
-  announce(w, inst, seen, access, nullptr);
+  std::byte words[kWarpSize * sizeof(uint64_t)] = {};  // several threads may write the same: no race
+  const bool begins = form.action == BarrierAction::Init;
+  for (uint32_t l = 0; begins && form.has_count && l < kWarpSize; ++l)
+    write(words + l * sizeof(uint64_t), fresh(w.plane<uint32_t>(form.count)[l]));
+  announce(w, inst, seen, access, begins ? words : nullptr);
 }
 
 const Inst* test_wait(Warp& w, const Inst& inst, const BarrierForm& form, const LaneAccess& access,
@@ -136,7 +144,7 @@ const Inst* barrier_action(Warp& w, const Inst& inst) {
     if (form.action == BarrierAction::Init) {
       if (value == 0 || value > BarrierWord::kMost)
         return misuse(w, inst, l, "mbarrier.init with a count out of range");
-      write(at, {.expected = value, .pending = value, .transactions = 0, .phase = false, .valid = true});
+      write(at, fresh(value));
       continue;
     }
     BarrierWord b = read(at);
