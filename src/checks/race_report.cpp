@@ -197,7 +197,10 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
                          : before.who.warp() != now.who.warp() ? "block"
                                                                : "warp";
   finding.message = fmt::format("{} of {} is not ordered with the {}", self, what, other.text);
-  std::string keys[2] = {actor.warp ? key_of("", *actor.warp, *actor.inst) : self, other.key};
+  // Whichever of the two came first: one defect.
+  const RaceSite* here = actor.warp ? context.sites.at(now.who.site()) : nullptr;
+  std::string keys[2] = {here ? mine->kernel + "|" + here->where : self,
+                         theirs ? theirs->kernel + "|" + other.key : other.key};
   std::sort(keys, keys + 2);
   if (kind == kSameValue) {
     finding.severity = Severity::Note;
