@@ -29,6 +29,7 @@ using vgpu::OperationInfo;
 using vgpu::Order;
 using vgpu::RangeInfo;
 
+constexpr size_t kTogether = 64;                // loads, bits of a word
 constexpr size_t kMostKnowledge = 1024;         // states of the host's knowledge that are kept
 constexpr Address kInBlock = Address{1} << 62;  // of a location's key: what counts within one block
 
@@ -245,21 +246,30 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       if (!state.shared.note(context_, state, warp, who, loads)) judge_loads(state, warp, space, loads);
       return;
     }
-    // Those that teach something, their rows on the way to the cache.
-    vgpu::ShapedLoad open[vgpu::PendingLoads::kMost];
-    size_t count = 0;
-    for (const vgpu::ShapedLoad& load : loads) {
-      if (memory_.is_settled(state, load)) continue;
-      memory_.prefetch(load);
-      open[count++] = load;
-    }
-    judge_loads(state, warp, space, std::span(open, count));
+    for (; loads.size() > kTogether; loads = loads.subspan(kTogether))
+      judge_open(state, warp, loads.first(kTogether));
+    judge_open(state, warp, loads);
   }
 
  private:
   static Who who_of(const BlockState& state, const vgpu::Warp& warp, uint32_t order,
                     const SiteCache::Entry& site) {
     return Who::make(state.clock.id, warp.index, state.clock.warps[warp.index].tick, order, site.number);
+  }
+
+  // Loads of device memory: those that teach something, their rows on the way to the cache.
+  void judge_open(BlockState& state, const vgpu::Warp& warp, std::span<const vgpu::ShapedLoad> loads) {
+    uint64_t open = 0;
+    for (size_t i = 0; i < loads.size(); ++i) {
+      if (memory_.is_settled(state, loads[i])) continue;
+      memory_.prefetch(loads[i]);
+      open |= uint64_t{1} << i;
+    }
+    Address addresses[vgpu::kWarpSize];
+    for (; open; open &= open - 1) {
+      const vgpu::ShapedLoad& load = loads[static_cast<size_t>(std::countr_zero(open))];
+      judge_unsettled(state, warp, *load.inst, load.access(ptx::Space::Global, addresses), kWeak, false);
+    }
   }
 
   void judge_loads(BlockState& state, const vgpu::Warp& warp, ptx::Space space,
@@ -275,13 +285,20 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (access.barriers) return judge_copy(state, warp, inst, access);
     bool in_flight = access.asynchronous && shared;
     uint32_t order = access.mbarrier ? kStrong : strength(access);
-    if (in_flight && access.order == Order::Acquire) {  // a copy has read its source: by the thread that waited
+    if (in_flight &&
+        access.order == Order::Acquire) {  // a copy has read its source: by the thread that waited
       land(state, access);
       in_flight = false;
       order = kWeak;
     }
     if (!shared && order == kWeak && access.kind == AccessKind::Load && memory_.is_settled(state, access))
       return;
+    judge_unsettled(state, warp, inst, access, order, in_flight);
+  }
+
+  void judge_unsettled(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst,
+                       const Access& access, uint32_t order, bool in_flight) {
+    const bool shared = access.space == ptx::Space::Shared;
     if (in_flight) {
       order = kInFlight;
     } else if (order && !access.mbarrier) {
@@ -506,8 +523,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       to.push_back(found->second);
   }
 
-  // An access is told of before it happens, and a block on another thread may be the first to publish in between.
-  // Who acquires follows the location from now on; who does not looks once more at the fence.
+  // An access is told of before it happens, and a block on another thread may be the first to publish in
+  // between. Who acquires follows the location from now on; who does not looks once more at the fence.
   void await(Address key, WarpClock& clock, bool acquires) {
     if (locations_.count(key) != 0) return;
     if (acquires)

@@ -154,7 +154,8 @@ std::string describe_shared(const Warp& w, Address address) {
   const uint64_t tag = address >> kSharedRankShift;
   const auto& blocks = w.block->cluster->blocks;
   if (tag > blocks.size()) return fmt::format("the cluster has {} blocks", blocks.size());
-  if (tag != 0 && has_ended(blocks[tag - 1])) return fmt::format("block {} of the cluster has ended", tag - 1);
+  if (tag != 0 && has_ended(blocks[tag - 1]))
+    return fmt::format("block {} of the cluster has ended", tag - 1);
   return fmt::format("the block has {} bytes", w.block->shared_bytes);
 }
 
@@ -308,11 +309,10 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
   return true;
 }
 
-void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape, uint32_t lanes,
-              const Address* addresses, const std::byte* values) {
-  const Access access{form.kind, space,      form.order, form.scope, shape,
-                      lanes,     form.bytes, addresses,  values,     form.asynchronous,
-                      form.mbarrier};
+void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape,
+              uint32_t lanes, const Address* addresses, const std::byte* values) {
+  const Access access{form.kind,  space,     form.order, form.scope,        shape,        lanes,
+                      form.bytes, addresses, values,     form.asynchronous, form.mbarrier};
   tell_pending(w);
   for (Listener* listener : w.grid->listeners_of(space)) listener->on_access(w, inst, access);
 }
@@ -352,9 +352,18 @@ void report(Warp& w, const Inst& inst, const MemoryForm& form, Violation what, u
 }
 
 Access ShapedLoad::access(ptx::Space space, Address* addresses) const {
-  const uint64_t step = shape == Shape::Unit || shape == Shape::HalfUnit ? bytes : 0;
-  for (uint32_t l = 0; l < kWarpSize; ++l) addresses[l] = (l < kWarpSize / 2 ? first : second) + l % 16 * step;
-  return {AccessKind::Load, space, Order::Weak, Scope::Thread, shape, kAllLanes, bytes, addresses, nullptr, false};
+  using Four = Address __attribute__((vector_size(32)));  // compilers see no vector here by themselves
+  const bool steps = shape == Shape::Unit || shape == Shape::HalfUnit;
+  const Address step = steps ? bytes : 0;
+  Four low = Four{0, step, 2 * step, 3 * step} + first, high = low + (second - first);
+  for (uint32_t l = 0; l < kWarpSize / 2; l += 4) {
+    std::memcpy(addresses + l, &low, sizeof low);
+    std::memcpy(addresses + kWarpSize / 2 + l, &high, sizeof high);
+    low += 4 * step;
+    high += 4 * step;
+  }
+  return {AccessKind::Load, space, Order::Weak, Scope::Thread, shape,
+          kAllLanes,        bytes, addresses,   nullptr,       false};
 }
 
 void Listener::on_loads(const Warp& w, ptx::Space space, std::span<const ShapedLoad> loads) {
@@ -519,7 +528,9 @@ namespace {
 bool defines(const ptx::Instruction& inst, uint32_t reg) {
   if (inst.operands.empty()) return false;
   const ptx::Operand& to = inst.operands.front();
-  const auto is_it = [&](const ptx::Operand& o) { return o.kind == ptx::Operand::Kind::Register && o.index == reg; };
+  const auto is_it = [&](const ptx::Operand& o) {
+    return o.kind == ptx::Operand::Kind::Register && o.index == reg;
+  };
   return is_it(to) || to.pair == reg || std::any_of(to.elements.begin(), to.elements.end(), is_it);
 }
 
@@ -535,7 +546,8 @@ bool is_copy(const ptx::Function& function, const Inst& inst, uint32_t e) {
   if (at == 0 || body[at - 1].opcode != ptx::Opcode::ld) return false;
   for (const ptx::Instruction& other : body)
     for (const ptx::Operand& operand : other.operands)
-      if (operand.kind == ptx::Operand::Kind::Label && operand.index >= at && operand.index <= inst.source) return false;
+      if (operand.kind == ptx::Operand::Kind::Label && operand.index >= at && operand.index <= inst.source)
+        return false;
   return true;
 }
 
