@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kSlice = 1 << 16;         // warp instructions of a turn
 constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others run
+constexpr uint32_t kRandomTurns = 256;      // that polls may end, before a cluster runs as without a seed
 // Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
 // do not compete for one set of the host's cache.
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
@@ -89,10 +90,15 @@ void run_warp(Warp& w, int64_t slice) {
 
 bool has_ended(const Warp& w) { return w.live == 0; }
 
+// Turns of random length end anywhere in a loop: whether somebody only polls would never show.
+uint64_t seed_of(const Cluster& cluster) {
+  return cluster.polled_turns > kRandomTurns ? 0 : cluster.blocks.front().grid->options->seed;
+}
+
 // One turn for every warp that can run. False: none can.
 bool run_round(Cluster& cluster, uint64_t round) {
   GridContext& grid = *cluster.blocks.front().grid;
-  const uint64_t seed = grid.options->seed;
+  const uint64_t seed = seed_of(cluster);
   bool ran = false;
   for (Block& block : cluster.blocks) {
     const size_t count = block.warps.size();
@@ -254,7 +260,7 @@ uint32_t shared_limit(const GridContext& grid) {
 void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worker) {
   cluster.linear = linear;
   cluster.arrived = cluster.phase = cluster.exited = 0;
-  cluster.polls = 0;
+  cluster.polls = cluster.polled_turns = 0;
   cluster.blocks.resize(grid.cluster.count());
   for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
     Block& block = cluster.blocks[rank];
@@ -272,12 +278,12 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
 // Half of all seeds hold blocks up between rounds, so that they see each other half done, as on a busy GPU.
 static bool is_held_up(const Cluster& cluster) {
   const Block& block = cluster.blocks.front();
-  const uint64_t seed = block.grid->options->seed;
+  const uint64_t seed = seed_of(cluster);
   return (seed & 1) && (mix(seed + (block.warps.front().executed + cluster.barriers) * 0x9e3779b97f4a7c15 + block.linear) & 1);
 }
 
 const Inst* pass_on(Warp& w, const Inst& inst) {
-  const uint64_t seed = w.grid->options->seed;
+  const uint64_t seed = seed_of(*w.block->cluster);
   if (seed == 0) return &inst + 1;
   const uint64_t random = mix(seed + w.executed * 0x9e3779b97f4a7c15 + (uint64_t{inst.source} << 32) + w.index);
   return random % 4 == 0 ? yield(w, &inst + 1) : &inst + 1;
@@ -311,7 +317,9 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
         return Turn::Stopped;
       }
     }
-    if (cluster.polls > kPollsOfATurn || is_held_up(cluster))
+    const bool polls = cluster.polls > kPollsOfATurn;
+    cluster.polled_turns += polls;
+    if (polls || is_held_up(cluster))
       return all_ended(cluster) ? (finish(cluster), Turn::Ended) : Turn::Polled;
   }
 }

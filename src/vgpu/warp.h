@@ -158,6 +158,7 @@ struct Cluster {
   uint32_t arrived = 0, phase = 0;       // barrier.cluster: threads that have arrived in this phase
   uint32_t exited = 0;                   // threads
   uint64_t polls = 0;                    // since its turn began
+  uint32_t polled_turns = 0;             // turns that ended because of them
   uint64_t barriers = 0;                 // block and cluster barriers that have been completed
   uint64_t standing = 0;                 // fingerprint of where everybody stood when its last turn ended
 };

@@ -131,6 +131,7 @@ std::vector<Json> findings_of(const std::string& name, const std::string& varian
   fs::remove(report);
   const std::string command = "ASSAY_CHECK=" + setting_of(name, "checks", "all") +
                               " ASSAY_QUIET=1 ASSAY_THREADS=" + setting_of(name, "threads", "1") +
+                              " ASSAY_SEED=" + setting_of(name, "seed", "0") +
                               " ASSAY_REPORT=" + report.string() +
                               " LD_LIBRARY_PATH=" ASSAY_BINARY_DIR "/lib timeout 60 " +
                               built().program.string() + " " + name + " " + variant + " 2> /dev/null";
