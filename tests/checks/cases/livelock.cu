@@ -1,4 +1,6 @@
-// A block waits for a flag that nobody sets.
+// A block waits for a flag that nobody sets. With a seed turns end anywhere in its loop, and that must not count as
+// getting somewhere.
+// seed: 1
 // wrong: deadlock here
 // right:
 __global__ void wait(volatile int* flag, int* x, bool set) {
