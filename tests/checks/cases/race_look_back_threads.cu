@@ -16,10 +16,10 @@ __global__ void scan(int* sums, volatile int* flags, bool fence) {
   flags[b] = 1;
 }
 void run(bool wrong) {
-  int *sums = device_array(512), *flags = device_array(512);
-  for (int i = 0; i < (wrong ? 1 : 8); ++i) {
-    cudaMemset(flags, 0, 512 * sizeof(int));
-    scan<<<512, 1>>>(sums, flags, !wrong);
+  int *sums = device_array(256), *flags = device_array(256);
+  for (int i = 0; i < (wrong ? 1 : 3); ++i) {
+    cudaMemset(flags, 0, 256 * sizeof(int));
+    scan<<<256, 1>>>(sums, flags, !wrong);
   }
   cudaDeviceSynchronize();
   cudaFree(sums);
