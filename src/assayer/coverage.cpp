@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file.h"
 #include "trial/random.h"
 
 namespace assay::assayer {
@@ -71,11 +72,9 @@ Json files_of(const Contract& contract, const subject::Subject& subject) {
   Json files = Json::array();
   std::size_t size = 0;
   for (const std::string& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    size += text.size();
-    if (!file || size > kMostText) return Json::array();
-    files.push_back({{"path", path}, {"text", std::move(text)}});
+    auto text = read_file(path);
+    if (!text || (size += text->size()) > kMostText) return Json::array();
+    files.push_back({{"path", path}, {"text", std::move(*text)}});
   }
   return files;
 }

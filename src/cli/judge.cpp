@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include "assayer/locate.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -179,16 +179,15 @@ int init_command(std::vector<std::string> args) {
   arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
   arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
   if (const auto status = arguments.parse(args)) return *status;
-  std::ifstream file(source, std::ios::binary);
-  if (!file) return complain({"this source cannot be read", source});
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto text = read_file(source);
+  if (!text) return complain({fmt::format("this source cannot be read: {}", text.error().message), source});
   const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);
   if (std::error_code error; fs::exists(target, error))
     return complain({"this file exists already", target.string()});
   std::error_code error;
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path relative = fs::relative(source, folder, error);
-  const auto contract = contract::initial_contract(text, error ? source : relative.string(), entry);
+  const auto contract = contract::initial_contract(*text, error ? source : relative.string(), entry);
   if (!contract) return complain(contract.error());
   if (!write_text(target.string(), *contract)) return kWrongUse;
   fmt::print("{}: complete its reference, then: assay check {}\n", target.string(), target.string());

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 
 #include "assayer/locate.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -15,8 +14,6 @@
 #include "subject/device_code.h"
 
 namespace assay::cli {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -28,9 +25,9 @@ struct Code {
 };
 
 Result<std::string> read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) return Error{"this file cannot be read", path};
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  auto text = read_file(path);
+  if (!text) return Error{fmt::format("this file cannot be read: {}", text.error().message), path};
+  return text;
 }
 
 Result<Code> code_of(const std::string& path, const std::string& arch, const std::vector<std::string>& flags,

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
@@ -24,9 +25,9 @@ bool is_there(const fs::path& path) {
 }
 
 Result<Json> read_report(const std::string& path, const char* needed) {
-  std::ifstream file(path);
-  if (!file) return Error{"this report cannot be read", path};
-  Json json = Json::parse(file, nullptr, false);
+  const auto text = read_file(path);
+  if (!text) return Error{fmt::format("this report cannot be read: {}", text.error().message), path};
+  Json json = Json::parse(*text, nullptr, false);
   if (!json.is_object() || !json.contains(needed)) return Error{"this is not a report of assay", path};
   return json;
 }
@@ -36,9 +37,8 @@ std::string changed(const Json& files) {
   std::string names;
   for (const Json& entry : files) {
     const fs::path path = entry.value("path", "");
-    std::ifstream file(path, std::ios::binary);
-    const std::string now((std::istreambuf_iterator<char>(file)), {});
-    if (now != entry.value("text", "")) names += (names.empty() ? "" : ", ") + path.filename().string();
+    if (text_of(path.string()) != entry.value("text", ""))
+      names += (names.empty() ? "" : ", ") + path.filename().string();
   }
   return names;
 }

@@ -10,7 +10,7 @@
 
 #include "checks/checks.h"
 #include "cli/arguments.h"
-#include "cli/elf.h"
+#include "cli/program_file.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
 #include "shadow/shadow.h"

@@ -1,8 +1,7 @@
 // A contract from its text: the whole, and values of a kind.
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
+#include "base/file.h"
 #include "contract/formula.h"
 #include "contract/program.h"
 #include "contract/reader.h"
@@ -196,11 +195,9 @@ Result<Contract> parse(std::string_view text, std::string path) {
 }
 
 Result<Contract> load(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) return Error{"cannot read this contract", path};
-  return parse(text.str(), path);
+  const auto text = read_file(path);
+  if (!text) return Error{fmt::format("cannot read this contract: {}", text.error().message), path};
+  return parse(*text, path);
 }
 
 }  // namespace assay::contract

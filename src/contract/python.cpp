@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
+#include "base/file.h"
 #include "contract/foreign.h"
 
 extern char** environ;
@@ -180,10 +180,7 @@ Result<std::string> job_text(const Contract& contract, const Bindings& bindings)
 }
 
 std::string last_lines(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  std::string all = text.str();
+  std::string all = text_of(path);
   while (!all.empty() && all.back() == '\n') all.pop_back();
   const std::size_t line = all.rfind('\n');
   return line == std::string::npos ? all : all.substr(line + 1);

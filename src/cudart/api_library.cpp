@@ -1,8 +1,7 @@
 // cudaLibrary*: device code that the program loads by itself.
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.h"
 #include "cudart/runtime.h"
 
 using namespace assay::cudart;
@@ -43,11 +42,10 @@ ASSAY_API Status cudaLibraryLoadData(LibraryHandle** library, const void* code, 
 ASSAY_API Status cudaLibraryLoadFromFile(LibraryHandle** library, const char* path, int*, void**, unsigned,
                                          int*, void**, unsigned) {
   if (!path) return note(Status::InvalidValue);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return note(Status::FileNotFound);
-  std::string code((std::istreambuf_iterator<char>(file)), {});
-  code.resize(code.size() + 16);  // a reader may look at a header beyond a short file's end
-  return load(library, code.data());
+  auto code = assay::read_file(path);
+  if (!code) return note(Status::FileNotFound);
+  code->resize(code->size() + 16);  // a reader may look at a header beyond a short file's end
+  return load(library, code->data());
 }
 
 ASSAY_API Status cudaLibraryUnload(LibraryHandle* library) {

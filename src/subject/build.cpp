@@ -10,6 +10,11 @@
 #include <regex>
 #include <sstream>
 
+#include "base/file.h"
+#include "base/symbol.h"
+#include "subject/device_code.h"
+#include "subject/elf.h"
+#include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/signature.h"
 #include "subject/subject.h"
@@ -26,15 +31,6 @@ uint64_t hash_more(uint64_t h, std::string_view text) {
   return (h ^ 0xff) * 0x100000001b3ull;
 }
 constexpr uint64_t kHashStart = 0xcbf29ce484222325ull;
-
-bool read_file(const fs::path& path, std::string& text) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  std::ostringstream all;
-  all << file.rdbuf();
-  text = std::move(all).str();
-  return true;
-}
 
 bool write_file(const fs::path& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary);
@@ -134,10 +130,10 @@ class Builder {
   bool check_sources() {
     for (const std::string& source : contract_.kernel.sources) {
       paths_.push_back(fs::absolute(contract_.resolve(source)).lexically_normal().string());
-      std::string text;
-      if (!read_file(paths_.back(), text)) return fail(fmt::format("source {} cannot be read", source), true);
-      note_file(paths_.back(), text);
-      texts_.push_back(std::move(text));
+      auto text = read_file(paths_.back());
+      if (!text) return fail(fmt::format("source {} cannot be read: {}", source, text.error().message), true);
+      note_file(paths_.back(), *text);
+      texts_.push_back(std::move(*text));
     }
     return true;
   }
@@ -153,13 +149,12 @@ class Builder {
       fail("PTX has no host functions: name a kernel with `global` instead of `entry`", true);
       return;
     }
-    static const std::regex entry(R"(\.entry\s+([A-Za-z_$%][\w$]*))");
     const std::string part = fmt::format("{}{}", wanted.size(), wanted);
-    std::vector<std::string> names, near;
-    for (std::sregex_iterator it(texts_[0].begin(), texts_[0].end(), entry), end; it != end; ++it) {
-      names.push_back((*it)[1]);
-      if (names.back() == wanted) subject_.symbol = wanted;
-      if (names.back().find(part) != std::string::npos) near.push_back(names.back());
+    const std::vector<std::string> names = kernels_in_ptx(texts_[0]);
+    std::vector<std::string> near;
+    for (const std::string& name : names) {
+      if (name == wanted) subject_.symbol = wanted;
+      if (name.find(part) != std::string::npos) near.push_back(name);
     }
     if (subject_.symbol.empty() && near.size() == 1) subject_.symbol = near.front();
     if (subject_.symbol.empty()) {
@@ -169,18 +164,16 @@ class Builder {
     }
   }
 
-  // The names of a library's functions stand in it as text, each between zeros.
   void find_entry() {
-    std::string library;
-    const std::string& name = subject_.symbol;
-    if (!read_file(subject_.library, library) ||
-        library.find(std::string("\0", 1) + name + std::string("\0", 1)) != std::string::npos) {
+    const auto bytes = read_file(subject_.library);
+    const auto library = bytes ? read_elf(*bytes) : Result<ElfFile>(bytes.error());
+    if (!library) {
+      fail(fmt::format("{} cannot be read: {}", subject_.library, library.error().message));
       return;
     }
-    const bool mangled = library.find(fmt::format("_Z{}{}", name.size(), name)) != std::string::npos;
-    fail(fmt::format("{} {} {}", fmt::join(contract_.kernel.sources, ", "),
-                     mangled ? "must declare extern \"C\" the function" : "has no function", name),
-         true, "", subject_.launched ? "global" : "entry");
+    const std::string why = why_missing(*library, subject_.symbol);
+    if (!why.empty())
+      fail(fmt::format("{}: {}", fmt::join(contract_.kernel.sources, ", "), why), true, "", "entry");
   }
 
   // A call with too few arguments, or too many, would show as anything but what it is.
@@ -239,10 +232,10 @@ class Builder {
         break;
       }
       const std::size_t space = line.find(' ');
-      std::string text;
-      if (space == std::string::npos || !read_file(line.substr(space + 1), text)) return false;
-      if (fmt::format("{:016x}", hash_more(kHashStart, text)) != line.substr(0, space)) return false;
-      note_file(line.substr(space + 1), text);
+      const auto text = space == std::string::npos ? Error{} : read_file(line.substr(space + 1));
+      if (!text || fmt::format("{:016x}", hash_more(kHashStart, *text)) != line.substr(0, space))
+        return false;
+      note_file(line.substr(space + 1), *text);
     }
     subject_.cached = whole;
     return whole;
@@ -278,7 +271,7 @@ class Builder {
         "  return cudaLaunchKernel(kernel, dim3(d[0], d[1], d[2]), dim3(d[3], d[4], d[5]), args, shared, "
         "stream);\n"
         "}}\n",
-        paths_[holder], name);
+        paths_[holder], kernel_expression(name));
     const fs::path launcher = scratch_ / "launcher.cu";
     if (!write_file(launcher, text)) return fail(fmt::format("{} cannot be written", launcher.string()));
     include_ = fs::path(paths_[holder]).parent_path().string();
@@ -309,26 +302,47 @@ class Builder {
     if (result->timed_out)
       return fail(fmt::format("the compiler did not end within {:.0f} s", options_.timeout), false,
                   result->output);
-    if (result->status != 0)
+    if (result->status != 0) {
+      if (const std::string why = subject_.launched ? why_no_kernel() : ""; !why.empty())
+        return fail(why, true, "", "global");
       return fail(fmt::format("{} does not compile", fmt::join(contract_.kernel.sources, ", ")), false,
                   result->output);
-    std::string rule, manifest;
-    std::vector<std::string> read;
-    if (paths_.size() > 1)
-      read = read_by_several();
-    else if (read_file(rule_file, rule))
-      read = dependencies(rule);
+    }
+    std::string manifest;
+    const std::vector<std::string> read =
+        paths_.size() > 1 ? read_by_several() : dependencies(text_of(rule_file));
     for (const std::string& path : read) {
-      std::string text;
-      if (path.ends_with("launcher.cu") || !read_file(path, text)) continue;
-      manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, text), path);
-      note_file(path, text);
+      const auto text = path.ends_with("launcher.cu") ? Error{} : read_file(path);
+      if (!text) continue;
+      manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, *text), path);
+      note_file(path, *text);
     }
     std::error_code error;
     fs::rename(temporary, subject_.library, error);
     if (error) return fail(fmt::format("{} cannot be written: {}", subject_.library, error.message()));
     if (!read.empty()) write_file(folder_ / "manifest", manifest + "end\n");
     return true;
+  }
+
+  // Sources that compile without the launcher do not have the kernel that it names: then, what they have.
+  std::string why_no_kernel() const {
+    const std::string& wanted = contract_.kernel.global;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < texts_.size(); ++i) {
+      const std::string source = contract_.resolve(contract_.kernel.sources[i]);
+      const auto ptx = compile_to_ptx(source, contract_.kernel.arch, contract_.kernel.flags);
+      if (!ptx) return "";
+      for (const std::string& name : kernels_in_ptx(*ptx)) names.push_back(plain_name(name));
+      for (const SourceKernel& kernel : kernels_in_source(texts_[i])) {
+        if (kernel.is_template && kernel.name == wanted)
+          return fmt::format("{} is a template: name an instance of it, as {}<…>", wanted, wanted);
+        if (kernel.is_template) names.push_back(kernel.name + "<…>");
+      }
+    }
+    if (std::find(names.begin(), names.end(), wanted) != names.end()) return "";
+    if (names.empty()) return fmt::format("{} has no kernel", fmt::join(contract_.kernel.sources, ", "));
+    return fmt::format("{} has no kernel {}; it has {}", fmt::join(contract_.kernel.sources, ", "), wanted,
+                       fmt::join(names, ", "));
   }
 
   // What several sources include: the compiler tells it of one at a time. Empty if it does not.
@@ -341,9 +355,9 @@ class Builder {
       if (!include_.empty()) words.push_back("-I" + include_);
       words.push_back(path);
       const auto result = run_command(words, options_.timeout);
-      std::string rule;
-      if (!result || result->timed_out || result->status != 0 || !read_file(rule_file, rule)) return {};
-      for (std::string& one : dependencies(rule)) all.push_back(std::move(one));
+      const auto rule = read_file(rule_file);
+      if (!result || result->timed_out || result->status != 0 || !rule) return {};
+      for (std::string& one : dependencies(*rule)) all.push_back(std::move(one));
     }
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <random>
 
+#include "base/file.h"
 #include "contract/foreign.h"
 
 namespace assay::subject {
@@ -100,9 +101,7 @@ Result<std::string> written_prelude(const BuildOptions& build, DType dtype) {
   if (dtype == DType::f32) text.erase(text.rfind("#define float"));
   std::error_code failed;
   fs::create_directories(path.parent_path(), failed);
-  std::ifstream before(path, std::ios::binary);
-  const std::string held((std::istreambuf_iterator<char>(before)), std::istreambuf_iterator<char>());
-  if (held == text) return path.string();
+  if (text_of(path.string()) == text) return path.string();
   const fs::path fresh = path.string() + fmt::format(".{}", ::gettid());
   std::ofstream file(fresh, std::ios::binary);
   file << text;

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <span>
 
+#include "base/file.h"
 #include "cudart/fatbinary.h"
 #include "subject/process.h"
 
@@ -18,13 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kCompileSeconds = 120;
-
-bool read_file(const std::string& path, std::string& text) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return false;
-  text.assign(std::istreambuf_iterator<char>(file), {});
-  return true;
-}
 
 unsigned architecture_number(const std::string& arch) {
   const std::size_t digit = arch.find_first_of("0123456789");
@@ -52,10 +45,10 @@ class TemporaryFolder {
 }  // namespace
 
 Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch) {
-  std::string bytes;
-  const std::string& path = subject.library.empty() ? subject.ptx : subject.library;
-  if (!read_file(path, bytes)) return Error{"this file cannot be read", path};
-  if (subject.library.empty()) return std::vector<std::string>{std::move(bytes)};
+  const auto file = read_file(subject.library.empty() ? subject.ptx : subject.library);
+  if (!file) return file.error();
+  if (subject.library.empty()) return std::vector<std::string>{*file};
+  const std::string& bytes = *file;
   std::vector<std::string> texts;
   constexpr std::size_t kAlignment = 8, kHeader = 16;
   for (std::size_t at = 0; at + kHeader <= bytes.size();) {
@@ -97,8 +90,8 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
     return Error{fmt::format("the compiler did not end within {:.0f} s", kCompileSeconds), source};
   }
   if (result->status != 0) return Error{fmt::format("does not compile\n{}", result->output), source};
-  std::string text;
-  if (!read_file(out, text)) return Error{"the compiler wrote no PTX", source};
+  auto text = read_file(out);
+  if (!text) return Error{"the compiler wrote no PTX", source};
   return text;
 }
 

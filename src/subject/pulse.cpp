@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
+
+#include "base/file.h"
 
 namespace assay::subject {
 
@@ -21,10 +22,10 @@ struct Status {
   double processor = 0;
 };
 
-// proc(5): "pid (name) state ppid …", the 14th and 15th the ticks in user and system mode.
+// proc(5): "pid (name) state ppid …", the 14th and 15th the ticks in user and system mode. Of a process that
+// has ended nothing can be read: it has used no time.
 Status status_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = text_of(path.string());
   Status status;
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return status;

@@ -17,8 +17,9 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 
+#include "base/file.h"
 #include "subject/images.h"
 #include "subject/process.h"
 #include "subject/protocol.h"
@@ -46,7 +47,7 @@ double machine_memory() {
 }
 
 double resident_bytes(pid_t pid) {
-  std::ifstream statm(fmt::format("/proc/{}/statm", pid));
+  std::istringstream statm(text_of(fmt::format("/proc/{}/statm", pid)));
   double total = 0, resident = 0;
   statm >> total >> resident;
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -370,8 +371,7 @@ struct Runner::Impl {
 
   std::string output_tail() const {
     if (!folder) return "";
-    std::ifstream file(folder->path() + "/output", std::ios::binary);
-    std::string text((std::istreambuf_iterator<char>(file)), {});
+    std::string text = text_of(folder->path() + "/output");
     if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;

@@ -1,37 +1,13 @@
 #include "subject/signature.h"
 
-#include <cctype>
+#include <algorithm>
 #include <vector>
+
+#include "subject/source_text.h"
 
 namespace assay::subject {
 
 namespace {
-
-bool is_word(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-}
-
-// Comments and literals become blanks; lines keep their places.
-std::string bare(std::string_view text) {
-  std::string out(text);
-  const auto blank = [&](std::size_t from, std::size_t to) {
-    for (std::size_t i = from; i < to && i < out.size(); ++i)
-      if (out[i] != '\n') out[i] = ' ';
-  };
-  for (std::size_t i = 0; i + 1 < out.size(); ++i) {
-    if (out[i] == '/' && out[i + 1] == '/') {
-      blank(i, std::min(out.find('\n', i), out.size()));
-    } else if (out[i] == '/' && out[i + 1] == '*') {
-      const std::size_t end = out.find("*/", i + 2);
-      blank(i, end == std::string::npos ? out.size() : end + 2);
-    } else if (out[i] == '"') {
-      std::size_t end = i + 1;
-      while (end < out.size() && out[end] != '"' && out[end] != '\n') end += out[end] == '\\' ? 2 : 1;
-      blank(i, end + 1);
-    }
-  }
-  return out;
-}
 
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> parts(1);
@@ -76,7 +52,7 @@ std::optional<int> count(std::string_view list) {
 }  // namespace
 
 std::optional<int> parameters_of(std::string_view source, std::string_view name) {
-  const std::string text = bare(source);
+  const std::string text = without_comments(source);
   std::optional<int> found;
   for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
     const std::size_t after = at + name.size();

@@ -212,6 +212,54 @@ TEST(Build, ShowsTheCompilersOwnWords) {
   EXPECT_GT(outcome.failure.error.line, 0);
 }
 
+struct Lookup {
+  const char *source, *kernel, *expected;  // … of the message; empty: it is found
+};
+class EntryTest : public ::testing::TestWithParam<Lookup> {};
+
+TEST_P(EntryTest, IsLookedUpAsTheLoaderDoes) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+  const auto [source, kernel, expected] = GetParam();
+  Folder folder;
+  folder.write("k.cu", source);
+  const BuildOutcome outcome = build(contract_in(folder, "k.cu", kernel), {.cache = folder.path("cache")});
+  if (std::string_view(expected).empty()) {
+    EXPECT_TRUE(outcome.subject) << outcome.failure.error.text() << outcome.failure.output;
+    return;
+  }
+  ASSERT_FALSE(outcome.subject);
+  EXPECT_TRUE(outcome.failure.contract_wrong);
+  EXPECT_THAT(outcome.failure.error.message, HasSubstr(expected));
+}
+
+#define ARGUMENTS "(const float* x, float* y, int n, cudaStream_t stream)"
+#define C_FUNCTION(name) "extern \"C\" void " name ARGUMENTS " {}\n"
+#define LAUNCH "\"\ngrid = [\"1\"]\nblock = [\"32\"]"
+INSTANTIATE_TEST_SUITE_P(
+    Entries, EntryTest,
+    ::testing::Values(
+        Lookup{C_FUNCTION("scale") C_FUNCTION("fused_scale"), "entry = \"scale\"", ""},
+        Lookup{C_FUNCTION("scale") C_FUNCTION("scale_fused"), "entry = \"scale\"", ""},
+        Lookup{"namespace a { namespace b {\n" C_FUNCTION("scale") "}}\n", "entry = \"scale\"", ""},
+        Lookup{"template <class T> static void each(T*) {}\n" C_FUNCTION("e"), "entry = \"e\"", ""},
+        Lookup{C_FUNCTION("fused_scale") C_FUNCTION("rescale"), "entry = \"scale\"",
+               "k.cu: there is no function scale; extern \"C\" are fused_scale, rescale"},
+        Lookup{"const char* names = \"scale\";\nextern \"C\" void scale(int);\n" C_FUNCTION("other"),
+               "entry = \"scale\"", "there is no function scale"},
+        Lookup{
+            "namespace k {\nvoid scale" ARGUMENTS " {}\n}\n", "entry = \"scale\"",
+            "k::scale(float const*, float*, int, CUstream_st*) is a C++ function; declare it extern \"C\""},
+        Lookup{"extern \"C\" static __attribute__((used)) void scale" ARGUMENTS " {}\n", "entry = \"scale\"",
+               "scale is static or hidden"},
+        Lookup{"extern \"C\" { float scale = 2; }\n", "entry = \"scale\"", "scale is a variable"},
+        Lookup{"static int nothing;\n", "entry = \"scale\"", "nor any other that is extern \"C\""},
+        Lookup{"__global__ void scale(const float*, float*, int) {}\n__global__ void fused(float*) {}\n",
+               "global = \"scal" LAUNCH, "k.cu has no kernel scal; it has "},
+        Lookup{"template <int N> __global__ void __launch_bounds__(N) scale(float*, float*, int) {}\n",
+               "global = \"scale" LAUNCH, "scale is a template: name an instance of it, as scale<…>"},
+        Lookup{"__global__ void scale(float*) {}\n__global__ void scale(const float*, float*, int) {}\n",
+               "global = \"_Z5scalePKfPfi" LAUNCH, ""}));
+
 // ---- the worker -------------------------------------------------------------------------------
 
 // Subjects without kernels, compiled by the host's compiler: they use the runtime, and misbehave.

@@ -1,0 +1,14 @@
+// CUDA C++ and PTX as text, where nothing better can be had.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace assay::subject {
+
+// Comments and literals become blanks; lines and columns keep their places.
+std::string without_comments(std::string_view text);
+
+bool is_word(char c);
+
+}  // namespace assay::subject
