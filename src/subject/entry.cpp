@@ -79,10 +79,10 @@ std::string why_missing(const ElfFile& library, const std::string& name) {
     return symbol->function ? "" : fmt::format("{} is a variable, not a function", name);
   }
   if (!std::all_of(library.needed.begin(), library.needed.end(), is_system_library)) return "";
-  std::string cxx = cxx_function(library.exported, name);
-  if (cxx.empty()) cxx = cxx_function(library.local, name);
-  if (!cxx.empty()) return fmt::format("{} is a C++ function; declare it extern \"C\"", cxx);
-  if (const ElfSymbol* symbol = named(library.local, name); symbol && symbol->function)
+  if (const std::string cxx = cxx_function(library.exported, name); !cxx.empty())
+    return fmt::format("{} is a C++ function; declare it extern \"C\"", cxx);
+  const ElfSymbol* local = named(library.local, name);
+  if ((local && local->function) || !cxx_function(library.local, name).empty())
     return fmt::format("{} is static or hidden; the loader cannot find it", name);
   std::vector<std::string> names = c_functions(library.exported);
   const std::size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
