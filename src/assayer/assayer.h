@@ -29,6 +29,7 @@ struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
   uint64_t seed = 1;
   double budget = 20;            // seconds of trials
+  double min_coverage = 0;       // share of the planned trials below which a check cannot pass
   std::optional<Course> course;  // of an earlier check, to be followed exactly
   std::string cache;             // of builds; empty: the user's
   int threads = 0;               // of the judge; 0: as many as the machine has

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 
 #include "assayer/assayer.h"
 #include "assayer/attempt.h"
+#include "assayer/constants.h"
 #include "assayer/cost.h"
 #include "assayer/coverage.h"
 #include "assayer/events.h"
@@ -28,12 +30,15 @@ namespace {
 
 constexpr double kShrinkSeconds = 2;
 constexpr double kShare = 0.25;            // of the time left that one trial may take
+constexpr double kNeededShare = 0.5;       // … that a pass requires
+constexpr double kNeededSlack = 3;         // times as long as predicted that such a trial may take
 constexpr double kHang = 20;               // seconds, at least, after which it is no slowness
 constexpr double kKnownHang = 6;           // … where like trials were seen to be fast
 constexpr double kMuchSlower = 20;         // times what like trials let expect
 constexpr double kPatience = 10;           // seconds of an ordinary trial, at most
 constexpr double kEndless = 2;             // … of a smaller one than one that did not end
 constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
+constexpr double kBudgetMargin = 1.3;      // on what a longer budget is estimated to be
 constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
 
 double since(Clock::time_point start) {
@@ -97,6 +102,7 @@ class Check {
     }
     subject_ = std::move(*built.subject);
     notes_ = read_code(contract_, subject_);
+    constants_ = read_constants(contract_, subject_);
     lab_.emplace(contract_, *reference_, subject_, options_);
     lab_->set_hints(lint::hints(notes_));
     start_ = Clock::now();
@@ -122,13 +128,15 @@ class Check {
     }
   }
 
-  bool affordable(const contract::Shape& shape) const {
-    return cost_.predict(shape) <= kShare * std::max(1.0, options_.budget - since(start_));
+  bool affordable(const contract::Shape& shape, bool needed) const {
+    const double left = std::max(1.0, options_.budget - since(start_));
+    return cost_.predict(shape) <= (needed ? kNeededShare : kShare) * left;
   }
 
   Attempt run_planned(const trial::PlannedTrial& planned) {
     if (!planned.brief) {
-      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : kPatience);
+      const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
+      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : std::max(kPatience, slow));
       return lab_->attempt(planned.trial);
     }
     lab_->set_sample(kBriefSample);
@@ -156,10 +164,10 @@ class Check {
     Course::Step taken;
     taken.out_of_time = options_.course ? options_.course->steps()[step].out_of_time
                                         : since(start_) >= options_.budget && coverage_.trials() > 0;
-    const auto affordable = [&](const contract::Shape& shape) {
+    const auto affordable = [&](const contract::Shape& shape, bool needed) {
       const bool passed_over = options_.course
                                    ? taken.passed_over < options_.course->steps()[step].passed_over
-                                   : !this->affordable(shape);
+                                   : !this->affordable(shape, needed);
       taken.passed_over += passed_over;
       return !passed_over;
     };
@@ -186,7 +194,34 @@ class Check {
     trial::PlanOptions plan_options{.seed = options_.seed};
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
+    plan_options.constants = constants_;
     trial::Plan plan(contract_, plan_options);
+    try_planned(plan);
+    coverage_.conclude(plan);
+    if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)
+      course_.budget_needed = options_.course ? options_.course->budget_needed : budget_needed(plan);
+  }
+
+  // Seconds in which what is left of the plan, as far as a verdict needs it, could be run. A round number.
+  double budget_needed(const trial::Plan& plan) const {
+    double seconds = std::max(options_.budget, since(start_)), most = 0;
+    for (const Trial* trial : plan.needed_left()) {
+      const double one = cost_.predict(trial->shape);
+      seconds += one;
+      most = std::max(most, one);
+    }
+    seconds = std::max(seconds, options_.budget + most / kNeededShare);
+    const double share = coverage_.share();
+    if (share > 0 && share < options_.min_coverage)
+      seconds = std::max(seconds, options_.budget * options_.min_coverage / share);
+    constexpr double kRound[] = {2, 3, 5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200};
+    seconds *= kBudgetMargin;
+    const auto* round =
+        std::find_if(std::begin(kRound), std::end(kRound), [&](double r) { return r >= seconds; });
+    return round == std::end(kRound) ? std::ceil(seconds / 600) * 600 : *round;
+  }
+
+  void try_planned(trial::Plan& plan) {
     int useless = 0;
     while (const auto planned = next(plan)) {
       say(progress_text(*planned));
@@ -196,6 +231,7 @@ class Check {
         return;
       }
       if (!note(attempt)) {
+        if (attempt.state == AttemptState::Skipped) plan.skip(planned->trial);
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
               "the contract's shape {}: {}", contract::to_string(planned->trial.shape), attempt.problem));
@@ -204,10 +240,12 @@ class Check {
       }
       cost_.learn(planned->trial.shape, attempt.seconds);
       if (options_.trace) {
-        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s  {:<22} {}", since(start_), attempt.seconds,
-                                   planned->stage, trial::to_string(planned->trial)));
+        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), attempt.seconds,
+                                   planned->needed ? '*' : ' ', planned->stage,
+                                   trial::to_string(planned->trial)));
       }
       coverage_.add(planned->trial, planned->stage, attempt);
+      plan.judged(planned->trial);
       gallery_.add(planned->trial, attempt);
       if (!failed(attempt)) {
         keep_warnings(planned->trial, attempt);
@@ -215,9 +253,6 @@ class Check {
         return;
       }
     }
-    if (plan.left() > 0)
-      coverage_.miss(
-          fmt::format("{} planned {} for want of time", plan.left(), plan.left() == 1 ? "trial" : "trials"));
   }
 
   std::string progress_text(const trial::PlannedTrial& planned) const {
@@ -406,9 +441,13 @@ class Check {
     const bool failed = std::any_of(report.findings.begin(), report.findings.end(),
                                     [](const Finding& f) { return f.severity == Severity::Error; });
     if (!failed) coverage_.miss_dims();
+    if (!failed && needs_more_ && report.unknown.empty())
+      report.unknown.push_back(fmt::format(
+          "{}. Try --budget {:.0f}", coverage_.too_little(options_.min_coverage), course_.budget_needed));
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
+    if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["course"] = course_.json();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     report.coverage["tensor_cores"] = subject_.tensor_cores;
@@ -436,6 +475,8 @@ class Check {
   Clock::time_point start_;
   Cost cost_;
   Course course_;
+  SizeConstants constants_;  // of the subject's code
+  bool needs_more_ = false;  // trials, for a pass
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ Json Course::json() const {
   json["steps"] = runs;
   if (!slow.empty()) json["slow"] = slow;
   json["shrinking"] = shrinking;
+  if (budget_needed > 0) json["budget_needed"] = budget_needed;
   return json;
 }
 
@@ -48,6 +49,8 @@ Result<Course> Course::from_json(const Json& json) {
   }
   if (const auto it = json.find("shrinking"); it != json.end() && it->is_number_integer())
     course.shrinking = *it;
+  if (const auto it = json.find("budget_needed"); it != json.end() && it->is_number())
+    course.budget_needed = *it;
   return course;
 }
 

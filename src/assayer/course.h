@@ -25,7 +25,8 @@ class Course {
   Step& last() { return steps_.back(); }
   const std::vector<Step>& steps() const { return steps_; }
 
-  int shrinking = 0;  // attempts to make the failing trial smaller
+  int shrinking = 0;         // attempts to make the failing trial smaller
+  double budget_needed = 0;  // seconds with which the check would have been a verdict; 0: it was one
 
   Json json() const;
   static Result<Course> from_json(const Json& json);

@@ -1,6 +1,7 @@
 #include "assayer/coverage.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,7 +14,23 @@ namespace assay::assayer {
 
 namespace fs = std::filesystem;
 using contract::Contract;
+using trial::RequirementGroup;
 using trial::Trial;
+
+namespace {
+
+constexpr std::size_t kMostNamed = 6;  // requirements that a message names
+
+constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, RequirementGroup::Inputs,
+                                        RequirementGroup::Corners,    RequirementGroup::Edges,
+                                        RequirementGroup::Thresholds, RequirementGroup::Shapes};
+
+std::string text_of(const trial::Requirement& requirement) {
+  const bool inputs = requirement.group == RequirementGroup::Inputs;
+  return (inputs ? "inputs " : "") + requirement.text;
+}
+
+}  // namespace
 
 void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& attempt) {
   ++trials_;
@@ -24,6 +41,12 @@ void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& at
     auto [it, added] = dims_.try_emplace(name, value, value);
     it->second.first = std::min(it->second.first, value);
     it->second.second = std::max(it->second.second, value);
+  }
+  if (const auto size = trial::size_of(contract_, trial.shape); size && !trial.sparse.empty()) {
+    largest_sparse_ = std::max(largest_sparse_, size->elements);
+  } else if (size && size->elements > largest_) {
+    largest_ = size->elements;
+    largest_shape_ = trial.shape;
   }
   judged_ += attempt.judged;
   elements_ += attempt.elements;
@@ -40,6 +63,31 @@ void Coverage::miss_dims() {
     if (least > dim.lowest())
       miss(fmt::format("{} below {} (promised from {})", dim.name, least, dim.lowest()));
   }
+}
+
+void Coverage::conclude(const trial::Plan& plan) {
+  planned_ = static_cast<int>(plan.planned());
+  left_ = static_cast<int>(plan.left());
+  requirements_ = plan.requirements();
+  thresholds_ = plan.thresholds().compared();
+}
+
+std::string Coverage::too_little(double min_share) const {
+  const auto [met, of] = requirements_.count();
+  if (met < of) {
+    std::vector<std::string> named;
+    for (const trial::Requirement* requirement : requirements_.open()) {
+      if (named.size() == kMostNamed) {
+        named.push_back(fmt::format("and {} more", of - met - kMostNamed));
+        break;
+      }
+      named.push_back(text_of(*requirement));
+    }
+    return fmt::format("{} of the {} things that a pass requires: {}", of - met, of, fmt::join(named, "; "));
+  }
+  if (share() >= min_share) return "";
+  return fmt::format("{} of {} planned trials ({:.0f} %), and --min-coverage asks for {:.0f} %", left_,
+                     planned_, 100 * share(), 100 * min_share);
 }
 
 Json Coverage::json() const {
@@ -62,6 +110,27 @@ Json Coverage::json() const {
   json["stages"] = stages;
   json["inputs"] = families_;
   json["not_covered"] = missed_;
+  json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
+  contract::Shape whole;
+  for (const contract::Dim& dim : contract_.dims) whole[dim.name] = dim.highest();
+  if (const auto promised = trial::size_of(contract_, whole))
+    json["largest"]["promised_elements"] = promised->elements;
+  if (largest_sparse_ > 0) json["largest"]["sparse_elements"] = largest_sparse_;
+  if (planned_ == 0) return json;
+  json["planned"] = planned_;
+  json["planned_run"] = planned_ - left_;
+  Json required = Json::object(), open = Json::array();
+  const auto all = requirements_.count();
+  required["met"] = all.met;
+  required["of"] = all.of;
+  for (const RequirementGroup group : kGroups) {
+    const auto count = requirements_.count(group);
+    if (count.of > 0) required["groups"][to_string(group)] = {{"met", count.met}, {"of", count.of}};
+  }
+  for (const trial::Requirement* requirement : requirements_.open()) open.push_back(text_of(*requirement));
+  required["missing"] = open;
+  json["required"] = required;
+  json["thresholds"] = thresholds_;
   return json;
 }
 

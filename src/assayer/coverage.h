@@ -1,10 +1,12 @@
-// What was tried, for the report; and the record of a trial, for `assay replay`.
+// What was tried and whether it is enough for a pass, for the report; and the record of a trial, for `assay
+// replay`.
 #pragma once
 
 #include <map>
 #include <set>
 
 #include "assayer/attempt.h"
+#include "trial/plan.h"
 
 namespace assay::assayer {
 
@@ -16,7 +18,13 @@ class Coverage {
   void miss(std::string what) { missed_.push_back(std::move(what)); }
   // Promised values of dims that no trial reached.
   void miss_dims();
+  // The plan as it stands at the end of a check.
+  void conclude(const trial::Plan& plan);
   int trials() const { return trials_; }
+  // Of the planned trials, 0 to 1.
+  double share() const { return planned_ == 0 ? 1 : static_cast<double>(planned_ - left_) / planned_; }
+  // Why this is not enough for a pass; empty: it is.
+  std::string too_little(double min_share) const;
   Json json() const;
 
  private:
@@ -27,6 +35,12 @@ class Coverage {
   std::set<std::string> shapes_, families_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;
   std::vector<std::string> missed_;
+  double largest_ = 0, largest_sparse_ = 0;  // elements of all tensors of one trial
+  contract::Shape largest_shape_;
+
+  int planned_ = 0, left_ = 0;  // trials; random ones are not planned
+  trial::Requirements requirements_;
+  std::vector<int64_t> thresholds_;  // of the kernel's code
 };
 
 // The contract and what the subject was built from, each {"path", "text"}: enough to do it all again. Empty

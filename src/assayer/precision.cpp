@@ -364,7 +364,7 @@ Explanation explain(const contract::Contract& contract, const contract::Shape& s
   trial::PlanOptions plan_options;
   plan_options.seed = options.seed;
   trial::Plan plan(contract, plan_options);
-  explanation.trial = plan.next([](const contract::Shape&) { return true; }).trial;
+  explanation.trial = plan.next([](const contract::Shape&, bool) { return true; }).trial;
   for (const auto& [name, value] : shape) explanation.trial.shape[name] = value;
   explanation.profile = precision_of(contract, *built.subject, explanation.trial, options);
   if (explanation.profile.is_null()) explanation.problem = "the call could not be followed at this shape";

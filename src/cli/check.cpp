@@ -61,6 +61,16 @@ std::string files_json(const std::vector<report::Report>& reports) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// "0.8" and "80%" are the same share.
+std::optional<double> share_of(const std::string& text) {
+  char* end = nullptr;
+  double share = std::strtod(text.c_str(), &end);
+  const std::string_view rest = end;
+  if (rest == "%") share /= 100;
+  const bool legal = end != text.c_str() && (rest.empty() || rest == "%") && share >= 0 && share <= 1;
+  return legal ? std::optional(share) : std::nullopt;
+}
+
 // The worst of several: a wrong contract, then a failure, then what could not be checked.
 int worse(int a, int b) {
   const auto rank = [](int status) { return status == 2 ? 3 : status == 1 ? 2 : status == 3 ? 1 : 0; };
@@ -136,6 +146,10 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
   arguments.add("--seed", options.seed, "of everything random; equal seeds give equal plans");
   arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  std::string min_coverage;
+  arguments.add(
+      "--min-coverage", min_coverage,
+      "share of the planned trials, 0.8 or 80%; with less a check is inconclusive instead of a pass");
   int jobs = cores();
   arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
       .positive();
@@ -143,6 +157,14 @@ int check_command(std::vector<std::string> args) {
   arguments.add_flag("--trace", trace, "print every trial on stderr");
   if (const auto status = arguments.parse(args)) return *status;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  if (!min_coverage.empty()) {
+    const auto share = share_of(min_coverage);
+    if (!share) {
+      fmt::print(stderr, "assay: --min-coverage takes a share such as 0.8 or 80%, not '{}'\n", min_coverage);
+      return kWrongUse;
+    }
+    options.min_coverage = *share;
+  }
   if (!repeated.empty()) {
     const auto path = read_course(repeated, options, device.name);
     if (!path) {

@@ -123,6 +123,7 @@ Result<std::string> read_course(const std::string& path, CheckOptions& options, 
   options.course = std::move(*course);
   options.seed = coverage.value("seed", options.seed);
   options.budget = coverage.value("budget_seconds", options.budget);
+  options.min_coverage = coverage.value("min_coverage", options.min_coverage);
   device = json->value("device", device);
   std::string note;
   auto place = contract_of(*json, path, note);

@@ -75,6 +75,52 @@ std::string counted(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
+// "655,360", "8.6 G".
+std::string amount(double n) {
+  constexpr std::pair<double, char> kUnits[] = {{1e12, 'T'}, {1e9, 'G'}, {1e6, 'M'}};
+  for (const auto& [unit, letter] : kUnits)
+    if (n >= unit) return fmt::format("{:.1f} {}", n / unit, letter);
+  std::string text = fmt::format("{:.0f}", n);
+  if (text.size() > 3) text.insert(text.size() - 3, ",");
+  return text;
+}
+
+// "61 of 234 planned trials", or "523 trials (all 234 planned)".
+std::string trials_text(const Json& c) {
+  const int trials = c.value("trials", 0), planned = c.value("planned", 0), run = c.value("planned_run", 0);
+  if (planned == 0) return counted(trials, "trial");
+  if (run < planned) return fmt::format("{} of {} planned trials", run, planned);
+  return fmt::format("{} (all {} planned)", counted(trials, "trial"), planned);
+}
+
+// "required for a pass: conditions 14 of 14, inputs 20 of 24, …".
+std::string required_text(const Json& required) {
+  std::string text;
+  const Json groups = required.value("groups", Json::object());
+  for (const auto& [group, count] : groups.items()) {
+    const auto met = count.value("met", 0), of = count.value("of", 0);
+    text += (text.empty() ? "" : ", ") +
+            (met == of ? fmt::format("{} {}", of, group) : fmt::format("{} of {} {}", met, of, group));
+  }
+  return text;
+}
+
+// How far each dim was tried, and all of them together.
+std::string range_text(const Json& c) {
+  std::string text;
+  const Json dims = c.value("dims", Json::object());
+  for (const auto& [name, dim] : dims.items()) {
+    const auto low = dim.value("tried_min", int64_t{0}), high = dim.value("tried_max", int64_t{0});
+    text += (text.empty() ? "" : ", ") +
+            (low == high ? fmt::format("{} {}", name, low) : fmt::format("{} {} to {}", name, low, high));
+  }
+  const Json largest = c.value("largest", Json::object());
+  const double most = largest.value("elements", 0.0), promised = largest.value("promised_elements", 0.0);
+  if (promised > 0)
+    text += fmt::format("; together up to {} of {} promised elements", amount(most), amount(promised));
+  return text;
+}
+
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
   const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
@@ -84,15 +130,11 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   std::string text =
       report.device == "files"
           ? elements + ", from files"
-          : fmt::format("{}, {}, {} on the {} device, seed {}", counted(c.value("trials", 0), "trial"),
+          : fmt::format("{}, {}, {} on the {} device, seed {}", trials_text(c),
                         counted(c.value("shapes", 0), "shape"), elements, report.device, report.seed);
-  if (c.contains("dims")) {
-    text += "\n";
-    for (const auto& [name, dim] : c["dims"].items()) {
-      const auto low = dim.value("tried_min", int64_t{0}), high = dim.value("tried_max", int64_t{0});
-      text += low == high ? fmt::format("{} {}  ", name, low) : fmt::format("{} {} to {}  ", name, low, high);
-    }
-  }
+  if (c.contains("required") && report.verdict != judge::Verdict::Fail)
+    text += "\nrequired for a pass: " + required_text(c["required"]);
+  if (c.contains("dims")) text += "\n" + range_text(c);
   if (c.contains("not_covered") && !c["not_covered"].empty()) {
     text += "\nnot covered: ";
     bool first = true;

@@ -1,9 +1,11 @@
 // The order of trials: what can still change the verdict comes first.
 //
-// A wrong kernel is usually wrong in a plain call at a middling shape, in a long sum, at a tail, or
-// for a NaN; so a few trials of each kind open the plan. Then every family, the edges of every dim,
-// the conditions, the contract's own shapes, the widest shapes (a dim beyond 2^15 and 2^16, or at its
-// largest), and random ones without end. Kinds of trial take turns by what they cost.
+// A wrong kernel is usually wrong in a plain call at a middling shape, in a long sum, at a tail, or for a
+// NaN; so a few of these open the plan. Then comes what a pass requires (requirements.h): every family of
+// inputs, every kind of condition, the edges and corners of every dim, the contract's own shapes, the
+// kernel's own thresholds. Then the rest of each kind, sizes of real models, the widest shapes (a dim beyond
+// 2^15 and 2^16, or at its largest), and random shapes without end. Kinds of trial take turns by what they
+// cost.
 #pragma once
 
 #include <deque>
@@ -12,6 +14,8 @@
 #include <vector>
 
 #include "trial/random.h"
+#include "trial/requirements.h"
+#include "trial/thresholds.h"
 #include "trial/trial.h"
 #include "trial/work.h"
 
@@ -24,12 +28,14 @@ struct PlanOptions {
   double max_sparse_bytes = 10e9;  // of a trial that touches few of them
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
+  SizeConstants constants;         // of the kernel's code
 };
 
 struct PlannedTrial {
   Trial trial;
   std::string_view stage;  // "plain", "long sums", …: for the report
   bool required = false;   // one of the contract's own shapes: it runs whatever it costs
+  bool needed = false;     // a pass requires it
   bool brief = false;      // worth a try though it may be slow: it runs, but not for long
 };
 
@@ -37,15 +43,23 @@ class Plan {
  public:
   Plan(const contract::Contract& contract, PlanOptions options);
 
-  // Whether there is time for a trial at this shape.
-  using Affordable = std::function<bool(const contract::Shape&)>;
+  // Whether there is time for a trial at this shape, which a pass may need.
+  using Affordable = std::function<bool(const contract::Shape&, bool needed)>;
   // The next trial that can be afforded (required ones always can). Never ends.
   PlannedTrial next(const Affordable& affordable);
   // The next of those that run whatever they cost; none once all have.
   std::optional<PlannedTrial> next_required();
 
-  std::size_t planned() const { return planned_; }    // before the random ones
-  std::size_t left() const { return queue_.size(); }  // of those
+  // What became of a trial: it was judged, or cannot be made (no legal inputs at this shape).
+  void judged(const Trial& trial) { requirements_.meet(trial); }
+  void skip(const Trial& trial);
+
+  const Requirements& requirements() const { return requirements_; }
+  // Trials that a pass still requires.
+  std::vector<const Trial*> needed_left() const;
+  std::size_t planned() const { return planned_ - skipped_; }  // before the random ones
+  std::size_t left() const { return queue_.size(); }           // of those
+  const Thresholds& thresholds() const { return thresholds_; }
   const Work& work() const { return work_; }
 
  private:
@@ -59,7 +73,17 @@ class Plan {
   void add_families();
   void add_conditions();
   void add_edges();
+  void add_corners();
+  void add_thresholds();
+  void add_model_sizes();
   void add_wide();
+  void interleave();
+  void require_each_kind();
+  void put_needed_first();
+  void require_dim(RequirementGroup group, const contract::Dim& dim, std::string_view relation,
+                   int64_t value);
+  bool within_corners(const contract::Shape& shape) const;
+  contract::Shape farthest(const contract::Dim& dim) const;
   double shape_cost(const contract::Shape& shape) const;
   double cost(const PlannedTrial& planned) const;
   contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
@@ -71,10 +95,12 @@ class Plan {
   const contract::Contract& contract_;
   PlanOptions options_;
   Work work_;
+  Thresholds thresholds_;
+  Requirements requirements_;
   Random random_;
   std::deque<PlannedTrial> queue_;
   std::vector<std::vector<PlannedTrial>> stages_;
-  std::size_t planned_ = 0;
+  std::size_t planned_ = 0, skipped_ = 0;
   uint64_t trials_ = 0;
 };
 

@@ -38,6 +38,20 @@ std::vector<int64_t> interesting(const Dim& dim, int64_t limit) {
   return values;
 }
 
+std::vector<int64_t> tile_edges(const Dim& dim) {
+  std::vector<int64_t> values;
+  const auto add = [&](int64_t value) {
+    if (dim.contains(value) && std::find(values.begin(), values.end(), value) == values.end())
+      values.push_back(value);
+  };
+  add(dim.lowest());
+  add(dim.lowest() + dim.multiple_of);
+  for (const int64_t centre : {32, 128, 256, 1024}) {
+    for (const int64_t step : {1, -1}) add(snap(dim, centre) + step * dim.multiple_of);
+  }
+  return values;
+}
+
 Shape uniform_shape(const Contract& contract, int64_t value) {
   Shape shape;
   for (const Dim& dim : contract.dims) shape[dim.name] = snap(dim, value);
@@ -79,6 +93,15 @@ Fitted fit(const Contract& contract, const Work& work, Shape shape, const Limits
   }
   fitted.fits = false;
   return fitted;
+}
+
+int64_t leading_extent(const Contract& contract, const Shape& shape) {
+  int64_t most = 0;
+  for (const contract::TensorSpec& spec : contract.tensors) {
+    if (spec.shape.size() < 2) continue;
+    if (const auto n = spec.shape.front().eval(shape)) most = std::max(most, *n);
+  }
+  return most;
 }
 
 Shape random_shape(const Contract& contract, Random& random, int64_t limit) {

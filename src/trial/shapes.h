@@ -17,6 +17,9 @@ int64_t snap(const contract::Dim& dim, int64_t value);
 // Legal values in order of interest; none above `limit` unless it is the lowest.
 std::vector<int64_t> interesting(const contract::Dim& dim, int64_t limit);
 
+// Those where tails begin: the two smallest, and both sides of a warp and of the usual sizes of blocks.
+std::vector<int64_t> tile_edges(const contract::Dim& dim);
+
 // Every dim snapped to the same value.
 contract::Shape uniform_shape(const contract::Contract& contract, int64_t value);
 
@@ -35,6 +38,9 @@ Fitted fit(const contract::Contract& contract, const Work& work, contract::Shape
            std::string_view keep = "");
 Fitted fit(const contract::Contract& contract, contract::Shape shape, double elements, double bytes,
            std::string_view keep = "");
+
+// The largest leading extent of any tensor: as a rule a launch has that many blocks or threads.
+int64_t leading_extent(const contract::Contract& contract, const contract::Shape& shape);
 
 // Log-uniform over the promise, with a liking for interesting values.
 contract::Shape random_shape(const contract::Contract& contract, Random& random, int64_t limit);

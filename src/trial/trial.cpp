@@ -67,6 +67,19 @@ uint64_t pattern(Poison poison) {
   return 0;
 }
 
+std::vector<std::string> kinds_of(const Condition& condition) {
+  std::vector<std::string> kinds = {fmt::format("memory poisoned with {}", to_string(condition.poison))};
+  if (condition.schedule != 0) kinds.emplace_back("another schedule");
+  if (!condition.ordered) kinds.emplace_back("an idle device");
+  for (const Switch& s : kSwitches) {
+    if (s.member == &Condition::ordered || !(condition.*s.member)) continue;
+    std::string words = s.words ? s.words : s.name;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    kinds.push_back(std::move(words));
+  }
+  return kinds;
+}
+
 std::string to_string(const Trial& trial) {
   std::string text = contract::to_string(trial.shape);
   for (const auto& [name, family] : trial.families) {

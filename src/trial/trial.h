@@ -13,6 +13,7 @@
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
 //   work.h      what a trial costs         sparse.h  tensors larger than memory
+//   requirements.h  what a pass requires
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "contract/reference.h"
@@ -95,6 +97,9 @@ struct Condition {
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
 };
+
+// The kinds of condition that this is, in words: "two calls at once", "memory poisoned with large".
+std::vector<std::string> kinds_of(const Condition& condition);
 
 struct Trial {
   contract::Shape shape;

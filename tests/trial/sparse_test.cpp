@@ -158,7 +158,7 @@ TEST(Plan, HoldsSparseTrials) {
   Plan plan(contract, {});
   bool found = false;
   for (std::size_t left = plan.planned(); left > 0; --left) {
-    const PlannedTrial planned = plan.next([](const contract::Shape&) { return true; });
+    const PlannedTrial planned = plan.next([](const contract::Shape&, bool) { return true; });
     found |= planned.trial.sparse == "V" && planned.brief;
   }
   EXPECT_TRUE(found);

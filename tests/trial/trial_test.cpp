@@ -220,7 +220,9 @@ TEST(Shapes, FitKeepsWhatItIsAsked) {
 }
 
 Plan::Affordable below(const Contract& contract, double elements) {
-  return [&contract, elements](const Shape& shape) { return size_of(contract, shape)->elements <= elements; };
+  return [&contract, elements](const Shape& shape, bool) {
+    return size_of(contract, shape)->elements <= elements;
+  };
 }
 
 std::vector<PlannedTrial> first_trials(const Contract& contract, uint64_t seed, int count) {
@@ -292,11 +294,139 @@ TEST(Plan, MakesAllInputsSmallAtOnceForEveryValueOfAScalar) {
   EXPECT_EQ(seen.size(), 2u);
 }
 
+// A contract with two inputs, so that families and NaN have something to choose from.
+Contract two_inputs(const std::string& more = "") {
+  return parsed(
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\", \"M\"]\n"
+      "[tensors.z]\ndtype = \"f32\"\nshape = [\"M\"]\n",
+      more);
+}
+
+TEST(Requirements, AreMetByTheTrialsThatOpenThePlan) {
+  const Contract contract = two_inputs();
+  Plan plan(contract, {});
+  const auto all = plan.requirements().count();
+  EXPECT_GT(all.of, 40u);
+  EXPECT_EQ(all.met, 0u);
+  std::size_t trials = 0;
+  while (plan.requirements().count().met < all.of) {
+    ASSERT_LT(++trials, plan.planned()) << plan.requirements().open().front()->text;
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    ASSERT_TRUE(planned.needed) << to_string(planned.trial);
+    plan.judged(planned.trial);
+  }
+  EXPECT_LT(trials, 100u);
+  EXPECT_TRUE(plan.needed_left().empty());
+}
+
+TEST(Requirements, NameEveryConditionEveryFamilyAndBothSidesOfAWarp) {
+  const Contract contract = two_inputs();
+  Plan plan(contract, {});
+  std::set<std::string> open;
+  for (const Requirement* requirement : plan.requirements().open()) open.insert(requirement->text);
+  for (const char* text :
+       {"two calls at once", "after earlier calls", "after a smaller call", "calls with related inputs",
+        "moved", "repeated", "another schedule", "memory poisoned with large", "heavy-tail", "x nan-element",
+        "z nan-element", "N = 31", "N = 33", "N = 1025", "M = 8", "M = 264", "N >= 5000", "M >= 4096",
+        "the smallest shape"})
+    EXPECT_TRUE(open.contains(text)) << text;
+}
+
+TEST(Requirements, AreWaivedWhereNoLegalTrialCouldMeetThem) {
+  Requirements requirements;
+  const auto at = [](int64_t n) { return [n](const Trial& trial) { return trial.shape.at("N") == n; }; };
+  requirements.add(RequirementGroup::Edges, "N = 1", at(1));
+  requirements.add(RequirementGroup::Edges, "N = 2", at(2));
+  Trial one, two;
+  one.shape = {{"N", 1}};
+  two.shape = {{"N", 2}};
+  const Trial* left[] = {&two};
+  requirements.waive(one, left);
+  requirements.waive(two, left);  // another trial may still meet it
+  EXPECT_EQ(requirements.count().of, 1u);
+  EXPECT_TRUE(requirements.wants(two));
+  requirements.meet(two);
+  EXPECT_EQ(requirements.count().met, 1u);
+}
+
+// A promise far beyond what can be tried asks for no more than the limits of corners.
+TEST(Requirements, DoNotGrowWithThePromise) {
+  auto contract = contract::parse(R"(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "N", "M"]
+[dims]
+N = { min = 1, max = 1000000 }
+M = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N", "M"]
+[tensors.y]
+dtype = "f32"
+shape = ["N", "M"]
+role = "out"
+[reference]
+formula = "y[i, j] = x[i, j]"
+)");
+  ASSERT_TRUE(contract);
+  Plan plan(*contract, {});
+  for (;;) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    if (!planned.needed) break;
+    EXPECT_LE(size_of(*contract, planned.trial.shape)->elements, 6e5) << to_string(planned.trial);
+    EXPECT_LE(planned.trial.shape.at("N"), 8192) << to_string(planned.trial);
+  }
+}
+
+TEST(Thresholds, AreTriedOnBothSidesAloneAndTogether) {
+  const Contract contract = two_inputs();
+  PlanOptions options;
+  options.constants = {{1000, 2560}, {{96, 32}}, {3333}};
+  Plan plan(contract, options);
+  std::set<int64_t> n, m;
+  bool together = false;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const Trial trial = plan.next([](const Shape&, bool) { return true; }).trial;
+    n.insert(trial.shape.at("N"));
+    m.insert(trial.shape.at("M"));
+    together |= trial.shape.at("N") > 1000 && trial.shape.at("M") % 96 == 32;
+  }
+  for (const int64_t value : {999, 1000, 1001, 2559, 2560, 2561, 2568, 3334, 128})
+    EXPECT_TRUE(n.contains(value)) << value;
+  for (const int64_t value : {1000, 1008, 2552, 2560, 2568, 3336, 128})
+    EXPECT_TRUE(m.contains(value)) << value;
+  EXPECT_TRUE(together);
+}
+
+TEST(Thresholds, ProductsOfDimsPassThem) {
+  const Contract contract = two_inputs();
+  PlanOptions options;
+  options.constants.compared = {1 << 18};
+  Plan plan(contract, options);
+  int beyond = 0;
+  for (std::size_t left = plan.planned(); left > 0; --left) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    const int64_t product = planned.trial.shape.at("N") * planned.trial.shape.at("M");
+    beyond += planned.stage == "thresholds" && product > 1 << 18 && product < 1.1 * (1 << 18);
+  }
+  EXPECT_GE(beyond, 2);
+}
+
+TEST(Plan, HoldsTheSizesOfRealModels) {
+  const Contract contract = two_inputs();
+  Plan plan(contract, {});
+  std::set<int64_t> m;
+  for (std::size_t left = plan.planned(); left > 0; --left)
+    m.insert(plan.next([](const Shape&, bool) { return true; }).trial.shape.at("M"));
+  for (const int64_t size : {64, 80, 112, 768, 2560, 3584, 4096}) EXPECT_TRUE(m.contains(size)) << size;
+}
+
 TEST(Plan, RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame) {
   const auto repeats = [](const std::string& require) {
     const Contract contract = parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", require);
     int count = 0;
-    for (const PlannedTrial& planned : first_trials(contract, 1, 60))
+    for (const PlannedTrial& planned : first_trials(contract, 1, 120))
       count += planned.stage == "repeated calls" && planned.trial.families.contains("x") &&
                planned.trial.families.at("x") == Family::HeavyTail && planned.trial.condition.repeated;
     return count;
@@ -350,7 +480,7 @@ TEST(Plan, SmallTrialsDoNotWaitForLargeOnes) {
   Plan plan(contract, {});
   double small = 0, large = 0;
   for (std::size_t i = 0; i < 40; ++i) {
-    const PlannedTrial planned = plan.next([](const Shape&) { return true; });
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
     (plan.work().of(planned.trial.shape)->steps < 1e5 ? small : large) += 1;
   }
   EXPECT_GT(small, 4 * large);

@@ -463,6 +463,13 @@ function coverage(report) {
   if (dims.length) parts.push(sortable([{ key: "name", title: "dim", left: true },
     { key: "tried_min", title: "smallest tried" }, { key: "tried_max", title: "largest tried" }, { key: "promised_min", title: "promised from" }, { key: "promised_max", title: "promised to" }],
   dims, "Dims and how far they were tried"));
+  const largest = c.largest || {}, required = c.required;
+  const facts = [];
+  if (c.planned) facts.push(fact("planned trials run", `${grouped(c.planned_run)} of ${grouped(c.planned)}`));
+  if (largest.promised_elements) facts.push(fact("most elements at once", `${grouped(largest.elements)} of ${grouped(largest.promised_elements)} promised`));
+  if (required) for (const [group, n] of Object.entries(required.groups || {})) facts.push(fact(group, n.met === n.of ? `all ${n.of}` : `${n.met} of ${n.of}`));
+  if (facts.length) parts.push(h("dl", { class: "facts" }, facts));
+  if (required && required.missing.length) parts.push(h("h3", { class: "minor" }, "Required for a pass and not tried"), h("p", {}, required.missing.join("; ")));
   if (trials.rows.length) parts.push(matrix(trials));
   const missed = c.not_covered || [];
   if (missed.length) parts.push(h("h3", { class: "minor" }, "Not covered"), h("ul", { class: "plain" }, missed.map((m) => h("li", {}, m))));

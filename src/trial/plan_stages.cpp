@@ -1,0 +1,469 @@
+// The stages of a plan: the trials of each kind, the most telling first.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "trial/families.h"
+#include "trial/plan.h"
+#include "trial/shapes.h"
+#include "trial/sparse.h"
+
+namespace assay::trial {
+
+using contract::Contract;
+using contract::Dim;
+using contract::Shape;
+using contract::TensorSpec;
+using contract::ValuesKind;
+using Families = std::map<std::string, Family, std::less<>>;
+
+namespace {
+
+constexpr int64_t kStretched = 4099;  // what one dim is where sums are to be long
+
+// How large the trials are that a pass requires: a kernel of ordinary speed takes some tenths of a second for
+// the largest of them. Rows are blocks as a rule, and cost more than elements.
+constexpr double kCornerElements = 1 << 18;  // of all tensors
+constexpr double kCornerSteps = 1 << 21;     // of the formula
+constexpr int64_t kCornerRows = 1 << 13;
+constexpr double kEdgeShare = 0.3;  // of the elements and steps of a quick trial
+
+constexpr double kThresholdElements = 1 << 20;  // of a trial at a kernel's threshold or a model's size
+constexpr std::size_t kMostThresholds = 32;     // trials, for each dim and for dims together
+constexpr double kMostJointCost = 1;            // seconds, of a trial of dims together
+
+bool takes_nonfinite(const TensorSpec& spec) {
+  switch (spec.values.kind) {
+    case ValuesKind::Real:
+    case ValuesKind::Activations:
+    case ValuesKind::Gradients:
+    case ValuesKind::Weights:
+    case ValuesKind::Positive:
+      return contract::is_float(spec.dtype);
+    default:
+      return false;
+  }
+}
+
+// The families that make sums long and hard, as far as each input knows them.
+Families hard_sums(const Contract& contract, Family floats, Family integers) {
+  const bool largest_sums = floats == Family::SameSign || integers == Family::Extremes;
+  Families families;
+  for (const TensorSpec* spec : contract.inputs()) {
+    Family wanted = contract::is_float(spec->dtype) ? floats : integers;
+    if (largest_sums && spec->values.kind == ValuesKind::Integers) wanted = Family::NearTop;
+    const std::vector<Family> known = families_for(*spec);
+    families[spec->name] =
+        std::find(known.begin(), known.end(), wanted) != known.end() ? wanted : known.front();
+  }
+  return families;
+}
+
+contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
+  if (contract::is_float(spec.dtype)) return contract::Scalar::of(spec.dtype, value);
+  return contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
+}
+
+Families all(const Contract& contract, Family floats) {
+  return hard_sums(contract, floats, Family::Uniform);
+}
+
+}  // namespace
+
+void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
+  PlannedTrial planned;
+  planned.stage = stage;
+  planned.required = required;
+  planned.trial.shape = std::move(shape);
+  planned.trial.families = std::move(families);
+  planned.trial.condition = condition;
+  planned.trial.seed = mix(options_.seed, ++trials_) >> 16;  // short enough to read
+  fill_scalars(planned.trial, trials_ <= 4);
+  stages_.back().push_back(std::move(planned));
+}
+
+void Plan::fill_scalars(Trial& trial, bool first) {
+  for (const contract::ScalarSpec& spec : contract_.scalars) {
+    double value = 0;
+    if (!spec.is_range()) {
+      const auto pick = first ? 0 : random_.between(0, static_cast<int64_t>(spec.values.size()) - 1);
+      value = spec.values[static_cast<std::size_t>(pick)];
+    } else {
+      const int64_t pick = first ? 2 : random_.between(0, 3);
+      value = pick == 0 ? spec.low : pick == 1 ? spec.high : random_.uniform(spec.low, spec.high);
+    }
+    trial.scalars[spec.name] = scalar_of(spec, value);
+  }
+}
+
+// Poisons, schedules and addresses take turns, so that breadth in shapes and inputs is breadth in
+// conditions as well.
+Condition Plan::rotating_condition() {
+  static constexpr Poison kTurns[] = {Poison::Nan, Poison::Large, Poison::OtherNan, Poison::Zeros,
+                                      Poison::Ones};
+  Condition condition;
+  condition.poison = kTurns[trials_ % std::size(kTurns)];
+  condition.schedule = trials_ % 3 == 0 ? 0 : random_.bits() >> 40;
+  condition.others_late = trials_ % 2 == 1;
+  condition.moved = trials_ % 4 == 3;
+  condition.repeated = trials_ % 8 == 5;
+  return condition;
+}
+
+Families Plan::random_families() {
+  Families families;
+  for (const TensorSpec* spec : contract_.inputs()) {
+    const std::vector<Family> known = families_for(*spec);
+    const auto pick = random_.chance(0.5) ? 0 : random_.between(0, static_cast<int64_t>(known.size()) - 1);
+    families[spec->name] = known[static_cast<std::size_t>(pick)];
+  }
+  return families;
+}
+
+Shape Plan::quick(Shape shape, double share, std::string_view keep) const {
+  const Limits limits{options_.quick_elements * share, options_.max_bytes, options_.quick_steps * share};
+  return fit(contract_, work_, std::move(shape), limits, keep).shape;
+}
+
+void Plan::add_plain_and_long() {
+  stages_.emplace_back();
+  std::vector<Shape> stretched;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape shape = uniform_shape(contract_, 24);
+    shape[dim.name] = snap(dim, kStretched);
+    stretched.push_back(quick(std::move(shape), 1, dim.name));
+  }
+  // What there are many of costs more than how long each is: sums first.
+  std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
+    return leading_extent(contract_, a) < leading_extent(contract_, b);
+  });
+  add("plain", quick(uniform_shape(contract_, 41), 0.3), {}, {});
+  for (const Shape& shape : stretched)
+    add("long sums", shape, hard_sums(contract_, Family::Natural, Family::Zipf));
+  add("plain", quick(uniform_shape(contract_, 67)), {}, {});
+  add("plain", uniform_shape(contract_, 1), {}, rotating_condition());
+  add("plain", quick(uniform_shape(contract_, 9), 0.2), all(contract_, Family::Zeros), rotating_condition());
+  for (const Shape& shape : stretched) {
+    add("long sums", shape, hard_sums(contract_, Family::SameSign, Family::FewValues), rotating_condition());
+  }
+  for (const Shape& shape : stretched) {
+    add("long sums", shape, hard_sums(contract_, Family::LargeMean, Family::OneValue), rotating_condition());
+  }
+  add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
+      rotating_condition());
+  add("plain", quick(uniform_shape(contract_, 33)), all(contract_, Family::SmallIntegers),
+      rotating_condition());
+}
+
+void Plan::add_required() {
+  stages_.emplace_back();
+  for (const Shape& shape : contract_.shapes) {
+    add("the contract's shapes", shape, {}, rotating_condition(), true);
+  }
+  for (const Shape& shape : contract_.shapes) {
+    add("the contract's shapes", shape, hard_sums(contract_, Family::Outliers, Family::Uniform),
+        rotating_condition());
+  }
+}
+
+void Plan::add_nonfinite() {
+  stages_.emplace_back();
+  if (!contract_.require.nonfinite_propagate) return;
+  for (const Family family :
+       {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
+    for (const TensorSpec* spec : contract_.inputs()) {
+      if (!takes_nonfinite(*spec)) continue;
+      if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
+      Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? 40 : 21), 0.2);
+      add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
+    }
+  }
+}
+
+void Plan::add_families() {
+  stages_.emplace_back();
+  // A sum of two inputs is small only where both are, and there each value of a small scalar (an epsilon,
+  // say) tells: these come to all inputs together, then to one at a time.
+  std::size_t values = 1;
+  for (const contract::ScalarSpec& spec : contract_.scalars) values = std::max(values, spec.values.size());
+  for (std::size_t i = 0; i < std::min<std::size_t>(values, 3); ++i) {
+    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::SmallScale),
+        rotating_condition());
+    for (const contract::ScalarSpec& spec : contract_.scalars)
+      if (i < spec.values.size())
+        stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
+  }
+  add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::HeavyTail),
+      rotating_condition());
+  std::size_t most = 0;
+  for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
+  const std::vector<const TensorSpec*> inputs = contract_.inputs();
+  for (std::size_t i = 1; i < most; ++i) {
+    for (std::size_t j = 0; j < inputs.size(); ++j) {  // each time another input has the first turn
+      const TensorSpec* spec = inputs[(i + j) % inputs.size()];
+      const std::vector<Family> known = families_for(*spec);
+      if (i >= known.size()) continue;
+      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200));
+      add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
+    }
+  }
+}
+
+void Plan::add_conditions() {
+  stages_.emplace_back();
+  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), 0.5); };
+  const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
+                                   [](const TensorSpec& t) { return !t.may_alias.empty(); });
+  uint64_t schedule = 0;
+  for (const int64_t value : {48, 129, 5}) {
+    if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
+    if (contract_.require.concurrent) {
+      add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
+      add("overlapping calls", shape(value), {},
+          {.schedule = schedule + 7, .ordered = false, .overlapped = true});
+      schedule += 22;
+    }
+    // Sums of alike numbers come out the same in every order.
+    if (contract_.require.deterministic && value == 48) {
+      requirements_.add(
+          RequirementGroup::Conditions, "sums of unlike numbers, repeated", [](const Trial& trial) {
+            return trial.condition.repeated &&
+                   std::any_of(trial.families.begin(), trial.families.end(),
+                               [](const auto& family) { return family.second == Family::HeavyTail; });
+          });
+      for (const int64_t longer : {600, 2100})
+        add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
+            {.schedule = 13, .repeated = true});
+    }
+    add("other streams late", shape(value), {}, {.others_late = true});
+    add("repeated calls", shape(value), random_families(),
+        {.poison = Poison::Large, .schedule = 11, .repeated = true});
+    add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
+    add("earlier calls", shape(value), {}, {.warmed = true});
+    if (value > 5) add("earlier calls", shape(value), {}, {.grown = true});
+    add("related calls", shape(value), {}, {.related = true});
+  }
+}
+
+void Plan::add_edges() {
+  stages_.emplace_back();
+  std::vector<std::vector<int64_t>> values, tiles;
+  std::size_t most = 0;
+  for (const Dim& dim : contract_.dims) {
+    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, 20000));
+    tiles.push_back(tile_edges(dim));
+    most = std::max(most, values.back().size());
+  }
+  // Some are divisors whose reciprocal, in fp32, rounds down.
+  static constexpr int64_t kOthers[] = {17, 41, 3, 70, 129, 47, 24, 94, 55, 6};
+  for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t d = 0; d < contract_.dims.size(); ++d) {
+      if (i >= values[d].size()) continue;
+      const Dim& dim = contract_.dims[d];
+      const int64_t value = values[d][i];
+      const bool required = std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end();
+      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      shape[dim.name] = value;
+      // What a pass requires has to be cheap.
+      const double share = required ? kEdgeShare : 2;
+      const Limits limits{options_.quick_elements * share, options_.max_bytes, options_.quick_steps * share};
+      Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
+      if (!fitted.fits) continue;
+      if (required && fitted.shape.at(dim.name) == value)
+        require_dim(RequirementGroup::Edges, dim, "=", value);
+      add("edges", std::move(fitted.shape), random_families(), rotating_condition());
+    }
+  }
+}
+
+// "rows = 33", or "rows >= 8192".
+void Plan::require_dim(RequirementGroup group, const Dim& dim, std::string_view relation, int64_t value) {
+  requirements_.add(group, fmt::format("{} {} {}", dim.name, relation, value),
+                    [name = dim.name, value, exact = relation == "="](const Trial& trial) {
+                      const int64_t tried = trial.shape.at(name);
+                      return trial.sparse.empty() && (exact ? tried == value : tried >= value);
+                    });
+}
+
+bool Plan::within_corners(const Shape& shape) const {
+  const auto size = work_.of(shape);
+  return size && size->elements <= kCornerElements && size->steps <= kCornerSteps &&
+         leading_extent(contract_, shape) <= kCornerRows;
+}
+
+// The largest value of a dim within the limits of corners, all others at their smallest.
+Shape Plan::farthest(const Dim& dim) const {
+  Shape shape = uniform_shape(contract_, 1);
+  const auto within = [&](int64_t value) {
+    shape[dim.name] = value;
+    return within_corners(shape);
+  };
+  int64_t low = 0, high = (dim.highest() - dim.lowest()) / dim.multiple_of;
+  while (low < high) {
+    const int64_t middle = high - (high - low) / 2;
+    if (within(dim.lowest() + middle * dim.multiple_of)) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  shape[dim.name] = dim.lowest() + low * dim.multiple_of;
+  return shape;
+}
+
+void Plan::add_corners() {
+  stages_.emplace_back();
+  const Shape smallest = uniform_shape(contract_, 1);
+  requirements_.add(RequirementGroup::Corners, "the smallest shape",
+                    [smallest](const Trial& trial) { return trial.shape == smallest; });
+  Shape joint = smallest;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape shape = farthest(dim);
+    joint[dim.name] = shape[dim.name];
+    require_dim(RequirementGroup::Corners, dim, ">=", shape[dim.name]);
+    add("corners", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
+        rotating_condition());
+  }
+  const Limits limits{kCornerElements, options_.max_bytes, kCornerSteps};
+  joint = fit(contract_, work_, std::move(joint), limits).shape;
+  const auto size = work_.of(joint);
+  if (!size) return;
+  requirements_.add(RequirementGroup::Corners, fmt::format("{:.0f} elements at once", size->elements),
+                    [&contract = contract_, elements = size->elements](const Trial& trial) {
+                      const auto tried = size_of(contract, trial.shape);
+                      return trial.sparse.empty() && tried && tried->elements >= elements;
+                    });
+  add("corners", std::move(joint), hard_sums(contract_, Family::Natural, Family::Uniform),
+      rotating_condition());
+}
+
+// Around the constants of the kernel's code: one dim at a time with the others small; then two dims together,
+// by themselves or as a product, the cheapest first.
+void Plan::add_thresholds() {
+  stages_.emplace_back();
+  std::vector<std::vector<int64_t>> values;
+  for (const Dim& dim : contract_.dims)
+    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : thresholds_.values(dim));
+  static constexpr int64_t kOthers[] = {5, 3, 17, 2};
+  const Limits alone{kThresholdElements, options_.max_bytes, options_.quick_steps * 2};
+  for (std::size_t i = 0; i < kMostThresholds; ++i) {
+    for (std::size_t d = 0; d < values.size(); ++d) {
+      if (i >= values[d].size()) continue;
+      const Dim& dim = contract_.dims[d];
+      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      shape[dim.name] = values[d][i];
+      Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
+      if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
+      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
+      if (thresholds_.is_required(dim, values[d][i]) && within_corners(fitted.shape))
+        require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
+      add("thresholds", std::move(fitted.shape), {}, rotating_condition());
+    }
+  }
+  stages_.emplace_back();
+  std::vector<Shape> joint = thresholds_.pairs();
+  const std::vector<Shape> products = thresholds_.products();
+  joint.insert(joint.end(), products.begin(), products.end());
+  std::erase_if(joint, [&](const Shape& shape) {
+    const auto size = work_.of(shape);
+    return !size || size->elements > options_.max_elements || size->bytes > options_.max_bytes ||
+           shape_cost(shape) > kMostJointCost;
+  });
+  std::stable_sort(joint.begin(), joint.end(),
+                   [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
+  joint.erase(std::unique(joint.begin(), joint.end()), joint.end());
+  for (std::size_t i = 0; i < std::min(joint.size(), kMostThresholds); ++i)
+    add("thresholds", joint[i], {}, rotating_condition());
+}
+
+void Plan::add_model_sizes() {
+  stages_.emplace_back();
+  std::vector<std::vector<int64_t>> values;
+  std::size_t most = 0;
+  for (const Dim& dim : contract_.dims) {
+    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : model_sizes(dim));
+    most = std::max(most, values.back().size());
+  }
+  static constexpr int64_t kOthers[] = {3, 1, 5, 2};
+  const Limits limits{kThresholdElements, options_.max_bytes, options_.quick_steps};
+  for (std::size_t i = 0; i < most; ++i) {
+    for (std::size_t d = 0; d < values.size(); ++d) {
+      if (i >= values[d].size()) continue;
+      const Dim& dim = contract_.dims[d];
+      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      shape[dim.name] = values[d][i];
+      Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
+      if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
+      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
+      add("model sizes", std::move(fitted.shape), {}, rotating_condition());
+    }
+  }
+}
+
+// Where 16 bits end, and the promise. Indices take their extremes, so that the far end is reached.
+void Plan::add_wide() {
+  stages_.emplace_back();
+  const Limits limits{options_.max_elements, options_.max_bytes};
+  const auto fitted = [&](const Dim& dim, int64_t value, int64_t others) {
+    Shape shape = uniform_shape(contract_, others);
+    shape[dim.name] = value;
+    return fit(contract_, work_, std::move(shape), limits, dim.name);
+  };
+  std::vector<Shape> wide;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Fitted widest = fitted(dim, dim.highest(), 1);
+    int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
+    // Halving stops short of the limit, at a power of two as a rule.
+    for (const double more : {1.9, 1.6, 1.3, 1.1}) {
+      const int64_t value = snap(dim, static_cast<int64_t>(static_cast<double>(reached) * more));
+      if (value <= reached || reached >= dim.highest()) continue;
+      if (Fitted grown = fitted(dim, value, 1); grown.fits && grown.shape.at(dim.name) == value) {
+        widest = std::move(grown);
+        reached = value;
+        break;
+      }
+    }
+    std::vector<int64_t> values;
+    for (const int64_t edge : {int64_t{65536 + 77}, int64_t{32768 + 77}}) {
+      if (reached > edge - 77) values.push_back(snap(dim, std::min(edge, reached)));
+    }
+    // What the trials that open the plan are too short for, where a formula takes many steps for an element.
+    const int64_t stretched = snap(dim, kStretched);
+    Shape opening = uniform_shape(contract_, 24);
+    opening[dim.name] = stretched;
+    if (stretched < reached && quick(opening, 1, dim.name).at(dim.name) < stretched)
+      values.push_back(stretched);
+    if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
+      values.push_back(reached);
+    for (const int64_t value : values) {
+      if (Fitted f = fitted(dim, value, 5); f.fits && f.shape.at(dim.name) == value) {
+        wide.push_back(std::move(f.shape));
+      }
+    }
+    if (widest.fits) wide.push_back(widest.shape);
+  }
+  // All dims together.
+  Shape whole;
+  for (const Dim& dim : contract_.dims) whole[dim.name] = dim.highest();
+  if (Fitted f = fit(contract_, work_, std::move(whole), limits); f.fits) wide.push_back(std::move(f.shape));
+  // The cheapest first: each of them shows that much is affordable.
+  std::stable_sort(wide.begin(), wide.end(),
+                   [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
+  for (const double elements : {0x1p31, 0x1p32}) {
+    for (SparseShape& sparse : sparse_shapes(contract_, elements, options_.max_sparse_bytes)) {
+      add("more than 2^31 elements", std::move(sparse.shape), {}, {.ordered = false});
+      stages_.back().back().trial.sparse = sparse.dim;
+      stages_.back().back().brief = true;
+    }
+  }
+  for (Shape& shape : wide) {
+    add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
+        rotating_condition());
+    stages_.back().back().brief = true;
+  }
+}
+
+}  // namespace assay::trial

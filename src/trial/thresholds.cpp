@@ -1,0 +1,196 @@
+#include "trial/thresholds.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace assay::trial {
+
+using contract::Contract;
+using contract::Dim;
+using contract::Shape;
+
+namespace {
+
+constexpr std::size_t kMostCompared = 16;   // constants that are tried
+constexpr std::size_t kMostRequired = 6;    // … that have to be, for a pass
+constexpr std::size_t kMostMentioned = 12;  // … of those that are only mentioned
+constexpr std::size_t kMostResidues = 6;
+constexpr std::size_t kMostSides = 6;       // values of a dim in pairs
+constexpr int64_t kLeastProduct = 1 << 12;  // below, edges try products of all kinds
+constexpr int64_t kMostProduct = 1 << 26;
+constexpr int64_t kFew = 8;       // the smaller factor of a product
+constexpr int64_t kLarge = 1000;  // a dim that is not small, for remainders of large sizes
+
+class Values {
+ public:
+  explicit Values(const Dim& dim) : dim_(dim) {}
+  void add(int64_t value) {
+    if (dim_.contains(value) && std::find(values_.begin(), values_.end(), value) == values_.end())
+      values_.push_back(value);
+  }
+  std::vector<int64_t> take() { return std::move(values_); }
+
+ private:
+  const Dim& dim_;
+  std::vector<int64_t> values_;
+};
+
+// The first legal value above `value`, and the last below.
+int64_t above(const Dim& dim, int64_t value) {
+  if (value < dim.lowest()) return dim.lowest();
+  return snap(dim, value) + dim.multiple_of;
+}
+int64_t below(const Dim& dim, int64_t value) {
+  const int64_t at = snap(dim, value);
+  return at == value ? at - dim.multiple_of : at;
+}
+
+// The first legal value from `from` on with this remainder; none within a few hundred steps: 0.
+int64_t with_residue(const Dim& dim, int64_t from, Residue residue) {
+  int64_t value = above(dim, from - 1);
+  for (int step = 0; step < 400 && value <= dim.highest(); ++step, value += dim.multiple_of)
+    if (value % residue.modulus == residue.remainder) return value;
+  return 0;
+}
+
+// Values that the plan's ordinary edges hold anyway go last.
+bool is_ordinary(int64_t constant) {
+  return constant <= 4 || (constant <= 1024 && (constant & (constant - 1)) == 0);
+}
+
+template <class T>
+void keep_first(std::vector<T>& list, std::size_t most) {
+  if (list.size() > most) list.resize(most);
+}
+
+}  // namespace
+
+Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
+    : contract_(contract), constants_(std::move(constants)) {
+  std::vector<int64_t>& compared = constants_.compared;
+  std::erase_if(compared, [](int64_t c) { return c < 3; });
+  std::stable_partition(compared.begin(), compared.end(), [](int64_t c) { return !is_ordinary(c); });
+  keep_first(compared, kMostCompared);
+  std::erase_if(constants_.residues, [](Residue r) { return r.modulus < 2; });
+  keep_first(constants_.residues, kMostResidues);
+  std::vector<int64_t>& mentioned = constants_.mentioned;
+  std::erase_if(mentioned, [&](int64_t c) {
+    return is_ordinary(c) || std::find(compared.begin(), compared.end(), c) != compared.end();
+  });
+  // Large numbers are sizes more often than small ones.
+  std::stable_sort(mentioned.begin(), mentioned.end(), std::greater<>());
+  std::stable_partition(mentioned.begin(), mentioned.end(), [](int64_t c) { return c <= kMostProduct; });
+  keep_first(mentioned, kMostMentioned);
+}
+
+std::vector<int64_t> Thresholds::values(const Dim& dim) const {
+  Values values(dim);
+  for (const int64_t c : constants_.compared) {
+    values.add(above(dim, c));
+    values.add(c);
+    values.add(below(dim, c));
+  }
+  for (const int64_t c : constants_.compared) {
+    if (is_ordinary(c)) continue;
+    for (const Residue& residue : constants_.residues) values.add(with_residue(dim, c + 1, residue));
+    for (const int64_t divisor : {8, 4}) values.add(with_residue(dim, c + 1, {divisor, 0}));
+  }
+  for (const Residue& residue : constants_.residues) {
+    values.add(with_residue(dim, residue.modulus, residue));
+    values.add(with_residue(dim, kLarge, residue));
+    if (residue.remainder != 0) values.add(with_residue(dim, kLarge, {residue.modulus, 0}));
+  }
+  for (const int64_t c : constants_.compared)
+    if (!is_ordinary(c)) values.add(snap(dim, 2 * c));
+  for (const int64_t c : constants_.mentioned) {
+    values.add(above(dim, c));
+    values.add(c);
+  }
+  return values.take();
+}
+
+bool Thresholds::is_required(const Dim& dim, int64_t value) const {
+  const std::size_t count = std::min(constants_.compared.size(), kMostRequired);
+  return std::any_of(constants_.compared.begin(),
+                     constants_.compared.begin() + static_cast<std::ptrdiff_t>(count),
+                     [&](int64_t c) { return !is_ordinary(c) && value == above(dim, c); });
+}
+
+// What to combine with other dims: beyond each threshold, and each remainder.
+std::vector<int64_t> Thresholds::sides(const Dim& dim) const {
+  Values values(dim);
+  for (const int64_t c : constants_.compared)
+    if (!is_ordinary(c)) values.add(above(dim, c));
+  for (const Residue& residue : constants_.residues) {
+    values.add(with_residue(dim, residue.modulus, residue));
+    for (const int64_t c : constants_.compared)
+      if (!is_ordinary(c)) values.add(with_residue(dim, c + 1, residue));
+  }
+  std::vector<int64_t> found = values.take();
+  keep_first(found, kMostSides);
+  return found;
+}
+
+std::vector<Shape> Thresholds::pairs() const {
+  std::vector<Shape> shapes;
+  for (std::size_t a = 0; a < contract_.dims.size(); ++a) {
+    for (std::size_t b = a + 1; b < contract_.dims.size(); ++b) {
+      const Dim &first = contract_.dims[a], &second = contract_.dims[b];
+      if (first.is_constant() || second.is_constant()) continue;
+      for (const int64_t x : sides(first)) {
+        for (const int64_t y : sides(second)) {
+          Shape shape = uniform_shape(contract_, 1);
+          shape[first.name] = x;
+          shape[second.name] = y;
+          shapes.push_back(std::move(shape));
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+std::vector<Shape> Thresholds::products() const {
+  std::vector<int64_t> limits = constants_.compared;
+  limits.insert(limits.end(), constants_.mentioned.begin(), constants_.mentioned.end());
+  std::erase_if(limits, [](int64_t c) { return c < kLeastProduct || c > kMostProduct; });
+  std::vector<Shape> shapes;
+  for (const int64_t limit : limits) {
+    for (const Dim& a : contract_.dims) {
+      for (const Dim& b : contract_.dims) {
+        if (&a == &b || a.is_constant() || b.is_constant()) continue;
+        const auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(limit)));
+        for (const int64_t factor : {kFew, root}) {
+          if (factor == root && &a > &b) continue;  // the same both ways
+          Shape shape = uniform_shape(contract_, 1);
+          shape[a.name] = snap(a, factor);
+          shape[b.name] = above(b, limit / shape[a.name]);
+          if (shape[b.name] > b.highest()) {
+            shape[b.name] = b.highest();
+            shape[a.name] = above(a, limit / b.highest());
+          }
+          if (!a.contains(shape[a.name])) continue;
+          shapes.push_back(std::move(shape));
+        }
+      }
+    }
+  }
+  return shapes;
+}
+
+std::vector<int64_t> model_sizes(const Dim& dim) {
+  static constexpr int64_t kSizes[] = {
+      768,    1024,  2048,  2560,  3072,  3584,   4096,   5120,   6144,   7168,
+      8192,   12288, 16384,                                       // hidden
+      64,     80,    96,    112,   128,   192,    256,            // head
+      8200,   4104,  8208,  4112,  8196,  2056,   10248,  16392,  // multiples of 4, 8, 16 and no more
+      11008,  13824, 14336, 18944, 28672, 53248,                  // feed-forward
+      32000,  32768, 50257, 50304, 65536, 128256, 151936, 152064, 256000, 262144,  // vocabulary
+      131072,                                                                      // sequence
+  };
+  Values values(dim);
+  for (const int64_t size : kSizes) values.add(size);
+  return values.take();
+}
+
+}  // namespace assay::trial
