@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "assayer/events.h"
+#include "judge/numbers.h"
 #include "judge/relations.h"
 #include "trial/random.h"
 #include "trial/shapes.h"
@@ -256,7 +257,7 @@ void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
           "nondeterministic",
           fmt::format("two calls with the same inputs differ in {} elements of {}: {}{} is {} and then {}",
                       differing, name, name, contract::coordinates(tensor->extents, first),
-                      tensor->load(first), second.load(first)));
+                      judge::element_text(*tensor, first), judge::element_text(second, first)));
       finding.evidence["differing"] = differing;
       attempt.findings.push_back(std::move(finding));
     }

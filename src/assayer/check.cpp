@@ -290,10 +290,9 @@ class Check {
   // "dw[0, 3] is 1.5, should be 1.25"
   static std::string worst_text(const Finding& finding) {
     const Json worst = finding.evidence.value("worst", Json::object());
-    if (!worst.contains("stored") || !worst["stored"].is_number() || !worst["exact"].is_number()) return "";
-    return fmt::format("{}{} is {:.6g}, should be {:.6g}", text_at(finding.evidence, "output"),
-                       text_at(worst, "element"), worst["stored"].get<double>(),
-                       worst["exact"].get<double>());
+    const std::string sentence = text_at(worst.value("text", Json::object()), "sentence");
+    if (sentence.empty()) return "";
+    return fmt::format("{}{} {}", text_at(finding.evidence, "output"), text_at(worst, "element"), sentence);
   }
 
   // The smallest trial that still shows the failure. The finding becomes what that trial shows, unless only

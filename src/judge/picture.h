@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "judge/judge.h"
+#include "judge/numbers.h"
 
 namespace assay::judge {
 
@@ -56,6 +57,12 @@ struct Sheet {
   std::vector<double> values;
   std::vector<double> exact, low, high;  // of outputs; beside `values`
   std::vector<bool> admitted;
+  std::vector<std::string> texts;  // of `values`, each with the digits that its type needs
+  struct Wrong {
+    std::size_t at;  // in `values`
+    ComparedText text;
+  };
+  std::vector<Wrong> wrong;
 };
 
 Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,

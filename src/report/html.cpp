@@ -30,11 +30,6 @@ Json number(double x) {
   if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
   return x;
 }
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
 
 Json picture_json(const judge::Picture& picture) {
   Json json;
@@ -69,14 +64,18 @@ Json sheet_json(const judge::Sheet& sheet) {
   json["extents"] = sheet.extents;
   json["is_output"] = sheet.is_output;
   json["is_cut"] = sheet.is_cut;
-  json["values"] = numbers(sheet.values);
+  json["values"] = sheet.texts;
   if (!sheet.is_output) return json;
-  json["exact"] = numbers(sheet.exact);
-  json["low"] = numbers(sheet.low);
-  json["high"] = numbers(sheet.high);
-  Json admitted = Json::array();
-  for (const bool ok : sheet.admitted) admitted.push_back(ok);
-  json["admitted"] = std::move(admitted);
+  json["wrong"] = Json::array();
+  for (const judge::Sheet::Wrong& wrong : sheet.wrong) {
+    const auto i = wrong.at;
+    json["wrong"].push_back({{"at", i},
+                             {"stored", wrong.text.stored},
+                             {"exact", wrong.text.exact},
+                             {"error", wrong.text.error},
+                             {"budget", wrong.text.budget},
+                             {"size", number(std::abs(sheet.values[i] - sheet.exact[i]))}});
+  }
   return json;
 }
 

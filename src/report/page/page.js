@@ -100,9 +100,10 @@ function evidence(finding) {
   const e = finding.evidence, pairs = [];
   const worst = e.worst;
   if (worst) {
-    pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", brief(worst.stored, 7)], ["exact", brief(worst.exact, 7)],
-      ["a sound kernel gives", `${brief(worst.admitted[0], 6)} to ${brief(worst.admitted[1], 6)}`]);
-    if (typeof worst.z === "number" && Math.abs(worst.z) < 1e6) pairs.push(["error", `${brief(Math.abs(worst.z), 3)} × budget`]);
+    const text = worst.text || { stored: brief(worst.stored, 7), exact: brief(worst.exact, 7) };
+    pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", minus(text.stored)], ["exact", minus(text.exact)]);
+    if (text.error) pairs.push(["error", text.error]);
+    if (text.budget) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
@@ -111,6 +112,11 @@ function evidence(finding) {
   if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
   if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
   return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
+}
+// "3.2 times as large", of an error beside its budget.
+function times(text) {
+  const ratio = Number(text.error) / Number(text.budget);
+  return ratio > 1 ? `${brief(ratio, ratio < 10 ? 2 : 3)} times as large` : "within it";
 }
 function copyable(command) {
   const button = h("button", { type: "button", onclick: async () => {
@@ -248,7 +254,7 @@ function mix(a, b, t) {
   const [x, y] = [parse(a), parse(b)];
   return x.map((v, i) => Math.round(v + (y[i] - v) * t));
 }
-// Up to one budget is calm; every doubling beyond it is one step hotter, to 64.
+// Up to one σ is calm; every doubling beyond it is one step hotter, to 64.
 function heatOf(z) {
   const calm = mix(tone("--raised"), tone("--dots"), 0.32);
   if (z <= 1) return mix(tone("--raised"), tone("--dots"), 0.32 * z);
@@ -288,11 +294,11 @@ function errorMap(p) {
     const r = Math.min(p.rows_drawn - 1, Math.max(0, Math.floor((event.clientY - box.top) / box.height * p.rows_drawn)));
     const z = p.grid[r * p.columns_drawn + c];
     reading.textContent = `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: ` +
-      (z === null ? "not judged" : z < 0 ? "no finite error" : `${brief(z, 3)} × budget`);
+      (z === null ? "not judged" : z < 0 ? "no finite error" : `${brief(z, 3)} σ`);
   });
   const pooled = p.rows_drawn < p.rows || p.columns_drawn < p.columns;
   return h("figure", { class: "card" },
-    h("figcaption", {}, h("strong", {}, "Where it is wrong"), `${p.rows} × ${p.columns}; error in units of the budget`, pooled && ", the largest of each cell"),
+    h("figcaption", {}, h("strong", {}, "Where it is wrong"), `${p.rows} × ${p.columns}; error in units of σ`, pooled && ", the largest of each cell"),
     h("div", { class: "grid-picture" },
       h("div", { class: "ends rows" }, h("span", {}, "0"), h("span", {}, p.rows - 1)), canvas,
       h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, "columns"), h("span", {}, p.columns - 1))),
@@ -318,19 +324,19 @@ function histogram(p) {
     const edge = i === 0 || i === bins - 1;
     const up = Math.max(1.2, floor - y(share));
     parts.push(s("rect", { class: edge ? "bar out" : "bar", x: left + i * step + 0.4, width: Math.max(1, step - 0.8), y: floor - up, height: up },
-      s("title", {}, `${edge ? `beyond ${p.range}` : `${brief(-p.range + (i - 1) * width, 3)} to ${brief(-p.range + i * width, 3)}`} × budget: ${grouped(p.histogram[i])} elements`)));
+      s("title", {}, `${edge ? `beyond ${p.range}` : `${brief(-p.range + (i - 1) * width, 3)} to ${brief(-p.range + i * width, 3)}`} σ: ${grouped(p.histogram[i])} elements`)));
   });
   const curve = [];
   for (let z = -p.range; z <= p.range; z += 0.1) curve.push(`${curve.length ? "L" : "M"}${x(z).toFixed(1)} ${y(bell(z)).toFixed(1)}`);
   parts.push(s("path", { class: "normal", d: curve.join("") }));
   for (let z = -p.range; z <= p.range; z += 2) parts.push(tick(x(z), floor + 15, brief(z), "middle"));
   parts.push(tick(left - 6, top + 9, `${(most * 100).toFixed(most < 0.1 ? 1 : 0)} %`, "end"), tick(left - 6, floor, "0", "end"),
-    tick((left + w) / 2, height - 2, "error, in units of the budget", "middle"));
+    tick((left + w) / 2, height - 2, "error, in units of σ", "middle"));
   const beyond = p.histogram[0] + p.histogram[bins - 1];
   return h("figure", { class: "card" },
-    h("figcaption", {}, h("strong", {}, "How the errors are spread"), "Dashed: the normal curve of a budget’s width. ",
+    h("figcaption", {}, h("strong", {}, "How the errors are spread"), "Dashed: the normal curve. ",
       beyond ? `${grouped(beyond)} of ${grouped(total)} elements lie beyond ±${p.range}.` : `None of ${grouped(total)} elements lies beyond ±${p.range}.`),
-    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `Histogram of errors; ${beyond} of ${total} beyond ${p.range} budgets` }, parts));
+    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `Histogram of errors; ${beyond} of ${total} beyond ${p.range} σ` }, parts));
 }
 
 function decades(low, high) {
@@ -386,7 +392,7 @@ function budgetLine(points) {
 function plots(report) {
   if (!report.pictures.length) return null;
   return h("section", { id: "error", "aria-label": "Error", "data-part": "Error" }, h("h2", {}, "Error"),
-    h("p", { class: "lede" }, "The budget of an element is the deviation that rounding alone is expected to give it. Seen in ",
+    h("p", { class: "lede" }, "σ is the deviation that rounding alone is expected to give an element. Seen in ",
       h("span", { class: "mono" }, report.picture_of), "."),
     report.pictures.map((p) => {
       const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
@@ -394,9 +400,9 @@ function plots(report) {
       return [
         h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
         h("div", { class: "plots" }, errorMap(p), histogram(p),
-          scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: "Dashed: the budget.", line: budgetLine(sizes) }),
+          scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: "Dashed: σ.", line: budgetLine(sizes) }),
           p.hits_vary && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
-            xTitle: "terms summed into the element", yTitle: "error in budgets", caption: "In units of the budget: a sound sum stays level, however long." })),
+            xTitle: "terms summed into the element", yTitle: "error in σ", caption: "In units of σ: a sound sum stays level, however long." })),
       ];
     }));
 }
@@ -414,14 +420,14 @@ function coordinates(extents, index) {
 function sheet(t) {
   const columns = t.extents.length ? t.extents[t.extents.length - 1] : 1;
   const rows = Math.ceil(t.values.length / Math.max(1, columns));
-  const value = (i) => minus(typeof t.values[i] === "number" ? String(Number(t.values[i].toPrecision(6))) : String(t.values[i]));
+  const wrongs = new Map((t.wrong || []).map((w) => [w.at, w]));
   const index = (r) => coordinates(t.extents.slice(0, -1), r).join(", ");
   const body = [];
   for (let r = 0; r < rows; ++r) {
     const row = h("tr", {}, h("th", { scope: "row" }, index(r)));
     for (let c = 0; c < columns && r * columns + c < t.values.length; ++c) {
-      const i = r * columns + c, wrong = t.admitted && !t.admitted[i];
-      row.append(h("td", { class: wrong ? "wrong" : null, title: t.exact ? `should be ${brief(t.exact[i], 7)}` : null }, value(i)));
+      const i = r * columns + c, wrong = wrongs.get(i);
+      row.append(h("td", { class: wrong ? "wrong" : null, title: wrong ? `should be ${minus(wrong.exact)}` : null }, minus(t.values[i])));
     }
     body.push(row);
   }
@@ -435,21 +441,23 @@ const kListed = 20;
 function smallest(report) {
   if (!report.numbers.length) return null;
   const wrong = [];
-  for (const t of report.numbers) {
-    if (!t.admitted) continue;
-    t.admitted.forEach((ok, i) => { if (!ok) wrong.push({ t, i, error: Math.abs(t.values[i] - t.exact[i]) }); });
-  }
+  for (const t of report.numbers) for (const w of t.wrong || []) wrong.push({ t, ...w });
   const count = wrong.length;
-  wrong.sort((a, b) => (Number.isFinite(b.error) ? b.error : Infinity) - (Number.isFinite(a.error) ? a.error : Infinity) || a.i - b.i).splice(kListed);
-  const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.i).join(", ")}]`;
+  const size = (row) => Number.isFinite(row.size) ? row.size : Infinity;
+  wrong.sort((a, b) => (size(b) === size(a) ? 0 : size(b) - size(a)) || a.at - b.at).splice(kListed);
+  const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.at).join(", ")}]`;
+  const integers = wrong.every((row) => !row.error);
   return h("section", { id: "smallest", "aria-label": "Smallest case", "data-part": "Smallest case" }, h("h2", {}, "Smallest failing case"),
     h("p", { class: "lede mono" }, report.numbers_of),
     wrong.length > 0 && sortable([
       { title: "element", left: true, value: at, show: (row) => h("span", { class: "mono" }, at(row)) },
-      { title: "stored", value: (row) => row.t.values[row.i], show: (row) => brief(row.t.values[row.i], 7) },
-      { title: "exact", value: (row) => row.t.exact[row.i], show: (row) => brief(row.t.exact[row.i], 7) },
-      { title: "a sound kernel gives", value: (row) => row.t.low[row.i], show: (row) => `${brief(row.t.low[row.i], 6)} to ${brief(row.t.high[row.i], 6)}` },
-      { title: "error", value: (row) => row.error, show: (row) => brief(row.error, 3) },
+      { title: "stored", value: (row) => Number(row.stored), show: (row) => minus(row.stored) },
+      { title: "exact", value: (row) => Number(row.exact), show: (row) => minus(row.exact) },
+      ...(integers ? [] : [
+        { title: "error", value: size, show: (row) => row.error },
+        { title: "budget", value: (row) => Number(row.budget), show: (row) => row.budget },
+        { title: "error / budget", value: (row) => size(row) / Number(row.budget), show: (row) => row.budget ? brief(size(row) / Number(row.budget), 3) : "" },
+      ]),
     ], wrong, "Elements that are wrong"),
     count > kListed && h("p", { class: "soft" }, `The ${kListed} largest errors of ${grouped(count)}; all wrong elements are marked below.`),
     h("div", { class: "sheets" }, report.numbers.map(sheet)));
