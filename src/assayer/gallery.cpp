@@ -80,8 +80,12 @@ void Gallery::add(const Trial& trial, const Attempt& attempt) {
   largest_ = {trial, attempt.calls.front().outputs};
 }
 
-void Gallery::add_failure(const Trial& trial, const Attempt& attempt, const Trial& small, Laboratory& lab) {
-  if (!options_.pictures || attempt.calls.empty()) return;
+void Gallery::add_failure(const Finding& finding, const Trial& trial, const Attempt& attempt,
+                          const Trial& small, Laboratory& lab) {
+  const bool of_numbers = finding.evidence.contains("worst") || finding.kind == "unwritten-output";
+  if (!options_.pictures || attempt.calls.empty() || drawn_of_numbers_) return;
+  if (!failed_.outputs.empty() && !of_numbers) return;
+  drawn_of_numbers_ = of_numbers;
   failed_ = {trial, attempt.calls.front().outputs};
   const Attempt again = lab.attempt(small);
   if (!again.calls.empty()) smallest_ = {small, again.calls.front().outputs};

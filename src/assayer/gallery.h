@@ -18,8 +18,9 @@ class Gallery {
 
   // Every trial that was judged; the largest sound one is drawn if nothing fails.
   void add(const trial::Trial& trial, const Attempt& attempt);
-  // The trial that failed, and the smallest that does, run once more for its numbers.
-  void add_failure(const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
+  // The trial that failed, and the smallest that does, run once more for its numbers. Of several findings the
+  // first that numbers tell something of is drawn.
+  void add_failure(const Finding& finding, const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
                    Laboratory& lab);
 
   void hang(const contract::Reference& reference, const subject::Subject& subject,
@@ -35,6 +36,7 @@ class Gallery {
   const CheckOptions& options_;
   std::vector<report::TrialRow> rows_;
   Shown largest_, failed_, smallest_;
+  bool drawn_of_numbers_ = false;
   double largest_elements_ = -1;
 };
 

@@ -150,6 +150,8 @@ int check_command(std::vector<std::string> args) {
   arguments.add(
       "--min-coverage", min_coverage,
       "share of the planned trials, 0.8 or 80%; with less a check is inconclusive instead of a pass");
+  arguments.add_flag("--keep-going", options.keep_going,
+                     "go on after a finding, until the budget is spent, and report each cause once");
   int jobs = cores();
   arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
       .positive();

@@ -13,6 +13,14 @@ ASSAY_API void assay_set_seed(uint64_t seed) {
   });
 }
 
+// The device's clock goes on by this, as if it had been busy before.
+ASSAY_API void assay_advance_clock(uint64_t cycles) {
+  (void)api([&](Context& context) {
+    context.streams().with_device([&](assay::vgpu::Device& device) { device.advance_clock(cycles); });
+    return Status::Success;
+  });
+}
+
 // These bytes count as never written.
 ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   (void)api([&](Context& context) {

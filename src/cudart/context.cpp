@@ -45,6 +45,10 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
   };
+  options.still_running = [this](const vgpu::LaunchInfo& launch, double seconds,
+                                 std::span<const vgpu::Standing> lines) {
+    report_.still_running(launch, seconds, lines);
+  };
   findings_.tell([this](Finding finding) {
     name_places(finding);
     report_.sighting(finding);
@@ -52,6 +56,8 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
   stream_options.seed = settings.seed;
+  if (settings.stall_milliseconds != 0)
+    stream_options.stall_seconds = static_cast<double>(settings.stall_milliseconds) / 1000;
   stream_options.grid_ended = [this](const vgpu::GridRun& run) {
     report_.launch(run);
     report_findings();

@@ -25,6 +25,7 @@ Settings settings_from_environment() {
           .report = text("ASSAY_REPORT"),
           .suppressions = text("ASSAY_SUPPRESSIONS"),
           .max_instructions = number("ASSAY_MAX_INSTRUCTIONS"),
+          .stall_milliseconds = number("ASSAY_STALL_MS"),
           .faults = number("ASSAY_FAULTS") != 0,
           .quiet = number("ASSAY_QUIET") != 0};
 }

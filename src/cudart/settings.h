@@ -15,6 +15,7 @@ struct Settings {
   std::string report;             // ASSAY_REPORT: file to which one JSON line an event is appended
   std::string suppressions;       // ASSAY_SUPPRESSIONS: file
   uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
+  uint64_t stall_milliseconds = 0;  // ASSAY_STALL_MS: for which all may poll before it is a deadlock; 0: 5000
   bool faults = false;            // ASSAY_FAULTS: a launch whose accesses the checks left out ends with their error
   bool quiet = false;             // ASSAY_QUIET: no messages on stderr
 };

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "report/report.h"
@@ -52,6 +53,19 @@ std::string note_text(const Finding& note, const Painter& paint, const TerminalO
          paint(kDim, wrapped(note.message, options.width, "  "));
 }
 
+// What else was seen because of it.
+std::string consequences_text(const Finding& finding, const TerminalOptions& options) {
+  constexpr std::size_t kMost = 3;
+  const auto symptoms = finding.evidence.find("symptoms");
+  if (symptoms == finding.evidence.end() || !symptoms->is_array()) return "";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, symptoms->size()); ++i)
+    if ((*symptoms)[i].is_string())
+      text += wrapped("consequence: " + (*symptoms)[i].get<std::string>(), options.width, "  ");
+  if (symptoms->size() > kMost) text += fmt::format("  {} more consequences\n", symptoms->size() - kMost);
+  return text;
+}
+
 std::string finding_text(const Finding& finding, const Painter& paint, const TerminalOptions& options) {
   if (finding.severity == Severity::Note && finding.where.line > 0) return note_text(finding, paint, options);
   std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, finding.kind);
@@ -61,12 +75,15 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
   }
   text += "\n" + wrapped(finding.message, options.width, "  ");
   if (finding.where.line > 0) text += excerpt(finding.where);
+  text += consequences_text(finding, options);
   if (finding.evidence.contains("smallest")) {
     std::string smallest = "smallest case: " + finding.evidence["smallest"].get<std::string>();
     if (finding.evidence.contains("smallest_shows"))
       smallest += "; there " + finding.evidence["smallest_shows"].get<std::string>();
     text += wrapped(smallest, options.width, "  ");
   }
+  if (const int trials = finding.evidence.value("trials", 1); trials > 1)
+    text += fmt::format("  seen in {} trials\n", trials);
   if (!finding.reproduce.empty()) text += paint(kDim, "  " + finding.reproduce) + "\n";
   return text;
 }
@@ -134,6 +151,8 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
                         counted(c.value("shapes", 0), "shape"), elements, report.device, report.seed);
   if (c.contains("required") && report.verdict != judge::Verdict::Fail)
     text += "\nrequired for a pass: " + required_text(c["required"]);
+  for (const Json& trial : c.value("held_up", Json::array()))
+    text += fmt::format("\nheld up by {}", trial.get<std::string>());
   if (c.contains("dims")) text += "\n" + range_text(c);
   if (c.contains("not_covered") && !c["not_covered"].empty()) {
     text += "\nnot covered: ";

@@ -38,6 +38,7 @@ constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worke
 constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
 constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
 constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
@@ -153,6 +154,7 @@ struct Runner::Impl {
       variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
+      variables.push_back(fmt::format("ASSAY_STALL_MS={}", kStall));
       if (!options.precision_lines.empty())
         variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
       variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
@@ -308,7 +310,7 @@ struct Runner::Impl {
         // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
         if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
         if (pulse.seconds() > timeout)
-          return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
+          return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (pulse.threads() > kMostThreads)
           return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
@@ -409,6 +411,9 @@ struct Runner::Impl {
                       {"ordered", trial.condition.ordered},
                       {"others_late", trial.condition.others_late},
                       {"moved", trial.condition.moved},
+                      {"clock", trial.condition.clock},
+                      {"shift", trial.condition.shift},
+                      {"host_poison", trial.condition.host_poison},
                       {"calls", Json::array()}};
       for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
       reply = send(request) ? receive(options.timeout) : died();

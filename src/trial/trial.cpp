@@ -46,6 +46,7 @@ constexpr Switch kSwitches[] = {
     {"fresh", &Condition::fresh},
     {"warmed", &Condition::warmed, "after earlier calls"},
     {"grown", &Condition::grown, "after a smaller call"},
+    {"host_poison", &Condition::host_poison},
 };
 
 Error bad(std::string_view what) {
@@ -95,6 +96,8 @@ std::string to_string(const Trial& trial) {
   for (const Switch& s : kSwitches) {
     if (s.words && trial.condition.*s.member) text += fmt::format(", {}", s.words);
   }
+  if (trial.condition.clock != 0) text += ", at another time";
+  if (trial.condition.shift != 0) text += ", at other addresses";
   return text + fmt::format(", seed {}", trial.seed);
 }
 
@@ -108,6 +111,8 @@ Json to_json(const Trial& trial) {
   for (const auto& [name, family] : trial.families) families[name] = to_string(family);
   condition["poison"] = to_string(trial.condition.poison);
   condition["schedule"] = trial.condition.schedule;
+  condition["clock"] = trial.condition.clock;
+  condition["shift"] = trial.condition.shift;
   for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
   json["shape"] = shape;
   json["scalars"] = scalars;
@@ -138,6 +143,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
       if (p.name == poison) trial.condition.poison = p.poison;
     }
     trial.condition.schedule = condition.at("schedule").get<uint64_t>();
+    trial.condition.clock = condition.value("clock", uint64_t{0});
+    trial.condition.shift = condition.value("shift", int64_t{0});
     for (const Switch& s : kSwitches)
       trial.condition.*s.member = condition.value(s.name, trial.condition.*s.member);
   } catch (const nlohmann::json::exception& e) {

@@ -96,6 +96,10 @@ struct Condition {
   bool warmed =
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
+  // What differs from run to run without anybody's doing.
+  uint64_t clock = 0;       // cycles that the device's clock is ahead
+  int64_t shift = 0;        // bytes that device addresses are further on; in a new process only
+  bool host_poison = true;  // host memory that malloc gives is not zero
 };
 
 // The kinds of condition that this is, in words: "two calls at once", "memory poisoned with large".

@@ -120,6 +120,44 @@ bool run_round(Cluster& cluster, uint64_t round) {
   return ran;
 }
 
+constexpr double kLook = 1;  // second of a launch after which, and then again, it tells where its warps stand
+
+// Lines by the number of warps that stand there, those that could run before those that wait for them.
+std::vector<Standing> standing(const Cluster& cluster) {
+  std::vector<Standing> lines;
+  const auto add = [&](const Warp& w, const Fragment& f) {
+    const SourcePlace place = place_of(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc);
+    const auto same = std::find_if(lines.begin(), lines.end(),
+                                   [&](const Standing& s) { return s.line == place.line && s.file == place.file; });
+    if (same != lines.end()) {
+      ++same->warps;
+    } else if (place.line > 0) {
+      lines.push_back({place.file, place.line, 1});
+    }
+  };
+  for (const bool running : {true, false}) {
+    for (const Block& block : cluster.blocks) {
+      for (const Warp& w : block.warps) {
+        if (w.pc && running) add(w, {.pc = w.pc, .lanes = w.active, .frame = w.frame});
+        for (const Fragment& f : w.others)
+          if ((f.wait == Wait::None) == running) add(w, f);
+      }
+    }
+    if (!lines.empty()) break;
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Standing& a, const Standing& b) { return a.warps > b.warps; });
+  return lines;
+}
+
+void tell_if_still_running(Cluster& cluster) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  if (!grid.options->still_running) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count();
+  uint32_t looks = grid.looks.load(std::memory_order_relaxed);
+  if (seconds < kLook * (looks + 1) || !grid.looks.compare_exchange_strong(looks, static_cast<uint32_t>(seconds / kLook))) return;
+  grid.options->still_running(grid.info, seconds, standing(cluster));
+}
+
 bool all_ended(const Cluster& cluster) {
   for (const Block& block : cluster.blocks)
     for (const Warp& w : block.warps)
@@ -307,6 +345,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       }
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
+    tell_if_still_running(cluster);
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
       for (const Block& block : cluster.blocks)

@@ -72,6 +72,7 @@ class Run final : public GridRun {
     grid_.options = &device.options;
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
+    grid_.began = Clock::now();
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
       std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(grid_.access_listeners[space]),
@@ -259,6 +260,7 @@ Device::~Device() = default;
 Memory& Device::memory() { return impl_->memory; }
 const Options& Device::options() const { return impl_->options; }
 void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
+void Device::advance_clock(uint64_t cycles) { impl_->clock += cycles; }
 
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);

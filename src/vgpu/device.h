@@ -29,6 +29,15 @@ namespace assay::vgpu {
 
 class Instrumenter;
 
+struct LaunchInfo;
+
+// Where warps of a long launch stand: a source line, and how many of those that were looked at are there.
+struct Standing {
+  std::string file;
+  uint32_t line = 0;
+  uint32_t warps = 0;
+};
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   uint64_t count() const { return uint64_t{x} * y * z; }
@@ -43,6 +52,8 @@ struct Options {
   uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
   Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
+  // Where the warps of one cluster stand, once a second of a launch that takes longer than that; most warps first.
+  std::function<void(const LaunchInfo&, double seconds, std::span<const Standing>)> still_running;
 };
 
 struct LaunchConfig {
@@ -93,6 +104,7 @@ class Device {
   Memory& memory();
   const Options& options() const;
   void set_seed(uint64_t seed);  // of launches that start later
+  void advance_clock(uint64_t cycles);  // %clock64 of launches that start later
 
   using ModuleId = uint32_t;
   Result<ModuleId> load(std::string_view ptx, std::string_view name);

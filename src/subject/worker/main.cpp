@@ -4,6 +4,7 @@
 //   assay-worker virtual|cuda FOLDER library|ptx PATH SYMBOL call|launch int|void
 #include <dlfcn.h>
 #include <ffi.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -69,6 +70,24 @@ struct Memory {
   std::byte* staged = nullptr;
   int64_t bytes = 0;
   bool sparse = false;  // only parts of it are used
+};
+
+// While the subject's own code runs, malloc gives memory that is not zero, and free leaves nothing useful
+// behind: new pages are zeros, which hides that nobody wrote them.
+class HostPoison {
+ public:
+  explicit HostPoison(bool on) : on_(on) {
+    if (on_) mallopt(M_PERTURB, kByte);
+  }
+  ~HostPoison() {
+    if (on_) mallopt(M_PERTURB, 0);
+  }
+  HostPoison(const HostPoison&) = delete;
+  HostPoison& operator=(const HostPoison&) = delete;
+
+ private:
+  static constexpr int kByte = 0x35;  // of freed memory; of new memory its complement, 0xca
+  bool on_;
 };
 
 class Worker {
@@ -153,6 +172,8 @@ class Worker {
     try {
       map(request.at("size"));
       if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.at("seed"));
+      if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.value("clock", uint64_t{0}));
+      shift(request.value("shift", int64_t{0}));
       const Json& calls = request.at("calls");
       const bool ordered = request.at("ordered");
       allocate(calls, ordered, request.at("moved"));
@@ -167,6 +188,7 @@ class Worker {
       }
       const auto called = Clock::now();
       Json returned = Json::array();
+      const HostPoison poison(request.value("host_poison", true));
       for (std::size_t i = 0; i < calls.size(); ++i) returned.push_back(call(calls[i], i));
       check(runtime_.cudaGetLastError(), "the call");
       if (ordered) {
@@ -191,6 +213,15 @@ class Worker {
     }
     answer["total"] = std::chrono::duration<double>(Clock::now() - start).count();
     reply(answer);
+  }
+
+  // Buffers that are allocated from now on lie elsewhere.
+  void shift(int64_t bytes) {
+    void* at = nullptr;
+    if (bytes <= 0 || shifted_) return;
+    check(runtime_.cudaMalloc(&at, static_cast<std::size_t>(bytes)), "the allocation of a buffer");
+    if (runtime_.assay_label) runtime_.assay_label(at, "(memory of somebody else)");
+    shifted_ = true;
   }
 
   // Buffers stay where they are when their sizes do, unless they are to move.
@@ -417,6 +448,7 @@ class Worker {
   void* kernel_ = nullptr;
   Stream streams_[2] = {};
   std::deque<Memory> buffers_;
+  bool shifted_ = false;
   std::byte* memory_ = nullptr;
   int64_t mapped_ = 0;
 };

@@ -34,6 +34,7 @@ std::string load(Runtime& runtime) {
   ASSAY_FIND(cudaFuncSetAttribute);
 #undef ASSAY_FIND
   find(runtime.assay_set_seed, "assay_set_seed", false);
+  find(runtime.assay_advance_clock, "assay_advance_clock", false);
   find(runtime.assay_undefine, "assay_undefine", false);
   find(runtime.assay_label, "assay_label", false);
   find(runtime.assay_report_precision, "assay_report_precision", false);

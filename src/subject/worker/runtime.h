@@ -35,6 +35,7 @@ struct Runtime {
   int (*cudaFuncSetAttribute)(const void*, int, int);
   // Of the virtual device only; null elsewhere.
   void (*assay_set_seed)(uint64_t);
+  void (*assay_advance_clock)(uint64_t);
   void (*assay_undefine)(void*, size_t);
   void (*assay_label)(void*, const char*);
   void (*assay_report_precision)();
