@@ -25,11 +25,12 @@ struct Attempt {
   std::vector<Finding> findings;
   std::vector<subject::Call> calls;
   int64_t judged = 0, elements = 0, undecided = 0;
-  double seconds = 0;        // of the whole attempt
-  double call_seconds = 0;   // of the call alone
-  int64_t calls_before = 0;  // in the same process
+  double seconds = 0;                // of the whole attempt
+  double call_seconds = 0;           // of the call alone
+  int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
+  bool is_smallest = false;          // no smaller trial shows what this one does
 };
 
 class Laboratory {
@@ -44,8 +45,8 @@ class Laboratory {
   // Runs it under changed conditions to name the cause: chance, the result of an earlier call, overlap, the
   // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
   Attempt attribute(trial::Trial& trial, Attempt failed);
-  // Whether a call that did not end in time never ends (hang.cpp). `trial` becomes the smallest that shows it,
-  // `slow` its finding.
+  // Whether a call that did not end in time never ends, or shows why on the way (hang.cpp). `trial` becomes
+  // the smallest that does, `slow` what it shows.
   bool never_ends(trial::Trial& trial, Attempt& slow);
   // Whether a failure has this cause, which another trial was found to have.
   bool attribute_again(trial::Trial& trial, Attempt& failed, std::string_view kind);
@@ -87,7 +88,7 @@ class Laboratory {
                            const trial::Trial& companion, const contract::Bindings& second);
   double time_limit() const;
   bool passes(const trial::Trial& trial);
-  bool tells_apart(const trial::Trial& right, const trial::Trial& wrong);
+  bool tells_apart(trial::Trial right, trial::Trial wrong);
   bool find_overlap(trial::Trial& trial, Attempt& failed);
   bool find_chance(trial::Trial& trial, Attempt& failed);
   bool find_stale(trial::Trial& trial, Attempt& failed);
@@ -100,6 +101,7 @@ class Laboratory {
   bool find_stream_order(trial::Trial& trial, Attempt& failed);
   bool find_undefined(trial::Trial& trial, Attempt& failed);
   bool find_unwritten(trial::Trial& trial, Attempt& failed);
+  bool keeps_by_value(const trial::Trial& trial, const Attempt& failed);
   bool depends_on_poison(const trial::Trial& trial, const Attempt& failed, const Attempt& cleared) const;
 
   const contract::Contract& contract_;

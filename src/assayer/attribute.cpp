@@ -69,17 +69,23 @@ void rename(Attempt& failed, std::string kind, std::string_view why) {
   failed.findings = {std::move(finding)};
 }
 
-// Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A call
-// that fails by chance, every other time, passes for a cause once in 64.
+// Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
+// call that fails by chance, every other time, passes for a cause once in 64.
 constexpr int kTimes = 3;
 
 // What differs from run to run without anybody's doing. Round numbers would leave too much as it is.
 constexpr uint64_t kClocks[kTimes] = {1'000'003, 77'777'777'777, 5'432'100'000'017};  // cycles
-constexpr int64_t kShifts[kTimes] = {5 * 4096 + 256, 1'234'944, 40'961'280};  // bytes; allocations begin at 256
+constexpr int64_t kShifts[kTimes] = {5 * 4096 + 256, 1'234'944,
+                                     40'961'280};  // bytes; allocations begin at 256
 
 Trial as_first_call(Trial trial) {
   trial.condition.fresh = true;
   trial.condition.warmed = trial.condition.grown = false;
+  return trial;
+}
+
+Trial at_another_time(Trial trial) {
+  trial.condition.clock = kClocks[0];
   return trial;
 }
 
@@ -100,7 +106,7 @@ std::optional<int64_t> worst_element(const Finding& finding, const contract::Ten
 
 // "y[3] is 1.5 and then 2"
 std::optional<std::string> difference_at(const std::string& name, const contract::Tensor& a,
-                                        const contract::Tensor& b, int64_t e) {
+                                         const contract::Tensor& b, int64_t e) {
   if (std::memcmp(a.at(e), b.at(e), static_cast<std::size_t>(a.item_bytes())) == 0) return std::nullopt;
   return fmt::format("{}{} is {} and then {}", name, contract::coordinates(a.extents, e),
                      judge::element_text(a, e), judge::element_text(b, e));
@@ -134,9 +140,11 @@ bool Laboratory::passes(const Trial& trial) {
   return attempt.state == AttemptState::Judged && attempt.findings.empty();
 }
 
-bool Laboratory::tells_apart(const Trial& right, const Trial& wrong) {
-  for (int i = 0; i < kTimes; ++i)
+bool Laboratory::tells_apart(Trial right, Trial wrong) {
+  for (int i = 0; i < kTimes; ++i) {
     if (!passes(right) || passes(wrong)) return false;
+    right.condition.clock = wrong.condition.clock = kClocks[i];  // from the second time on
+  }
   return true;
 }
 
@@ -178,6 +186,24 @@ bool Laboratory::find_unwritten(Trial& trial, Attempt& failed) {
   return true;
 }
 
+// Whether an element stayed as it was, and does not when memory holds something else: nothing is stored that
+// does not depend on it, as by a maximum.
+bool Laboratory::keeps_by_value(const Trial& trial, const Attempt& failed) {
+  Trial other = trial;
+  other.condition.poison = trial.condition.poison == Poison::Ones ? Poison::Nan : Poison::Ones;
+  const Attempt second = run(other, false);
+  const uint64_t poison = trial::pattern(trial.condition.poison),
+                 others = trial::pattern(other.condition.poison);
+  for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
+    for (const auto& [name, tensor] : failed.calls[i].outputs) {
+      const contract::Tensor& changed = *second.calls[i].outputs.at(name);
+      for (int64_t e = 0; e < tensor->count(); ++e)
+        if (holds_pattern(*tensor, e, poison) && !holds_pattern(changed, e, others)) return true;
+    }
+  }
+  return false;
+}
+
 // Whether elements were computed from what memory held before: neither left as they were, nor what they are
 // when it held zeros. Rounding in another order is no such dependence.
 bool Laboratory::depends_on_poison(const Trial& trial, const Attempt& failed, const Attempt& cleared) const {
@@ -198,7 +224,8 @@ bool Laboratory::depends_on_poison(const Trial& trial, const Attempt& failed, co
 bool Laboratory::confirm(Trial& trial, Attempt& failed) {
   if (failed.findings.empty()) return false;
   const std::string kind = failed.findings.front().kind;
-  if (is_numeric(kind) || kind == "timeout" || kind == "nondeterministic" || kind == "stale-state") return true;
+  if (is_numeric(kind) || kind == "timeout" || kind == "nondeterministic" || kind == "stale-state")
+    return true;
   for (bool trial::Condition::*how :
        {&trial::Condition::fresh, &trial::Condition::warmed, &trial::Condition::grown}) {
     Trial again = trial;
@@ -221,6 +248,15 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
   if (!trial.condition.overlapped) return false;
   Trial alone = trial;
   alone.condition.overlapped = false;
+  // What else is wrong with one call does not matter: only two calls have work on two streams.
+  if (between_operations(failed.findings.front())) {
+    const Attempt one = run(alone, false);
+    if (one.state == AttemptState::Judged && !one.findings.empty() &&
+        std::none_of(one.findings.begin(), one.findings.end(), between_operations)) {
+      rename(failed, "concurrent-launch", "two calls that overlap use the same memory");
+      return true;
+    }
+  }
   if (passes(alone)) {
     if (!tells_apart(alone, trial)) return false;
     // Two calls have two sets of buffers. A subject that keeps the first one's is wrong one call after
@@ -315,7 +351,8 @@ bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
       shown = true;
       break;
     }
-    if (!shown && !(fails_after(after, failed.before) && passes(first) && fails_after(after, failed.before)))
+    if (!shown && !(fails_after(after, failed.before) && passes(first) &&
+                    fails_after(at_another_time(after), failed.before)))
       return false;
     rename(failed, "stale-state", "right in a new process, wrong after earlier calls");
     return true;
@@ -328,14 +365,16 @@ bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
   return false;
 }
 
-// It was wrong once, and is right as the first call, after other calls and after the calls that it came after.
+// It was wrong once, and is right as the first call, after other calls and, at another time, after the calls
+// that it came after.
 bool Laboratory::find_seen_once(Trial& trial, Attempt& failed) {
   const Trial first = as_first_call(trial);
   for (int i = 0; i < kTimes; ++i)
     if (!passes(first)) return false;
-  if (fails_after(trial, failed.before)) return false;
+  if (fails_after(at_another_time(trial), failed.before)) return false;
   trial = first;
-  rename(failed, "nondeterministic", "wrong once, and right when the same calls were made again");
+  rename(failed, "nondeterministic",
+         "wrong once, and right when the same calls were made again at another time");
   return true;
 }
 
@@ -373,7 +412,8 @@ bool Laboratory::find_undefined(Trial& trial, Attempt& failed) {
   zeroed.condition.poison = Poison::Zeros;
   const Attempt cleared = run(zeroed, false);
   const bool needs_zeros = cleared.state == AttemptState::Judged && cleared.findings.empty();
-  const bool spreads = needs_zeros && depends_on_poison(trial, failed, cleared);
+  const bool spreads =
+      needs_zeros && (depends_on_poison(trial, failed, cleared) || keeps_by_value(trial, failed));
   if (!spreads && find_unwritten(trial, failed)) return true;
   if (!needs_zeros || !tells_apart(zeroed, trial)) return false;
   rename(failed, "uninitialized",
@@ -382,7 +422,8 @@ bool Laboratory::find_undefined(Trial& trial, Attempt& failed) {
 }
 
 bool Laboratory::find_uninitialized(Trial& trial, Attempt& failed) {
-  return find_host_memory(trial, failed) || (is_numeric(failed.findings.front().kind) && find_undefined(trial, failed));
+  return find_host_memory(trial, failed) ||
+         (is_numeric(failed.findings.front().kind) && find_undefined(trial, failed));
 }
 
 Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
@@ -424,12 +465,10 @@ bool Laboratory::attribute_again(Trial& trial, Attempt& failed, std::string_view
   static constexpr struct {
     std::string_view kind;
     bool (Laboratory::*find)(Trial&, Attempt&);
-  } kCauses[] = {{"concurrent-launch", &Laboratory::find_overlap},
-                 {"nondeterministic", &Laboratory::find_chance},
-                 {"stale-state", &Laboratory::find_stale},
-                 {"stream-order", &Laboratory::find_stream_order},
-                 {"unwritten-output", &Laboratory::find_unwritten},
-                 {"uninitialized", &Laboratory::find_uninitialized}};
+  } kCauses[] = {
+      {"concurrent-launch", &Laboratory::find_overlap},  {"nondeterministic", &Laboratory::find_chance},
+      {"stale-state", &Laboratory::find_stale},          {"stream-order", &Laboratory::find_stream_order},
+      {"unwritten-output", &Laboratory::find_unwritten}, {"uninitialized", &Laboratory::find_uninitialized}};
   for (const auto& cause : kCauses) {
     if (cause.kind == kind) return (this->*cause.find)(trial, failed) && failed.findings.front().kind == kind;
   }

@@ -15,6 +15,21 @@ bool is_inaccurate(std::string_view kind) {
   return is_inexact(kind) && kind != "wrong-result";
 }
 
+constexpr int64_t kFew = 8;          // elements judged: too few to say how much of an output is off
+constexpr double kMostOfThem = 0.5;  // of the elements judged
+
+bool is_of_few(const Finding& finding) {
+  return finding.evidence.value("elements_judged", int64_t{0}) < kFew;
+}
+
+// Most elements are wrong, or none by itself and all together.
+bool is_throughout(const Finding& finding) {
+  if (!is_inexact(finding.kind) || is_of_few(finding)) return false;
+  const auto judged = finding.evidence.value("elements_judged", int64_t{0}),
+             outside = finding.evidence.value("elements_outside", int64_t{0});
+  return outside == 0 || static_cast<double>(outside) >= kMostOfThem * static_cast<double>(judged);
+}
+
 int weight_of(const Finding& finding) {
   const judge::KindInfo* kind = judge::kind_named(finding.kind);
   return (finding.severity == Severity::Error ? 1000 : 0) + (kind ? kind->weight : 0);
@@ -65,15 +80,21 @@ std::vector<Finding> distinct(const std::vector<Finding>& findings, bool apart) 
   return kept;
 }
 
+bool Causes::explains(const Cause& cause, const Finding& finding) {
+  const std::string signature = signature_of(finding), output = text_at(finding.evidence, "output");
+  if (cause.signature == signature || cause.seen.contains(signature)) return true;
+  if (!is_inexact(finding.kind)) return false;
+  return is_of_few(finding) ? cause.inexact.contains(output)
+                            : is_throughout(finding) && cause.off.contains(output);
+}
+
 std::vector<Finding> Causes::unexplained(const std::vector<Finding>& findings) {
   std::vector<Finding> rest;
   std::set<Cause*> explaining;
   for (const Finding& finding : findings) {
     if (finding.severity != Severity::Error) continue;
-    const std::string signature = signature_of(finding);
-    const auto cause = std::find_if(causes_.begin(), causes_.end(), [&](const Cause& c) {
-      return c.signature == signature || c.seen.contains(signature);
-    });
+    const auto cause =
+        std::find_if(causes_.begin(), causes_.end(), [&](const Cause& c) { return explains(c, finding); });
     if (cause == causes_.end()) {
       rest.push_back(finding);
     } else {
@@ -85,8 +106,12 @@ std::vector<Finding> Causes::unexplained(const std::vector<Finding>& findings) {
 }
 
 void Causes::add(const Finding& named, std::span<const Finding> seen) {
-  Cause cause{named.kind, signature_of(named), {}, 1};
-  for (const Finding& finding : seen) cause.seen.insert(signature_of(finding));
+  Cause cause{named.kind, signature_of(named), {}, {}, {}, 1};
+  for (const Finding& finding : seen) {
+    cause.seen.insert(signature_of(finding));
+    if (is_inexact(finding.kind)) cause.inexact.insert(text_at(finding.evidence, "output"));
+    if (is_throughout(finding)) cause.off.insert(text_at(finding.evidence, "output"));
+  }
   causes_.push_back(std::move(cause));
 }
 

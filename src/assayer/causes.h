@@ -1,9 +1,11 @@
 // Which findings have one cause.
 //
-// In a trial: one finding for each cause, the heaviest first, the others listed as its consequences. In a check
-// that goes on after its first finding: a cause that is known is counted, not reported again. Two findings
-// have the same cause where they are of one kind and speak of the same line; without a line, of the same
-// output; without an output, of the same kernel.
+// In a trial: one finding for each cause, the heaviest first, the others listed as its consequences. In a
+// check that goes on after its first finding: a cause that is known is counted, not reported again. Two
+// findings have the same cause where they are of one kind and speak of the same output; without an output, of
+// the same line; without a line, of the same kernel. Which kind of inaccuracy it is depends on how many
+// errors a trial happens to have: where most of an output is off in both, it is one cause, whatever the
+// kinds.
 #pragma once
 
 #include <set>
@@ -15,8 +17,7 @@
 
 namespace assay::assayer {
 
-// "data-race at k.cu:14", "wrong-result of y". Kinds that only tell how inaccurate results look alike are one:
-// which of them it is depends on how many errors a trial happens to have.
+// "data-race at k.cu:14", "wrong-result of y"; kinds of inaccuracy other than wrong-result are one.
 std::string signature_of(const Finding& finding);
 
 // One finding for each cause, the heaviest first. What a heavier finding's line does besides is a consequence
@@ -40,9 +41,12 @@ class Causes {
  private:
   struct Cause {
     std::string kind, signature;
-    std::set<std::string> seen;
+    std::set<std::string> seen;     // signatures
+    std::set<std::string> off;      // outputs of which most is off
+    std::set<std::string> inexact;  // outputs of which some is
     int trials = 1;
   };
+  static bool explains(const Cause& cause, const Finding& finding);
   std::vector<Cause> causes_;
 };
 

@@ -29,16 +29,17 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kShare = 0.25;            // of the time left that one trial may take
-constexpr double kNeededShare = 0.5;       // … that a pass requires
-constexpr double kNeededSlack = 3;         // times as long as predicted that such a trial may take
-constexpr double kPatience = 10;           // seconds of an ordinary trial, at most
-constexpr double kFirstPatience = 2.5;     // … until one has shown that calls may take longer and still end
-constexpr double kWaiting = 3;             // … of an attempt to shrink what waits for ever
-constexpr int kWaitingAttempts = 3;        // of those
-constexpr int kShrinkAttempts = 200;       // of others
-constexpr double kHeldUp = 0.5;            // of the budget: a trial that takes more is named in the report
+constexpr double kShare = 0.25;         // of the time left that one trial may take
+constexpr double kNeededShare = 0.5;    // … that a pass requires
+constexpr double kNeededSlack = 3;      // times as long as predicted that such a trial may take
+constexpr double kPatience = 10;        // seconds of an ordinary trial, at most
+constexpr double kFirstPatience = 2.5;  // … until one has shown that calls may take longer and still end
+constexpr double kWaiting = 3;          // … of an attempt to shrink what waits for ever
+constexpr int kWaitingAttempts = 3;     // of those
+constexpr int kShrinkAttempts = 200;    // of others
+constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
 // What follows a failure has its own seconds, so that a check ends soon after its budget is spent:
+constexpr double kHangSeconds = 12;    // to tell slow from endless: many short calls and a long one, or two
 constexpr double kCauseSeconds = 4;    // to see it again and to find its cause: about a dozen calls
 constexpr double kShrinkSeconds = 2;   // to make the trial small: many short calls
 constexpr double kProfileSeconds = 3;  // to follow where precision is lost: a few slow ones
@@ -164,8 +165,11 @@ class Check {
       return attempt;
     }
     say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
-    if (lab_->never_ends(planned.trial, attempt) || patience_ == kPatience) return attempt;
-    // Only slow: it gets the time that it was not given before it was known.
+    begin_stage(kHangSeconds);
+    const bool endless = lab_->never_ends(planned.trial, attempt);
+    end_stage();
+    if (endless || planned.brief || patience_ == kPatience) return attempt;
+    // Only slow: it gets the time that it was not given before that was known.
     patience_ = kPatience;
     lab_->set_timeout(patience(planned));
     return lab_->attempt(planned.trial);
@@ -296,6 +300,7 @@ class Check {
     }
     const int before = lab_->runs();
     const std::string kind = attempt.findings.front().kind;
+    const bool is_smallest = attempt.is_smallest;
     const bool confirmed = lab_->confirm(trial, attempt);
     if (confirmed) attempt = lab_->attribute(trial, std::move(attempt));
     const bool cut = lab_->out_of_time();
@@ -309,7 +314,7 @@ class Check {
     }
     if (cut && attempt.findings.front().kind == kind)
       attempt.findings.front().evidence["cause"] = "there was no time to look for a cause behind it";
-    report_findings(trial, attempt, true, seen);
+    report_findings(trial, attempt, !is_smallest, seen);
     return true;
   }
 
@@ -334,7 +339,8 @@ class Check {
   // What follows has so much time; a check that follows the course of another has all it needs.
   void begin_stage(double seconds) {
     if (options_.course) return;
-    lab_->set_deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+    lab_->set_deadline(Clock::now() +
+                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
   }
   void end_stage() { lab_->set_deadline(std::nullopt); }
 
@@ -374,7 +380,6 @@ class Check {
       small = *same;
       return true;
     };
-    if (finding.kind == "timeout" || text_at(finding.evidence, "symptom") == "timeout") return trial;  // is small
     const bool waits = finding.kind == "deadlock" || text_at(finding.evidence, "symptom") == "deadlock";
     lab_->set_timeout(waits ? kWaiting : kPatience);
     const std::size_t which = course_.settled.size() - 1;
@@ -438,11 +443,10 @@ class Check {
     end_stage();
     // What the smallest case only shows a part of is followed where it was found.
     const Trial& followed = finding.evidence.contains("smallest_shows") ? trial : small;
-    const Json profile =
-        is_numeric(finding.kind)
-            ? precision_of(finding, contract_, subject_, trial, followed, options_,
-                           options_.course ? Deadline() : Deadline(kProfileSeconds))
-            : Json();
+    const Json profile = is_numeric(finding.kind)
+                             ? precision_of(finding, contract_, subject_, trial, followed, options_,
+                                            options_.course ? Deadline() : Deadline(kProfileSeconds))
+                             : Json();
     locate(contract_, notes_, finding);
     accuse(contract_, finding, profile);
     name_by_code(finding);
@@ -526,9 +530,9 @@ class Check {
   SizeConstants constants_;  // of the subject's code
   bool needs_more_ = false;  // trials, for a pass
   Causes causes_;
-  double patience_ = kFirstPatience;    // seconds
-  int rechecks_ = 0;                    // of failures that may have a known cause
-  std::vector<std::string> held_up_;    // trials that took much of the time
+  double patience_ = kFirstPatience;  // seconds
+  int rechecks_ = 0;                  // of failures that may have a known cause
+  std::vector<std::string> held_up_;  // trials that took much of the time
 };
 
 }  // namespace

@@ -9,8 +9,8 @@ constexpr int kOutOfTime = -1;  // in place of how many were passed over
 
 }  // namespace
 
-// {"steps": [[0, 35], [1, 4]], "slow": {"12": "…"}, "settled": [[-1, 20]]}: runs of equal steps; what followed
-// each failure.
+// {"steps": [[0, 35], [1, 4]], "slow": {"12": "…"}, "settled": [[-1, 20]]}: runs of equal steps; what
+// followed each failure.
 Json Course::json() const {
   Json json, runs = Json::array(), slow = Json::object();
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -50,7 +50,8 @@ Result<Course> Course::from_json(const Json& json) {
     course.steps_[i].slow = why;
   }
   for (const Json& s : json.value("settled", Json::array())) {
-    if (!s.is_array() || s.size() != 2 || !s[0].is_number_integer() || !s[1].is_number_integer()) return wrong;
+    if (!s.is_array() || s.size() != 2 || !s[0].is_number_integer() || !s[1].is_number_integer())
+      return wrong;
     course.settled.push_back({s[0], s[1]});
   }
   if (const auto it = json.find("budget_needed"); it != json.end() && it->is_number())

@@ -45,6 +45,17 @@ std::string condition_text(const trial::Condition& condition) {
   return parts.empty() ? "plain" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// Inputs of which most results are zero, equal, exact or not finite: a picture of those tells nothing.
+bool is_degenerate(const Trial& trial) {
+  using trial::Family;
+  constexpr Family kDegenerate[] = {Family::Zeros,    Family::Constant, Family::SmallIntegers, Family::Ties,
+                                    Family::AllZeros, Family::OneValue, Family::IndexCoded,    Family::Subnormal};
+  return std::any_of(trial.families.begin(), trial.families.end(), [&](const auto& input) {
+    return trial::is_nonfinite(input.second) ||
+           std::find(std::begin(kDegenerate), std::end(kDegenerate), input.second) != std::end(kDegenerate);
+  });
+}
+
 bool has_failed(const Attempt& attempt) {
   return std::any_of(attempt.findings.begin(), attempt.findings.end(),
                      [](const Finding& finding) { return finding.severity == Severity::Error; });
@@ -75,9 +86,11 @@ void Gallery::add(const Trial& trial, const Attempt& attempt) {
   rows_.push_back(
       {contract::to_string(trial.shape), inputs_text(trial), condition_text(trial.condition), failed});
   const auto size = trial::size_of(contract_, trial.shape);
-  if (failed || attempt.calls.empty() || !size || size->elements <= largest_elements_) return;
-  largest_elements_ = size->elements;
-  largest_ = {trial, attempt.calls.front().outputs};
+  if (failed || attempt.calls.empty() || !size) return;
+  const auto telling = std::pair(!is_degenerate(trial), size->elements);
+  if (telling <= most_telling_) return;
+  most_telling_ = telling;
+  sound_ = {trial, attempt.calls.front().outputs};
 }
 
 void Gallery::add_failure(const Finding& finding, const Trial& trial, const Attempt& attempt,
@@ -102,9 +115,12 @@ void Gallery::hang(const contract::Reference& reference, const subject::Subject&
   options.tensor_cores = subject.tensor_cores;
   options.threads = options_.threads;
   options.seed = options_.seed;
-  const Shown& drawn = failed_.outputs.empty() ? largest_ : failed_;
+  const Shown& drawn = failed_.outputs.empty() ? sound_ : failed_;
   if (const auto inputs = trial::make_inputs(contract_, drawn.trial); inputs && !drawn.outputs.empty()) {
     if (auto pictures = judge::draw(contract_, reference, *inputs, drawn.outputs, options)) {
+      // Outputs that are right say nothing of a finding that is not about numbers.
+      if (!failed_.outputs.empty() && !drawn_of_numbers_)
+        std::erase_if(*pictures, [](const judge::Picture& picture) { return picture.outside == 0; });
       report.pictures = std::move(*pictures);
       report.picture_of = trial::to_string(drawn.trial);
     }

@@ -16,12 +16,12 @@ class Gallery {
   Gallery(const contract::Contract& contract, const CheckOptions& options)
       : contract_(contract), options_(options) {}
 
-  // Every trial that was judged; the largest sound one is drawn if nothing fails.
+  // Every trial that was judged; the largest sound one with telling inputs is drawn if nothing fails.
   void add(const trial::Trial& trial, const Attempt& attempt);
   // The trial that failed, and the smallest that does, run once more for its numbers. Of several findings the
   // first that numbers tell something of is drawn.
-  void add_failure(const Finding& finding, const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
-                   Laboratory& lab);
+  void add_failure(const Finding& finding, const trial::Trial& trial, const Attempt& attempt,
+                   const trial::Trial& small, Laboratory& lab);
 
   void hang(const contract::Reference& reference, const subject::Subject& subject,
             report::Report& report) const;
@@ -35,9 +35,9 @@ class Gallery {
   const contract::Contract& contract_;
   const CheckOptions& options_;
   std::vector<report::TrialRow> rows_;
-  Shown largest_, failed_, smallest_;
+  Shown sound_, failed_, smallest_;
   bool drawn_of_numbers_ = false;
-  double largest_elements_ = -1;
+  std::pair<bool, double> most_telling_{false, -1};  // of the sound ones: inputs worth a look, elements
 };
 
 }  // namespace assay::assayer

@@ -2,10 +2,10 @@
 //
 // How long a kernel may take cannot be said; how much longer it may take than at the next smaller size can.
 // So the trial is made again from the smallest shape on, each dim at most 1, 2, 4, …, with the inputs and the
-// condition it had. While calls end, their time tells what the next one may take: doubling every dim makes the
-// work of a sound kernel grow by a power of two. A call that takes fifty times as long as the one before it,
-// and seconds at least, does not end, and is the smallest case of it too. Where calls become slow before that,
-// nothing is said.
+// condition it had. While calls end, their time tells what the next one may take: doubling every dim makes
+// the work of a sound kernel grow by a power of two. A call that takes fifty times as long as the one before
+// it, and seconds at least, does not end, and is the smallest case of it too. Where calls become slow before
+// that, nothing is said.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,11 +19,12 @@ using trial::Trial;
 
 namespace {
 
-constexpr double kLeast = 2.5;        // seconds: a call that takes less is not called endless
-constexpr double kLongest = 10;       // … that are waited for one call
-constexpr double kMuchSlower = 50;    // times what the next smaller case took
-constexpr double kShortest = 0.02;    // seconds that a call takes to be at least, so that noise does not count
-constexpr double kSmallTrial = 2e6;   // steps of the formula; a call with so few ends within kLongest, or never
+constexpr double kLeast = 2.5;      // seconds: a call that takes less is not called endless
+constexpr double kLongest = 10;     // … that are waited for one call
+constexpr double kMuchSlower = 50;  // times what the next smaller case took
+constexpr double kShortest = 0.02;  // seconds that a call takes to be at least, so that noise does not count
+constexpr double kSmallTrial =
+    2e6;  // steps of the formula; a call with so few ends within kLongest, or never
 
 // The trial with every dim at most 1, 2, 4, …, and as it is.
 std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial) {
@@ -59,11 +60,17 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
     set_timeout(limit);
     Attempt attempt = run(candidate, false);
     if (out_of_time()) return true;
+    if (!attempt.findings.empty()) {  // a deadlock, say: why it does not end
+      found = true;
+      slow = std::move(attempt);
+      return true;
+    }
     ended = attempt.state == AttemptState::Judged;
     if (attempt.state != AttemptState::TooSlow) {
       seconds = std::max(kShortest, attempt.call_seconds);
       if (ended)
-        smaller = fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
+        smaller =
+            fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
       return false;
     }
     found = true;
@@ -87,6 +94,8 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
   }
   set_timeout(patience);
   if (!found) return false;
+  slow.is_smallest = true;
+  if (!slow.findings.empty()) return true;
   Finding finding = std::move(*slow.unended);
   if (stale) {
     finding.evidence["symptom"] = finding.kind;

@@ -15,7 +15,8 @@ class Deadline {
  public:
   Deadline() = default;
   explicit Deadline(double seconds)
-      : at_(std::chrono::steady_clock::now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds))) {}
+      : at_(std::chrono::steady_clock::now() +
+            std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds))) {}
   double left() const {  // seconds
     return at_ ? std::chrono::duration<double>(*at_ - std::chrono::steady_clock::now()).count() : 1e9;
   }

@@ -185,8 +185,10 @@ std::string extent_text(const Measured& measured, const Failure& failure) {
   const auto judged = static_cast<double>(measured.elements.size());
   std::string text;
   if (failure.outside > 0) {
-    text = fmt::format("{} of {} elements judged lie outside what rounding can explain", failure.outside,
-                       measured.elements.size());
+    text = fmt::format("{} of {} elements judged {}", failure.outside, measured.elements.size(),
+                       contract::is_float(measured.dtype) ? "lie outside what rounding can explain"
+                       : failure.outside == 1             ? "is wrong"
+                                                          : "are wrong");
   } else {
     const Bucket& bucket = failure.failing.front();
     const bool seldom = bucket.expected < bucket.count / 2;  // is a result not the nearest number

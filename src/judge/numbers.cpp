@@ -71,12 +71,20 @@ std::string three_digits(double x) {
   return shortest(x, 3, [](double) { return true; });
 }
 
-std::string error_text(const ComparedText& text, double error, double limit) {
+std::string times_text(double times) {
+  return times < 10 ? fmt::format("{:.2g}", times) : three_digits(times);
+}
+
+// An error within its budget may still be one of many that are too large together: its size beside what
+// rounding is expected to make of it says more.
+std::string error_text(const ComparedText& text, double error, double limit, double sigma) {
   if (limit <= 0) return fmt::format(" (error {}, and nothing is rounded here)", text.error);
-  const double times = error / limit;
-  if (times <= 1) return fmt::format(" (error {}, by itself within the budget of {})", text.error, text.budget);
-  return fmt::format(" (error {}, {} times the budget of {})", text.error,
-                     times < 10 ? fmt::format("{:.2g}", times) : three_digits(times), text.budget);
+  if (error > limit)
+    return fmt::format(" (error {}, {} times the budget of {})", text.error, times_text(error / limit),
+                       text.budget);
+  if (!(sigma > 0)) return fmt::format(" (error {})", text.error);
+  return fmt::format(" (error {}, {} times what rounding typically gives)", text.error,
+                     times_text(error / sigma));
 }
 
 }  // namespace
@@ -115,7 +123,7 @@ ComparedText text_of(const Compared& compared) {
   text.error = three_digits(error);
   if (!compared.limit || !std::isfinite(*compared.limit)) return text;
   if (*compared.limit > 0) text.budget = three_digits(*compared.limit);
-  text.sentence += error_text(text, error, *compared.limit);
+  text.sentence += error_text(text, error, *compared.limit, compared.sigma);
   return text;
 }
 

@@ -4,8 +4,8 @@
 //
 // judge -> worker, one call or several that overlap:
 //   {"id": to be repeated in the reply, "size": bytes of the memory file, "seed": schedule, "ordered": bool,
-//   "others_late": bool, "moved": bool, "clock": cycles that the device's clock goes on by, "shift": bytes that
-//   buffers lie further on (in a new process), "host_poison": malloc gives memory that is not zero,
+//   "others_late": bool, "moved": bool, "clock": cycles that the device's clock goes on by, "shift": bytes
+//   that buffers lie further on (in a new process), "host_poison": malloc gives memory that is not zero,
 //    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
 //               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
 //               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}

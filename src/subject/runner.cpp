@@ -149,7 +149,8 @@ struct Runner::Impl {
 
   std::vector<std::string> environment() const {
     std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
-                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8"};
+                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
+                                          "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));

@@ -10,9 +10,10 @@
 // What does not end must be found within ten seconds; nothing may take longer than its budget and ten more.
 #include <gmock/gmock.h>
 
-#include <chrono>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -27,10 +28,10 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/subject/causes";
-constexpr double kBudget = 5;   // seconds
-constexpr double kEndless = 10; // … in which a call that does not end is found, compiling apart
-constexpr double kGrace = 10;   // … that a check may take beyond its budget
-constexpr double kLoad = 2;     // times as long, on a machine that others use, too
+constexpr double kBudget = 5;    // seconds
+constexpr double kEndless = 10;  // … in which a call that does not end is found, compiling apart
+constexpr double kGrace = 10;    // … that a check may take beyond its budget
+constexpr double kLoad = 2;      // times as long, on a machine that others use, too
 
 std::string read(const fs::path& path) {
   std::ifstream file(path);
@@ -80,8 +81,12 @@ TEST_P(Causes, AreNamed) {
   contract.replace(contract.find("SOURCE"), 6, source.string());
   std::ofstream(folder / "k.toml") << contract;
 
-  std::vector<std::string> command = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "check",
-                                      folder / "k.toml", "--json", folder / "report.json", "--budget",
+  std::vector<std::string> command = {std::string(ASSAY_BINARY_DIR) + "/bin/assay",
+                                      "check",
+                                      folder / "k.toml",
+                                      "--json",
+                                      folder / "report.json",
+                                      "--budget",
                                       std::to_string(kBudget)};
   for (const std::string& option : expected.says["options"]) command.push_back(option);
   const auto ran = run_command(command, 120);
@@ -96,14 +101,20 @@ TEST_P(Causes, AreNamed) {
   for (const json& finding : report["findings"])
     if (finding["severity"] == "error") kinds.insert(finding["kind"]);
   EXPECT_EQ(kinds, std::multiset<std::string>(expect.begin() + 1, expect.end())) << ran->output;
-  const double seconds = report["seconds"].get<double>() - report["coverage"]["build"]["seconds"].get<double>();
+  const double seconds =
+      report["seconds"].get<double>() - report["coverage"]["build"]["seconds"].get<double>();
   EXPECT_LT(seconds, kLoad * (kBudget + kGrace));
   if (kinds.empty()) return;
   const json& first = report["findings"][0];
-  if (first["kind"] == "timeout") EXPECT_LT(seconds, kLoad * kEndless);
-  if (const auto& consequence = expected.says["consequence"]; !consequence.empty())
+  if (first["kind"] == "timeout") {
+    EXPECT_LT(seconds, kLoad * kEndless);
+  }
+  if (const auto& consequence = expected.says["consequence"]; !consequence.empty()) {
     EXPECT_EQ(first["evidence"].value("symptom", ""), consequence[0]) << ran->output;
-  if (!expected.says["line"].empty()) EXPECT_EQ(first["where"]["line"], expected.here) << ran->output;
+  }
+  if (!expected.says["line"].empty()) {
+    EXPECT_EQ(first["where"]["line"], expected.here) << ran->output;
+  }
   for (const json& finding : report["findings"]) {
     if (finding["severity"] != "error") continue;
     EXPECT_THAT(finding["reproduce"].get<std::string>(), ::testing::StartsWith("assay replay "));
@@ -112,7 +123,7 @@ TEST_P(Causes, AreNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Causes, ::testing::ValuesIn(case_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& named) { return named.param; });
 
 }  // namespace
 }  // namespace assay::subject

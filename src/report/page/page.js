@@ -103,7 +103,8 @@ function evidence(finding) {
     const text = worst.text || { stored: brief(worst.stored, 7), exact: brief(worst.exact, 7) };
     pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", minus(text.stored)], ["exact", minus(text.exact)]);
     if (text.error) pairs.push(["error", text.error]);
-    if (text.budget) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
+    if (text.budget && Number(text.error) > Number(text.budget)) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
+    else if (text.error && Math.abs(worst.z) < 1e6) pairs.push(["in units of σ", brief(Math.abs(worst.z), 3)]);
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
@@ -116,7 +117,7 @@ function evidence(finding) {
 // "3.2 times as large", of an error beside its budget.
 function times(text) {
   const ratio = Number(text.error) / Number(text.budget);
-  return ratio > 1 ? `${brief(ratio, ratio < 10 ? 2 : 3)} times as large` : "within it";
+  return `${brief(ratio, ratio < 10 ? 2 : 3)} times as large`;
 }
 function copyable(command) {
   const button = h("button", { type: "button", onclick: async () => {
@@ -133,6 +134,8 @@ function article(report, finding) {
     h("p", { class: "says" }, finding.message),
     source && line > 0 && scroller("Source", listing(source, line - 2, line + 2, new Map([[line, finding.severity === "note" ? "marked" : "guilty"]]), null)),
     evidence(finding),
+    (finding.evidence.symptoms || []).map((text) => h("p", { class: "soft" }, `Consequence: ${text}`)),
+    finding.evidence.trials > 1 && h("p", { class: "soft" }, `Seen in ${plural(finding.evidence.trials, "trial")}.`),
     finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest),
       finding.evidence.smallest_shows && ["; there ", h("span", { class: "mono" }, finding.evidence.smallest_shows)]),
     finding.reproduce && copyable(finding.reproduce));
@@ -262,7 +265,12 @@ function heatOf(z) {
   const hex = "#" + calm.map((v) => v.toString(16).padStart(2, "0")).join("");
   return t < 0.5 ? mix(hex, tone("--heat"), t * 2) : mix(tone("--heat"), tone("--ink"), (t - 0.5) * 1.1);
 }
+// Integers, and results that nothing rounds, are right or wrong: there is no σ to measure them by.
+const isMeasured = (p) => p.grid.some((z) => z > 0);
+const kFewest = { cells: 4, spread: 20, points: 8 };  // that a map, a histogram, a scatter plot takes to tell something
 function errorMap(p) {
+  if (p.grid.length < kFewest.cells) return null;
+  const measured = isMeasured(p), row = p.rows === 1;
   const canvas = h("canvas", { width: p.columns_drawn, height: p.rows_drawn, role: "img",
     "aria-label": `Error of ${p.output} over ${p.rows} rows and ${p.columns} columns; ${p.outside} elements lie outside what rounding explains` });
   const ratio = Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
@@ -293,16 +301,18 @@ function errorMap(p) {
     const c = Math.min(p.columns_drawn - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * p.columns_drawn)));
     const r = Math.min(p.rows_drawn - 1, Math.max(0, Math.floor((event.clientY - box.top) / box.height * p.rows_drawn)));
     const z = p.grid[r * p.columns_drawn + c];
-    reading.textContent = `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: ` +
-      (z === null ? "not judged" : z < 0 ? "no finite error" : `${brief(z, 3)} σ`);
+    reading.textContent = (row ? `element ${span(c, p.columns_drawn, p.columns)}: ` : `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: `) +
+      (z === null ? "not judged" : z < 0 ? "wrong" : measured ? `${brief(z, 3)} σ` : "right");
   });
   const pooled = p.rows_drawn < p.rows || p.columns_drawn < p.columns;
-  return h("figure", { class: "card" },
-    h("figcaption", {}, h("strong", {}, "Where it is wrong"), `${p.rows} × ${p.columns}; error in units of σ`, pooled && ", the largest of each cell"),
+  const size = row ? `${grouped(p.columns)} elements` : `${grouped(p.rows)} × ${grouped(p.columns)}`;
+  return h("figure", { class: row ? "card wide" : "card" },
+    h("figcaption", {}, h("strong", {}, "Where it is wrong"), measured ? `${size}; error in units of σ` : `${size}, ${grouped(p.outside)} of them wrong`,
+      pooled && (measured ? ", the largest of each cell" : "; a cell is dark if one of its elements is")),
     h("div", { class: "grid-picture" },
-      h("div", { class: "ends rows" }, h("span", {}, "0"), h("span", {}, p.rows - 1)), canvas,
-      h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, "columns"), h("span", {}, p.columns - 1))),
-    h("div", { class: "legend" }, "0", ramp, "64 ×", p.grid.some((z) => z < 0) && h("span", {}, swatch, "no finite error"), reading));
+      h("div", { class: "ends rows" }, !row && [h("span", {}, "0"), h("span", {}, p.rows - 1)]), canvas,
+      h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, row ? "elements" : "columns"), h("span", {}, p.columns - 1))),
+    h("div", { class: "legend" }, measured && ["0", ramp, "64 σ"], p.grid.some((z) => z < 0) && h("span", {}, swatch, measured ? "wrong, with no finite error or no σ" : "wrong"), reading));
 }
 
 // Letters keep their size, so a narrow screen gets a smaller drawing.
@@ -310,7 +320,8 @@ const frame = { w: innerWidth < 500 ? 340 : 460, h: innerWidth < 500 ? 225 : 260
 const tick = (x, y, text, anchor) => s("text", { x, y, "text-anchor": anchor }, text);
 function histogram(p) {
   const { w, h: height, left, right, top, bottom } = frame;
-  const bins = p.histogram.length, total = p.histogram.reduce((a, b) => a + b, 0) || 1;
+  const bins = p.histogram.length, total = p.histogram.reduce((a, b) => a + b, 0);
+  if (!isMeasured(p) || total < kFewest.spread) return null;
   const step = (w - left - right) / bins, floor = height - bottom;
   const width = 2 * p.range / (bins - 2);
   const bell = (z) => Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI) * width;
@@ -353,7 +364,7 @@ function scatter(options) {
   const { points, title, caption, xTitle, yTitle } = options;
   const positive = (k) => points.map((q) => q[k]).filter((v) => v > 0);
   const xs = positive("x"), ys = positive("y");
-  if (!xs.length) return null;
+  if (!xs.length || points.length < kFewest.points) return null;
   const low = (list) => list.reduce((a, b) => Math.min(a, b), Infinity), high = (list) => list.reduce((a, b) => Math.max(a, b), 0);
   const [x0, x1] = decades(low(xs), high(xs)), [y0, y1] = ys.length ? decades(low(ys), high(ys)) : [-1, 0];
   const floor = height - bottom, lane = 12;
@@ -390,21 +401,26 @@ function budgetLine(points) {
   return line;
 }
 function plots(report) {
-  if (!report.pictures.length) return null;
+  const drawn = report.pictures.map((p) => [p, figures(p)]).filter(([, list]) => list.length > 0);
+  if (!drawn.length) return null;
   return h("section", { id: "error", "aria-label": "Error", "data-part": "Error" }, h("h2", {}, "Error"),
-    h("p", { class: "lede" }, "σ is the deviation that rounding alone is expected to give an element. Seen in ",
+    h("p", { class: "lede" }, drawn.some(([p]) => isMeasured(p)) && "σ is the deviation that rounding alone is expected to give an element. ", "Seen in ",
       h("span", { class: "mono" }, report.picture_of), "."),
-    report.pictures.map((p) => {
-      const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
-      const sizes = points.map((q) => ({ x: q.magnitude, y: q.error, budget: q.budget, ok: q.ok }));
-      return [
-        h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
-        h("div", { class: "plots" }, errorMap(p), histogram(p),
-          scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: "Dashed: σ.", line: budgetLine(sizes) }),
-          p.hits_vary && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
-            xTitle: "terms summed into the element", yTitle: "error in σ", caption: "In units of σ: a sound sum stays level, however long." })),
-      ];
-    }));
+    drawn.map(([p, list]) => [
+      h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
+      h("div", { class: "plots" }, list),
+    ]));
+}
+// The pictures of one output that tell something.
+function figures(p) {
+  const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
+  const sizes = points.map((q) => ({ x: q.magnitude, y: q.error, budget: q.budget, ok: q.ok }));
+  const measured = isMeasured(p);
+  return [errorMap(p), histogram(p),
+    scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: measured ? "Dashed: σ." : "Of the elements that are wrong.", line: budgetLine(sizes) }),
+    p.hits_vary && measured && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
+      xTitle: "terms summed into the element", yTitle: "error in σ", caption: "In units of σ: a sound sum stays level, however long." }),
+  ].filter(Boolean);
 }
 
 // ------------------------------------------------------------------ the smallest case

@@ -73,21 +73,19 @@ struct Memory {
 };
 
 // While the subject's own code runs, malloc gives memory that is not zero, and free leaves nothing useful
-// behind: new pages are zeros, which hides that nobody wrote them.
+// behind: new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that
+// malloc gives is zero. (The judge has turned off the allocator's caches of threads, which know nothing of
+// it.)
 class HostPoison {
  public:
-  explicit HostPoison(bool on) : on_(on) {
-    if (on_) mallopt(M_PERTURB, kByte);
-  }
-  ~HostPoison() {
-    if (on_) mallopt(M_PERTURB, 0);
-  }
+  explicit HostPoison(bool on) { mallopt(M_PERTURB, on ? kFreed : kZeros); }
+  ~HostPoison() { mallopt(M_PERTURB, 0); }
   HostPoison(const HostPoison&) = delete;
   HostPoison& operator=(const HostPoison&) = delete;
 
  private:
-  static constexpr int kByte = 0x35;  // of freed memory; of new memory its complement, 0xca
-  bool on_;
+  static constexpr int kFreed = 0x35;  // what free leaves; malloc gives the complement, 0xca
+  static constexpr int kZeros = 0xff;  // so that malloc gives zeros
 };
 
 class Worker {
