@@ -39,12 +39,14 @@ constexpr int kWaitingAttempts = 3;     // of those
 constexpr int kShrinkAttempts = 200;    // of others
 constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
 // What follows a failure has its own seconds, so that a check ends soon after its budget is spent:
-constexpr double kHangSeconds = 12;    // to tell slow from endless: many short calls and a long one, or two
-constexpr double kCauseSeconds = 4;    // to see it again and to find its cause: about a dozen calls
-constexpr double kShrinkSeconds = 2;   // to make the trial small: many short calls
-constexpr double kProfileSeconds = 3;  // to follow where precision is lost: a few slow ones
-constexpr int kRechecks = 6;           // looks whether a failure has a known cause that is named otherwise
-constexpr double kPictureSeconds = 1;  // for the numbers of the smallest case: one call
+constexpr double kHangSeconds = 12;  // to tell slow from endless: many short calls and a long one, or two
+constexpr double kCauseSeconds = 4;  // to see it again and to find its cause: about a dozen calls
+constexpr double kCauseCalls = 3;    // … but so many calls at least, where each is slow,
+constexpr double kLongCauseSeconds = 12;  // … up to this
+constexpr double kShrinkSeconds = 2;      // to make the trial small: many short calls
+constexpr double kProfileSeconds = 3;     // to follow where precision is lost: a few slow ones
+constexpr int kRechecks = 6;              // looks whether a failure has a known cause that is named otherwise
+constexpr double kPictureSeconds = 1;     // for the numbers of the smallest case: one call
 constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
 constexpr double kBudgetMargin = 1.3;      // on what a longer budget is estimated to be
 constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
@@ -293,7 +295,7 @@ class Check {
     const std::vector<Finding> seen = attempt.findings;
     const std::size_t which = course_.settled.size();
     course_.settled.emplace_back();
-    begin_stage(kCauseSeconds);
+    begin_stage(std::clamp(kCauseCalls * attempt.seconds, kCauseSeconds, kLongCauseSeconds));
     if (options_.course && which < options_.course->settled.size()) {
       if (const int runs = options_.course->settled[which].runs; runs != Course::kAll)
         lab_->set_most_runs(lab_->runs() + runs);
@@ -307,7 +309,13 @@ class Check {
     course_.settled.back().runs = cut ? lab_->runs() - before : Course::kAll;
     lab_->set_most_runs(std::nullopt);
     end_stage();
-    if (!confirmed && !cut) {
+    if (!confirmed && cut) {
+      outcome_.report.unknown.push_back(
+          fmt::format("seen once, and there was no time to see it again: {} ({})",
+                      attempt.findings.front().message, trial::to_string(trial)));
+      return false;
+    }
+    if (!confirmed) {
       coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
                                  trial::to_string(trial)));
       return false;
