@@ -77,9 +77,11 @@ class Check {
   // `kind`: of the finding that the trial was recorded for.
   CheckOutcome run_one(const Trial& trial, std::string_view kind) {
     if (!prepare()) return finish();
+    lab_->set_timeout(kPatience);
     Attempt attempt = lab_->attempt(trial);
-    if (!note(attempt)) return finish();
     Trial shown = trial;
+    if (attempt.state == AttemptState::TooSlow) lab_->never_ends(shown, attempt);
+    if (!note(attempt)) return finish();
     if (!attempt.findings.empty()) attempt = lab_->attribute(shown, std::move(attempt));
     for (Finding& finding : attempt.findings) name_as(finding, kind);
     coverage_.add(trial, "replay", attempt);
