@@ -77,7 +77,7 @@ class Check {
   // `kind`: of the finding that the trial was recorded for.
   CheckOutcome run_one(const Trial& trial, std::string_view kind) {
     if (!prepare()) return finish();
-    lab_->set_timeout(kPatience);
+    lab_->set_timeout(kind == "timeout" ? kFirstPatience : 3 * kPatience);
     Attempt attempt = lab_->attempt(trial);
     Trial shown = trial;
     if (attempt.state == AttemptState::TooSlow) lab_->never_ends(shown, attempt);
