@@ -221,7 +221,7 @@ double Gauge::limit(const Element& element, std::size_t i) const {
 
 Compared Gauge::compared(std::size_t i) const {
   const Element element = (*this)(i);
-  Compared compared{tensor_.dtype, element.stored, element.value, {}, {}, {}, expected_.sigma[i]};
+  Compared compared{tensor_.dtype, element.stored, element.value, {}, {}, {}};
   if (!is_float(tensor_.dtype)) compared.stored_integer = tensor_.load_int(element.at);
   if (!expected_.integer.empty()) compared.exact_integer = expected_.integer[i];
   // Where a comparison could go either way, several results are right, each with a limit of its own.

@@ -71,20 +71,14 @@ std::string three_digits(double x) {
   return shortest(x, 3, [](double) { return true; });
 }
 
-std::string times_text(double times) {
-  return times < 10 ? fmt::format("{:.2g}", times) : three_digits(times);
-}
-
-// An error within its budget may still be one of many that are too large together: its size beside what
-// rounding is expected to make of it says more.
-std::string error_text(const ComparedText& text, double error, double limit, double sigma) {
+// An error within its budget is one of many that are too large together: what is said of those has the
+// factor.
+std::string error_text(const ComparedText& text, double error, double limit) {
   if (limit <= 0) return fmt::format(" (error {}, and nothing is rounded here)", text.error);
-  if (error > limit)
-    return fmt::format(" (error {}, {} times the budget of {})", text.error, times_text(error / limit),
-                       text.budget);
-  if (!(sigma > 0)) return fmt::format(" (error {})", text.error);
-  return fmt::format(" (error {}, {} times what rounding typically gives)", text.error,
-                     times_text(error / sigma));
+  const double times = error / limit;
+  if (times <= 1) return fmt::format(" (error {})", text.error);
+  return fmt::format(" (error {}, {} times the budget of {})", text.error,
+                     times < 10 ? fmt::format("{:.2g}", times) : three_digits(times), text.budget);
 }
 
 }  // namespace
@@ -123,7 +117,7 @@ ComparedText text_of(const Compared& compared) {
   text.error = three_digits(error);
   if (!compared.limit || !std::isfinite(*compared.limit)) return text;
   if (*compared.limit > 0) text.budget = three_digits(*compared.limit);
-  text.sentence += error_text(text, error, *compared.limit, compared.sigma);
+  text.sentence += error_text(text, error, *compared.limit);
   return text;
 }
 

@@ -26,7 +26,6 @@ struct Compared {
   double stored = 0, exact = 0;
   std::optional<int64_t> stored_integer, exact_integer;  // of integers; as load_int has them
   std::optional<double> limit;                           // of the error; 0: nothing may be rounded here
-  double sigma = 0;                                      // the deviation that rounding is expected to give it
 };
 
 struct ComparedText {

@@ -204,17 +204,20 @@ Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const co
     if (found == outputs.end()) continue;
     Sheet sheet = values_of(spec->name, *found->second);
     sheet.is_output = true;
-    std::vector<int64_t> elements(sheet.values.size());
+    std::vector<int64_t> elements(
+        static_cast<std::size_t>(std::min(found->second->count(), Sheet::kMostLooked)));
     std::iota(elements.begin(), elements.end(), int64_t{0});
     const auto look = look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
     if (!look) return look.error();
-    for (const auto& [at, text] : look->wrong) sheet.wrong.push_back({at, text});
-    for (std::size_t i = 0; i < elements.size(); ++i) {
+    for (const auto& [at, text] : look->wrong)
+      sheet.wrong.push_back({elements[at], std::abs(look->measured.elements[at].error), text});
+    for (std::size_t i = 0; i < sheet.values.size(); ++i) {
       sheet.exact.push_back(look->measured.elements[i].value);
       sheet.admitted.push_back(look->measured.elements[i].admitted);
     }
-    sheet.low = look->measured.low;
-    sheet.high = look->measured.high;
+    const auto shown = static_cast<std::ptrdiff_t>(sheet.values.size());
+    sheet.low.assign(look->measured.low.begin(), look->measured.low.begin() + shown);
+    sheet.high.assign(look->measured.high.begin(), look->measured.high.begin() + shown);
     sheets.push_back(std::move(sheet));
   }
   return sheets;

@@ -68,13 +68,12 @@ Json sheet_json(const judge::Sheet& sheet) {
   if (!sheet.is_output) return json;
   json["wrong"] = Json::array();
   for (const judge::Sheet::Wrong& wrong : sheet.wrong) {
-    const auto i = wrong.at;
-    json["wrong"].push_back({{"at", i},
+    json["wrong"].push_back({{"at", wrong.at},
                              {"stored", wrong.text.stored},
                              {"exact", wrong.text.exact},
                              {"error", wrong.text.error},
                              {"budget", wrong.text.budget},
-                             {"size", number(std::abs(sheet.values[i] - sheet.exact[i]))}});
+                             {"size", number(wrong.error)}});
   }
   return json;
 }

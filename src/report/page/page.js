@@ -269,11 +269,11 @@ function heatOf(z) {
 const isMeasured = (p) => p.grid.some((z) => z > 0);
 const kFewest = { cells: 4, spread: 20, points: 8 };  // that a map, a histogram, a scatter plot takes to tell something
 function errorMap(p) {
-  if (p.grid.length < kFewest.cells) return null;
   const measured = isMeasured(p), row = p.rows === 1;
+  if (p.grid.length < kFewest.cells || (!measured && p.outside === 0)) return null;
   const canvas = h("canvas", { width: p.columns_drawn, height: p.rows_drawn, role: "img",
     "aria-label": `Error of ${p.output} over ${p.rows} rows and ${p.columns} columns; ${p.outside} elements lie outside what rounding explains` });
-  const ratio = Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
+  const ratio = row ? 0.05 : Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
   canvas.style.aspectRatio = String(1 / ratio);
   const ramp = h("span", { class: "ramp" });
   const swatch = h("span", { class: "swatch" });
