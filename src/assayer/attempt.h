@@ -31,6 +31,7 @@ struct Attempt {
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
   bool is_smallest = false;          // no smaller trial shows what this one does
+  std::vector<std::pair<contract::Shape, double>> probed;  // by never_ends: what smaller calls took, in seconds
 };
 
 class Laboratory {

@@ -39,7 +39,7 @@ constexpr int kWaitingAttempts = 3;     // of those
 constexpr int kShrinkAttempts = 200;    // of others
 constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
 // What follows a failure has its own seconds, so that a check ends soon after its budget is spent:
-constexpr double kHangSeconds = 12;  // to tell slow from endless: many short calls and a long one, or two
+constexpr double kHangSeconds = 8;   // to tell slow from endless: many short calls and a long one, or two
 constexpr double kCauseSeconds = 4;  // to see it again and to find its cause: about a dozen calls
 constexpr double kCauseCalls = 3;    // … but so many calls at least, where each is slow,
 constexpr double kLongCauseSeconds = 12;  // … up to this
@@ -172,10 +172,13 @@ class Check {
     begin_stage(kHangSeconds);
     const bool endless = lab_->never_ends(planned.trial, attempt);
     end_stage();
+    for (const auto& [shape, seconds] : attempt.probed) cost_.learn(shape, seconds);
     if (endless || planned.brief || patience_ == kPatience) return attempt;
-    // Only slow: it gets the time that it was not given before that was known.
+    // Only slow: if it will end in it, it gets the time that it was not given before that was known.
     patience_ = kPatience;
-    lab_->set_timeout(patience(planned));
+    const double more = patience(planned);
+    if (cost_.predict(planned.trial.shape) > more) return attempt;
+    lab_->set_timeout(more);
     return lab_->attempt(planned.trial);
   }
 

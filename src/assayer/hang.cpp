@@ -50,6 +50,7 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
   const double patience = timeout_;
   std::string smaller;  // the case before, and its time
   double seconds = kShortest;
+  std::vector<std::pair<contract::Shape, double>> probed;
   bool found = false, ended = false;
   const auto ends_not = [&](const Trial& candidate) {
     const auto size = work_.of(candidate.shape);
@@ -68,6 +69,7 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
     ended = attempt.state == AttemptState::Judged;
     if (attempt.state != AttemptState::TooSlow) {
       seconds = std::max(kShortest, attempt.call_seconds);
+      if (ended) probed.emplace_back(candidate.shape, attempt.seconds);
       if (ended)
         smaller =
             fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
@@ -93,6 +95,7 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
     if (ends_not(later) && found) trial = std::move(later), stale = true;
   }
   set_timeout(patience);
+  slow.probed = std::move(probed);
   if (!found) return false;
   slow.is_smallest = true;
   if (!slow.findings.empty()) return true;
