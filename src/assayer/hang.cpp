@@ -69,10 +69,11 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
     ended = attempt.state == AttemptState::Judged;
     if (attempt.state != AttemptState::TooSlow) {
       seconds = std::max(kShortest, attempt.call_seconds);
-      if (ended) probed.emplace_back(candidate.shape, attempt.seconds);
-      if (ended)
+      if (ended) {
+        probed.emplace_back(candidate.shape, attempt.seconds);
         smaller =
             fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
+      }
       return false;
     }
     found = true;

@@ -2,7 +2,9 @@
 // `assay check` must call it:
 //
 //   // assay: contract twice          one of the contracts beside it
-//   // assay: expect fail KIND …      the errors found, no more and no fewer; or: expect pass
+//   // assay: expect fail KIND …      the errors found, no more and no fewer; or: expect no accusation (a
+//   pass,
+//                                     or inconclusive where the machine is too slow for one)
 //   // assay: consequence KIND        what the first was seen as before its cause was known
 //   // assay: line here               the first finding stands at the line with the comment "here"
 //   // assay: options --keep-going    of the command
@@ -96,6 +98,10 @@ TEST_P(Causes, AreNamed) {
   ASSERT_TRUE(report.is_object()) << ran->output;
 
   const std::vector<std::string>& expect = expected.says.at("expect");
+  if (expect[0] == "no") {
+    EXPECT_NE(report["verdict"], "fail") << ran->output;
+    return;
+  }
   EXPECT_EQ(report["verdict"], expect[0]) << ran->output;
   std::multiset<std::string> kinds;
   for (const json& finding : report["findings"])

@@ -1,5 +1,5 @@
 // assay: contract sum
-// assay: expect pass
+// assay: expect no accusation
 // The last block resets it.
 #include <cuda_runtime.h>
 

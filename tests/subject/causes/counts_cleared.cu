@@ -1,5 +1,5 @@
 // assay: contract counts
-// assay: expect pass
+// assay: expect no accusation
 // Cleared in the call.
 #include <cuda_runtime.h>
 

@@ -1,5 +1,5 @@
 // assay: contract twice
-// assay: expect pass
+// assay: expect no accusation
 // The same with calloc.
 #include <cuda_runtime.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // assay: contract twice
-// assay: expect pass
+// assay: expect no accusation
 // Reading the clock is no error.
 #include <cuda_runtime.h>
 
