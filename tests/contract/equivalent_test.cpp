@@ -252,6 +252,7 @@ void compare(const Group& group, const Family& family, DType dtype, const char* 
       const double a = first->value[i], b = e.value[i];
       const bool loose = !(first->bound[i] < kInf) || !(e.bound[i] < kInf);
       if (loose && std::isfinite(a) && std::isfinite(b)) continue;  // the inputs are beyond all precision
+      if (((first->flags[i] | e.flags[i]) & kUnspecified) != 0) continue;
       const bool near =
           same_class(a, b) && (!std::isfinite(a) || std::abs(a - b) <= tolerance(group, a, size));
       if (!near) {
