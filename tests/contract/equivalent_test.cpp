@@ -133,7 +133,7 @@ const Group kGroups[] = {
      {"y[i, j] = exp(x[i, j] - v[j, j])", "y[i, j] = exp(x[i, j]) * exp(-v[j, j])",
       "y[i, j] = exp(x[i, j]) / exp(v[j, j])", "y[i, j] = sqrt(exp(2 * x[i, j])) / exp(v[j, j])",
       "y[i, j] = exp(x[i, j]) * rsqrt(exp(v[j, j]) * exp(v[j, j]))"}},
-    {"powers of exps",  // 0 / 0 where x is -inf
+    {"powers of exps",
      false,
      false,
      false,
@@ -275,7 +275,9 @@ void compare(const Group& group, const Family& family, DType dtype, const char* 
 TEST(Equivalent, FormulasHaveTheSameValuesAndBudgets) {
   for (const Group& group : kGroups)
     for (const Family& family : kFamilies) {
-      if (group.name == std::string("powers of exps") && family.name == std::string("masked")) continue;
+      // 0 / 0 or inf / inf as written, where x is -inf.
+      const bool undefined = group.name == std::string("powers of exps") || group.name == std::string("tanh");
+      if (undefined && family.name == std::string("masked")) continue;
       for (const DType dtype : {DType::f16, DType::bf16, DType::f32})
         for (const char* accumulate : {"f32", "f64"}) compare(group, family, dtype, accumulate);
     }
