@@ -48,11 +48,6 @@ std::string trespass_text(const subject::Trespass& t) {
                                     t.bytes, t.tensor, t.offset);
 }
 
-bool has_error(const std::vector<Finding>& findings) {
-  return std::any_of(findings.begin(), findings.end(),
-                     [](const Finding& f) { return f.severity == Severity::Error; });
-}
-
 // What was seen in a launch that was cut short, where nothing more was heard of it.
 void add_sightings(const contract::Contract& contract, const Trial& trial, const Observation& observation,
                    std::vector<Finding>& findings) {
@@ -70,6 +65,11 @@ void add_sightings(const contract::Contract& contract, const Trial& trial, const
 }
 
 }  // namespace
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return f.severity == Severity::Error; });
+}
 
 bool is_inexact(std::string_view kind) {
   return kind == "wrong-result" || kind == "low-precision-accumulation" || kind == "precision-loss" ||
@@ -233,6 +233,8 @@ void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindin
   attempt.calls = std::move(observation.calls);
   if (attempt.state == AttemptState::Judged && !has_error(attempt.findings))
     judge_calls(trial, bindings, attempt, diagnose);
+  std::stable_partition(attempt.findings.begin(), attempt.findings.end(),
+                        [](const Finding& f) { return f.severity == Severity::Error; });
 }
 
 // Once more under another schedule, at other addresses, over other remains.
@@ -274,11 +276,11 @@ void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
     Attempt second;
     observe(other, {companion.bindings}, true, second);
     if (second.state != AttemptState::Judged) continue;
-    if (!second.findings.empty()) {
+    if (has_error(second.findings)) {
       runner_.restart();
       Attempt alone;
       observe(other, {companion.bindings}, false, alone);
-      const bool stale = alone.state == AttemptState::Judged && alone.findings.empty();
+      const bool stale = alone.state == AttemptState::Judged && !has_error(alone.findings);
       for (Finding& finding : second.findings) {
         if (stale) finding.kind = "stale-state";
         finding.message =
@@ -298,9 +300,9 @@ void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
 
 Attempt Laboratory::attempt(const Trial& trial, bool diagnose) {
   Attempt attempt = run(trial, diagnose);
-  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.related)
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings) && trial.condition.related)
     compare_related(trial, attempt);
-  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.repeated) {
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings) && trial.condition.repeated) {
     compare_repetition(trial, attempt);
   }
   return attempt;

@@ -19,7 +19,7 @@ enum class AttemptState : uint8_t {
 struct Attempt {
   AttemptState state = AttemptState::Judged;
   std::string problem;
-  std::vector<Finding> findings;
+  std::vector<Finding> findings;  // errors before warnings
   std::vector<subject::Call> calls;
   int64_t judged = 0, elements = 0, undecided = 0;
   double seconds = 0;        // of the whole attempt
@@ -93,6 +93,8 @@ class Laboratory {
   std::vector<std::string> hints_;
 };
 
+// Whether any of them makes the verdict `fail`.
+bool has_error(const std::vector<Finding>& findings);
 // Whether a finding speaks of numbers, not of what the device saw.
 bool is_numeric(std::string_view kind);
 // … of finite numbers that are too far off, whatever the diagnosis.

@@ -53,7 +53,7 @@ void rename(Attempt& failed, std::string kind, std::string_view why) {
 
 bool Laboratory::passes(const Trial& trial) {
   const Attempt attempt = run(trial, false);
-  return attempt.state == AttemptState::Judged && attempt.findings.empty();
+  return attempt.state == AttemptState::Judged && !has_error(attempt.findings);
 }
 
 // Elements that hold the poison of each of two calls were written by neither.
@@ -122,7 +122,7 @@ bool Laboratory::confirm(Trial& trial, Attempt& failed) {
     again.condition.*how = true;
     Attempt second = again.condition.related ? attempt(again) : run(again, false);
     for (const Finding& finding : second.findings) {
-      if (finding.kind != kind) continue;
+      if (finding.kind != kind || finding.severity != Severity::Error) continue;
       trial = again;
       failed = std::move(second);
       return true;
@@ -144,7 +144,7 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
     elsewhere.condition.fresh = false;
     elsewhere.condition.warmed = elsewhere.condition.moved = true;
     Attempt there = run(elsewhere, false);
-    if (!there.findings.empty()) {
+    if (has_error(there.findings)) {
       trial = elsewhere;
       failed = std::move(there);
       return false;
@@ -204,7 +204,7 @@ bool Laboratory::find_undefined(Trial& trial, Attempt& failed) {
   Trial zeroed = trial;
   zeroed.condition.poison = Poison::Zeros;
   const Attempt cleared = run(zeroed, false);
-  const bool needs_zeros = cleared.state == AttemptState::Judged && cleared.findings.empty();
+  const bool needs_zeros = cleared.state == AttemptState::Judged && !has_error(cleared.findings);
   const bool spreads = needs_zeros && depends_on_poison(trial, failed, cleared);
   if (!spreads && find_unwritten(trial, failed)) return true;
   if (!needs_zeros) return false;

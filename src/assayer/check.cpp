@@ -282,6 +282,7 @@ class Check {
   // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
   // look like, depends on how many there are: errors of an output are one failure whatever they look like.
   static bool same_failure(const Finding& found, const Finding& small) {
+    if (small.severity != found.severity) return false;
     if (small.kind == found.kind) return true;
     return is_inexact(found.kind) && is_inexact(small.kind) &&
            text_at(found.evidence, "output") == text_at(small.evidence, "output");
@@ -374,18 +375,24 @@ class Check {
 
   static std::string relation_of(const Finding& finding) { return text_at(finding.evidence, "relation"); }
 
-  // Relations that do not hold in trials that otherwise pass, one of a kind.
+  // Warnings of trials that otherwise pass: relations that do not hold, and what the device saw; each once.
   void keep_warnings(const Trial& trial, const Attempt& attempt) {
     for (const Finding& finding : attempt.findings) {
-      const std::string relation = relation_of(finding);
-      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
-                                     [&](const Finding& f) { return relation_of(f) == relation; });
-      if (relation.empty() || known) continue;
       Finding kept = finding;
+      locate(contract_, notes_, kept);
+      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
+                                     [&](const Finding& f) { return same_warning(f, kept); });
+      if (known) continue;
       kept.evidence["found_with"] = trial::to_string(trial);
       kept.evidence["trial"] = trial::to_json(trial);
       outcome_.report.findings.push_back(std::move(kept));
     }
+  }
+
+  static bool same_warning(const Finding& a, const Finding& b) {
+    const std::string relation = relation_of(a);
+    if (!relation.empty() || !relation_of(b).empty()) return relation == relation_of(b);
+    return a.kind == b.kind && a.where.file == b.where.file && a.where.line == b.where.line;
   }
 
   void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {

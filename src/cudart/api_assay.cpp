@@ -49,6 +49,16 @@ ASSAY_API void assay_range_protect(const void* pointer, size_t bytes, const char
   });
 }
 
+// The ranges that were named count no more, and what was found by now is told: a copy or a fill may come after the
+// last kernel.
+ASSAY_API void assay_range_forget() {
+  (void)api([&](Context& context) {
+    if (HostCheck* check = context.host_check()) check->ranges().forget();
+    context.report_findings();
+    return Status::Success;
+  });
+}
+
 // Waits for the stream, and says what is missing.
 ASSAY_API void assay_range_judge(StreamHandle* handle) {
   (void)stream_api(handle, [&](Context& context, StreamHandle& stream) {

@@ -142,9 +142,19 @@ class LayoutMaker {
             {"signed", contract::info(dtype).min_integer < 0}};
   }
 
+  // Whether the call may only read a buffer's memory: an input that no output shares it with.
+  static bool is_read_only(const CallPlan& plan, std::size_t i) {
+    const Buffer& owner = plan.buffers[i];
+    if (!owner.spec || owner.spec->role != contract::Role::In || owner.share >= 0) return false;
+    return std::none_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
+      return b.share == static_cast<int>(i) && (!b.spec || b.spec->role != contract::Role::In);
+    });
+  }
+
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
     Json buffers = Json::array(), args = Json::array();
-    for (const Buffer& b : plan.buffers) {
+    for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+      const Buffer& b = plan.buffers[i];
       buffers.push_back({{"name", b.name},
                          {"bytes", b.bytes},
                          {"offset", b.offset},
@@ -152,6 +162,7 @@ class LayoutMaker {
                          {"in", b.in},
                          {"out", b.out},
                          {"data", b.input != nullptr},
+                         {"read_only", is_read_only(plan, i)},
                          {"poison", trial::pattern(trial_.condition.poison)},
                          {"share", b.share}});
       if (!b.parts.empty()) buffers.back()["parts"] = b.parts;

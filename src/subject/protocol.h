@@ -5,13 +5,14 @@
 // judge -> worker, one call or several that overlap:
 //   {"id": to be repeated in the reply, "size": bytes of the memory file, "seed": schedule, "ordered": bool,
 //   "others_late": bool, "moved": bool,
-//    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
+//    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "read_only",
+//               "share"}],
 //               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
 //               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}
 // A buffer is an allocation of `bytes`; the subject is given its address plus `offset`. Its image before
 // the call lies at `in` of the memory file, and goes to `out` after it. `data` says that the `length` bytes
 // at `offset` are an input, which in an ordered call arrives by work queued on the stream; otherwise they are
-// undefined. `share` (>= 0) names the buffer whose memory this one uses.
+// undefined. `read_only`: a write to these bytes during the call is a finding. `share` (>= 0) names the buffer whose memory this one uses.
 // Where a buffer has `parts` ([from, length] each), only those bytes are copied, there and back; the others
 // are zeros that cost no memory where the device can do that.
 //

@@ -165,6 +165,7 @@ class Worker {
           check(runtime_.cudaLaunchHostFunc(nullptr, delay, nullptr), "the preparation of the stream");
         for (std::size_t i = 0; i < calls.size(); ++i) queue_inputs(calls[i], i, !others);
       }
+      for (std::size_t i = 0; i < calls.size(); ++i) protect_inputs(calls[i], i);
       const auto called = Clock::now();
       Json returned = Json::array();
       for (std::size_t i = 0; i < calls.size(); ++i) returned.push_back(call(calls[i], i));
@@ -189,6 +190,7 @@ class Worker {
       answer["name"] = runtime_.cudaGetErrorName(failed.error);
       answer["text"] = runtime_.cudaGetErrorString(failed.error);
     }
+    if (runtime_.assay_range_forget) runtime_.assay_range_forget();
     answer["total"] = std::chrono::duration<double>(Clock::now() - start).count();
     reply(answer);
   }
@@ -306,6 +308,17 @@ class Worker {
       check(runtime_.cudaMemcpyAsync(memory.base + offset, memory.staged + offset,
                                      static_cast<std::size_t>(length), kDeviceToDevice, streams_[which]),
             "the preparation of the stream");
+    });
+  }
+
+  // From here on; what was asked for before still comes.
+  void protect_inputs(const Json& c, std::size_t which) {
+    if (!runtime_.assay_range_protect) return;
+    each(c, which, [&](const Json& b, Memory& memory) {
+      const std::size_t length = b.at("length");
+      if (b.at("read_only").get<bool>() && length > 0)
+        runtime_.assay_range_protect(memory.base + b.at("offset").get<int64_t>(), length,
+                                     b.at("name").get<std::string>().c_str());
     });
   }
 

@@ -37,6 +37,8 @@ std::string load(Runtime& runtime) {
   find(runtime.assay_undefine, "assay_undefine", false);
   find(runtime.assay_label, "assay_label", false);
   find(runtime.assay_report_precision, "assay_report_precision", false);
+  find(runtime.assay_range_protect, "assay_range_protect", false);
+  find(runtime.assay_range_forget, "assay_range_forget", false);
   return missing;
 }
 

@@ -38,6 +38,8 @@ struct Runtime {
   void (*assay_undefine)(void*, size_t);
   void (*assay_label)(void*, const char*);
   void (*assay_report_precision)();
+  void (*assay_range_protect)(const void*, size_t, const char*);
+  void (*assay_range_forget)();
 };
 
 // An empty string, or what is missing.
