@@ -101,7 +101,9 @@ void Context::host_waited() {
 }
 
 void Context::report_findings() {
-  for (Finding& finding : findings_.take()) tell(finding);
+  std::vector<Finding> findings = findings_.take();
+  for (Finding& finding : findings) tell(finding);
+  if (!findings.empty()) report_.told();
 }
 
 void Context::tell(Finding& finding) {

@@ -100,6 +100,10 @@ void Report::sighting(const Finding& finding) {
   line(dump({{"event", "sighting"}, {"finding", finding_json(finding)}}));
 }
 
+void Report::told() {
+  line(dump({{"event", "told"}}));
+}
+
 void Report::allocation(uint64_t id, const std::vector<std::string>& calls) {
   if (file_ < 0) return;
   for (const std::string& place : calls) module(place);

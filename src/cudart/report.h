@@ -30,6 +30,8 @@ class Report {
   // One that has just shown, in a launch that still runs: whoever reads the report of a program that was killed
   // has no other word of it.
   void sighting(const Finding& finding);
+  // What was sighted until now has been told as findings.
+  void told();
   // Which calls led to an allocation, as places in code, innermost first; and the file that a place is in.
   void allocation(uint64_t id, const std::vector<std::string>& calls);
   void module(const std::string& place);

@@ -145,6 +145,8 @@ Json sources_json(const Report& report) {
   for (const std::string& source : report.sources) files[source];
   for (const Finding& finding : report.findings) {
     if (finding.where.line > 0) files[named(report, finding.where.file)].insert(finding.where.line);
+    if (const Where other = other_place(finding); other.line > 0)
+      files[named(report, other.file)].insert(other.line);
   }
   Json json = Json::object();
   for (const auto& [path, lines] : files) {
@@ -161,6 +163,11 @@ Json page_json(const Report& report) {
   for (Json& finding : json["findings"]) {
     Json& file = finding["where"]["file"];
     file = named(report, file.get<std::string>());
+    const Finding shown{.where = {file, finding["where"]["line"]}, .evidence = finding["evidence"]};
+    if (const Where other = other_place(shown); other.line > 0)
+      finding["other"] = {{"file", named(report, other.file)}, {"line", other.line}};
+    finding["chains"] = chain_lines(shown);
+    finding["who"] = thread_text(shown);
   }
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "report/report.h"
 
 namespace assay::report {
@@ -60,7 +58,9 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
                                    : fmt::format("  {}", finding.where.file);
   }
   text += "\n" + wrapped(finding.message, options.width, "  ");
-  if (finding.where.line > 0) text += excerpt(finding.where);
+  text += source_text(finding);
+  for (const std::string& chain : chain_lines(finding)) text += wrapped(chain, options.width, "  ");
+  if (const std::string thread = thread_text(finding); !thread.empty()) text += "  " + thread + "\n";
   if (finding.evidence.contains("smallest")) {
     std::string smallest = "smallest case: " + finding.evidence["smallest"].get<std::string>();
     if (finding.evidence.contains("smallest_shows"))
@@ -147,17 +147,6 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
 }
 
 }  // namespace
-
-std::string excerpt(const Where& where, int around) {
-  std::ifstream file(where.file);
-  std::string text, line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (number < where.line - around || number > where.line + around) continue;
-    if (line.size() > 160) line.resize(160);
-    text += fmt::format("  {} {:>5} | {}\n", number == where.line ? ">" : " ", number, line);
-  }
-  return text;
-}
 
 std::string terminal(const Report& report, const TerminalOptions& options) {
   const Painter paint(options.colour);

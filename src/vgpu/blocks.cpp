@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/symbol.h"
 #include "vgpu/layout.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
@@ -368,7 +369,7 @@ void tell_pending(const Warp& w) {
 std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
   const Dim3& extent = w.grid->info.config.block;
   const uint32_t thread = w.index * kWarpSize + lane;
-  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", w.grid->entry->ptx->name,
+  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", short_name(w.grid->entry->ptx->name),
                      where(*w.grid->program, *w.frame->function, inst), w.block->id[0], w.block->id[1], w.block->id[2],
                      thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y);
 }

@@ -64,6 +64,67 @@ TEST(Terminal, ShowsTheSourceLine) {
   std::remove(path.c_str());
 }
 
+// A race between two helpers: both lines with their code, both chains, who did it.
+Finding inlined_race(const std::string& path) {
+  Finding finding;
+  finding.kind = "data-race";
+  finding.message = "reads tile[1]";
+  finding.where = {path, 4};
+  finding.evidence = Json::parse(R"({"kernel": "_Z4turnPi", "block": [0, 0, 0], "thread": [5, 0, 0]})");
+  finding.evidence["chain"] = {{{"file", path}, {"line", 4}, {"function", "get"}},
+                               {{"file", path}, {"line", 9}, {"function", "turn"}}};
+  finding.evidence["other"] = {{"file", path}, {"line", 2}};
+  finding.evidence["other"]["chain"] = {
+      {{"file", "/usr/local/cuda/include/put.hpp"}, {"line", 7}, {"function", "put"}},
+      {{"file", path}, {"line", 2}, {"function", "turn"}}};
+  return finding;
+}
+
+TEST(Terminal, ShowsBothSidesOfARaceAndTheirChains) {
+  const std::string path = ::testing::TempDir() + "assay_report_race.cu";
+  std::ofstream(path) << "one\ntwo\nthree\nfour\nfive\n";
+  Report report = failing();
+  report.findings = {inlined_race(path)};
+  const std::string text = terminal(report, {.width = 1000});
+  EXPECT_THAT(
+      text,
+      HasSubstr("        1 | one\n  >     2 | two\n        3 | three\n  >     4 | four\n        5 | five\n"));
+  EXPECT_THAT(text, HasSubstr(path + ":4 in get, inlined at " + path + ":9 in turn\n"));
+  EXPECT_THAT(text, Not(HasSubstr("put.hpp")));  // nothing but a call of the toolkit's on the line that is shown
+  EXPECT_THAT(text, HasSubstr("kernel turn, block (0,0,0), thread (5,0,0)\n"));
+  std::remove(path.c_str());
+}
+
+TEST(Terminal, ShowsPlacesThatLieApartOneByOne) {
+  const std::string path = ::testing::TempDir() + "assay_report_apart.cu";
+  std::ofstream file(path);
+  for (int i = 1; i <= 40; ++i) file << "line " << i << "\n";
+  file.close();
+  Finding finding;
+  finding.where = {path, 30};
+  finding.evidence["other"] = {{"file", path}, {"line", 10}};
+  const std::string text = source_text(finding);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "  >    10 | line 10\n       11 | line 11\n      ...\n       29 | line 29\n  >    30 | line 30\n"));
+  std::remove(path.c_str());
+}
+
+TEST(Sarif, RelatesTheOtherAccessAndTheChain) {
+  Report report = failing();
+  report.findings = {inlined_race("k.cu")};
+  const std::vector<Report> reports = {report};
+  const Json result = sarif(reports)["runs"][0]["results"][0];
+  std::vector<std::string> related;
+  for (const Json& place : result["relatedLocations"])
+    related.push_back(place["message"]["text"].get<std::string>() + " " +
+                      place["physicalLocation"]["region"]["startLine"].dump());
+  EXPECT_THAT(related, testing::ElementsAre("inlined code, in get 4", "inlined here, in turn 9",
+                                            "the other access 2", "the other access: inlined code, in put 7",
+                                            "the other access: inlined here, in turn 2"));
+}
+
 TEST(Table, CountsVerdicts) {
   Report passing;
   passing.contract = "a.toml";

@@ -108,7 +108,8 @@ function evidence(finding) {
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
   const [top] = e.guilty && e.guilty.share > 0 ? sharesOf(e.precision, e.output) : [];  // unless roundings do not explain it
   if (top) pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
-  if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
+  if (finding.who) pairs.push(["thread", finding.who]);
+  else if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
   if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
   return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
 }
@@ -119,13 +120,25 @@ function copyable(command) {
   } }, "Copy");
   return h("div", { class: "again" }, h("code", { tabindex: 0, "aria-label": "The command that shows it again" }, command), button);
 }
+// The lines that a finding speaks of: its own and, of a race, the other side's.
+function excerpts(report, finding) {
+  const kind = finding.severity === "note" ? "marked" : "guilty";
+  const places = [finding.where, finding.other].filter((place) => place && place.line > 0 && report.sources[place.file]);
+  if (!places.length) return null;
+  const [first, second] = places.sort((a, b) => a.line - b.line);
+  const marks = (...lines) => new Map(lines.map((line) => [line, kind]));
+  if (second && first.file === second.file && second.line - first.line <= 8)
+    return listing(report.sources[first.file], first.line - 2, second.line + 2, marks(first.line, second.line), null);
+  return places.map((place) => [second && h("p", { class: "soft mono" }, `${place.file}:${place.line}`),
+    listing(report.sources[place.file], place.line - 2, place.line + 2, marks(place.line), null)]);
+}
 function article(report, finding) {
-  const source = report.sources[finding.where.file];
-  const line = finding.where.line;
+  const source = excerpts(report, finding);
   return h("article", { class: `finding card ${finding.severity}`, tabindex: -1, "data-finding": finding.kind },
     h("header", {}, h("h3", {}, finding.kind), h("span", { class: "place mono" }, place(finding.where))),
     h("p", { class: "says" }, finding.message),
-    source && line > 0 && scroller("Source", listing(source, line - 2, line + 2, new Map([[line, finding.severity === "note" ? "marked" : "guilty"]]), null)),
+    source && scroller("Source", source),
+    finding.chains.map((chain) => h("p", { class: "soft mono" }, chain)),
     evidence(finding),
     finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest),
       finding.evidence.smallest_shows && ["; there ", h("span", { class: "mono" }, finding.evidence.smallest_shows)]),
