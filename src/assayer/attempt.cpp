@@ -162,7 +162,7 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
 void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings, Attempt& attempt,
                              bool diagnose) {
   judge::Options options;
-  options.tensor_cores = subject_.tensor_cores;
+  options.tensor_cores = !attempt.wider_budgets.empty();
   options.diagnose = diagnose;
   options.seed = options_.seed;
   options.threads = options_.threads;
@@ -231,6 +231,7 @@ void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindin
   read_events(trial, observation, attempt);
   read_outcome(trial, observation, attempt);
   attempt.calls = std::move(observation.calls);
+  attempt.wider_budgets = tensor_cores_.reasons(observation.kernels);
   if (attempt.state == AttemptState::Judged && !has_error(attempt.findings))
     judge_calls(trial, bindings, attempt, diagnose);
 }

@@ -3,6 +3,7 @@
 
 #include "assayer/assayer.h"
 #include "judge/judge.h"
+#include "subject/tensor_cores.h"
 #include "trial/work.h"
 
 namespace assay::assayer {
@@ -21,6 +22,7 @@ struct Attempt {
   std::string problem;
   std::vector<Finding> findings;
   std::vector<subject::Call> calls;
+  std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
   double seconds = 0;        // of the whole attempt
   int64_t calls_before = 0;  // in the same process
@@ -51,6 +53,7 @@ class Laboratory {
   // to the one that shows it. Numbers need no such test: attribute() has its own.
   bool confirm(trial::Trial& trial, Attempt& failed);
 
+  void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // Kinds of finding that reading the code makes likely.
   void set_hints(std::vector<std::string> kinds) { hints_ = std::move(kinds); }
 
@@ -91,6 +94,7 @@ class Laboratory {
   Late late_ = Late::FindingIfSmall;
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<std::string> hints_;
+  subject::TensorCores tensor_cores_;
 };
 
 // Whether a finding speaks of numbers, not of what the device saw.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "assayer/assayer.h"
@@ -14,6 +15,7 @@
 #include "assayer/gallery.h"
 #include "assayer/locate.h"
 #include "assayer/precision.h"
+#include "base/interrupt.h"
 #include "subject/cuda_reference.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
@@ -101,9 +103,11 @@ class Check {
       return false;
     }
     subject_ = std::move(*built.subject);
-    notes_ = read_code(contract_, subject_);
+    CodeReading code = read_code(contract_, subject_);
+    notes_ = std::move(code.notes);
     constants_ = read_constants(contract_, subject_);
     lab_.emplace(contract_, *reference_, subject_, options_);
+    lab_->set_tensor_cores(std::move(code.tensor_cores));
     lab_->set_hints(lint::hints(notes_));
     start_ = Clock::now();
     return true;
@@ -223,9 +227,10 @@ class Check {
 
   void try_planned(trial::Plan& plan) {
     int useless = 0;
-    while (const auto planned = next(plan)) {
+    while (const auto planned = interrupted() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
       Attempt attempt = run_step(*planned);
+      if (interrupted() && !failed(attempt)) continue;
       if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
         note(attempt);
         return;
@@ -269,13 +274,24 @@ class Check {
   // A failure becomes findings; false where it does not show again, and the check goes on.
   bool settle(Trial trial, Attempt attempt) {
     say("found something: looking for its cause");
-    if (!lab_->confirm(trial, attempt)) {
+    const std::string seen = fmt::format("{}: {} ({})", attempt.findings.front().kind,
+                                         attempt.findings.front().message, trial::to_string(trial));
+    const bool confirmed = lab_->confirm(trial, attempt);
+    if (interrupted()) return leave_unsettled(seen);
+    if (!confirmed) {
       coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
                                  trial::to_string(trial)));
       return false;
     }
     attempt = lab_->attribute(trial, std::move(attempt));
+    if (interrupted()) return leave_unsettled(seen);
     report_findings(trial, attempt, true);
+    return true;
+  }
+
+  // A failure whose cause nobody had the time to look for is no finding yet.
+  bool leave_unsettled(const std::string& seen) {
+    outcome_.report.unknown.push_back("seen when it was interrupted, and not confirmed: " + seen);
     return true;
   }
 
@@ -433,8 +449,17 @@ class Check {
     if (guilty.is_null()) finding.where = {shown(narrow->where.file), narrow->where.line};
   }
 
+  void note_interruption() {
+    outcome_.contract_wrong = false;
+    std::vector<std::string>& unknown = outcome_.report.unknown;
+    std::erase_if(unknown, [](const std::string& text) { return text.ends_with("interrupted"); });
+    unknown.insert(unknown.begin(), fmt::format("interrupted ({}) after {} trial{}", strsignal(interrupted()),
+                                                coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
+  }
+
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
+    if (interrupted()) note_interruption();
     report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
     if (lab_ && !lab_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
@@ -450,7 +475,6 @@ class Check {
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["course"] = course_.json();
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
-    report.coverage["tensor_cores"] = subject_.tensor_cores;
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     report.verdict = failed                                               ? Verdict::Fail
                      : !report.unknown.empty() || coverage_.trials() == 0 ? Verdict::Inconclusive
@@ -459,7 +483,7 @@ class Check {
       report.unknown.push_back("no trial could be run");
     }
     for (const lint::Note& note : notes_) report.findings.push_back(lint::to_finding(note));
-    if (reference_) gallery_.hang(*reference_, subject_, report);
+    if (reference_) gallery_.hang(*reference_, report);
     return std::move(outcome_);
   }
 

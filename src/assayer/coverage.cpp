@@ -48,6 +48,7 @@ void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& at
     largest_ = size->elements;
     largest_shape_ = trial.shape;
   }
+  wider_.insert(attempt.wider_budgets.begin(), attempt.wider_budgets.end());
   judged_ += attempt.judged;
   elements_ += attempt.elements;
   undecided_ += attempt.undecided;
@@ -109,6 +110,8 @@ Json Coverage::json() const {
   json["dims"] = dims;
   json["stages"] = stages;
   json["inputs"] = families_;
+  json["tensor_cores"] = !wider_.empty();
+  if (!wider_.empty()) json["wider_budgets"] = wider_;
   json["not_covered"] = missed_;
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;

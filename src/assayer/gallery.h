@@ -3,12 +3,17 @@
 
 #include "assayer/attempt.h"
 #include "lint/lint.h"
+#include "subject/tensor_cores.h"
 
 namespace assay::assayer {
 
-// What the subject's PTX says, read from what was built. Nothing where it cannot be read: notes are no
+// What the subject's PTX says, read from what was built. No notes where it cannot be read: they are no
 // verdict.
-std::vector<lint::Note> read_code(const contract::Contract& contract, const subject::Subject& subject);
+struct CodeReading {
+  std::vector<lint::Note> notes;
+  subject::TensorCores tensor_cores;
+};
+CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject);
 
 // Collects what the page draws. Costs nothing unless the options ask for it.
 class Gallery {
@@ -22,14 +27,16 @@ class Gallery {
   void add_failure(const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
                    Laboratory& lab);
 
-  void hang(const contract::Reference& reference, const subject::Subject& subject,
-            report::Report& report) const;
+  void hang(const contract::Reference& reference, report::Report& report) const;
 
  private:
   struct Shown {
     trial::Trial trial;
     judge::Outputs outputs;
+    bool tensor_cores = false;  // its budgets allow for them
   };
+
+  judge::Options options_for(const Shown& shown) const;
 
   const contract::Contract& contract_;
   const CheckOptions& options_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
+#include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/jobs.h"
 #include "cli/recorded.h"
@@ -29,8 +30,10 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
       continue;
     }
     std::vector<std::string> found;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, error)) {
-      if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
+    const auto options = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(path, options, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().extension() == ".toml") found.push_back(it->path().string());
     }
     if (found.empty()) return Error{"there is no contract (*.toml) in this folder", path};
     std::sort(found.begin(), found.end());
@@ -81,9 +84,28 @@ struct Checked {
   int status = 0;
   std::string problem;  // with a contract that is wrong; for stderr
   report::Report report;
+  bool skipped = false;
 };
 
+// Whatever goes wrong in the judge itself costs this check, not the others.
+CheckOutcome check_safely(const contract::Contract& contract, const CheckOptions& options) {
+  try {
+    return check(contract, options);
+  } catch (const std::exception& error) {
+    CheckOutcome outcome;
+    outcome.report.contract = contract.path;
+    outcome.report.unknown = {fmt::format("assay failed: {}", error.what())};
+    return outcome;
+  }
+}
+
 Checked check_one(const std::string& path, const CheckOptions& options) {
+  if (interrupted()) {
+    Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
+    skipped.report.contract = path;
+    skipped.report.unknown = {"interrupted before its check began"};
+    return skipped;
+  }
   auto contract = contract::load(path);
   if (!contract) {
     Checked wrong{kWrongUse, contract.error().text(), {}};
@@ -91,7 +113,7 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     wrong.report.unknown = {wrong.problem};
     return wrong;
   }
-  CheckOutcome outcome = check(*contract, options);
+  CheckOutcome outcome = check_safely(*contract, options);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
@@ -117,6 +139,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
       [&](std::size_t i) {
         progress.clear();
         told = i + 1;
+        if (checked[i].skipped) return;
         if (checked[i].problem.empty()) {
           fmt::print("{}\n", report::terminal(checked[i].report, terminal_options()));
         } else {
@@ -185,6 +208,7 @@ int check_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", contracts.error().text());
     return kWrongUse;
   }
+  announce_cache();
   std::vector<report::Report> reports;
   int status = 0;
   for (Checked& checked :

@@ -121,6 +121,15 @@ std::string range_text(const Json& c) {
   return text;
 }
 
+// "\nTITLE: one; another", if there are any.
+void add_list(const Json& coverage, const char* key, std::string_view title, std::string& text) {
+  const auto list = coverage.find(key);
+  if (list == coverage.end() || list->empty()) return;
+  std::string joined;
+  for (const Json& item : *list) joined += (joined.empty() ? "" : "; ") + item.get<std::string>();
+  text += fmt::format("\n{}: {}", title, joined);
+}
+
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
   const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
@@ -135,14 +144,8 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   if (c.contains("required") && report.verdict != judge::Verdict::Fail)
     text += "\nrequired for a pass: " + required_text(c["required"]);
   if (c.contains("dims")) text += "\n" + range_text(c);
-  if (c.contains("not_covered") && !c["not_covered"].empty()) {
-    text += "\nnot covered: ";
-    bool first = true;
-    for (const Json& item : c["not_covered"]) {
-      text += (first ? "" : "; ") + item.get<std::string>();
-      first = false;
-    }
-  }
+  add_list(c, "wider_budgets", "budgets allow for tensor-core rounding", text);
+  add_list(c, "not_covered", "not covered", text);
   return wrapped(text, options.width, "  ");
 }
 

@@ -20,6 +20,8 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/interrupt.h"
+#include "base/temporary_folder.h"
 #include "subject/images.h"
 #include "subject/process.h"
 #include "subject/protocol.h"
@@ -39,6 +41,7 @@ constexpr int kGlance = 50;                  // milliseconds between looks at a 
 constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
 constexpr int kDying = 1000;                 // … that the end of a process may take
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
+constexpr const char* kInterrupted = "interrupted";
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
 
@@ -63,25 +66,6 @@ std::string signal_text(int status) {
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
 }
 
-// A folder that goes with its owner.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "assay-worker-XXXXXX").string();
-    if (mkdtemp(pattern.data())) path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 struct Reply {
   Outcome outcome = Outcome::Ended;
   std::string error;
@@ -100,7 +84,7 @@ struct Runner::Impl {
   int memory_file = -1;
   int64_t mapped = 0;
   std::byte* memory = nullptr;
-  std::unique_ptr<Folder> folder;
+  std::unique_ptr<TemporaryFolder> folder;
   std::string pending;        // received, not yet a whole line
   int events = -1;            // the read end of the pipe
   std::string heard;          // from it
@@ -183,18 +167,20 @@ struct Runner::Impl {
             contract.kernel.returns_int ? "int" : "void"};
   }
 
-  [[noreturn]] void become_worker(int worker_socket, int worker_events, const std::vector<std::string>& argv,
+  [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
+                                  const std::vector<std::string>& argv,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    personality(ADDR_NO_RANDOMIZE);  // the same addresses in the report of the same check
+    if (getppid() != judge) _exit(126);  // it died before it could be told of
+    personality(ADDR_NO_RANDOMIZE);      // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
       setrlimit(resource, &value);
     };
     limit(RLIMIT_FSIZE, kMostWritten);
     limit(RLIMIT_CORE, 0);
-    const int log = open((folder->path() + "/output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     const int null = open("/dev/null", O_RDONLY);
     // Above the numbers they go to, so that neither overwrites the other.
     const int spare_socket = fcntl(worker_socket, F_DUPFD, 16), spare_file = fcntl(memory_file, F_DUPFD, 16),
@@ -217,7 +203,7 @@ struct Runner::Impl {
   }
 
   Reply start() {
-    folder = std::make_unique<Folder>();
+    folder = std::make_unique<TemporaryFolder>("worker");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
@@ -230,8 +216,9 @@ struct Runner::Impl {
     fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
     const auto argv = arguments(), variables = environment();
+    const pid_t judge = getpid();
     child = fork();
-    if (child == 0) become_worker(ends[1], pipe_ends[1], argv, variables);
+    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], argv, variables);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
@@ -304,6 +291,7 @@ struct Runner::Impl {
       listen();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
       poll(waiting, 2, kGlance);
+      if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
         // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
         if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
@@ -357,11 +345,14 @@ struct Runner::Impl {
   void read_events(Observation& observation) {
     if (options.device != Device::Virtual) return;
     listen();
+    observation.kernels.emplace();
     std::size_t at = 0;
     for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
       Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
                                  heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
       forged |= !event.is_object();
+      if (event.is_object() && event.value("event", Event()) == "launch" && event["kernel"].is_string())
+        observation.kernels->insert(event["kernel"].get<std::string>());
       if (event.is_object() && observation.events.size() < kMostEvents)
         observation.events.push_back(std::move(event));
     }
@@ -371,7 +362,7 @@ struct Runner::Impl {
 
   std::string output_tail() const {
     if (!folder) return "";
-    std::string text = text_of(folder->path() + "/output");
+    std::string text = text_of(folder->file("output"));
     if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
@@ -388,6 +379,11 @@ struct Runner::Impl {
 
   Observation observe(const trial::Trial& trial, const Layout& layout) {
     Observation observation;
+    if (interrupted()) {
+      observation.outcome = Outcome::Unavailable;
+      observation.error = kInterrupted;
+      return observation;
+    }
     if (child < 0) {
       stop();
       const Reply started = start();
@@ -420,7 +416,8 @@ struct Runner::Impl {
     observation.outcome = reply.outcome;
     observation.error = reply.error;
     if (reply.outcome != Outcome::Ended) {
-      if (const std::string said = output_tail(); !said.empty()) observation.error += "; it said: " + said;
+      const std::string said = interrupted() ? "" : output_tail();
+      if (!said.empty()) observation.error += "; it said: " + said;
       stop();
       return observation;
     }

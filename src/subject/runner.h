@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,7 +59,8 @@ struct Observation {
   int error_code = 0;       // the cudaError_t
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<Event> events;
-  double seconds = 0;  // of the call itself
+  std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
+  double seconds = 0;                            // of the call itself
 };
 
 class Runner {

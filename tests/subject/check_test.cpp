@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "subject/process.h"
-#include "subject/signature.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -409,17 +408,8 @@ TEST_F(CheckTest, ArgumentsThatTheFunctionDoesNotTakeAreStatusTwo) {
   EXPECT_EQ(check_kernel("#include <cuda_runtime.h>\n// k(1, 2)\n"
                          "extern \"C\" void k(const float* x, float* y, cudaStream_t stream) {}\n"),
             2);
-  EXPECT_THAT(last_.output, HasSubstr("k.toml:5: k takes 3 arguments, and the contract gives it 4"));
-}
-
-TEST(Signature, IsReadFromTheDefinition) {
-  EXPECT_EQ(parameters_of("void k(int a, float b) {}", "k"), 2);
-  EXPECT_EQ(parameters_of("void k(); void j() { k(1, 2, 3); } void k(void) {}", "k"), 0);
-  EXPECT_EQ(parameters_of("/* k(int a) { */ void k(std::pair<int, int> a, void (*f)(int, int)) {}", "k"), 2);
-  EXPECT_EQ(parameters_of("void k(const float*, int n /* , more */)\n{}", "k"), 2);
-  EXPECT_EQ(parameters_of("void other_k(int a) {}", "k"), std::nullopt);
-  EXPECT_EQ(parameters_of("void k(ARGUMENTS) {}", "k"), std::nullopt);
-  EXPECT_EQ(parameters_of("void k(int a) {}\nvoid k(int a, int b) {}", "k"), std::nullopt);
+  EXPECT_THAT(last_.output,
+              HasSubstr("k.cu:3: k takes 3 arguments (x, y, stream), but the contract passes 4"));
 }
 
 TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {

@@ -138,9 +138,12 @@ TEST(Build, AMissingSourceIsTheContractsFault) {
 
 TEST(Build, FindsAKernelInPtxByEitherName) {
   Folder folder;
-  folder.write(
-      "k.ptx",
-      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry _Z5scalePKfPfi(\n)\n{\nret;\n}\n");
+  folder.write("k.ptx",
+               ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry _Z5scalePKfPfi(\n.param .u64 "
+               "x, .param .u64 y, "
+               ".param .u32 n, .param .u64 stream)\n{\nret;\n}\n.visible .entry wide(.param .u64 x, .param "
+               ".u64 y, .param .u64 n, "
+               ".param .u64 stream)\n{\nret;\n}\n");
   for (const char* name : {"scale", "_Z5scalePKfPfi"}) {
     const Contract contract = contract_in(
         folder, "k.ptx", std::string("global = \"") + name + "\"\ngrid = [\"1\"]\nblock = [\"32\"]");
@@ -154,6 +157,12 @@ TEST(Build, FindsAKernelInPtxByEitherName) {
   const BuildOutcome outcome = build(other, {.cache = folder.path("cache")});
   ASSERT_FALSE(outcome.subject);
   EXPECT_TRUE(outcome.failure.contract_wrong);
+  const BuildOutcome wide =
+      build(contract_in(folder, "k.ptx", "global = \"wide\"\ngrid = [\"1\"]\nblock = [\"32\"]"),
+            {.cache = folder.path("cache")});
+  ASSERT_FALSE(wide.subject);
+  EXPECT_THAT(wide.failure.error.text(),
+              HasSubstr("parameter 3 of wide is `.u64 n`, but the contract passes dim n as i32"));
 }
 
 constexpr const char* kCopyKernel = R"(

@@ -471,6 +471,8 @@ function coverage(report) {
   if (facts.length) parts.push(h("dl", { class: "facts" }, facts));
   if (required && required.missing.length) parts.push(h("h3", { class: "minor" }, "Required for a pass and not tried"), h("p", {}, required.missing.join("; ")));
   if (trials.rows.length) parts.push(matrix(trials));
+  const wider = c.wider_budgets || [];
+  if (wider.length) parts.push(h("h3", { class: "minor" }, "Budgets allow for tensor-core rounding"), h("ul", { class: "plain" }, wider.map((w) => h("li", {}, w))));
   const missed = c.not_covered || [];
   if (missed.length) parts.push(h("h3", { class: "minor" }, "Not covered"), h("ul", { class: "plain" }, missed.map((m) => h("li", {}, m))));
   return h("section", { id: "coverage", "aria-label": "Coverage", "data-part": "Coverage" }, parts);
