@@ -179,7 +179,7 @@ class Builder {
     const std::string function = subject_.launched ? contract_.kernel.global : contract_.kernel.entry;
     const std::string own_name = function.substr(function.rfind(':') + 1);  // without its namespaces
     if (const auto signature = signature_of(*library, own_name, subject_.launched))
-      compare(function, own_name, *signature);
+      compare(plain_name(function), plain_name(own_name), *signature);
   }
 
   // A path as a person would write it from here.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -35,8 +36,9 @@ std::string why_unwritable(const std::string& folder) {
   const int file = mkstemp(name.data());
   if (file < 0) return std::strerror(errno);
   const std::string bytes(kProbe, 'x');
-  const bool written = write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  const std::string why = written ? "" : std::strerror(errno);
+  const ssize_t written = write(file, bytes.data(), bytes.size());
+  const bool full = written >= 0 && written < static_cast<ssize_t>(bytes.size());
+  const std::string why = full ? std::strerror(ENOSPC) : written < 0 ? std::strerror(errno) : "";
   close(file);
   unlink(name.c_str());
   return why;

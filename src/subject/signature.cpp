@@ -189,10 +189,9 @@ CSignature signature_of(const ptx::Function& kernel) {
 }
 
 bool reinterprets_memory(std::string_view source) {
-  // Memcpy and its like, and void*, take any pointer; "*>(" is a cast to one, "*;" the end of an alias of
-  // one.
-  constexpr std::array<std::string_view, 10> kWords = {
-      "reinterpret_cast", "const_cast", "emcpy", "bit_cast", "_as_", "asm", "union", "void*", "*>(", "*;",
+  // Memcpy and its like, and void*, take any pointer; "*>(" is a cast to one.
+  constexpr std::array<std::string_view, 9> kWords = {
+      "reinterpret_cast", "const_cast", "emcpy", "bit_cast", "_as_", "asm", "union", "void*", "*>(",
   };
   const std::string text = without_comments(source);
   std::string dense = text;  // "void *" and "void*" are one
@@ -200,6 +199,10 @@ bool reinterprets_memory(std::string_view source) {
   if (std::any_of(kWords.begin(), kWords.end(),
                   [&](std::string_view word) { return dense.find(word) != std::string::npos; }))
     return true;
+  // An alias of a pointer may stand in a cast without a star.
+  for (const std::string_view word : {"typedef", "using"})
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+      if (text.substr(at, text.find(';', at) - at).find('*') != std::string::npos) return true;
   // "(float*)x", "(const T* __restrict__) (x)": a type that ends in a star, in parentheses, before an
   // operand.
   for (std::size_t close = text.find(')'); close != std::string::npos; close = text.find(')', close + 1)) {

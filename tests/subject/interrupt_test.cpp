@@ -218,8 +218,9 @@ TEST_F(InterruptTest, WithoutAHomeACheckWorksAndSaysSo) {
            {{"-u", "XDG_CACHE_HOME", "-u", "HOME"}, "neither HOME nor XDG_CACHE_HOME is set"},
            {{"XDG_CACHE_HOME=/dev/null/cache"},
             "/dev/null/cache/assay cannot be written (Not a directory)"}}) {
-    std::vector<std::string> words = {"env", "TMPDIR=" + path("tmp")};
+    std::vector<std::string> words = {"env"};
     words.insert(words.end(), variables.begin(), variables.end());
+    words.push_back("TMPDIR=" + path("tmp"));
     words.insert(words.end(), check.begin(), check.end());
     const auto result = run_command(words, 60);
     ASSERT_TRUE(result);

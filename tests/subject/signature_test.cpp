@@ -72,7 +72,7 @@ constexpr Case kCases[] = {
     // What fits.
     {"plain", "(const float* f, const __nv_bfloat16* b, float* c, int n, int64_t m, cudaStream_t stream)",
      "f b c n m stream", ""},
-    {"aliases", "(const real* f, bf const* b, index t, Stream stream)", "f b m stream", ""},
+    {"aliases", "(const real* f, bf const* b, extent t, Stream stream)", "f b m stream", ""},
     {"macros", "(IN(float) f, IN(half) h, OUT(float) c, SIZE n)", "f h c n", ""},
     {"arrays", "(const float f[], __half h[4], float c[], unsigned n, unsigned long m)", "f h c n m", ""},
     {"commented", "(const float* f /* , int* more */, // , float\n    int n,\n    int64_t m)", "f n m", ""},
@@ -149,7 +149,7 @@ class SignatureTest : public ::testing::Test {
 #include <cstdint>
 using real = float;
 typedef __nv_bfloat16 bf;
-using index = long long;
+using extent = long long;
 typedef cudaStream_t Stream;
 #define IN(T) const T* __restrict__
 #define OUT(T) T* __restrict__
@@ -182,24 +182,38 @@ namespace outer { namespace {
 };
 std::string SignatureTest::folder_, SignatureTest::bytes_;
 
+// Arguments in any order and number, more freely than a contract file allows.
+contract::Contract contract_of(const Case& one) {
+  const std::string text =
+      std::string("[kernel]\nsource = \"k.cu\"\nentry = \"k\"\nargs = [\"c\"]\n") + kRest;
+  auto contract = contract::parse(text);
+  EXPECT_TRUE(contract) << contract.error().text();
+  contract->kernel.returns_int = std::string_view(one.returns) == "int";
+  contract->kernel.args.clear();
+  std::istringstream words(one.args);
+  for (std::string word; words >> word;) {
+    using contract::ArgKind;
+    contract->kernel.args.push_back({contract->tensor(word)   ? ArgKind::Tensor
+                                     : contract->dim(word)    ? ArgKind::Dim
+                                     : contract->scalar(word) ? ArgKind::Scalar
+                                     : word == "stream"       ? ArgKind::Stream
+                                                              : ArgKind::Workspace,
+                                     word});
+  }
+  return std::move(*contract);
+}
+
 TEST_F(SignatureTest, IsComparedWithTheContract) {
   if (bytes_.empty()) GTEST_SKIP() << "no nvcc";
   const auto library = read_elf(bytes_);
   ASSERT_TRUE(library);
   for (const Case& one : kCases) {
     SCOPED_TRACE(one.name);
-    std::string args;
-    std::istringstream words(one.args);
-    for (std::string word; words >> word;) args += fmt::format("{}\"{}\"", args.empty() ? "" : ", ", word);
-    const auto contract = contract::parse(
-        fmt::format("[kernel]\nsource = \"k.cu\"\nentry = \"{}\"\nargs = [{}]\nreturns = \"{}\"\n"
-                    "workspace_bytes = 16\n{}",
-                    one.name, args, one.returns, kRest));
-    ASSERT_TRUE(contract) << contract.error().text();
+    const contract::Contract contract = contract_of(one);
     const auto signature = signature_of(*library, one.name);
     ASSERT_TRUE(signature);
     const std::string text = fmt::format("void {}{} {{}}\n{}", one.name, one.parameters, one.elsewhere);
-    const std::string why = misfit(*contract, one.name, *signature, {text});
+    const std::string why = misfit(contract, one.name, *signature, {text});
     if (std::string_view(one.expected).empty())
       EXPECT_EQ(why, "");
     else

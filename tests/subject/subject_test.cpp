@@ -266,8 +266,8 @@ INSTANTIATE_TEST_SUITE_P(
                "global = \"scal" LAUNCH, "k.cu has no kernel scal; it has "},
         Lookup{"template <int N> __global__ void __launch_bounds__(N) scale(float*, float*, int) {}\n",
                "global = \"scale" LAUNCH, "scale is a template: name an instance of it, as scale<…>"},
-        Lookup{"__global__ void scale(float*) {}\n__global__ void scale(const float*, float*, int) {}\n",
-               "global = \"_Z5scalePKfPfi" LAUNCH, ""}));
+        Lookup{"__global__ void scale(float*) {}\n__global__ void scale" ARGUMENTS " {}\n",
+               "global = \"_Z5scalePKfPfiP11CUstream_st" LAUNCH, ""}));
 
 // ---- the worker -------------------------------------------------------------------------------
 
