@@ -503,15 +503,28 @@ class Check {
   bool needs_more_ = false;  // trials, for a pass
 };
 
+// Whatever goes wrong in the judge itself costs this check, not the others that run beside it.
+template <class Run>
+CheckOutcome guarded(const Contract& contract, Run run) {
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    CheckOutcome outcome;
+    outcome.report.contract = contract.path;
+    outcome.report.unknown = {fmt::format("assay failed: {}", error.what())};
+    return outcome;
+  }
+}
+
 }  // namespace
 
 CheckOutcome check(const Contract& contract, const CheckOptions& options) {
-  return Check(contract, options).run();
+  return guarded(contract, [&] { return Check(contract, options).run(); });
 }
 
 CheckOutcome replay(const Contract& contract, const Trial& trial, std::string_view kind,
                     const CheckOptions& options) {
-  return Check(contract, options).run_one(trial, kind);
+  return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
 }
 
 }  // namespace assay::assayer

@@ -87,18 +87,6 @@ struct Checked {
   bool skipped = false;
 };
 
-// Whatever goes wrong in the judge itself costs this check, not the others.
-CheckOutcome check_safely(const contract::Contract& contract, const CheckOptions& options) {
-  try {
-    return check(contract, options);
-  } catch (const std::exception& error) {
-    CheckOutcome outcome;
-    outcome.report.contract = contract.path;
-    outcome.report.unknown = {fmt::format("assay failed: {}", error.what())};
-    return outcome;
-  }
-}
-
 Checked check_one(const std::string& path, const CheckOptions& options) {
   if (interrupted()) {
     Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
@@ -113,7 +101,7 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     wrong.report.unknown = {wrong.problem};
     return wrong;
   }
-  CheckOutcome outcome = check_safely(*contract, options);
+  CheckOutcome outcome = check(*contract, options);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }

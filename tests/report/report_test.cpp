@@ -56,6 +56,14 @@ TEST(Terminal, SaysWhatWhereAndHowMuch) {
   EXPECT_THAT(terminal(failing(), {.colour = true}), HasSubstr("\033["));
 }
 
+TEST(Terminal, SaysWhyABudgetIsWider) {
+  Report report = failing();
+  EXPECT_THAT(terminal(report, {}), Not(HasSubstr("tensor-core")));
+  report.coverage["wider_budgets"] = {"kernel gemm uses mma (f32 += bf16 × bf16)"};
+  EXPECT_THAT(terminal(report, {}),
+              HasSubstr("budgets allow for tensor-core rounding: kernel gemm uses mma (f32 +="));
+}
+
 TEST(Terminal, ShowsTheSourceLine) {
   const std::string path = ::testing::TempDir() + "assay_report_test.cu";
   std::ofstream(path) << "one\ntwo\nthree\nfour\n";
