@@ -422,13 +422,7 @@ struct Runner::Impl {
       return observation;
     }
     calls += static_cast<int64_t>(layout.calls.size());
-    try {
-      read_reply(reply.json, trial, layout, observation);
-    } catch (const Json::exception&) {
-      observation.outcome = Outcome::Crashed;
-      observation.error = "the worker sent something that is no reply";
-      stop();
-    }
+    read_reply(reply.json, trial, layout, observation);
     return observation;
   }
 
@@ -470,7 +464,15 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     return observation;
   }
   if (trial.condition.fresh) restart();
-  return impl_->observe(trial, *layout);
+  try {
+    return impl_->observe(trial, *layout);
+  } catch (const Json::exception&) {  // a field of another type than it should be
+    impl_->stop();
+    Observation observation;
+    observation.outcome = Outcome::Crashed;
+    observation.error = "the worker sent something that is no reply";
+    return observation;
+  }
 }
 
 void Runner::restart() {

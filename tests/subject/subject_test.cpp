@@ -359,6 +359,10 @@ SUBJECT(forges_events) {
   for (int i = 5; i < 64; ++i) { struct stat s; if (!fstat(i, &s) && S_ISFIFO(s.st_mode)) write(i, text, strlen(text)); }
   return 0;
 }
+SUBJECT(answers_otherwise) {
+  const char* text = "{\"id\": \"a text\", \"error\": {}, \"returned\": 4}\n";
+  return write(3, text, strlen(text)) < 0;
+}
 SUBJECT(forges) { const char* text = "this is no reply\n"; return write(3, text, strlen(text)) < 0; }
 )";
 
@@ -430,7 +434,7 @@ TEST_F(WorkerTest, OutlivesASubjectThatDies) {
 }
 
 TEST_F(WorkerTest, BelievesNoReplyThatIsNotTheWorkers) {
-  for (const char* symbol : {"forges", "answers_itself"}) {
+  for (const char* symbol : {"forges", "answers_itself", "answers_otherwise"}) {
     const Observation observation = observe(symbol);
     EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
     EXPECT_THAT(observation.error, HasSubstr("repl")) << symbol;
