@@ -24,6 +24,9 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
+// A pass, or, with little time on a busy machine, too few trials for one.
+const auto kNothingFound = ::testing::AnyOf(0, 3);
+
 constexpr const char* kKernel = R"(#include <cuda_runtime.h>
 __global__ void twice(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -186,7 +189,8 @@ TEST_F(InterruptTest, AKilledWorkerLeavesNothing) {
   ASSERT_TRUE(wait_for("seed ")) << said_;
   // Once: what shows again in a new process is the kernel's doing.
   if (const pid_t process = worker(); process > 0) kill(process, SIGKILL);
-  EXPECT_EQ(end(), 0) << said_;
+  EXPECT_THAT(end(), kNothingFound) << said_;
+  EXPECT_THAT(said_, HasSubstr(" judged in "));
   EXPECT_THAT(left(), ::testing::IsEmpty());
 }
 
@@ -203,7 +207,7 @@ TEST_F(InterruptTest, WhatAKilledCheckLeavesTheNextOneRemoves) {
     fs::last_write_time(folder, fs::file_time_type::clock::now() - std::chrono::hours(1));
   const auto next = run_command(command({"check", path("k.toml"), "--budget", "1"}), 60);
   ASSERT_TRUE(next);
-  EXPECT_EQ(next->status, 0) << next->output;
+  EXPECT_THAT(next->status, kNothingFound) << next->output;
   EXPECT_THAT(left(), ::testing::IsEmpty());
 }
 
@@ -222,7 +226,8 @@ TEST_F(InterruptTest, WithoutAHomeACheckWorksAndSaysSo) {
     words.insert(words.end(), check.begin(), check.end());
     const auto result = run_command(words, 60);
     ASSERT_TRUE(result);
-    EXPECT_EQ(result->status, 0) << result->output;
+    EXPECT_THAT(result->status, kNothingFound) << result->output;
+    EXPECT_THAT(result->output, HasSubstr(" judged in "));
     EXPECT_THAT(result->output, HasSubstr("assay: " + expected));
     EXPECT_THAT(result->output, HasSubstr(elsewhere));
   }
