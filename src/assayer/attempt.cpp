@@ -10,6 +10,7 @@
 
 #include "assayer/events.h"
 #include "judge/relations.h"
+#include "subject/places.h"
 #include "trial/random.h"
 #include "trial/shapes.h"
 
@@ -51,6 +52,16 @@ std::string trespass_text(const subject::Trespass& t) {
 bool has_error(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& f) { return f.severity == Severity::Error; });
+}
+
+bool is_host_warning(const Finding& finding) {
+  return finding.severity == Severity::Warning &&
+         (finding.kind == "forbidden-call" || finding.kind == "environment-probe");
+}
+
+bool is_list_of_texts(const Json& json) {
+  return json.is_array() &&
+         std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_string(); });
 }
 
 // What was seen in a launch that was cut short, where nothing more was heard of it.
@@ -98,9 +109,30 @@ void Laboratory::read_events(const Trial& trial, const Observation& observation,
       attempt.problem = fmt::format("the virtual GPU does not support {}", what);
       continue;
     }
-    if (auto finding = read_event(contract_, trial, event)) attempt.findings.push_back(std::move(*finding));
+    auto finding = read_event(contract_, trial, event);
+    if (finding)
+      (is_host_warning(*finding) ? attempt.warnings : attempt.findings).push_back(std::move(*finding));
   }
   add_sightings(contract_, trial, observation, attempt.findings);
+  name_host_code(attempt.findings);
+  name_host_code(attempt.warnings);
+}
+
+// Lines of the subject's host code, from its own line table.
+void Laboratory::name_host_code(std::vector<Finding>& findings) const {
+  bool any = false;
+  for (Finding& finding : findings) {
+    Json& evidence = finding.evidence;
+    if (evidence.contains("calls") && !is_list_of_texts(evidence["calls"])) evidence.erase("calls");
+    if (evidence.contains("host") && !evidence["host"].is_string()) evidence.erase("host");
+    if (evidence.contains("allocation") && evidence["allocation"].is_object())
+      evidence["allocation"].erase("calls");
+    any |= evidence.contains("calls") || evidence.contains("host");
+  }
+  if (!any || subject_.library.empty()) return;
+  subject::Places places;
+  places.add_module(subject::kLibraryName, subject_.library);
+  places.name(findings);
 }
 
 void Laboratory::read_outcome(const Trial& trial, const Observation& observation, Attempt& attempt) {
@@ -193,7 +225,7 @@ void Laboratory::warm_up(const Trial& trial) {
     value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
   }
   for (Trial& call : earlier) {
-    call.condition = {};
+    call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = trial::mix(trial.seed, 7);
     if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
   }

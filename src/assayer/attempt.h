@@ -20,6 +20,7 @@ struct Attempt {
   AttemptState state = AttemptState::Judged;
   std::string problem;
   std::vector<Finding> findings;
+  std::vector<Finding> warnings;  // of host code: they say nothing about this trial
   std::vector<subject::Call> calls;
   int64_t judged = 0, elements = 0, undecided = 0;
   double seconds = 0;        // of the whole attempt
@@ -44,6 +45,8 @@ class Laboratory {
   // Runs it under changed conditions to name the cause: the result of an earlier call, overlap, the
   // stream, memory that nothing wrote. `trial` is changed to the one that shows it.
   Attempt attribute(trial::Trial& trial, Attempt failed);
+  // "right on NVIDIA H200 …, wrong on …", where a trial fails only in the surroundings it has; else empty.
+  std::string needed_surroundings(const trial::Trial& failing);
   // Whether a failure has this cause, which another trial was found to have.
   bool attribute_again(trial::Trial& trial, Attempt& failed, std::string_view kind);
 
@@ -69,6 +72,7 @@ class Laboratory {
                Attempt& attempt);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    Attempt& attempt, bool diagnose);
+  void name_host_code(std::vector<Finding>& findings) const;
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
   void read_events(const trial::Trial& trial, const subject::Observation& observation, Attempt& attempt);
   void compare_repetition(const trial::Trial& trial, Attempt& attempt);

@@ -159,9 +159,10 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
 bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
   Trial first = trial, after = trial;
   first.condition.fresh = true;
-  first.condition.warmed = first.condition.grown = after.condition.fresh = false;
+  first.condition.warmed = first.condition.grown = after.condition.fresh = first.condition.looped = false;
   const bool right_at_first = passes(first);
-  const bool after_others = trial.condition.warmed || trial.condition.grown || failed.calls_before > 0;
+  const bool after_others = trial.condition.warmed || trial.condition.grown || trial.condition.looped ||
+                            failed.calls_before > 0;
   if (right_at_first && after_others) {
     for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
       Trial warmed = after;

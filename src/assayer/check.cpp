@@ -192,6 +192,7 @@ class Check {
 
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
+    plan_options.machines = options_.device == subject::Device::Virtual;
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
     plan_options.constants = constants_;
@@ -246,6 +247,7 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, attempt);
       plan.judged(planned->trial);
+      keep_host_warnings(attempt);
       gallery_.add(planned->trial, attempt);
       if (!failed(attempt)) {
         keep_warnings(planned->trial, attempt);
@@ -388,9 +390,26 @@ class Check {
     }
   }
 
+  void keep_host_warnings(const Attempt& attempt) {
+    for (Finding warning : attempt.warnings) {
+      const bool known = std::any_of(
+          outcome_.report.findings.begin(), outcome_.report.findings.end(),
+          [&](const Finding& f) { return f.kind == warning.kind && f.message == warning.message; });
+      if (known) continue;
+      locate(contract_, notes_, warning);
+      outcome_.report.findings.push_back(std::move(warning));
+    }
+  }
+
   void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
     std::vector<Finding> kept = distinct(attempt.findings);
     const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
+    if (!kept.empty()) {
+      if (const std::string needed = lab_->needed_surroundings(small); !needed.empty()) {
+        kept.front().message = fmt::format("{}: {}", needed, kept.front().message);
+        kept.front().evidence["surroundings"] = needed;
+      }
+    }
     gallery_.add_failure(trial, attempt, small, *lab_);
     const bool numeric = !kept.empty() && is_numeric(kept.front().kind);
     const bool of_found = !kept.empty() && kept.front().evidence.contains("smallest_shows");

@@ -38,7 +38,7 @@ struct Case {
   std::string name;             // "softmax/wrong/no_maximum"
   bool wrong = false;           // it should fail
   std::set<std::string> kinds;  // with one of these
-  char family = '-';            // class of defect, A to K
+  char family = '-';            // class of defect, A to L
 };
 
 enum class Mark : uint8_t {

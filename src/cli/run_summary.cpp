@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/symbol.h"
-#include "cli/places.h"
+#include "subject/places.h"
 #include "cli/precision.h"
 
 namespace assay::cli {
@@ -167,7 +167,7 @@ class Collector {
   std::map<std::string, size_t> findings_;
   std::set<std::string> reported_;  // suppressed ones too
   std::vector<Finding> sightings_;
-  Places places_;
+  subject::Places places_;
 };
 
 std::string seconds_text(double seconds) {

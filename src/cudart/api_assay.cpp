@@ -1,4 +1,5 @@
 // What the virtual device offers beyond CUDA, to whoever drives it through this library.
+#include "cudart/code_place.h"
 #include "cudart/runtime.h"
 
 using namespace assay::cudart;
@@ -73,6 +74,36 @@ ASSAY_API void assay_label(void* pointer, const char* label) {
 ASSAY_API void assay_report_precision() {
   (void)api([&](Context& context) {
     context.report_precision();
+    return Status::Success;
+  });
+}
+
+// What host code did that it should not have done; `calls`: return addresses, innermost first.
+ASSAY_API void assay_report_host(const char* kind, int is_error, const char* message, void* const* calls,
+                                 int count) {
+  Context* context = Runtime::get().existing_context();
+  if (!context) return;
+  assay::Finding finding;
+  finding.kind = kind;
+  finding.severity = is_error ? assay::Severity::Error : assay::Severity::Warning;
+  finding.message = message;
+  for (int i = 0; i < count; ++i)
+    finding.evidence["calls"].push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+  context->report(std::move(finding));
+}
+
+// ---- equal calls, one after another (growth.h) ----
+
+ASSAY_API void assay_call_ended() {
+  (void)api([&](Context& context) {
+    context.growth().call_ended(context);
+    return Status::Success;
+  });
+}
+
+ASSAY_API void assay_calls_ended() {
+  (void)api([&](Context& context) {
+    if (auto finding = context.growth().judge(context)) context.report(std::move(*finding));
     return Status::Success;
   });
 }

@@ -207,7 +207,7 @@ class Builder {
   }
 
   std::vector<std::string> command(const std::string& library) const {
-    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC",
+    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC,-g1",
                                       "-cudart", "shared",  "-lineinfo",  "-arch=" + contract_.kernel.arch};
     bool optimised = false;
     for (const std::string& flag : contract_.kernel.flags)

@@ -75,6 +75,7 @@ class LayoutMaker {
       plan.buffers.push_back(std::move(buffer));
     }
     if (trial_.condition.aliased) share_memory(plan);
+    if (trial_.condition.shared_inputs) share_inputs(plan, bindings.shape);
     const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
     if (!workspace) return workspace.error();
     Buffer scratch{"workspace", nullptr, {}};
@@ -118,6 +119,13 @@ class LayoutMaker {
           buffer.share = static_cast<int>(i);
         }
       }
+    }
+  }
+
+  void share_inputs(CallPlan& plan, const contract::Shape& shape) const {
+    for (Buffer& buffer : plan.buffers) {
+      const TensorSpec& owner = trial::shared_input(contract_, *buffer.spec, shape);
+      if (&owner != buffer.spec) buffer.share = index_of(plan, owner.name);
     }
   }
 
@@ -248,7 +256,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
   Call call;
   std::vector<bool> shared(plan.buffers.size(), false);
   for (const Buffer& b : plan.buffers) {
-    if (b.share >= 0) shared[static_cast<std::size_t>(b.share)] = true;
+    if (b.share >= 0 && b.spec->is_output()) shared[static_cast<std::size_t>(b.share)] = true;
   }
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& b = plan.buffers[i];
@@ -264,7 +272,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
       }
     }
     if (!b.spec) continue;
-    if (b.spec->role == contract::Role::In && !shared[i] && has_changed(b, before, after)) {
+    if (b.spec->role == contract::Role::In && !shared[i] && !borrowed && has_changed(b, before, after)) {
       call.changed_inputs.push_back(b.name);
     }
     if (b.spec->is_output()) {

@@ -4,7 +4,7 @@
 //
 // judge -> worker, one call or several that overlap:
 //   {"id": to be repeated in the reply, "size": bytes of the memory file, "seed": schedule, "ordered": bool,
-//   "others_late": bool, "moved": bool,
+//   "others_late": bool, "moved": bool, "earlier": times that the same calls are made before,
 //    "calls": [{"buffers": [{"name", "bytes", "offset", "length", "in", "out", "poison", "data", "share"}],
 //               "args": [{"buffer": i} | {"stream": true} | {"bytes": n, "bits": u64, "float": bool,
 //               "signed": bool}], "dims": [gx, gy, gz, bx, by, bz], "shared": bytes}]}
@@ -25,5 +25,7 @@ namespace assay::subject {
 inline constexpr int kSocket = 3;
 inline constexpr int kMemoryFile = 4;
 inline constexpr int kEvents = 5;
+// In the worker's folder: the worker itself and its libraries.
+inline constexpr const char* kProgramFolder = ".run";
 
 }  // namespace assay::subject

@@ -39,6 +39,7 @@ constexpr int kGlance = 50;                  // milliseconds between looks at a 
 constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
 constexpr int kDying = 1000;                 // … that the end of a process may take
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
+constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
 
@@ -67,7 +68,7 @@ std::string signal_text(int status) {
 class Folder {
  public:
   Folder() {
-    std::string pattern = (fs::temp_directory_path() / "assay-worker-XXXXXX").string();
+    std::string pattern = (fs::temp_directory_path() / "tmp.XXXXXXXXXX").string();
     if (mkdtemp(pattern.data())) path_ = pattern;
   }
   ~Folder() {
@@ -80,6 +81,13 @@ class Folder {
 
  private:
   std::string path_;
+};
+
+// What a process is told of where it runs, for as long as it lives.
+struct Machine {
+  uint8_t gpu = 0;
+  int64_t clock = 0;
+  bool operator==(const Machine&) const = default;
 };
 
 struct Reply {
@@ -96,6 +104,7 @@ struct Runner::Impl {
   RunnerOptions options;
 
   pid_t child = -1;
+  Machine machine;  // that it takes itself to be on
   int socket = -1;
   int memory_file = -1;
   int64_t mapped = 0;
@@ -150,9 +159,10 @@ struct Runner::Impl {
     std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
                                           "TMPDIR=" + folder->path(), "LANG=C.UTF-8"};
     if (options.device == Device::Virtual) {
-      variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
+      variables.push_back("LD_LIBRARY_PATH=" + program(""));
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
+      variables.push_back(fmt::format("ASSAY_GPU={}", kGpus[machine.gpu].id));
       if (!options.precision_lines.empty())
         variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
       variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
@@ -173,14 +183,15 @@ struct Runner::Impl {
   }
 
   std::vector<std::string> arguments() const {
-    return {options.worker,
+    return {program("main"),
             options.device == Device::Virtual ? "virtual" : "cuda",
             folder->path(),
             subject.ptx.empty() ? "library" : "ptx",
-            subject.ptx.empty() ? subject.library : subject.ptx,
+            subject.ptx.empty() ? program(kLibraryName) : subject.ptx,
             subject.symbol,
             subject.launched ? "launch" : "call",
-            contract.kernel.returns_int ? "int" : "void"};
+            contract.kernel.returns_int ? "int" : "void",
+            std::to_string(options.device == Device::Virtual ? machine.clock : 0)};
   }
 
   [[noreturn]] void become_worker(int worker_socket, int worker_events, const std::vector<std::string>& argv,
@@ -216,10 +227,32 @@ struct Runner::Impl {
     _exit(127);
   }
 
+  // The program and its libraries by other names than their own: what the loader tells a subject of them, and
+  // what it can see of its command line, holds no name of ours.
+  bool link_files() const {
+    std::error_code error;
+    fs::create_directory(program(""), error);
+    const auto link = [&](const fs::path& file, const std::string& name) {
+      if (!error) fs::create_symlink(fs::absolute(file), program(name), error);
+    };
+    link(options.worker, "main");
+    if (subject.ptx.empty()) link(subject.library, kLibraryName);
+    if (error || options.device != Device::Virtual) return !error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(options.cudart, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find(".so") != std::string::npos) link(entry.path(), name);
+    }
+    return !error;
+  }
+
+  std::string program(const std::string& name) const {
+    return fmt::format("{}/{}/{}", folder->path(), kProgramFolder, name);
+  }
+
   Reply start() {
     folder = std::make_unique<Folder>();
     int ends[2], pipe_ends[2];
-    memory_file = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
       return {
@@ -230,6 +263,7 @@ struct Runner::Impl {
     fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
     const auto argv = arguments(), variables = environment();
+    if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
     child = fork();
     if (child == 0) become_worker(ends[1], pipe_ends[1], argv, variables);
     close(ends[1]);
@@ -388,8 +422,10 @@ struct Runner::Impl {
 
   Observation observe(const trial::Trial& trial, const Layout& layout) {
     Observation observation;
-    if (child < 0) {
+    const Machine wanted{trial.condition.gpu, trial.condition.clock};
+    if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
       stop();
+      machine = wanted;
       const Reply started = start();
       if (started.outcome != Outcome::Ended) {
         observation.outcome = started.outcome;
@@ -409,6 +445,7 @@ struct Runner::Impl {
                       {"ordered", trial.condition.ordered},
                       {"others_late", trial.condition.others_late},
                       {"moved", trial.condition.moved},
+                      {"earlier", trial.condition.looped ? kEarlierCalls : 0},
                       {"calls", Json::array()}};
       for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
       reply = send(request) ? receive(options.timeout) : died();

@@ -14,6 +14,10 @@ namespace assay::subject {
 
 enum class Device : uint8_t { Virtual, Cuda };
 
+// What the subject's library is called in the worker, and so in the places of host code that the worker
+// reports.
+inline constexpr const char* kLibraryName = "libkernel.so";
+
 struct RunnerOptions {
   Device device = Device::Virtual;
   std::string worker;           // program; empty: beside this one

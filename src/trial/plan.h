@@ -6,6 +6,10 @@
 // kernel's own thresholds. Then the rest of each kind, sizes of real models, the widest shapes (a dim beyond
 // 2^15 and 2^16, or at its largest), and random shapes without end. Kinds of trial take turns by what they
 // cost.
+//
+// A fleet has more than one kind of GPU, and a kernel runs on any day: the first trials run on a full GPU, a
+// slice of one and a smaller one, and later ones take turns, many trials on each. A process stays on its
+// machine, and what a kernel remembers from call to call shows only in a process that goes on.
 #pragma once
 
 #include <deque>
@@ -28,6 +32,7 @@ struct PlanOptions {
   double max_sparse_bytes = 10e9;  // of a trial that touches few of them
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
+  bool machines = true;            // the device can present itself as different GPUs
   SizeConstants constants;         // of the kernel's code
 };
 
@@ -91,6 +96,8 @@ class Plan {
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
   Condition rotating_condition();
+  void require_machines();
+  PlannedTrial placed(PlannedTrial planned);
 
   const contract::Contract& contract_;
   PlanOptions options_;
@@ -102,6 +109,7 @@ class Plan {
   std::vector<std::vector<PlannedTrial>> stages_;
   std::size_t planned_ = 0, skipped_ = 0;
   uint64_t trials_ = 0;
+  std::size_t handed_out_ = 0;
 };
 
 }  // namespace assay::trial

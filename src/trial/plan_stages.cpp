@@ -215,8 +215,13 @@ void Plan::add_conditions() {
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), 0.5); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
+  const bool shares = std::any_of(
+      contract_.tensors.begin(), contract_.tensors.end(),
+      [&](const TensorSpec& t) { return &shared_input(contract_, t, uniform_shape(contract_, 48)) != &t; });
+  add("many calls", shape(5), {}, {.ordered = false, .looped = true});
   uint64_t schedule = 0;
   for (const int64_t value : {48, 129, 5}) {
+    if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
       add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});

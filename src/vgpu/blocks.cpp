@@ -269,7 +269,7 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
     const uint32_t warps = (block.threads + kWarpSize - 1) / kWarpSize;
     block.warps.resize(warps);
     for (BlockBarrier& barrier : block.barriers) clear(barrier, warps);
-    block.clock = grid.clock_begin + block.linear / kMultiprocessors * kClocksOfABlock;
+    block.clock = grid.clock_begin + block.linear / grid.options->multiprocessors * kClocksOfABlock;
     for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);
     for (Listener* listener : grid.listeners) listener->on_block(block);
   }

@@ -142,7 +142,8 @@ class Run final : public GridRun {
 
   void choose_resident_and_threads() {
     const uint64_t blocks = resident_blocks(grid_.info.config.block.count(), grid_.shared_bytes);
-    resident_limit_ = std::max<uint64_t>(1, kMultiprocessors * std::max<uint64_t>(blocks, 1) / grid_.cluster.count());
+    resident_limit_ = std::max<uint64_t>(
+        1, device_.options.multiprocessors * std::max<uint64_t>(blocks, 1) / grid_.cluster.count());
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();

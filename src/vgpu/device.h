@@ -41,6 +41,7 @@ struct Options {
   bool fault_after_violation = false;         // a watched launch with an access that was left out ends as a fault
   uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
   uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
+  uint32_t multiprocessors = 132;
   Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
 };
@@ -112,7 +113,7 @@ class Device {
   void listen(Listener* listener);
   void ignore(Listener* listener);
 
-  // Blocks of a kernel that fit on one multiprocessor of an H200.
+  // Blocks of a kernel that fit on one multiprocessor.
   uint32_t resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
 
   struct Impl;

@@ -1,7 +1,7 @@
 // The worker: loads the subject and makes the calls it is told to make (protocol.h). It knows no
 // contract and no expected value.
 //
-//   assay-worker virtual|cuda FOLDER library|ptx PATH SYMBOL call|launch int|void
+//   assay-worker virtual|cuda FOLDER library|ptx PATH SYMBOL call|launch int|void CLOCK
 #include <dlfcn.h>
 #include <ffi.h>
 #include <sys/mman.h>
@@ -17,8 +17,10 @@
 #include <vector>
 
 #include "subject/protocol.h"
+#include "subject/worker/caller.h"
 #include "subject/worker/runtime.h"
 #include "subject/worker/sandbox.h"
+#include "subject/worker/surroundings.h"
 
 namespace assay::worker {
 
@@ -80,7 +82,8 @@ class Worker {
         symbol_(argv[5]),
         path_(argv[4]),
         ptx_(std::strcmp(argv[3], "ptx") == 0),
-        folder_(argv[2]) {}
+        folder_(argv[2]),
+        clock_(std::strtoll(argv[8], nullptr, 10)) {}
 
   int run() {
     std::string problem;
@@ -112,6 +115,10 @@ class Worker {
     for (Stream& stream : streams_) {
       check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
     }
+    know_callers(path_, reinterpret_cast<const void*>(runtime_.cudaFree));
+    tell_to(runtime_.assay_report_host);
+    set_clock(clock_);
+    if (!real_) clear_environment();  // the runtime has read its settings, the loader its paths
     close(subject::kEvents);  // the runtime has opened it for itself: when that end closes, the judge sees it
     if (std::string problem = enter_sandbox(folder_, real_, files_guarded_); !problem.empty()) return problem;
     unavailable = false;
@@ -156,6 +163,7 @@ class Worker {
       const Json& calls = request.at("calls");
       const bool ordered = request.at("ordered");
       allocate(calls, ordered, request.at("moved"));
+      for (int i = 0; i < request.at("earlier").get<int>(); ++i) call_alike(calls);
       for (std::size_t i = 0; i < calls.size(); ++i) bring_in(calls[i], i, ordered);
       check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
       if (ordered) {
@@ -180,6 +188,7 @@ class Worker {
       if (!ordered) {
         for (std::size_t i = 0; i < calls.size(); ++i) take_out(calls[i], i, false);
       }
+      if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
       if (runtime_.assay_report_precision) runtime_.assay_report_precision();
       answer["returned"] = returned;
       answer["seconds"] = std::chrono::duration<double>(Clock::now() - called).count();
@@ -191,6 +200,16 @@ class Worker {
     }
     answer["total"] = std::chrono::duration<double>(Clock::now() - start).count();
     reply(answer);
+  }
+
+  // The same calls as those that follow, to no other end than to have been made.
+  void call_alike(const Json& calls) {
+    for (std::size_t i = 0; i < calls.size(); ++i) bring_in(calls[i], i, false);
+    check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    for (std::size_t i = 0; i < calls.size(); ++i) call(calls[i], i);
+    check(runtime_.cudaGetLastError(), "the call");
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (runtime_.assay_call_ended) runtime_.assay_call_ended();
   }
 
   // Buffers stay where they are when their sizes do, unless they are to move.
@@ -412,6 +431,7 @@ class Worker {
   std::string symbol_, path_;
   bool ptx_;
   std::string folder_, ptx_text_;
+  int64_t clock_;
   Runtime runtime_{};
   void* function_ = nullptr;
   void* kernel_ = nullptr;
@@ -426,9 +446,11 @@ class Worker {
 }  // namespace assay::worker
 
 int main(int argc, char** argv) {
-  if (argc != 8) {
+  if (argc != 9) {
     std::fprintf(stderr, "assay-worker is started by assay, not by hand\n");
     return 2;
   }
-  return assay::worker::Worker(argv).run();
+  assay::worker::Worker worker(argv);
+  assay::worker::clear_command_line(argc, argv);
+  return worker.run();
 }

@@ -37,6 +37,9 @@ std::string load(Runtime& runtime) {
   find(runtime.assay_undefine, "assay_undefine", false);
   find(runtime.assay_label, "assay_label", false);
   find(runtime.assay_report_precision, "assay_report_precision", false);
+  find(runtime.assay_report_host, "assay_report_host", false);
+  find(runtime.assay_call_ended, "assay_call_ended", false);
+  find(runtime.assay_calls_ended, "assay_calls_ended", false);
   return missing;
 }
 

@@ -38,6 +38,9 @@ struct Runtime {
   void (*assay_undefine)(void*, size_t);
   void (*assay_label)(void*, const char*);
   void (*assay_report_precision)();
+  void (*assay_report_host)(const char*, int, const char*, void* const*, int);
+  void (*assay_call_ended)();
+  void (*assay_calls_ended)();
 };
 
 // An empty string, or what is missing.
