@@ -209,22 +209,22 @@ TEST(SharedInputs, AreThoseForWhichTheSameValuesAreLegal) {
                        dtype, values, more);
   };
   const Contract contract =
-      parsed(input("a", "f32", "activations") + input("b", "f32", "weights") + input("c", "f32", "positive") +
+      parsed(input("x", "f32", "activations") + input("b", "f32", "weights") + input("c", "f32", "positive") +
              input("d", "bf16", "weights") + input("e", "f32", "real", "align = 4") +
              input("f", "f32", "real", "role = \"inout\"") + input("g", "f32", "positive"));
   const auto owner = [&](const char* name) {
     return shared_input(contract, *contract.tensor(name), kShape).name;
   };
-  EXPECT_EQ(owner("b"), "a");
+  EXPECT_EQ(owner("b"), "x");
   EXPECT_EQ(owner("g"), "c");
-  for (const char* alone : {"a", "c", "d", "e", "f", "y"}) EXPECT_EQ(owner(alone), alone);
+  for (const char* alone : {"x", "c", "d", "e", "f", "y"}) EXPECT_EQ(owner(alone), alone);
   Trial trial;
   trial.shape = kShape;
-  EXPECT_NE(make_inputs(contract, trial)->inputs.at("a")->bytes,
+  EXPECT_NE(make_inputs(contract, trial)->inputs.at("x")->bytes,
             make_inputs(contract, trial)->inputs.at("b")->bytes);
   trial.condition.shared_inputs = true;
   const auto bindings = make_inputs(contract, trial);
-  EXPECT_EQ(bindings->inputs.at("a"), bindings->inputs.at("b"));
+  EXPECT_EQ(bindings->inputs.at("x"), bindings->inputs.at("b"));
 }
 
 TEST(Shapes, SnapIsLegal) {

@@ -77,8 +77,8 @@ Caller caller_of(const CallStack& stack) {
     if (std::strncmp(file, "libffi.so", 9) == 0) return Caller::Subject;
     if (info.dli_sname && std::strcmp(info.dli_sname, "pthread_getattr_np") == 0) return Caller::Library;
     if (!is_system(file)) return Caller::Library;
-    // The loader's own calls come right after the return from the signal handler. Where it calls others, it runs the
-    // constructors of what it loads.
+    // The loader's own calls come right after the return from the signal handler. Where it calls others, it
+    // runs the constructors of what it loads.
     if (std::strncmp(file, "ld-linux", 8) == 0) return system_code <= 1 ? Caller::Library : Caller::Subject;
     ++system_code;
   }

@@ -169,8 +169,8 @@ constexpr int kUnguarded[] = {SCMP_SYS(truncate),    SCMP_SYS(chmod),       SCMP
 // Written once, before the filter is there: a signal handler is given nothing.
 char own_folder[PATH_MAX + 8];
 char own_program[PATH_MAX + 32];  // the folder of the worker and its libraries
-char own_process[32];  // "/proc/123/"
-uint64_t permission;   // in the sixth argument, which none of these calls has: the handler's own may go on
+char own_process[32];             // "/proc/123/"
+uint64_t permission;  // in the sixth argument, which none of these calls has: the handler's own may go on
 
 long permitted(int number, const uint64_t (&arguments)[6]) {
   const long result =
@@ -253,7 +253,8 @@ bool changes(const PathCall& call, const uint64_t (&arguments)[6]) {
 }
 
 Ruling judge_path(const PathCall& call, const char* path, Caller caller, bool changing) {
-  Ruling ruling = changing ? judge_change(path, own_folder, caller, call.harmless) : judge_look(path, own_program, caller);
+  Ruling ruling = changing ? judge_change(path, own_folder, caller, call.harmless)
+                           : judge_look(path, own_program, caller);
   // mkdir of what is there only asks.
   if (call.harmless && ruling.action == Ruling::Action::Refuse && access(path, F_OK) == 0) return {};
   return ruling;

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <spawn.h>
@@ -129,6 +130,16 @@ FOR_ALL time_t time(time_t* to) noexcept {
 FOR_ALL int timespec_get(timespec* to, int base) noexcept {
   if (base != TIME_UTC || clock_gettime(CLOCK_REALTIME, to) != 0) return 0;
   return base;
+}
+
+// libc's own would be in /tmp, which is not the subject's.
+FOR_ALL FILE* tmpfile() {
+  const char* folder = find_variable("TMPDIR");
+  const int file = open(folder ? folder : ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  return file < 0 ? nullptr : fdopen(file, "w+");
+}
+FOR_ALL FILE* tmpfile64() {
+  return tmpfile();
 }
 
 // What starts processes. Nobody but a subject calls these; before the sandbox is there, nobody at all.
