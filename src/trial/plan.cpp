@@ -37,9 +37,8 @@ double Plan::shape_cost(const Shape& shape) const {
 
 double Plan::cost(const PlannedTrial& planned) const {
   const double calls = planned.trial.condition.overlapped || planned.trial.condition.repeated ? 2 : 1;
-  // What must run anyway may as well run early, and what shows nothing but at large shapes is not to wait for
-  // all that small ones can show.
-  const double share = planned.required ? 0.25 : planned.brief ? 0.1 : 1;
+  // What shows nothing but at large shapes is not to wait for all that small ones can show.
+  const double share = planned.brief ? 0.1 : 1;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
 }
 
@@ -96,15 +95,17 @@ void Plan::require_each_kind() {
 }
 
 // Trials that a pass requires come first, in the order that they have among themselves: as soon as they have
-// run, whatever the budget, a verdict can be given.
+// run, whatever the budget, a verdict can be given. The contract's own shapes, which may be large, follow:
+// they run even when the budget is spent.
 void Plan::put_needed_first() {
   Requirements open = requirements_;
   for (PlannedTrial& planned : queue_) {
     planned.needed = !planned.brief && open.wants(planned.trial);
     if (planned.needed) open.meet(planned.trial);
   }
-  std::stable_partition(queue_.begin(), queue_.end(),
-                        [](const PlannedTrial& planned) { return planned.needed; });
+  const auto rank = [](const PlannedTrial& planned) { return planned.required ? 1 : planned.needed ? 0 : 2; };
+  std::stable_sort(queue_.begin(), queue_.end(),
+                   [&](const PlannedTrial& a, const PlannedTrial& b) { return rank(a) < rank(b); });
 }
 
 void Plan::build() {

@@ -30,7 +30,8 @@ constexpr double kEdgeShare = 0.3;  // of the elements and steps of a quick tria
 
 constexpr double kThresholdElements = 1 << 20;  // of a trial at a kernel's threshold or a model's size
 constexpr std::size_t kMostThresholds = 32;     // trials, for each dim and for dims together
-constexpr double kMostJointCost = 1;            // seconds, of a trial of dims together
+constexpr double kMostJointElements = 4e7;      // of a trial of dims together
+constexpr int kMostLargeJoint = 3;              // of those larger than other trials may be
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -368,14 +369,18 @@ void Plan::add_thresholds() {
   joint.insert(joint.end(), products.begin(), products.end());
   std::erase_if(joint, [&](const Shape& shape) {
     const auto size = work_.of(shape);
-    return !size || size->elements > options_.max_elements || size->bytes > options_.max_bytes ||
-           shape_cost(shape) > kMostJointCost;
+    return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;
   });
   std::stable_sort(joint.begin(), joint.end(),
                    [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
   joint.erase(std::unique(joint.begin(), joint.end()), joint.end());
-  for (std::size_t i = 0; i < std::min(joint.size(), kMostThresholds); ++i)
+  int large = 0;
+  for (std::size_t i = 0; i < std::min(joint.size(), kMostThresholds); ++i) {
+    const bool brief = work_.of(joint[i])->elements > options_.max_elements;
+    if (brief && ++large > kMostLargeJoint) break;
     add("thresholds", joint[i], {}, rotating_condition());
+    stages_.back().back().brief = brief;
+  }
 }
 
 void Plan::add_model_sizes() {
