@@ -231,7 +231,7 @@ class Check {
         return;
       }
       if (!note(attempt)) {
-        if (attempt.state == AttemptState::Skipped) plan.skip(planned->trial);
+        if (attempt.state == AttemptState::Skipped) plan.skip(*planned);
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
               "the contract's shape {}: {}", contract::to_string(planned->trial.shape), attempt.problem));

@@ -25,7 +25,7 @@ constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, Requiremen
                                         RequirementGroup::Corners,    RequirementGroup::Edges,
                                         RequirementGroup::Thresholds, RequirementGroup::Shapes};
 
-std::string text_of(const trial::Requirement& requirement) {
+std::string requirement_text(const trial::Requirement& requirement) {
   const bool inputs = requirement.group == RequirementGroup::Inputs;
   return (inputs ? "inputs " : "") + requirement.text;
 }
@@ -81,7 +81,7 @@ std::string Coverage::too_little(double min_share) const {
         named.push_back(fmt::format("and {} more", of - met - kMostNamed));
         break;
       }
-      named.push_back(text_of(*requirement));
+      named.push_back(requirement_text(*requirement));
     }
     return fmt::format("{} of the {} things that a pass requires: {}", of - met, of, fmt::join(named, "; "));
   }
@@ -127,7 +127,8 @@ Json Coverage::json() const {
     const auto count = requirements_.count(group);
     if (count.of > 0) required["groups"][to_string(group)] = {{"met", count.met}, {"of", count.of}};
   }
-  for (const trial::Requirement* requirement : requirements_.open()) open.push_back(text_of(*requirement));
+  for (const trial::Requirement* requirement : requirements_.open())
+    open.push_back(requirement_text(*requirement));
   required["missing"] = open;
   json["required"] = required;
   json["thresholds"] = thresholds_;

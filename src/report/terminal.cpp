@@ -93,7 +93,7 @@ std::string trials_text(const Json& c) {
   return fmt::format("{} (all {} planned)", counted(trials, "trial"), planned);
 }
 
-// "required for a pass: conditions 14 of 14, inputs 20 of 24, …".
+// "14 conditions, 20 of 24 inputs".
 std::string required_text(const Json& required) {
   std::string text;
   const Json groups = required.value("groups", Json::object());

@@ -18,6 +18,10 @@ namespace {
 // machine.
 constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
 
+constexpr std::string_view kRandom = "random";  // a stage without end
+
+constexpr double kSpecialShare = 0.2;  // of the dims of random shapes
+
 }  // namespace
 
 Plan::Plan(const Contract& contract, PlanOptions options)
@@ -135,11 +139,11 @@ PlannedTrial Plan::next(const Affordable& affordable) {
   return random_trial(affordable);
 }
 
-void Plan::skip(const Trial& trial) {
+void Plan::skip(const PlannedTrial& skipped) {
   std::vector<const Trial*> left;
   for (const PlannedTrial& planned : queue_) left.push_back(&planned.trial);
-  requirements_.waive(trial, left);
-  ++skipped_;
+  requirements_.waive(skipped.trial, left);
+  skipped_ += skipped.stage != kRandom;
 }
 
 std::vector<const Trial*> Plan::needed_left() const {
@@ -158,16 +162,30 @@ std::optional<PlannedTrial> Plan::next_required() {
   return planned;
 }
 
+// Now and then one dim takes a size of the kernel's code or of a model, so that these meet other dims of all
+// kinds.
+Shape Plan::with_special_size(Shape shape, int64_t limit) {
+  for (const contract::Dim& dim : contract_.dims) {
+    if (dim.is_constant() || !random_.chance(kSpecialShare)) continue;
+    std::vector<int64_t> sizes = random_.chance(0.5) ? thresholds_.values(dim) : model_sizes(dim);
+    std::erase_if(sizes, [&](int64_t size) { return size > limit; });
+    if (!sizes.empty())
+      shape[dim.name] =
+          sizes[static_cast<std::size_t>(random_.between(0, static_cast<int64_t>(sizes.size()) - 1))];
+  }
+  return shape;
+}
+
 PlannedTrial Plan::random_trial(const Affordable& affordable) {
   stages_.assign(1, {});
   Shape shape;
   for (int64_t limit = 20000; limit > 0; limit /= 2) {
-    shape = quick(random_shape(contract_, random_, limit), 2);
+    shape = quick(with_special_size(random_shape(contract_, random_, limit), limit), 2);
     if (affordable(shape, false)) break;
   }
   Condition condition = rotating_condition();
   if (contract_.require.concurrent && random_.chance(0.1)) condition.overlapped = true;
-  add("random", std::move(shape), random_families(), condition);
+  add(kRandom, std::move(shape), random_families(), condition);
   PlannedTrial planned = std::move(stages_[0][0]);
   stages_.clear();
   return planned;

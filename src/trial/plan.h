@@ -52,7 +52,7 @@ class Plan {
 
   // What became of a trial: it was judged, or cannot be made (no legal inputs at this shape).
   void judged(const Trial& trial) { requirements_.meet(trial); }
-  void skip(const Trial& trial);
+  void skip(const PlannedTrial& skipped);
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
@@ -82,11 +82,13 @@ class Plan {
   void put_needed_first();
   void require_dim(RequirementGroup group, const contract::Dim& dim, std::string_view relation,
                    int64_t value);
+  contract::Shape stretch(const contract::Dim& dim) const;
   bool within_corners(const contract::Shape& shape) const;
   contract::Shape farthest(const contract::Dim& dim) const;
   double shape_cost(const contract::Shape& shape) const;
   double cost(const PlannedTrial& planned) const;
   contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
+  contract::Shape with_special_size(contract::Shape shape, int64_t limit);
   PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);

@@ -19,15 +19,18 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
-constexpr int64_t kStretched = 4099;  // what one dim is where sums are to be long
+constexpr int64_t kStretched = 4099;       // what one dim is where sums are to be long
+constexpr double kStretchedSteps = 1.6e6;  // of the formula; these trials open the plan
 
 // How large the trials are that a pass requires: a kernel of ordinary speed takes some tenths of a second for
 // the largest of them. Rows are blocks as a rule, and cost more than elements.
 constexpr double kCornerElements = 1 << 18;  // of all tensors
-constexpr double kCornerSteps = 1 << 21;     // of the formula
-constexpr int64_t kCornerRows = 1 << 13;
-constexpr double kEdgeShare = 0.3;  // of the elements and steps of a quick trial
+constexpr double kCornerSteps = 1 << 20;     // of the formula
+constexpr int64_t kCornerRows = 1 << 12;
+constexpr double kEdgeElements = 1e5;
+constexpr double kEdgeSteps = 4e5;
 
+constexpr int64_t kThresholdRows = 1 << 13;
 constexpr double kThresholdElements = 1 << 20;  // of a trial at a kernel's threshold or a model's size
 constexpr std::size_t kMostThresholds = 32;     // trials, for each dim and for dims together
 constexpr double kMostJointElements = 4e7;      // of a trial of dims together
@@ -126,14 +129,19 @@ Shape Plan::quick(Shape shape, double share, std::string_view keep) const {
   return fit(contract_, work_, std::move(shape), limits, keep).shape;
 }
 
+// A shape in which sums along this dim are long.
+Shape Plan::stretch(const Dim& dim) const {
+  Shape shape = uniform_shape(contract_, 24);
+  shape[dim.name] = snap(dim, kStretched);
+  const Limits limits{options_.quick_elements, options_.max_bytes, kStretchedSteps};
+  return fit(contract_, work_, std::move(shape), limits, dim.name).shape;
+}
+
 void Plan::add_plain_and_long() {
   stages_.emplace_back();
   std::vector<Shape> stretched;
   for (const Dim& dim : contract_.dims) {
-    if (dim.is_constant()) continue;
-    Shape shape = uniform_shape(contract_, 24);
-    shape[dim.name] = snap(dim, kStretched);
-    stretched.push_back(quick(std::move(shape), 1, dim.name));
+    if (!dim.is_constant()) stretched.push_back(stretch(dim));
   }
   // What there are many of costs more than how long each is: sums first.
   std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
@@ -263,17 +271,19 @@ void Plan::add_edges() {
       if (i >= values[d].size()) continue;
       const Dim& dim = contract_.dims[d];
       const int64_t value = values[d][i];
-      const bool required = std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end();
       Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
       shape[dim.name] = value;
-      // What a pass requires has to be cheap.
-      const double share = required ? kEdgeShare : 2;
-      const Limits limits{options_.quick_elements * share, options_.max_bytes, options_.quick_steps * share};
-      Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
-      if (!fitted.fits) continue;
-      if (required && fitted.shape.at(dim.name) == value)
-        require_dim(RequirementGroup::Edges, dim, "=", value);
-      add("edges", std::move(fitted.shape), random_families(), rotating_condition());
+      Fitted fitted{shape, false, false};
+      if (std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end()) {
+        // What a pass requires has to be cheap.
+        const Limits cheap{kEdgeElements, options_.max_bytes, kEdgeSteps};
+        fitted = fit(contract_, work_, shape, cheap, dim.name);
+        fitted.fits &= fitted.shape.at(dim.name) == value;
+        if (fitted.fits) require_dim(RequirementGroup::Edges, dim, "=", value);
+      }
+      const Limits limits{options_.quick_elements * 2, options_.max_bytes, options_.quick_steps * 2};
+      if (!fitted.fits) fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
+      if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
     }
   }
 }
@@ -357,7 +367,7 @@ void Plan::add_thresholds() {
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
+      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
       if (thresholds_.is_required(dim, values[d][i]) && within_corners(fitted.shape))
         require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
       add("thresholds", std::move(fitted.shape), {}, rotating_condition());
@@ -401,7 +411,7 @@ void Plan::add_model_sizes() {
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
+      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
       add("model sizes", std::move(fitted.shape), {}, rotating_condition());
     }
   }
@@ -437,10 +447,7 @@ void Plan::add_wide() {
     }
     // What the trials that open the plan are too short for, where a formula takes many steps for an element.
     const int64_t stretched = snap(dim, kStretched);
-    Shape opening = uniform_shape(contract_, 24);
-    opening[dim.name] = stretched;
-    if (stretched < reached && quick(opening, 1, dim.name).at(dim.name) < stretched)
-      values.push_back(stretched);
+    if (stretched < reached && stretch(dim).at(dim.name) < stretched) values.push_back(stretched);
     if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
       values.push_back(reached);
     for (const int64_t value : values) {

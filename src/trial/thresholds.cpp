@@ -50,11 +50,13 @@ int64_t odd(const Dim& dim, int64_t value) {
   return value % 2 == 0 && dim.multiple_of % 2 == 1 ? value + dim.multiple_of : value;
 }
 
-// The first legal value from `from` on with this remainder; none within a few hundred steps: 0.
+// The first legal value from `from` on with this remainder; 0 where there is none.
 int64_t with_residue(const Dim& dim, int64_t from, Residue residue) {
-  int64_t value = above(dim, from - 1);
-  for (int step = 0; step < 400 && value <= dim.highest(); ++step, value += dim.multiple_of)
-    if (value % residue.modulus == residue.remainder) return value;
+  from = std::max(from, dim.lowest());
+  int64_t value = from - from % residue.modulus + residue.remainder;
+  if (value < from) value += residue.modulus;
+  for (int64_t i = 0; i < dim.multiple_of && value <= dim.highest(); ++i, value += residue.modulus)
+    if (dim.contains(value)) return value;
   return 0;
 }
 

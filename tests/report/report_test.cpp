@@ -56,6 +56,28 @@ TEST(Terminal, SaysWhatWhereAndHowMuch) {
   EXPECT_THAT(terminal(failing(), {.colour = true}), HasSubstr("\033["));
 }
 
+TEST(Terminal, SaysHowMuchWasTriedAndPromised) {
+  Report report;
+  report.contract = "softmax.toml";
+  report.verdict = judge::Verdict::Inconclusive;
+  report.unknown = {"4 of the 38 things that a pass requires: two calls at once. Try --budget 60"};
+  report.coverage = Json::parse(R"({
+    "trials": 61, "planned": 234, "planned_run": 61, "shapes": 40,
+    "required": {"met": 34, "of": 38, "missing": ["two calls at once"],
+                 "groups": {"conditions": {"met": 14, "of": 14}, "inputs": {"met": 20, "of": 24}}},
+    "dims": {"rows": {"tried_min": 1, "tried_max": 131072}, "cols": {"tried_min": 8, "tried_max": 8}},
+    "largest": {"elements": 655360, "promised_elements": 8589934592}})");
+  const std::string text = terminal(report, {.width = 200});
+  for (const char* part :
+       {"61 of 234 planned trials, 40 shapes", "required for a pass: 14 conditions, 20 of 24 inputs\n",
+        "rows 1 to 131072, cols 8; together up to 655,360 of 8.6 G promised elements\n", "Try --budget 60"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  report.coverage["planned_run"] = 234;
+  report.coverage["trials"] = 300;
+  EXPECT_THAT(terminal(report, {.width = 200}), HasSubstr("300 trials (all 234 planned)"));
+}
+
 TEST(Terminal, ShowsTheSourceLine) {
   const std::string path = ::testing::TempDir() + "assay_report_test.cu";
   std::ofstream(path) << "one\ntwo\nthree\nfour\n";

@@ -327,7 +327,7 @@ TEST(Requirements, NameEveryConditionEveryFamilyAndBothSidesOfAWarp) {
   for (const char* text :
        {"two calls at once", "after earlier calls", "after a smaller call", "calls with related inputs",
         "moved", "repeated", "another schedule", "memory poisoned with large", "heavy-tail", "x nan-element",
-        "z nan-element", "N = 31", "N = 33", "N = 1025", "M = 8", "M = 264", "N >= 5000", "M >= 4096",
+        "z nan-element", "N = 31", "N = 33", "N = 1025", "M = 8", "M = 264", "N >= 4096", "M >= 4096",
         "the smallest shape"})
     EXPECT_TRUE(open.contains(text)) << text;
 }
@@ -375,7 +375,7 @@ formula = "y[i, j] = x[i, j]"
     const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
     if (!planned.needed) break;
     EXPECT_LE(size_of(*contract, planned.trial.shape)->elements, 6e5) << to_string(planned.trial);
-    EXPECT_LE(planned.trial.shape.at("N"), 8192) << to_string(planned.trial);
+    EXPECT_LE(planned.trial.shape.at("N"), 4099) << to_string(planned.trial);
   }
 }
 
