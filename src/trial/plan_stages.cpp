@@ -27,6 +27,7 @@ constexpr double kStretchedSteps = 1.6e6;  // of the formula; these trials open 
 constexpr double kCornerElements = 1 << 18;  // of all tensors
 constexpr double kCornerSteps = 1 << 20;     // of the formula
 constexpr int64_t kCornerRows = 1 << 12;
+constexpr double kEachShare = 0.3;  // of a quick trial, for each family and condition
 constexpr double kEdgeElements = 1e5;
 constexpr double kEdgeSteps = 4e5;
 
@@ -197,13 +198,13 @@ void Plan::add_families() {
   std::size_t values = 1;
   for (const contract::ScalarSpec& spec : contract_.scalars) values = std::max(values, spec.values.size());
   for (std::size_t i = 0; i < std::min<std::size_t>(values, 3); ++i) {
-    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::SmallScale),
+    add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::SmallScale),
         rotating_condition());
     for (const contract::ScalarSpec& spec : contract_.scalars)
       if (i < spec.values.size())
         stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
   }
-  add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::HeavyTail),
+  add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::HeavyTail),
       rotating_condition());
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
@@ -213,7 +214,7 @@ void Plan::add_families() {
       const TensorSpec* spec = inputs[(i + j) % inputs.size()];
       const std::vector<Family> known = families_for(*spec);
       if (i >= known.size()) continue;
-      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200));
+      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200), kEachShare);
       add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
     }
   }
@@ -221,7 +222,7 @@ void Plan::add_families() {
 
 void Plan::add_conditions() {
   stages_.emplace_back();
-  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), 0.5); };
+  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
   uint64_t schedule = 0;
