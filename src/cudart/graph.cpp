@@ -200,6 +200,11 @@ bool Graphs::remove(GraphExec* exec) {
   return execs_.erase(exec) == 1;
 }
 
+std::size_t Graphs::count() {
+  std::lock_guard lock(mutex_);
+  return graphs_.size() + execs_.size();
+}
+
 Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::OperationId* operation) {
   if (operation) *operation = 0;
   if (Status status = check_capture(context, stream); status != Status::Success) return status;
