@@ -219,7 +219,7 @@ class Builder {
   }
 
   std::vector<std::string> command(const std::string& library) const {
-    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC,-g1",
+    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC,-g",
                                       "-cudart", "shared",  "-lineinfo",  "-arch=" + contract_.kernel.arch};
     bool optimised = false;
     for (const std::string& flag : contract_.kernel.flags)
