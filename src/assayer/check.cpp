@@ -154,6 +154,7 @@ class Check {
     if (planned.required) return std::max(60.0, 3 * options_.budget);
     if (options_.course) return 3 * kPatience;
     if (planned.brief) return std::max(0.5, kBriefShare * options_.budget);
+    if (planned.trial.condition.looped) return kPatience;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
     return std::min(std::max(patience_, slow), std::max(kFirstPatience, options_.budget - since(start_)));
   }
@@ -269,7 +270,7 @@ class Check {
         if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
         continue;
       }
-      cost_.learn(planned->trial.shape, attempt.seconds);
+      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, attempt.seconds);
       if (attempt.seconds > kHeldUp * options_.budget && since(start_) > options_.budget)
         held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), attempt.seconds));
       if (options_.trace) {

@@ -83,6 +83,7 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
   for (Trial candidate : growing(contract_, trial)) {
     candidate.condition.warmed = candidate.condition.grown = false;
     candidate.condition.fresh = false;
+    candidate.condition.looped = false;  // many calls take long, and each may end
     if (!ends_not(candidate)) continue;
     if (found) trial = std::move(candidate), trial.condition.fresh = true;
     break;
@@ -92,6 +93,7 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
   for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
     if (found || !ended) break;
     Trial later = trial;
+    later.condition.looped = false;
     later.condition.*how = true;
     if (ends_not(later) && found) trial = std::move(later), stale = true;
   }

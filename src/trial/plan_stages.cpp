@@ -73,6 +73,12 @@ Families all(const Contract& contract, Family floats) {
   return hard_sums(contract, floats, Family::Uniform);
 }
 
+// For sizes of which each is tried once: a missing term is lost among terms of both signs, and shows among
+// terms of one; a softmax of large scores shows nothing else. So they take turns.
+Families turns(const Contract& contract, uint64_t turn) {
+  return turn % 2 == 0 ? Families() : all(contract, Family::SameSign);
+}
+
 }  // namespace
 
 void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
@@ -159,6 +165,16 @@ void Plan::add_plain_and_long() {
   }
   for (const Shape& shape : stretched) {
     add("long sums", shape, hard_sums(contract_, Family::LargeMean, Family::OneValue), rotating_condition());
+  }
+  // Statistics need many elements: where those were cut to be quick, once more at full size.
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape whole = uniform_shape(contract_, 24);
+    whole[dim.name] = snap(dim, kStretched);
+    whole = quick(std::move(whole), 1, dim.name);
+    if (whole != stretch(dim))
+      add("long sums", std::move(whole), hard_sums(contract_, Family::LargeMean, Family::OneValue),
+          rotating_condition());
   }
   add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
       rotating_condition());
@@ -376,7 +392,7 @@ void Plan::add_thresholds() {
       if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
       if (thresholds_.is_required(dim, values[d][i]) && within_corners(fitted.shape))
         require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
-      add("thresholds", std::move(fitted.shape), {}, rotating_condition());
+      add("thresholds", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
   }
   stages_.emplace_back();
@@ -418,7 +434,7 @@ void Plan::add_model_sizes() {
       Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
       if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
-      add("model sizes", std::move(fitted.shape), {}, rotating_condition());
+      add("model sizes", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
   }
 }

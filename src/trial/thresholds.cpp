@@ -119,13 +119,18 @@ bool Thresholds::is_required(const Dim& dim, int64_t value) const {
                      [&](int64_t c) { return value == above(dim, c); });
 }
 
-// What to combine with other dims: beyond each threshold, and each remainder.
+// What to combine with other dims: beyond each threshold, and each remainder, in turn, so that neither crowds
+// out the other.
 std::vector<int64_t> Thresholds::sides(const Dim& dim) const {
-  Values values(dim);
-  for (const int64_t c : constants_.compared) values.add(above(dim, c));
+  std::vector<int64_t> remainders;
   for (const Residue& residue : constants_.residues) {
-    values.add(with_residue(dim, residue.modulus, residue));
-    for (const int64_t c : constants_.compared) values.add(with_residue(dim, c + 1, residue));
+    remainders.push_back(with_residue(dim, residue.modulus, residue));
+    for (const int64_t c : constants_.compared) remainders.push_back(with_residue(dim, c + 1, residue));
+  }
+  Values values(dim);
+  for (std::size_t i = 0; i < std::max(constants_.compared.size(), remainders.size()); ++i) {
+    if (i < constants_.compared.size()) values.add(above(dim, constants_.compared[i]));
+    if (i < remainders.size()) values.add(remainders[i]);
   }
   std::vector<int64_t> found = values.take();
   keep_first(found, kMostSides);

@@ -233,6 +233,9 @@ TEST(Kinds, AreThoseOfTheManual) {
                            "launch-failure",
                            "crash",
                            "timeout",
+                           "leak",
+                           "environment-probe",
+                           "forbidden-call",
                            "narrow-sum",
                            "narrow-atomic",
                            "narrow-mma",
@@ -242,7 +245,7 @@ TEST(Kinds, AreThoseOfTheManual) {
                            "partial-collective"}) {
     EXPECT_NE(judge::kind_named(kind), nullptr) << kind;
   }
-  EXPECT_EQ(judge::kinds().size(), 27u);
+  EXPECT_EQ(judge::kinds().size(), 30u);
 }
 
 TEST(Notes, AreShownButFailNothing) {
