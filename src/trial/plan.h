@@ -80,6 +80,7 @@ class Plan {
   void add_edges();
   void add_corners();
   void add_thresholds();
+  void add_joint(std::vector<contract::Shape> shapes);
   void add_model_sizes();
   void add_wide();
   void interleave();

@@ -172,9 +172,9 @@ void Plan::add_plain_and_long() {
     Shape whole = uniform_shape(contract_, 24);
     whole[dim.name] = snap(dim, kStretched);
     whole = quick(std::move(whole), 1, dim.name);
-    if (whole != stretch(dim))
-      add("long sums", std::move(whole), hard_sums(contract_, Family::LargeMean, Family::OneValue),
-          rotating_condition());
+    if (whole == stretch(dim)) continue;
+    for (const Family family : {Family::LargeMean, Family::Natural, Family::SameSign})
+      add("long sums", whole, hard_sums(contract_, family, Family::OneValue), rotating_condition());
   }
   add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
       rotating_condition());
@@ -395,22 +395,25 @@ void Plan::add_thresholds() {
       add("thresholds", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
   }
+  add_joint(thresholds_.pairs());
+  add_joint(thresholds_.products());
+}
+
+// Shapes in which several dims matter together, the cheapest first.
+void Plan::add_joint(std::vector<Shape> shapes) {
   stages_.emplace_back();
-  std::vector<Shape> joint = thresholds_.pairs();
-  const std::vector<Shape> products = thresholds_.products();
-  joint.insert(joint.end(), products.begin(), products.end());
-  std::erase_if(joint, [&](const Shape& shape) {
+  std::erase_if(shapes, [&](const Shape& shape) {
     const auto size = work_.of(shape);
     return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;
   });
-  std::stable_sort(joint.begin(), joint.end(),
+  std::stable_sort(shapes.begin(), shapes.end(),
                    [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
-  joint.erase(std::unique(joint.begin(), joint.end()), joint.end());
+  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
   int large = 0;
-  for (std::size_t i = 0; i < std::min(joint.size(), kMostThresholds); ++i) {
-    const bool brief = work_.of(joint[i])->elements > options_.max_elements;
+  for (std::size_t i = 0; i < std::min(shapes.size(), kMostThresholds); ++i) {
+    const bool brief = work_.of(shapes[i])->elements > options_.max_elements;
     if (brief && ++large > kMostLargeJoint) break;
-    add("thresholds", joint[i], {}, rotating_condition());
+    add("thresholds", shapes[i], turns(contract_, trials_), rotating_condition());
     stages_.back().back().brief = brief;
   }
 }
