@@ -555,4 +555,11 @@ std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Mem
   return std::make_unique<RaceCheck>(log, memory, scope);
 }
 
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory, CheckSet checks) {
+  const RaceScope scope{checks.has(protocol::Check::Races), checks.has(protocol::Check::Streams),
+                        checks.has(protocol::Check::SameValue), true};
+  if (!scope.within_launches && !scope.between_operations) return nullptr;
+  return make_race_check(log, memory, scope);
+}
+
 }  // namespace assay::checks

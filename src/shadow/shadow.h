@@ -25,11 +25,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/finding.h"
+#include "protocol/settings.h"
 #include "vgpu/lowering.h"
 #include "vgpu/watch.h"
 
@@ -98,17 +100,13 @@ Json to_json(const Profile& profile);
 std::string reason(const LineProfile& line);
 std::string reason(const Json& line);  // the same for an entry of to_json(...)["lines"]
 
-// A list of checks with commas, as --check takes it: was `precision` among them? It is taken out; what is
-// left is for checks::make_checks.
-bool take_precision(std::string& checks);
-
 class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
  public:
   Shadow();
   ~Shadow() override;
 
-  // Only so many lines are told apart: these before others, "FILE:LINE;FILE:LINE". Before anything runs.
-  void tell_apart(std::string_view lines);
+  // Only so many lines are told apart: these before others. Before anything runs.
+  void tell_apart(std::span<const protocol::SourceLine> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 
