@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "contract/contract.h"
-#include "contract/reference.h"
-#include "contract/text.h"
+#include "reference/reference.h"
+#include "contract/init.h"
 
 namespace assay::fuzz {
 

@@ -97,7 +97,7 @@ class Check {
   }
 
   bool prepare() {
-    auto reference = contract::Reference::make(
+    auto reference = reference::Reference::make(
         contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
     if (!reference) {
       outcome_.contract_wrong = true;
@@ -590,7 +590,7 @@ class Check {
   Coverage coverage_;
   Gallery gallery_;
   std::vector<lint::Note> notes_;
-  std::optional<contract::Reference> reference_;
+  std::optional<reference::Reference> reference_;
   subject::Subject subject_;
   std::optional<Laboratory> lab_;
   Clock::time_point start_;

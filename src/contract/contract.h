@@ -1,7 +1,7 @@
 // The contract: what a kernel claims to compute, read from a TOML file.
 //
 //   auto contract = contract::load("embedding_grad.toml");      // this header
-//   auto reference = contract::Reference::make(*contract);      // reference.h
+//   auto reference = reference::Reference::make(*contract);      // reference.h
 //   auto expected = reference->expect(bindings, "dw", all, {}); // exact values and budgets
 //
 // This room is the trusted side: it knows the mathematics (the formula), the

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "contract/formula.h"
-#include "contract/program.h"
+#include "reference/compiled_formula.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
