@@ -102,6 +102,7 @@ class Check {
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = reference.error().text();
+      outcome_.report.unknown.push_back(outcome_.problem);
       return false;
     }
     reference_.emplace(std::move(*reference));

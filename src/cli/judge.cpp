@@ -13,6 +13,7 @@
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/init.h"
+#include "reference/describe.h"
 #include "subject/cuda_reference.h"
 
 namespace assay::cli {

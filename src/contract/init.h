@@ -1,4 +1,4 @@
-// The library behind `assay init` and `assay formula`.
+// The library behind `assay init`: a first contract from CUDA source.
 #pragma once
 
 #include <string>
@@ -29,9 +29,5 @@ std::vector<Signature> find_signatures(std::string_view cuda_source);
 // `entry` names none of them; with an empty `entry`, the last one.
 Result<std::string> initial_contract(std::string_view cuda_source, const std::string& source,
                                      std::string_view entry = "");
-
-// What was understood of a contract: shapes, index ranges, reduction lengths,
-// and the budget of each output in words.
-Result<std::string> explain(const Contract& contract);
 
 }  // namespace assay::contract

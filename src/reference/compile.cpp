@@ -33,11 +33,10 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
 
 Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
   const ReferenceSpec& reference = contract_.reference;
-  Result<Formula> formula =
-      parse_formula(reference.formula, reference.formula_place, contract_.path, contract_.names());
-  if (!formula) return formula.error();
-  if (!as_written_) shift_exponentials(contract_, *formula);
-  for (const Statement& written : formula->statements) {
+  Formula shifted;
+  if (!as_written_) shifted = shift_exponentials(contract_, *reference.formula);
+  const Formula& formula = as_written_ ? *reference.formula : shifted;
+  for (const Statement& written : formula.statements) {
     statement(written);
     if (failed_) return error_;
   }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "contract/contract.h"
+#include "reference/names.h"
 
 namespace assay::reference {
 

@@ -247,7 +247,7 @@ Shape shown_shape(const Contract& contract) {
 Result<std::string> describe(const Contract& contract, const CompiledFormula& compiled, const Shape& shape) {
   Result<ShapedFormula> shaped = at_shape(contract, compiled, shape);
   if (!shaped) return shaped.error();
-  std::string text = shape.empty() ? "" : fmt::format("at {}\n", to_string(shape));
+  std::string text = shape.empty() ? "" : fmt::format("at {}\n", contract::to_string(shape));
   return text + Describer(contract, compiled, *shaped).run();
 }
 

@@ -1,4 +1,4 @@
-// A resolved formula at one shape, in words.
+// What was understood of a contract, in words: for `assay formula`.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 
 namespace assay::reference {
 
+// Shapes, index ranges, reduction lengths, and the budget of each output.
+Result<std::string> describe(const Contract& contract);
+// The same of a compiled formula, at one shape.
 Result<std::string> describe(const Contract& contract, const CompiledFormula& compiled, const Shape& shape);
 
 }  // namespace assay::reference

@@ -20,6 +20,19 @@ ExprPtr clone(const Expr& expr) {
   return copy;
 }
 
+Statement clone(const Statement& statement) {
+  const auto copied = [](const ExprPtr& expr) { return expr ? clone(*expr) : nullptr; };
+  Statement copy;
+  copy.name = statement.name;
+  copy.place = statement.place;
+  copy.is_element = statement.is_element;
+  copy.kind = statement.kind;
+  copy.body = copied(statement.body);
+  for (const Left& left : statement.left)
+    copy.left.push_back({copied(left.expr), copied(left.low), copied(left.high)});
+  return copy;
+}
+
 namespace {
 
 ExprPtr make(ExprKind kind, std::string name, Place place) {

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "contract/formula.h"
+#include "reference/names.h"
 
 namespace assay::reference {
 
 ExprPtr clone(const Expr& expr);
+Statement clone(const Statement& statement);
 ExprPtr integer(int64_t value, Place place);
 ExprPtr real(double value, Place place);
 ExprPtr name_of(const std::string& name, Place place);

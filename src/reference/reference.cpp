@@ -335,7 +335,8 @@ Result<Expectation> Reference::expect(const Bindings& bindings, const std::strin
     return impl_->compiled ? impl_->expect_formula(bindings, *tensor, elements, options)
                            : impl_->expect_foreign(bindings, *tensor, elements);
   } catch (const std::bad_alloc&) {
-    return Error{fmt::format("not enough memory to evaluate '{}' at {}", output, to_string(bindings.shape))};
+    return Error{
+        fmt::format("not enough memory to evaluate '{}' at {}", output, contract::to_string(bindings.shape))};
   }
 }
 
@@ -463,7 +464,7 @@ bool Reference::has_products(const std::string& output) const {
 
 std::string Reference::describe(const Shape& shape) const {
   if (!impl_->compiled) return "";
-  Result<std::string> text = describe(impl_->contract, *impl_->compiled, shape);
+  Result<std::string> text = reference::describe(impl_->contract, *impl_->compiled, shape);
   return text ? *text : text.error().text();
 }
 

@@ -1,13 +1,29 @@
-// The exact reference and its rounding budget.
+// The reference: what a contract means. Exact values of every output element, and how far rounding alone may
+// move them.
 //
-// From a contract, a shape, scalars and inputs (already rounded to their dtype),
-// `expect` gives for any elements of an output: the exact value; the interval of
-// stored results that rounding alone can explain (hard: worst case, any
-// summation order); and the standard deviation that rounding is expected to
-// have (statistical). Nothing is evaluated that the elements do not need.
+//   Result<reference::Reference> made = reference::Reference::make(contract);
+//   Result<reference::Expectation> expected = made->expect_all(bindings, "dw");
+//   for (std::size_t i = 0; i < expected->size(); ++i)
+//     if (!expected->admits(i, dw, expected->element[i])) use(i, expected->value[i], expected->sigma[i]);
+//
+// From a contract, a shape, scalars and inputs (already rounded to their dtype), `expect` gives for any
+// elements of an output: the exact value; the interval of stored results that rounding alone can explain
+// (hard: worst case, any summation order); and the standard deviation that rounding is expected to have
+// (statistical). Nothing is evaluated that the elements do not need.
 //
 //   element ok  <=>  expectation.admits(i, tensor, element)          (gates G0 and G1)
 //   z           =    (stored - value[i]) / sigma[i]                   (gates G2 to G5)
+//
+// How, in the order of the data:
+//   shifted.h           the formula's tree, rewritten so that no exp overflows without need
+//   compiled_formula.h  names resolved, types checked: definitions of nodes
+//   shaped_formula.h    the same at one shape: ranges, extents and strides as numbers
+//   evaluation.h        elements computed on demand, in batches (arithmetic.h, accumulator.h) with their
+//   budgets defects.h           the same evaluation with one thing done wrong, for diagnosis foreign.h
+//   references that are not formulas: Python functions and CUDA kernels describe.h          what was
+//   understood, in words
+//
+// This room is trusted: it never sees a kernel's code or a device.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +37,10 @@
 #include <string_view>
 #include <vector>
 
-#include "contract/contract.h"
+#include "contract/bindings.h"
+#include "reference/names.h"
 
 namespace assay::reference {
-
-// Everything a call's result may depend on.
-struct Bindings {
-  Shape shape;
-  std::map<std::string, Scalar, std::less<>> scalars;
-  // Every `in` tensor, and the value before the call of every `inout` one.
-  // Shared so that trials with the same inputs do not copy them.
-  std::map<std::string, std::shared_ptr<const Tensor>, std::less<>> inputs;
-};
 
 struct BudgetOptions {
   // The kernel uses tensor cores: sums of products may be truncated as Hopper's
@@ -130,8 +138,9 @@ using ReferenceProvider =
 
 class Reference {
  public:
-  // `provider` runs `cuda` references; without one they are an error when
-  // evaluated. `python` references run in a child process of their own.
+  // Resolves the names of the formula and checks its types and index ranges; an error has its place in the
+  // contract file. `provider` runs `cuda` references; without one they are an error when evaluated. `python`
+  // references run in a child process of their own.
   static Result<Reference> make(const Contract& contract, ReferenceProvider provider = {});
   // For simulations of a kernel that computes a formula step by step: exps overflow as they stand there,
   // where `make` takes what they mean.

@@ -319,11 +319,12 @@ class Shaper {
       const Interval64 values = interval(definition, shaped, node.subscripts[i]);
       if (!values.exact || extents[i] == 0) continue;
       if (values.low >= 0 && values.high < extents[i]) continue;
-      return fail(node.place,
-                  fmt::format("{} reads element {} of 0..{} (subscript {}, shape {}); guard it: `if ... "
-                              "then {} else ...`{}",
-                              node.text, values.low < 0 ? values.low : values.high, extents[i], i + 1,
-                              to_string(shaped_.shape), node.text, range_hint(definition, node, i)));
+      return fail(
+          node.place,
+          fmt::format("{} reads element {} of 0..{} (subscript {}, shape {}); guard it: `if ... "
+                      "then {} else ...`{}",
+                      node.text, values.low < 0 ? values.low : values.high, extents[i], i + 1,
+                      contract::to_string(shaped_.shape), node.text, range_hint(definition, node, i)));
     }
   }
 

@@ -243,11 +243,11 @@ ExprPtr Shifter::stable(const Expr& expr) {
   return children_stable(expr);
 }
 
-void shift_exponentials(const Contract& contract, Formula& formula) {
+Formula shift_exponentials(const Contract& contract, const Formula& formula) {
   Shifter shifter(contract);
-  std::vector<Statement> statements;
-  for (Statement& written : formula.statements) shifter.statement(std::move(written), statements);
-  formula.statements = std::move(statements);
+  Formula shifted;
+  for (const Statement& written : formula.statements) shifter.statement(clone(written), shifted.statements);
+  return shifted;
 }
 
 }  // namespace assay::reference

@@ -20,8 +20,8 @@
 // was assigned to them. A sum that the formula itself shifts by its maximum has no scale, and stays as it is.
 #pragma once
 
-#include "contract/contract.h"
 #include "contract/formula.h"
+#include "reference/names.h"
 
 namespace assay::reference {
 
@@ -31,6 +31,6 @@ namespace assay::reference {
 // kLogOfScaled(m, l): m + l, as the logarithm of a number that nobody computes.
 inline constexpr std::string_view kShift = "'shift", kPivot = "'pivot", kLogOfScaled = "'log";
 
-void shift_exponentials(const Contract& contract, Formula& formula);
+Formula shift_exponentials(const Contract& contract, const Formula& formula);
 
 }  // namespace assay::reference

@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "contract/contract.h"
 #include "contract/formula.h"
 #include "reference/scale.h"
 

@@ -15,7 +15,7 @@ inline Settings full_settings() {
           .threads = 3,
           .gpu = &kGpus[2],
           .checks = {Check::Races, Check::Precision},
-          .events = "/tmp/events \"quoted\"",
+          .events = "out/events \"quoted\"",
           .max_instructions = 5,
           .faults = true,
           .quiet = true,
@@ -25,7 +25,7 @@ inline Settings full_settings() {
 
 inline WorkerSetup full_setup() {
   return {.real_gpu = true,
-          .folder = "/tmp/home",
+          .folder = "home",
           .is_ptx = true,
           .path = "kernel.ptx",
           .symbol = "_Z1kPf",

@@ -49,6 +49,13 @@ struct Mistake {
   const char* message;  // a part of what it says
 };
 
+// Reading a contract and understanding its formula are two steps; a mistake may show in either.
+Result<Reference> understood(const std::string& text) {
+  Result<Contract> contract = parse(text, "c.toml");
+  if (!contract) return contract.error();
+  return Reference::make(*contract);
+}
+
 class Mistakes : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(Mistakes, PointsAtTheLineAndSaysWhatIsRight) {
@@ -57,9 +64,9 @@ TEST_P(Mistakes, PointsAtTheLineAndSaysWhatIsRight) {
   const std::size_t at = text.find(mistake.what);
   ASSERT_NE(at, std::string::npos) << mistake.what;
   text.replace(at, std::string(mistake.what).size(), mistake.with);
-  Result<Contract> contract = parse(text, "c.toml");
-  ASSERT_FALSE(contract) << "accepted: " << mistake.with;
-  const Error& error = contract.error();
+  const Result<Reference> reference = understood(text);
+  ASSERT_FALSE(reference) << "accepted: " << mistake.with;
+  const Error& error = reference.error();
   EXPECT_NE(error.message.find(mistake.message), std::string::npos) << error.text();
   EXPECT_EQ(error.file, "c.toml");
   if (mistake.line > 0) {
@@ -164,14 +171,29 @@ const Mistake kMistakes[] = {
 INSTANTIATE_TEST_SUITE_P(All, Mistakes, ::testing::ValuesIn(kMistakes));
 
 TEST(Errors, TheGoodContractIsGood) {
-  Result<Contract> contract = parse(kGood, "c.toml");
-  EXPECT_TRUE(contract) << contract.error().text();
+  const Result<Reference> reference = understood(kGood);
+  EXPECT_TRUE(reference) << reference.error().text();
 }
 
 TEST(Errors, AMissingFileIsNamed) {
   Result<Contract> contract = load("no/such/contract.toml");
   ASSERT_FALSE(contract);
   EXPECT_EQ(contract.error().file, "no/such/contract.toml");
+}
+
+TEST(Errors, ANegativeExtentBreaksThePromise) {
+  const Result<Reference> reference = understood(contract_text(R"toml([dims]
+N = { min = 3, max = 100 }
+[tensors.y]
+dtype = "f32"
+shape = ["N - 8"]
+role = "out"
+[reference]
+formula = "y[n] = 1"
+)toml"));
+  ASSERT_FALSE(reference);
+  EXPECT_NE(reference.error().message.find("negative extent"), std::string::npos) << reference.error().text();
+  EXPECT_EQ(reference.error().line, 7);
 }
 
 // What only data can show.

@@ -80,9 +80,9 @@ formula = "y[i] = x[i] + z[i]"
   for (const Rewriting& rewriting : kRewritings) {
     Result<Formula> formula = parse_formula(rewriting.written, {}, "test.toml", contract.names());
     ASSERT_TRUE(formula) << rewriting.written << ": " << formula.error().text();
-    shift_exponentials(contract, *formula);
+    const Formula shifted = shift_exponentials(contract, *formula);
     std::string evaluated;
-    for (const Statement& statement : formula->statements)
+    for (const Statement& statement : shifted.statements)
       evaluated += (evaluated.empty() ? "" : "\n") + to_text(*statement.body);
     EXPECT_EQ(evaluated, rewriting.evaluated) << rewriting.written;
   }

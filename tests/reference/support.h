@@ -1,4 +1,4 @@
-// Small contracts for tests, and the plumbing around them.
+// References of small contracts, and inputs for them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,25 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "contract/contract.h"
+#include "contract/support.h"
 #include "reference/reference.h"
 
 namespace assay::reference::testing {
 
-// A contract whose kernel does not matter: dims, tensors and reference as given.
-// `dims` and `tensors` are TOML; the outputs' names are passed as arguments.
-inline std::string contract_text(const std::string& body, const std::string& outputs = "\"y\"") {
-  return "[kernel]\nsource = \"k.cu\"\nentry = \"k\"\nargs = [" + outputs + ", \"stream\"]\n" + body;
-}
-
-inline Contract parsed(const std::string& text) {
-  Result<Contract> contract = parse(text, "test.toml");
-  if (!contract) {
-    ADD_FAILURE() << contract.error().text();
-    return {};
-  }
-  return std::move(*contract);
-}
+using namespace contract::testing;
 
 inline Reference reference_of(const Contract& contract) {
   Result<Reference> reference = Reference::make(contract);
