@@ -103,24 +103,25 @@ double pooled(const Json& profile) {
 }
 
 // The lines to tell apart in a second run: those with a share, then those that brought most.
-std::string leading_lines(const Json& profile) {
-  std::vector<std::pair<double, std::string>> order;
+std::vector<Where> leading_lines(const Json& profile) {
+  std::vector<std::pair<double, Where>> order;
   for (const Json& line : profile["lines"]) {
     const double share = std::fabs(line.value("share", 0.0)),
                  brought = line.value("introduced", 0.0) * std::sqrt(line.value("executions", 0.0));
     const bool leads = share > kSmallShare;
     if (!leads && !(brought > 0)) continue;
     order.emplace_back(leads ? 1e30 * share : brought,
-                       fmt::format("{}:{}", line.value("file", ""), line.value("line", 0)));
+                       Where{line.value("file", ""), line.value("line", 0)});
   }
-  std::sort(order.rbegin(), order.rend());
-  std::string lines;
-  for (const auto& [weight, place] : order) lines += (lines.empty() ? "" : ";") + place;
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Where> lines;
+  for (auto& [weight, place] : order) lines.push_back(std::move(place));
   return lines;
 }
 
 Json follow(const contract::Contract& contract, const subject::Subject& subject, const trial::Trial& trial,
-            const CheckOptions& options, const std::string& lines, const Deadline& deadline) {
+            const CheckOptions& options, const std::vector<Where>& lines,
+            const Deadline& deadline) {
   if (deadline.left() < kWorthTrying) return nullptr;
   if (options.device != subject::Device::Virtual) return nullptr;
   trial::Trial plain = trial;
@@ -130,7 +131,7 @@ Json follow(const contract::Contract& contract, const subject::Subject& subject,
   if (!inputs) return nullptr;
   subject::RunnerOptions runner_options = options.runner;
   runner_options.device = subject::Device::Virtual;
-  runner_options.precision = true;
+  runner_options.checks = {protocol::Check::Precision};
   runner_options.precision_lines = lines;
   runner_options.timeout = std::min(kMostSeconds, deadline.left());
   subject::Runner runner(contract, subject, runner_options);
@@ -145,7 +146,7 @@ Json follow(const contract::Contract& contract, const subject::Subject& subject,
 
 Json precision_of(const contract::Contract& contract, const subject::Subject& subject,
                   const trial::Trial& trial, const CheckOptions& options, const Deadline& deadline) {
-  Json profile = follow(contract, subject, trial, options, "", deadline);
+  Json profile = follow(contract, subject, trial, options, {}, deadline);
   if (!profile.is_object() || pooled(profile) < kPooled) return profile;
   Json again = follow(contract, subject, trial, options, leading_lines(profile), deadline);
   return again.is_object() && pooled(again) < pooled(profile) ? again : profile;

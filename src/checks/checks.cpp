@@ -4,47 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <set>
 
 #include "base/symbol.h"
 #include "vgpu/grid.h"
 
 namespace assay::checks {
-
-namespace {
-
-constexpr CheckInfo kChecks[] = {
-    {"memory", "accesses outside live memory, and misaligned ones"},
-    {"init", "results that depend on undefined values"},
-    {"races", "accesses to the same memory that nothing orders, within a launch"},
-    {"streams", "the same between kernels, copies and fills"},
-    {"sync", "barriers and warp-synchronous operations that not all the threads they name reach"},
-    {"same-value", "notes about unordered stores of the value that is there; not part of all", true},
-    {"launches", "failed launches that nobody asked about, results that nobody waited for, leaks"},
-};
-
-std::string names() {
-  std::string text;
-  for (const CheckInfo& check : kChecks) text += fmt::format("{}{}", text.empty() ? "" : ", ", check.name);
-  return text;
-}
-
-bool is_check(std::string_view name) {
-  return std::any_of(std::begin(kChecks), std::end(kChecks),
-                     [&](const CheckInfo& c) { return c.name == name; });
-}
-
-// Calls `use` with each name of a list.
-template <class Use>
-void for_names(std::string_view list, Use use) {
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    use(list.substr(0, comma));
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-}
-
-}  // namespace
 
 bool FindingLog::counted(const Occurrence& occurrence) {
   std::lock_guard lock(mutex_);
@@ -81,33 +46,30 @@ std::vector<Finding> FindingLog::take() {
   return std::exchange(findings_, {});
 }
 
-std::span<const CheckInfo> all_checks() {
-  return kChecks;
-}
+namespace {
 
-bool includes(std::string_view list, std::string_view check) {
-  bool found = false;
-  const bool on_request = std::any_of(std::begin(kChecks), std::end(kChecks),
-                                      [&](const CheckInfo& c) { return c.name == check && c.on_request; });
-  for_names(list, [&](std::string_view name) { found |= name == check || (name == "all" && !on_request); });
-  return found;
-}
+using ListenerMaker = std::unique_ptr<vgpu::Listener>(FindingLog&, const vgpu::Memory&, protocol::CheckSet);
+constexpr ListenerMaker* no_listener = nullptr;
 
-Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_view list, FindingLog& log,
-                                                                 const vgpu::Memory& memory) {
-  std::string unknown;
-  for_names(list, [&](std::string_view name) {
-    if (name != "all" && name != "none" && !is_check(name)) unknown = name;
-  });
-  if (!unknown.empty())
-    return Error{fmt::format("unknown check '{}'; the checks are: all, none, {}", unknown, names())};
+constexpr struct {
+  protocol::Check check;
+  ListenerMaker* make;
+} kMakers[] = {
+#define ASSAY_CHECK(id, name, in_run, in_check, listener, summary) {protocol::Check::id, listener},
+#include "protocol/checks.def"
+#undef ASSAY_CHECK
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<vgpu::Listener>> make_checks(protocol::CheckSet checks, FindingLog& log,
+                                                         const vgpu::Memory& memory) {
   std::vector<std::unique_ptr<vgpu::Listener>> made;
-  const RaceScope scope{includes(list, "races"), includes(list, "streams"), includes(list, "same-value"),
-                        true};
-  if (scope.within_launches || scope.between_operations) made.push_back(make_race_check(log, memory, scope));
-  if (includes(list, "memory")) made.push_back(make_memory_check(log, memory));
-  if (includes(list, "init")) made.push_back(make_init_check(log, memory));
-  if (includes(list, "sync")) made.push_back(make_sync_check(log, memory));
+  std::set<ListenerMaker*> used;
+  for (const auto& [check, make] : kMakers) {
+    if (!make || !checks.has(check) || !used.insert(make).second) continue;
+    if (auto listener = make(log, memory, checks)) made.push_back(std::move(listener));
+  }
   return made;
 }
 

@@ -2,21 +2,20 @@
 // the engine sees into findings. A defect that shows many times is one finding with a count.
 //
 //     FindingLog log;
-//     auto checks = make_checks("all", log, device.memory());
-//     for (auto& check : *checks) device.listen(check.get());
+//     auto checks = make_checks(protocol::CheckSet::for_run(), log, device.memory());
+//     for (auto& check : checks) device.listen(check.get());
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/finding.h"
-#include "base/result.h"
+#include "protocol/checks.h"
 #include "vgpu/device.h"
 #include "vgpu/program.h"
 
@@ -54,17 +53,9 @@ class FindingLog {
   std::map<Occurrence, size_t> by_occurrence_;
 };
 
-struct CheckInfo {
-  std::string_view name, summary;
-  bool on_request = false;  // not part of "all"
-};
-std::span<const CheckInfo> all_checks();
-
-// `list`: "all", "none", or names with commas. An unknown name is an error that lists the known ones.
-Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_view list, FindingLog& log,
-                                                                 const vgpu::Memory& memory);
-// Whether a (valid) list names a check.
-bool includes(std::string_view list, std::string_view check);
+// The listeners of these checks (protocol/checks.def).
+std::vector<std::unique_ptr<vgpu::Listener>> make_checks(protocol::CheckSet checks, FindingLog& log,
+                                                         const vgpu::Memory& memory);
 
 // ---- For the checks' own files ----
 
@@ -77,15 +68,19 @@ Json chain_of(const std::vector<vgpu::SourceFrame>& frames);
 // "12 bytes past the end of `x` (allocation 3, 4096 bytes)".
 std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, Json& evidence);
 
-std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);
-std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&);
+// The listeners that checks.def names; null where none of `checks` needs it.
+using protocol::CheckSet;
+std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&, CheckSet checks);
+std::unique_ptr<vgpu::Listener> make_init_check(FindingLog&, const vgpu::Memory&, CheckSet checks);
+std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&, CheckSet checks);
 // Races and stream order are one listener: they share what they remember of memory.
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, CheckSet checks);
+
 struct RaceScope {
   bool within_launches = true, between_operations = true;
   bool same_values = false;  // notes about unordered stores of the value that is there
   bool vectors = true;       // where the host has them; word by word otherwise
 };
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog&, const vgpu::Memory&, RaceScope scope);
-std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog&, const vgpu::Memory&);
 
 }  // namespace assay::checks

@@ -93,7 +93,7 @@ class InitCheck final : public vgpu::Listener {
 
 }  // namespace
 
-std::unique_ptr<vgpu::Listener> make_init_check(FindingLog& log, const vgpu::Memory& memory) {
+std::unique_ptr<vgpu::Listener> make_init_check(FindingLog& log, const vgpu::Memory& memory, CheckSet) {
   return std::make_unique<InitCheck>(log, memory);
 }
 

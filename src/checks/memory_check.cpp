@@ -226,7 +226,7 @@ class MemoryCheck final : public vgpu::Listener {
 
 }  // namespace
 
-std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog& log, const vgpu::Memory& memory) {
+std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog& log, const vgpu::Memory& memory, CheckSet) {
   return std::make_unique<MemoryCheck>(log, memory);
 }
 

@@ -57,7 +57,7 @@ bool reads(AccessKind kind) {
 class RaceCheck final : public vgpu::Listener, public HostJudge {
  public:
   RaceCheck(FindingLog& log, const vgpu::Memory& memory, RaceScope scope)
-      : context_{log, memory, scope, {}, {}, {}, {}, {}}, memory_(context_) {}
+      : context_{vgpu::BlockStates<BlockState>(*this), log, memory, scope, {}, {}, {}, {}, {}}, memory_(context_) {}
 
   // ---- Operations ----
 
@@ -156,13 +156,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->settles = launch.settles;
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
                         state->neighbours == 0);
-    block.race_state = state.release();
+    context_.states.put(block, std::move(state));
   }
 
   void on_block_end(const vgpu::Block& block) override {
     find_outlived(context_, block);
     std::lock_guard lock(context_.mutex);
-    idle_.emplace_back(static_cast<BlockState*>(std::exchange(block.race_state, nullptr)));
+    idle_.push_back(context_.states.take(block));
   }
 
   void on_block_barrier(const vgpu::Block& block, uint32_t barrier) override {
@@ -186,7 +186,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void on_cluster_arrive(const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t, bool releases) override {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
-    arrive_at_cluster(state, warp, inst, releases);
+    arrive_at_cluster(context_, state, warp, inst, releases);
     note_exhaustion(state);
   }
 
@@ -198,7 +198,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   void on_cluster_wait(const vgpu::Warp& warp, uint32_t) override {
     std::lock_guard lock(context_.mutex);
-    wait_at_cluster(state_of(*warp.block), warp);
+    wait_at_cluster(context_, state_of(*warp.block), warp);
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
@@ -369,7 +369,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
-  static BlockState& state_of(const vgpu::Block& block) { return checks::state_of(block); }
+  BlockState& state_of(const vgpu::Block& block) const { return context_.states[block]; }
 
   BlockState state_of(const OperationInfo& info) {
     std::lock_guard lock(context_.mutex);
@@ -507,7 +507,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   struct Keys {
     Address key, in_block;
   };
-  static Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) {
+  Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) const {
     const auto of = [](const BlockState& s) { return Address{s.clock.id} << 32 | Address{1} << 63; };
     const Address address = access.addresses[lane];
     if (access.space != ptx::Space::Shared) return {address, address ^ of(state) ^ kInBlock};
@@ -553,6 +553,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory,
                                                 RaceScope scope) {
   return std::make_unique<RaceCheck>(log, memory, scope);
+}
+
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory, CheckSet checks) {
+  const RaceScope scope{checks.has(protocol::Check::Races), checks.has(protocol::Check::Streams),
+                        checks.has(protocol::Check::SameValue), true};
+  if (!scope.within_launches && !scope.between_operations) return nullptr;
+  return make_race_check(log, memory, scope);
 }
 
 }  // namespace assay::checks

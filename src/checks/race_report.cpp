@@ -326,7 +326,7 @@ void report_early(RaceContext& context, const Actor& actor) {
 
 void report_outlived(RaceContext& context, const vgpu::Block& owner, const SharedShadow::Outside& access) {
   const RaceSite* site = context.sites.at(access.who.site());
-  const Operation& operation = *state_of(owner).operation;
+  const Operation& operation = *context.states[owner].operation;
   if (!site || site->hoisted) return;
   const Occurrence occurrence{kOutside, site};
   if (context.log.counted(occurrence)) return;

@@ -42,7 +42,7 @@ class SyncCheck final : public vgpu::Listener {
 
 }  // namespace
 
-std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog& log, const vgpu::Memory&) {
+std::unique_ptr<vgpu::Listener> make_sync_check(FindingLog& log, const vgpu::Memory&, CheckSet) {
   return std::make_unique<SyncCheck>(log);
 }
 

@@ -179,7 +179,7 @@ std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions
   if (!bindings) return std::nullopt;
   subject::RunnerOptions runner_options = options.runner;
   runner_options.device = options.device;
-  runner_options.checked = false;
+  runner_options.checks = {};
   runner_options.timeout = 20;
   subject::Runner runner(contract, *built.subject, runner_options);
   const subject::Observation seen = runner.run(trial, *bindings);

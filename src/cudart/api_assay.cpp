@@ -1,4 +1,6 @@
 // What the virtual device offers beyond CUDA, to whoever drives it through this library.
+#include "protocol/hooks.h"
+
 #include "cudart/code_place.h"
 #include "cudart/runtime.h"
 

@@ -5,7 +5,6 @@
 #include "cudart/code_place.h"
 #include "cudart/properties.h"
 #include "cudart/report.h"
-#include "cudart/settings.h"
 
 namespace assay::cudart {
 namespace {
@@ -26,21 +25,21 @@ std::vector<typename Map::key_type> keys(const Map& map) {
 
 }  // namespace
 
-Context::Context(const Settings& settings, Report& report) : report_(report) {
+Context::Context(const protocol::Settings& settings, Report& report) : report_(report) {
   vgpu::Options options;
   options.threads = settings.threads;
   options.seed = settings.seed;
   options.capacity = settings.gpu->bytes;
   options.multiprocessors = settings.gpu->multiprocessors;
   options.instruction_limit = settings.max_instructions;
-  std::string checks = settings.check;
-  if (shadow::take_precision(checks)) {
+  if (settings.checks.has(protocol::Check::Precision)) {
     shadow_ = std::make_unique<shadow::Shadow>();
     shadow_->tell_apart(settings.precision_lines);
     options.instrumenter = shadow_.get();
     options.threads = 1;
   }
-  options.watch = checks != "none";
+  const protocol::CheckSet checks = settings.checks.without(protocol::Check::Precision);
+  options.watch = !checks.empty();
   options.fault_after_violation = settings.faults;
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);
@@ -83,24 +82,17 @@ Context::~Context() {
   host_check_.reset();
 }
 
-void Context::listen(std::string_view list) {
-  auto made = checks::make_checks(list, findings_, device_->memory());
-  if (!made) {
-    report_.say(made.error().text());
-    return;
-  }
-  checks_ = std::move(*made);
+void Context::listen(protocol::CheckSet checks) {
+  if (checks.empty()) return;
+  checks_ = checks::make_checks(checks, findings_, device_->memory());
+  checks::HostJudge* judge = nullptr;
   for (auto& check : checks_) {
     device_->listen(check.get());
     streams_->listen(check.get());
+    if (!judge && checks.has(protocol::Check::Streams)) judge = dynamic_cast<checks::HostJudge*>(check.get());
   }
-  if (list == "none") return;
-  checks::HostJudge* judge = nullptr;
-  for (auto& check : checks_)
-    if (checks::includes(list, "streams"))
-      judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
   host_check_ = std::make_unique<HostCheck>(
-      list, findings_, [this](Finding& finding) { tell(finding); }, *device_, *streams_, judge);
+      checks, findings_, [this](Finding& finding) { tell(finding); }, *device_, *streams_, judge);
 }
 
 void Context::host_waited() {

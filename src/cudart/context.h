@@ -15,13 +15,13 @@
 #include "cudart/host_check.h"
 #include "cudart/abi.h"
 #include "cudart/growth.h"
+#include "protocol/settings.h"
 #include "shadow/shadow.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
 
-struct Settings;
 class Report;
 struct Capture;
 
@@ -57,7 +57,7 @@ struct PinnedRange {
 
 class Context {
  public:
-  Context(const Settings& settings, Report& report);
+  Context(const protocol::Settings& settings, Report& report);
   ~Context();
 
   vgpu::Device& device() { return *device_; }
@@ -121,7 +121,7 @@ class Context {
   void report(Finding finding);
 
  private:
-  void listen(std::string_view checks);
+  void listen(protocol::CheckSet checks);
   void tell(Finding& finding);
   void name_places(Finding& finding);  // of host code that it speaks of
 

@@ -78,10 +78,10 @@ void open_in_children() {
 
 }  // namespace
 
-HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+HostCheck::HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding&)> tell,
                      vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge)
-    : launches_(checks::includes(list, "launches")),
-      memory_(checks::includes(list, "memory")),
+    : launches_(checks.has(protocol::Check::Launches)),
+      memory_(checks.has(protocol::Check::Memory)),
       log_(log),
       tell_(std::move(tell)),
       device_(device),

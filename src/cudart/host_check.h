@@ -20,9 +20,9 @@ namespace assay::cudart {
 
 class HostCheck {
  public:
-  // `list`: which checks are on. `tell`: what must be told at once. `judge`: of the host's accesses; null
+  // `tell`: what must be told at once. `judge`: of the host's accesses; null
   // when nobody is.
-  HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+  HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding&)> tell,
             vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cudart/code_place.h"
-#include "cudart/settings.h"
 
 namespace assay::cudart {
 namespace {
@@ -46,9 +45,9 @@ constexpr std::string_view kFaultNames[] = {
 
 }  // namespace
 
-Report::Report(const Settings& settings) : quiet_(settings.quiet) {
-  if (!settings.report.empty())
-    file_ = open(settings.report.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+Report::Report(const std::string& events, bool quiet) : quiet_(quiet) {
+  if (!events.empty())
+    file_ = open(events.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 }
 
 void Report::say(std::string_view message) {

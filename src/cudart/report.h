@@ -12,11 +12,10 @@
 
 namespace assay::cudart {
 
-struct Settings;
-
 class Report {
  public:
-  explicit Report(const Settings& settings);
+  // `events`: the file to which events are appended; empty: none.
+  Report(const std::string& events, bool quiet);
 
   // "assay: …" on stderr, unless quiet.
   void say(std::string_view message);

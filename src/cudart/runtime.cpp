@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace assay::cudart {
@@ -18,6 +19,14 @@ __attribute__((destructor)) void end_of_program() {
   context->report_findings();
 }
 
+// A program whose settings cannot be read would run unchecked without a word: it ends instead.
+protocol::Settings settings_or_exit() {
+  auto settings = protocol::settings_from([](const char* name) -> const char* { return std::getenv(name); });
+  if (settings) return *settings;
+  std::fprintf(stderr, "assay: %s\n", settings.error().text().c_str());
+  std::_Exit(2);
+}
+
 }  // namespace
 
 Runtime& Runtime::get() {
@@ -25,7 +34,8 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime() : settings_(settings_from_environment()), report_(settings_), modules_(report_) {}
+Runtime::Runtime()
+    : settings_(settings_or_exit()), report_(settings_.events, settings_.quiet), modules_(report_) {}
 
 Context& Runtime::context() {
   std::lock_guard lock(mutex_);

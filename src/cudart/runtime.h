@@ -14,7 +14,7 @@
 #include "cudart/context.h"
 #include "cudart/modules.h"
 #include "cudart/report.h"
-#include "cudart/settings.h"
+#include "protocol/settings.h"
 
 #define ASSAY_API extern "C" __attribute__((visibility("default")))
 // A program compiled for per-thread default streams calls `name_ptsz`: handle 0 is then the thread's own.
@@ -32,7 +32,7 @@ class Runtime {
 
   Report& report() { return report_; }
   Modules& modules() { return modules_; }
-  const Settings& settings() const { return settings_; }
+  const protocol::Settings& settings() const { return settings_; }
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }
@@ -44,7 +44,7 @@ class Runtime {
 
  private:
   Runtime();
-  Settings settings_;
+  protocol::Settings settings_;
   Report report_;
   Modules modules_;
   std::mutex mutex_;

@@ -295,20 +295,4 @@ void Shadow::on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) {
   });
 }
 
-bool take_precision(std::string& checks) {
-  std::string rest;
-  bool found = false;
-  for (size_t at = 0; at <= checks.size();) {
-    const size_t comma = std::min(checks.find(',', at), checks.size());
-    const std::string name = checks.substr(at, comma - at);
-    at = comma + 1;
-    if (name == "precision")
-      found = true;
-    else
-      rest += (rest.empty() ? "" : ",") + name;
-  }
-  if (found) checks = rest.empty() ? "none" : rest;
-  return found;
-}
-
 }  // namespace assay::shadow

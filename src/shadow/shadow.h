@@ -25,27 +25,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "finding/profile.h"
+#include "protocol/settings.h"
 #include "vgpu/lowering.h"
 #include "vgpu/watch.h"
 
 namespace assay::shadow {
 
-// A list of checks with commas, as --check takes it: was `precision` among them? It is taken out; what is
-// left is for checks::make_checks.
-bool take_precision(std::string& checks);
 
 class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
  public:
   Shadow();
   ~Shadow() override;
 
-  // Only so many lines are told apart: these before others, "FILE:LINE;FILE:LINE". Before anything runs.
-  void tell_apart(std::string_view lines);
+  // Only so many lines are told apart: these before others. Before anything runs.
+  void tell_apart(std::span<const Where> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 

@@ -1,8 +1,7 @@
 // The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "protocol/messages.h"
 #include "subject/runner.h"
 
 namespace assay::subject {
@@ -21,7 +20,7 @@ struct Buffer {
 
 struct CallPlan {
   std::vector<Buffer> buffers;
-  nlohmann::json request;  // one element of "calls"
+  protocol::CallRequest request;
 };
 
 struct Layout {

@@ -22,15 +22,16 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/temporary_folder.h"
+#include "protocol/lines.h"
+#include "protocol/messages.h"
+#include "protocol/protocol.h"
 #include "subject/images.h"
 #include "subject/process.h"
-#include "subject/protocol.h"
 #include "subject/pulse.h"
 
 namespace assay::subject {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
@@ -75,10 +76,11 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
-struct Reply {
+// What came of waiting for the worker: a line, or why there is none.
+struct Answer {
   Outcome outcome = Outcome::Ended;
   std::string error;
-  Json json;
+  std::string line;
 };
 
 }  // namespace
@@ -95,7 +97,7 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<TemporaryFolder> folder;
-  std::string pending;        // received, not yet a whole line
+  protocol::LineBuffer pending;  // received from the socket
   int events = -1;            // the read end of the pipe
   std::string heard;          // from it
   std::size_t looked_at = 0;  // of that
@@ -146,15 +148,7 @@ struct Runner::Impl {
                                           "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + program(""));
-      variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
-      variables.push_back("ASSAY_QUIET=1");
-      variables.push_back(fmt::format("ASSAY_STALL_MS={}", kStall));
-      variables.push_back(fmt::format("ASSAY_GPU={}", kGpus[machine.gpu].id));
-      if (!options.precision_lines.empty())
-        variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
-                                                        : options.checked ? "memory,init,races,streams,sync"
-                                                                          : "none"));
+      variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(settings())));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
@@ -169,20 +163,31 @@ struct Runner::Impl {
     return variables;
   }
 
-  std::vector<std::string> arguments() const {
-    return {program("main"),
-            options.device == Device::Virtual ? "virtual" : "cuda",
-            folder->path(),
-            subject.ptx.empty() ? "library" : "ptx",
-            subject.ptx.empty() ? program(kLibraryName) : subject.ptx,
-            subject.symbol,
-            subject.launched ? "launch" : "call",
-            contract.kernel.returns_int ? "int" : "void",
-            std::to_string(options.device == Device::Virtual ? machine.clock : 0)};
+  protocol::Settings settings() const {
+    protocol::Settings settings;
+    settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
+    settings.quiet = true;
+    settings.stall_milliseconds = kStall;
+    settings.gpu = &kGpus[machine.gpu];
+    settings.checks = options.checks;
+    settings.precision_lines = options.precision_lines;
+    return settings;
+  }
+
+  protocol::WorkerSetup setup() const {
+    const bool is_virtual = options.device == Device::Virtual, is_ptx = !subject.ptx.empty();
+    return {.real_gpu = !is_virtual,
+            .folder = folder->path(),
+            .is_ptx = is_ptx,
+            .path = is_ptx ? subject.ptx : program(kLibraryName),
+            .symbol = subject.symbol,
+            .is_kernel = subject.launched,
+            .returns_int = contract.kernel.returns_int,
+            .clock = is_virtual ? machine.clock : 0};
   }
 
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
-                                  const std::vector<std::string>& argv,
+                                  const std::string& program,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -202,22 +207,21 @@ struct Runner::Impl {
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    dup2(spare_socket, kSocket);
-    dup2(spare_file, kMemoryFile);
-    dup2(spare_events, kEvents);
-    close_range(kEvents + 1, ~0u, 0);
+    dup2(spare_socket, protocol::kSocket);
+    dup2(spare_file, protocol::kMemoryFile);
+    dup2(spare_events, protocol::kEvents);
+    close_range(protocol::kEvents + 1, ~0u, 0);
     if (chdir(folder->path().c_str()) != 0) _exit(126);
-    std::vector<char*> args, env;
-    for (const std::string& word : argv) args.push_back(const_cast<char*>(word.c_str()));
+    std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
-    args.push_back(nullptr);
     env.push_back(nullptr);
-    execve(args[0], args.data(), env.data());
+    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
+    execve(args[0], args, env.data());
     _exit(127);
   }
 
-  // The program and its libraries by other names than their own: what the loader tells a subject of them, and
-  // what it can see of its command line, holds no name of ours.
+  // The program and its libraries by other names than their own: what a subject can learn of them from the
+  // loader holds no name of ours.
   bool link_files() const {
     std::error_code error;
     fs::create_directory(program(""), error);
@@ -235,10 +239,10 @@ struct Runner::Impl {
   }
 
   std::string program(const std::string& name) const {
-    return fmt::format("{}/{}/{}", folder->path(), kProgramFolder, name);
+    return fmt::format("{}/{}/{}", folder->path(), protocol::kProgramFolder, name);
   }
 
-  Reply start() {
+  Answer start() {
     folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -251,26 +255,27 @@ struct Runner::Impl {
     events = pipe_ends[0];
     fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const auto argv = arguments(), variables = environment();
+    const std::string worker = program("main");
+    const auto variables = environment();
     const pid_t judge = getpid();
     if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
     child = fork();
-    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], argv, variables);
+    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], worker, variables);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
     if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Reply reply = receive(std::max(options.timeout, 30.0));
-    if (reply.outcome == Outcome::Crashed) {
-      reply.error = fmt::format("while the subject was loaded: {}", reply.error);
-      return reply;
+    Answer answer = protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
+    if (answer.outcome == Outcome::Crashed)
+      answer.error = fmt::format("while the subject was loaded: {}", answer.error);
+    if (answer.outcome != Outcome::Ended) return answer;
+    const auto ready = protocol::decode_ready(answer.line);
+    if (!ready) return {Outcome::Crashed, ready.error().text(), {}};
+    if (ready->problem.empty()) {
+      guarded &= ready->files_guarded;
+      return answer;
     }
-    if (reply.outcome == Outcome::Ended) guarded &= reply.json.value("files_guarded", true);
-    if (reply.outcome != Outcome::Ended || reply.json.value("ready", false)) return reply;
-    const bool ours = reply.json.value("unavailable", false);
-    return {ours ? Outcome::Unavailable : Outcome::Crashed,
-            reply.json.value("text", "the worker did not start"),
-            {}};
+    return {ready->subject_failed ? Outcome::Crashed : Outcome::Unavailable, ready->problem, {}};
   }
 
   bool grow(int64_t size) {
@@ -288,7 +293,7 @@ struct Runner::Impl {
   }
 
   // The channel is closed: the process has ended, or closed it and goes on.
-  Reply died() {
+  Answer died() {
     for (int waited = 0; waited < kDying; waited += kGlance) {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == child) {
@@ -300,31 +305,16 @@ struct Runner::Impl {
     return give_up(Outcome::Crashed, "the subject closed the channel to the judge");
   }
 
-  Reply give_up(Outcome outcome, std::string why) {
+  Answer give_up(Outcome outcome, std::string why) {
     kill(child, SIGKILL);
     reap();
     return {outcome, std::move(why), {}};
   }
 
-  bool send(const Json& request) {
-    const std::string line = request.dump() + "\n";
-    for (std::size_t sent = 0; sent < line.size();) {
-      const ssize_t n = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      sent += static_cast<std::size_t>(n);
-    }
-    return true;
-  }
-
-  Reply receive(double timeout) {
+  Answer receive(double timeout) {
     Pulse pulse(child);
     for (;;) {
-      if (const std::size_t line = pending.find('\n'); line != std::string::npos) {
-        Json json = Json::parse(pending.substr(0, line), nullptr, false);
-        pending.erase(0, line + 1);
-        if (json.is_object()) return {Outcome::Ended, "", std::move(json)};
-        return give_up(Outcome::Crashed, "the worker sent something that is no reply");
-      }
+      if (auto line = pending.take()) return {Outcome::Ended, "", std::move(*line)};
       listen();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
       poll(waiting, 2, kGlance);
@@ -343,7 +333,7 @@ struct Runner::Impl {
       char buffer[65536];
       const ssize_t n = recv(socket, buffer, sizeof buffer, 0);
       if (n <= 0) return died();
-      pending.append(buffer, static_cast<std::size_t>(n));
+      pending.append({buffer, static_cast<std::size_t>(n)});
       if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
     }
   }
@@ -405,13 +395,36 @@ struct Runner::Impl {
     return text;
   }
 
-  // One reply a request, with the request's number; and the device's events must still come.
-  void reject_forgery(Reply& reply) {
-    const bool answers = reply.json.value("id", uint64_t{0}) == request_id && pending.empty();
+  protocol::Request request_for(const trial::Trial& trial, const Layout& layout) {
+    if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
+    const trial::Condition& condition = trial.condition;
+    protocol::Request request{.id = request_id,
+                              .memory_bytes = mapped,
+                              .seed = condition.schedule,
+                              .ordered = condition.ordered,
+                              .others_late = condition.others_late,
+                              .moved = condition.moved,
+                              .cycles = condition.cycles,
+                              .shift = condition.shift,
+                              .host_poison = condition.host_poison,
+                              .earlier_calls = condition.looped ? kEarlierCalls : 0,
+                              .calls = {}};
+    for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
+    return request;
+  }
+
+  // One reply per request, with the request's number, and the channel of the device's events must still be open.
+  // Otherwise the subject has written to the judge itself.
+  Answer read_reply(const std::string& line, protocol::Reply& reply) {
+    auto decoded = protocol::decode_reply(line);
+    if (!decoded) return give_up(Outcome::Crashed, decoded.error().text());
+    reply = std::move(*decoded);
     listen();
-    if (!answers) reply = give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (answers && deaf && options.device == Device::Virtual)
-      reply = give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
+    if (reply.id != request_id || !pending.empty())
+      return give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
+    if (deaf && options.device == Device::Virtual)
+      return give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
+    return {};
   }
 
   Observation observe(const trial::Trial& trial, const Layout& layout) {
@@ -425,7 +438,7 @@ struct Runner::Impl {
     if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
       stop();
       machine = wanted;
-      const Reply started = start();
+      const Answer started = start();
       if (started.outcome != Outcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
@@ -434,57 +447,44 @@ struct Runner::Impl {
         return observation;
       }
     }
-    Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
+    Answer answer{Outcome::TooLarge, "the shared memory could not be made", {}};
+    protocol::Reply reply;
     if (grow(layout.size)) {
       write_images(layout, trial, memory);
-      if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
-      Json request = {{"id", request_id},
-                      {"size", mapped},
-                      {"seed", trial.condition.schedule},
-                      {"ordered", trial.condition.ordered},
-                      {"others_late", trial.condition.others_late},
-                      {"moved", trial.condition.moved},
-                      {"cycles", trial.condition.cycles},
-                      {"shift", trial.condition.shift},
-                      {"host_poison", trial.condition.host_poison},
-                      {"earlier", trial.condition.looped ? kEarlierCalls : 0},
-                      {"calls", Json::array()}};
-      for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
-      reply = send(request) ? receive(options.timeout) : died();
-      if (reply.outcome == Outcome::Ended) reject_forgery(reply);
+      const std::string line = encode(request_for(trial, layout));
+      answer = protocol::send_line(socket, line) ? receive(options.timeout) : died();
+      if (answer.outcome == Outcome::Ended) answer = read_reply(answer.line, reply);
     }
     read_events(observation);
-    if (forged && reply.outcome == Outcome::Ended)
-      reply = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
-    observation.outcome = reply.outcome;
-    observation.error = reply.error;
-    if (reply.outcome != Outcome::Ended) {
+    if (forged && answer.outcome == Outcome::Ended)
+      answer = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
+    observation.outcome = answer.outcome;
+    observation.error = answer.error;
+    if (answer.outcome != Outcome::Ended) {
       const std::string said = interrupted() ? "" : output_tail();
       if (!said.empty()) observation.error += "; it said: " + said;
       stop();
       return observation;
     }
     calls += static_cast<int64_t>(layout.calls.size());
-    read_reply(reply.json, trial, layout, observation);
+    take_reply(reply, trial, layout, observation);
     return observation;
   }
 
-  void read_reply(const Json& json, const trial::Trial& trial, const Layout& layout,
+  void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const Layout& layout,
                   Observation& observation) {
-    observation.seconds = json.value("seconds", 0.0);
-    observation.error_code = json.value("error", 0);
-    if (observation.error_code != 0) {
+    observation.seconds = reply.seconds;
+    if (reply.failure) {
       observation.outcome = Outcome::DeviceError;
-      observation.error = fmt::format("{} ({}) from {}", json.value("name", "an error"),
-                                      json.value("text", ""), json.value("stage", "the call"));
+      observation.error_code = reply.failure->code;
+      observation.error =
+          fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
       stop();  // a context that failed once is of no further use
       return;
     }
-    const Json returned = json.value("returned", Json::array());
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
-      if (i < returned.size() && returned[i].is_number_integer())
-        observation.calls.back().returned = returned[i];
+      if (i < reply.returned.size()) observation.calls.back().returned = reply.returned[i];
     }
   }
 };
@@ -507,15 +507,7 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     return observation;
   }
   if (trial.condition.fresh) restart();
-  try {
-    return impl_->observe(trial, *layout);
-  } catch (const Json::exception&) {  // a field of another type than it should be
-    impl_->stop();
-    Observation observation;
-    observation.outcome = Outcome::Crashed;
-    observation.error = "the worker sent something that is no reply";
-    return observation;
-  }
+  return impl_->observe(trial, *layout);
 }
 
 void Runner::restart() {

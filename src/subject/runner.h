@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contract/bindings.h"
+#include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
 
@@ -26,9 +27,9 @@ struct RunnerOptions {
   std::string cudart;           // folder of the virtual libcudart.so.13; empty: ../lib beside this program
   double timeout = 30;          // seconds of one trial
   double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
-  bool checked = true;          // the virtual device watches accesses, races, initialisation
-  bool precision = false;       // … or where precision is lost, instead
-  std::string precision_lines;  // … told apart before others: "FILE:LINE;FILE:LINE"
+  // Of the virtual device.
+  protocol::CheckSet checks = protocol::CheckSet::for_check();
+  std::vector<Where> precision_lines;  // that the precision check tells apart before others
 };
 
 // What the device's own checks saw, one JSON object each (kind, message, file, line, …).

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <chrono>
 #include <cstdio>
 #include <deque>
 #include <numeric>
+#include <stdexcept>
 
 #include "vgpu/crew.h"
 #include "vgpu/program.h"
@@ -329,7 +331,14 @@ LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config, s
   return run->outcome();
 }
 
-void Device::listen(Listener* listener) { impl_->listeners.push_back(listener); }
+void Device::listen(Listener* listener) {
+  uint32_t used = 0;
+  for (const Listener* other : impl_->listeners) used |= 1u << other->slot();
+  const auto free = static_cast<uint32_t>(std::countr_one(used));
+  if (free >= kMostListeners) throw std::length_error("a device has too many listeners");
+  listener->slot_ = free;
+  impl_->listeners.push_back(listener);
+}
 void Device::ignore(Listener* listener) { std::erase(impl_->listeners, listener); }
 
 uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {

@@ -13,10 +13,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vgpu/code.h"
 #include "vgpu/memory.h"
+#include "vgpu/watch.h"
 
 namespace assay::vgpu {
 
@@ -139,9 +141,34 @@ struct Block {
   GridContext* grid = nullptr;
   Cluster* cluster = nullptr;
   uint32_t rank = 0;                     // in its cluster
-  mutable void* race_state = nullptr;    // what the race check keeps for this block
+  mutable void* listener_state[kMostListeners] = {};  // by Listener::slot(); see BlockStates
   std::vector<std::byte> shared_storage;
   std::vector<uint8_t> shared_initialised_storage;
+};
+
+// What a listener keeps for each block while it runs. The listener owns the state: it puts it there when the block
+// begins and takes it back when the block ends.
+//
+//     BlockStates<MyState> states_{*this};               // a member of the listener
+//     states_.put(block, std::make_unique<MyState>());   // in on_block
+//     states_[block].seen += 1;
+//     auto state = states_.take(block);                  // in on_block_end
+template <class State>
+class BlockStates {
+ public:
+  explicit BlockStates(const Listener& listener) : listener_(listener) {}
+  State& operator[](const Block& block) const {
+    return *static_cast<State*>(block.listener_state[listener_.slot()]);
+  }
+  void put(const Block& block, std::unique_ptr<State> state) const {
+    block.listener_state[listener_.slot()] = state.release();
+  }
+  std::unique_ptr<State> take(const Block& block) const {
+    return std::unique_ptr<State>(static_cast<State*>(std::exchange(block.listener_state[listener_.slot()], nullptr)));
+  }
+
+ private:
+  const Listener& listener_;
 };
 
 // Whether all its threads have exited: its shared memory is gone.

@@ -107,9 +107,13 @@ struct RangeInfo {
   uint64_t row_pitch, slice_pitch;
 };
 
+inline constexpr uint32_t kMostListeners = 8;  // of a device
+
 class Listener {
  public:
   virtual ~Listener() = default;
+  // Which slot of a block is this listener's own (BlockStates in warp.h). A device hands them out in listen().
+  uint32_t slot() const { return slot_; }
   virtual void on_launch(const LaunchInfo&) {}
   virtual void on_launch_end(const LaunchInfo&) {}
   virtual void on_block(const Block&) {}
@@ -136,6 +140,10 @@ class Listener {
   virtual void on_cluster_barrier(const Cluster&) {}
   virtual void on_cluster_wait(const Warp&, uint32_t /*lanes*/) {}
   virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {}  // Scope::Thread: an arrival at a block barrier that does not wait
+
+ private:
+  friend class Device;
+  uint32_t slot_ = 0;
 };
 
 }  // namespace assay::vgpu

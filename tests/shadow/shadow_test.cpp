@@ -311,7 +311,7 @@ TEST(Shadow, LinesThatAreNotToldApart) {
   for (int i = 0; i < kLines; ++i) body += "  mul.rn.f32 %f1, %f1, 0f3F8CCCCD;\n";
   body += "  st.global.f32 [%rd5], %f1;\n  ret;\n}\n";
   const auto x = random_floats(256);
-  const auto run = [&](const std::string& first) {
+  const auto run = [&](const std::vector<protocol::SourceLine>& first) {
     Shadowed s(body);
     s.shadow.tell_apart(first);
     const Address px = s.machine.array(x), out = s.machine.array(std::vector<float>(256));
@@ -323,14 +323,13 @@ TEST(Shadow, LinesThatAreNotToldApart) {
     for (const LineShare& l : p.outputs.at(0).lines) sum += l.share;
     return sum;
   };
-  const Profile first = run("");
+  const Profile first = run({});
   EXPECT_NEAR(first.outputs.at(0).others, 7.0 / kLines, 0.2);
   EXPECT_NEAR(told(first) + first.outputs[0].others, 1, 1e-6);
-  std::string pooled;
-  int count = 0;
+  std::vector<protocol::SourceLine> pooled;
   for (const LineProfile& l : first.lines)
-    if (l.pooled) pooled += (count++ ? ";" : "") + l.file + ":" + std::to_string(l.line);
-  EXPECT_EQ(count, 7);
+    if (l.pooled) pooled.push_back({l.file, l.line});
+  EXPECT_EQ(pooled.size(), 7u);
   const Profile second = run(pooled);
   for (const LineProfile& l : first.lines) {
     if (!l.pooled) continue;
@@ -340,18 +339,6 @@ TEST(Shadow, LinesThatAreNotToldApart) {
     EXPECT_FALSE(same->pooled) << l.line;
     EXPECT_NE(same->share, 0) << l.line;
   }
-}
-
-TEST(Shadow, PrecisionIsTakenOutOfTheListOfChecks) {
-  std::string checks = "memory,precision,races";
-  EXPECT_TRUE(take_precision(checks));
-  EXPECT_EQ(checks, "memory,races");
-  checks = "precision";
-  EXPECT_TRUE(take_precision(checks));
-  EXPECT_EQ(checks, "none");
-  checks = "all";
-  EXPECT_FALSE(take_precision(checks));
-  EXPECT_EQ(checks, "all");
 }
 
 }  // namespace

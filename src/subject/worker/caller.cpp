@@ -15,7 +15,7 @@ namespace {
 char subject_path[4096];
 const void* runtime_base = nullptr;
 const void* own_base = nullptr;
-Tell teller = nullptr;
+HostReport report_hook = nullptr;
 
 constexpr const char* kSystem[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
                                    "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
@@ -98,19 +98,19 @@ bool is_libcs_own(const CallStack& stack) {
   return i + 2 < stack.count && is_libc(stack.frames[i + 1]) && is_libc(stack.frames[i + 2]);
 }
 
-void tell_to(Tell tell) {
-  teller = tell;
+void report_to(HostReport hook) {
+  report_hook = hook;
 }
 
 void report(const Ruling& ruling, const char* what, const CallStack& stack) {
-  if (ruling.severity == Severity::None || !teller) return;
+  if (ruling.severity == Severity::None || !report_hook) return;
   char message[1024];
   std::snprintf(message, sizeof message, "%s: host code %.*s", what, static_cast<int>(ruling.reason.size()),
                 ruling.reason.data());
   if (!is_new(message)) return;
   char kind[64];
   std::snprintf(kind, sizeof kind, "%.*s", static_cast<int>(ruling.kind.size()), ruling.kind.data());
-  teller(kind, ruling.severity == Severity::Error, message, stack.frames, stack.count);
+  report_hook(kind, ruling.severity == Severity::Error, message, stack.frames, stack.count);
 }
 
 }  // namespace assay::worker

@@ -24,7 +24,7 @@
 #include <iterator>
 #include <utility>
 
-#include "subject/protocol.h"
+#include "protocol/protocol.h"
 #include "subject/worker/caller.h"
 #include "subject/worker/policy.h"
 
@@ -332,7 +332,7 @@ bool watch_refusals(const std::string& folder) {
   char real[PATH_MAX];
   if (!realpath(folder.c_str(), real)) return false;
   std::snprintf(own_folder, sizeof own_folder, "%s/", real);
-  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, subject::kProgramFolder);
+  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, protocol::kProgramFolder);
   std::snprintf(own_process, sizeof own_process, "/proc/%d/", getpid());
   if (getrandom(&permission, sizeof permission, 0) != sizeof permission) return false;
   struct sigaction action {};

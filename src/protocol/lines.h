@@ -1,0 +1,31 @@
+// Messages as lines of a stream of bytes.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace assay::protocol {
+
+// Collects bytes as they arrive and hands out whole lines.
+class LineBuffer {
+ public:
+  void append(std::string_view bytes) { bytes_ += bytes; }
+  // The next line without its end; none: it has not arrived yet.
+  std::optional<std::string> take();
+  std::size_t size() const { return bytes_.size(); }  // bytes that were not taken
+  bool empty() const { return bytes_.empty(); }
+  void clear() { bytes_.clear(); }
+
+ private:
+  std::string bytes_;
+};
+
+// Sends a message and the end of its line; false: the other side is gone.
+bool send_line(int socket, std::string message);
+
+// Waits for the next line from a socket; none: the other side is gone.
+std::optional<std::string> receive_line(int socket, LineBuffer& buffer);
+
+}  // namespace assay::protocol
