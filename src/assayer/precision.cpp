@@ -103,24 +103,24 @@ double pooled(const Json& profile) {
 }
 
 // The lines to tell apart in a second run: those with a share, then those that brought most.
-std::vector<protocol::SourceLine> leading_lines(const Json& profile) {
-  std::vector<std::pair<double, protocol::SourceLine>> order;
+std::vector<Where> leading_lines(const Json& profile) {
+  std::vector<std::pair<double, Where>> order;
   for (const Json& line : profile["lines"]) {
     const double share = std::fabs(line.value("share", 0.0)),
                  brought = line.value("introduced", 0.0) * std::sqrt(line.value("executions", 0.0));
     const bool leads = share > kSmallShare;
     if (!leads && !(brought > 0)) continue;
     order.emplace_back(leads ? 1e30 * share : brought,
-                       protocol::SourceLine{line.value("file", ""), line.value("line", 0)});
+                       Where{line.value("file", ""), line.value("line", 0)});
   }
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::vector<protocol::SourceLine> lines;
+  std::vector<Where> lines;
   for (auto& [weight, place] : order) lines.push_back(std::move(place));
   return lines;
 }
 
 Json follow(const contract::Contract& contract, const subject::Subject& subject, const trial::Trial& trial,
-            const CheckOptions& options, const std::vector<protocol::SourceLine>& lines,
+            const CheckOptions& options, const std::vector<Where>& lines,
             const Deadline& deadline) {
   if (deadline.left() < kWorthTrying) return nullptr;
   if (options.device != subject::Device::Virtual) return nullptr;

@@ -56,7 +56,7 @@ const Gpu* gpu_or_default(std::string_view id) {
 
 std::string encode(const Settings& settings) {
   FieldReader::Json lines = FieldReader::Json::array();
-  for (const SourceLine& at : settings.precision_lines) lines.push_back({{"file", at.file}, {"line", at.line}});
+  for (const Where& at : settings.precision_lines) lines.push_back({{"file", at.file}, {"line", at.line}});
   return line_of({{"version", kVersion},
                   {"seed", settings.seed},
                   {"threads", settings.threads},

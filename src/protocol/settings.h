@@ -13,17 +13,12 @@
 
 #include "base/gpus.h"
 #include "base/result.h"
+#include "finding/where.h"
 #include "protocol/checks.h"
 
 namespace assay::protocol {
 
 inline constexpr const char* kSettingsVariable = "ASSAY_SETTINGS";
-
-struct SourceLine {
-  std::string file;
-  int line = 0;
-  bool operator==(const SourceLine&) const = default;
-};
 
 struct Settings {
   uint64_t seed = 0;                // ASSAY_SEED: of the schedule
@@ -36,7 +31,7 @@ struct Settings {
   bool quiet = false;               // ASSAY_QUIET: no messages on stderr
   uint64_t stall_milliseconds = 0;  // for which every warp may poll before it is a deadlock; 0: the default
   // The precision check tells only so many lines apart: these before others.
-  std::vector<SourceLine> precision_lines;
+  std::vector<Where> precision_lines;
   bool operator==(const Settings&) const = default;
 };
 

@@ -106,7 +106,7 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   ~Shadow() override;
 
   // Only so many lines are told apart: these before others. Before anything runs.
-  void tell_apart(std::span<const protocol::SourceLine> lines);
+  void tell_apart(std::span<const Where> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 

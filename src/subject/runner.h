@@ -29,7 +29,7 @@ struct RunnerOptions {
   double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
-  std::vector<protocol::SourceLine> precision_lines;  // that the precision check tells apart before others
+  std::vector<Where> precision_lines;  // that the precision check tells apart before others
 };
 
 // What the device's own checks saw, one JSON object each (kind, message, file, line, …).
