@@ -26,7 +26,7 @@ bool is_host_warning(const Finding& finding) {
 void add_sightings(const Observation& observation, std::vector<Finding>& findings) {
   if (observation.outcome != Outcome::TimedOut && observation.outcome != Outcome::Crashed) return;
   for (const protocol::Event& event : observation.events) {
-    const auto* sighting = std::get_if<protocol::SightingEvent>(&event);
+    const auto* sighting = std::get_if<protocol::EarlyFindingEvent>(&event);
     if (!sighting) continue;
     const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& finding) {
       return finding.kind == sighting->finding.kind && finding.where == sighting->finding.where;
@@ -62,9 +62,7 @@ Seen seen_by_device(const contract::Contract& contract, const subject::Subject& 
   std::vector<Finding> all;
   for (const protocol::Event& event : observation.events) {
     if (const auto* unsupported = std::get_if<protocol::UnsupportedEvent>(&event))
-      seen.unsupported = fmt::format("the virtual GPU does not support {}", unsupported->function.empty()
-                                                                               ? unsupported->message
-                                                                               : unsupported->function);
+      seen.unsupported = fmt::format("the virtual GPU does not support {}", unsupported->what);
     if (const auto* found = std::get_if<protocol::FindingEvent>(&event)) all.push_back(found->finding);
   }
   add_sightings(observation, all);
@@ -90,8 +88,7 @@ Finding unended(const Observation& observation, const std::string& entry) {
   Finding finding{.kind = Kind::Timeout};
   if (running) {
     process.kernel = running->kernel;
-    process.standing = running->lines;
-    for (Where& where : process.standing) where.file = shown(where.file);
+    for (const auto& line : running->lines) process.standing.push_back({shown(line.where.file), line.where.line});
     if (!process.standing.empty()) finding.where = process.standing.front();
   }
   finding.evidence = std::move(process);

@@ -7,6 +7,7 @@
 //   messages.h   command ↔ worker: one setup, then requests and replies, one JSON object per line over a socket;
 //                tensors travel in a memory file that both map
 //   hooks.h      worker → runtime: C functions beyond CUDA's own
+//   event.h      runtime → command: what the device saw, one JSON object per line of a file or pipe
 //
 // Each message is a struct with one encode and one decode function. A decoder checks the type and the range of
 // every field: the command must assume that whatever it receives was written by the code under test.

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "contract/bindings.h"
-#include "protocol/events.h"
+#include "protocol/event.h"
 #include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"

@@ -311,7 +311,7 @@ TEST(Shadow, LinesThatAreNotToldApart) {
   for (int i = 0; i < kLines; ++i) body += "  mul.rn.f32 %f1, %f1, 0f3F8CCCCD;\n";
   body += "  st.global.f32 [%rd5], %f1;\n  ret;\n}\n";
   const auto x = random_floats(256);
-  const auto run = [&](const std::vector<protocol::SourceLine>& first) {
+  const auto run = [&](const std::vector<Where>& first) {
     Shadowed s(body);
     s.shadow.tell_apart(first);
     const Address px = s.machine.array(x), out = s.machine.array(std::vector<float>(256));
@@ -326,7 +326,7 @@ TEST(Shadow, LinesThatAreNotToldApart) {
   const Profile first = run({});
   EXPECT_NEAR(first.outputs.at(0).others, 7.0 / kLines, 0.2);
   EXPECT_NEAR(told(first) + first.outputs[0].others, 1, 1e-6);
-  std::vector<protocol::SourceLine> pooled;
+  std::vector<Where> pooled;
   for (const LineProfile& l : first.lines)
     if (l.pooled) pooled.push_back({l.file, l.line});
   EXPECT_EQ(pooled.size(), 7u);
