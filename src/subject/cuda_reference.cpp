@@ -11,7 +11,7 @@
 #include <random>
 
 #include "base/file.h"
-#include "contract/foreign.h"
+#include "reference/foreign.h"
 
 namespace assay::subject {
 
@@ -143,7 +143,7 @@ class Losses {
     for (int64_t i = 0; i < exact_.count(); ++i) {
       const double loss = std::abs(working.load(i) - exact_.load(i));
       if (!std::isfinite(loss)) continue;
-      spread_.store(i, spread_.load(i) + loss * loss / contract::kWorkingRuns);
+      spread_.store(i, spread_.load(i) + loss * loss / reference::kWorkingRuns);
       largest_.store(i, std::max(largest_.load(i), loss));
     }
   }
@@ -248,7 +248,7 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
   return own;
 }
 
-contract::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
+reference::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
                                            const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);
@@ -259,7 +259,7 @@ contract::ReferenceProvider cuda_reference(const Contract& contract, const Build
     if (!outputs) return outputs;
     std::map<std::string, Losses> losses;
     for (const auto& [name, tensor] : *outputs) losses.emplace(name, tensor);
-    for (int run = 0; run < contract::kWorkingRuns; ++run) {
+    for (int run = 0; run < reference::kWorkingRuns; ++run) {
       Result<std::map<std::string, Tensor>> working =
           both->working.run(run == 0 ? bindings : moved(bindings, run), build, runner);
       if (!working) return working;
@@ -267,8 +267,8 @@ contract::ReferenceProvider cuda_reference(const Contract& contract, const Build
     }
     std::map<std::string, Tensor> all = *outputs;
     for (const auto& [name, loss] : losses) {
-      all[name + std::string(contract::kSpread)] = loss.spread();
-      all[name + std::string(contract::kLargest)] = loss.largest();
+      all[name + std::string(reference::kSpread)] = loss.spread();
+      all[name + std::string(reference::kLargest)] = loss.largest();
     }
     return all;
   };
