@@ -82,8 +82,7 @@ Result<Case> read_case(const fs::path& contract, const fs::path& source, const s
     if (parts.size() == 2 && parts[0] == "class") found.family = parts[1].front();
   }
   for (const std::string& kind : found.kinds) {
-    if (!kind_named(kind))
-      return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
+    if (!kind_named(kind)) return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
   }
   if (!told) {
     return Error{"the first lines do not say what to expect: `// assay: expect pass`, or `fail` and kinds",
