@@ -35,6 +35,7 @@ struct CheckOptions {
   std::optional<Timeline> timeline;  // of an earlier check, to be followed exactly
   std::string cache;                 // of builds; empty: the user's
   int threads = 0;                   // of the judge; 0: as many as the machine has
+  bool margins = false;              // the report says how close outputs came to the gates
   bool pictures = false;             // the report gets what its page draws
   bool keep_going = false;           // after a finding: until the budget is spent, for other causes
   subject::RunnerOptions runner;

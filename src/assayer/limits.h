@@ -10,7 +10,7 @@ namespace assay::assayer {
 // ---- What a trial may cost ----
 
 // Shares of the time left that one trial may take: an ordinary one, so that at least four more fit; and one
-// that a pass requires. Pinned by the corpus, whose median check ends within its budget (docs/measurements).
+// that a pass requires. Chosen; the corpus shows whether checks still end within their budgets.
 inline constexpr double kTrialShare = 0.25, kNeededShare = 0.5;
 // Times as long as predicted that a required trial may take: predictions are off by two to three on kernels
 // that meet a slow path for the first time.
@@ -49,7 +49,7 @@ inline constexpr int kShrinkAttempts = 200;
 // The same for what waits for ever: each attempt takes its time.
 inline constexpr double kWaitingSeconds = 3;
 inline constexpr int kWaitingAttempts = 3;
-// To follow where precision is lost: a few calls about thirty times slower than ordinary ones.
+// To follow where precision is lost: a few calls, each many times slower than an ordinary one.
 inline constexpr double kProfileSeconds = 3;
 // For the numbers of the smallest case: one call.
 inline constexpr double kPictureSeconds = 1;

@@ -104,6 +104,7 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   judge::Options options;
   options.tensor_cores = !result.wider_budgets.empty();
   options.diagnose = diagnose;
+  options.margins = options_.margins;
   options.seed = options_.seed;
   options.threads = options_.threads;
   options.max_work *= static_cast<double>(sample_) / static_cast<double>(options.max_elements);
@@ -119,6 +120,8 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     result.judged += judgement->judged;
     result.elements += judgement->elements;
     result.undecided += judgement->undecided;
+    result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
+    result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
   }
 }

@@ -69,6 +69,8 @@ class Gauge {
   Element operator()(std::size_t i) const;  // of `expected`
   // The element beside what it should be, for a text; its limit is that of errors to its own side.
   Compared compared(std::size_t i) const;
+  // Its error as a part of the largest that it may have; 0 where there is no such limit.
+  double share_of_limit(std::size_t i) const;
 
  private:
   double rewritten(const Element& element, std::size_t i) const;
