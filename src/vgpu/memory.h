@@ -7,7 +7,7 @@
 // free can be reported. Host and device share managed and pinned memory; under checks each has its own mapping.
 //
 // Initialised bytes are tracked with one bit per byte in a third range; again, untouched memory costs nothing.
-// Shared memory of host and device is not tracked: the host may write it unobserved, so it counts as initialised.
+// Memory that host and device share is not tracked: the host may write it unobserved, so it counts as initialised.
 #pragma once
 
 #include <cstddef>

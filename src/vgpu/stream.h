@@ -4,7 +4,7 @@
 // a queue, only a rule that adds predecessors: an operation comes after the last one of its
 // stream; the default stream and the blocking streams wait for each other; waiting for an event or
 // launching a graph adds edges. Ready operations run in an order that the seed chooses: equal
-// seeds give equal orders, and orders that a real GPU rarely shows are as likely as any other.
+// seeds give equal orders, which may be ones that a real GPU rarely shows.
 //
 // Execution is deferred. A thread of its own runs operations while the host waits or polls, when
 // many are pending, or when the host has been idle for a while (it may be polling memory that
