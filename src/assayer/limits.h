@@ -12,11 +12,10 @@ namespace assay::assayer {
 // Shares of the time left that one trial may take: an ordinary one, so that at least four more fit; and one
 // that a pass requires. Chosen; the corpus shows whether checks still end within their budgets.
 inline constexpr double kTrialShare = 0.25, kNeededShare = 0.5;
-// Times as long as predicted that a required trial may take: predictions are off by two to three on kernels
-// that meet a slow path for the first time.
+// Times as long as predicted that a required trial may take: the first call of a new shape may take a slow
+// path that nothing was learnt of yet.
 inline constexpr double kNeededSlack = 3;
 // Seconds of an ordinary trial, at most; and until one has shown that calls may take longer and still end.
-// The corpus' slowest right kernel takes 1.4 s for a call of ordinary size.
 inline constexpr double kTrialSeconds = 10, kFirstTrialSeconds = 2.5;
 // Share of the budget, and least seconds, for a trial that is known to be slow.
 inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
@@ -42,8 +41,7 @@ inline constexpr double kHangSeconds = 8;
 // To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the
 // last.
 inline constexpr double kCauseSeconds = 4, kCauseCalls = 3, kLongCauseSeconds = 12;
-// To make the trial small: many short calls. tests/subject pins that typical failures become minimal within
-// it.
+// To make the trial small: many short calls.
 inline constexpr double kShrinkSeconds = 2;
 inline constexpr int kShrinkAttempts = 200;
 // The same for what waits for ever: each attempt takes its time.
