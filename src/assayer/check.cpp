@@ -7,16 +7,18 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
-#include "assayer/attempt.h"
-#include "assayer/causes.h"
+#include "assayer/trial_runner.h"
 #include "assayer/constants.h"
 #include "assayer/cost.h"
 #include "assayer/coverage.h"
-#include "assayer/events.h"
-#include "assayer/gallery.h"
+#include "assayer/page_data.h"
 #include "assayer/locate.h"
-#include "assayer/precision.h"
+#include "assayer/shadow_run.h"
 #include "base/interrupt.h"
+#include "finding/message.h"
+#include "judge/same_cause.h"
+#include "judge/steps.h"
+#include "lint/lint.h"
 #include "subject/cuda_reference.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
@@ -36,7 +38,7 @@ constexpr double kNeededShare = 0.5;    // … that a pass requires
 constexpr double kNeededSlack = 3;      // times as long as predicted that such a trial may take
 constexpr double kPatience = 10;        // seconds of an ordinary trial, at most
 constexpr double kFirstPatience = 2.5;  // … until one has shown that calls may take longer and still end
-constexpr double kWaiting = 3;          // … of an attempt to shrink what waits for ever
+constexpr double kWaiting = 3;          // … of an result to shrink what waits for ever
 constexpr int kWaitingAttempts = 3;     // of those
 constexpr int kShrinkAttempts = 200;    // of others
 constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
@@ -63,7 +65,7 @@ class Check {
       : contract_(contract),
         options_(options),
         coverage_(contract),
-        gallery_(contract, options),
+        page_(contract, options),
         cost_(contract) {
     outcome_.report.contract = contract.path;
     outcome_.report.title = contract.title;
@@ -77,17 +79,17 @@ class Check {
   }
 
   // `kind`: of the finding that the trial was recorded for.
-  CheckOutcome run_one(const Trial& trial, std::string_view kind) {
+  CheckOutcome run_one(const Trial& trial, Kind kind) {
     if (!prepare()) return finish();
-    lab_->set_timeout(kind == "timeout" ? kFirstPatience : 3 * kPatience);
-    Attempt attempt = lab_->attempt(trial);
+    trials_->set_timeout(kind == Kind::Timeout ? kFirstPatience : 3 * kPatience);
+    TrialResult result = trials_->run(trial);
     Trial shown = trial;
-    if (attempt.state == AttemptState::TooSlow) lab_->never_ends(shown, attempt);
-    if (!note(attempt)) return finish();
-    if (has_error(attempt.findings)) attempt = lab_->attribute(shown, std::move(attempt));
-    for (Finding& finding : attempt.findings) name_as(finding, kind);
-    coverage_.add(trial, "replay", attempt);
-    if (!attempt.findings.empty()) report_findings(trial, attempt, false);
+    if (result.state == TrialState::TooSlow) trials_->never_ends(shown, result);
+    if (!note(result)) return finish();
+    if (has_error(result.findings)) result = trials_->find_cause(shown, std::move(result));
+    for (Finding& finding : result.findings) name_as(finding, kind);
+    coverage_.add(trial, "replay", result);
+    if (!result.findings.empty()) report_findings(trial, result, false);
     return finish();
   }
 
@@ -119,29 +121,29 @@ class Check {
     CodeReading code = read_code(contract_, subject_);
     notes_ = std::move(code.notes);
     constants_ = read_constants(contract_, subject_);
-    lab_.emplace(contract_, *reference_, subject_, options_);
-    lab_->set_tensor_cores(std::move(code.tensor_cores));
-    lab_->set_hints(lint::hints(notes_));
+    trials_.emplace(contract_, *reference_, subject_, options_);
+    trials_->set_tensor_cores(std::move(code.tensor_cores));
+    trials_->set_hints(lint::hints(notes_));
     start_ = Clock::now();
     return true;
   }
 
   // What a trial that could not be judged means for the check. False: it told nothing.
-  bool note(const Attempt& attempt) {
-    switch (attempt.state) {
-      case AttemptState::Judged:
+  bool note(const TrialResult& result) {
+    switch (result.state) {
+      case TrialState::Judged:
         return true;
-      case AttemptState::Skipped:
+      case TrialState::Skipped:
         return false;
-      case AttemptState::TooSlow:
-        coverage_.miss("too slow here: " + attempt.problem);
+      case TrialState::TooSlow:
+        coverage_.miss("too slow here: " + result.problem);
         return false;
       default:
-        if (std::find(outcome_.report.unknown.begin(), outcome_.report.unknown.end(), attempt.problem) ==
+        if (std::find(outcome_.report.unknown.begin(), outcome_.report.unknown.end(), result.problem) ==
             outcome_.report.unknown.end()) {
-          outcome_.report.unknown.push_back(attempt.problem);
+          outcome_.report.unknown.push_back(result.problem);
         }
-        return !attempt.findings.empty();
+        return !result.findings.empty();
     }
   }
 
@@ -153,7 +155,7 @@ class Check {
   // Seconds that a planned call may take. A repeated check knows which were given up.
   double patience(const trial::PlannedTrial& planned) const {
     if (planned.required) return std::max(60.0, 3 * options_.budget);
-    if (options_.course) return 3 * kPatience;
+    if (options_.timeline) return 3 * kPatience;
     if (planned.brief) return std::max(0.5, kBriefShare * options_.budget);
     if (planned.trial.condition.looped) return kPatience;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
@@ -161,64 +163,64 @@ class Check {
   }
 
   // `planned` becomes the smallest trial that does not end, if that is what it shows.
-  Attempt run_planned(trial::PlannedTrial& planned) {
+  TrialResult run_planned(trial::PlannedTrial& planned) {
     const double limit = patience(planned);
-    lab_->set_timeout(limit);
-    lab_->set_sample(planned.brief ? kBriefSample : judge::Options{}.max_elements);
-    Attempt attempt = lab_->attempt(planned.trial);
-    lab_->set_sample(judge::Options{}.max_elements);
-    if (attempt.state != AttemptState::TooSlow) return attempt;
-    if (planned.brief && cost_.predict(planned.trial.shape) > limit) return attempt;
-    if (attempt.unended && causes_.knows(*attempt.unended)) {
-      attempt.findings = {*attempt.unended};
-      attempt.state = AttemptState::Judged;
-      return attempt;
+    trials_->set_timeout(limit);
+    trials_->set_sample(planned.brief ? kBriefSample : judge::Options{}.max_elements);
+    TrialResult result = trials_->run(planned.trial);
+    trials_->set_sample(judge::Options{}.max_elements);
+    if (result.state != TrialState::TooSlow) return result;
+    if (planned.brief && cost_.predict(planned.trial.shape) > limit) return result;
+    if (result.unended && causes_.knows(*result.unended)) {
+      result.findings = {*result.unended};
+      result.state = TrialState::Judged;
+      return result;
     }
     say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
     begin_stage(kHangSeconds);
-    const bool endless = lab_->never_ends(planned.trial, attempt);
+    const bool endless = trials_->never_ends(planned.trial, result);
     end_stage();
-    for (const auto& [shape, seconds] : attempt.probed) cost_.learn(shape, seconds);
-    if (endless || planned.brief || patience_ == kPatience) return attempt;
+    for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
+    if (endless || planned.brief || patience_ == kPatience) return result;
     // Only slow: if it will end in it, it gets the time that it was not given before that was known.
     patience_ = kPatience;
     const double more = patience(planned);
-    if (cost_.predict(planned.trial.shape) > more) return attempt;
-    lab_->set_timeout(more);
-    return lab_->attempt(planned.trial);
+    if (cost_.predict(planned.trial.shape) > more) return result;
+    trials_->set_timeout(more);
+    return trials_->run(planned.trial);
   }
 
   // The next trial of the plan, and how it was chosen; none when the check is over.
   std::optional<trial::PlannedTrial> next(trial::Plan& plan) {
-    const std::size_t step = course_.steps().size();
-    if (options_.course && step == options_.course->steps().size()) return std::nullopt;
-    Course::Step taken;
-    taken.out_of_time = options_.course ? options_.course->steps()[step].out_of_time
+    const std::size_t step = timeline_.steps().size();
+    if (options_.timeline && step == options_.timeline->steps().size()) return std::nullopt;
+    Timeline::Step taken;
+    taken.out_of_time = options_.timeline ? options_.timeline->steps()[step].out_of_time
                                         : since(start_) >= options_.budget && coverage_.trials() > 0;
     const auto affordable = [&](const contract::Shape& shape, bool needed) {
-      const bool passed_over = options_.course
-                                   ? taken.passed_over < options_.course->steps()[step].passed_over
+      const bool passed_over = options_.timeline
+                                   ? taken.passed_over < options_.timeline->steps()[step].passed_over
                                    : !this->affordable(shape, needed);
       taken.passed_over += passed_over;
       return !passed_over;
     };
     auto planned = taken.out_of_time ? plan.next_required() : plan.next(affordable);
-    if (planned) course_.add(std::move(taken));
+    if (planned) timeline_.add(std::move(taken));
     return planned;
   }
 
-  Attempt run_step(trial::PlannedTrial& planned) {
-    Attempt attempt;
-    const std::size_t step = course_.steps().size() - 1;
-    const std::string slow = options_.course ? options_.course->steps()[step].slow : "";
+  TrialResult run_step(trial::PlannedTrial& planned) {
+    TrialResult result;
+    const std::size_t step = timeline_.steps().size() - 1;
+    const std::string slow = options_.timeline ? options_.timeline->steps()[step].slow : "";
     if (slow.empty()) {
-      attempt = run_planned(planned);
+      result = run_planned(planned);
     } else {
-      attempt.state = AttemptState::TooSlow;
-      attempt.problem = slow;
+      result.state = TrialState::TooSlow;
+      result.problem = slow;
     }
-    if (attempt.state == AttemptState::TooSlow) course_.last().slow = attempt.problem;
-    return attempt;
+    if (result.state == TrialState::TooSlow) timeline_.last().slow = result.problem;
+    return result;
   }
 
   void explore() {
@@ -231,7 +233,7 @@ class Check {
     try_planned(plan);
     coverage_.conclude(plan);
     if (needs_more_ = !coverage_.too_little(options_.min_coverage).empty(); needs_more_)
-      course_.budget_needed = options_.course ? options_.course->budget_needed : budget_needed(plan);
+      timeline_.budget_needed = options_.timeline ? options_.timeline->budget_needed : budget_needed(plan);
   }
 
   // Seconds in which what is left of the plan, as far as a verdict needs it, could be run. A round number.
@@ -257,35 +259,35 @@ class Check {
     int useless = 0;
     while (auto planned = interrupted() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
-      Attempt attempt = run_step(*planned);
-      if (interrupted() && !failed(attempt)) continue;
-      if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
-        note(attempt);
+      TrialResult result = run_step(*planned);
+      if (interrupted() && !has_error(result.findings)) continue;
+      if (result.state == TrialState::Unavailable || result.state == TrialState::Unjudgeable) {
+        note(result);
         return;
       }
-      if (!note(attempt)) {
-        if (attempt.state == AttemptState::Skipped) plan.skip(*planned);
+      if (!note(result)) {
+        if (result.state == TrialState::Skipped) plan.skip(*planned);
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
-              "the contract's shape {}: {}", contract::to_string(planned->trial.shape), attempt.problem));
-        if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
+              "the contract's shape {}: {}", contract::to_string(planned->trial.shape), result.problem));
+        if (++useless > 200 || (result.state == TrialState::Unsupported && ++useless > 3)) return;
         continue;
       }
-      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, attempt.seconds);
-      if (attempt.seconds > kHeldUp * options_.budget && since(start_) > options_.budget)
-        held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), attempt.seconds));
+      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, result.seconds);
+      if (result.seconds > kHeldUp * options_.budget && since(start_) > options_.budget)
+        held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), result.seconds));
       if (options_.trace) {
-        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), attempt.seconds,
+        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), result.seconds,
                                    planned->needed ? '*' : ' ', planned->stage,
                                    trial::to_string(planned->trial)));
       }
-      coverage_.add(planned->trial, planned->stage, attempt);
+      coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
-      keep_host_warnings(attempt);
-      gallery_.add(planned->trial, attempt);
-      if (!failed(attempt)) {
-        keep_warnings(planned->trial, attempt);
-      } else if (settle(planned->trial, std::move(attempt)) && !options_.keep_going) {
+      keep_host_warnings(result);
+      page_.add(planned->trial, result);
+      if (!has_error(result.findings)) {
+        keep_warnings(planned->trial, result);
+      } else if (settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;
       }
     }
@@ -297,49 +299,44 @@ class Check {
                        planned.stage, contract::to_string(planned.trial.shape));
   }
 
-  bool failed(const Attempt& attempt) const {
-    return std::any_of(attempt.findings.begin(), attempt.findings.end(),
-                       [](const Finding& f) { return f.severity == Severity::Error; });
-  }
-
   // A failure becomes findings; false where it does not show again, and the check goes on.
-  bool settle(Trial trial, Attempt attempt) {
-    if (options_.keep_going && !is_new(trial, attempt)) return false;
+  bool settle(Trial trial, TrialResult result) {
+    if (options_.keep_going && !is_new(trial, result)) return false;
     say("found something: looking for its cause");
-    const std::vector<Finding> seen = attempt.findings;
+    const std::vector<Finding> seen = result.findings;
     const std::string first_seen =
-        fmt::format("{}: {} ({})", seen.front().kind, seen.front().message, trial::to_string(trial));
-    const std::size_t which = course_.settled.size();
-    course_.settled.emplace_back();
-    begin_stage(std::clamp(kCauseCalls * attempt.seconds, kCauseSeconds, kLongCauseSeconds));
-    if (options_.course && which < options_.course->settled.size()) {
-      if (const int runs = options_.course->settled[which].runs; runs != Course::kAll)
-        lab_->set_most_runs(lab_->runs() + runs);
+        fmt::format("{}: {} ({})", to_string(seen.front().kind), message(seen.front()), trial::to_string(trial));
+    const std::size_t which = timeline_.settled.size();
+    timeline_.settled.emplace_back();
+    begin_stage(std::clamp(kCauseCalls * result.seconds, kCauseSeconds, kLongCauseSeconds));
+    if (options_.timeline && which < options_.timeline->settled.size()) {
+      if (const int runs = options_.timeline->settled[which].runs; runs != Timeline::kAll)
+        trials_->set_most_runs(trials_->runs() + runs);
     }
-    const int before = lab_->runs();
-    const std::string kind = attempt.findings.front().kind;
-    const bool is_smallest = attempt.is_smallest;
-    const bool confirmed = lab_->confirm(trial, attempt);
-    if (confirmed) attempt = lab_->attribute(trial, std::move(attempt));
-    const bool cut = lab_->out_of_time();
-    course_.settled.back().runs = cut ? lab_->runs() - before : Course::kAll;
-    lab_->set_most_runs(std::nullopt);
+    const int before = trials_->runs();
+    const Kind kind = result.findings.front().kind;
+    const bool is_smallest = result.is_smallest;
+    const bool confirmed = trials_->confirm(trial, result);
+    if (confirmed) result = trials_->find_cause(trial, std::move(result));
+    const bool cut = trials_->out_of_time();
+    timeline_.settled.back().runs = cut ? trials_->runs() - before : Timeline::kAll;
+    trials_->set_most_runs(std::nullopt);
     end_stage();
     if (interrupted()) return leave_unsettled(first_seen);
     if (!confirmed && cut) {
       outcome_.report.unknown.push_back(
           fmt::format("seen once, and there was no time to see it again: {} ({})",
-                      attempt.findings.front().message, trial::to_string(trial)));
+                      message(result.findings.front()), trial::to_string(trial)));
       return false;
     }
     if (!confirmed) {
-      coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
+      coverage_.miss(fmt::format("seen once, not shown again: {} ({})", message(result.findings.front()),
                                  trial::to_string(trial)));
       return false;
     }
-    if (cut && attempt.findings.front().kind == kind)
-      attempt.findings.front().evidence["cause"] = "there was no time to look for a cause behind it";
-    report_findings(trial, attempt, !is_smallest, seen);
+    if (cut && result.findings.front().kind == kind)
+      result.findings.front().attribution.out_of_time = true;
+    report_findings(trial, result, !is_smallest, seen);
     return true;
   }
 
@@ -350,46 +347,38 @@ class Check {
   }
 
   // Whether a failure has a cause that is not known yet: its findings become those that nothing explains.
-  bool is_new(const Trial& trial, Attempt& attempt) {
-    std::vector<Finding> rest = causes_.unexplained(attempt.findings);
+  bool is_new(const Trial& trial, TrialResult& result) {
+    std::vector<Finding> rest = causes_.unexplained(result.findings);
     if (!rest.empty()) {
-      attempt.findings = std::move(rest);
+      result.findings = std::move(rest);
       return true;
     }
-    const std::string renamed = causes_.renamed(attempt.findings);
-    if (renamed.empty() || rechecks_ == kRechecks) return false;
+    const std::optional<Kind> renamed = causes_.renamed(result.findings);
+    if (!renamed || rechecks_ == kRechecks) return false;
     ++rechecks_;
     begin_stage(kCauseSeconds);
     Trial shown = trial;
-    Attempt again = attempt;
-    const bool same = lab_->attribute_again(shown, again, renamed);
+    TrialResult again = result;
+    const bool same = trials_->has_cause(shown, again, *renamed);
     end_stage();
     return !same;
   }
 
-  // What follows has so much time; a check that follows the course of another has all it needs.
+  // What follows has so much time; a check that follows the timeline of another has all it needs.
   void begin_stage(double seconds) {
-    if (options_.course) return;
-    lab_->set_deadline(Clock::now() +
+    if (options_.timeline) return;
+    trials_->set_deadline(Clock::now() +
                        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
   }
-  void end_stage() { lab_->set_deadline(std::nullopt); }
+  void end_stage() { trials_->set_deadline(std::nullopt); }
 
   // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
   // look like, depends on how many there are: errors of an output are one failure whatever they look like.
   bool same_failure(const Finding& found, const Finding& small) const {
     if (small.severity != found.severity) return false;
-    if (small.kind == found.kind) return !options_.keep_going || signature_of(small) == signature_of(found);
+    if (small.kind == found.kind) return !options_.keep_going || judge::signature_of(small) == judge::signature_of(found);
     return is_inexact(found.kind) && is_inexact(small.kind) &&
-           text_at(found.evidence, "output") == text_at(small.evidence, "output");
-  }
-
-  // "dw[0, 3] is 1.5, should be 1.25"
-  static std::string worst_text(const Finding& finding) {
-    const Json worst = finding.evidence.value("worst", Json::object());
-    const std::string sentence = text_at(worst.value("text", Json::object()), "sentence");
-    if (sentence.empty()) return "";
-    return fmt::format("{}{} {}", text_at(finding.evidence, "output"), text_at(worst, "element"), sentence);
+           output_of(found) == output_of(small);
   }
 
   // The smallest trial that still shows the failure. The finding becomes what that trial shows, unless only
@@ -398,25 +387,26 @@ class Check {
     std::optional<Finding> small;
     const bool inexact = is_inexact(finding.kind);
     const auto still_fails = [&](const Trial& candidate) {
-      if (lab_->out_of_time()) return false;
-      ++course_.settled.back().shrinking;
+      if (trials_->out_of_time()) return false;
+      ++timeline_.settled.back().shrinking;
       say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
-      Attempt attempt = lab_->attempt(candidate, !inexact);
-      if (attempt.state != AttemptState::Judged || attempt.findings.empty()) return false;
+      TrialResult result = trials_->run(candidate, !inexact);
+      if (result.state != TrialState::Judged || result.findings.empty()) return false;
       Trial shown = candidate;
-      const bool renamed = finding.evidence.contains("symptom") || finding.kind == "unwritten-output";
-      if (renamed && !lab_->attribute_again(shown, attempt, finding.kind)) return false;
-      const auto same = std::find_if(attempt.findings.begin(), attempt.findings.end(),
+      const bool is_attributed =
+          finding.attribution.cause != Cause::None || finding.kind == Kind::UnwrittenOutput;
+      if (is_attributed && !trials_->has_cause(shown, result, finding.kind)) return false;
+      const auto same = std::find_if(result.findings.begin(), result.findings.end(),
                                      [&](const Finding& f) { return same_failure(finding, f); });
-      if (same == attempt.findings.end()) return false;
+      if (same == result.findings.end()) return false;
       small = *same;
       return true;
     };
-    const bool waits = finding.kind == "deadlock" || text_at(finding.evidence, "symptom") == "deadlock";
-    lab_->set_timeout(waits ? kWaiting : kPatience);
-    const std::size_t which = course_.settled.size() - 1;
-    const int most = options_.course && which < options_.course->settled.size()
-                         ? options_.course->settled[which].shrinking
+    const bool waits = finding.kind == Kind::Deadlock || finding.attribution.symptom == Kind::Deadlock;
+    trials_->set_timeout(waits ? kWaiting : kPatience);
+    const std::size_t which = timeline_.settled.size() - 1;
+    const int most = options_.timeline && which < options_.timeline->settled.size()
+                         ? options_.timeline->settled[which].shrinking
                      : waits ? kWaitingAttempts
                              : kShrinkAttempts;
     begin_stage(waits ? kWaiting * kWaitingAttempts : kShrinkSeconds);
@@ -425,31 +415,35 @@ class Check {
     if (!small) return reached;
     if (!inexact) {
       finding = std::move(*small);
-    } else if (const std::string shows = worst_text(*small); !shows.empty()) {
-      finding.evidence["smallest_shows"] = shows;
+    } else if (const auto* numeric = std::get_if<evidence::Numeric>(&small->evidence)) {
+      finding.found.smallest_shows = worst_text(*numeric);
     }
     return reached;
   }
 
   // A trial that was made small shows the failure, and the larger one told its kind.
-  static void name_as(Finding& finding, std::string_view kind) {
+  static void name_as(Finding& finding, Kind kind) {
     if (finding.kind == kind || !is_inexact(finding.kind) || !is_inexact(kind)) return;
-    finding.evidence["symptom"] = finding.kind;
+    finding.attribution.symptom = finding.kind;
     finding.kind = kind;
   }
 
-  static std::string relation_of(const Finding& finding) { return text_at(finding.evidence, "relation"); }
+  // How the inputs were changed where a relation between two calls does not hold; empty: no such finding.
+  static std::string relation_of(const Finding& finding) {
+    const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+    return numeric && numeric->difference ? numeric->difference->relation : finding.attribution.relation;
+  }
 
   // Warnings of trials that otherwise pass: relations that do not hold, and what the device saw; each once.
-  void keep_warnings(const Trial& trial, const Attempt& attempt) {
-    for (const Finding& finding : attempt.findings) {
+  void keep_warnings(const Trial& trial, const TrialResult& result) {
+    for (const Finding& finding : result.findings) {
       Finding kept = finding;
       locate(contract_, notes_, kept);
       const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
                                      [&](const Finding& f) { return same_warning(f, kept); });
       if (known) continue;
-      kept.evidence["found_with"] = trial::to_string(trial);
-      kept.evidence["trial"] = trial::to_json(trial);
+      kept.found.found_with = trial::to_string(trial);
+      kept.found.trial = trial::to_json(trial).dump();
       outcome_.report.findings.push_back(std::move(kept));
     }
   }
@@ -457,14 +451,14 @@ class Check {
   static bool same_warning(const Finding& a, const Finding& b) {
     const std::string relation = relation_of(a);
     if (!relation.empty() || !relation_of(b).empty()) return relation == relation_of(b);
-    return a.kind == b.kind && a.where.file == b.where.file && a.where.line == b.where.line;
+    return a.kind == b.kind && a.where == b.where;
   }
 
-  void keep_host_warnings(const Attempt& attempt) {
-    for (Finding warning : attempt.warnings) {
+  void keep_host_warnings(const TrialResult& result) {
+    for (Finding warning : result.warnings) {
       const bool known = std::any_of(
           outcome_.report.findings.begin(), outcome_.report.findings.end(),
-          [&](const Finding& f) { return f.kind == warning.kind && f.message == warning.message; });
+          [&](const Finding& f) { return f.kind == warning.kind && message(f) == message(warning); });
       if (known) continue;
       locate(contract_, notes_, warning);
       outcome_.report.findings.push_back(std::move(warning));
@@ -472,9 +466,9 @@ class Check {
   }
 
   // `seen`: what the failure looked like before its cause was known.
-  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking,
+  void report_findings(const Trial& trial, const TrialResult& result, bool shrinking,
                        const std::vector<Finding>& seen = {}) {
-    std::vector<Finding> kept = distinct(attempt.findings, options_.keep_going);
+    std::vector<Finding> kept = judge::diagnose(result.findings, {.apart = options_.keep_going});
     outcome_.report.files = files_of(contract_, subject_);
     Trial small = trial;
     for (std::size_t i = 0; i < kept.size(); ++i) {
@@ -485,61 +479,38 @@ class Check {
         name_surroundings(small, kept[i]);
       }
       causes_.add(kept[i], seen);
-      report_finding(std::move(kept[i]), trial, small, attempt);
+      report_finding(std::move(kept[i]), trial, small, result);
     }
   }
 
   // A failure that takes a particular GPU or date says so first.
   void name_surroundings(const Trial& small, Finding& finding) {
     begin_stage(kCauseSeconds);
-    const std::string needed = lab_->needed_surroundings(small);
+    const std::string needed = trials_->needed_surroundings(small);
     end_stage();
-    if (needed.empty()) return;
-    finding.message = fmt::format("{}: {}", needed, finding.message);
-    finding.evidence["surroundings"] = needed;
+    finding.attribution.surroundings = needed;
   }
 
-  void report_finding(Finding finding, const Trial& trial, const Trial& small, const Attempt& attempt) {
+  void report_finding(Finding finding, const Trial& trial, const Trial& small, const TrialResult& result) {
     begin_stage(kPictureSeconds);
-    gallery_.add_failure(finding, trial, attempt, small, *lab_);
+    page_.add_failure(finding, trial, result, small, *trials_);
     end_stage();
     // What the smallest case only shows a part of is followed where it was found.
-    const Trial& followed = finding.evidence.contains("smallest_shows") ? trial : small;
-    const Json profile = is_numeric(finding.kind)
-                             ? precision_of(finding, contract_, subject_, trial, followed, options_,
-                                            options_.course ? Deadline() : Deadline(kProfileSeconds))
-                             : Json();
+    const Trial& followed = finding.found.smallest_shows.empty() ? small : trial;
+    std::shared_ptr<const Profile> profile;
+    if (is_numeric(finding.kind))
+      profile = profile_of(finding, contract_, subject_, trial, followed, options_,
+                           options_.timeline ? Deadline() : Deadline(kProfileSeconds));
     locate(contract_, notes_, finding);
-    accuse(contract_, finding, profile);
-    name_by_code(finding);
-    finding.evidence["found_with"] = trial::to_string(trial);
-    finding.evidence["smallest"] = trial::to_string(small);
-    finding.evidence["trial"] = trial::to_json(small);
+    finding = std::move(
+        judge::diagnose({finding}, {.contract = &contract_, .profile = std::move(profile), .notes = notes_})[0]);
+    for_each_place(finding, [](Where& where) { where.file = shown(where.file); });
+    finding.found.found_with = trial::to_string(trial);
+    finding.found.smallest = trial::to_string(small);
+    finding.found.trial = trial::to_json(small).dump();
     const std::string record = save_trial(contract_, options_, finding, small, outcome_.report.files);
     if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
     outcome_.report.findings.push_back(std::move(finding));
-  }
-
-  // Sums that are too inaccurate, in code that keeps a sum in bf16 or f16: that is the cause, if the error
-  // enters there, as far as the line is known. In a short sum of many threads it looks like one rounding of
-  // every term, because each has a term or two.
-  void name_by_code(Finding& finding) const {
-    const Json guilty = finding.evidence.value("guilty", Json());
-    const bool wrong = finding.kind == "wrong-result" && guilty.is_object();
-    if ((finding.kind != "precision-loss" && !wrong) || !finding.evidence.contains("worst")) return;
-    const bool summed = finding.evidence["worst"].value("terms", 1.0) >= 2;
-    const auto narrow = std::find_if(notes_.begin(), notes_.end(), [&](const lint::Note& note) {
-      if (note.kind != "narrow-sum" && note.kind != "narrow-atomic" && note.kind != "narrow-mma")
-        return false;
-      if (guilty.is_null()) return summed;
-      return note.where.line == guilty.value("line", 0) &&
-             std::filesystem::path(note.where.file).filename() ==
-                 std::filesystem::path(guilty.value("file", "")).filename();
-    });
-    if (narrow == notes_.end()) return;
-    finding.evidence["symptom"] = finding.kind;
-    finding.kind = "low-precision-accumulation";
-    if (guilty.is_null()) finding.where = {shown(narrow->where.file), narrow->where.line};
   }
 
   void note_interruption() {
@@ -553,35 +524,32 @@ class Check {
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
-    report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
-    if (lab_ && !lab_->files_guarded())
+    report.seconds = subject_.seconds + (trials_ ? since(start_) : 0);
+    if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
-    const bool failed = std::any_of(report.findings.begin(), report.findings.end(),
-                                    [](const Finding& f) { return f.severity == Severity::Error; });
+    const bool failed = has_error(report.findings);
     if (!failed) coverage_.miss_dims();
     if (!failed && needs_more_ && report.unknown.empty())
       report.unknown.push_back(fmt::format(
-          "{}. Try --budget {:.0f}", coverage_.too_little(options_.min_coverage), course_.budget_needed));
+          "{}. Try --budget {:.0f}", coverage_.too_little(options_.min_coverage), timeline_.budget_needed));
     if (options_.keep_going) {
       for (Finding& finding : report.findings)
-        if (finding.evidence.contains("trial")) finding.evidence["trials"] = causes_.trials(finding);
+        if (!finding.found.trial.empty()) finding.found.trials = causes_.trials(finding);
     }
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
-    report.coverage["course"] = course_.json();
+    report.coverage["timeline"] = timeline_.json();
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
-    report.verdict = failed                                               ? Verdict::Fail
-                     : !report.unknown.empty() || coverage_.trials() == 0 ? Verdict::Inconclusive
-                                                                          : Verdict::Pass;
+    report.verdict = judge::verdict_of(report.findings, coverage_.trials() > 0, !report.unknown.empty());
     if (report.verdict == Verdict::Inconclusive && report.unknown.empty()) {
       report.unknown.push_back("no trial could be run");
     }
-    for (const lint::Note& note : notes_) report.findings.push_back(lint::to_finding(note));
-    if (reference_) gallery_.hang(*reference_, report);
+    report.findings.insert(report.findings.end(), notes_.begin(), notes_.end());
+    if (reference_) page_.add_to(report, *reference_);
     return std::move(outcome_);
   }
 
@@ -589,17 +557,17 @@ class Check {
   const CheckOptions& options_;
   CheckOutcome outcome_;
   Coverage coverage_;
-  Gallery gallery_;
-  std::vector<lint::Note> notes_;
+  PageData page_;
+  std::vector<Finding> notes_;  // from the code
   std::optional<reference::Reference> reference_;
   subject::Subject subject_;
-  std::optional<Laboratory> lab_;
+  std::optional<TrialRunner> trials_;
   Clock::time_point start_;
   Cost cost_;
-  Course course_;
+  Timeline timeline_;
   SizeConstants constants_;  // of the subject's code
   bool needs_more_ = false;  // trials, for a pass
-  Causes causes_;
+  judge::KnownCauses causes_;
   double patience_ = kFirstPatience;  // seconds
   int rechecks_ = 0;                  // of failures that may have a known cause
   std::vector<std::string> held_up_;  // trials that took much of the time
@@ -624,7 +592,7 @@ CheckOutcome check(const Contract& contract, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run(); });
 }
 
-CheckOutcome replay(const Contract& contract, const Trial& trial, std::string_view kind,
+CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind,
                     const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
 }

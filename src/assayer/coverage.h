@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "assayer/attempt.h"
+#include "assayer/trial_runner.h"
 #include "trial/plan.h"
 
 namespace assay::assayer {
@@ -14,7 +14,7 @@ class Coverage {
  public:
   explicit Coverage(const contract::Contract& contract) : contract_(contract) {}
 
-  void add(const trial::Trial& trial, std::string_view stage, const Attempt& attempt);
+  void add(const trial::Trial& trial, std::string_view stage, const TrialResult& result);
   void miss(std::string what) { missed_.push_back(std::move(what)); }
   // Promised values of dims that no trial reached.
   void miss_dims();

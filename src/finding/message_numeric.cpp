@@ -91,7 +91,7 @@ std::string error_line_text(const Numeric& e) {
   std::string text = fmt::format("\n{}{:.0f} % of the error of `{}` enters at {} ({}): {}",
                                  inputs.empty() ? "" : fmt::format("With large inputs ({}), ", inputs),
                                  100 * line.share, e.output, short_place(line.where), line.operation, line.reason);
-  if (line.cancels_at)
+  if (line.cancels_at && *line.cancels_at != line.where)
     text += fmt::format(". At {} up to {:.0f} leading bits cancel, which makes such errors {:.3g} times larger",
                         short_place(*line.cancels_at), line.cancelled_bits, line.amplification);
   return text;

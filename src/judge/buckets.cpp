@@ -118,9 +118,9 @@ void BucketTable::add(const BucketTable& other) {
 std::vector<Bucket> BucketTable::take() const {
   std::vector<Bucket> list;
   // Names are made only where something is unlikely: there may be many parts.
-  const auto put = [&list](const Sums& sums, auto name) {
+  const auto put = [&list](const Sums& sums, auto name, bool by_terms = false) {
     if (sums.count == 0) return;
-    Bucket bucket{{}, sums.count, sums.observed, sums.expected, sums.yy, sums.ey, 0};
+    Bucket bucket{{}, sums.count, sums.observed, sums.expected, sums.yy, sums.ey, 0, by_terms};
     bucket.log_p = log_tail(std::floor(bucket.observed + 1e-9), kEnergyFactor * bucket.expected);
     if (list.empty() || bucket.log_p < -1) bucket.name = name();
     list.push_back(std::move(bucket));
@@ -132,7 +132,7 @@ std::vector<Bucket> BucketTable::take() const {
   put(last_rows_, [] { return std::string("the last rows"); });
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     const double low = std::pow(10, static_cast<double>(i));
-    put(terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); });
+    put(terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); }, true);
   }
   for (std::size_t i = 0; i < decades_.size(); ++i) {
     const int decade = static_cast<int>(i) + kLowest;

@@ -305,7 +305,7 @@ std::vector<int64_t> places(const std::vector<const Element*>& elements) {
 }  // namespace
 
 std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured, std::span<const std::string> hints) {
+                                  const Measured& measured, std::span<const Kind> hints) {
   if (!reference.is_formula()) return std::nullopt;
   std::optional<Diagnosis> best;
   double best_score = 0;

@@ -21,7 +21,7 @@ struct Diagnosis {
 // The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds
 // in `hints` are tried first, in that order: among equal matches the first one counts.
 std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured, std::span<const std::string> hints = {});
+                                  const Measured& measured, std::span<const Kind> hints = {});
 
 // How large the errors are beside those of a kernel that computes everything in bf16: 1 alike. Infinite where
 // such a kernel makes none.

@@ -21,11 +21,6 @@ using reference::Reference;
 
 namespace {
 
-Json json_number(double x) {
-  if (std::isfinite(x)) return x;
-  return number_text(contract::DType::f64, x);
-}
-
 // What went wrong with one output, before it has a name.
 struct Failure {
   int64_t outside = 0;        // elements not admitted
@@ -33,7 +28,7 @@ struct Failure {
   int64_t hidden = 0;         // of those: the value is not finite, the stored result is
   const Element* worst = nullptr;
   std::size_t worst_at = 0;
-  ComparedText text;            // of the worst
+  evidence::ComparedText text;  // of the worst
   std::vector<Bucket> failing;  // by the energy gate, most unlikely first
   bool any() const { return outside > 0 || !failing.empty(); }
 };
@@ -141,16 +136,14 @@ bool is_of_rounding_size(const Measured& measured, const Reference& reference, c
 }
 
 struct Named {
-  std::string kind;
-  std::string why;  // "as if …"; empty when nothing explains it
-  std::optional<Diagnosis> diagnosis;
+  Kind kind = Kind::WrongResult;
+  std::optional<Diagnosis> diagnosis;  // none where nothing explains it
 };
 
 Named name_failure(const Measured& measured, const Failure& failure, const Reference& reference,
                    const Bindings& bindings, const Options& options) {
   Named named;
   if (!contract::is_float(measured.dtype)) {
-    named.kind = "wrong-result";
     return named;
   }
   if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured, options.hints);
@@ -159,111 +152,60 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
       relative_energy(measured) > 0.05) {
     named.diagnosis.reset();
   }
-  if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->description);
   if (failure.class_differs > 0) {
-    named.kind = "nonfinite";
+    named.kind = Kind::Nonfinite;
   } else if (named.diagnosis) {
     named.kind = named.diagnosis->defect.kind;
   } else if (const double leaning = lean(measured); leaning < -0.8 && one_ulp_off(measured)) {
-    named.kind = "biased-rounding";
+    named.kind = Kind::BiasedRounding;
   } else {
     // Noise is inaccuracy; what leans, or is larger than any loss of precision makes it, is another formula.
     const bool noise = std::abs(leaning) < 0.5 && is_inaccuracy(measured) &&
                        (!options.diagnose || is_of_rounding_size(measured, reference, bindings));
-    named.kind = noise ? "precision-loss" : "wrong-result";
+    named.kind = noise ? Kind::PrecisionLoss : Kind::WrongResult;
   }
   return named;
 }
 
-std::string worst_text(const Measured& measured, const Failure& failure) {
-  return fmt::format("{}{} {}", measured.output, contract::coordinates(measured.extents, failure.worst->at),
-                     failure.text.sentence);
+constexpr std::size_t kMostParts = 5;  // of an output that are reported
+
+evidence::Part part_of(const Bucket& bucket) {
+  return {bucket.name,
+          bucket.count,
+          bucket.observed,
+          bucket.expected,
+          bucket.log_p / std::log(10.0),
+          bucket.sum_yy > 0 ? bucket.sum_ey / bucket.sum_yy : 0,
+          bucket.by_terms};
 }
 
-// The most telling thing that can be said of where the errors are.
-std::string extent_text(const Measured& measured, const Failure& failure) {
-  const auto judged = static_cast<double>(measured.elements.size());
-  std::string text;
-  if (failure.outside > 0) {
-    text = fmt::format("{} of {} elements judged {}", failure.outside, measured.elements.size(),
-                       contract::is_float(measured.dtype) ? "lie outside what rounding can explain"
-                       : failure.outside == 1             ? "is wrong"
-                                                          : "are wrong");
-  } else {
-    const Bucket& bucket = failure.failing.front();
-    const bool seldom = bucket.expected < bucket.count / 2;  // is a result not the nearest number
-    text = seldom ? fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
-                                bucket.name, 100 * std::min(1.0, bucket.observed / bucket.count),
-                                100 * bucket.expected / bucket.count)
-                  : fmt::format("in {}, errors are {:.3g} times as large as rounding makes them", bucket.name,
-                                std::sqrt(bucket.observed / bucket.expected));
-  }
-  for (const Bucket& bucket : failure.failing) {
-    if (bucket.name.rfind("sums of", 0) != 0 || bucket.sum_yy <= 0) continue;
-    const double gain = bucket.sum_ey / bucket.sum_yy;
-    if (std::abs(gain) > 0.005) {
-      text += fmt::format("; {} {} {:.1f} % of their value", bucket.name, gain < 0 ? "lose" : "gain",
-                          100 * std::abs(gain));
-      break;
-    }
-  }
-  return judged > 0 ? text : "";
-}
-
-Json evidence_of(const Measured& measured, const Failure& failure, const Named& named) {
-  Json json;
-  json["output"] = measured.output;
-  json["elements_judged"] = measured.elements.size();
-  json["elements_outside"] = failure.outside;
-  if (failure.class_differs > 0) json["nonfinite_differs"] = failure.class_differs;
+evidence::Numeric evidence_of(const Measured& measured, const Failure& failure, const Named& named) {
+  evidence::Numeric numeric;
+  numeric.output = measured.output;
+  numeric.is_integer = !contract::is_float(measured.dtype);
+  numeric.judged = static_cast<int64_t>(measured.elements.size());
+  numeric.outside = failure.outside;
+  numeric.class_differs = failure.class_differs;
+  numeric.hidden = failure.hidden;
   if (failure.worst) {
     const Element& worst = *failure.worst;
-    json["worst"] = {
-        {"element", contract::coordinates(measured.extents, worst.at)},
-        {"stored", json_number(worst.stored)},
-        {"exact", json_number(worst.value)},
-        {"admitted",
-         {json_number(measured.low[failure.worst_at]), json_number(measured.high[failure.worst_at])}},
-        {"z", json_number(worst.z)},
-        {"terms", worst.terms},
-        {"text",
-         {{"stored", failure.text.stored},
-          {"exact", failure.text.exact},
-          {"error", failure.text.error},
-          {"budget", failure.text.budget},
-          {"sentence", failure.text.sentence}}}};
+    numeric.worst = evidence::Worst{contract::index_of(measured.extents, worst.at),
+                                    worst.stored,
+                                    worst.value,
+                                    measured.low[failure.worst_at],
+                                    measured.high[failure.worst_at],
+                                    worst.z,
+                                    worst.terms,
+                                    failure.text};
   }
-  Json parts = Json::array();
-  for (std::size_t i = 0; i < std::min<std::size_t>(failure.failing.size(), 5); ++i) {
-    const Bucket& bucket = failure.failing[i];
-    parts.push_back({{"part", bucket.name},
-                     {"elements", bucket.count},
-                     {"observed", bucket.observed},
-                     {"expected", bucket.expected},
-                     {"log10_p", bucket.log_p / std::log(10.0)},
-                     {"gain", bucket.sum_yy > 0 ? bucket.sum_ey / bucket.sum_yy : 0}});
-  }
-  if (!parts.empty()) json["parts"] = parts;
-  json["lean"] = lean(measured);
-  if (named.diagnosis) {
-    json["diagnosis"] = {{"defect", named.diagnosis->defect.name},
-                         {"correlation", named.diagnosis->correlation},
-                         {"explained", named.diagnosis->explained},
-                         {"by_profile", named.diagnosis->by_profile}};
-  }
-  return json;
-}
-
-std::string message_of(const Measured& measured, const Failure& failure, const Named& named) {
-  if (failure.class_differs > 0) {
-    const char* what =
-        failure.hidden > 0 ? "hides a NaN or infinity" : "is NaN or infinite where the result is finite";
-    if (failure.hidden == 0 && !std::isfinite(failure.worst->value)) what = "has the wrong NaN or infinity";
-    return fmt::format("{} {} in {} element{}: {}{}", measured.output, what, failure.class_differs,
-                       failure.class_differs == 1 ? "" : "s", worst_text(measured, failure), named.why);
-  }
-  return fmt::format("{}: {}{}: {}", measured.output, extent_text(measured, failure), named.why,
-                     worst_text(measured, failure));
+  for (std::size_t i = 0; i < std::min(failure.failing.size(), kMostParts); ++i)
+    numeric.parts.push_back(part_of(failure.failing[i]));
+  numeric.lean = lean(measured);
+  if (named.diagnosis)
+    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name), named.diagnosis->description,
+                                            named.diagnosis->correlation, named.diagnosis->explained,
+                                            named.diagnosis->by_profile};
+  return numeric;
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
@@ -314,11 +256,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options);
-  Finding finding;
-  finding.kind = named.kind;
-  finding.message = message_of(measured, failure, named);
-  finding.evidence = evidence_of(measured, failure, named);
-  judgement.findings.push_back(std::move(finding));
+  judgement.findings.push_back({.kind = named.kind, .evidence = evidence_of(measured, failure, named)});
   return {};
 }
 

@@ -19,7 +19,7 @@
 // What failed is then diagnosed: the formula is evaluated with one defect at a time, and the defect whose
 // errors are those of the kernel gives the finding its kind.
 //
-//   finding.h   findings and verdicts      sample.h     which elements to look at
+//   verdict.h   verdicts                   sample.h     which elements to look at
 //   measure.h   elements as measured       diagnose.h   which defect explains them
 #pragma once
 
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "reference/reference.h"
-#include "judge/finding.h"
+#include "finding/finding.h"
 
 namespace assay::judge {
 
@@ -40,7 +40,7 @@ struct Options {
   double max_work = 4e8;           // terms of sums evaluated for one output, about
   uint64_t seed = 1;               // of the sample
   bool diagnose = true;            // off: kinds are general, but cheaper
-  std::vector<std::string> hints;  // kinds of finding that the code makes likely: tried first
+  std::vector<Kind> hints;         // kinds of finding that the code makes likely: tried first
 };
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;

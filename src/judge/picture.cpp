@@ -23,7 +23,7 @@ constexpr double kMostWork = 1e8;           // terms of sums evaluated for it, a
 struct Look {
   Measured measured;
   std::vector<double> sigma;
-  std::vector<std::pair<std::size_t, ComparedText>> wrong;  // those not admitted, if they were asked for
+  std::vector<std::pair<std::size_t, evidence::ComparedText>> wrong;  // those not admitted, if they were asked for
 };
 
 Result<Look> look_at(const contract::Contract& contract, const reference::Reference& reference,

@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "judge/finding.h"
+#include <nlohmann/json.hpp>
+
+#include "finding/json.h"
 #include "judge/picture.h"
-#include "report/evidence.h"
+#include "judge/verdict.h"
+#include "report/source_lines.h"
 
 namespace assay::report {
 
@@ -29,7 +32,7 @@ struct Report {
   std::string contract;  // path
   std::string title;
   judge::Verdict verdict = judge::Verdict::Inconclusive;
-  std::vector<Finding> findings;     // by weight
+  std::vector<Finding> findings;     // most important first
   std::vector<std::string> unknown;  // what could not be checked: why a verdict is inconclusive
   Json coverage = Json::object();
   std::string device = "virtual";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contract/bindings.h"
+#include "protocol/event.h"
 #include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
@@ -31,9 +32,6 @@ struct RunnerOptions {
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check tells apart before others
 };
-
-// What the device's own checks saw, one JSON object each (kind, message, file, line, …).
-using Event = nlohmann::ordered_json;
 
 // Bytes outside a tensor that changed.
 struct Trespass {
@@ -63,7 +61,7 @@ struct Observation {
   std::string error;
   int error_code = 0;       // the cudaError_t
   std::vector<Call> calls;  // one; two where calls overlapped
-  std::vector<Event> events;
+  std::vector<protocol::Event> events;
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   double seconds = 0;                            // of the call itself
 };

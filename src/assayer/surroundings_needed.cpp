@@ -2,7 +2,7 @@
 // address. What a kernel computes may depend on none of them.
 #include <fmt/format.h>
 
-#include "assayer/attempt.h"
+#include "assayer/trial_runner.h"
 
 namespace assay::assayer {
 
@@ -20,7 +20,7 @@ std::string inputs_at_one_address(const contract::Contract& contract, const cont
 
 }  // namespace
 
-std::string Laboratory::needed_surroundings(const Trial& failing) {
+std::string TrialRunner::needed_surroundings(const Trial& failing) {
   const auto with = [&](auto change) {
     Trial changed = failing;
     change(changed.condition);
@@ -28,13 +28,13 @@ std::string Laboratory::needed_surroundings(const Trial& failing) {
   };
   const trial::Condition& condition = failing.condition;
   if (condition.gpu != 0 && with([](trial::Condition& c) { c.gpu = 0; }))
-    return fmt::format("right on {}, wrong on {}", trial::describe(kGpus[0]),
+    return fmt::format("correct on {}, wrong on {}", trial::describe(kGpus[0]),
                        trial::describe(kGpus[condition.gpu]));
   if (condition.clock != 0 && with([](trial::Condition& c) { c.clock = 0; }))
-    return fmt::format("right at the present time, wrong when the clock shows {}",
+    return fmt::format("correct at the present time, wrong when the clock shows {}",
                        trial::date(condition.clock));
   if (condition.shared_inputs && with([](trial::Condition& c) { c.shared_inputs = false; }))
-    return fmt::format("right when inputs have memory of their own, wrong when {} are at one address",
+    return fmt::format("correct when inputs have memory of their own, wrong when {} are at one address",
                        inputs_at_one_address(contract_, failing.shape));
   return "";
 }

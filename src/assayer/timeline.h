@@ -1,5 +1,5 @@
 // How a check went where that depended on time: which trials were too expensive, which did not end, how long
-// the search for a smaller case was. A check that follows the course of another makes the same trials and
+// the search for a smaller case was. A check that follows the timeline of another makes the same trials and
 // finds the same, however fast the machine is by then.
 #pragma once
 
@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "base/finding.h"
+#include <nlohmann/json.hpp>
+#include "finding/json.h"
 #include "base/result.h"
 
 namespace assay::assayer {
 
-class Course {
+class Timeline {
  public:
   // One step for each trial that the plan is asked for.
   struct Step {
@@ -35,7 +36,7 @@ class Course {
   double budget_needed = 0;  // seconds with which the check would have been a verdict; 0: it was one
 
   Json json() const;
-  static Result<Course> from_json(const Json& json);
+  static Result<Timeline> from_json(const Json& json);
 
  private:
   std::vector<Step> steps_;

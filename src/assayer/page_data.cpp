@@ -1,4 +1,4 @@
-#include "assayer/gallery.h"
+#include "assayer/page_data.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -56,11 +56,6 @@ bool is_degenerate(const Trial& trial) {
   });
 }
 
-bool has_failed(const Attempt& attempt) {
-  return std::any_of(attempt.findings.begin(), attempt.findings.end(),
-                     [](const Finding& finding) { return finding.severity == Severity::Error; });
-}
-
 }  // namespace
 
 CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject) {
@@ -73,7 +68,7 @@ CodeReading read_code(const contract::Contract& contract, const subject::Subject
     auto module = ptx::parse(text, "ptx");
     if (!module) continue;
     const std::string name = subject.ptx.empty() ? contract.kernel.sources.front() : subject.ptx;
-    for (lint::Note& note : lint::lint(*module, options, name)) {
+    for (Finding& note : lint::lint(*module, options, name)) {
       note.where.file = shown(note.where.file);
       reading.notes.push_back(std::move(note));
     }
@@ -83,31 +78,32 @@ CodeReading read_code(const contract::Contract& contract, const subject::Subject
   return reading;
 }
 
-void Gallery::add(const Trial& trial, const Attempt& attempt) {
+void PageData::add(const Trial& trial, const TrialResult& result) {
   if (!options_.pictures) return;
-  const bool failed = has_failed(attempt);
+  const bool failed = has_error(result.findings);
   rows_.push_back(
       {contract::to_string(trial.shape), inputs_text(trial), condition_text(trial.condition), failed});
   const auto size = trial::size_of(contract_, trial.shape);
-  if (failed || attempt.calls.empty() || !size) return;
+  if (failed || result.calls.empty() || !size) return;
   const auto telling = std::pair(!is_degenerate(trial), size->elements);
   if (telling <= most_telling_) return;
   most_telling_ = telling;
-  sound_ = {trial, attempt.calls.front().outputs, !attempt.wider_budgets.empty()};
+  sound_ = {trial, result.calls.front().outputs, !result.wider_budgets.empty()};
 }
 
-void Gallery::add_failure(const Finding& finding, const Trial& trial, const Attempt& attempt,
-                          const Trial& small, Laboratory& lab) {
-  const bool of_numbers = finding.evidence.contains("worst") || finding.kind == "unwritten-output";
-  if (!options_.pictures || attempt.calls.empty() || drawn_of_numbers_) return;
+void PageData::add_failure(const Finding& finding, const Trial& trial, const TrialResult& result,
+                          const Trial& small, TrialRunner& lab) {
+  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+  const bool of_numbers = (numeric && numeric->worst) || finding.kind == Kind::UnwrittenOutput;
+  if (!options_.pictures || result.calls.empty() || drawn_of_numbers_) return;
   if (!failed_.outputs.empty() && !of_numbers) return;
   drawn_of_numbers_ = of_numbers;
-  failed_ = {trial, attempt.calls.front().outputs, !attempt.wider_budgets.empty()};
-  const Attempt again = lab.attempt(small);
+  failed_ = {trial, result.calls.front().outputs, !result.wider_budgets.empty()};
+  const TrialResult again = lab.run(small);
   if (!again.calls.empty()) smallest_ = {small, again.calls.front().outputs, !again.wider_budgets.empty()};
 }
 
-judge::Options Gallery::options_for(const Shown& shown) const {
+judge::Options PageData::options_for(const Shown& shown) const {
   judge::Options options;
   options.tensor_cores = shown.tensor_cores;
   options.threads = options_.threads;
@@ -115,7 +111,7 @@ judge::Options Gallery::options_for(const Shown& shown) const {
   return options;
 }
 
-void Gallery::hang(const reference::Reference& reference, report::Report& report) const {
+void PageData::add_to(report::Report& report, const reference::Reference& reference) const {
   if (!options_.pictures) return;
   report.trials = rows_;
   for (const std::string& source : contract_.kernel.sources) {

@@ -19,9 +19,10 @@
 #include <cstring>
 #include <optional>
 
-#include "assayer/attempt.h"
-#include "assayer/events.h"
+#include "assayer/trial_runner.h"
+#include "assayer/seen.h"
 #include "judge/numbers.h"
+#include "judge/steps.h"
 
 namespace assay::assayer {
 
@@ -38,9 +39,9 @@ bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern)
 }
 
 // Elements are still what memory held before the call.
-bool holds_poison(const Attempt& attempt, Poison poison) {
+bool holds_poison(const TrialResult& result, Poison poison) {
   const uint64_t pattern = trial::pattern(poison);
-  for (const subject::Call& call : attempt.calls) {
+  for (const subject::Call& call : result.calls) {
     for (const auto& [name, tensor] : call.outputs) {
       for (int64_t e = 0; e < tensor->count(); ++e) {
         if (holds_pattern(*tensor, e, pattern)) return true;
@@ -50,23 +51,12 @@ bool holds_poison(const Attempt& attempt, Poison poison) {
   return false;
 }
 
-// A race between kernels, copies and fills, not within one of them.
-bool between_operations(const Finding& finding) {
-  return finding.kind == "data-race" && text_at(finding.evidence, "relation") == "operations";
-}
+using judge::is_between_operations;
 
-// The cause instead of what was seen, which becomes its consequence, as does all else that was seen.
-void rename(Attempt& failed, std::string kind, std::string_view why) {
-  Finding finding = failed.findings.front();
-  finding.evidence["symptom"] = finding.kind;
-  for (std::size_t i = 1; i < failed.findings.size(); ++i)
-    finding.evidence["symptoms"].push_back(
-        fmt::format("{}: {}", failed.findings[i].kind, failed.findings[i].message));
-  const std::string consequence =
-      is_numeric(finding.kind) ? finding.message : fmt::format("{}: {}", finding.kind, finding.message);
-  finding.kind = std::move(kind);
-  finding.message = fmt::format("{}: {}", why, consequence);
-  failed.findings = {std::move(finding)};
+// The findings, attributed to a cause.
+void attribute(TrialResult& failed, Cause cause, std::string difference = "") {
+  failed.findings =
+      judge::attributed(std::move(failed.findings), {.cause = judge::FoundCause{cause, std::move(difference)}});
 }
 
 // Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
@@ -91,16 +81,11 @@ Trial at_another_time(Trial trial) {
 
 // The element of an output that a numeric finding names as the worst.
 std::optional<int64_t> worst_element(const Finding& finding, const contract::Tensor& tensor) {
-  const Json worst = finding.evidence.value("worst", Json::object());
-  const std::string named = text_at(worst, "element");  // "[17, 3]"
-  if (named.empty()) return std::nullopt;
+  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+  if (!numeric || !numeric->worst || numeric->worst->index.size() != tensor.extents.size()) return std::nullopt;
   int64_t element = 0;
-  const char* at = named.c_str();
-  for (const int64_t extent : tensor.extents) {
-    char* end = nullptr;
-    element = element * extent + std::strtoll(at + 1, &end, 10);
-    at = end;
-  }
+  for (std::size_t i = 0; i < tensor.extents.size(); ++i)
+    element = element * tensor.extents[i] + numeric->worst->index[i];
   return element < tensor.count() ? std::optional(element) : std::nullopt;
 }
 
@@ -114,7 +99,7 @@ std::optional<std::string> difference_at(const std::string& name, const contract
 
 // Where the results of two runs of one trial differ. Of a run that failed only the wrong element counts: a
 // kernel may round by chance and be wrong for another reason.
-std::optional<std::string> difference(const Attempt& first, const Attempt& second) {
+std::optional<std::string> difference(const TrialResult& first, const TrialResult& second) {
   if (first.calls.empty() || second.calls.empty()) return std::nullopt;
   const bool failed = has_error(first.findings);
   for (const auto& [name, a] : first.calls.front().outputs) {
@@ -126,7 +111,7 @@ std::optional<std::string> difference(const Attempt& first, const Attempt& secon
         if (auto differs = difference_at(name, *a, b, e)) return differs;
       continue;
     }
-    if (text_at(first.findings.front().evidence, "output") != name) continue;
+    if (output_of(first.findings.front()) != name) continue;
     const auto worst = worst_element(first.findings.front(), *a);
     if (worst) return difference_at(name, *a, b, *worst);
   }
@@ -135,12 +120,12 @@ std::optional<std::string> difference(const Attempt& first, const Attempt& secon
 
 }  // namespace
 
-bool Laboratory::passes(const Trial& trial) {
-  const Attempt attempt = run(trial, false);
-  return attempt.state == AttemptState::Judged && !has_error(attempt.findings);
+bool TrialRunner::passes(const Trial& trial) {
+  const TrialResult result = run_once(trial, false);
+  return result.state == TrialState::Judged && !has_error(result.findings);
 }
 
-bool Laboratory::tells_apart(Trial right, Trial wrong) {
+bool TrialRunner::tells_apart(Trial right, Trial wrong) {
   for (int i = 0; i < kTimes; ++i) {
     if (!passes(right) || passes(wrong)) return false;
     right.condition.cycles = wrong.condition.cycles = kCycles[i];  // from the second time on
@@ -149,10 +134,10 @@ bool Laboratory::tells_apart(Trial right, Trial wrong) {
 }
 
 // Elements that hold the poison of each of two calls were written by neither.
-bool Laboratory::find_unwritten(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_unwritten(Trial& trial, TrialResult& failed) {
   Trial other = trial;
   other.condition.poison = trial.condition.poison == Poison::OtherNan ? Poison::Nan : Poison::OtherNan;
-  const Attempt second = run(other, false);
+  const TrialResult second = run_once(other, false);
   std::vector<Finding> findings;
   for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
     for (const contract::TensorSpec* spec : contract_.outputs()) {
@@ -169,15 +154,10 @@ bool Laboratory::find_unwritten(Trial& trial, Attempt& failed) {
         if (count++ == 0) first = e;
       }
       if (count == 0) continue;
-      Finding finding;
-      finding.kind = "unwritten-output";
-      const std::string place = spec->name + contract::coordinates(a.extents, first);
-      finding.message = count == 1 ? fmt::format("1 of {} elements of {} is never written: {}", a.count(),
-                                                 spec->name, place)
-                                   : fmt::format("{} of {} elements of {} are never written, the first {}",
-                                                 count, a.count(), spec->name, place);
-      finding.evidence = {
-          {"output", spec->name}, {"unwritten", count}, {"first", contract::coordinates(a.extents, first)}};
+      evidence::Access access;
+      access.unwritten = evidence::Unwritten{spec->name, static_cast<uint64_t>(count),
+                                             static_cast<uint64_t>(a.count()), contract::coordinates(a.extents, first)};
+      Finding finding{.kind = Kind::UnwrittenOutput, .evidence = std::move(access)};
       findings.push_back(std::move(finding));
     }
   }
@@ -188,10 +168,10 @@ bool Laboratory::find_unwritten(Trial& trial, Attempt& failed) {
 
 // Whether an element stayed as it was, and does not when memory holds something else: nothing is stored that
 // does not depend on it, as by a maximum.
-bool Laboratory::keeps_by_value(const Trial& trial, const Attempt& failed) {
+bool TrialRunner::keeps_by_value(const Trial& trial, const TrialResult& failed) {
   Trial other = trial;
   other.condition.poison = trial.condition.poison == Poison::Ones ? Poison::Nan : Poison::Ones;
-  const Attempt second = run(other, false);
+  const TrialResult second = run_once(other, false);
   const uint64_t poison = trial::pattern(trial.condition.poison),
                  others = trial::pattern(other.condition.poison);
   for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
@@ -206,7 +186,7 @@ bool Laboratory::keeps_by_value(const Trial& trial, const Attempt& failed) {
 
 // Whether elements were computed from what memory held before: neither left as they were, nor what they are
 // when it held zeros. Rounding in another order is no such dependence.
-bool Laboratory::depends_on_poison(const Trial& trial, const Attempt& failed, const Attempt& cleared) const {
+bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& failed, const TrialResult& cleared) const {
   const uint64_t poison = trial::pattern(trial.condition.poison);
   for (std::size_t i = 0; i < std::min(failed.calls.size(), cleared.calls.size()); ++i) {
     for (const auto& [name, tensor] : failed.calls[i].outputs) {
@@ -221,17 +201,17 @@ bool Laboratory::depends_on_poison(const Trial& trial, const Attempt& failed, co
   return false;
 }
 
-bool Laboratory::confirm(Trial& trial, Attempt& failed) {
+bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
   if (failed.findings.empty()) return false;
-  const std::string kind = failed.findings.front().kind;
-  if (is_numeric(kind) || kind == "timeout" || kind == "nondeterministic" || kind == "stale-state")
+  const Kind kind = failed.findings.front().kind;
+  if (is_numeric(kind) || kind == Kind::Timeout || kind == Kind::Nondeterministic || kind == Kind::StaleState)
     return true;
   for (bool trial::Condition::*how :
        {&trial::Condition::fresh, &trial::Condition::warmed, &trial::Condition::grown}) {
     Trial again = trial;
     again.condition.warmed = again.condition.grown = false;
     again.condition.*how = true;
-    Attempt second = again.condition.related ? attempt(again) : run(again, false);
+    TrialResult second = again.condition.related ? run(again) : run_once(again, false);
     for (const Finding& finding : second.findings) {
       if (finding.kind != kind || finding.severity != Severity::Error) continue;
       trial = again;
@@ -244,16 +224,16 @@ bool Laboratory::confirm(Trial& trial, Attempt& failed) {
 
 // Right alone, wrong or racing while another call runs. A failure that shows alone as well is looked at
 // there.
-bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_overlap(Trial& trial, TrialResult& failed) {
   if (!trial.condition.overlapped) return false;
   Trial alone = trial;
   alone.condition.overlapped = false;
   // What else is wrong with one call does not matter: only two calls have work on two streams.
-  if (between_operations(failed.findings.front())) {
-    const Attempt one = run(alone, false);
-    if (one.state == AttemptState::Judged && has_error(one.findings) &&
-        std::none_of(one.findings.begin(), one.findings.end(), between_operations)) {
-      rename(failed, "concurrent-launch", "two calls that overlap use the same memory");
+  if (is_between_operations(failed.findings.front())) {
+    const TrialResult one = run_once(alone, false);
+    if (one.state == TrialState::Judged && has_error(one.findings) &&
+        std::none_of(one.findings.begin(), one.findings.end(), is_between_operations)) {
+      attribute(failed, Cause::SharedByCalls);
       return true;
     }
   }
@@ -264,13 +244,13 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
     Trial elsewhere = alone;
     elsewhere.condition.fresh = false;
     elsewhere.condition.warmed = elsewhere.condition.moved = true;
-    Attempt there = run(elsewhere, false);
+    TrialResult there = run_once(elsewhere, false);
     if (has_error(there.findings)) {
       trial = elsewhere;
       failed = std::move(there);
       return false;
     }
-    rename(failed, "concurrent-launch", "right alone, not while another call runs on another stream");
+    attribute(failed, Cause::Overlap);
     return true;
   }
   if (is_numeric(failed.findings.front().kind)) trial = alone;
@@ -279,15 +259,15 @@ bool Laboratory::find_overlap(Trial& trial, Attempt& failed) {
 
 // Results that differ between runs in which nothing differs that a kernel may depend on: not the device's
 // clock, not where buffers lie, nor which run it is.
-bool Laboratory::find_chance(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_chance(Trial& trial, TrialResult& failed) {
   const Trial first = as_first_call(trial);
-  const Attempt base = run(first, false);
-  if (base.state != AttemptState::Judged) return false;
+  const TrialResult base = run_once(first, false);
+  if (base.state != TrialState::Judged) return false;
   // On a real GPU sums come out in another order each time, which is no cause of anything: there, a result
   // must be right in one run and wrong in another.
   const bool repeatable = options_.device == subject::Device::Virtual;
   const auto differs = [&](const Trial& changed) -> std::optional<std::string> {
-    const Attempt other = run(changed, false);
+    const TrialResult other = run_once(changed, false);
     if (!repeatable && has_error(base.findings) == has_error(other.findings)) return std::nullopt;
     return difference(base, other);
   };
@@ -300,48 +280,48 @@ bool Laboratory::find_chance(Trial& trial, Attempt& failed) {
     seen = differs(other);
   }
   if (!seen) return false;
-  std::string why = "the same call gives different results in new processes";
+  Cause cause = Cause::Varies;
   if (differs(first)) {
-    why += ", by chance or by the time of day";
+    cause = Cause::Chance;
   } else if (differs(later)) {
-    why += ", by the device's clock";
+    cause = Cause::Clock;
   } else if (differs(elsewhere)) {
-    why += ", by the addresses of its buffers";
+    cause = Cause::Addresses;
   }
   trial = first;
-  rename(failed, "nondeterministic", fmt::format("{} ({})", why, *seen));
+  attribute(failed, cause, *seen);
   return true;
 }
 
 // A new process, calls that were made before, and this one.
-bool Laboratory::fails_after(const Trial& trial, std::vector<Trial> before) {
+bool TrialRunner::fails_after(const Trial& trial, std::vector<Trial> before) {
   runner_.restart();
-  for (const Trial& earlier : before) attempt(earlier, false);
-  const Attempt last = run(trial, false);
-  return last.state == AttemptState::Judged && has_error(last.findings);
+  for (const Trial& earlier : before) run(earlier, false);
+  const TrialResult last = run_once(trial, false);
+  return last.state == TrialState::Judged && has_error(last.findings);
 }
 
-bool Laboratory::shows(const Trial& trial, std::string_view kind) {
-  const Attempt attempt = run(trial, false);
-  return std::any_of(attempt.findings.begin(), attempt.findings.end(),
+bool TrialRunner::shows(const Trial& trial, Kind kind) {
+  const TrialResult result = run_once(trial, false);
+  return std::any_of(result.findings.begin(), result.findings.end(),
                      [&](const Finding& finding) { return finding.kind == kind; });
 }
 
 // What the device saw shows after other calls and not as the first of a process: confirm() has found the
 // condition, and this tells it from chance.
-bool Laboratory::find_left_behind(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_left_behind(Trial& trial, TrialResult& failed) {
   if (!trial.condition.warmed && !trial.condition.grown) return false;
-  const std::string kind = failed.findings.front().kind;
+  const Kind kind = failed.findings.front().kind;
   Trial first = as_first_call(trial);
   for (int i = 0; i < kTimes; ++i) {
     first.condition.cycles = kCycles[i];
     if (shows(first, kind) || !shows(trial, kind)) return false;
   }
-  rename(failed, "stale-state", "nothing is wrong in a new process; consequence in a later call");
+  attribute(failed, Cause::LaterConsequence);
   return true;
 }
 
-bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_stale(Trial& trial, TrialResult& failed) {
   if (!is_numeric(failed.findings.front().kind)) return find_left_behind(trial, failed);
   const Trial first = as_first_call(trial);
   Trial after = trial;
@@ -362,12 +342,12 @@ bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
     if (!shown && !(fails_after(after, failed.before) && passes(first) &&
                     fails_after(at_another_time(after), failed.before)))
       return false;
-    rename(failed, "stale-state", "right in a new process, wrong after earlier calls");
+    attribute(failed, Cause::EarlierCalls);
     return true;
   }
   if (!right_at_first && tells_apart(after, first)) {
     trial = first;
-    rename(failed, "stale-state", "wrong in a new process, right after the same call");
+    attribute(failed, Cause::FirstCall);
     return true;
   }
   return false;
@@ -375,81 +355,79 @@ bool Laboratory::find_stale(Trial& trial, Attempt& failed) {
 
 // It was wrong once, and is right as the first call, after other calls and, at another time, after the calls
 // that it came after.
-bool Laboratory::find_seen_once(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_seen_once(Trial& trial, TrialResult& failed) {
   const Trial first = as_first_call(trial);
   for (int i = 0; i < kTimes; ++i)
     if (!passes(first)) return false;
   if (fails_after(at_another_time(trial), failed.before)) return false;
   trial = first;
-  rename(failed, "nondeterministic",
-         "wrong once, and right when the same calls were made again at another time");
+  attribute(failed, Cause::SeenOnce);
   return true;
 }
 
 // New pages of the host's memory are zeros; what malloc gives later is not.
-bool Laboratory::find_host_memory(Trial& trial, Attempt& failed) {
-  const std::string kind = failed.findings.front().kind;
-  if (!trial.condition.host_poison || kind == "timeout" || kind == "deadlock") return false;
+bool TrialRunner::find_host_memory(Trial& trial, TrialResult& failed) {
+  const Kind kind = failed.findings.front().kind;
+  if (!trial.condition.host_poison || kind == Kind::Timeout || kind == Kind::Deadlock) return false;
   Trial zeroed = as_first_call(trial);
   zeroed.condition.host_poison = false;
   if (!tells_apart(zeroed, as_first_call(trial))) return false;
-  rename(failed, "uninitialized",
-         "right when the host memory that malloc gives is zero, wrong when it holds anything else");
+  attribute(failed, Cause::HostMemory);
   return true;
 }
 
-bool Laboratory::find_stream_order(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_stream_order(Trial& trial, TrialResult& failed) {
   const Finding& symptom = failed.findings.front();
-  if (between_operations(symptom)) {
-    rename(failed, "stream-order", "work that the caller's stream does not order");
+  if (is_between_operations(symptom)) {
+    attribute(failed, Cause::UnorderedWork);
     return true;
   }
   if (!trial.condition.ordered) return false;
   Trial idle = trial;
   idle.condition.ordered = idle.condition.others_late = false;
   if (!tells_apart(idle, trial)) return false;
-  rename(failed, "stream-order",
-         "right when the device idles before and after the call, wrong when work on one stream is held up");
+  attribute(failed, Cause::HeldStream);
   return true;
 }
 
 // Memory that nothing wrote: outputs that keep what they held, or results computed from it.
-bool Laboratory::find_undefined(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_undefined(Trial& trial, TrialResult& failed) {
   if (trial.condition.poison == Poison::Zeros) return find_unwritten(trial, failed);
   Trial zeroed = trial;
   zeroed.condition.poison = Poison::Zeros;
-  const Attempt cleared = run(zeroed, false);
-  const bool needs_zeros = cleared.state == AttemptState::Judged && !has_error(cleared.findings);
+  const TrialResult cleared = run_once(zeroed, false);
+  const bool needs_zeros = cleared.state == TrialState::Judged && !has_error(cleared.findings);
   const bool spreads =
       needs_zeros && (depends_on_poison(trial, failed, cleared) || keeps_by_value(trial, failed));
   if (!spreads && find_unwritten(trial, failed)) return true;
   if (!needs_zeros || !tells_apart(zeroed, trial)) return false;
-  rename(failed, "uninitialized",
-         "right when outputs and workspace hold zeros before the call, wrong when they hold anything else");
+  attribute(failed, Cause::DeviceMemory);
   return true;
 }
 
-bool Laboratory::find_uninitialized(Trial& trial, Attempt& failed) {
+bool TrialRunner::find_uninitialized(Trial& trial, TrialResult& failed) {
   return find_host_memory(trial, failed) ||
          (is_numeric(failed.findings.front().kind) && find_undefined(trial, failed));
 }
 
-Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
+TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
   if (failed.findings.empty()) return failed;
   // What is read too early may be undefined, or wrong: the race is why.
-  std::stable_partition(failed.findings.begin(), failed.findings.end(), between_operations);
-  if (between_operations(failed.findings.front())) {
+  std::stable_partition(failed.findings.begin(), failed.findings.end(), is_between_operations);
+  if (is_between_operations(failed.findings.front())) {
     if (find_overlap(trial, failed)) return failed;
-    if (between_operations(failed.findings.front())) {
+    if (is_between_operations(failed.findings.front())) {
       find_stream_order(trial, failed);
       return failed;
     }
   }
   const Finding& symptom = failed.findings.front();
-  if (symptom.kind == "nondeterministic" || symptom.kind == "stale-state") return failed;
+  if (symptom.kind == Kind::Nondeterministic || symptom.kind == Kind::StaleState) return failed;
   // Of a related call: this trial's own call is right, whatever the conditions.
-  if (symptom.evidence.is_object() && symptom.evidence.contains("relation") && is_numeric(symptom.kind))
-    return failed;
+  const bool is_related =
+      !symptom.attribution.relation.empty() || (std::holds_alternative<evidence::Numeric>(symptom.evidence) &&
+                                                std::get<evidence::Numeric>(symptom.evidence).difference);
+  if (is_related && is_numeric(symptom.kind)) return failed;
   if (!is_numeric(symptom.kind)) {
     if (!find_left_behind(trial, failed)) find_host_memory(trial, failed);
     return failed;
@@ -469,14 +447,14 @@ Attempt Laboratory::attribute(Trial& trial, Attempt failed) {
   return failed;
 }
 
-bool Laboratory::attribute_again(Trial& trial, Attempt& failed, std::string_view kind) {
+bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind) {
   static constexpr struct {
-    std::string_view kind;
-    bool (Laboratory::*find)(Trial&, Attempt&);
+    Kind kind;
+    bool (TrialRunner::*find)(Trial&, TrialResult&);
   } kCauses[] = {
-      {"concurrent-launch", &Laboratory::find_overlap},  {"nondeterministic", &Laboratory::find_chance},
-      {"stale-state", &Laboratory::find_stale},          {"stream-order", &Laboratory::find_stream_order},
-      {"unwritten-output", &Laboratory::find_unwritten}, {"uninitialized", &Laboratory::find_uninitialized}};
+      {Kind::ConcurrentLaunch, &TrialRunner::find_overlap},  {Kind::Nondeterministic, &TrialRunner::find_chance},
+      {Kind::StaleState, &TrialRunner::find_stale},          {Kind::StreamOrder, &TrialRunner::find_stream_order},
+      {Kind::UnwrittenOutput, &TrialRunner::find_unwritten}, {Kind::Uninitialized, &TrialRunner::find_uninitialized}};
   for (const auto& cause : kCauses) {
     if (cause.kind == kind) return (this->*cause.find)(trial, failed) && failed.findings.front().kind == kind;
   }
