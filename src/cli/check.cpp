@@ -179,7 +179,7 @@ int check_command(std::vector<std::string> args) {
     options.min_coverage = *share;
   }
   if (!repeated.empty()) {
-    const auto path = read_course(repeated, options, device.name);
+    const auto path = read_timeline(repeated, options, device.name);
     if (!path) {
       fmt::print(stderr, "assay: {}\n", path.error().text());
       return kWrongUse;

@@ -82,8 +82,7 @@ Result<Case> read_case(const fs::path& contract, const fs::path& source, const s
     if (parts.size() == 2 && parts[0] == "class") found.family = parts[1].front();
   }
   for (const std::string& kind : found.kinds) {
-    if (!judge::kind_named(kind))
-      return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
+    if (!kind_named(kind)) return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
   }
   if (!told) {
     return Error{"the first lines do not say what to expect: `// assay: expect pass`, or `fail` and kinds",
@@ -216,8 +215,8 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
   bool apt = false;
   for (const Finding& finding : checked.report.findings) {
     if (finding.severity != Severity::Error) continue;
-    apt |= wanted.kinds.contains(finding.kind);
-    outcome.detail += (outcome.detail.empty() ? "" : ", ") + finding.kind;
+    apt |= wanted.kinds.contains(std::string(to_string(finding.kind)));
+    outcome.detail += fmt::format("{}{}", outcome.detail.empty() ? "" : ", ", to_string(finding.kind));
   }
   const judge::Verdict verdict = checked.report.verdict;
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";

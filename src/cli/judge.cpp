@@ -146,10 +146,10 @@ int judge_command(std::vector<std::string> args) {
   report.contract = path;
   report.title = contract->title;
   report.device = "files";
-  report.verdict = judgement->findings.empty() ? judge::Verdict::Pass : judge::Verdict::Fail;
+  report.verdict = judge::verdict_of(judgement->findings, true, false);
   report.findings = std::move(judgement->findings);
   for (Finding& finding : report.findings)
-    finding.evidence["smallest"] = contract::to_string(files->bindings.shape);
+    finding.found.smallest = contract::to_string(files->bindings.shape);
   report.coverage = {{"trials", 1},
                      {"shapes", 1},
                      {"elements", judgement->elements},

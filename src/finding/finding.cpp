@@ -95,7 +95,8 @@ const std::string& kernel_of(const Finding& finding) {
 
 std::string output_of(const Finding& finding) {
   if (const auto* e = std::get_if<evidence::Numeric>(&finding.evidence)) return e->output;
-  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence); e && e->unwritten) return e->unwritten->name;
+  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence); e && e->unwritten)
+    return e->unwritten->name;
   return "";
 }
 

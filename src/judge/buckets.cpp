@@ -132,7 +132,8 @@ std::vector<Bucket> BucketTable::take() const {
   put(last_rows_, [] { return std::string("the last rows"); });
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     const double low = std::pow(10, static_cast<double>(i));
-    put(terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); }, true);
+    put(
+        terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); }, true);
   }
   for (std::size_t i = 0; i < decades_.size(); ++i) {
     const int decade = static_cast<int>(i) + kLowest;

@@ -202,9 +202,9 @@ evidence::Numeric evidence_of(const Measured& measured, const Failure& failure, 
     numeric.parts.push_back(part_of(failure.failing[i]));
   numeric.lean = lean(measured);
   if (named.diagnosis)
-    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name), named.diagnosis->description,
-                                            named.diagnosis->correlation, named.diagnosis->explained,
-                                            named.diagnosis->by_profile};
+    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name),
+                                            named.diagnosis->description, named.diagnosis->correlation,
+                                            named.diagnosis->explained, named.diagnosis->by_profile};
   return numeric;
 }
 

@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
-#include "reference/reference.h"
 #include "finding/finding.h"
+#include "reference/reference.h"
 
 namespace assay::judge {
 

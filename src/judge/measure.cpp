@@ -13,9 +13,9 @@
 
 namespace assay::judge {
 
-using reference::Expectation;
 using contract::is_float;
 using contract::Tensor;
+using reference::Expectation;
 
 namespace {
 
@@ -215,7 +215,8 @@ bool Gauge::admits(const Element& element, std::size_t i) const {
 double Gauge::limit(const Element& element, std::size_t i) const {
   if (options_.overridden())
     return options_.atol.value_or(0) + options_.rtol.value_or(0) * std::abs(element.value);
-  const double side = element.error > 0 ? expected_.high[i] - element.value : element.value - expected_.low[i];
+  const double side =
+      element.error > 0 ? expected_.high[i] - element.value : element.value - expected_.low[i];
   return std::max({0.0, side, rewritten(element, i)});
 }
 
@@ -225,7 +226,8 @@ Compared Gauge::compared(std::size_t i) const {
   if (!is_float(tensor_.dtype)) compared.stored_integer = tensor_.load_int(element.at);
   if (!expected_.integer.empty()) compared.exact_integer = expected_.integer[i];
   // Where a comparison could go either way, several results are right, each with a limit of its own.
-  if (!(element.flags & (reference::kUndecided | reference::kUnspecified))) compared.limit = limit(element, i);
+  if (!(element.flags & (reference::kUndecided | reference::kUnspecified)))
+    compared.limit = limit(element, i);
   return compared;
 }
 
@@ -257,15 +259,14 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
   const Gauge gauge(tensor, expected, options);
   std::atomic<int64_t> undecided{0};
   constexpr int64_t kPiece = 1 << 14;
-  in_parallel(
-      options.threads, static_cast<int64_t>(expected.size()), kPiece, [&](int64_t first, int64_t n) {
-        int64_t count = 0;
-        for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
-          measured.elements[i] = gauge(i);
-          count += (expected.flags[i] & reference::kUndecided) != 0;
-        }
-        undecided += count;
-      });
+  in_parallel(options.threads, static_cast<int64_t>(expected.size()), kPiece, [&](int64_t first, int64_t n) {
+    int64_t count = 0;
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
+      measured.elements[i] = gauge(i);
+      count += (expected.flags[i] & reference::kUndecided) != 0;
+    }
+    undecided += count;
+  });
   measured.undecided = undecided;
   if (is_float(tensor.dtype) && measured.columns() > 1) take_out_common_factor(measured, options);
   return measured;

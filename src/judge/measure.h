@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "reference/reference.h"
 #include "judge/numbers.h"
+#include "reference/reference.h"
 
 namespace assay::judge {
 
@@ -64,7 +64,8 @@ class Spacing {
 // Elements one at a time, each by itself.
 class Gauge {
  public:
-  Gauge(const contract::Tensor& tensor, const reference::Expectation& expected, const MeasureOptions& options);
+  Gauge(const contract::Tensor& tensor, const reference::Expectation& expected,
+        const MeasureOptions& options);
   Element operator()(std::size_t i) const;  // of `expected`
   // The element beside what it should be, for a text; its limit is that of errors to its own side.
   Compared compared(std::size_t i) const;
