@@ -83,6 +83,12 @@ const evidence::CodePlace* code_of(const Finding& finding);
 std::string output_of(const Finding& finding);
 // The other line of a race, where it has one that is not the finding's own; line 0: none.
 Where other_place(const Finding& finding);
+// The host code that it names; null: its evidence has no place for that.
+evidence::HostPlace* host_of(Finding& finding);
+const evidence::HostPlace* host_of(const Finding& finding);
+// The allocation of device memory that it is about; null: none.
+evidence::Allocation* allocation_of(Finding& finding);
+const evidence::Allocation* allocation_of(const Finding& finding);
 // Calls `use` with every place in source code that a finding holds.
 void for_each_place(Finding& finding, void (*use)(Where&));
 

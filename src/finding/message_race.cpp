@@ -23,7 +23,7 @@ std::string who(const OtherAccess& other) {
   if (!in_kernel) return fmt::format("a {} on stream {}", other.operation->kind, other.operation->stream);
   if (other.is_counted_copy) return "an asynchronous copy";
   std::string text = other.is_same_thread ? "the same thread" : "another thread of the same warp";
-  if (!other.is_same_thread && !other.is_same_warp && other.code.thread)
+  if (!other.is_same_thread && other.code.thread)
     text = fmt::format(
         "thread {} of {}", triple(*other.code.thread),
         other.is_same_block ? "the same block" : "block " + triple(other.code.block.value_or(Index3{})));
@@ -51,7 +51,7 @@ std::string self(const Race& race) {
 std::string with_host(const Race& race) {
   const bool calls_system = !race.host.system_call.empty();
   return fmt::format("host code {} {} {} {}, which {}, without waiting for it: call {} first",
-                     calls_system ? "in" : "at", text_of(race.host), verb(race.access), text_of(race.place),
+                     calls_system ? "in system call" : "at", text_of(race.host), verb(race.access), text_of(race.place),
                      side(race.other), text_of(Fix{.remedy = Remedy::WaitOnHost}));
 }
 
