@@ -114,7 +114,8 @@ void Entry::launch(const LaunchShape& shape, void** arguments, Stream stream) co
     return;
   }
   if (shared > kSharedWithoutAsking)
-    check(runtime_.cudaFuncSetAttribute(kernel_, kMaxDynamicSharedSize, static_cast<int>(shared)), "the launch");
+    check(runtime_.cudaFuncSetAttribute(kernel_, kMaxDynamicSharedSize, static_cast<int>(shared)),
+          "the launch");
   check(runtime_.cudaLaunchKernel(kernel_, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                   arguments, shared, stream),
         "the launch");
