@@ -15,7 +15,7 @@
 #include "protocol/protocol.h"
 #include "subject/worker/buffers.h"
 #include "subject/worker/caller.h"
-#include "subject/worker/entry.h"
+#include "subject/worker/entry_point.h"
 #include "subject/worker/failure.h"
 #include "subject/worker/runtime.h"
 #include "subject/worker/sandbox.h"
@@ -182,7 +182,7 @@ class Worker {
   Runtime runtime_{};
   Stream streams_[2] = {};
   Buffers buffers_{runtime_, streams_, setup_.real_gpu};
-  Entry entry_{setup_, runtime_, streams_};
+  EntryPoint entry_{setup_, runtime_, streams_};
 };
 
 bool has_socket() {
