@@ -11,6 +11,7 @@
 #include <random>
 
 #include "base/file.h"
+#include "finding/message.h"
 #include "reference/foreign.h"
 
 namespace assay::subject {
@@ -184,11 +185,10 @@ class Build {
     const Observation seen = runner_->run(trial, wide);
     if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
       return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
-    for (const Event& event : seen.events) {  // launches are events too
-      if (event.contains("kind"))
-        return Error{fmt::format("the cuda reference is wrong itself: {}", event.value("message", "")),
+    for (const protocol::Event& event : seen.events)
+      if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
+        return Error{fmt::format("the cuda reference is wrong itself: {}", message(found->finding)),
                      given_.path};
-    }
     std::map<std::string, Tensor> outputs;
     for (const auto& [name, tensor] : seen.calls.front().outputs) outputs[name] = *tensor;
     return outputs;
