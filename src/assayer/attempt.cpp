@@ -14,7 +14,7 @@
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "subject/places.h"
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -262,7 +262,7 @@ void Laboratory::warm_up(const Trial& trial) {
   }
   for (Trial& call : earlier) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
-    call.seed = trial::mix(trial.seed, 7);
+    call.seed = mix(trial.seed, 7);
     if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
   }
 }
@@ -282,7 +282,7 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
   std::vector<Bindings> bindings;
   for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
     Trial other = trial;
-    if (i > 0) other.seed = trial::mix(trial.seed, 99);
+    if (i > 0) other.seed = mix(trial.seed, 99);
     auto made = trial::make_inputs(contract_, other);
     if (!made) {
       attempt.state = AttemptState::Skipped;
@@ -318,7 +318,7 @@ void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindin
 void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
   if (!contract_.require.deterministic || attempt.calls.empty()) return;
   Trial again = trial;
-  again.condition.schedule = trial::mix(trial.condition.schedule, 5) >> 40;
+  again.condition.schedule = mix(trial.condition.schedule, 5) >> 40;
   again.condition.moved = true;
   const Attempt other = run(again, false);
   for (std::size_t i = 0; i < std::min(attempt.calls.size(), other.calls.size()); ++i) {
