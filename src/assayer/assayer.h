@@ -19,7 +19,7 @@
 #include <string>
 
 #include "assayer/course.h"
-#include "contract/reference.h"
+#include "reference/reference.h"
 #include "report/report.h"
 #include "subject/runner.h"
 #include "trial/trial.h"

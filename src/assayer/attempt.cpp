@@ -125,7 +125,7 @@ bool is_numeric(std::string_view kind) {
   return is_inexact(kind) || kind == "nonfinite";
 }
 
-Laboratory::Laboratory(const contract::Contract& contract, const contract::Reference& reference,
+Laboratory::Laboratory(const contract::Contract& contract, const reference::Reference& reference,
                        const subject::Subject& subject, const CheckOptions& options)
     : contract_(contract),
       reference_(reference),

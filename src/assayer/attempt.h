@@ -39,7 +39,7 @@ struct Attempt {
 
 class Laboratory {
  public:
-  Laboratory(const contract::Contract& contract, const contract::Reference& reference,
+  Laboratory(const contract::Contract& contract, const reference::Reference& reference,
              const subject::Subject& subject, const CheckOptions& options);
 
   // Runs and judges a trial. What the device saw goes before what the numbers say: a race that gives
@@ -113,7 +113,7 @@ class Laboratory {
   bool depends_on_poison(const trial::Trial& trial, const Attempt& failed, const Attempt& cleared) const;
 
   const contract::Contract& contract_;
-  const contract::Reference& reference_;
+  const reference::Reference& reference_;
   const subject::Subject& subject_;
   CheckOptions options_;
   subject::Runner runner_;

@@ -97,11 +97,12 @@ class Check {
   }
 
   bool prepare() {
-    auto reference = contract::Reference::make(
+    auto reference = reference::Reference::make(
         contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = reference.error().text();
+      outcome_.report.unknown.push_back(outcome_.problem);
       return false;
     }
     reference_.emplace(std::move(*reference));
@@ -590,7 +591,7 @@ class Check {
   Coverage coverage_;
   Gallery gallery_;
   std::vector<lint::Note> notes_;
-  std::optional<contract::Reference> reference_;
+  std::optional<reference::Reference> reference_;
   subject::Subject subject_;
   std::optional<Laboratory> lab_;
   Clock::time_point start_;

@@ -115,7 +115,7 @@ judge::Options Gallery::options_for(const Shown& shown) const {
   return options;
 }
 
-void Gallery::hang(const contract::Reference& reference, report::Report& report) const {
+void Gallery::hang(const reference::Reference& reference, report::Report& report) const {
   if (!options_.pictures) return;
   report.trials = rows_;
   for (const std::string& source : contract_.kernel.sources) {

@@ -28,7 +28,7 @@ class Gallery {
   void add_failure(const Finding& finding, const trial::Trial& trial, const Attempt& attempt,
                    const trial::Trial& small, Laboratory& lab);
 
-  void hang(const contract::Reference& reference, report::Report& report) const;
+  void hang(const reference::Reference& reference, report::Report& report) const;
 
  private:
   struct Shown {

@@ -140,7 +140,7 @@ Tolerance usual_tolerance(DType dtype) {
   }
 }
 
-bool all_close(const contract::Tensor& stored, const contract::Expectation& expected) {
+bool all_close(const contract::Tensor& stored, const reference::Expectation& expected) {
   const Tolerance tolerance = usual_tolerance(stored.dtype);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double got = stored.load(expected.element[i]);
@@ -171,7 +171,7 @@ trial::Trial friendly_trial(const Contract& contract) {
 }
 
 std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions& options) {
-  const auto reference = contract::Reference::make(contract);
+  const auto reference = reference::Reference::make(contract);
   const subject::BuildOutcome built = subject::build(contract, {.cache = options.cache});
   if (!reference || !built.subject) return std::nullopt;
   const trial::Trial trial = friendly_trial(contract);

@@ -12,7 +12,8 @@
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
-#include "contract/text.h"
+#include "contract/init.h"
+#include "reference/describe.h"
 #include "subject/cuda_reference.h"
 
 namespace assay::cli {
@@ -134,7 +135,7 @@ int judge_command(std::vector<std::string> args) {
 
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
-  const auto reference = contract::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
+  const auto reference = reference::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
   if (!reference) return complain(reference.error());
   const auto files = read_files(*contract, inputs, outputs, named);
   if (!files) return complain(files.error());
@@ -166,7 +167,7 @@ int formula_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
-  const auto text = contract::explain(*contract);
+  const auto text = reference::describe(*contract);
   if (!text) return complain(text.error());
   fmt::print("{}", *text);
   return 0;

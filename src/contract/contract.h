@@ -1,18 +1,19 @@
-// The contract: what a kernel claims to compute, read from a TOML file.
+// The contract: what a kernel claims to compute, as it is written in a TOML file.
 //
-//   auto contract = contract::load("embedding_grad.toml");      // this header
-//   auto reference = contract::Reference::make(*contract);      // reference.h
-//   auto expected = reference->expect(bindings, "dw", all, {}); // exact values and budgets
+//   Result<contract::Contract> read = contract::load("embedding_grad.toml");
+//   for (const contract::TensorSpec* output : read->outputs()) use(output->name, output->dtype);
 //
-// This room is the trusted side: it knows the mathematics (the formula), the
-// exact value of every output element, and how far rounding alone may move it.
-// It knows nothing of kernels, devices or trials.
+// This room reads the file and gives its parts types: dims, tensors, scalars, the kernel's arguments, the
+// formula as a tree, and the values that a call is made with. What the formula means (names resolved, exact
+// values, rounding budgets) is the next room's subject: reference/reference.h. Neither knows anything of
+// kernels, devices or trials.
 //
-//   contract.h   the file and its types        formula.h    the formula language
-//   tensor.h     dtypes, tensors, .npy         reference.h  exact values and rounding budgets
-//   int_expr.h   integer expressions, shapes   text.h       `assay init` and `assay formula`
+//   contract.h   the file and its types        formula.h    the formula language as a tree
+//   tensor.h     dtypes, tensors, .npy files   bindings.h   the arguments of one call
+//   int_expr.h   integer expressions, shapes   init.h       a first contract from CUDA source
 //
-// Every error names the file, the line and the column, and says what would be right.
+// Every error has the file, the line and the column, and says what would be right. A formula that load()
+// accepts is well formed; that its names and types are right, reference::Reference::make() says.
 #pragma once
 
 #include <cstdint>
@@ -134,10 +135,13 @@ struct Kernel {
 enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
 enum class Math : uint8_t { Standard, Fast };
 
+struct Formula;  // formula.h
+
 struct ReferenceSpec {
   ReferenceKind kind = ReferenceKind::Formula;
-  std::string formula;
-  Place formula_place;  // of the first character of the formula's text
+  std::string formula_text;
+  Place formula_place;                     // of the first character of the formula's text
+  std::shared_ptr<const Formula> formula;  // the text, parsed; null if the reference is not a formula
   std::string python_file, python_function;
   std::string cuda_source, cuda_entry;
   DType accumulate = DType::f32;
@@ -176,7 +180,7 @@ struct Contract {
   Result<void> check_shape(const Shape& shape) const;
 };
 
-// Reads and checks the whole contract, the formula included.
+// Reads the whole contract, and parses the formula.
 Result<Contract> load(const std::string& path);
 Result<Contract> parse(std::string_view text, std::string path = "");
 

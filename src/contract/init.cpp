@@ -7,7 +7,7 @@
 #include <map>
 
 #include "contract/formula.h"
-#include "contract/text.h"
+#include "contract/init.h"
 
 namespace assay::contract {
 namespace {

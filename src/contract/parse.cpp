@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "contract/formula.h"
-#include "contract/program.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -43,8 +42,11 @@ Result<Contract> Reader::run() {
   read_all(*root);
   if (failed_) return error_;
   if (contract_.reference.kind == ReferenceKind::Formula) {
-    Result<std::shared_ptr<const Program>> program = compile(contract_);
-    if (!program) return program.error();
+    ReferenceSpec& reference = contract_.reference;
+    Result<Formula> formula =
+        parse_formula(reference.formula_text, reference.formula_place, contract_.path, contract_.names());
+    if (!formula) return formula.error();
+    reference.formula = std::make_shared<const Formula>(std::move(*formula));
   }
   return std::move(contract_);
 }

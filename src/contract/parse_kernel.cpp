@@ -132,7 +132,7 @@ void Reader::read_reference(const TomlValue& root) {
   if ((formula != nullptr) + (python != nullptr) + (cuda != nullptr) != 1)
     return fail(table->place, "[reference] needs exactly one of formula, python and cuda");
   if (formula && is(*formula, TomlKind::String, "the formula, a string,")) {
-    reference.formula = formula->string;
+    reference.formula_text = formula->string;
     reference.formula_place = content_place(text_, formula->place);
   }
   if (python) read_python(*python);

@@ -15,9 +15,9 @@ namespace assay::judge {
 using contract::Bindings;
 using contract::Contract;
 using contract::Dim;
-using contract::Expectation;
+using reference::Expectation;
 using contract::IntExpr;
-using contract::Reference;
+using reference::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
 using contract::ValuesKind;

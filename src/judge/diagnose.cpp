@@ -11,7 +11,7 @@
 
 namespace assay::judge {
 
-using contract::Defect;
+using reference::Defect;
 
 namespace {
 
@@ -55,7 +55,7 @@ struct Chosen {
 Chosen choose(const Measured& measured, std::size_t most) {
   std::vector<const Element*> all;
   for (const Element& element : measured.elements) {
-    if (!(element.flags & contract::kUnspecified)) all.push_back(&element);
+    if (!(element.flags & reference::kUnspecified)) all.push_back(&element);
   }
   std::stable_sort(all.begin(), all.end(), [](const Element* a, const Element* b) {
     return std::abs(departure(*a, a->stored)) > std::abs(departure(*b, b->stored));
@@ -304,7 +304,7 @@ std::vector<int64_t> places(const std::vector<const Element*>& elements) {
 
 }  // namespace
 
-std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
+std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
                                   const Measured& measured, std::span<const std::string> hints) {
   if (!reference.is_formula()) return std::nullopt;
   std::optional<Diagnosis> best;
@@ -344,11 +344,11 @@ std::optional<Diagnosis> diagnose(const contract::Reference& reference, const co
   return best;
 }
 
-bool exceeds_every_rounding(const contract::Reference& reference, const contract::Bindings& bindings,
+bool exceeds_every_rounding(const reference::Reference& reference, const contract::Bindings& bindings,
                             const Measured& measured) {
   constexpr std::size_t kMostSites = 24;  // to simulate
   constexpr double kFactor = 8;
-  std::vector<contract::Site> sites = reference.values(measured.output);
+  std::vector<reference::Site> sites = reference.values(measured.output);
   if (sites.empty() || sites.size() > kMostSites) return false;
   // The result itself, rounded once more, is no value on the way: the last one of the output's own
   // definition.
@@ -359,7 +359,7 @@ bool exceeds_every_rounding(const contract::Reference& reference, const contract
   sites.erase(last);
   const std::vector<const Element*> elements = choose(measured, kFew).elements;
   std::vector<double> reach(elements.size(), 0);
-  for (const contract::Site& site : sites) {
+  for (const reference::Site& site : sites) {
     Defect narrow;
     narrow.intermediates = contract::DType::bf16;
     narrow.only_value = site.value;
@@ -378,7 +378,7 @@ bool exceeds_every_rounding(const contract::Reference& reference, const contract
   return beyond >= 2;
 }
 
-double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
+double size_beside_bf16(const reference::Reference& reference, const contract::Bindings& bindings,
                         const Measured& measured) {
   const std::vector<const Element*> elements = choose(measured, kFew).elements;
   Defect narrow;

@@ -11,7 +11,7 @@
 namespace assay::judge {
 
 struct Diagnosis {
-  contract::Defect defect;
+  reference::Defect defect;
   std::string description;  // after "as if"
   double correlation = 0;   // of the errors, compressed so that no few elements decide
   double explained = 0;     // share of their energy that the defect accounts for
@@ -20,17 +20,17 @@ struct Diagnosis {
 
 // The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds
 // in `hints` are tried first, in that order: among equal matches the first one counts.
-std::optional<Diagnosis> diagnose(const contract::Reference& reference, const contract::Bindings& bindings,
+std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
                                   const Measured& measured, std::span<const std::string> hints = {});
 
 // How large the errors are beside those of a kernel that computes everything in bf16: 1 alike. Infinite where
 // such a kernel makes none.
-double size_beside_bf16(const contract::Reference& reference, const contract::Bindings& bindings,
+double size_beside_bf16(const reference::Reference& reference, const contract::Bindings& bindings,
                         const Measured& measured);
 
 // Whether the errors of an element-wise output are larger than bf16 in any values on the way to it can make
 // them.
-bool exceeds_every_rounding(const contract::Reference& reference, const contract::Bindings& bindings,
+bool exceeds_every_rounding(const reference::Reference& reference, const contract::Bindings& bindings,
                             const Measured& measured);
 
 }  // namespace assay::judge

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "contract/parallel.h"
+#include "base/parallel.h"
 #include "judge/buckets.h"
 #include "judge/diagnose.h"
 #include "judge/masked.h"
@@ -17,7 +17,7 @@ namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Reference;
+using reference::Reference;
 
 namespace {
 
@@ -109,7 +109,7 @@ bool is_inaccuracy(const Measured& measured) {
     if (std::isfinite(element.value)) largest = std::max(largest, std::abs(element.value));
   }
   for (const Element& element : measured.elements) {
-    if (element.flags & (contract::kUnspecified | contract::kNonfiniteValue)) continue;
+    if (element.flags & (reference::kUnspecified | reference::kNonfiniteValue)) continue;
     if (!std::isfinite(element.error)) return false;
     const double scale = std::max({std::abs(element.value), element.magnitude, 1e-6 * largest});
     if (std::abs(element.error) > 0.05 * scale) return false;
@@ -269,7 +269,7 @@ std::string message_of(const Measured& measured, const Failure& failure, const N
 // As many elements as the work allows, knowing the length of the sums only after a first look.
 Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
                                         const std::string& output, const contract::Tensor& tensor,
-                                        const contract::BudgetOptions& budget, const Options& options) {
+                                        const reference::BudgetOptions& budget, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
   if (elements.size() <= 4096 || reference.is_elementwise(output)) return elements;
   std::vector<int64_t> probe;
@@ -287,13 +287,13 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
 Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
                           const std::string& output, const contract::Tensor& tensor, const Options& options,
                           Judgement& judgement) {
-  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
   const auto elements = affordable(reference, bindings, output, tensor, budget, options);
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
                            sums_are_coherent(bindings, reference.summed_inputs(output)),
-                           contract::useful_threads(options.threads)};
+                           useful_threads(options.threads)};
   constexpr std::size_t kFew = 1 << 13;  // looked at once, whatever they are
   if (elements->size() > kFew && reference.is_elementwise(output)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);

@@ -28,7 +28,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
+#include "reference/reference.h"
 #include "judge/finding.h"
 
 namespace assay::judge {
@@ -52,7 +52,7 @@ struct Judgement {
   int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted
 };
 
-Result<Judgement> judge(const contract::Contract& contract, const contract::Reference& reference,
+Result<Judgement> judge(const contract::Contract& contract, const reference::Reference& reference,
                         const contract::Bindings& bindings, const Outputs& outputs,
                         const Options& options = {});
 

@@ -6,7 +6,7 @@
 namespace assay::judge {
 
 using contract::Bindings;
-using contract::Expectation;
+using reference::Expectation;
 using contract::Tensor;
 
 namespace {
@@ -37,8 +37,8 @@ bool same(const Expectation& a, const Expectation& b, std::size_t i) {
 
 }  // namespace
 
-Result<void> admit_masked(const contract::Reference& reference, const Bindings& bindings,
-                          const Tensor& tensor, const contract::BudgetOptions& budget, Measured& measured) {
+Result<void> admit_masked(const reference::Reference& reference, const Bindings& bindings,
+                          const Tensor& tensor, const reference::BudgetOptions& budget, Measured& measured) {
   std::vector<std::size_t> hidden;
   std::vector<int64_t> places;
   for (std::size_t i = 0; i < measured.elements.size(); ++i) {

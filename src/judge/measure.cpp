@@ -9,11 +9,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "contract/parallel.h"
+#include "base/parallel.h"
 
 namespace assay::judge {
 
-using contract::Expectation;
+using reference::Expectation;
 using contract::is_float;
 using contract::Tensor;
 
@@ -25,9 +25,9 @@ constexpr double kNoiseFactor = 4;
 // Of one element to be off though the model sees no reason: keeps a single odd element from being proof.
 constexpr double kFloor = 1e-4;
 
-constexpr uint8_t kNoStatistics = contract::kNonfiniteValue | contract::kNonfiniteInput |
-                                  contract::kUndecided | contract::kMayOverflow | contract::kUnspecified |
-                                  contract::kCoherent;
+constexpr uint8_t kNoStatistics = reference::kNonfiniteValue | reference::kNonfiniteInput |
+                                  reference::kUndecided | reference::kMayOverflow | reference::kUnspecified |
+                                  reference::kCoherent;
 
 double upper_tail(double x) {
   return 0.5 * std::erfc(x / std::sqrt(2.0));
@@ -200,7 +200,7 @@ void Gauge::compare(Element& element, std::size_t i) const {
 //   folded in): twice the bound.
 // The largest error that these admit; negative where they do not apply.
 double Gauge::rewritten(const Element& element, std::size_t i) const {
-  constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
+  constexpr uint8_t kStrict = reference::kNonfiniteValue | reference::kUndecided | reference::kExact;
   if (!is_float(tensor_.dtype) || (element.flags & kStrict) || !(expected_.bound[i] > 0)) return -1;
   const double start = element.terms > 1 ? element.terms * unit_ * std::abs(element.value) : 0;
   return 0.5 * spacing_.at(element.value) + 2 * expected_.bound[i] + start;
@@ -225,7 +225,7 @@ Compared Gauge::compared(std::size_t i) const {
   if (!is_float(tensor_.dtype)) compared.stored_integer = tensor_.load_int(element.at);
   if (!expected_.integer.empty()) compared.exact_integer = expected_.integer[i];
   // Where a comparison could go either way, several results are right, each with a limit of its own.
-  if (!(element.flags & (contract::kUndecided | contract::kUnspecified))) compared.limit = limit(element, i);
+  if (!(element.flags & (reference::kUndecided | reference::kUnspecified))) compared.limit = limit(element, i);
   return compared;
 }
 
@@ -239,7 +239,7 @@ Element Gauge::operator()(std::size_t i) const {
   element.terms = std::max(1.0, expected_.terms[i]);
   element.magnitude = expected_.magnitude[i];
   element.z = expected_.sigma[i] > 0 ? element.error / expected_.sigma[i] : (element.error == 0 ? 0 : 1e6);
-  if (element.flags & contract::kUnspecified) return element;
+  if (element.flags & reference::kUnspecified) return element;
   const bool floats = is_float(tensor_.dtype);
   element.admitted =
       options_.overridden() && floats ? within_tolerance(element, options_) : admits(element, i);
@@ -257,12 +257,12 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
   const Gauge gauge(tensor, expected, options);
   std::atomic<int64_t> undecided{0};
   constexpr int64_t kPiece = 1 << 14;
-  contract::in_parallel(
+  in_parallel(
       options.threads, static_cast<int64_t>(expected.size()), kPiece, [&](int64_t first, int64_t n) {
         int64_t count = 0;
         for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
           measured.elements[i] = gauge(i);
-          count += (expected.flags[i] & contract::kUndecided) != 0;
+          count += (expected.flags[i] & reference::kUndecided) != 0;
         }
         undecided += count;
       });

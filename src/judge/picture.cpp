@@ -26,10 +26,10 @@ struct Look {
   std::vector<std::pair<std::size_t, ComparedText>> wrong;  // those not admitted, if they were asked for
 };
 
-Result<Look> look_at(const contract::Contract& contract, const contract::Reference& reference,
+Result<Look> look_at(const contract::Contract& contract, const reference::Reference& reference,
                      const contract::Bindings& bindings, const std::string& output, const Tensor& tensor,
                      const std::vector<int64_t>& elements, const Options& options, bool in_words = false) {
-  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
   auto expected = reference.expect(bindings, output, elements, budget);
   if (!expected) return expected.error();
   MeasureOptions how;
@@ -49,7 +49,7 @@ Result<Look> look_at(const contract::Contract& contract, const contract::Referen
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
-Result<std::vector<int64_t>> affordable(const contract::Reference& reference,
+Result<std::vector<int64_t>> affordable(const reference::Reference& reference,
                                         const contract::Bindings& bindings, const std::string& output,
                                         const Tensor& tensor, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, kMostElements, options.seed);
@@ -67,7 +67,7 @@ Result<std::vector<int64_t>> affordable(const contract::Reference& reference,
 }
 
 bool is_specified(const Element& element) {
-  return !(element.flags & contract::kUnspecified);
+  return !(element.flags & reference::kUnspecified);
 }
 
 // In units of the budget; what has no finite error, or should have none, is infinitely far.
@@ -163,7 +163,7 @@ Sheet values_of(const std::string& name, const Tensor& tensor) {
 
 }  // namespace
 
-Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Picture>> draw(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, const Outputs& outputs,
                                   const Options& options) {
   std::vector<Picture> pictures;
@@ -194,7 +194,7 @@ Result<std::vector<Picture>> draw(const contract::Contract& contract, const cont
   return pictures;
 }
 
-Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const reference::Reference& reference,
                                     const contract::Bindings& bindings, const Outputs& outputs,
                                     const Options& options) {
   std::vector<Sheet> sheets;

@@ -67,11 +67,11 @@ struct Sheet {
   std::vector<Wrong> wrong;  // of outputs, among the first kMostLooked elements
 };
 
-Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Picture>> draw(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, const Outputs& outputs,
                                   const Options& options = {});
 
-Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const reference::Reference& reference,
                                     const contract::Bindings& bindings, const Outputs& outputs,
                                     const Options& options = {});
 

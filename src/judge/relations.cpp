@@ -12,7 +12,7 @@ namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Reference;
+using reference::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
 

@@ -49,12 +49,12 @@ struct Companion {
 };
 
 // Those that hold for these inputs: at most two for every input and four for every dim.
-std::vector<Companion> companions(const contract::Contract& contract, const contract::Reference& reference,
+std::vector<Companion> companions(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, uint64_t seed = 1);
 
 // What differs though its bits should not. Values near the ends of their range are left out where they were
 // scaled.
-std::vector<Finding> compare(const contract::Contract& contract, const contract::Reference& reference,
+std::vector<Finding> compare(const contract::Contract& contract, const reference::Reference& reference,
                              const contract::Bindings& bindings, const Companion& companion,
                              const Outputs& first, const Outputs& second);
 

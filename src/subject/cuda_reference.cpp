@@ -11,7 +11,7 @@
 #include <random>
 
 #include "base/file.h"
-#include "contract/foreign.h"
+#include "reference/foreign.h"
 
 namespace assay::subject {
 
@@ -248,7 +248,7 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
   return own;
 }
 
-contract::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
+reference::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
                                            const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);

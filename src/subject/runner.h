@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
+#include "contract/bindings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
 

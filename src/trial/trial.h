@@ -25,7 +25,7 @@
 
 #include "base/gpus.h"
 #include "base/result.h"
-#include "contract/reference.h"
+#include "contract/bindings.h"
 
 namespace assay::trial {
 

@@ -30,7 +30,7 @@ std::string kind_with(std::vector<std::string> hints) {
   constexpr int64_t kRows = 400;
   const auto contract = contract::parse(kContract, "k.toml");
   EXPECT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   auto x = contract::Tensor::zeros(contract::DType::bf16, {kRows, 2});
   auto y = contract::Tensor::zeros(contract::DType::f32, {kRows});
   trial::Random random(3);

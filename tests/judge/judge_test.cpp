@@ -18,13 +18,13 @@ namespace {
 
 struct Bench {
   Contract contract;
-  contract::Reference reference;
+  reference::Reference reference;
 };
 
 Bench bench_for(const Operator& op) {
   auto contract = contract::parse(op.contract);
   EXPECT_TRUE(contract) << op.name << ": " << contract.error().text();
-  auto reference = contract::Reference::make(*contract);
+  auto reference = reference::Reference::make(*contract);
   EXPECT_TRUE(reference) << op.name << ": " << reference.error().text();
   return {std::move(*contract), std::move(*reference)};
 }
@@ -217,7 +217,7 @@ TEST(Rounding, TowardZeroInF32IsBiased) {
                   {{"x", "bf16", "N", ""}, {"z", "f32", "N", ""}, {"y", "f32", "N", "role = \"out\"\n"}},
                   "y[n] = 1.5 * x[n] + z[n]"));
   ASSERT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   for (const int64_t n : {1, 8, 500}) {
     trial::Trial trial = plain_trial(*contract, 5);
     trial.shape["N"] = n;

@@ -46,7 +46,7 @@ std::shared_ptr<const Tensor> floats(std::vector<double> values) {
 std::vector<Finding> judge_of(std::vector<double> kept, double top) {
   const auto contract = contract::parse(kMaskedMax);
   EXPECT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   contract::Bindings bindings;
   bindings.inputs["x"] = floats({NAN, 2, NAN, 3});
   const double mask[] = {0, 1, 1, 0};

@@ -144,7 +144,7 @@ Outputs outputs_of(const Subject& subject, const Mistake& mistake, const Setting
     for (const std::string& name : setting.earlier) seen.inputs[name] = earlier->inputs.at(name);
   }
   const Contract wrong = parsed(subject, tensors, mistake.formula);
-  const auto reference = contract::Reference::as_written(wrong);
+  const auto reference = reference::Reference::as_written(wrong);
   EXPECT_TRUE(reference) << subject.name << ", " << mistake.name << ": " << reference.error().text();
   Outputs outputs;
   if (!reference) return outputs;
@@ -164,7 +164,7 @@ TEST(Mistakes, AreFoundAndNamed) {
   int count = 0;
   for (const Subject& subject : read_subjects()) {
     const Contract contract = parsed(subject, subject.tensors, subject.formula);
-    const auto reference = contract::Reference::make(contract);
+    const auto reference = reference::Reference::make(contract);
     EXPECT_TRUE(reference) << subject.name << ": " << reference.error().text();
     if (!reference) continue;
     Mistake none;

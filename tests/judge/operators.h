@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
+#include "reference/reference.h"
 #include "judge/judge.h"
 
 namespace assay::judge::testing {

@@ -13,14 +13,14 @@ namespace {
 
 struct Setting {
   Contract contract;
-  contract::Reference reference;
+  reference::Reference reference;
   Bindings bindings;
 };
 
 Setting setting_from(const std::string& text, int64_t size = 33) {
   auto contract = contract::parse(text);
   EXPECT_TRUE(contract) << contract.error().text();
-  auto reference = contract::Reference::make(*contract);
+  auto reference = reference::Reference::make(*contract);
   trial::Trial trial;
   trial.shape = trial::uniform_shape(*contract, size);
   for (const contract::ScalarSpec& spec : contract->scalars)
