@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "assayer/precision.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/precision.h"
@@ -115,7 +116,7 @@ int explain_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
-    fmt::print(stderr, "assay: {}\n", contract.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
     return kWrongUse;
   }
   contract::Shape shape;
