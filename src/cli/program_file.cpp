@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "subject/elf.h"
+#include "fatbinary/elf.h"
 
 namespace assay::cli {
 namespace {
@@ -66,7 +66,7 @@ Result<ProgramFile> read_program(const std::string& path) {
   if (bytes.starts_with("#!"))
     return wrong(
         fmt::format("{} is a script; run the program that it starts, or its interpreter, instead", path));
-  const auto elf = subject::read_elf(bytes);
+  const auto elf = fatbinary::read_elf(bytes);
   if (!elf) return wrong(fmt::format("{} is not an ELF program for 64-bit x86", path));
   return ProgramFile{.needed = elf->needed,
                      .is_dynamic = elf->has_interpreter,

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "cudart/context.h"
-#include "cudart/fatbinary.h"
+#include "fatbinary/fatbinary.h"
 #include "cudart/properties.h"
 #include "cudart/report.h"
 
@@ -84,7 +84,7 @@ Binary* Modules::add_image(const void* image) {
   std::memcpy(&magic, image, sizeof magic);
   if (magic == static_cast<uint32_t>(kWrapperMagic)) return add_wrapper(image);
   auto binary = std::make_unique<Binary>();
-  if (uint64_t size = container_size(image)) {
+  if (uint64_t size = fatbinary::container_size(image)) {
     auto* bytes = static_cast<const std::byte*>(image);
     binary->owned.assign(bytes, bytes + size);
     binary->containers.push_back(binary->owned.data());
@@ -160,23 +160,23 @@ Status Modules::read_locked(Binary& binary, std::string& ptx) {
   }
   std::vector<std::string> texts;
   for (const void* container : binary.containers) {
-    uint64_t size = container_size(container);
+    uint64_t size = fatbinary::container_size(container);
     if (size == 0) {
       report_.say("corrupt fatbinary: wrong header");
       return Status::InvalidKernelImage;
     }
-    auto images = read_fatbinary({static_cast<const std::byte*>(container), size});
+    auto images = fatbinary::read_fatbinary({static_cast<const std::byte*>(container), size});
     if (!images) {
       report_.say(images.error().text());
       return Status::InvalidKernelImage;
     }
-    const Image* image = choose_ptx(*images, kArchitecture);
+    const fatbinary::Image* image = fatbinary::choose_ptx(*images, kArchitecture);
     if (!image) {
       if (images->empty()) continue;  // nothing for the device in this object
       report_.say_once(kNoPtx);
       return Status::NoKernelImageForDevice;
     }
-    auto text = unpack(*image);
+    auto text = fatbinary::unpack(*image);
     if (!text) {
       report_.say(text.error().text());
       return Status::InvalidKernelImage;

@@ -14,7 +14,7 @@
 #include "base/symbol.h"
 #include "base/temporary_folder.h"
 #include "subject/device_code.h"
-#include "subject/elf.h"
+#include "fatbinary/elf.h"
 #include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/signature.h"
@@ -153,7 +153,7 @@ class Builder {
   // Whether the function is there, and takes what the contract passes.
   void find_entry() {
     const auto bytes = read_file(subject_.library);
-    const auto library = bytes ? read_elf(*bytes) : Result<ElfFile>(bytes.error());
+    const auto library = bytes ? fatbinary::read_elf(*bytes) : Result<fatbinary::ElfFile>(bytes.error());
     if (!library) {
       fail(fmt::format("{} cannot be read: {}", subject_.library, library.error().message));
       return;

@@ -143,7 +143,7 @@ class Losses {
     for (int64_t i = 0; i < exact_.count(); ++i) {
       const double loss = std::abs(working.load(i) - exact_.load(i));
       if (!std::isfinite(loss)) continue;
-      spread_.store(i, spread_.load(i) + loss * loss / contract::kWorkingRuns);
+      spread_.store(i, spread_.load(i) + loss * loss / reference::kWorkingRuns);
       largest_.store(i, std::max(largest_.load(i), loss));
     }
   }
@@ -259,7 +259,7 @@ reference::ReferenceProvider cuda_reference(const Contract& contract, const Buil
     if (!outputs) return outputs;
     std::map<std::string, Losses> losses;
     for (const auto& [name, tensor] : *outputs) losses.emplace(name, tensor);
-    for (int run = 0; run < contract::kWorkingRuns; ++run) {
+    for (int run = 0; run < reference::kWorkingRuns; ++run) {
       Result<std::map<std::string, Tensor>> working =
           both->working.run(run == 0 ? bindings : moved(bindings, run), build, runner);
       if (!working) return working;
@@ -267,8 +267,8 @@ reference::ReferenceProvider cuda_reference(const Contract& contract, const Buil
     }
     std::map<std::string, Tensor> all = *outputs;
     for (const auto& [name, loss] : losses) {
-      all[name + std::string(contract::kSpread)] = loss.spread();
-      all[name + std::string(contract::kLargest)] = loss.largest();
+      all[name + std::string(reference::kSpread)] = loss.spread();
+      all[name + std::string(reference::kLargest)] = loss.largest();
     }
     return all;
   };

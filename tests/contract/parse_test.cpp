@@ -169,22 +169,6 @@ formula = "y[n] = 1"
   EXPECT_TRUE(contract.check_shape({{"N", 4}}));  // an empty tensor
 }
 
-TEST(Parse, ANegativeExtentBreaksThePromise) {
-  Result<Contract> contract = parse(contract_text(R"toml([dims]
-N = { min = 3, max = 100 }
-[tensors.y]
-dtype = "f32"
-shape = ["N - 8"]
-role = "out"
-[reference]
-formula = "y[n] = 1"
-)toml"),
-                                    "c.toml");
-  ASSERT_FALSE(contract);
-  EXPECT_NE(contract.error().message.find("negative extent"), std::string::npos) << contract.error().text();
-  EXPECT_EQ(contract.error().line, 7);
-}
-
 TEST(Parse, PathsAreRelativeToTheContract) {
   Contract contract;
   contract.path = "folder/c.toml";

@@ -218,6 +218,21 @@ TEST(Errors, AMissingFileIsNamed) {
   EXPECT_EQ(contract.error().file, "no/such/contract.toml");
 }
 
+TEST(Errors, ANegativeExtentBreaksThePromise) {
+  const Result<Reference> reference = understood(contract_text(R"toml([dims]
+N = { min = 3, max = 100 }
+[tensors.y]
+dtype = "f32"
+shape = ["N - 8"]
+role = "out"
+[reference]
+formula = "y[n] = 1"
+)toml"));
+  ASSERT_FALSE(reference);
+  EXPECT_NE(reference.error().message.find("negative extent"), std::string::npos) << reference.error().text();
+  EXPECT_EQ(reference.error().line, 7);
+}
+
 // What only data can show.
 Error evaluation_error(const std::string& formula, const std::string& shape = "8") {
   const std::string text = contract_text(R"toml([dims]

@@ -50,7 +50,7 @@ TEST(Operators, AgreeWithNumPyInExtendedPrecision) {
     write_job(root / op.name, contract, draw_bindings(contract, 11));
   }
   const std::string command =
-      fmt::format("/usr/bin/python3 {}/tests/contract/operators.py {}", ASSAY_SOURCE_DIR, root.string());
+      fmt::format("/usr/bin/python3 {}/tests/reference/operators.py {}", ASSAY_SOURCE_DIR, root.string());
   ASSERT_EQ(std::system(command.c_str()), 0);
   for (const Operator& op : operators()) {
     SCOPED_TRACE(op.name);

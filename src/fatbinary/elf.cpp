@@ -1,4 +1,4 @@
-#include "subject/elf.h"
+#include "fatbinary/elf.h"
 
 #include <elf.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-namespace assay::subject {
+namespace assay::fatbinary {
 
 namespace {
 
@@ -133,4 +133,4 @@ Result<ElfFile> read_elf(std::string_view bytes) {
   return Reader(bytes, *header).read();
 }
 
-}  // namespace assay::subject
+}  // namespace assay::fatbinary

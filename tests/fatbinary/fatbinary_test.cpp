@@ -1,5 +1,5 @@
 // Containers of device code: every packing is read, and damage of any kind is an error, not a crash.
-#include "cudart/fatbinary.h"
+#include "fatbinary/fatbinary.h"
 
 #include <gtest/gtest.h>
 #include <lz4.h>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <random>
 
-namespace assay::cudart {
+namespace assay::fatbinary {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -125,6 +125,21 @@ TEST(Fatbinary, ChoosesTheNewestPtxThatTheDeviceMayRun) {
   }
 }
 
+TEST(Fatbinary, FindsTheContainersOfAFile) {
+  const auto as_text = [](const Bytes& bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  const std::string library = "\177ELF and so on  " + as_text(container({image(1, 90, 0x8000, kText)})) +
+                              std::string(24, 'x') + as_text(container({image(2, 90, 0, "machine code")})) +
+                              as_text(container({image(1, 80, 0, "another unit")}));
+  const auto texts = ptx_in(library, 90);
+  ASSERT_TRUE(texts) << texts.error().text();
+  ASSERT_EQ(texts->size(), 2u);
+  EXPECT_EQ((*texts)[0], kText);
+  EXPECT_TRUE((*texts)[1].starts_with("another unit"));
+  EXPECT_TRUE(ptx_in("no containers here", 90)->empty());
+}
+
 // Whatever is cut off, there is an error; and nothing outside the bytes is read (asan would tell).
 TEST(Fatbinary, TruncationIsAnError) {
   Bytes whole = container({image(1, 90, 0x8000, kText), image(1, 80, 0x2000, kText)});
@@ -173,4 +188,4 @@ TEST(Fatbinary, AbsurdSizesAreRefused) {
 }
 
 }  // namespace
-}  // namespace assay::cudart
+}  // namespace assay::fatbinary

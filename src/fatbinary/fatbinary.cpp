@@ -1,4 +1,4 @@
-#include "cudart/fatbinary.h"
+#include "fatbinary/fatbinary.h"
 
 #include <fmt/format.h>
 #include <lz4.h>
@@ -9,7 +9,7 @@
 #include <optional>
 #include <tuple>
 
-namespace assay::cudart {
+namespace assay::fatbinary {
 namespace {
 
 constexpr uint32_t kContainerMagic = 0xba55ed50;
@@ -162,4 +162,24 @@ Result<std::string> unpack(const Image& image) {
   return text;
 }
 
-}  // namespace assay::cudart
+Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {
+  std::vector<std::string> texts;
+  constexpr std::size_t kAlignment = 8, kHeader = 16;
+  for (std::size_t at = 0; at + kHeader <= file.size();) {
+    const uint64_t size = container_size(file.data() + at);
+    if (size == 0 || size > file.size() - at) {
+      at += kAlignment;
+      continue;
+    }
+    const auto images = read_fatbinary(std::as_bytes(std::span(file)).subspan(at, size));
+    if (const Image* image = images ? choose_ptx(*images, architecture) : nullptr) {
+      auto text = unpack(*image);
+      if (!text) return text.error();
+      texts.push_back(std::move(*text));
+    }
+    at += (images ? size + kAlignment - 1 : kAlignment) / kAlignment * kAlignment;
+  }
+  return texts;
+}
+
+}  // namespace assay::fatbinary

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace assay::subject {
+namespace assay::fatbinary {
 
 struct ElfSection {
   std::string name;
@@ -33,4 +33,4 @@ struct ElfFile {
 // `bytes` must outlive the result. Offsets that point outside the file are an Error, or leave a part empty.
 Result<ElfFile> read_elf(std::string_view bytes);
 
-}  // namespace assay::subject
+}  // namespace assay::fatbinary

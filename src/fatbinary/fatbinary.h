@@ -1,4 +1,9 @@
-// Fatbinaries: the containers in which nvcc embeds device code.
+// Reading what compilers leave in files: fatbinaries, the containers in which nvcc embeds device code, and
+// the ELF files that hold them.
+//
+//   for (const std::string& ptx : *fatbinary::ptx_in(bytes_of_library, 90)) use(ptx);
+//
+//   fatbinary.h   containers and their images     elf.h   sections and symbols of programs and libraries
 //
 // A container holds images for several architectures, PTX or SASS, plain or compressed (zstd,
 // LZ4). Reading is total: any bytes give images or an Error. Decompression happens when an image is
@@ -9,11 +14,12 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
-namespace assay::cudart {
+namespace assay::fatbinary {
 
 struct Image {
   enum class Kind : uint8_t { Ptx, Sass, Other };
@@ -40,4 +46,8 @@ const Image* choose_ptx(std::span<const Image> images, unsigned architecture);
 // The text of a PTX image.
 Result<std::string> unpack(const Image& image);
 
-}  // namespace assay::cudart
+// The PTX that a device of `architecture` would take of every container in a file, one text for each
+// translation unit. Empty if the file holds machine code only. `file` is a library or a program, as bytes.
+Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture);
+
+}  // namespace assay::fatbinary

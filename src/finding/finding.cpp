@@ -1,0 +1,140 @@
+#include "finding/finding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/symbol.h"
+#include "base/toolkit.h"
+#include "finding/fields.h"
+
+namespace assay {
+
+namespace {
+
+std::string triple_text(const std::optional<evidence::Index3>& index) {
+  return index ? fmt::format("({},{},{})", (*index)[0], (*index)[1], (*index)[2]) : "";
+}
+
+// Visits the lists of fields.h for the places among them.
+struct PlaceVisitor {
+  void (*use)(Where&);
+
+  void operator()(const char*, Where& where) { use(where); }
+  template <class T>
+  void operator()(const char*, std::optional<T>& value) {
+    if (value) (*this)("", *value);
+  }
+  template <class T>
+  void operator()(const char*, std::vector<T>& values) {
+    for (T& value : values) (*this)("", value);
+  }
+  template <class T>
+  void operator()(const char*, T& value) {
+    if constexpr (requires { fields::list(*this, value); }) flat(value);
+  }
+  template <class T>
+  void judge(const char* name, T& value) {
+    (*this)(name, value);
+  }
+  template <class T>
+  void hex(const char*, T&) {}
+  template <class T>
+  void flat(T& part) {
+    if constexpr (std::is_same_v<T, Where>)
+      use(part);
+    else
+      fields::list(*this, part);
+  }
+};
+
+}  // namespace
+
+std::string text_of(const Where& where) {
+  return where.line > 0 ? fmt::format("{}:{}", where.file, where.line) : where.file;
+}
+
+std::string text_of(const std::vector<Frame>& chain) {
+  constexpr int kMostFrames = 12;  // then the outermost: beyond that a reader is lost
+  std::string text, last;
+  int own = 0;
+  bool toolkit = false;
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    std::string file = chain[i].where.file.empty() ? "?" : chain[i].where.file;
+    const bool header = is_toolkit_header(file);
+    if (header) file.erase(0, file.rfind('/') + 1);
+    own += !header;
+    if (own >= kMostFrames && i + 1 < chain.size()) continue;
+    if (!header || !toolkit) {
+      text += last;
+      last.clear();
+    }
+    toolkit = header;
+    const std::string_view joint = text.empty() ? "" : chain[i].called ? ", called at " : ", inlined at ";
+    last = fmt::format("{}{}:{}{}", joint, file, chain[i].where.line,
+                       chain[i].function.empty() ? "" : " in " + chain[i].function);
+  }
+  return own > 1 ? text + last : "";
+}
+
+const evidence::CodePlace* code_of(const Finding& finding) {
+  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence)) return &e->code;
+  if (const auto* e = std::get_if<evidence::Race>(&finding.evidence)) return &e->code;
+  if (const auto* e = std::get_if<evidence::Synchronisation>(&finding.evidence)) return &e->code;
+  return nullptr;
+}
+
+const std::string& kernel_of(const Finding& finding) {
+  static const std::string kNone;
+  if (const auto* code = code_of(finding)) return code->kernel;
+  if (const auto* e = std::get_if<evidence::Launch>(&finding.evidence)) return e->kernel;
+  if (const auto* e = std::get_if<evidence::Process>(&finding.evidence)) return e->kernel;
+  if (const auto* e = std::get_if<evidence::Code>(&finding.evidence)) return e->kernel;
+  return kNone;
+}
+
+std::string output_of(const Finding& finding) {
+  if (const auto* e = std::get_if<evidence::Numeric>(&finding.evidence)) return e->output;
+  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence); e && e->unwritten) return e->unwritten->name;
+  return "";
+}
+
+Where other_place(const Finding& finding) {
+  const auto* race = std::get_if<evidence::Race>(&finding.evidence);
+  if (!race) return {};
+  const Where& place = race->other.where;
+  return place.file.empty() || place.line <= 0 || place == finding.where ? Where{} : place;
+}
+
+void for_each_place(Finding& finding, void (*use)(Where&)) {
+  PlaceVisitor visitor{use};
+  use(finding.where);
+  std::visit([&](auto& evidence) { fields::list(visitor, evidence); }, finding.evidence);
+  for (Where& where : finding.attribution.also) use(where);
+  for (Finding& consequence : finding.attribution.consequences) for_each_place(consequence, use);
+}
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::Error; });
+}
+
+std::string thread_text(const Finding& finding) {
+  const evidence::CodePlace* code = code_of(finding);
+  if (!code || code->kernel.empty() || !code->block || !code->thread) return "";
+  return fmt::format("kernel {}, block {}, thread {}", short_name(code->kernel), triple_text(code->block),
+                     triple_text(code->thread));
+}
+
+std::vector<std::string> chain_lines(const Finding& finding) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::vector<Frame>& chain) {
+    std::string text = text_of(chain);
+    if (!text.empty() && (lines.empty() || lines.back() != text)) lines.push_back(std::move(text));
+  };
+  if (const evidence::CodePlace* code = code_of(finding)) add(code->chain);
+  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence)) add(race->other.code.chain);
+  return lines;
+}
+
+}  // namespace assay
