@@ -30,7 +30,9 @@ std::size_t offset_of(std::string_view line, int column) {
 // How many characters the word, string or sign takes that begins here.
 std::size_t token_width(std::string_view rest) {
   std::size_t end = 1;
-  if (!rest.empty() && (rest[0] == '"' || rest[0] == '\'')) {
+  if (rest.starts_with("\"\"\"") || rest.starts_with("'''")) {
+    end = 3;
+  } else if (!rest.empty() && (rest[0] == '"' || rest[0] == '\'')) {
     const std::size_t close = rest.find(rest[0], 1);
     end = close == std::string_view::npos ? 1 : close + 1;
   } else if (!rest.empty() && is_word(rest[0])) {

@@ -110,6 +110,17 @@ class Parser {
 
   Place place_of(const Token& token) const { return places_[token.offset]; }
 
+  // Where the next token is; what is missing at the end of the formula is missing after its last word.
+  Place place_here() const {
+    if (peek().kind != TokenKind::End) return place_of(peek());
+    std::size_t last = at_;
+    while (last > 0 && (tokens_[last].kind == TokenKind::End || tokens_[last].kind == TokenKind::Newline))
+      --last;
+    if (last == at_ || tokens_[last].text.empty()) return place_of(peek());
+    const Place end = places_[tokens_[last].offset + tokens_[last].text.size() - 1];
+    return {end.line, end.column + 1};
+  }
+
   std::string seen() const {
     if (peek().kind == TokenKind::End) return "the end of the formula";
     if (peek().kind == TokenKind::Newline) return "the end of the line";
@@ -118,7 +129,7 @@ class Parser {
 
   ExprPtr fail(std::string message, const Token* token = nullptr) {
     if (!failed_) {
-      const Place place = place_of(token ? *token : peek());
+      const Place place = token ? place_of(*token) : place_here();
       error_ = {std::move(message), file_, place.line, place.column};
     }
     failed_ = true;
@@ -211,7 +222,9 @@ class Parser {
     expr->children.push_back(expression(depth + 1));
     if (!expect("then", " after the condition of an `if`")) return nullptr;
     expr->children.push_back(expression(depth + 1));
-    if (!expect("else", ": an `if` needs both branches")) return nullptr;
+    if (!failed_ && !peek().is_word("else"))
+      return fail(fmt::format("expected `else`, found {}; an `if` needs both branches", seen()));
+    if (!expect("else")) return nullptr;
     expr->children.push_back(expression(depth + 1));
     return expr;
   }

@@ -133,7 +133,7 @@ Values Reader::read_values(const TomlValue* value, DType type) {
     const std::string near = nearest(name, known);
     fail(value->place, known_name
                            ? fmt::format("`{}` takes {}, not {}", name, arguments_of(name), arguments.size())
-                           : fmt::format("unknown values `{}`; use {}{}", name, listed(known),
+                           : fmt::format("unknown kind of values `{}`; use {}{}", name, listed(known),
                                          near.empty() ? "" : fmt::format("; did you mean `{}`?", near)));
     return values;
   }

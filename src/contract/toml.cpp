@@ -96,7 +96,7 @@ std::string plain_description(std::string_view description) {
   const std::size_t colon = description.find(": ");
   if (description.starts_with(kDoing) && colon != std::string_view::npos)
     description.remove_prefix(colon + 2);
-  return "this is not TOML: " + std::string(description);
+  return "the file is not valid TOML: " + std::string(description);
 }
 
 bool continues_character(char c) {  // of UTF-8

@@ -104,7 +104,9 @@ int Compiler::name(Scope& scope, const Expr& expr) {
     Scope* root = &scope;
     while (root->outer) root = root->outer;
     if (!root->implicit) return unknown(expr.name, expr.place, false);
-    if (new_variable(*root, expr.name, expr.place) < 0) return -1;
+    const int made = new_variable(*root, expr.name, expr.place);
+    if (made < 0) return -1;
+    definition(*root).variables[static_cast<std::size_t>(made)].implicit = true;
     variable = find_variable(scope, expr.name);
   }
   return variable < 0 ? -1 : index_node(scope, variable, expr.place);

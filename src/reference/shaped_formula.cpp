@@ -152,12 +152,26 @@ class Shaper {
       if (first) return {0, extent_of(*first), true};
     }
     if (!variable.divided_uses.empty()) return {0, least_divided(variable), true};
+    if (variable.implicit) {
+      fail(variable.place, not_defined(variable.name));
+      return {};
+    }
     fail(variable.place,
          fmt::format(
              "the range of the index `{}` cannot be inferred, because no tensor is indexed by `{}` alone; "
              "write its range, as in sum[{} in 0..n](...) or t[{} in 0..n] = ...",
              variable.name, variable.name, variable.name, variable.name));
     return {};
+  }
+
+  // A name that means nothing, where `+=` would take it for an index to sum over.
+  std::string not_defined(const std::string& name) const {
+    std::vector<std::string> known = contract_.names();
+    for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+    const std::string near = contract::nearest(name, known);
+    if (!near.empty()) return fmt::format("`{}` is not defined; did you mean `{}`?", name, near);
+    return fmt::format("`{}` is not defined, and cannot be an index to sum over: no tensor is indexed by it",
+                       name);
   }
 
   int64_t least_divided(const Variable& variable) const {

@@ -13,8 +13,8 @@
 #include "base/file.h"
 #include "base/symbol.h"
 #include "base/temporary_folder.h"
-#include "subject/device_code.h"
 #include "fatbinary/elf.h"
+#include "subject/device_code.h"
 #include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/signature.h"
@@ -142,7 +142,7 @@ class Builder {
     if (subject_.symbol.empty()) {
       fail(fmt::format("{} has no kernel {}; it has {}", contract_.kernel.sources.front(), wanted,
                        fmt::join(names, ", ")),
-           true);
+           true, "", "global");
       return;
     }
     const auto module = ptx::parse(texts_[0], paths_.front());

@@ -17,6 +17,7 @@ TEST(Diagnostic, UnderlinesTheWordAtTheColumn) {
 TEST(Diagnostic, UnderlinesStringsWholeAndSignsAlone) {
   EXPECT_TRUE(diagnostic({"m", "c", 1, 9, R"(dtype = "bf61" # no)"}).ends_with("|         ^~~~~~"));
   EXPECT_TRUE(diagnostic({"m", "c", 1, 9, R"(dtype = "bf61)"}).ends_with("|         ^"));
+  EXPECT_TRUE(diagnostic({"m", "c", 1, 1, R"(""")"}).ends_with("| ^~~"));
   EXPECT_TRUE(diagnostic({"m", "c", 1, 3, "a ** b"}).ends_with("|   ^"));
 }
 
