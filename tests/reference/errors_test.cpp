@@ -171,7 +171,7 @@ const Mistake kMistakes[] = {
      "`eps2` is not defined; did you mean `eps`?"},
     {"y[i, d] = x[i, d] - m[i] + eps", "y[i, d] += x[i, d] * q", 30, 22,
      "`q` is not defined, and cannot be an index"},
-    {"- m[i] + eps", "- (m[i] + eps", 30, 34, "expected `)`, found the end of the formula"},
+    {"- m[i] + eps", "- (m[i] + eps", 30, 32, "expected `)`, found the end of the formula"},
     {"- m[i] + eps", "- z[i]", 30, 21, "`z` is not defined; define it in a statement above"},
     {"- m[i] + eps", "- x[i]", 30, 21, "`x` has 2 dimensions, but 1 index is given"},
     {"- m[i] + eps", "- N[i]", 30, 21, "`N` is a number and takes no indices"},
