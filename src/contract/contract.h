@@ -1,7 +1,10 @@
 // The contract: what a kernel claims to compute, as it is written in a TOML file.
 //
-//   Result<contract::Contract> read = contract::load("embedding_grad.toml");
-//   for (const contract::TensorSpec* output : read->outputs()) use(output->name, output->dtype);
+// Example:
+//
+//     Result<Contract> read = load("embedding_grad.toml");
+//     if (!read) return use(read.error().text());  // file, line, column, and what would be right
+//     for (const TensorSpec* output : read->outputs()) use(output->name, output->dtype);
 //
 // This room reads the file and gives its parts types: dims, tensors, scalars, the kernel's arguments, the
 // formula as a tree, and the values that a call is made with. What the formula means (names resolved, exact
