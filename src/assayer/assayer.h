@@ -30,13 +30,14 @@ namespace assay::assayer {
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
   uint64_t seed = 1;
-  double budget = 20;            // seconds of trials
-  double min_coverage = 0;       // share of the planned trials below which a check cannot pass
+  double budget = 20;                // seconds of trials
+  double min_coverage = 0;           // share of the planned trials below which a check cannot pass
   std::optional<Timeline> timeline;  // of an earlier check, to be followed exactly
-  std::string cache;             // of builds; empty: the user's
-  int threads = 0;               // of the judge; 0: as many as the machine has
-  bool pictures = false;         // the report gets what its page draws
-  bool keep_going = false;       // after a finding: until the budget is spent, for other causes
+  std::string cache;                 // of builds; empty: the user's
+  int threads = 0;                   // of the judge; 0: as many as the machine has
+  bool margins = false;              // the report says how close outputs came to the gates
+  bool pictures = false;             // the report gets what its page draws
+  bool keep_going = false;           // after a finding: until the budget is spent, for other causes
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

@@ -7,22 +7,15 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
-#include "assayer/trial_runner.h"
 #include "assayer/constants.h"
 #include "assayer/cost.h"
-#include "assayer/coverage.h"
-#include "assayer/page_data.h"
-#include "assayer/locate.h"
-#include "assayer/shadow_run.h"
+#include "assayer/failures.h"
+#include "assayer/limits.h"
 #include "base/interrupt.h"
-#include "finding/message.h"
-#include "judge/same_cause.h"
-#include "judge/steps.h"
 #include "lint/lint.h"
 #include "subject/cuda_reference.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
-#include "trial/shrink.h"
 
 namespace assay::assayer {
 
@@ -32,28 +25,6 @@ using trial::Trial;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-constexpr double kShare = 0.25;         // of the time left that one trial may take
-constexpr double kNeededShare = 0.5;    // … that a pass requires
-constexpr double kNeededSlack = 3;      // times as long as predicted that such a trial may take
-constexpr double kPatience = 10;        // seconds of an ordinary trial, at most
-constexpr double kFirstPatience = 2.5;  // … until one has shown that calls may take longer and still end
-constexpr double kWaiting = 3;          // … of an result to shrink what waits for ever
-constexpr int kWaitingAttempts = 3;     // of those
-constexpr int kShrinkAttempts = 200;    // of others
-constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
-// What follows a failure has its own seconds, so that a check ends soon after its budget is spent:
-constexpr double kHangSeconds = 8;   // to tell slow from endless: many short calls and a long one, or two
-constexpr double kCauseSeconds = 4;  // to see it again and to find its cause: about a dozen calls
-constexpr double kCauseCalls = 3;    // … but so many calls at least, where each is slow,
-constexpr double kLongCauseSeconds = 12;  // … up to this
-constexpr double kShrinkSeconds = 2;      // to make the trial small: many short calls
-constexpr double kProfileSeconds = 3;     // to follow where precision is lost: a few slow ones
-constexpr int kRechecks = 6;              // looks whether a failure has a known cause that is named otherwise
-constexpr double kPictureSeconds = 1;     // for the numbers of the smallest case: one call
-constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
-constexpr double kBudgetMargin = 1.3;      // on what a longer budget is estimated to be
-constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -81,15 +52,14 @@ class Check {
   // `kind`: of the finding that the trial was recorded for.
   CheckOutcome run_one(const Trial& trial, Kind kind) {
     if (!prepare()) return finish();
-    trials_->set_timeout(kind == Kind::Timeout ? kFirstPatience : 3 * kPatience);
+    trials_->set_timeout(kind == Kind::Timeout ? kFirstTrialSeconds : 3 * kTrialSeconds);
     TrialResult result = trials_->run(trial);
     Trial shown = trial;
     if (result.state == TrialState::TooSlow) trials_->never_ends(shown, result);
     if (!note(result)) return finish();
     if (has_error(result.findings)) result = trials_->find_cause(shown, std::move(result));
-    for (Finding& finding : result.findings) name_as(finding, kind);
     coverage_.add(trial, "replay", result);
-    if (!result.findings.empty()) report_findings(trial, result, false);
+    if (!result.findings.empty()) failures_->report_replayed(trial, result, kind);
     return finish();
   }
 
@@ -124,6 +94,9 @@ class Check {
     trials_.emplace(contract_, *reference_, subject_, options_);
     trials_->set_tensor_cores(std::move(code.tensor_cores));
     trials_->set_hints(lint::hints(notes_));
+    failures_.emplace(
+        CheckParts{contract_, options_, subject_, notes_, *trials_, coverage_, page_, timeline_},
+        outcome_.report);
     start_ = Clock::now();
     return true;
   }
@@ -149,17 +122,17 @@ class Check {
 
   bool affordable(const contract::Shape& shape, bool needed) const {
     const double left = std::max(1.0, options_.budget - since(start_));
-    return cost_.predict(shape) <= (needed ? kNeededShare : kShare) * left;
+    return cost_.predict(shape) <= (needed ? kNeededShare : kTrialShare) * left;
   }
 
   // Seconds that a planned call may take. A repeated check knows which were given up.
   double patience(const trial::PlannedTrial& planned) const {
-    if (planned.required) return std::max(60.0, 3 * options_.budget);
-    if (options_.timeline) return 3 * kPatience;
-    if (planned.brief) return std::max(0.5, kBriefShare * options_.budget);
-    if (planned.trial.condition.looped) return kPatience;  // dozens of calls
+    if (planned.required) return std::max(kRequiredSeconds, kRequiredBudgets * options_.budget);
+    if (options_.timeline) return 3 * kTrialSeconds;
+    if (planned.brief) return std::max(kBriefSeconds, kBriefShare * options_.budget);
+    if (planned.trial.condition.looped) return kTrialSeconds;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
-    return std::min(std::max(patience_, slow), std::max(kFirstPatience, options_.budget - since(start_)));
+    return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - since(start_)));
   }
 
   // `planned` becomes the smallest trial that does not end, if that is what it shows.
@@ -171,19 +144,17 @@ class Check {
     trials_->set_sample(judge::Options{}.max_elements);
     if (result.state != TrialState::TooSlow) return result;
     if (planned.brief && cost_.predict(planned.trial.shape) > limit) return result;
-    if (result.unended && causes_.knows(*result.unended)) {
+    if (result.unended && failures_->knows(*result.unended)) {
       result.findings = {*result.unended};
       result.state = TrialState::Judged;
       return result;
     }
     say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
-    begin_stage(kHangSeconds);
-    const bool endless = trials_->never_ends(planned.trial, result);
-    end_stage();
+    const bool endless = failures_->never_ends(planned.trial, result);
     for (const auto& [shape, seconds] : result.probed) cost_.learn(shape, seconds);
-    if (endless || planned.brief || patience_ == kPatience) return result;
+    if (endless || planned.brief || patience_ == kTrialSeconds) return result;
     // Only slow: if it will end in it, it gets the time that it was not given before that was known.
-    patience_ = kPatience;
+    patience_ = kTrialSeconds;
     const double more = patience(planned);
     if (cost_.predict(planned.trial.shape) > more) return result;
     trials_->set_timeout(more);
@@ -196,7 +167,7 @@ class Check {
     if (options_.timeline && step == options_.timeline->steps().size()) return std::nullopt;
     Timeline::Step taken;
     taken.out_of_time = options_.timeline ? options_.timeline->steps()[step].out_of_time
-                                        : since(start_) >= options_.budget && coverage_.trials() > 0;
+                                          : since(start_) >= options_.budget && coverage_.trials() > 0;
     const auto affordable = [&](const contract::Shape& shape, bool needed) {
       const bool passed_over = options_.timeline
                                    ? taken.passed_over < options_.timeline->steps()[step].passed_over
@@ -227,7 +198,8 @@ class Check {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
     // Drawing, copying and judging a large trial takes its time as well.
-    plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
+    plan_options.max_elements =
+        std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
@@ -270,11 +242,13 @@ class Check {
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
               "the contract's shape {}: {}", contract::to_string(planned->trial.shape), result.problem));
-        if (++useless > 200 || (result.state == TrialState::Unsupported && ++useless > 3)) return;
+        if (++useless > kMostUseless ||
+            (result.state == TrialState::Unsupported && useless > kMostUnsupported))
+          return;
         continue;
       }
       if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, result.seconds);
-      if (result.seconds > kHeldUp * options_.budget && since(start_) > options_.budget)
+      if (result.seconds > kHeldUpShare * options_.budget && since(start_) > options_.budget)
         held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), result.seconds));
       if (options_.trace) {
         options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), result.seconds,
@@ -283,11 +257,11 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
-      keep_host_warnings(result);
+      failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
       if (!has_error(result.findings)) {
-        keep_warnings(planned->trial, result);
-      } else if (settle(planned->trial, std::move(result)) && !options_.keep_going) {
+        failures_->keep_warnings(planned->trial, result);
+      } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;
       }
     }
@@ -297,220 +271,6 @@ class Check {
     return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}",
                        std::min(100.0, 100 * since(start_) / options_.budget), coverage_.trials(),
                        planned.stage, contract::to_string(planned.trial.shape));
-  }
-
-  // A failure becomes findings; false where it does not show again, and the check goes on.
-  bool settle(Trial trial, TrialResult result) {
-    if (options_.keep_going && !is_new(trial, result)) return false;
-    say("found something: looking for its cause");
-    const std::vector<Finding> seen = result.findings;
-    const std::string first_seen =
-        fmt::format("{}: {} ({})", to_string(seen.front().kind), message(seen.front()), trial::to_string(trial));
-    const std::size_t which = timeline_.settled.size();
-    timeline_.settled.emplace_back();
-    begin_stage(std::clamp(kCauseCalls * result.seconds, kCauseSeconds, kLongCauseSeconds));
-    if (options_.timeline && which < options_.timeline->settled.size()) {
-      if (const int runs = options_.timeline->settled[which].runs; runs != Timeline::kAll)
-        trials_->set_most_runs(trials_->runs() + runs);
-    }
-    const int before = trials_->runs();
-    const Kind kind = result.findings.front().kind;
-    const bool is_smallest = result.is_smallest;
-    const bool confirmed = trials_->confirm(trial, result);
-    if (confirmed) result = trials_->find_cause(trial, std::move(result));
-    const bool cut = trials_->out_of_time();
-    timeline_.settled.back().runs = cut ? trials_->runs() - before : Timeline::kAll;
-    trials_->set_most_runs(std::nullopt);
-    end_stage();
-    if (interrupted()) return leave_unsettled(first_seen);
-    if (!confirmed && cut) {
-      outcome_.report.unknown.push_back(
-          fmt::format("seen once, and there was no time to see it again: {} ({})",
-                      message(result.findings.front()), trial::to_string(trial)));
-      return false;
-    }
-    if (!confirmed) {
-      coverage_.miss(fmt::format("seen once, not shown again: {} ({})", message(result.findings.front()),
-                                 trial::to_string(trial)));
-      return false;
-    }
-    if (cut && result.findings.front().kind == kind)
-      result.findings.front().attribution.out_of_time = true;
-    report_findings(trial, result, !is_smallest, seen);
-    return true;
-  }
-
-  // A failure whose cause nobody had the time to look for is no finding yet.
-  bool leave_unsettled(const std::string& seen) {
-    outcome_.report.unknown.push_back("seen when it was interrupted, and not confirmed: " + seen);
-    return true;
-  }
-
-  // Whether a failure has a cause that is not known yet: its findings become those that nothing explains.
-  bool is_new(const Trial& trial, TrialResult& result) {
-    std::vector<Finding> rest = causes_.unexplained(result.findings);
-    if (!rest.empty()) {
-      result.findings = std::move(rest);
-      return true;
-    }
-    const std::optional<Kind> renamed = causes_.renamed(result.findings);
-    if (!renamed || rechecks_ == kRechecks) return false;
-    ++rechecks_;
-    begin_stage(kCauseSeconds);
-    Trial shown = trial;
-    TrialResult again = result;
-    const bool same = trials_->has_cause(shown, again, *renamed);
-    end_stage();
-    return !same;
-  }
-
-  // What follows has so much time; a check that follows the timeline of another has all it needs.
-  void begin_stage(double seconds) {
-    if (options_.timeline) return;
-    trials_->set_deadline(Clock::now() +
-                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
-  }
-  void end_stage() { trials_->set_deadline(std::nullopt); }
-
-  // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
-  // look like, depends on how many there are: errors of an output are one failure whatever they look like.
-  bool same_failure(const Finding& found, const Finding& small) const {
-    if (small.severity != found.severity) return false;
-    if (small.kind == found.kind) return !options_.keep_going || judge::signature_of(small) == judge::signature_of(found);
-    return is_inexact(found.kind) && is_inexact(small.kind) &&
-           output_of(found) == output_of(small);
-  }
-
-  // The smallest trial that still shows the failure. The finding becomes what that trial shows, unless only
-  // the larger one tells what kind of error it is.
-  Trial smallest(const Trial& trial, Finding& finding) {
-    std::optional<Finding> small;
-    const bool inexact = is_inexact(finding.kind);
-    const auto still_fails = [&](const Trial& candidate) {
-      if (trials_->out_of_time()) return false;
-      ++timeline_.settled.back().shrinking;
-      say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
-      TrialResult result = trials_->run(candidate, !inexact);
-      if (result.state != TrialState::Judged || result.findings.empty()) return false;
-      Trial shown = candidate;
-      const bool is_attributed =
-          finding.attribution.cause != Cause::None || finding.kind == Kind::UnwrittenOutput;
-      if (is_attributed && !trials_->has_cause(shown, result, finding.kind)) return false;
-      const auto same = std::find_if(result.findings.begin(), result.findings.end(),
-                                     [&](const Finding& f) { return same_failure(finding, f); });
-      if (same == result.findings.end()) return false;
-      small = *same;
-      return true;
-    };
-    const bool waits = finding.kind == Kind::Deadlock || finding.attribution.symptom == Kind::Deadlock;
-    trials_->set_timeout(waits ? kWaiting : kPatience);
-    const std::size_t which = timeline_.settled.size() - 1;
-    const int most = options_.timeline && which < options_.timeline->settled.size()
-                         ? options_.timeline->settled[which].shrinking
-                     : waits ? kWaitingAttempts
-                             : kShrinkAttempts;
-    begin_stage(waits ? kWaiting * kWaitingAttempts : kShrinkSeconds);
-    Trial reached = trial::shrink(contract_, trial, still_fails, most).trial;
-    end_stage();
-    if (!small) return reached;
-    if (!inexact) {
-      finding = std::move(*small);
-    } else if (const auto* numeric = std::get_if<evidence::Numeric>(&small->evidence)) {
-      finding.found.smallest_shows = worst_text(*numeric);
-    }
-    return reached;
-  }
-
-  // A trial that was made small shows the failure, and the larger one told its kind.
-  static void name_as(Finding& finding, Kind kind) {
-    if (finding.kind == kind || !is_inexact(finding.kind) || !is_inexact(kind)) return;
-    finding.attribution.symptom = finding.kind;
-    finding.kind = kind;
-  }
-
-  // How the inputs were changed where a relation between two calls does not hold; empty: no such finding.
-  static std::string relation_of(const Finding& finding) {
-    const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
-    return numeric && numeric->difference ? numeric->difference->relation : finding.attribution.relation;
-  }
-
-  // Warnings of trials that otherwise pass: relations that do not hold, and what the device saw; each once.
-  void keep_warnings(const Trial& trial, const TrialResult& result) {
-    for (const Finding& finding : result.findings) {
-      Finding kept = finding;
-      locate(contract_, notes_, kept);
-      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
-                                     [&](const Finding& f) { return same_warning(f, kept); });
-      if (known) continue;
-      kept.found.found_with = trial::to_string(trial);
-      kept.found.trial = trial::to_json(trial).dump();
-      outcome_.report.findings.push_back(std::move(kept));
-    }
-  }
-
-  static bool same_warning(const Finding& a, const Finding& b) {
-    const std::string relation = relation_of(a);
-    if (!relation.empty() || !relation_of(b).empty()) return relation == relation_of(b);
-    return a.kind == b.kind && a.where == b.where;
-  }
-
-  void keep_host_warnings(const TrialResult& result) {
-    for (Finding warning : result.warnings) {
-      const bool known = std::any_of(
-          outcome_.report.findings.begin(), outcome_.report.findings.end(),
-          [&](const Finding& f) { return f.kind == warning.kind && message(f) == message(warning); });
-      if (known) continue;
-      locate(contract_, notes_, warning);
-      outcome_.report.findings.push_back(std::move(warning));
-    }
-  }
-
-  // `seen`: what the failure looked like before its cause was known.
-  void report_findings(const Trial& trial, const TrialResult& result, bool shrinking,
-                       const std::vector<Finding>& seen = {}) {
-    std::vector<Finding> kept = judge::diagnose(result.findings, {.apart = options_.keep_going});
-    outcome_.report.files = files_of(contract_, subject_);
-    Trial small = trial;
-    for (std::size_t i = 0; i < kept.size(); ++i) {
-      if (options_.keep_going && causes_.knows(kept[i])) continue;
-      // Apart, each has a smallest case of its own; else they are consequences in that of the first.
-      if (i == 0 || options_.keep_going) {
-        if (shrinking) small = smallest(trial, kept[i]);
-        name_surroundings(small, kept[i]);
-      }
-      causes_.add(kept[i], seen);
-      report_finding(std::move(kept[i]), trial, small, result);
-    }
-  }
-
-  // A failure that takes a particular GPU or date says so first.
-  void name_surroundings(const Trial& small, Finding& finding) {
-    begin_stage(kCauseSeconds);
-    const std::string needed = trials_->needed_surroundings(small);
-    end_stage();
-    finding.attribution.surroundings = needed;
-  }
-
-  void report_finding(Finding finding, const Trial& trial, const Trial& small, const TrialResult& result) {
-    begin_stage(kPictureSeconds);
-    page_.add_failure(finding, trial, result, small, *trials_);
-    end_stage();
-    // What the smallest case only shows a part of is followed where it was found.
-    const Trial& followed = finding.found.smallest_shows.empty() ? small : trial;
-    std::shared_ptr<const Profile> profile;
-    if (is_numeric(finding.kind))
-      profile = profile_of(finding, contract_, subject_, trial, followed, options_,
-                           options_.timeline ? Deadline() : Deadline(kProfileSeconds));
-    locate(contract_, notes_, finding);
-    finding = std::move(
-        judge::diagnose({finding}, {.contract = &contract_, .profile = std::move(profile), .notes = notes_})[0]);
-    for_each_place(finding, [](Where& where) { where.file = shown(where.file); });
-    finding.found.found_with = trial::to_string(trial);
-    finding.found.smallest = trial::to_string(small);
-    finding.found.trial = trial::to_json(small).dump();
-    const std::string record = save_trial(contract_, options_, finding, small, outcome_.report.files);
-    if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
-    outcome_.report.findings.push_back(std::move(finding));
   }
 
   void note_interruption() {
@@ -532,10 +292,7 @@ class Check {
     if (!failed && needs_more_ && report.unknown.empty())
       report.unknown.push_back(fmt::format(
           "{}. Try --budget {:.0f}", coverage_.too_little(options_.min_coverage), timeline_.budget_needed));
-    if (options_.keep_going) {
-      for (Finding& finding : report.findings)
-        if (!finding.found.trial.empty()) finding.found.trials = causes_.trials(finding);
-    }
+    if (options_.keep_going && failures_) failures_->count_trials();
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
@@ -562,15 +319,14 @@ class Check {
   std::optional<reference::Reference> reference_;
   subject::Subject subject_;
   std::optional<TrialRunner> trials_;
+  std::optional<Failures> failures_;
   Clock::time_point start_;
   Cost cost_;
   Timeline timeline_;
-  SizeConstants constants_;  // of the subject's code
-  bool needs_more_ = false;  // trials, for a pass
-  judge::KnownCauses causes_;
-  double patience_ = kFirstPatience;  // seconds
-  int rechecks_ = 0;                  // of failures that may have a known cause
-  std::vector<std::string> held_up_;  // trials that took much of the time
+  SizeConstants constants_;               // of the subject's code
+  bool needs_more_ = false;               // trials, for a pass
+  double patience_ = kFirstTrialSeconds;  // seconds
+  std::vector<std::string> held_up_;      // trials that took much of the time
 };
 
 // Whatever goes wrong in the judge itself costs this check, not the others that run beside it.
@@ -592,8 +348,7 @@ CheckOutcome check(const Contract& contract, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run(); });
 }
 
-CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind,
-                    const CheckOptions& options) {
+CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
 }
 

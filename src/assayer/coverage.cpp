@@ -52,6 +52,8 @@ void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult
   judged_ += result.judged;
   elements_ += result.elements;
   undecided_ += result.undecided;
+  margins_.bound = std::max(margins_.bound, result.margins.bound);
+  margins_.energy = std::max(margins_.energy, result.margins.energy);
 }
 
 void Coverage::miss_dims() {
@@ -113,6 +115,8 @@ Json Coverage::json() const {
   json["tensor_cores"] = !wider_.empty();
   if (!wider_.empty()) json["wider_budgets"] = wider_;
   json["not_covered"] = missed_;
+  if (margins_.bound > 0 || margins_.energy > 0)
+    json["gates"] = {{"bound", margins_.bound}, {"energy", margins_.energy}};
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;
   for (const contract::Dim& dim : contract_.dims) whole[dim.name] = dim.highest();

@@ -31,6 +31,7 @@ class Coverage {
   const contract::Contract& contract_;
   int trials_ = 0;
   int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
+  judge::Margins margins_;
   std::map<std::string, int> stages_;
   std::set<std::string> shapes_, families_, wider_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;

@@ -19,8 +19,9 @@
 #include <cstring>
 #include <optional>
 
-#include "assayer/trial_runner.h"
+#include "assayer/limits.h"
 #include "assayer/seen.h"
+#include "assayer/trial_runner.h"
 #include "judge/numbers.h"
 #include "judge/steps.h"
 
@@ -55,13 +56,9 @@ using judge::is_between_operations;
 
 // The findings, attributed to a cause.
 void attribute(TrialResult& failed, Cause cause, std::string difference = "") {
-  failed.findings =
-      judge::attributed(std::move(failed.findings), {.cause = judge::FoundCause{cause, std::move(difference)}});
+  failed.findings = judge::attributed(std::move(failed.findings),
+                                      {.cause = judge::FoundCause{cause, std::move(difference)}});
 }
-
-// Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
-// call that fails by chance, every other time, passes for a cause once in 64.
-constexpr int kTimes = 3;
 
 // What differs from run to run without anybody's doing. Round numbers would leave too much as it is.
 constexpr uint64_t kCycles[kTimes] = {1'000'003, 77'777'777'777, 5'432'100'000'017};  // cycles
@@ -82,7 +79,8 @@ Trial at_another_time(Trial trial) {
 // The element of an output that a numeric finding names as the worst.
 std::optional<int64_t> worst_element(const Finding& finding, const contract::Tensor& tensor) {
   const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
-  if (!numeric || !numeric->worst || numeric->worst->index.size() != tensor.extents.size()) return std::nullopt;
+  if (!numeric || !numeric->worst || numeric->worst->index.size() != tensor.extents.size())
+    return std::nullopt;
   int64_t element = 0;
   for (std::size_t i = 0; i < tensor.extents.size(); ++i)
     element = element * tensor.extents[i] + numeric->worst->index[i];
@@ -155,8 +153,9 @@ bool TrialRunner::find_unwritten(Trial& trial, TrialResult& failed) {
       }
       if (count == 0) continue;
       evidence::Access access;
-      access.unwritten = evidence::Unwritten{spec->name, static_cast<uint64_t>(count),
-                                             static_cast<uint64_t>(a.count()), contract::coordinates(a.extents, first)};
+      access.unwritten =
+          evidence::Unwritten{spec->name, static_cast<uint64_t>(count), static_cast<uint64_t>(a.count()),
+                              contract::coordinates(a.extents, first)};
       Finding finding{.kind = Kind::UnwrittenOutput, .evidence = std::move(access)};
       findings.push_back(std::move(finding));
     }
@@ -186,7 +185,8 @@ bool TrialRunner::keeps_by_value(const Trial& trial, const TrialResult& failed) 
 
 // Whether elements were computed from what memory held before: neither left as they were, nor what they are
 // when it held zeros. Rounding in another order is no such dependence.
-bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& failed, const TrialResult& cleared) const {
+bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& failed,
+                                    const TrialResult& cleared) const {
   const uint64_t poison = trial::pattern(trial.condition.poison);
   for (std::size_t i = 0; i < std::min(failed.calls.size(), cleared.calls.size()); ++i) {
     for (const auto& [name, tensor] : failed.calls[i].outputs) {
@@ -327,8 +327,8 @@ bool TrialRunner::find_stale(Trial& trial, TrialResult& failed) {
   Trial after = trial;
   after.condition.fresh = after.condition.warmed = after.condition.grown = false;
   const bool right_at_first = passes(first);
-  const bool after_others = trial.condition.warmed || trial.condition.grown || trial.condition.looped ||
-                            failed.calls_before > 0;
+  const bool after_others =
+      trial.condition.warmed || trial.condition.grown || trial.condition.looped || failed.calls_before > 0;
   if (right_at_first && after_others) {
     bool shown = false;
     for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
@@ -451,10 +451,12 @@ bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind) {
   static constexpr struct {
     Kind kind;
     bool (TrialRunner::*find)(Trial&, TrialResult&);
-  } kCauses[] = {
-      {Kind::ConcurrentLaunch, &TrialRunner::find_overlap},  {Kind::Nondeterministic, &TrialRunner::find_chance},
-      {Kind::StaleState, &TrialRunner::find_stale},          {Kind::StreamOrder, &TrialRunner::find_stream_order},
-      {Kind::UnwrittenOutput, &TrialRunner::find_unwritten}, {Kind::Uninitialized, &TrialRunner::find_uninitialized}};
+  } kCauses[] = {{Kind::ConcurrentLaunch, &TrialRunner::find_overlap},
+                 {Kind::Nondeterministic, &TrialRunner::find_chance},
+                 {Kind::StaleState, &TrialRunner::find_stale},
+                 {Kind::StreamOrder, &TrialRunner::find_stream_order},
+                 {Kind::UnwrittenOutput, &TrialRunner::find_unwritten},
+                 {Kind::Uninitialized, &TrialRunner::find_uninitialized}};
   for (const auto& cause : kCauses) {
     if (cause.kind == kind) return (this->*cause.find)(trial, failed) && failed.findings.front().kind == kind;
   }

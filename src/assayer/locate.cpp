@@ -50,7 +50,8 @@ const Where* suspected(std::span<const Finding> notes, Kind kind) {
   // In the order of the table of kinds: what is most telling first.
   const Finding* best = nullptr;
   for (const Finding& note : notes)
-    if (info(note.kind).likely == kind && note.where.line > 0 && (!best || note.kind < best->kind)) best = &note;
+    if (info(note.kind).likely == kind && note.where.line > 0 && (!best || note.kind < best->kind))
+      best = &note;
   return best ? &best->where : nullptr;
 }
 

@@ -48,8 +48,9 @@ std::string condition_text(const trial::Condition& condition) {
 // Inputs of which most results are zero, equal, exact or not finite: a picture of those tells nothing.
 bool is_degenerate(const Trial& trial) {
   using trial::Family;
-  constexpr Family kDegenerate[] = {Family::Zeros,    Family::Constant, Family::SmallIntegers, Family::Ties,
-                                    Family::AllZeros, Family::OneValue, Family::IndexCoded,    Family::Subnormal};
+  constexpr Family kDegenerate[] = {Family::Zeros,      Family::Constant, Family::SmallIntegers,
+                                    Family::Ties,       Family::AllZeros, Family::OneValue,
+                                    Family::IndexCoded, Family::Subnormal};
   return std::any_of(trial.families.begin(), trial.families.end(), [&](const auto& input) {
     return trial::is_nonfinite(input.second) ||
            std::find(std::begin(kDegenerate), std::end(kDegenerate), input.second) != std::end(kDegenerate);
@@ -92,7 +93,7 @@ void PageData::add(const Trial& trial, const TrialResult& result) {
 }
 
 void PageData::add_failure(const Finding& finding, const Trial& trial, const TrialResult& result,
-                          const Trial& small, TrialRunner& lab) {
+                           const Trial& small, TrialRunner& lab) {
   const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
   const bool of_numbers = (numeric && numeric->worst) || finding.kind == Kind::UnwrittenOutput;
   if (!options_.pictures || result.calls.empty() || drawn_of_numbers_) return;

@@ -56,8 +56,8 @@ void name_crash(const Observation& observation, std::vector<Finding>& findings) 
 
 }  // namespace
 
-Seen seen_by_device(const contract::Contract& contract, const subject::Subject& subject, const trial::Trial& trial,
-                    const Observation& observation) {
+Seen seen_by_device(const contract::Contract& contract, const subject::Subject& subject,
+                    const trial::Trial& trial, const Observation& observation) {
   Seen seen;
   std::vector<Finding> all;
   for (const protocol::Event& event : observation.events) {
@@ -88,7 +88,8 @@ Finding unended(const Observation& observation, const std::string& entry) {
   Finding finding{.kind = Kind::Timeout};
   if (running) {
     process.kernel = running->kernel;
-    for (const auto& line : running->lines) process.standing.push_back({shown(line.where.file), line.where.line});
+    for (const auto& line : running->lines)
+      process.standing.push_back({shown(line.where.file), line.where.line});
     if (!process.standing.empty()) finding.where = process.standing.front();
   }
   finding.evidence = std::move(process);

@@ -1,8 +1,8 @@
 // What the device and the process of a trial reported, as findings.
 //
-// Everything here comes from the process under test and has been checked field by field (protocol/events.h). What
-// is added on this side: elements of the contract's tensors, elements of shared arrays, lines of host code, paths as
-// the user would write them.
+// Everything here comes from the process under test and has been checked field by field (protocol/events.h).
+// What is added on this side: elements of the contract's tensors, elements of shared arrays, lines of host
+// code, paths as the user would write them.
 #pragma once
 
 #include "contract/contract.h"
@@ -18,8 +18,8 @@ struct Seen {
   std::vector<Finding> host_warnings;  // about the host code as such: they say nothing about this trial
   std::string unsupported;             // what the virtual GPU cannot run; empty: nothing
 };
-Seen seen_by_device(const contract::Contract& contract, const subject::Subject& subject, const trial::Trial& trial,
-                    const subject::Observation& observation);
+Seen seen_by_device(const contract::Contract& contract, const subject::Subject& subject,
+                    const trial::Trial& trial, const subject::Observation& observation);
 
 // A call that did not end: where it was when it last reported.
 Finding unended(const subject::Observation& observation, const std::string& entry);

@@ -52,7 +52,8 @@ std::vector<Where> leading_lines(const Profile& profile) {
     const bool leads = share > kSmallShare;
     if (leads || brought > 0) order.emplace_back(leads ? kFirst * share : brought, line.where);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Where> lines;
   for (auto& [weight, place] : order) lines.push_back(std::move(place));
   return lines;
@@ -64,7 +65,8 @@ std::shared_ptr<const Profile> follow(const contract::Contract& contract, const 
   if (deadline.left() < kWorthTrying) return nullptr;
   if (options.device != subject::Device::Virtual) return nullptr;
   trial::Trial plain = trial;
-  plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = plain.condition.grown = false;
+  plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = plain.condition.grown =
+      false;
   const auto inputs = trial::make_inputs(contract, plain);
   if (!inputs) return nullptr;
   subject::RunnerOptions runner_options = options.runner;

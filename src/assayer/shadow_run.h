@@ -26,14 +26,14 @@ class Deadline {
   std::optional<std::chrono::steady_clock::time_point> at_;
 };
 
-// The profile of a trial, its outputs those of the contract. Null where there is none: another device, a call that
-// fails, no lines.
+// The profile of a trial, its outputs those of the contract. Null where there is none: another device, a call
+// that fails, no lines.
 std::shared_ptr<const Profile> profile_of(const contract::Contract& contract, const subject::Subject& subject,
                                           const trial::Trial& trial, const CheckOptions& options,
                                           const Deadline& deadline = {});
 
-// The same for a finding. One that is about infinities, of inputs that show nothing, is shown with large finite
-// ones; `inputs` of the profile says so.
+// The same for a finding. One that is about infinities, of inputs that show nothing, is shown with large
+// finite ones; `inputs` of the profile says so.
 std::shared_ptr<const Profile> profile_of(const Finding& finding, const contract::Contract& contract,
                                           const subject::Subject& subject, const trial::Trial& found,
                                           const trial::Trial& smallest, const CheckOptions& options,

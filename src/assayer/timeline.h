@@ -4,12 +4,12 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-#include "finding/json.h"
 #include "base/result.h"
+#include "finding/json.h"
 
 namespace assay::assayer {
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 
+#include "assayer/limits.h"
 #include "assayer/seen.h"
 #include "judge/numbers.h"
 #include "judge/relations.h"
@@ -25,10 +26,6 @@ using trial::Trial;
 
 namespace {
 
-constexpr double kSmallBytes = 16e6;  // of a trial that has no need for all the machine's memory
-constexpr double kMostOrderedBytes = 256e6;
-constexpr std::size_t kMostHistory = 64;  // calls of a process that are remembered
-constexpr double kLeastLimit = 0.3;       // seconds that a call gets however late it is
 constexpr const char* kNoTime = "there was no time left for it";
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {
@@ -53,7 +50,7 @@ Finding trespass(const subject::Trespass& t) {
 }  // namespace
 
 TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
-                       const subject::Subject& subject, const CheckOptions& options)
+                         const subject::Subject& subject, const CheckOptions& options)
     : contract_(contract),
       reference_(reference),
       subject_(subject),
@@ -67,7 +64,8 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       break;
     case Outcome::DeviceError:
       if (!has_error(result.findings) && result.state == TrialState::Judged)
-        result.findings.push_back(launch_failure({.status = observation.error_code, .detail = observation.error}));
+        result.findings.push_back(
+            launch_failure({.status = observation.error_code, .detail = observation.error}));
       return;
     case Outcome::Crashed:
       if (!has_error(result.findings)) result.findings.push_back(crash(observation.error));
@@ -102,10 +100,11 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
 }
 
 void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& bindings, TrialResult& result,
-                             bool diagnose) {
+                              bool diagnose) {
   judge::Options options;
   options.tensor_cores = !result.wider_budgets.empty();
   options.diagnose = diagnose;
+  options.margins = options_.margins;
   options.seed = options_.seed;
   options.threads = options_.threads;
   options.max_work *= static_cast<double>(sample_) / static_cast<double>(options.max_elements);
@@ -121,15 +120,16 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
     result.judged += judgement->judged;
     result.elements += judgement->elements;
     result.undecided += judgement->undecided;
+    result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
+    result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
     for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
   }
 }
 
 double TrialRunner::time_limit() const {
   if (!deadline_) return timeout_;
-  const double left =
-      std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
-  return std::min(timeout_, std::max(kLeastLimit, left));
+  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
+  return std::min(timeout_, std::max(kLeastCallSeconds, left));
 }
 
 // Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
@@ -181,7 +181,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
 
 // Runs the call, or two at once, and judges what comes back.
 void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
-                         TrialResult& result) {
+                          TrialResult& result) {
   runner_.set_timeout(time_limit());
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
@@ -233,7 +233,7 @@ void TrialRunner::compare_repetition(const Trial& trial, TrialResult& result) {
 // Whether the companion is wrong after the trial's own call and right as the first of a process, twice, so
 // that chance has no part in it.
 bool TrialRunner::is_of_earlier_calls(const Trial& trial, const Bindings& first, const Trial& companion,
-                                     const Bindings& second) {
+                                      const Bindings& second) {
   const auto is_right = [&](const Trial& call, const Bindings& inputs) {
     TrialResult result;
     observe(call, {inputs}, false, result);
@@ -263,7 +263,9 @@ void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
     if (has_error(second.findings)) {
       const bool stale = is_of_earlier_calls(trial, *bindings, other, companion.bindings);
       for (Finding& finding : second.findings) {
-        if (stale) finding = std::move(judge::attributed({finding}, {.cause = judge::FoundCause{Cause::RelatedCall}})[0]);
+        if (stale)
+          finding =
+              std::move(judge::attributed({finding}, {.cause = judge::FoundCause{Cause::RelatedCall}})[0]);
         finding.attribution.related = companion.text;
         finding.attribution.relation = judge::to_string(companion.relation);
         result.findings.push_back(std::move(finding));
@@ -279,7 +281,8 @@ void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
 
 TrialResult TrialRunner::run(const Trial& trial, bool diagnose) {
   const trial::Condition& condition = trial.condition;
-  if (runner_.calls_in_process() == 0 || condition.fresh || condition.warmed || condition.grown) history_.clear();
+  if (runner_.calls_in_process() == 0 || condition.fresh || condition.warmed || condition.grown)
+    history_.clear();
   TrialResult result = run_once(trial, diagnose);
   if (result.state == TrialState::Judged && !has_error(result.findings) && trial.condition.related)
     compare_related(trial, result);

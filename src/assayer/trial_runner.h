@@ -29,27 +29,29 @@ struct TrialResult {
   std::vector<subject::Call> calls;
   std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
+  judge::Margins margins;            // of all outputs, if the options ask for them
   double seconds = 0;                // of the whole trial
   double call_seconds = 0;           // of the call alone
   int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
   bool is_smallest = false;          // no smaller trial shows what this one does
-  std::vector<std::pair<contract::Shape, double>> probed;  // by never_ends: what smaller calls took, in seconds
+  std::vector<std::pair<contract::Shape, double>>
+      probed;  // by never_ends: what smaller calls took, in seconds
 };
 
 class TrialRunner {
  public:
   TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
-             const subject::Subject& subject, const CheckOptions& options);
+              const subject::Subject& subject, const CheckOptions& options);
 
   // Runs and judges a trial. What the device saw goes before what the numbers say: a race that gives
   // wrong sums is a race.
   TrialResult run(const trial::Trial& trial, bool diagnose = true);
 
   // Runs it under changed conditions to find the cause: chance, the result of an earlier call, overlap, the
-  // stream, memory that nothing wrote; the findings are then attributed to it (judge/steps.h). `trial` is changed
-  // to the one that shows it.
+  // stream, memory that nothing wrote; the findings are then attributed to it (judge/steps.h). `trial` is
+  // changed to the one that shows it.
   TrialResult find_cause(trial::Trial& trial, TrialResult failed);
   // Whether a call that did not end in time never ends, or shows why on the way (hang.cpp). `trial` becomes
   // the smallest that does, `slow` what it shows.
@@ -110,7 +112,8 @@ class TrialRunner {
   bool find_undefined(trial::Trial& trial, TrialResult& failed);
   bool find_unwritten(trial::Trial& trial, TrialResult& failed);
   bool keeps_by_value(const trial::Trial& trial, const TrialResult& failed);
-  bool depends_on_poison(const trial::Trial& trial, const TrialResult& failed, const TrialResult& cleared) const;
+  bool depends_on_poison(const trial::Trial& trial, const TrialResult& failed,
+                         const TrialResult& cleared) const;
 
   const contract::Contract& contract_;
   const reference::Reference& reference_;

@@ -392,6 +392,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     Operation& operation = context_.order.begin_by_host(std::move(known), access.submitted);
     operation.host_writes = access.writes;
     operation.host_place = access.place;
+    operation.host_call = access.system_call;
     number(operation, 1);
     BlockState state(operation.first, 1);
     state.operation = &operation;

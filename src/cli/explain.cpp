@@ -45,8 +45,7 @@ int explain_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", interrupted() ? "interrupted" : explanation.problem);
     return explanation.contract_wrong ? 2 : 3;
   }
-  fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial),
-             profile_text(*explanation.profile, ""));
+  fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial), profile_text(*explanation.profile, ""));
   if (!json.empty() && !write_text(json, to_json(*explanation.profile).dump(2) + "\n")) return kWrongUse;
   return 0;
 }

@@ -10,9 +10,9 @@ namespace assay::cli {
 namespace {
 
 constexpr size_t kMostLines = 12;
-constexpr size_t kMostPlaces = 4;       // at which an output's error enters
-constexpr double kWorthNaming = 0.01;   // share of an error
-constexpr double kAllOfIt = 0.99;       // … of which nothing else is left
+constexpr size_t kMostPlaces = 4;      // at which an output's error enters
+constexpr double kWorthNaming = 0.01;  // share of an error
+constexpr double kAllOfIt = 0.99;      // … of which nothing else is left
 
 std::string place_text(const Where& where) {
   return text_of(Where{std::filesystem::path(where.file).filename().string(), where.line});
@@ -37,7 +37,8 @@ void add_outputs(const Profile& profile, std::string_view prefix, std::string& t
     size_t shown = 0;
     for (const LineShare& line : output.lines) {
       if (shown == kMostPlaces || line.share < kWorthNaming) break;
-      text += fmt::format("{} {} ({:.0f} %)", shown++ == 0 ? "" : ",", place_text(line.where), 100 * line.share);
+      text +=
+          fmt::format("{} {} ({:.0f} %)", shown++ == 0 ? "" : ",", place_text(line.where), 100 * line.share);
     }
     if (output.others > kWorthNaming)
       text += fmt::format("{} lines that were not told apart ({:.0f} %)", shown++ == 0 ? "" : ",",
@@ -47,10 +48,9 @@ void add_outputs(const Profile& profile, std::string_view prefix, std::string& t
 }
 
 std::string line_text(const LineProfile& line) {
-  std::string text =
-      fmt::format("{:>5.1f}%  {:>10.2e}  {:>9.2e}  {:>5.0f} bits  {:>12}  {:<28}  {}", 100 * line.share,
-                  line.introduced, line.inherited, line.cancelled_bits, line.executions, place_text(line.where),
-                  line.operation);
+  std::string text = fmt::format("{:>5.1f}%  {:>10.2e}  {:>9.2e}  {:>5.0f} bits  {:>12}  {:<28}  {}",
+                                 100 * line.share, line.introduced, line.inherited, line.cancelled_bits,
+                                 line.executions, place_text(line.where), line.operation);
   const auto count = [&](uint64_t n, const char* word) {
     if (n != 0) text += fmt::format(", {} {}", n, word);
   };
@@ -91,8 +91,8 @@ std::string profile_text(const Profile& profile, std::string_view prefix) {
     text += fmt::format("{}{}: {} decided differently than without rounding errors, {} times\n", prefix,
                         place_text(d.where), d.what, d.count);
   for (const Retaken& r : profile.retaken)
-    text += fmt::format("{}{}: {} could not be followed, {} times: errors up to there are not counted\n", prefix,
-                        place_text(r.where), r.operation, r.count);
+    text += fmt::format("{}{}: {} could not be followed, {} times: errors up to there are not counted\n",
+                        prefix, place_text(r.where), r.operation, r.count);
   return text;
 }
 

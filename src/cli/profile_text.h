@@ -8,8 +8,8 @@
 
 namespace assay::cli {
 
-// A profile as lines of text, each after `prefix`: the outputs with the lines their errors come from, the lines by
-// what they introduce, decisions, and what could not be followed.
+// A profile as lines of text, each after `prefix`: the outputs with the lines their errors come from, the
+// lines by what they introduce, decisions, and what could not be followed.
 std::string profile_text(const Profile& profile, std::string_view prefix);
 
 }  // namespace assay::cli

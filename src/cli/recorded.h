@@ -23,6 +23,7 @@ struct Recorded {
 Result<Recorded> read_trial(const std::string& path, std::size_t which);
 
 // The path of a report's contract; `options` become those that repeat its check exactly.
-Result<std::string> read_timeline(const std::string& path, assayer::CheckOptions& options, std::string& device);
+Result<std::string> read_timeline(const std::string& path, assayer::CheckOptions& options,
+                                  std::string& device);
 
 }  // namespace assay::cli

@@ -37,8 +37,8 @@ std::string dim_text(const std::array<uint32_t, 3>& dim) {
 using Key = std::tuple<Kind, Severity, std::string, std::string, int, std::string>;
 Key key_of(const Finding& finding) {
   const Where& where = finding.where;
-  return {finding.kind, finding.severity, kernel_of(finding), where.file, where.line,
-          where.line == 0 ? message(finding) : ""};
+  return {finding.kind, finding.severity, kernel_of(finding),
+          where.file,   where.line,       where.line == 0 ? message(finding) : ""};
 }
 
 // Gathers the events of a run, in order.
@@ -123,7 +123,8 @@ void print_launches(const RunSummary& summary) {
 // The allocation that a finding is about; null: none.
 const evidence::Allocation* allocation_of(const Finding& finding) {
   const std::optional<evidence::Allocation>* allocation = nullptr;
-  if (const auto* access = std::get_if<evidence::Access>(&finding.evidence)) allocation = &access->place.allocation;
+  if (const auto* access = std::get_if<evidence::Access>(&finding.evidence))
+    allocation = &access->place.allocation;
   if (const auto* race = std::get_if<evidence::Race>(&finding.evidence)) allocation = &race->place.allocation;
   if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence)) allocation = &launch->allocation;
   return allocation && *allocation ? &**allocation : nullptr;

@@ -1,4 +1,5 @@
-// Findings that a user does not want to see: a file with one rule per line, `KIND [KERNEL [FILE:LINE]]`, in which
+// Findings that a user does not want to see: a file with one rule per line, `KIND [KERNEL [FILE:LINE]]`, in
+// which
 // * matches any text and # begins a comment.
 #pragma once
 

@@ -98,17 +98,19 @@ ASSAY_API void assay_report_precision() {
   });
 }
 
-// What host code did that it should not have done; `calls`: return addresses, innermost first.
-ASSAY_API void assay_report_host(const char* kind, int is_error, const char* message, void* const* calls,
-                                 int count) {
+ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                                 void* const* calls, int count) {
   Context* context = Runtime::get().existing_context();
   if (!context) return;
-  assay::Finding finding;
-  finding.kind = kind;
-  finding.severity = is_error ? assay::Severity::Error : assay::Severity::Warning;
-  finding.message = message;
+  assay::evidence::Process evidence;
+  evidence.what = what;
+  evidence.detail = why;
   for (int i = 0; i < count; ++i)
-    finding.evidence["calls"].push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+    evidence.host.calls.push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+  assay::Finding finding = assay::checks::finding_of(
+      kind == assay_forbidden_call ? assay::Kind::ForbiddenCall : assay::Kind::EnvironmentProbe, {},
+      std::move(evidence));
+  if (!is_error) finding.severity = assay::Severity::Warning;
   context->report(std::move(finding));
 }
 

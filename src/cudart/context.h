@@ -22,7 +22,7 @@
 
 namespace assay::cudart {
 
-class Report;
+class EventWriter;
 struct Capture;
 
 struct StreamHandle {
@@ -57,7 +57,7 @@ struct PinnedRange {
 
 class Context {
  public:
-  Context(const protocol::Settings& settings, Report& report);
+  Context(const protocol::Settings& settings, EventWriter& writer);
   ~Context();
 
   vgpu::Device& device() { return *device_; }
@@ -117,15 +117,14 @@ class Context {
   std::size_t event_count();
   // The calls that led to an allocation, as places in code, innermost first.
   std::vector<std::string> calls_of(uint64_t allocation);
-  // Writes out a finding of the host's side.
+  // Writes out a finding.
   void report(Finding finding);
 
  private:
   void listen(protocol::CheckSet checks);
-  void tell(Finding& finding);
-  void name_places(Finding& finding);  // of host code that it speaks of
+  void add_allocation_calls(Finding& finding);  // that made the allocation it is about
 
-  Report& report_;
+  EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;

@@ -20,9 +20,8 @@ namespace assay::cudart {
 
 class HostCheck {
  public:
-  // `tell`: what must be told at once. `judge`: of the host's accesses; null
-  // when nobody is.
-  HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding&)> tell,
+  // `report`: of a finding that cannot wait. `judge`: of the host's accesses; null when nobody is.
+  HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding)> report,
             vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;
@@ -59,7 +58,7 @@ class HostCheck {
 
   bool launches_, memory_;  // whether these checks are on
   checks::FindingLog& log_;
-  const std::function<void(Finding&)> tell_;
+  const std::function<void(Finding)> report_;
   vgpu::Device& device_;
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;

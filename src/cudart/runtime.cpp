@@ -35,12 +35,12 @@ Runtime& Runtime::get() {
 }
 
 Runtime::Runtime()
-    : settings_(settings_or_exit()), report_(settings_.events, settings_.quiet), modules_(report_) {}
+    : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
 
 Context& Runtime::context() {
   std::lock_guard lock(mutex_);
   if (!context_) {
-    context_ = std::make_shared<Context>(settings_, report_);
+    context_ = std::make_shared<Context>(settings_, writer_);
     if (!forked_flag) {
       forked_flag = &forked_;
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
@@ -107,7 +107,7 @@ Status sticky_status(Context& context) {
 
 Status not_supported(const char* function) {
   return plain_api([&] {
-    Runtime::get().report().unsupported(function);
+    Runtime::get().writer().unsupported(function);
     return Status::NotSupported;
   });
 }

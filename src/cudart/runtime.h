@@ -13,7 +13,7 @@
 #include "cudart/abi.h"
 #include "cudart/context.h"
 #include "cudart/modules.h"
-#include "cudart/report.h"
+#include "cudart/event_writer.h"
 #include "protocol/settings.h"
 
 #define ASSAY_API extern "C" __attribute__((visibility("default")))
@@ -30,7 +30,7 @@ class Runtime {
   // Never destroyed: programs call the runtime from their own static destructors.
   static Runtime& get();
 
-  Report& report() { return report_; }
+  EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
   const protocol::Settings& settings() const { return settings_; }
   // The context, made on first use.
@@ -45,7 +45,7 @@ class Runtime {
  private:
   Runtime();
   protocol::Settings settings_;
-  Report report_;
+  EventWriter writer_;
   Modules modules_;
   std::mutex mutex_;
   std::shared_ptr<Context> context_;
@@ -72,7 +72,7 @@ Status guarded(Body body) {
   } catch (const std::bad_alloc&) {
     return note(Status::MemoryAllocation);
   } catch (const std::exception& error) {
-    Runtime::get().report().say(error.what());
+    Runtime::get().writer().say(error.what());
     return note(Status::Unknown);
   }
 }

@@ -344,7 +344,8 @@ inline constexpr std::string_view kSpaces[] = {"",      "generic",  "global",   
 inline constexpr std::string_view kAccessKinds[] = {"access", "read", "write", "atomic", "free"};
 inline constexpr std::string_view kUndefined[] = {"", "branch", "address", "store", "collective"};
 inline constexpr std::string_view kHazards[] = {"", "not-started", "may-have-ended"};
-inline constexpr std::string_view kRelations[] = {"", "warp", "block", "blocks", "copy", "operations", "host"};
+inline constexpr std::string_view kRelations[] = {"",     "warp",       "block", "blocks",
+                                                  "copy", "operations", "host"};
 inline constexpr std::string_view kRemedies[] = {"",
                                                  "one-writer-or-atomic",
                                                  "atomic-or-barrier",
@@ -360,11 +361,23 @@ inline constexpr std::string_view kRemedies[] = {"",
                                                  "order-operations",
                                                  "wait-on-host"};
 
-inline std::span<const std::string_view> names_of(Space) { return kSpaces; }
-inline std::span<const std::string_view> names_of(AccessKind) { return kAccessKinds; }
-inline std::span<const std::string_view> names_of(Undefined) { return kUndefined; }
-inline std::span<const std::string_view> names_of(ClusterHazard) { return kHazards; }
-inline std::span<const std::string_view> names_of(Relation) { return kRelations; }
-inline std::span<const std::string_view> names_of(Remedy) { return kRemedies; }
+inline std::span<const std::string_view> names_of(Space) {
+  return kSpaces;
+}
+inline std::span<const std::string_view> names_of(AccessKind) {
+  return kAccessKinds;
+}
+inline std::span<const std::string_view> names_of(Undefined) {
+  return kUndefined;
+}
+inline std::span<const std::string_view> names_of(ClusterHazard) {
+  return kHazards;
+}
+inline std::span<const std::string_view> names_of(Relation) {
+  return kRelations;
+}
+inline std::span<const std::string_view> names_of(Remedy) {
+  return kRemedies;
+}
 
 }  // namespace assay::fields

@@ -21,7 +21,6 @@ namespace {
 constexpr std::size_t kLongestText = 4000;   // characters
 constexpr std::size_t kLongestList = 20000;  // items: lines of a profile, calls of a stack
 
-
 template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
@@ -379,7 +378,9 @@ Result<Finding> finding_from_event(const Json& json) {
     return Error{fmt::format("{} is not for the device to report", to_string(finding.kind))};
   const std::string_view level =
       severity != json.end() && severity->is_string() ? severity->get_ref<const std::string&>() : "";
-  finding.severity = level == "note" ? Severity::Note : level == "warning" ? Severity::Warning : Severity::Error;
+  finding.severity = level == "note"      ? Severity::Note
+                     : level == "warning" ? Severity::Warning
+                                          : Severity::Error;
   emplace(finding.evidence, static_cast<std::size_t>(info(finding.kind).family));
   if (where != json.end() && !Reader::decode(*where, finding.where, false)) return wrong;
   if (count != json.end() && !Reader::decode(*count, finding.count, false)) return wrong;

@@ -50,8 +50,9 @@ std::string seen(Kind kind, const Evidence& evidence) {
 std::string_view advice(const Finding& finding) {
   const auto* race = std::get_if<evidence::Race>(&finding.evidence);
   const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
-  const bool said = (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
-                    (launch && launch->growth);
+  const bool said =
+      (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
+      (launch && launch->growth);
   return said ? "" : info(finding.kind).fix;
 }
 

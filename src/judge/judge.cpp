@@ -7,11 +7,12 @@
 
 #include "base/parallel.h"
 #include "judge/buckets.h"
-#include "judge/diagnose.h"
+#include "judge/defect_match.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 #include "judge/screen.h"
+#include "judge/thresholds.h"
 
 namespace assay::judge {
 
@@ -85,16 +86,15 @@ double lean(const Measured& measured) {
 // A good part of all results is the neighbour of the right one, and none is further off. Where neighbours are
 // as close as in f32, nothing but a rounding comes so near, and one is enough.
 bool one_ulp_off(const Measured& measured) {
-  constexpr double kFine = 0x1p-20;
-  const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFine;
+  const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFineUnit;
   double off = 0, all = 0;
   for (const Element& element : measured.elements) {
     if (!element.counts) continue;
-    if (std::abs(element.difference) > 1.5) return false;
+    if (std::abs(element.difference) > kOneUlp) return false;
     off += element.difference != 0;
     all += 1;
   }
-  return fine ? off > 0 : off > 20 && off > 0.05 * all;
+  return fine ? off > 0 : off > kLeastOff && off > kLeastOffShare * all;
 }
 
 // Whether the errors are small beside what was summed: a matter of precision, not of wrong elements.
@@ -106,12 +106,12 @@ bool is_inaccuracy(const Measured& measured) {
   for (const Element& element : measured.elements) {
     if (element.flags & (reference::kUnspecified | reference::kNonfiniteValue)) continue;
     if (!std::isfinite(element.error)) return false;
-    const double scale = std::max({std::abs(element.value), element.magnitude, 1e-6 * largest});
-    if (std::abs(element.error) > 0.05 * scale) return false;
+    const double scale = std::max({std::abs(element.value), element.magnitude, kNegligible * largest});
+    if (std::abs(element.error) > kInaccurate * scale) return false;
     ee += element.error * element.error;
     yy += element.value * element.value;
   }
-  return ee < 1e-3 * yy;
+  return ee < kInaccurateEnergy * yy;
 }
 
 // The energy of the errors relative to that of the values.
@@ -130,14 +130,14 @@ double relative_energy(const Measured& measured) {
 bool is_of_rounding_size(const Measured& measured, const Reference& reference, const Bindings& bindings) {
   if (!reference.is_formula()) return true;
   const bool sums = !reference.sums(measured.output).empty();
-  if (sums) return size_beside_bf16(reference, bindings, measured) < 4;
-  return size_beside_bf16(reference, bindings, measured) < 0.1 &&
+  if (sums) return size_beside_bf16(reference, bindings, measured) < kRoundingSizeOfSums;
+  return size_beside_bf16(reference, bindings, measured) < kRoundingSize &&
          !exceeds_every_rounding(reference, bindings, measured);
 }
 
 struct Named {
   Kind kind = Kind::WrongResult;
-  std::optional<Diagnosis> diagnosis;  // none where nothing explains it
+  std::optional<DefectMatch> diagnosis;  // none where nothing explains it
 };
 
 Named name_failure(const Measured& measured, const Failure& failure, const Reference& reference,
@@ -146,21 +146,21 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
   if (!contract::is_float(measured.dtype)) {
     return named;
   }
-  if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured, options.hints);
+  if (options.diagnose) named.diagnosis = match_defect(reference, bindings, measured, options.hints);
   // Errors of the right size alone are no proof when they are as large as the results.
   if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect.one_pass_variance &&
-      relative_energy(measured) > 0.05) {
+      relative_energy(measured) > kAsLargeAsResults) {
     named.diagnosis.reset();
   }
   if (failure.class_differs > 0) {
     named.kind = Kind::Nonfinite;
   } else if (named.diagnosis) {
     named.kind = named.diagnosis->defect.kind;
-  } else if (const double leaning = lean(measured); leaning < -0.8 && one_ulp_off(measured)) {
+  } else if (const double leaning = lean(measured); leaning < -kBiasedLean && one_ulp_off(measured)) {
     named.kind = Kind::BiasedRounding;
   } else {
     // Noise is inaccuracy; what leans, or is larger than any loss of precision makes it, is another formula.
-    const bool noise = std::abs(leaning) < 0.5 && is_inaccuracy(measured) &&
+    const bool noise = std::abs(leaning) < kNoiseLean && is_inaccuracy(measured) &&
                        (!options.diagnose || is_of_rounding_size(measured, reference, bindings));
     named.kind = noise ? Kind::PrecisionLoss : Kind::WrongResult;
   }
@@ -202,10 +202,17 @@ evidence::Numeric evidence_of(const Measured& measured, const Failure& failure, 
     numeric.parts.push_back(part_of(failure.failing[i]));
   numeric.lean = lean(measured);
   if (named.diagnosis)
-    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name), named.diagnosis->description,
-                                            named.diagnosis->correlation, named.diagnosis->explained,
-                                            named.diagnosis->by_profile};
+    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name),
+                                            named.diagnosis->description, named.diagnosis->correlation,
+                                            named.diagnosis->explained, named.diagnosis->by_profile};
   return numeric;
+}
+
+void add_margins(const Gauge& gauge, const Measured& measured, Margins& margins) {
+  for (std::size_t i = 0; i < measured.elements.size(); ++i)
+    margins.bound = std::max(margins.bound, gauge.share_of_limit(i));
+  for (const Bucket& bucket : buckets(measured))
+    if (bucket.observed >= kLeastFlips) margins.energy = std::max(margins.energy, bucket.log_p / kEnergyGate);
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
@@ -213,13 +220,15 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
                                         const std::string& output, const contract::Tensor& tensor,
                                         const reference::BudgetOptions& budget, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
-  if (elements.size() <= 4096 || reference.is_elementwise(output)) return elements;
+  if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return elements;
   std::vector<int64_t> probe;
-  for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+  for (std::size_t i = 0; i < kProbeElements; ++i)
+    probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, budget);
   if (!first) return first.error();
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most = std::max(4096.0, options.max_work / std::max(1.0, terms));
+  const double most =
+      std::max(static_cast<double>(kLeastAffordable), options.max_work / std::max(1.0, terms));
   if (most < static_cast<double>(elements.size())) {
     elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
   }
@@ -236,8 +245,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
                            sums_are_coherent(bindings, reference.summed_inputs(output)),
                            useful_threads(options.threads)};
-  constexpr std::size_t kFew = 1 << 13;  // looked at once, whatever they are
-  if (elements->size() > kFew && reference.is_elementwise(output)) {
+  if (elements->size() > kFewElements && !options.margins && reference.is_elementwise(output)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
     if (!seen) return seen.error();
     if (!seen->suspicious) {
@@ -253,6 +261,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   }
   judgement.undecided += measured.undecided;
   Failure failure = find_failure(measured);
+  if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options);

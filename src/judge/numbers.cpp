@@ -71,8 +71,8 @@ std::string three_digits(double x) {
   return shortest(x, 3, [](double) { return true; });
 }
 
-// The error in budgets. One within its budget is one of many that are too large together: what is said of those
-// has the factor.
+// The error in budgets. One within its budget is one of many that are too large together: what is said of
+// those has the factor.
 std::string times_text(double error, double limit) {
   const double times = error / limit;
   if (times <= 1) return "";

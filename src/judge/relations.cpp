@@ -12,9 +12,9 @@ namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using reference::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
+using reference::Reference;
 
 namespace {
 

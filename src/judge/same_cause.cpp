@@ -7,7 +7,8 @@ namespace assay::judge {
 
 namespace {
 
-// Elements judged: fewer are too few to say how much of an output is off. Pinned by tests/judge/same_cause_test.
+// Elements judged: fewer are too few to say how much of an output is off. Pinned by
+// tests/judge/same_cause_test.
 constexpr int64_t kFew = 8;
 // Share of the elements judged from which most of an output is off.
 constexpr double kMostOfThem = 0.5;
@@ -49,7 +50,8 @@ Signature signature_of(const Finding& finding) {
   // The line of a numeric finding is found out late, if at all.
   if (std::string output = output_of(finding); !output.empty()) return {kind, std::move(output), ""};
   if (finding.where.line > 0)
-    return {kind, "", text_of(Where{std::filesystem::path(finding.where.file).filename(), finding.where.line})};
+    return {kind, "",
+            text_of(Where{std::filesystem::path(finding.where.file).filename(), finding.where.line})};
   return {kind, "", kernel_of(finding)};
 }
 

@@ -1,10 +1,10 @@
 // Which findings have one cause.
 //
-// In a trial: one finding for each cause, the most important first, the others listed as its consequences. In a
-// check that goes on after its first finding: a cause that is known is counted, not reported again. Two findings
-// have the same cause if they are of one kind and about the same output; without an output, at the same line;
-// without a line, in the same kernel. Which kind of inaccuracy it is depends on how many errors a trial happens
-// to have: where most of an output is off in both, it is one cause, whatever the kinds.
+// In a trial: one finding for each cause, the most important first, the others listed as its consequences. In
+// a check that goes on after its first finding: a cause that is known is counted, not reported again. Two
+// findings have the same cause if they are of one kind and about the same output; without an output, at the
+// same line; without a line, in the same kernel. Which kind of inaccuracy it is depends on how many errors a
+// trial happens to have: where most of an output is off in both, it is one cause, whatever the kinds.
 #pragma once
 
 #include <optional>
@@ -27,8 +27,8 @@ struct Signature {
 Signature signature_of(const Finding& finding);
 
 // One finding for each cause, the most important first. What the line of the first finding does besides is a
-// consequence of it, as is a value that an illegal access or a race left undefined. Of one kind only the first
-// line is reported and the others are listed with it, unless they are to be kept apart.
+// consequence of it, as is a value that an illegal access or a race left undefined. Of one kind only the
+// first line is reported and the others are listed with it, unless they are to be kept apart.
 std::vector<Finding> distinct(const std::vector<Finding>& findings, bool apart);
 
 class KnownCauses {

@@ -19,18 +19,18 @@ struct CauseKind {
   Kind kind;
 };
 constexpr CauseKind kKinds[] = {
-    {Cause::Overlap, Kind::ConcurrentLaunch},      {Cause::SharedByCalls, Kind::ConcurrentLaunch},
-    {Cause::Clock, Kind::Nondeterministic},        {Cause::Addresses, Kind::Nondeterministic},
-    {Cause::Chance, Kind::Nondeterministic},       {Cause::Varies, Kind::Nondeterministic},
-    {Cause::SeenOnce, Kind::Nondeterministic},     {Cause::EarlierCalls, Kind::StaleState},
-    {Cause::RelatedCall, Kind::StaleState},        {Cause::FirstCall, Kind::StaleState},
-    {Cause::LaterConsequence, Kind::StaleState},   {Cause::EndsOnlyFirst, Kind::StaleState},
-    {Cause::HostMemory, Kind::Uninitialized},      {Cause::DeviceMemory, Kind::Uninitialized},
-    {Cause::UnorderedWork, Kind::StreamOrder},     {Cause::HeldStream, Kind::StreamOrder},
+    {Cause::Overlap, Kind::ConcurrentLaunch},    {Cause::SharedByCalls, Kind::ConcurrentLaunch},
+    {Cause::Clock, Kind::Nondeterministic},      {Cause::Addresses, Kind::Nondeterministic},
+    {Cause::Chance, Kind::Nondeterministic},     {Cause::Varies, Kind::Nondeterministic},
+    {Cause::SeenOnce, Kind::Nondeterministic},   {Cause::EarlierCalls, Kind::StaleState},
+    {Cause::RelatedCall, Kind::StaleState},      {Cause::FirstCall, Kind::StaleState},
+    {Cause::LaterConsequence, Kind::StaleState}, {Cause::EndsOnlyFirst, Kind::StaleState},
+    {Cause::HostMemory, Kind::Uninitialized},    {Cause::DeviceMemory, Kind::Uninitialized},
+    {Cause::UnorderedWork, Kind::StreamOrder},   {Cause::HeldStream, Kind::StreamOrder},
 };
 
-// Which element of a tensor a byte of its buffer belongs to. The buffer may begin before the tensor (where callers
-// promise less than a fresh allocation's alignment) and ends with it.
+// Which element of a tensor a byte of its buffer belongs to. The buffer may begin before the tensor (where
+// callers promise less than a fresh allocation's alignment) and ends with it.
 void place(const contract::Contract& contract, const contract::Shape& shape, evidence::Place& place) {
   if (!place.allocation) return;
   const contract::TensorSpec* spec = contract.tensor(place.allocation->label);
@@ -56,9 +56,9 @@ bool is_same_line(const Where& a, const Where& b) {
          std::filesystem::path(a.file).filename() == std::filesystem::path(b.file).filename();
 }
 
-// Sums that are too inaccurate, in code that keeps a sum in bf16 or f16: that is the cause, if the error enters
-// there, as far as the line is known. In a short sum of many threads it looks like one rounding of every term,
-// because each has a term or two.
+// Sums that are too inaccurate, in code that keeps a sum in bf16 or f16: that is the cause, if the error
+// enters there, as far as the line is known. In a short sum of many threads it looks like one rounding of
+// every term, because each has a term or two.
 void name_by_code(Finding& finding, std::span<const Finding> notes) {
   const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
   if (!numeric || !numeric->worst) return;
@@ -87,8 +87,8 @@ std::vector<Finding> diagnose(std::vector<Finding> findings, const Known& known)
 }
 
 Kind kind_of(Cause cause) {
-  const auto* found =
-      std::find_if(std::begin(kKinds), std::end(kKinds), [&](const CauseKind& row) { return row.cause == cause; });
+  const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                   [&](const CauseKind& row) { return row.cause == cause; });
   return found == std::end(kKinds) ? Kind::WrongResult : found->kind;
 }
 

@@ -1,6 +1,6 @@
-// From what was seen to what is reported: a sequence of pure steps, each from findings to findings. None of them
-// runs anything or reads English; what a step may go by is in `Known`, and a step that has nothing to go by
-// changes nothing.
+// From what was seen to what is reported: a sequence of pure steps, each from findings to findings. None of
+// them runs anything or reads English; what a step may go by is in `Known`, and a step that has nothing to go
+// by changes nothing.
 //
 //   measured     judge.h: outputs against the reference; the virtual GPU's checks for everything else
 //   placed       addresses become elements of the contract's tensors
@@ -35,9 +35,9 @@ struct FoundCause {
 
 struct Known {
   const contract::Contract* contract = nullptr;
-  const contract::Shape* shape = nullptr;  // of the trial: for places
-  std::optional<FoundCause> cause{};       // for attribution
-  std::optional<bool> apart{};             // whether findings of one kind are kept apart: for screening
+  const contract::Shape* shape = nullptr;    // of the trial: for places
+  std::optional<FoundCause> cause{};         // for attribution
+  std::optional<bool> apart{};               // whether findings of one kind are kept apart: for screening
   std::shared_ptr<const Profile> profile{};  // of shadow execution: for explanation
   std::span<const Finding> notes{};          // from the code: for names
 };
@@ -63,8 +63,8 @@ Kind kind_of(Cause cause);
 // A race between kernels, copies and fills, not within one of them.
 bool is_between_operations(const Finding& finding);
 
-// Where most of an output's error enters, if one line stands out and the errors that shadow execution saw explain
-// the finding.
+// Where most of an output's error enters, if one line stands out and the errors that shadow execution saw
+// explain the finding.
 std::optional<evidence::ErrorLine> error_line(const Finding& finding, const Profile& profile);
 
 }  // namespace assay::judge

@@ -3,7 +3,7 @@
 // The special-function unit interpolates: the leading bits of the argument
 // choose a segment of a table, the rest is x in c0 + c1 * x + c2 * x^2. Its
 // squarer drops the partial products of weight below 2^19 (for 17 bits of x),
-// and the result is cut off, not rounded. The tables were recovered from
+// and the result is truncated, not rounded. The tables were recovered from
 // exhaustive runs on an H200; docs/numerics.md has the details.
 //
 // The unit itself (namespace sfu) reads subnormals as zero and never writes

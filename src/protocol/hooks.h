@@ -8,6 +8,8 @@
 
 extern "C" {
 
+enum assay_host_finding { assay_forbidden_call = 0, assay_environment_probe = 1 };
+
 // The order of warps, blocks and streams of all later launches.
 void assay_set_seed(uint64_t seed);
 // Advances the device's clock.
@@ -22,8 +24,10 @@ void assay_range_protect(const void* pointer, size_t bytes, const char* name);
 void assay_range_forget();
 // Writes out where precision was lost since the last time, if that check is on.
 void assay_report_precision();
-// A finding about host code. `calls`: return addresses, innermost first.
-void assay_report_host(const char* kind, int is_error, const char* message, void* const* calls, int count);
+// A finding about host code. `what`: the call, "open(\"/proc/self/maps\")"; `why`: what is wrong about it, "host code
+// …"; `calls`: return addresses, innermost first.
+void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                       void* const* calls, int count);
 // One of several equal calls has ended with all its work.
 void assay_call_ended();
 // The last of them has: reports a leak where they held more and more.

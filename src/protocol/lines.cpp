@@ -5,11 +5,22 @@
 namespace assay::protocol {
 
 std::optional<std::string> LineBuffer::take() {
-  const std::size_t end = bytes_.find('\n');
+  const std::size_t end = bytes_.find('\n', taken_);
   if (end == std::string::npos) return std::nullopt;
-  std::string line = bytes_.substr(0, end);
-  bytes_.erase(0, end + 1);
+  std::string line = bytes_.substr(taken_, end - taken_);
+  taken_ = end + 1;
   return line;
+}
+
+void LineBuffer::append(std::string_view bytes) {
+  bytes_.erase(0, taken_);
+  taken_ = 0;
+  bytes_ += bytes;
+}
+
+void LineBuffer::clear() {
+  bytes_.clear();
+  taken_ = 0;
 }
 
 bool send_line(int socket, std::string message) {

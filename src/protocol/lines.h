@@ -11,15 +11,16 @@ namespace assay::protocol {
 // Collects bytes as they arrive and hands out whole lines.
 class LineBuffer {
  public:
-  void append(std::string_view bytes) { bytes_ += bytes; }
+  void append(std::string_view bytes);
   // The next line without its end; none: it has not arrived yet.
   std::optional<std::string> take();
-  std::size_t size() const { return bytes_.size(); }  // bytes that were not taken
-  bool empty() const { return bytes_.empty(); }
-  void clear() { bytes_.clear(); }
+  std::size_t size() const { return bytes_.size() - taken_; }  // bytes that were not taken
+  bool empty() const { return size() == 0; }
+  void clear();
 
  private:
   std::string bytes_;
+  std::size_t taken_ = 0;  // of them
 };
 
 // Sends a message and the end of its line; false: the other side is gone.

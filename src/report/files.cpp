@@ -40,7 +40,8 @@ std::string xml_escaped(std::string_view text) {
 Json related_places(const Finding& finding) {
   Json related = Json::array();
   const auto add = [&](const Where& where, std::string text) {
-    Json place = {{"artifactLocation", {{"uri", where.file}}}, {"region", {{"startLine", std::max(1, where.line)}}}};
+    Json place = {{"artifactLocation", {{"uri", where.file}}},
+                  {"region", {{"startLine", std::max(1, where.line)}}}};
     related.push_back({{"id", related.size() + 1},
                        {"physicalLocation", std::move(place)},
                        {"message", {{"text", std::move(text)}}}});
@@ -48,8 +49,9 @@ Json related_places(const Finding& finding) {
   const auto add_chain = [&](const std::vector<Frame>& chain, std::string_view whose) {
     bool first = true;
     for (const Frame& frame : chain)
-      add(frame.where, fmt::format("{}{}{}", whose, std::exchange(first, false) ? "inlined code" : "inlined here",
-                                   frame.function.empty() ? "" : ", in " + frame.function));
+      add(frame.where,
+          fmt::format("{}{}{}", whose, std::exchange(first, false) ? "inlined code" : "inlined here",
+                      frame.function.empty() ? "" : ", in " + frame.function));
   };
   if (const evidence::CodePlace* code = code_of(finding)) add_chain(code->chain, "");
   if (const Where other = other_place(finding); other.line > 0) add(other, "the other access");
@@ -110,8 +112,9 @@ std::string junit(std::span<const Report> reports) {
       text += fmt::format("could not be checked: {}\n", reason);
     const Finding* first = report.findings.empty() ? nullptr : &report.findings.front();
     if (failed && first) {
-      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", xml_escaped(to_string(first->kind)),
-                           xml_escaped(message(*first)), xml_escaped(text));
+      cases +=
+          fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+                      xml_escaped(to_string(first->kind)), xml_escaped(message(*first)), xml_escaped(text));
     } else if (unsure) {
       cases +=
           fmt::format("    <error type=\"inconclusive\" message=\"{}\">{}</error>\n",

@@ -8,8 +8,8 @@
 #include <map>
 #include <set>
 
-#include "report/html_page.h"
 #include "finding/message.h"
+#include "report/html_page.h"
 #include "report/report.h"
 
 namespace assay::report {

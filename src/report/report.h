@@ -7,11 +7,10 @@
 //   std::string page = html(reports);            // one file to look at and to show; its parts lie in page/
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "finding/json.h"
 #include "judge/picture.h"

@@ -49,7 +49,8 @@ std::string wrapped(std::string_view text, int width, std::string_view indent) {
 
 // Short: a note says where to look.
 std::string note_text(const Finding& note, const Painter& paint, const TerminalOptions& options) {
-  return fmt::format("{}  {}:{}\n", paint(kBold, fmt::format("note: {}", to_string(note.kind))), note.where.file, note.where.line) +
+  return fmt::format("{}  {}:{}\n", paint(kBold, fmt::format("note: {}", to_string(note.kind))),
+                     note.where.file, note.where.line) +
          paint(kDim, wrapped(message(note), options.width, "  "));
 }
 
@@ -59,7 +60,8 @@ std::string consequences_text(const Finding& finding, const TerminalOptions& opt
   const std::vector<Finding>& all = finding.attribution.consequences;
   std::string text;
   for (std::size_t i = 0; i < std::min(kMost, all.size()); ++i)
-    text += wrapped(fmt::format("consequence: {}: {}", to_string(all[i].kind), message(all[i])), options.width, "  ");
+    text += wrapped(fmt::format("consequence: {}: {}", to_string(all[i].kind), message(all[i])),
+                    options.width, "  ");
   if (all.size() > kMost) text += fmt::format("  {} more consequences\n", all.size() - kMost);
   return text;
 }
@@ -191,7 +193,8 @@ std::string table(std::span<const Report> reports, const TerminalOptions& option
     const std::string verdict = fmt::format("{:<13}", judge::to_string(report.verdict));
     std::string kinds;
     for (const Finding& finding : report.findings) {
-      if (finding.severity != Severity::Note) kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", to_string(finding.kind));
+      if (finding.severity != Severity::Note)
+        kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", to_string(finding.kind));
     }
     text += fmt::format("{} {:<{}}  {:>6.1f} s  {}\n", paint(colour_of(report.verdict), verdict),
                         report.contract, widest, report.seconds, kinds);

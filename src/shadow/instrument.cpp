@@ -1,4 +1,4 @@
-// Our Insts around those of a function.
+// Inserts the Insts that follow errors around those of a function.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>

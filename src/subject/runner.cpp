@@ -46,7 +46,7 @@ constexpr int kMostThreads = 2000;           // of a worker: those of the device
 constexpr const char* kInterrupted = "interrupted";
 constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
 constexpr std::size_t kMostEvents = 1000;
-constexpr std::size_t kMostEventBytes = 16 << 20;
+constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -99,10 +99,12 @@ struct Runner::Impl {
   std::unique_ptr<TemporaryFolder> folder;
   protocol::LineBuffer pending;  // received from the socket
   int events = -1;            // the read end of the pipe
-  std::string heard;          // from it
-  std::size_t looked_at = 0;  // of that
-  bool deaf = false;          // the worker's end is closed, though the worker lives
-  bool forged = false;        // something that is no event came through it
+  protocol::LineBuffer event_bytes;            // from it, not yet a whole line
+  std::vector<protocol::Event> events_so_far;  // of the call under way
+  std::set<std::string> kernels_so_far;        // that it launched
+  bool saw_error = false;                      // one of them is an error
+  bool pipe_closed = false;                    // by the worker, though it lives
+  bool forged = false;                         // something that is no event came through the pipe
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -125,9 +127,10 @@ struct Runner::Impl {
     if (memory) munmap(memory, static_cast<std::size_t>(mapped));
     if (memory_file >= 0) close(memory_file);
     socket = memory_file = events = -1;
-    heard.clear();
-    looked_at = 0;
-    deaf = forged = false;
+    event_bytes.clear();
+    events_so_far.clear();
+    kernels_so_far.clear();
+    saw_error = pipe_closed = forged = false;
     memory = nullptr;
     mapped = calls = 0;
     pending.clear();
@@ -315,13 +318,13 @@ struct Runner::Impl {
     Pulse pulse(child);
     for (;;) {
       if (auto line = pending.take()) return {Outcome::Ended, "", std::move(*line)};
-      listen();
-      pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
+      read_pipe();
+      pollfd waiting[2] = {{socket, POLLIN, 0}, {pipe_closed ? -1 : events, POLLIN, 0}};
       poll(waiting, 2, kGlance);
       if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
-        // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
-        if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
+        // After an error there is no need to wait for a call that does not end, in a deadlock after a race say.
+        if (std::exchange(saw_error, false)) timeout = std::min(timeout, pulse.seconds() + kGrace);
         if (pulse.seconds() > timeout)
           return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (pulse.threads() > kMostThreads)
@@ -338,53 +341,41 @@ struct Runner::Impl {
     }
   }
 
-  // Whether a new line of the device's tells of an error.
-  bool heard_error() {
-    bool error = false;
-    for (std::size_t end; (end = heard.find('\n', looked_at)) != std::string::npos; looked_at = end + 1) {
-      const Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(looked_at),
-                                       heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      if (!event.is_object()) continue;
-      const auto sighting = event.find("finding");
-      const Event& told = sighting != event.end() && sighting->is_object() ? *sighting : event;
-      const auto text = [&](const char* key) {
-        const auto it = told.find(key);
-        return it != told.end() && it->is_string() ? it->get<std::string>() : std::string();
-      };
-      const std::string severity = text("severity");
-      error |= !text("kind").empty() && severity != "warning" && severity != "note";
-    }
-    return error;
-  }
-
-  // Takes what the pipe holds, so that nobody waits for it to empty.
-  void listen() {
+  // Takes what the pipe holds, so that the runtime never waits for room in it.
+  void read_pipe() {
     char buffer[65536];
-    while (events >= 0 && !deaf) {
+    while (events >= 0 && !pipe_closed) {
       const ssize_t n = read(events, buffer, sizeof buffer);
-      if (n < 0) return;
-      if (n == 0) deaf = true;
-      if (heard.size() < kMostEventBytes) heard.append(buffer, static_cast<std::size_t>(n));
+      if (n < 0) break;
+      if (n == 0) pipe_closed = true;
+      event_bytes.append({buffer, static_cast<std::size_t>(n)});
+      while (const auto line = event_bytes.take()) read_event(*line);
+      if (event_bytes.size() > kLongestEvent) {
+        event_bytes.clear();
+        forged = true;
+      }
     }
   }
 
-  // Events are JSON lines, and the device writes no others.
-  void read_events(Observation& observation) {
-    if (options.device != Device::Virtual) return;
-    listen();
-    observation.kernels.emplace();
-    std::size_t at = 0;
-    for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
-      Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
-                                 heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      forged |= !event.is_object();
-      if (event.is_object() && event.value("event", Event()) == "launch" && event["kernel"].is_string())
-        observation.kernels->insert(event["kernel"].get<std::string>());
-      if (event.is_object() && observation.events.size() < kMostEvents)
-        observation.events.push_back(std::move(event));
+  // The runtime writes events and nothing else: any other line was written by the subject.
+  void read_event(const std::string& line) {
+    auto event = protocol::decode_event(line);
+    if (!event) {
+      forged = true;
+      return;
     }
-    heard.erase(0, at);
-    looked_at = 0;
+    if (const Finding* finding = finding_of(*event)) saw_error |= finding->severity == Severity::Error;
+    if (const auto* launch = std::get_if<protocol::LaunchEvent>(&*event); launch && kernels_so_far.size() < kMostEvents)
+      kernels_so_far.insert(launch->kernel);
+    if (events_so_far.size() < kMostEvents) events_so_far.push_back(std::move(*event));
+  }
+
+  void take_events(Observation& observation) {
+    if (options.device != Device::Virtual) return;
+    read_pipe();
+    observation.events = std::exchange(events_so_far, {});
+    observation.kernels = std::exchange(kernels_so_far, {});
+    saw_error = false;
   }
 
   std::string output_tail() const {
@@ -419,10 +410,10 @@ struct Runner::Impl {
     auto decoded = protocol::decode_reply(line);
     if (!decoded) return give_up(Outcome::Crashed, decoded.error().text());
     reply = std::move(*decoded);
-    listen();
+    read_pipe();
     if (reply.id != request_id || !pending.empty())
       return give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (deaf && options.device == Device::Virtual)
+    if (pipe_closed && options.device == Device::Virtual)
       return give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
     return {};
   }
@@ -442,7 +433,7 @@ struct Runner::Impl {
       if (started.outcome != Outcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
-        read_events(observation);
+        take_events(observation);
         stop();
         return observation;
       }
@@ -455,7 +446,7 @@ struct Runner::Impl {
       answer = protocol::send_line(socket, line) ? receive(options.timeout) : died();
       if (answer.outcome == Outcome::Ended) answer = read_reply(answer.line, reply);
     }
-    read_events(observation);
+    take_events(observation);
     if (forged && answer.outcome == Outcome::Ended)
       answer = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;

@@ -1,8 +1,8 @@
 // Memory instructions off the fast path: what they touch, lane by lane, and what is wrong with it.
 //
 // The handlers of ld and st (handlers/memory.cpp) run the common cases themselves: one allocation,
-// every address inside and aligned. All else comes here, compiled once for all builds: generic
-// addresses that lead into several spaces, violations, undefined bytes, and the families that are
+// every address inside and aligned. Everything else comes here, compiled once for all builds: generic
+// addresses that point into several spaces, violations, undefined bytes, and the families that are
 // rare enough to go lane by lane always.
 #pragma once
 

@@ -1,8 +1,8 @@
 // Asynchronous copies and mbarriers.
 //
-// A copy takes effect as late as the manual allows: cp.async at the wait for its group (or at the
-// arrival it was tied to), bulk copies into shared memory when somebody asks their mbarrier, bulk copies out of
-// it at the wait for their group, reading the source only then. So a program that forgets to wait sees old data.
+// A copy takes effect as late as the manual allows: cp.async at the wait for its group (or at the arrival it
+// was tied to), bulk copies into shared memory when a thread queries their mbarrier, bulk copies out of it at
+// the wait for their group, reading the source only then. A program that forgets to wait sees old data.
 //
 // An mbarrier is the 64-bit word in shared memory itself:
 //

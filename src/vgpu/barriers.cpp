@@ -2,7 +2,7 @@
 //
 // Threads that have exited count as arrived, as on hardware: a whole-block barrier is complete when
 // every live lane of every warp has arrived. A barrier with a count is complete when that many threads
-// have arrived, a warp all of whose live lanes are there counting 32.
+// have arrived; a warp counts as 32 once all its live lanes are there.
 #include <algorithm>
 #include <bit>
 

@@ -1,4 +1,4 @@
-// Running the blocks of a cluster: warps take turns until each has ended or waits.
+// Runs the blocks of a cluster: warps take turns until each has ended or is waiting.
 #include <fmt/format.h>
 #include <sys/mman.h>
 

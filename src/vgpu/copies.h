@@ -1,4 +1,4 @@
-// Copies in flight, by warp (async.h tells when they take effect).
+// Copies in flight, by warp (async.h says when they take effect).
 #pragma once
 
 #include <vector>

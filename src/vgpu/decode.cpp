@@ -1,5 +1,5 @@
-// From a parsed module to decoded functions: variables get their places, registers their planes,
-// labels their joins, and each instruction goes to the lowering function of its family.
+// From a parsed module to decoded functions: assigns addresses to variables and planes to registers, finds
+// where branches join, and passes each instruction to the lowering function of its family.
 #include <fmt/format.h>
 
 #include <algorithm>

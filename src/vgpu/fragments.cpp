@@ -1,4 +1,4 @@
-// How the lanes of a warp part and meet: fragments, divergence, collectives, calls, exits.
+// How the lanes of a warp diverge and reconverge: fragments, collectives, calls, exits.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Frames: the planes of a function that is being run, and what fills them before it starts.
+// Frames: the planes of a running function, and how they are filled before it starts.
 #include <cstring>
 
 #include "vgpu/run.h"

@@ -4,10 +4,10 @@
 // host code that dereferences one faults at once. Its backing is a second range of the same size
 // (lazily zero pages: untouched memory costs nothing). A red zone lies after each allocation. Addresses of
 // freed allocations are not handed out again until the range is used up, so that a use after
-// free can be named. Managed and pinned memory is the host's too; watched, each has its own mapping of it.
+// free can be reported. Host and device share managed and pinned memory; under checks each has a mapping.
 //
-// Initialised bytes are tracked with one bit a byte in a third range, again paid for where touched.
-// What host and device share is not tracked: the host may write it unseen, so it counts as initialised.
+// Initialised bytes are tracked with one bit per byte in a third range, again free where untouched. Memory
+// that host and device share is not tracked: the host may write it unobserved, so it counts as initialised.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
-// Streams: the order in which the device does what the host asks for.
+// Streams: the order in which the device executes what the host enqueues.
 //
-// Every request becomes an *operation* with the operations that come before it. A stream is no
-// queue of its own, only a rule that adds predecessors: an operation comes after the last one of its
+// Every request becomes an *operation* with a list of predecessors. A stream is not
+// a queue, only a rule that adds predecessors: an operation comes after the last one of its
 // stream; the default stream and the blocking streams wait for each other; waiting for an event or
-// launching a graph adds edges. What is ready may run, in an order that follows the seed:
-// equal seeds choose alike, and an order that no friendly GPU would show costs no more than any other.
+// launching a graph adds edges. Ready operations run in an order that the seed chooses: equal
+// seeds give equal orders, which may be ones that a real GPU rarely shows.
 //
 // Execution is deferred. A thread of its own runs operations while the host waits or polls, when
-// many are pending, or when the host has been silent for a while (it may be watching memory that
-// the device writes). Grids that are under way together take turns. Host calls have a thread of their own,
+// many are pending, or when the host has been idle for a while (it may be polling memory that
+// the device writes). Concurrent grids take turns. Host functions run on a thread of their own,
 // since they may wait for the host.
 #pragma once
 

@@ -5,6 +5,7 @@
 
 #include "base/symbol.h"
 #include "checks/checks.h"
+#include "finding/message.h"
 #include "vgpu/machine.h"
 
 namespace assay::checks {
@@ -76,10 +77,10 @@ TEST_P(Checks, FindsWhatIsThereAndNothingElse) {
     m.launch("k", c.grid, c.block, {x, c.flag});
     std::set<std::string> found;
     for (const Finding& finding : log.take()) {
-      found.insert(finding.kind);
-      EXPECT_FALSE(finding.message.empty());
-      EXPECT_GE(finding.evidence["count"], 1);
-      EXPECT_EQ(finding.evidence["kernel"], "k");
+      found.emplace(to_string(finding.kind));
+      EXPECT_FALSE(message(finding).empty());
+      EXPECT_GE(finding.count, 1u);
+      EXPECT_EQ(kernel_of(finding), "k");
     }
     std::string kinds;
     for (const std::string& kind : found) kinds += (kinds.empty() ? "" : ",") + kind;

@@ -531,10 +531,12 @@ class WorkerTest : public ::testing::Test {
   // "environment-probe error": the worst of what was reported.
   static std::string found(const Observation& observation) {
     std::string worst;
-    for (const Event& event : observation.events) {
-      if (event.value("event", "") != "finding") continue;
-      if (worst.empty() || event.value("severity", "") == "error")
-        worst = event.value("kind", "") + " " + event.value("severity", "");
+    for (const protocol::Event& event : observation.events) {
+      const auto* found = std::get_if<protocol::FindingEvent>(&event);
+      if (!found) continue;
+      const Finding& finding = found->finding;
+      if (worst.empty() || finding.severity == Severity::Error)
+        worst = fmt::format("{} {}", to_string(finding.kind), to_string(finding.severity));
     }
     return worst;
   }

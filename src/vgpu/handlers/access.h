@@ -1,4 +1,4 @@
-// What the families that touch memory share: how 32 addresses lie to each other, and how the
+// What the memory families share: how 32 addresses relate to each other, and how the
 // address operand, the space, the order and the scope of an instruction are lowered.
 #pragma once
 

@@ -1,4 +1,4 @@
-// cvt: vector loops for the conversions that kernels are full of, and numerics::convert for every other one.
+// cvt: vector loops for the common conversions, and numerics::convert for all others.
 #include "numerics/convert.h"
 
 #include "vgpu/handlers/types.h"

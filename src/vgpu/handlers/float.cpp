@@ -1,4 +1,4 @@
-// f32 and f64 arithmetic. The numbers are numerics/arith.h's and approx.h's; here are the tables.
+// f32 and f64 arithmetic. The arithmetic is in numerics/arith.h and approx.h; here are the tables.
 #include "numerics/approx.h"
 #include "numerics/arith.h"
 #include "vgpu/handlers/approx.h"

@@ -1,6 +1,6 @@
-// ld and st. The common cases are decided by how the 32 addresses lie: one run of bytes is one copy, one
-// address for all is one value; what is scattered over one allocation goes lane by lane, checked once
-// by its lowest and highest address. Everything else is access.cpp's.
+// ld and st. The pattern of the 32 addresses decides the common cases: one run of bytes is one copy, one
+// address for all lanes is one value; addresses scattered over one allocation go lane by lane, checked once
+// by the lowest and the highest. Everything else is in access.cpp.
 #include "vgpu/handlers/access.h"
 
 namespace assay::vgpu::ASSAY_BUILD {

@@ -10,7 +10,7 @@
 
 namespace assay::judge {
 
-struct Diagnosis {
+struct DefectMatch {
   reference::Defect defect;
   std::string description;  // after "as if"
   double correlation = 0;   // of the errors, compressed so that no few elements decide
@@ -20,8 +20,9 @@ struct Diagnosis {
 
 // The best match, if any is good enough. `measured` holds failing elements among others. Defects of the kinds
 // in `hints` are tried first, in that order: among equal matches the first one counts.
-std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured, std::span<const Kind> hints = {});
+std::optional<DefectMatch> match_defect(const reference::Reference& reference,
+                                        const contract::Bindings& bindings, const Measured& measured,
+                                        std::span<const Kind> hints = {});
 
 // How large the errors are beside those of a kernel that computes everything in bf16: 1 alike. Infinite where
 // such a kernel makes none.

@@ -1,4 +1,4 @@
-#include "judge/diagnose.h"
+#include "judge/defect_match.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <map>
 
 #include "judge/candidates.h"
+#include "judge/thresholds.h"
 #include "trial/random.h"
 
 namespace assay::judge {
@@ -15,23 +16,15 @@ using reference::Defect;
 
 namespace {
 
-constexpr double kMaxWork = 4e5;     // terms of sums in one simulation
-constexpr std::size_t kMost = 1536;  // elements compared
-constexpr std::size_t kFew = 256;    // the same, for defects in one place: there are many
-constexpr double kSure = 0.85;       // correlation from which element by element counts as a match
-constexpr double kLikely = 0.65;     // the same, where the order of additions decides the details
-constexpr std::size_t kLeast = 4;    // errors that agree by chance are this few
-constexpr double kLarge = 4;         // compressed: an error that no order of additions makes vanish
-constexpr double kNonfinite = 60;    // what a NaN or infinity counts as, compressed
-
 // Errors over many orders of magnitude, made comparable.
 double compressed(double z) {
-  return std::isfinite(z) ? std::asinh(z) : kNonfinite;
+  return std::isfinite(z) ? std::asinh(z) : kNonfiniteDeparture;
 }
 
 // How far a result is from the correctly rounded one: the rounding that every kernel shares is no evidence.
 double departure(const Element& element, double stored) {
-  if (!(element.scale > 0)) return std::isfinite(stored) == std::isfinite(element.value) ? 0 : kNonfinite;
+  if (!(element.scale > 0))
+    return std::isfinite(stored) == std::isfinite(element.value) ? 0 : kNonfiniteDeparture;
   return compressed((stored - element.rounded) / element.scale);
 }
 
@@ -42,7 +35,7 @@ bool are_alike(const Element& element, double simulated) {
     return std::isnan(element.stored) == std::isnan(simulated);
   const double kernel = element.stored - element.rounded, defect = simulated - element.rounded;
   return std::abs(kernel - defect) <=
-         std::max(0.25 * std::max(std::abs(kernel), std::abs(defect)), element.scale);
+         std::max(kAlike * std::max(std::abs(kernel), std::abs(defect)), element.scale);
 }
 
 // Elements to compare, and which of them were taken at random: the others are the worst.
@@ -70,7 +63,7 @@ Chosen choose(const Measured& measured, std::size_t most) {
   Chosen chosen;
   const bool whole = all.size() <= most / 2;
   double work = 0;
-  for (std::size_t i = 0; i < std::min(all.size(), most / 2) && work < kMaxWork; ++i) {
+  for (std::size_t i = 0; i < std::min(all.size(), most / 2) && work < kSimulatedTerms; ++i) {
     for (const std::size_t at : {i, i + most / 2}) {
       if (at >= all.size()) continue;
       chosen.elements.push_back(all[at]);
@@ -143,7 +136,7 @@ class Factors {
       common += r.count * r.ev * r.ev / (r.ee * r.vv);
       all += r.count;
     }
-    return !(common < 0.97 * all);
+    return !(common < kCommonFactor * all);
   }
   std::size_t rows() const { return rows_.size(); }
 
@@ -198,19 +191,20 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
     kernel_sum += std::abs(k);
     defect_lean += sign * m;
     defect_sum += std::abs(m);
-    if (chosen.at_random[i] && std::abs(m) > kLarge) {
+    if (chosen.at_random[i] && std::abs(m) > kLargeDeparture) {
       large += 1;
-      missing += std::abs(k) < 0.1 * std::abs(m);
+      missing += std::abs(k) < kVanished * std::abs(m);
     }
     if (k != 0 || m != 0) {
-      const bool same = are_alike(element, simulated[i]), far = std::max(std::abs(k), std::abs(m)) > kLarge;
+      const bool same = are_alike(element, simulated[i]),
+                 far = std::max(std::abs(k), std::abs(m)) > kLargeDeparture;
       off += 1;
       alike += same;
       far_off += far;
       far_alike += far && same;
     }
     kernel_off += k != 0;
-    kernel_far += std::abs(k) > kLarge;
+    kernel_far += std::abs(k) > kLargeDeparture;
     factors.add(element.at / columns, element);
     Sizes& sizes = profile[static_cast<int>(2 * std::log10(element.terms))];
     sizes.kernel.add(k);
@@ -239,7 +233,7 @@ Comparison compare(const Chosen& chosen, const std::vector<double>& simulated, i
   if (all > 0) comparison.lean = std::abs(leaning) / all;
   if (defect_all > 0) comparison.defect_row_lean = std::copysign(1, leaning) * defect_leaning / defect_all;
   if (off > 0) comparison.alike = alike / off;
-  comparison.one_of_many = kernel_far == 1 && elements.size() >= kLeast;
+  comparison.one_of_many = kernel_far == 1 && elements.size() >= kLeastAgreeing;
   if (far_off > 0) comparison.alike_large = far_alike / far_off;
   if (large > 0) comparison.missing = missing / large;
   if (defect_sum > 0) comparison.defect_lean = std::abs(defect_lean) / defect_sum;
@@ -257,9 +251,11 @@ bool depends_on_order(const Defect& defect) {
 // Rows that are all off to one side, where the defect takes them up or down by chance, or by other amounts:
 // the formula is another.
 bool is_systematic(const Comparison& match) {
-  if (match.rows >= 16 && match.lean > 0.97 && match.alike < 0.2) return true;
+  if (match.rows >= kSystematicRows && match.lean > kSystematicLean && match.alike < kSystematicAlike)
+    return true;
   const double chance = 3 * std::sqrt(2 / std::max(1.0, match.rows));
-  return match.rows >= 8 && match.lean > 0.9 && match.lean - match.defect_row_lean > std::max(0.4, chance);
+  return match.rows >= kSystematicRowsAtLeast && match.lean > kSystematicLeanAtLeast &&
+         match.lean - match.defect_row_lean > std::max(kSystematicExcess, chance);
 }
 
 // How well a defect explains the errors; 0: it does not.
@@ -267,27 +263,32 @@ double score_of(const Defect& defect, const Comparison& match, bool& by_profile)
   const bool order = depends_on_order(defect);
   by_profile = false;
   // A sum that stops growing loses about the same in any order.
-  if (order && !defect.one_pass_variance && match.independent >= 6 && match.defect_lean > 0.9 &&
-      match.alike < 0.4)
+  if (order && !defect.one_pass_variance && match.independent >= kIndependent &&
+      match.defect_lean > kStopsGrowing && match.alike < kStopsAlike)
     return 0;
   // Narrow sums err wherever they are long.
-  if (order && !defect.one_pass_variance && match.missing > 0.5) return 0;
-  const bool enough = order ? match.alike >= 0.3 && match.alike_large >= 0.2
-                            : (match.independent >= kLeast && match.alike >= 0.5);
-  if (enough && match.correlation >= (order ? kLikely : kSure) && match.explained > (order ? 0.3 : 0.6))
+  if (order && !defect.one_pass_variance && match.missing > kMissing) return 0;
+  const bool enough = order ? match.alike >= kLikelyAlike && match.alike_large >= kLikelyAlikeLarge
+                            : (match.independent >= kLeastAgreeing && match.alike >= kSureAlike);
+  if (enough && match.correlation >= (order ? kLikely : kSure) &&
+      match.explained > (order ? kLikelyExplained : kSureExplained))
     return 1 + match.explained;
   // One rounding of a sum has a size, whatever its sign: a reciprocal may be what is rounded.
-  if (!order && (!defect.reduced || match.independent < kLeast)) return 0;
-  if (match.coherence_distance > 0.3) return 0;
+  if (!order && (!defect.reduced || match.independent < kLeastAgreeing)) return 0;
+  if (match.coherence_distance > kCoherence) return 0;
   by_profile = true;
   // How large the errors of one pass are depends on how it adds; that they take a row up or down by
   // chance does not.
   if (defect.one_pass_variance)
-    return match.profile_distance < 4 && match.lean < 0.98 ? 1.2 - 0.1 * match.profile_distance : 0;
+    return match.profile_distance < kOnePassDistance && match.lean < kOnePassLean
+               ? 1.2 - 0.1 * match.profile_distance
+               : 0;
   // And to the sides that the terms make likely.
-  if (is_systematic(match) || match.missing > 0.5 || match.one_of_many) return 0;
-  if (match.independent >= 6 && match.other_lean > 0.8) return 0;
-  const double most = defect.only_sum < 0 ? 0.8 : 0.35;  // one sum of several is easily the wrong one
+  if (is_systematic(match) || match.missing > kMissing || match.one_of_many) return 0;
+  if (match.independent >= kIndependent && match.other_lean > kOtherLean) return 0;
+  const double most = defect.only_sum < 0
+                          ? kProfileDistance
+                          : kProfileDistanceOfOne;  // one sum of several is easily the wrong one
   return match.profile_distance < most ? 1 - match.profile_distance : 0;
 }
 
@@ -304,10 +305,11 @@ std::vector<int64_t> places(const std::vector<const Element*>& elements) {
 
 }  // namespace
 
-std::optional<Diagnosis> diagnose(const reference::Reference& reference, const contract::Bindings& bindings,
-                                  const Measured& measured, std::span<const Kind> hints) {
+std::optional<DefectMatch> match_defect(const reference::Reference& reference,
+                                        const contract::Bindings& bindings, const Measured& measured,
+                                        std::span<const Kind> hints) {
   if (!reference.is_formula()) return std::nullopt;
-  std::optional<Diagnosis> best;
+  std::optional<DefectMatch> best;
   double best_score = 0;
   const auto try_all = [&](const std::vector<Candidate>& list, std::size_t most) {
     const Chosen chosen = choose(measured, most);
@@ -322,32 +324,30 @@ std::optional<Diagnosis> diagnose(const reference::Reference& reference, const c
       const Comparison match = compare(chosen, *simulated, row_length(measured));
       bool by_profile = false;
       const double score = score_of(candidate.defect, match, by_profile);
-      if (score > best_score + 0.02) {  // equal matches: the more specific, listed first
+      if (score > best_score + kBetter) {  // equal matches: the more specific, listed first
         best_score = score;
-        best = Diagnosis{candidate.defect, candidate.description, match.correlation, match.explained,
-                         by_profile};
+        best = DefectMatch{candidate.defect, candidate.description, match.correlation, match.explained,
+                           by_profile};
       }
-      if (best_score > 1.9) return;  // to the bit, or nearly
+      if (best_score > kExactMatch) return;  // to the bit, or nearly
     }
   };
-  constexpr double kMatched = 1.3;  // element by element: no need to look on
-  try_all(ordered(everywhere(reference), hints), kMost);
+  try_all(ordered(everywhere(reference), hints), kCompared);
   // What one pass does to a variance, any error of that sum alone would do too.
   const bool one_pass = best && best->defect.one_pass_variance;
-  if (best_score < kMatched) try_all(of_inputs(bindings), kFew);
-  if (best_score < kMatched) try_all(cut_short(reference, bindings), kFew);
+  if (best_score < kMatched) try_all(of_inputs(bindings), kComparedBriefly);
+  if (best_score < kMatched) try_all(cut_short(reference, bindings), kComparedBriefly);
   for (const contract::DType narrow : {contract::DType::bf16, contract::DType::f16}) {
     if (best_score < kMatched && !one_pass)
-      try_all(ordered(in_one_sum(reference, measured.output, contract::info(narrow).name), hints), kFew);
-    if (best_score < kMatched) try_all(in_one_value(reference, measured.output, narrow), kFew);
+      try_all(ordered(in_one_sum(reference, measured.output, contract::info(narrow).name), hints),
+              kComparedBriefly);
+    if (best_score < kMatched) try_all(in_one_value(reference, measured.output, narrow), kComparedBriefly);
   }
   return best;
 }
 
 bool exceeds_every_rounding(const reference::Reference& reference, const contract::Bindings& bindings,
                             const Measured& measured) {
-  constexpr std::size_t kMostSites = 24;  // to simulate
-  constexpr double kFactor = 8;
   std::vector<reference::Site> sites = reference.values(measured.output);
   if (sites.empty() || sites.size() > kMostSites) return false;
   // The result itself, rounded once more, is no value on the way: the last one of the output's own
@@ -357,7 +357,7 @@ bool exceeds_every_rounding(const reference::Reference& reference, const contrac
     if (site->definition == sites.front().definition && site->value > last->value) last = site;
   }
   sites.erase(last);
-  const std::vector<const Element*> elements = choose(measured, kFew).elements;
+  const std::vector<const Element*> elements = choose(measured, kComparedBriefly).elements;
   std::vector<double> reach(elements.size(), 0);
   for (const reference::Site& site : sites) {
     Defect narrow;
@@ -373,14 +373,14 @@ bool exceeds_every_rounding(const reference::Reference& reference, const contrac
   for (std::size_t i = 0; i < reach.size(); ++i) {
     const double error = std::abs(elements[i]->error);
     if (!std::isfinite(error) || error <= 2 * elements[i]->scale) continue;
-    beyond += error > kFactor * reach[i] + 4 * elements[i]->scale;
+    beyond += error > kBeyondRounding * reach[i] + 4 * elements[i]->scale;
   }
   return beyond >= 2;
 }
 
 double size_beside_bf16(const reference::Reference& reference, const contract::Bindings& bindings,
                         const Measured& measured) {
-  const std::vector<const Element*> elements = choose(measured, kFew).elements;
+  const std::vector<const Element*> elements = choose(measured, kComparedBriefly).elements;
   Defect narrow;
   narrow.accumulator = contract::DType::bf16;
   narrow.intermediates = contract::DType::bf16;
