@@ -11,8 +11,8 @@
 
 namespace assay::assayer {
 
+using subject::CallOutcome;
 using subject::Observation;
-using subject::Outcome;
 
 namespace {
 
@@ -24,7 +24,7 @@ bool is_host_warning(const Finding& finding) {
 
 // What was seen in a launch that was cut short, where nothing more was reported of it.
 void add_sightings(const Observation& observation, std::vector<Finding>& findings) {
-  if (observation.outcome != Outcome::TimedOut && observation.outcome != Outcome::Crashed) return;
+  if (observation.outcome != CallOutcome::TimedOut && observation.outcome != CallOutcome::Crashed) return;
   for (const protocol::Event& event : observation.events) {
     const auto* sighting = std::get_if<protocol::EarlyFindingEvent>(&event);
     if (!sighting) continue;
@@ -45,7 +45,7 @@ void name_host_code(const subject::Subject& subject, std::vector<Finding>& findi
 
 // The host code that died touched the device's memory: that is what it died of.
 void name_crash(const Observation& observation, std::vector<Finding>& findings) {
-  if (observation.outcome != Outcome::Crashed) return;
+  if (observation.outcome != CallOutcome::Crashed) return;
   for (Finding& finding : findings) {
     const auto* access = std::get_if<evidence::Access>(&finding.evidence);
     if (!access || access->place.space != evidence::Space::Host) continue;

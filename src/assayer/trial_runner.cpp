@@ -19,8 +19,8 @@
 namespace assay::assayer {
 
 using contract::Bindings;
+using subject::CallOutcome;
 using subject::Observation;
-using subject::Outcome;
 using trial::Poison;
 using trial::Trial;
 
@@ -60,24 +60,24 @@ TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Re
 
 void TrialRunner::read_outcome(const Trial& trial, const Observation& observation, TrialResult& result) {
   switch (observation.outcome) {
-    case Outcome::Ended:
+    case CallOutcome::Ended:
       break;
-    case Outcome::DeviceError:
+    case CallOutcome::DeviceError:
       if (!has_error(result.findings) && result.state == TrialState::Judged)
         result.findings.push_back(
             launch_failure({.status = observation.error_code, .detail = observation.error}));
       return;
-    case Outcome::Crashed:
+    case CallOutcome::Crashed:
       if (!has_error(result.findings)) result.findings.push_back(crash(observation.error));
       return;
-    case Outcome::TimedOut: {
+    case CallOutcome::TimedOut: {
       if (has_error(result.findings)) return;  // seen before its time was up
       result.state = TrialState::TooSlow;
       result.problem = fmt::format("{}: {}", trial::to_string(trial), observation.error);
       result.unended = unended(observation, subject_.symbol);
       return;
     }
-    case Outcome::TooLarge:
+    case CallOutcome::TooLarge:
       if (const auto size = trial::size_of(contract_, trial.shape); size && size->bytes <= kSmallBytes) {
         result.findings.push_back(crash("the call was stopped: " + observation.error));
         return;
@@ -85,7 +85,7 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       result.state = TrialState::Skipped;
       result.problem = observation.error;
       return;
-    case Outcome::Unavailable:
+    case CallOutcome::Unavailable:
       result.state = TrialState::Unavailable;
       result.problem = observation.error;
       return;

@@ -1,5 +1,5 @@
-// The checks of the virtual GPU. Each is a listener in a file of its own; together they turn the engine's events
-// into findings. A defect that occurs many times is one finding with a count.
+// The checks of the virtual GPU. Each is a listener in a file of its own; together they turn the engine's
+// events into findings. A defect that occurs many times is one finding with a count.
 //
 //     FindingLog log;
 //     auto checks = make_checks(protocol::CheckSet::for_run(), log, device.memory());
@@ -32,13 +32,13 @@ struct Occurrence {
 
 class FindingLog {
  public:
-  // Calls `report` with each finding when it first occurs, before its count is known: the launch that it belongs
-  // to may never end.
+  // Calls `report` with each finding when it first occurs, before its count is known: the launch that it
+  // belongs to may never end.
   void report_early(std::function<void(const Finding&)> report) { report_ = std::move(report); }
   // Keeps the first finding of the highest rank under a key, and counts the others.
   void add(const std::string& key, Finding finding, const Occurrence& occurrence);
-  // Counts one more of an occurrence that was added before; false if it was not. A defect may occur millions of
-  // times: evidence is collected for the first only.
+  // Counts one more of an occurrence that was added before; false if it was not. A defect may occur millions
+  // of times: evidence is collected for the first only.
   bool counted(const Occurrence& occurrence);
   // The findings since the last take, in the order of arrival.
   std::vector<Finding> take();

@@ -30,7 +30,7 @@ class InitCheck final : public vgpu::Listener {
  public:
   InitCheck(FindingLog& log, const vgpu::Memory& memory) : log_(log), memory_(memory) {}
 
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::ViolationInfo& info) override {
     if (info.what == vgpu::Violation::InvalidShuffle || info.what == vgpu::Violation::AbsentLane)
@@ -70,8 +70,8 @@ class InitCheck final : public vgpu::Listener {
     return found->second;
   }
 
-  // The value may have come from a shuffle. If the shuffle's mask names lanes that never reach it, that is the
-  // mistake, and the finding is about the shuffle.
+  // The value may have come from a shuffle. If the shuffle's mask names lanes that never reach it, that is
+  // the mistake, and the finding is about the shuffle.
   Finding finding_about(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation,
                         evidence::Undefined effect) {
     auto [where, code] = code_at(warp, inst, violation.first_lane);

@@ -1,11 +1,11 @@
-// Bounds and alignment. The engine reports accesses outside live memory; those that leave one static shared array
-// for its neighbour are found here (shared_bases.h).
+// Bounds and alignment. The engine reports accesses outside live memory; those that leave one static shared
+// array for its neighbour are found here (shared_bases.h).
 #include <atomic>
 #include <bit>
 #include <unordered_map>
 
+#include "checks/address_pattern.h"
 #include "checks/checks.h"
-#include "checks/layout.h"
 #include "checks/shared_bases.h"
 #include "checks/shared_place.h"
 #include "vgpu/grid.h"
@@ -39,7 +39,7 @@ class MemoryCheck final : public vgpu::Listener {
     --launches_;
   }
 
-  bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
+  bool wants_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
   void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override {
     const Arrays& arrays = arrays_of(warp, *loads.front().inst);  // of one function
     if (!arrays.any) return;
@@ -126,7 +126,8 @@ class MemoryCheck final : public vgpu::Listener {
         .offset = static_cast<int64_t>(address) - static_cast<int64_t>(array.low),
     };
     if (const SharedArray* other = arrays_of(warp, inst).bases.at(address); other && other != &array)
-      evidence.neighbour = array_at(shared_variable(*warp.grid->program, *warp.grid->entry, address), address);
+      evidence.neighbour =
+          array_at(shared_variable(*warp.grid->program, *warp.grid->entry, address), address);
     log_.add(key_of(Kind::OutOfBounds, warp, inst),
              finding_of(Kind::OutOfBounds, std::move(where), std::move(evidence)), occurrence);
   }
@@ -156,7 +157,8 @@ class MemoryCheck final : public vgpu::Listener {
     return array_at(base, address);
   }
 
-  evidence::Place place(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation) {
+  evidence::Place place(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                        const vgpu::ViolationInfo& violation) {
     evidence::Place place;
     if (violation.space == ptx::Space::Global || violation.space == ptx::Space::Const ||
         violation.space == ptx::Space::Generic)

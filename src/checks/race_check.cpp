@@ -1,11 +1,22 @@
-// Data races: two accesses to the same bytes, at least one a write, not both strong, that nothing orders.
+// Data races: two accesses to the same bytes, at least one of them a write and at least one of them weak
+// (neither volatile nor atomic), that are not ordered.
 //
-// Order is happens-before, so what a schedule happened to do does not matter: one run finds the races of its
-// inputs. Within a launch it comes from barriers, fences and strong accesses (race_clock.h); between kernels,
-// copies and fills from streams, events and what the host waited for (race_order.h). Accesses are compared
-// with the last write and two reads of the same bytes (race_shadow.h); an older one may be forgotten, which
-// can hide a race but never invents one. Two kinds of conflict are no race: threads that store the value that
-// is already there, and loads whose value only a `selp` sees, which the compiler hoisted out of a condition.
+// Order means happens-before, not the order of this run: the check finds every race of the given inputs under
+// any schedule. The parts:
+//
+//   race_clock.h     vector clocks: order within a launch, from barriers, fences and strong accesses
+//   race_order.h     order between kernels, copies and fills, from streams, events and waits of the host
+//   race_cluster.h   order within clusters: cluster barriers, mbarriers, asynchronous copies
+//   race_shadow.h    for each word of memory, the last write and two reads to compare a new access with; an
+//   older
+//                    access may be forgotten, which can hide a race but never invents one
+//   race_shared.h    the same for shared memory, in a form that is fast to reset at a barrier
+//   race_report.h    evidence for a finding
+//
+// Two kinds of conflict are not races: stores of the value that is already there, and loads that the compiler
+// hoisted out of a condition (only a `selp` uses their value).
+//
+// This file receives the events of the engine, updates the clocks, and passes accesses on.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -57,7 +68,8 @@ bool reads(AccessKind kind) {
 class RaceCheck final : public vgpu::Listener, public HostJudge {
  public:
   RaceCheck(FindingLog& log, const vgpu::Memory& memory, RaceScope scope)
-      : context_{vgpu::BlockStates<BlockState>(*this), log, memory, scope, {}, {}, {}, {}, {}}, memory_(context_) {}
+      : context_{vgpu::BlockStates<BlockState>(*this), log, memory, scope, {}, {}, {}, {}, {}},
+        memory_(context_) {}
 
   // ---- Operations ----
 
@@ -223,7 +235,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   // ---- Accesses ----
 
-  bool hears_accesses(ptx::Space space) const override {
+  bool wants_accesses(ptx::Space space) const override {
     return space == ptx::Space::Shared || space == ptx::Space::Global;
   }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) override {
@@ -504,7 +516,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     }
   }
 
-  // A location, for everybody and for this block alone. Shared memory is told apart by its block.
+  // A location, for everybody and for this block alone. The key of a shared location holds its block.
   struct Keys {
     Address key, in_block;
   };
@@ -524,7 +536,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       to.push_back(found->second);
   }
 
-  // An access is told of before it happens, and a block on another thread may be the first to publish in
+  // An access is reported before it happens, and a block on another thread may be the first to publish in
   // between. Who acquires follows the location from now on; who does not looks once more at the fence.
   void await(Address key, WarpClock& clock, bool acquires) {
     if (locations_.count(key) != 0) return;
@@ -556,7 +568,8 @@ std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Mem
   return std::make_unique<RaceCheck>(log, memory, scope);
 }
 
-std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory, CheckSet checks) {
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory,
+                                                CheckSet checks) {
   const RaceScope scope{checks.has(protocol::Check::Races), checks.has(protocol::Check::Streams),
                         checks.has(protocol::Check::SameValue), true};
   if (!scope.within_launches && !scope.between_operations) return nullptr;

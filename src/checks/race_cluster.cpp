@@ -164,7 +164,7 @@ void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp
     const bool own = place.block == warp.block;
     if (const auto& fenced = own ? clock.fenced_in_block : clock.fenced; fenced && (own || wide)) {
       barrier.arriving.absorb(*fenced);
-      // Several phases end at once: which of them is whose cannot be told.
+      // Several phases end at once: it is not known which of them is whose.
       if (static_cast<uint32_t>(std::popcount(lanes)) > word.pending) end_phase(context, barrier);
     }
   }

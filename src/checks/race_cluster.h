@@ -66,7 +66,8 @@ void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp
 // Counted copies have arrived.
 void bring_copies(RaceContext& context, const vgpu::Warp& warp, const vgpu::Access& access);
 
-void arrive_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, bool releases);
+void arrive_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp,
+                       const vgpu::Inst& inst, bool releases);
 void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster);
 void wait_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp);
 

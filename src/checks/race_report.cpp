@@ -204,7 +204,8 @@ evidence::Race race_of(const RaceContext& context, const Conflict& c, Address ad
 }
 
 // Whichever of the two came first: one defect.
-std::string key_of(const RaceContext& context, const Conflict& c, const evidence::OtherAccess& other, Kind kind) {
+std::string key_of(const RaceContext& context, const Conflict& c, const evidence::OtherAccess& other,
+                   Kind kind) {
   const RaceSite* here = c.actor.warp ? context.sites.at(c.now.who.site()) : nullptr;
   std::string keys[2] = {here ? c.mine.kernel + "|" + here->where
                               : fmt::format("{} on stream {}", name_of(c.mine.kind), c.mine.stream),
@@ -305,8 +306,9 @@ void report_outlived(RaceContext& context, const vgpu::Block& owner, const Share
   evidence.place = place_of_shared(owner, Address{access.word} * 4);
   evidence.hazard = evidence::ClusterHazard::MayHaveEnded;
   const Where where{site->file, static_cast<int>(site->line)};
-  context.log.add(fmt::format("{}|{}|{}|{}", to_string(Kind::OutOfBounds), operation.kernel, site->file, site->line),
-                  finding_of(Kind::OutOfBounds, where, std::move(evidence)), occurrence);
+  context.log.add(
+      fmt::format("{}|{}|{}|{}", to_string(Kind::OutOfBounds), operation.kernel, site->file, site->line),
+      finding_of(Kind::OutOfBounds, where, std::move(evidence)), occurrence);
 }
 
 void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "checks/layout.h"
+#include "checks/address_pattern.h"
 #include "vgpu/grid.h"
 
 namespace assay::checks {

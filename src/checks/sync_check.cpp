@@ -9,7 +9,7 @@ class SyncCheck final : public vgpu::Listener {
  public:
   explicit SyncCheck(FindingLog& log) : log_(log) {}
 
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::ViolationInfo& info) override {
     if (info.what == vgpu::Violation::BarrierDivergence) add(Kind::BarrierDivergence, warp, inst, info);

@@ -45,8 +45,8 @@ void WaitCheck::end() {
   evidence::Launch evidence;
   evidence.kernel = unwaited_.begin()->second.kernel;
   evidence.operations = unwaited_.size();
-  log_.add(std::string(to_string(Kind::UnwaitedWork)), finding_of(Kind::UnwaitedWork, {}, std::move(evidence)),
-           {Kind::UnwaitedWork});
+  log_.add(std::string(to_string(Kind::UnwaitedWork)),
+           finding_of(Kind::UnwaitedWork, {}, std::move(evidence)), {Kind::UnwaitedWork});
 }
 
 }  // namespace assay::checks

@@ -1,4 +1,5 @@
-// Work that nobody waited for: the program ended, and its results may never have arrived. Listens to streams only.
+// Work that nobody waited for: the program ended, and its results may never have arrived. Listens to streams
+// only.
 #pragma once
 
 #include "checks/checks.h"
@@ -10,7 +11,7 @@ class WaitCheck final : public vgpu::Listener {
  public:
   explicit WaitCheck(FindingLog& log) : log_(log) {}
 
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_operation(const vgpu::OperationInfo& info) override;
   void on_host_wait(std::span<const uint64_t> operations) override;
 

@@ -183,10 +183,10 @@ std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions
   runner_options.timeout = 20;
   subject::Runner runner(contract, *built.subject, runner_options);
   const subject::Observation seen = runner.run(trial, *bindings);
-  if (seen.outcome == subject::Outcome::TooLarge || seen.outcome == subject::Outcome::Unavailable) {
+  if (seen.outcome == subject::CallOutcome::TooLarge || seen.outcome == subject::CallOutcome::Unavailable) {
     return std::nullopt;
   }
-  if (seen.outcome != subject::Outcome::Ended || seen.calls.empty()) return false;
+  if (seen.outcome != subject::CallOutcome::Ended || seen.calls.empty()) return false;
   for (const auto& [name, tensor] : seen.calls.front().outputs) {
     const auto expected = reference->expect_all(*bindings, name);
     if (!expected) return std::nullopt;

@@ -120,16 +120,6 @@ void print_launches(const RunSummary& summary) {
                seconds_text(row.seconds));
 }
 
-// The allocation that a finding is about; null: none.
-const evidence::Allocation* allocation_of(const Finding& finding) {
-  const std::optional<evidence::Allocation>* allocation = nullptr;
-  if (const auto* access = std::get_if<evidence::Access>(&finding.evidence))
-    allocation = &access->place.allocation;
-  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence)) allocation = &race->place.allocation;
-  if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence)) allocation = &launch->allocation;
-  return allocation && *allocation ? &**allocation : nullptr;
-}
-
 void print_finding(const Finding& finding) {
   const std::string place = finding.where.file.empty() ? "" : text_of(finding.where) + ": ";
   fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, to_string(finding.severity), to_string(finding.kind),
@@ -142,7 +132,7 @@ void print_finding(const Finding& finding) {
   if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
       finding.kind == Kind::LaunchFailure && launch && launch->host.is_known())
     fmt::print(stderr, "assay:     launched at {}\n", text_of(launch->host));
-  if (const auto* allocation = allocation_of(finding); allocation && !allocation->made_at.code.empty())
+  if (const auto* allocation = allocation_of(finding); allocation && allocation->made_at.is_known())
     fmt::print(stderr, "assay:     allocated at {}\n", text_of(allocation->made_at));
   if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
     fmt::print(stderr, "assay:     fix: {}\n", fix);

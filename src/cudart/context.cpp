@@ -3,8 +3,8 @@
 #include <cstdio>
 
 #include "cudart/code_place.h"
-#include "cudart/properties.h"
 #include "cudart/event_writer.h"
+#include "cudart/properties.h"
 
 namespace assay::cudart {
 namespace {
@@ -34,7 +34,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   options.instruction_limit = settings.max_instructions;
   if (settings.checks.has(protocol::Check::Precision)) {
     shadow_ = std::make_unique<shadow::Shadow>();
-    shadow_->tell_apart(settings.precision_lines);
+    shadow_->separate_lines(settings.precision_lines);
     options.instrumenter = shadow_.get();
     options.threads = 1;
   }
@@ -121,7 +121,8 @@ void Context::note_allocation(vgpu::Address base, const void* caller) {
 }
 
 void Context::add_allocation_calls(Finding& finding) {
-  if (evidence::Allocation* allocation = allocation_of(finding)) allocation->made_at.calls = calls_of(allocation->id);
+  if (evidence::Allocation* allocation = allocation_of(finding))
+    allocation->made_at.calls = calls_of(allocation->id);
 }
 
 std::vector<std::string> Context::calls_of(uint64_t allocation) {
@@ -200,7 +201,7 @@ std::vector<StreamHandle*> Context::capturing_streams() {
 
 EventHandle* Context::create_event(unsigned flags) {
   auto handle = std::make_unique<EventHandle>();
-  handle->event = std::make_shared<vgpu::Event>();
+  handle->event = std::make_shared<vgpu::StreamEvent>();
   handle->flags = flags;
   std::lock_guard lock(mutex_);
   EventHandle* key = handle.get();

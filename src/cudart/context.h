@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "checks/checks.h"
-#include "cudart/host_check.h"
 #include "cudart/abi.h"
 #include "cudart/growth.h"
+#include "cudart/host_check.h"
 #include "protocol/settings.h"
 #include "shadow/shadow.h"
 #include "vgpu/device.h"
@@ -35,7 +35,7 @@ struct StreamHandle {
 };
 
 struct EventHandle {
-  std::shared_ptr<vgpu::Event> event;
+  std::shared_ptr<vgpu::StreamEvent> event;
   unsigned flags = 0;                // 1: blocking wait, 2: no timing, 4: between processes
   std::shared_ptr<Capture> capture;  // recorded in a capture
   std::vector<GraphNode*> capture_after;

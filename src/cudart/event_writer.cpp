@@ -75,7 +75,8 @@ void EventWriter::still_running(const vgpu::LaunchInfo& launch, double seconds,
   if (file_ < 0) return;
   protocol::StillRunningEvent event{std::string(launch.kernel.name()), seconds, {}};
   for (const vgpu::Standing& at : lines.first(std::min(lines.size(), kMostLines)))
-    event.lines.push_back({{std::string(at.file), static_cast<int>(at.line)}, static_cast<uint32_t>(at.warps)});
+    event.lines.push_back(
+        {{std::string(at.file), static_cast<int>(at.line)}, static_cast<uint32_t>(at.warps)});
   write(event);
 }
 

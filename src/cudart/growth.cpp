@@ -57,12 +57,15 @@ std::optional<Finding> Growth::judge(Context& context) {
   static constexpr struct {
     uint64_t Held::*what;
     const char* name;
-  } kHeld[] = {
-      {&Held::bytes, "memory"}, {&Held::streams, "stream"}, {&Held::events, "event"}, {&Held::graphs, "graph"}};
+  } kHeld[] = {{&Held::bytes, "memory"},
+               {&Held::streams, "stream"},
+               {&Held::events, "event"},
+               {&Held::graphs, "graph"}};
   const std::vector<Held> calls = after_;
-  const auto found = calls.size() < kFewest ? std::end(kHeld)
-                                            : std::find_if(std::begin(kHeld), std::end(kHeld),
-                                                           [&](const auto& held) { return grows(held.what); });
+  const auto found = calls.size() < kFewest
+                         ? std::end(kHeld)
+                         : std::find_if(std::begin(kHeld), std::end(kHeld),
+                                        [&](const auto& held) { return grows(held.what); });
   if (found == std::end(kHeld)) {
     after_.clear();
     return std::nullopt;
@@ -72,7 +75,8 @@ std::optional<Finding> Growth::judge(Context& context) {
                                      .per_call = per_call(found->what),
                                      .calls = calls.size(),
                                      .held = calls.back().*found->what - calls.front().*found->what};
-  if (found->what == &Held::bytes) name_allocation(context, calls[calls.size() / kQuarters - 1].last_id, evidence);
+  if (found->what == &Held::bytes)
+    name_allocation(context, calls[calls.size() / kQuarters - 1].last_id, evidence);
   after_.clear();
   return checks::finding_of(Kind::Leak, {}, std::move(evidence));
 }

@@ -65,7 +65,7 @@ void remove(int signal, HostWatch::Handler handler, const struct sigaction& earl
   if (now.sa_sigaction == handler) sigaction(signal, &earlier, nullptr);
 }
 
-// Nobody hears the system calls of a child.
+// The system calls of a child are not intercepted.
 void open_in_children() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -145,8 +145,8 @@ void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
   for (uint64_t call : launch.calls) evidence.host.calls.push_back(place_in_code(call - 1));
   Finding finding = checks::finding_of(Kind::LaunchFailure, {}, std::move(evidence));
   if (was_asked) finding.severity = Severity::Warning;
-  log_.add(fmt::format("{}|{}|{}", to_string(Kind::LaunchFailure), launch.kernel, was_asked), std::move(finding),
-           {Kind::LaunchFailure, was_asked ? &log_ : nullptr});
+  log_.add(fmt::format("{}|{}|{}", to_string(Kind::LaunchFailure), launch.kernel, was_asked),
+           std::move(finding), {Kind::LaunchFailure, was_asked ? &log_ : nullptr});
 }
 
 void HostCheck::add_managed_variable(vgpu::Address base) {

@@ -1,6 +1,6 @@
-// What can be told of the host's side of a program: launches that failed unasked, work that nobody waited
-// for, memory that was never freed, device memory that host code dereferenced, shared memory that it used
-// while the device did, and the ranges that it named (assay.h).
+// Checks of the host's side of a program: failed launches whose error nobody checked, work that nobody waited
+// for, memory that was never freed, device memory that host code dereferenced, managed and pinned memory that
+// it used while the device did, and the ranges that it named (assay.h).
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ class HostCheck {
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
 
-  // The host asked for work; `last` is the last operation of it.
+  // The host submitted work; `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
   vgpu::OperationId last_submitted() const { return last_submitted_; }
   void launched(vgpu::OperationId operation, std::string_view kernel);

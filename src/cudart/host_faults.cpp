@@ -155,9 +155,9 @@ std::vector<checks::HostAccess> HostWatch::take_notes() {
   for (size_t i = 0; i < noted; ++i) {
     Note& note = notes_[i];
     if (note.ready.exchange(false))
-      accesses.push_back(
-          {note.address, note.bytes, note.writes, note.submitted, note.knowledge, place_of(note),
-           note.call >= 0 ? std::string(name_of_call(note.call)) : std::string()});
+      accesses.push_back({note.address, note.bytes, note.writes, note.submitted, note.knowledge,
+                          place_of(note),
+                          note.call >= 0 ? std::string(name_of_call(note.call)) : std::string()});
   }
   notes_used_ = 0;
   // Alike ones together; what the host does is in no need of order with itself.

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "cudart/context.h"
-#include "fatbinary/fatbinary.h"
-#include "cudart/properties.h"
 #include "cudart/event_writer.h"
+#include "cudart/properties.h"
+#include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
 namespace {

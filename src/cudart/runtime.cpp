@@ -49,7 +49,7 @@ Context& Runtime::context() {
         if (Context* context = get().existing_context(); context && !get().forked()) {
           context->report_precision();
           if (HostCheck* check = context->host_check()) check->run_what_is_left();
-          context->streams().hush();
+          context->streams().stop_background_work();
         }
       });
     }

@@ -12,8 +12,8 @@
 
 #include "cudart/abi.h"
 #include "cudart/context.h"
-#include "cudart/modules.h"
 #include "cudart/event_writer.h"
+#include "cudart/modules.h"
 #include "protocol/settings.h"
 
 #define ASSAY_API extern "C" __attribute__((visibility("default")))

@@ -14,8 +14,9 @@ constexpr std::size_t kLongestText = 4000;
 constexpr std::size_t kMostLines = 64;  // of a launch that still runs
 
 // In the order of the variant.
-constexpr std::string_view kNames[] = {"launch",        "fault",  "finding",   "early-finding", "findings-reported",
-                                       "still-running", "module", "precision", "unsupported"};
+constexpr std::string_view kNames[] = {
+    "launch",        "fault",  "finding",   "early-finding", "findings-reported",
+    "still-running", "module", "precision", "unsupported"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----

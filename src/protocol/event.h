@@ -1,8 +1,9 @@
-// What the runtime library reports while a program runs: one event per line of the file that the settings name.
+// What the runtime library reports while a program runs: one event per line of the file that the settings
+// name.
 //
-// The process that writes them also runs the code under test, so a reader believes nothing beyond what decode()
-// has checked: the types, lengths and ranges of all fields, and that a finding is of a kind that the device may
-// report at all.
+// The process that writes them also runs the code under test, so a reader believes nothing beyond what
+// decode() has checked: the types, lengths and ranges of all fields, and that a finding is of a kind that the
+// device may report at all.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ struct LaunchEvent {
   std::string kernel;  // its symbol
   std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
   uint64_t stream = 0;
-  uint64_t dynamic_shared = 0;     // bytes
+  uint64_t dynamic_shared = 0;  // bytes
   uint64_t warp_instructions = 0;
   double seconds = 0;
   std::string fault;  // why it ended early; empty: it did not

@@ -73,7 +73,8 @@ int64_t FieldReader::integer(const char* name, int64_t least, int64_t most) {
 uint64_t FieldReader::unsigned_integer(const char* name, uint64_t most) {
   const Json& value = raw(name);
   // A program builds a small number as a signed one.
-  const bool is_natural = value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
+  const bool is_natural =
+      value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
   if (!is_natural) {
     fail(name, "is not an integer of at least 0");
     return 0;

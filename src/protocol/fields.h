@@ -5,8 +5,8 @@
 //   const std::string name = fields.text("name", 100);
 //   if (fields.failed()) return fields.error();
 //
-// A field that is missing, of another type or out of range makes the whole object invalid; what is returned in
-// its place is zero, false or empty. The first such field is named in the error.
+// A field that is missing, of another type or out of range makes the whole object invalid; what is returned
+// in its place is zero, false or empty. The first such field is named in the error.
 #pragma once
 
 #include <cmath>

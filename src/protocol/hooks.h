@@ -1,6 +1,6 @@
-// What the runtime library offers beyond CUDA, to the worker that drives it. The library defines these functions
-// (cudart/api_assay.cpp); the worker finds them by name in whichever libcudart.so.13 it has loaded, and does
-// without them on a real GPU. Programs use those of include/assay.h.
+// What the runtime library offers beyond CUDA, to the worker that drives it. The library defines these
+// functions (cudart/api_assay.cpp); the worker finds them by name in whichever libcudart.so.13 it has loaded,
+// and does without them on a real GPU. Programs use those of include/assay.h.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ void assay_range_protect(const void* pointer, size_t bytes, const char* name);
 void assay_range_forget();
 // Writes out where precision was lost since the last time, if that check is on.
 void assay_report_precision();
-// A finding about host code. `what`: the call, "open(\"/proc/self/maps\")"; `why`: what is wrong about it, "host code
-// …"; `calls`: return addresses, innermost first.
+// A finding about host code. `what`: the call, "open(\"/proc/self/maps\")"; `why`: what is wrong about it,
+// "host code …"; `calls`: return addresses, innermost first.
 void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
                        void* const* calls, int count);
 // One of several equal calls has ended with all its work.
@@ -35,14 +35,7 @@ void assay_calls_ended();
 }
 
 // Calls `use` with the name of every hook.
-#define ASSAY_HOOKS(use)      \
-  use(assay_set_seed)         \
-  use(assay_advance_clock)    \
-  use(assay_undefine)         \
-  use(assay_label)            \
-  use(assay_range_protect)    \
-  use(assay_range_forget)     \
-  use(assay_report_precision) \
-  use(assay_report_host)      \
-  use(assay_call_ended)       \
-  use(assay_calls_ended)
+#define ASSAY_HOOKS(use)                                                                                     \
+  use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_label) use(assay_range_protect) \
+      use(assay_range_forget) use(assay_report_precision) use(assay_report_host) use(assay_call_ended)       \
+          use(assay_calls_ended)

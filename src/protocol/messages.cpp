@@ -29,7 +29,8 @@ Json json_of(const BufferRequest& buffer) {
           {"shares", buffer.shares},
           {"parts", [&] {
              Json parts = Json::array();
-             for (const auto& [from, length] : buffer.parts) parts.push_back({{"from", from}, {"length", length}});
+             for (const auto& [from, length] : buffer.parts)
+               parts.push_back({{"from", from}, {"length", length}});
              return parts;
            }()}};
 }
@@ -100,8 +101,9 @@ void read_extents(FieldReader& fields, const char* name, std::array<uint32_t, 3>
 CallRequest read_call(FieldReader& fields, int64_t memory_bytes) {
   CallRequest call;
   const std::size_t count = fields.raw("buffers").size();
-  fields.objects("buffers", kMostBuffers,
-                 [&](FieldReader& buffer) { call.buffers.push_back(read_buffer(buffer, memory_bytes, count)); });
+  fields.objects("buffers", kMostBuffers, [&](FieldReader& buffer) {
+    call.buffers.push_back(read_buffer(buffer, memory_bytes, count));
+  });
   fields.objects("arguments", kMostArguments,
                  [&](FieldReader& argument) { call.arguments.push_back(read_argument(argument, count)); });
   if (!fields.has("launch")) return call;
@@ -138,7 +140,8 @@ Result<WorkerSetup> decode_worker_setup(std::string_view line) {
   setup.symbol = fields.text("symbol", kLongestText);
   setup.is_kernel = fields.boolean("is_kernel");
   setup.returns_int = fields.boolean("returns_int");
-  setup.clock = fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  setup.clock =
+      fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   if (fields.failed()) return fields.error();
   return setup;
 }

@@ -5,7 +5,8 @@
 //   command → worker   Request       one call, or two that overlap
 //   worker → command   Reply         one per request
 //
-// Each message is one line of JSON. The contents of tensors are in the memory file; messages hold offsets into it.
+// Each message is one line of JSON. The contents of tensors are in the memory file; messages hold offsets
+// into it.
 #pragma once
 
 #include <array>
@@ -43,14 +44,15 @@ struct Ready {
 // One allocation on the device. The subject gets its address plus `offset`.
 struct BufferRequest {
   std::string name;
-  int64_t bytes = 0;           // of the allocation
-  int64_t offset = 0;          // where the tensor begins
-  int64_t length = 0;          // bytes of the tensor
-  int64_t in = 0, out = 0;     // where the memory file holds the allocation before the call, and after it
-  bool is_input = false;       // the tensor holds data; otherwise its bytes are undefined
-  bool is_read_only = false;   // a write to the tensor during the call is a finding
-  int shares = -1;             // which buffer's memory this one uses; -1: its own
-  // [from, length) of the allocation that matter; empty: all of it. The other bytes are zeros, and are not copied.
+  int64_t bytes = 0;          // of the allocation
+  int64_t offset = 0;         // where the tensor begins
+  int64_t length = 0;         // bytes of the tensor
+  int64_t in = 0, out = 0;    // where the memory file holds the allocation before the call, and after it
+  bool is_input = false;      // the tensor holds data; otherwise its bytes are undefined
+  bool is_read_only = false;  // a write to the tensor during the call is a finding
+  int shares = -1;            // which buffer's memory this one uses; -1: its own
+  // [from, length) of the allocation that matter; empty: all of it. The other bytes are zeros, and are not
+  // copied.
   std::vector<std::pair<int64_t, int64_t>> parts;
   bool operator==(const BufferRequest&) const = default;
 };
@@ -84,16 +86,16 @@ struct CallRequest {
 };
 
 struct Request {
-  uint64_t id = 0;               // random, and repeated in the reply: no subject can guess it
-  int64_t memory_bytes = 0;      // of the memory file
-  uint64_t seed = 0;             // of the device's schedule
-  bool ordered = false;          // inputs arrive, and outputs leave, by work queued on the stream
-  bool others_late = false;      // an ordered call delays the default stream instead of the call's own
-  bool moved = false;            // buffers get new addresses
-  uint64_t cycles = 0;           // that the device's clock advances before the call
-  int64_t shift = 0;             // bytes allocated before all buffers of a new process
-  bool host_poison = true;       // malloc returns memory that is not zero
-  int earlier_calls = 0;         // times that the same calls are made before
+  uint64_t id = 0;           // random, and repeated in the reply: no subject can guess it
+  int64_t memory_bytes = 0;  // of the memory file
+  uint64_t seed = 0;         // of the device's schedule
+  bool ordered = false;      // inputs arrive, and outputs leave, by work queued on the stream
+  bool others_late = false;  // an ordered call delays the default stream instead of the call's own
+  bool moved = false;        // buffers get new addresses
+  uint64_t cycles = 0;       // that the device's clock advances before the call
+  int64_t shift = 0;         // bytes allocated before all buffers of a new process
+  bool host_poison = true;   // malloc returns memory that is not zero
+  int earlier_calls = 0;     // times that the same calls are made before
   std::vector<CallRequest> calls;
   bool operator==(const Request&) const = default;
 };

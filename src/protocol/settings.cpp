@@ -75,7 +75,8 @@ Result<Settings> decode_settings(std::string_view text) {
   fields.check_version();
   Settings settings;
   settings.seed = fields.unsigned_integer("seed");
-  settings.threads = static_cast<unsigned>(fields.unsigned_integer("threads", std::numeric_limits<unsigned>::max()));
+  settings.threads =
+      static_cast<unsigned>(fields.unsigned_integer("threads", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_named(fields.text("gpu", 100));
   if (!settings.gpu) fields.fail("gpu", "names no known GPU");
   const auto checks = CheckSet::parse(fields.text("checks", kLongestList));
@@ -105,7 +106,8 @@ Result<Settings> settings_from(const Environment& environment) {
   settings.threads =
       static_cast<unsigned>(variables.number("ASSAY_THREADS", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_or_default(variables.text("ASSAY_GPU"));
-  if (!settings.gpu) variables.fail("ASSAY_GPU", "there is no GPU '" + std::string(variables.text("ASSAY_GPU")) + "'");
+  if (!settings.gpu)
+    variables.fail("ASSAY_GPU", "there is no GPU '" + std::string(variables.text("ASSAY_GPU")) + "'");
   if (const auto checks = CheckSet::parse(variables.text("ASSAY_CHECK")))
     settings.checks = *checks;
   else

@@ -1,8 +1,8 @@
 // What the runtime library is asked to do.
 //
-// `assay run` and the worker's parent pass all of it in one variable, ASSAY_SETTINGS. Everything has a default,
-// so a program also runs with nothing but LD_LIBRARY_PATH set; a user who starts a program by hand may set the
-// variables named below.
+// `assay run` and the worker's parent pass all of it in one variable, ASSAY_SETTINGS. Everything has a
+// default, so a program also runs with nothing but LD_LIBRARY_PATH set; a user who starts a program by hand
+// may set the variables named below.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,14 @@ namespace assay::protocol {
 inline constexpr const char* kSettingsVariable = "ASSAY_SETTINGS";
 
 struct Settings {
-  uint64_t seed = 0;                // ASSAY_SEED: of the schedule
-  unsigned threads = 0;             // ASSAY_THREADS: of the engine; 0: one for each core
-  const Gpu* gpu = &kGpus[0];       // ASSAY_GPU: the GPU that the device presents itself as, by its id
-  CheckSet checks;                  // ASSAY_CHECK
-  std::string events;               // ASSAY_REPORT: file to which events are appended, one JSON object per line
-  uint64_t max_instructions = 0;    // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
-  bool faults = false;              // ASSAY_FAULTS: a launch with an access error ends with that error
-  bool quiet = false;               // ASSAY_QUIET: no messages on stderr
+  uint64_t seed = 0;              // ASSAY_SEED: of the schedule
+  unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
+  const Gpu* gpu = &kGpus[0];     // ASSAY_GPU: the GPU that the device presents itself as, by its id
+  CheckSet checks;                // ASSAY_CHECK
+  std::string events;             // ASSAY_REPORT: file to which events are appended, one JSON object per line
+  uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
+  bool faults = false;            // ASSAY_FAULTS: a launch with an access error ends with that error
+  bool quiet = false;             // ASSAY_QUIET: no messages on stderr
   uint64_t stall_milliseconds = 0;  // for which every warp may poll before it is a deadlock; 0: the default
   // The precision check tells only so many lines apart: these before others.
   std::vector<Where> precision_lines;

@@ -84,7 +84,7 @@ std::vector<LineKey> ranked_lines(const Flow& flow, const vgpu::Program& program
   return lines;
 }
 
-void Shadow::tell_apart(std::span<const Where> lines) {
+void Shadow::separate_lines(std::span<const Where> lines) {
   uint32_t used = 0;
   for (const auto& [file, line] : lines)
     if (used < kLineSlots) impl_->slots[{file, line}] = ++used;

@@ -37,14 +37,13 @@
 
 namespace assay::shadow {
 
-
 class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
  public:
   Shadow();
   ~Shadow() override;
 
   // Only so many lines are told apart: these before others. Before anything runs.
-  void tell_apart(std::span<const Where> lines);
+  void separate_lines(std::span<const Where> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 
@@ -62,7 +61,7 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   void before(vgpu::Lowering& lowering) override;
   void after(vgpu::Lowering& lowering) override;
   // Listener: memory that the host changes carries no errors; what it copies out is an output.
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo& to, const vgpu::RangeInfo& from) override;
   void on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) override;
 

@@ -182,7 +182,7 @@ class Build {
     for (const auto& [name, tensor] : bindings.inputs)
       wide.inputs[name] = std::make_shared<const Tensor>(converted(*tensor, dtype_));
     const Observation seen = runner_->run(trial, wide);
-    if (seen.outcome != Outcome::Ended || seen.calls.empty())
+    if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
       return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
     for (const Event& event : seen.events) {  // launches are events too
       if (event.contains("kind"))
@@ -249,7 +249,7 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
 }
 
 reference::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
-                                           const RunnerOptions& runner) {
+                                            const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);
   return [both, build, runner](const Contract&,

@@ -56,9 +56,9 @@ bool has_changed(const Buffer& b, const std::byte* before, const std::byte* afte
   });
 }
 
-class LayoutMaker {
+class MemoryFilePlanner {
  public:
-  LayoutMaker(const Contract& contract, const trial::Trial& trial, int64_t guard)
+  MemoryFilePlanner(const Contract& contract, const trial::Trial& trial, int64_t guard)
       : contract_(contract), trial_(trial), guard_(guard) {}
 
   Result<void> add_call(const contract::Bindings& bindings) {
@@ -88,7 +88,7 @@ class LayoutMaker {
     return {};
   }
 
-  Layout take() {
+  MemoryFileLayout take() {
     layout_.size = std::max(kPage, size_);
     return std::move(layout_);
   }
@@ -144,8 +144,7 @@ class LayoutMaker {
   }
 
   static protocol::ScalarArgument scalar(contract::DType dtype, uint64_t bits) {
-    return {contract::info(dtype).bytes, bits,
-            dtype == contract::DType::f32 || dtype == contract::DType::f64,
+    return {contract::info(dtype).bytes, bits, dtype == contract::DType::f32 || dtype == contract::DType::f64,
             contract::info(dtype).min_integer < 0};
   }
 
@@ -218,21 +217,21 @@ class LayoutMaker {
   const trial::Trial& trial_;
   int64_t guard_;
   int64_t size_ = 0;
-  Layout layout_;
+  MemoryFileLayout layout_;
 };
 
 }  // namespace
 
-Result<Layout> lay_out(const Contract& contract, const trial::Trial& trial,
-                       const std::vector<const contract::Bindings*>& bindings, int64_t guard) {
-  LayoutMaker maker(contract, trial, guard);
+Result<MemoryFileLayout> lay_out(const Contract& contract, const trial::Trial& trial,
+                                 const std::vector<const contract::Bindings*>& bindings, int64_t guard) {
+  MemoryFilePlanner maker(contract, trial, guard);
   for (const contract::Bindings* b : bindings) {
     if (auto added = maker.add_call(*b); !added) return added.error();
   }
   return maker.take();
 }
 
-void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory) {
+void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory) {
   const uint64_t poison = trial::pattern(trial.condition.poison);
   for (const CallPlan& plan : layout.calls) {
     for (const Buffer& b : plan.buffers) {

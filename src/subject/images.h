@@ -23,15 +23,15 @@ struct CallPlan {
   protocol::CallRequest request;
 };
 
-struct Layout {
+struct MemoryFileLayout {
   std::vector<CallPlan> calls;
   int64_t size = 0;  // of the memory file
 };
 
-Result<Layout> lay_out(const contract::Contract& contract, const trial::Trial& trial,
-                       const std::vector<const contract::Bindings*>& bindings, int64_t guard);
+Result<MemoryFileLayout> lay_out(const contract::Contract& contract, const trial::Trial& trial,
+                                 const std::vector<const contract::Bindings*>& bindings, int64_t guard);
 
-void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory);
+void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory);
 Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory);
 
 }  // namespace assay::subject

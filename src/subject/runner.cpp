@@ -1,3 +1,11 @@
+// Runs trials in a worker process.
+//
+// The judge starts a worker (protocol/messages.h), writes the inputs of a trial into the shared memory file,
+// sends a request and waits for the reply, reading the device's events meanwhile. The subject can do anything
+// to the worker: crash it, hang, use all memory, write to its file descriptors. So the judge enforces time,
+// memory and thread limits from outside, decodes every message with all checks, and takes a reply or event
+// that cannot be the worker's own as a crash of the subject. After any failure the worker is killed, and the
+// next trial starts a new one.
 #include "subject/runner.h"
 
 #include <fcntl.h>
@@ -27,7 +35,7 @@
 #include "protocol/protocol.h"
 #include "subject/images.h"
 #include "subject/process.h"
-#include "subject/pulse.h"
+#include "subject/process_clock.h"
 
 namespace assay::subject {
 
@@ -38,13 +46,13 @@ namespace {
 
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
-constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
-constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
-constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kPollInterval = 50;            // milliseconds between checks of a silent worker's limits
+constexpr double kGrace = 2;                 // seconds that a call may continue after an error was reported
+constexpr int kDying = 1000;                 // milliseconds to wait for a process to end
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
-constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
+constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
@@ -69,7 +77,7 @@ std::string signal_text(int status) {
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
 }
 
-// What a process is told of where it runs, for as long as it lives.
+// The machine that a worker believes to run on, for as long as it lives.
 struct Machine {
   uint8_t gpu = 0;
   int64_t clock = 0;
@@ -78,7 +86,7 @@ struct Machine {
 
 // What came of waiting for the worker: a line, or why there is none.
 struct Answer {
-  Outcome outcome = Outcome::Ended;
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
   std::string line;
 };
@@ -97,8 +105,8 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<TemporaryFolder> folder;
-  protocol::LineBuffer pending;  // received from the socket
-  int events = -1;            // the read end of the pipe
+  protocol::LineBuffer pending;                // received from the socket
+  int events = -1;                             // the read end of the pipe
   protocol::LineBuffer event_bytes;            // from it, not yet a whole line
   std::vector<protocol::Event> events_so_far;  // of the call under way
   std::set<std::string> kernels_so_far;        // that it launched
@@ -146,9 +154,9 @@ struct Runner::Impl {
   }
 
   std::vector<std::string> environment() const {
-    std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
-                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
-                                          "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
+    std::vector<std::string> variables = {
+        "PATH=/usr/bin:/bin", "HOME=" + folder->path(), "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + program(""));
       variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(settings())));
@@ -194,7 +202,7 @@ struct Runner::Impl {
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != judge) _exit(126);  // it died before it could be told of
+    if (getppid() != judge) _exit(126);  // the judge died before prctl took effect
     personality(ADDR_NO_RANDOMIZE);      // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
@@ -251,8 +259,9 @@ struct Runner::Impl {
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
-      return {
-          Outcome::Unavailable, fmt::format("a worker could not be prepared: {}", std::strerror(errno)), {}};
+      return {CallOutcome::Unavailable,
+              fmt::format("a worker could not be prepared: {}", std::strerror(errno)),
+              {}};
     }
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
     events = pipe_ends[0];
@@ -261,24 +270,25 @@ struct Runner::Impl {
     const std::string worker = program("main");
     const auto variables = environment();
     const pid_t judge = getpid();
-    if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
+    if (!link_files()) return {CallOutcome::Unavailable, "the worker's folder could not be filled", {}};
     child = fork();
     if (child == 0) become_worker(judge, ends[1], pipe_ends[1], worker, variables);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
-    if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Answer answer = protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
-    if (answer.outcome == Outcome::Crashed)
+    if (child < 0) return {CallOutcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
+    Answer answer =
+        protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
+    if (answer.outcome == CallOutcome::Crashed)
       answer.error = fmt::format("while the subject was loaded: {}", answer.error);
-    if (answer.outcome != Outcome::Ended) return answer;
+    if (answer.outcome != CallOutcome::Ended) return answer;
     const auto ready = protocol::decode_ready(answer.line);
-    if (!ready) return {Outcome::Crashed, ready.error().text(), {}};
+    if (!ready) return {CallOutcome::Crashed, ready.error().text(), {}};
     if (ready->problem.empty()) {
       guarded &= ready->files_guarded;
       return answer;
     }
-    return {ready->subject_failed ? Outcome::Crashed : Outcome::Unavailable, ready->problem, {}};
+    return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
   }
 
   bool grow(int64_t size) {
@@ -297,47 +307,50 @@ struct Runner::Impl {
 
   // The channel is closed: the process has ended, or closed it and goes on.
   Answer died() {
-    for (int waited = 0; waited < kDying; waited += kGlance) {
+    for (int waited = 0; waited < kDying; waited += kPollInterval) {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == child) {
         child = -1;
-        return {Outcome::Crashed, signal_text(status), {}};
+        return {CallOutcome::Crashed, signal_text(status), {}};
       }
-      poll(nullptr, 0, kGlance);
+      poll(nullptr, 0, kPollInterval);
     }
-    return give_up(Outcome::Crashed, "the subject closed the channel to the judge");
+    return give_up(CallOutcome::Crashed, "the subject closed the channel to the judge");
   }
 
-  Answer give_up(Outcome outcome, std::string why) {
+  Answer give_up(CallOutcome outcome, std::string why) {
     kill(child, SIGKILL);
     reap();
     return {outcome, std::move(why), {}};
   }
 
   Answer receive(double timeout) {
-    Pulse pulse(child);
+    ProcessClock clock(child);
     for (;;) {
-      if (auto line = pending.take()) return {Outcome::Ended, "", std::move(*line)};
+      if (auto line = pending.take()) return {CallOutcome::Ended, "", std::move(*line)};
       read_pipe();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {pipe_closed ? -1 : events, POLLIN, 0}};
-      poll(waiting, 2, kGlance);
-      if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
+      poll(waiting, 2, kPollInterval);
+      if (interrupted()) return give_up(CallOutcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
-        // After an error there is no need to wait for a call that does not end, in a deadlock after a race say.
-        if (std::exchange(saw_error, false)) timeout = std::min(timeout, pulse.seconds() + kGrace);
-        if (pulse.seconds() > timeout)
-          return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
-        if (pulse.threads() > kMostThreads)
-          return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
+        // After an error there is no need to wait for a call that does not end, in a deadlock after a race
+        // say.
+        if (std::exchange(saw_error, false)) timeout = std::min(timeout, clock.seconds() + kGrace);
+        if (clock.seconds() > timeout)
+          return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
+        if (clock.threads() > kMostThreads)
+          return give_up(CallOutcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
-          return give_up(Outcome::TooLarge, fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
+          return give_up(CallOutcome::TooLarge,
+                         fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
         continue;
       }
       char buffer[65536];
       const ssize_t n = recv(socket, buffer, sizeof buffer, 0);
       if (n <= 0) return died();
       pending.append({buffer, static_cast<std::size_t>(n)});
-      if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
+      if (pending.size() > kLongestReply)
+        return give_up(CallOutcome::Crashed, "the worker flooded its replies");
     }
   }
 
@@ -365,7 +378,8 @@ struct Runner::Impl {
       return;
     }
     if (const Finding* finding = finding_of(*event)) saw_error |= finding->severity == Severity::Error;
-    if (const auto* launch = std::get_if<protocol::LaunchEvent>(&*event); launch && kernels_so_far.size() < kMostEvents)
+    if (const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
+        launch && kernels_so_far.size() < kMostEvents)
       kernels_so_far.insert(launch->kernel);
     if (events_so_far.size() < kMostEvents) events_so_far.push_back(std::move(*event));
   }
@@ -386,7 +400,7 @@ struct Runner::Impl {
     return text;
   }
 
-  protocol::Request request_for(const trial::Trial& trial, const Layout& layout) {
+  protocol::Request request_for(const trial::Trial& trial, const MemoryFileLayout& layout) {
     if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
     const trial::Condition& condition = trial.condition;
     protocol::Request request{.id = request_id,
@@ -404,24 +418,24 @@ struct Runner::Impl {
     return request;
   }
 
-  // One reply per request, with the request's number, and the channel of the device's events must still be open.
-  // Otherwise the subject has written to the judge itself.
+  // One reply per request, with the request's number, and the channel of the device's events must still be
+  // open. Otherwise the subject has written to the judge itself.
   Answer read_reply(const std::string& line, protocol::Reply& reply) {
     auto decoded = protocol::decode_reply(line);
-    if (!decoded) return give_up(Outcome::Crashed, decoded.error().text());
+    if (!decoded) return give_up(CallOutcome::Crashed, decoded.error().text());
     reply = std::move(*decoded);
     read_pipe();
     if (reply.id != request_id || !pending.empty())
-      return give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
+      return give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
     if (pipe_closed && options.device == Device::Virtual)
-      return give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
+      return give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
     return {};
   }
 
-  Observation observe(const trial::Trial& trial, const Layout& layout) {
+  Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
     Observation observation;
     if (interrupted()) {
-      observation.outcome = Outcome::Unavailable;
+      observation.outcome = CallOutcome::Unavailable;
       observation.error = kInterrupted;
       return observation;
     }
@@ -430,7 +444,7 @@ struct Runner::Impl {
       stop();
       machine = wanted;
       const Answer started = start();
-      if (started.outcome != Outcome::Ended) {
+      if (started.outcome != CallOutcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
         take_events(observation);
@@ -438,20 +452,20 @@ struct Runner::Impl {
         return observation;
       }
     }
-    Answer answer{Outcome::TooLarge, "the shared memory could not be made", {}};
+    Answer answer{CallOutcome::TooLarge, "the shared memory could not be made", {}};
     protocol::Reply reply;
     if (grow(layout.size)) {
       write_images(layout, trial, memory);
       const std::string line = encode(request_for(trial, layout));
       answer = protocol::send_line(socket, line) ? receive(options.timeout) : died();
-      if (answer.outcome == Outcome::Ended) answer = read_reply(answer.line, reply);
+      if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
     }
     take_events(observation);
-    if (forged && answer.outcome == Outcome::Ended)
-      answer = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
+    if (forged && answer.outcome == CallOutcome::Ended)
+      answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;
     observation.error = answer.error;
-    if (answer.outcome != Outcome::Ended) {
+    if (answer.outcome != CallOutcome::Ended) {
       const std::string said = interrupted() ? "" : output_tail();
       if (!said.empty()) observation.error += "; it said: " + said;
       stop();
@@ -462,11 +476,11 @@ struct Runner::Impl {
     return observation;
   }
 
-  void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const Layout& layout,
+  void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
     if (reply.failure) {
-      observation.outcome = Outcome::DeviceError;
+      observation.outcome = CallOutcome::DeviceError;
       observation.error_code = reply.failure->code;
       observation.error =
           fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
@@ -493,7 +507,7 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   const auto layout = lay_out(impl_->contract, trial, bindings, guard);
   if (!layout) {
     Observation observation;
-    observation.outcome = Outcome::Unavailable;
+    observation.outcome = CallOutcome::Unavailable;
     observation.error = layout.error().text();
     return observation;
   }

@@ -24,10 +24,10 @@ inline constexpr const char* kLibraryName = "libkernel.so";
 
 struct RunnerOptions {
   Device device = Device::Virtual;
-  std::string worker;           // program; empty: beside this one
-  std::string cudart;           // folder of the virtual libcudart.so.13; empty: ../lib beside this program
-  double timeout = 30;          // seconds of one trial
-  double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
+  std::string worker;   // program; empty: beside this one
+  std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  double timeout = 30;  // seconds of one trial
+  double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check tells apart before others
@@ -47,7 +47,7 @@ struct Call {
   int returned = 0;
 };
 
-enum class Outcome : uint8_t {
+enum class CallOutcome : uint8_t {
   Ended,
   DeviceError,  // a CUDA call or launch failed: `error`
   Crashed,      // the process died: `error` says of what
@@ -57,7 +57,7 @@ enum class Outcome : uint8_t {
 };
 
 struct Observation {
-  Outcome outcome = Outcome::Ended;
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
   int error_code = 0;       // the cudaError_t
   std::vector<Call> calls;  // one; two where calls overlapped

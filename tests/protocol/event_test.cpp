@@ -68,10 +68,11 @@ TEST(Events, ConclusionsOfTheJudgeAreRefused) {
 }
 
 TEST(Events, WhatIsNoEventIsRefused) {
-  for (const char* line : {"", "no event", "[]", "{}", R"({"event": "unknown"})", R"({"event": 3})",
-                           R"({"event": "module", "name": "n"})", R"({"event": "module", "name": 1, "path": "p"})",
-                           R"({"event": "finding", "finding": {"kind": "data-race", "evidence": []}})",
-                           R"({"event": "launch", "id": 1})"})
+  for (const char* line :
+       {"", "no event", "[]", "{}", R"({"event": "unknown"})", R"({"event": 3})",
+        R"({"event": "module", "name": "n"})", R"({"event": "module", "name": 1, "path": "p"})",
+        R"({"event": "finding", "finding": {"kind": "data-race", "evidence": []}})",
+        R"({"event": "launch", "id": 1})"})
     EXPECT_FALSE(decode_event(line)) << line;
   EXPECT_FALSE(decode_event(encode(ModuleEvent{"n", std::string(100000, 'p')})));
   EXPECT_FALSE(decode_event(encode(StillRunningEvent{"k", 1, std::vector<StillRunningEvent::Line>(1000)})));
@@ -81,7 +82,8 @@ TEST(Events, DamagedOnesNeverCrash) {
   std::mt19937 random(3);
   const std::vector<Event> events = one_of_each();
   for (int i = 0; i < 20000; ++i) {
-    const auto event = decode_event(mutated(encode(events[static_cast<std::size_t>(i) % events.size()]), random));
+    const auto event =
+        decode_event(mutated(encode(events[static_cast<std::size_t>(i) % events.size()]), random));
     if (!event) continue;
     const auto again = decode_event(encode(*event));
     ASSERT_TRUE(again) << again.error().text() << "\n" << encode(*event);

@@ -17,7 +17,8 @@ TEST(Messages, SurviveTheTrip) {
   EXPECT_EQ(*decode_worker_setup(encode(full_setup())), full_setup());
   EXPECT_EQ(*decode_request(encode(full_request())), full_request());
   EXPECT_EQ(*decode_reply(encode(full_reply())), full_reply());
-  const Ready ready{.problem = "the subject has no function k", .subject_failed = true, .files_guarded = true};
+  const Ready ready{
+      .problem = "the subject has no function k", .subject_failed = true, .files_guarded = true};
   EXPECT_EQ(*decode_ready(encode(ready)), ready);
 }
 
@@ -43,14 +44,15 @@ TEST(Messages, OfAnotherVersionAreRefused) {
 
 // Every field of a message, replaced by a value of each other type, and removed.
 template <class Decode>
-void expect_refused_when_damaged(const std::string& line, Decode decode, std::set<std::string> optional = {}) {
+void expect_refused_when_damaged(const std::string& line, Decode decode,
+                                 std::set<std::string> optional = {}) {
   const Json good = Json::parse(line);
   ASSERT_TRUE(decode(line)) << line;
   const Json leaves = good.flatten();
   for (const auto& pointer : leaves.items()) {
     const Json::json_pointer place(pointer.key());
-    for (const Json& other : {Json("text"), Json(-7), Json(1.5), Json(true), Json(nullptr), Json::array({Json::object()}),
-                              Json::object(), Json(std::string(5000, 'x'))}) {
+    for (const Json& other : {Json("text"), Json(-7), Json(1.5), Json(true), Json(nullptr),
+                              Json::array({Json::object()}), Json::object(), Json(std::string(5000, 'x'))}) {
       const bool same_type = other.type() == good[place].type() ||
                              (other.is_number_integer() && good[place].is_number_integer()) ||
                              (other.is_number() && good[place].is_number_float());
@@ -76,7 +78,8 @@ TEST(Messages, AWrongTypeOrAMissingFieldIsRefused) {
 }
 
 TEST(Messages, SomethingElseThanAnObjectIsRefused) {
-  for (const char* text : {"", "{", "[]", "7", "null", "\"text\"", "{} {}"}) EXPECT_FALSE(decode_reply(text)) << text;
+  for (const char* text : {"", "{", "[]", "7", "null", "\"text\"", "{} {}"})
+    EXPECT_FALSE(decode_reply(text)) << text;
 }
 
 TEST(Messages, ARequestStaysInsideItsMemory) {
@@ -103,7 +106,8 @@ TEST(Messages, DamagedOnesNeverCrash) {
   for (int i = 0; i < 10000; ++i) {
     const auto request = decode_request(mutated(encode(full_request()), random));
     for (const CallRequest& call : request ? request->calls : std::vector<CallRequest>{})
-      for (const BufferRequest& buffer : call.buffers) ASSERT_LE(buffer.in + buffer.bytes, request->memory_bytes);
+      for (const BufferRequest& buffer : call.buffers)
+        ASSERT_LE(buffer.in + buffer.bytes, request->memory_bytes);
     const auto reply = decode_reply(mutated(encode(full_reply()), random));
     ASSERT_TRUE(!reply || *decode_reply(encode(*reply)) == *reply);
     (void)decode_worker_setup(mutated(encode(full_setup()), random));

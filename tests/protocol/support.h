@@ -55,8 +55,10 @@ inline Request full_request() {
 }
 
 inline Reply full_reply() {
-  return {.id = 12, .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
-          .returned = {-1, 7}, .seconds = 0.25};
+  return {.id = 12,
+          .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
+          .returned = {-1, 7},
+          .seconds = 0.25};
 }
 
 // One to three bytes changed, removed or inserted.

@@ -314,7 +314,7 @@ TEST(Shadow, LinesThatAreNotToldApart) {
   const auto x = random_floats(256);
   const auto run = [&](const std::vector<Where>& first) {
     Shadowed s(body);
-    s.shadow.tell_apart(first);
+    s.shadow.separate_lines(first);
     const Address px = s.machine.array(x), out = s.machine.array(std::vector<float>(256));
     EXPECT_EQ(s.machine.launch("scaled", {1}, {256}, {px, out}).fault.message, "");
     return s.profile_of(out, 1024);

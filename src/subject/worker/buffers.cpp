@@ -145,7 +145,8 @@ void Buffers::queue_outputs(const CallRequest& call, std::size_t which) {
 
 void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
-    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, kDeviceToHost, kResults);
+    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, kDeviceToHost,
+               kResults);
   });
 }
 

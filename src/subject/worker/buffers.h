@@ -28,7 +28,8 @@ class Buffers {
   void fill(const protocol::CallRequest& call, std::size_t which, bool ordered);
   // Queues the inputs of an ordered call on its stream; `late`: after a pause.
   void queue_inputs(const protocol::CallRequest& call, std::size_t which, bool late);
-  // A write to an input is a finding from here on. Writes that were queued before still count as the caller's.
+  // A write to an input is a finding from here on. Writes that were queued before still count as the
+  // caller's.
   void protect_inputs(const protocol::CallRequest& call, std::size_t which);
   // Queues copies of all allocations of an ordered call on its stream.
   void queue_outputs(const protocol::CallRequest& call, std::size_t which);
@@ -52,8 +53,8 @@ class Buffers {
   bool all_fit(const std::vector<protocol::CallRequest>& calls) const;
   std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
   void release(std::deque<Memory>& memories) const;
-  void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request,
-                  CopyKind kind, const char* stage) const;
+  void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request, CopyKind kind,
+                  const char* stage) const;
   std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {
     return which * call.buffers.size() + buffer;
   }

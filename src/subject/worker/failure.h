@@ -1,4 +1,5 @@
-// A CUDA call of the worker's own that failed. Thrown where it happens, and caught where the reply is written.
+// A CUDA call of the worker's own that failed. Thrown where it happens, and caught where the reply is
+// written.
 #pragma once
 
 namespace assay::worker {

@@ -1,5 +1,6 @@
-// The worker: a process that loads the subject and makes the calls that it is asked for (protocol/messages.h).
-// It knows no contract and no expected value, and shares nothing with the command but the protocol.
+// The worker: a process that loads the subject and makes the calls that it is asked for
+// (protocol/messages.h). It knows no contract and no expected value, and shares nothing with the command but
+// the protocol.
 #include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #include "protocol/protocol.h"
 #include "subject/worker/buffers.h"
 #include "subject/worker/caller.h"
-#include "subject/worker/entry.h"
+#include "subject/worker/entry_point.h"
 #include "subject/worker/failure.h"
 #include "subject/worker/runtime.h"
 #include "subject/worker/sandbox.h"
@@ -38,9 +39,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// While the subject's own code runs, malloc returns memory that is not zero, and free overwrites what it gets:
-// new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that malloc
-// returns is zero. (The command has turned off the allocator's per-thread caches, which ignore this setting.)
+// While the subject's own code runs, malloc returns memory that is not zero, and free overwrites what it
+// gets: new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that
+// malloc returns is zero. (The command has turned off the allocator's per-thread caches, which ignore this
+// setting.)
 class HostPoison {
  public:
   explicit HostPoison(bool on) { mallopt(M_PERTURB, on ? kFreed : kZeros); }
@@ -153,7 +155,8 @@ class Worker {
     reply.seconds = seconds_since(start);
   }
 
-  // Slow calls are made less often, but often enough to tell a leak from a cache that fills (cudart/growth.cpp).
+  // Slow calls are made less often, but often enough to tell a leak from a cache that fills
+  // (cudart/growth.cpp).
   void make_earlier_calls(const std::vector<CallRequest>& calls, int times) {
     constexpr int kEnough = 40;
     constexpr double kSeconds = 2;
@@ -179,7 +182,7 @@ class Worker {
   Runtime runtime_{};
   Stream streams_[2] = {};
   Buffers buffers_{runtime_, streams_, setup_.real_gpu};
-  Entry entry_{setup_, runtime_, streams_};
+  EntryPoint entry_{setup_, runtime_, streams_};
 };
 
 bool has_socket() {

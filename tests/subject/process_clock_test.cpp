@@ -1,4 +1,4 @@
-#include "subject/pulse.h"
+#include "subject/process_clock.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@ namespace assay::subject {
 namespace {
 
 // What is read of a process that is being reaped fails half-way; the clock goes on.
-TEST(Pulse, OutlivesItsProcess) {
+TEST(ProcessClock, OutlivesItsProcess) {
   for (int i = 0; i < 300; ++i) {
     const pid_t child = fork();
     if (child == 0) {
@@ -21,22 +21,22 @@ TEST(Pulse, OutlivesItsProcess) {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     });
-    Pulse pulse(child);
-    for (int look = 0; look < 20; ++look) EXPECT_GE(pulse.seconds(), 0);
+    ProcessClock clock(child);
+    for (int look = 0; look < 20; ++look) EXPECT_GE(clock.seconds(), 0);
     reaper.join();
-    EXPECT_GE(pulse.seconds(), 0);
+    EXPECT_GE(clock.seconds(), 0);
   }
 }
 
-TEST(Pulse, GoesWithTheWallWhileAProcessSleeps) {
+TEST(ProcessClock, GoesWithTheWallWhileAProcessSleeps) {
   const pid_t child = fork();
   if (child == 0) {
     for (;;) pause();
   }
-  Pulse pulse(child);
+  ProcessClock clock(child);
   usleep(300'000);
-  EXPECT_GT(pulse.seconds(), 0.2);
-  EXPECT_EQ(pulse.threads(), 1);
+  EXPECT_GT(clock.seconds(), 0.2);
+  EXPECT_EQ(clock.threads(), 1);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }

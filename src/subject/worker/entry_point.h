@@ -9,9 +9,9 @@
 
 namespace assay::worker {
 
-class Entry {
+class EntryPoint {
  public:
-  Entry(const protocol::WorkerSetup& setup, const Runtime& runtime, const Stream* streams)
+  EntryPoint(const protocol::WorkerSetup& setup, const Runtime& runtime, const Stream* streams)
       : setup_(setup), runtime_(runtime), streams_(streams) {}
 
   // Runs the subject's constructors. An empty string, or what went wrong.

@@ -1,4 +1,4 @@
-#include "subject/worker/entry.h"
+#include "subject/worker/entry_point.h"
 
 #include <dlfcn.h>
 #include <ffi.h>
@@ -39,7 +39,7 @@ ffi_type* type_of(const ScalarArgument& scalar) {
 }  // namespace
 
 // As libffi and cudaLaunchKernel take them: pointers to values that stay where they are.
-struct Entry::Arguments {
+struct EntryPoint::Arguments {
   std::deque<uint64_t> values;
   std::vector<void*> pointers;
   std::vector<ffi_type*> types;
@@ -51,11 +51,11 @@ struct Entry::Arguments {
   void add_pointer(const void* pointer) { add(reinterpret_cast<uint64_t>(pointer), &ffi_type_pointer); }
 };
 
-std::string Entry::load() {
+std::string EntryPoint::load() {
   return setup_.is_ptx ? load_ptx() : load_library();
 }
 
-std::string Entry::load_library() {
+std::string EntryPoint::load_library() {
   void* library = dlopen(setup_.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return std::string("the subject cannot be loaded: ") + dlerror();
   function_ = dlsym(library, setup_.symbol.c_str());
@@ -63,7 +63,7 @@ std::string Entry::load_library() {
   return "";
 }
 
-std::string Entry::load_ptx() {
+std::string EntryPoint::load_ptx() {
   std::ifstream file(setup_.path, std::ios::binary);
   ptx_.assign(std::istreambuf_iterator<char>(file), {});
   void* library = nullptr;
@@ -74,7 +74,8 @@ std::string Entry::load_ptx() {
   return "";
 }
 
-Entry::Arguments Entry::arguments(const CallRequest& call, std::size_t which, const Buffers& buffers) const {
+EntryPoint::Arguments EntryPoint::arguments(const CallRequest& call, std::size_t which,
+                                            const Buffers& buffers) const {
   Arguments arguments;
   for (const protocol::Argument& argument : call.arguments) {
     if (const auto* buffer = std::get_if<protocol::BufferArgument>(&argument))
@@ -87,7 +88,7 @@ Entry::Arguments Entry::arguments(const CallRequest& call, std::size_t which, co
   return arguments;
 }
 
-int Entry::call(const CallRequest& call, std::size_t which, const Buffers& buffers) const {
+int EntryPoint::call(const CallRequest& call, std::size_t which, const Buffers& buffers) const {
   Arguments given = arguments(call, which, buffers);
   if (setup_.is_kernel) {
     launch(call.launch.value_or(LaunchShape{}), given.pointers.data(), streams_[which]);
@@ -102,7 +103,7 @@ int Entry::call(const CallRequest& call, std::size_t which, const Buffers& buffe
   return setup_.returns_int ? static_cast<int>(returned) : 0;
 }
 
-void Entry::launch(const LaunchShape& shape, void** arguments, Stream stream) const {
+void EntryPoint::launch(const LaunchShape& shape, void** arguments, Stream stream) const {
   const auto& [grid, block, shared] = shape;
   const auto is_zero = [](uint32_t n) { return n == 0; };
   if (std::any_of(grid.begin(), grid.end(), is_zero) || std::any_of(block.begin(), block.end(), is_zero))
@@ -114,7 +115,8 @@ void Entry::launch(const LaunchShape& shape, void** arguments, Stream stream) co
     return;
   }
   if (shared > kSharedWithoutAsking)
-    check(runtime_.cudaFuncSetAttribute(kernel_, kMaxDynamicSharedSize, static_cast<int>(shared)), "the launch");
+    check(runtime_.cudaFuncSetAttribute(kernel_, kMaxDynamicSharedSize, static_cast<int>(shared)),
+          "the launch");
   check(runtime_.cudaLaunchKernel(kernel_, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]},
                                   arguments, shared, stream),
         "the launch");

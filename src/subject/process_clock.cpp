@@ -1,4 +1,4 @@
-#include "subject/pulse.h"
+#include "subject/process_clock.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ namespace assay::subject {
 
 namespace {
 
-// Of elapsed time: what a process that wants to run and never gets to is charged with.
+// Share of elapsed time that passes on the clock of a process that could run and does not get a processor.
 constexpr double kLeast = 0.05;
 
 struct Status {
@@ -41,11 +41,11 @@ Status status_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-Pulse::Pulse(pid_t process) : process_(process), last_(std::chrono::steady_clock::now()) {
+ProcessClock::ProcessClock(pid_t process) : process_(process), last_(std::chrono::steady_clock::now()) {
   processor_ = read().processor;
 }
 
-Pulse::Reading Pulse::read() const {
+ProcessClock::Reading ProcessClock::read() const {
   const std::string folder = fmt::format("/proc/{}", process_);
   Reading reading;
   reading.processor = status_of(folder + "/stat").processor;
@@ -60,7 +60,7 @@ Pulse::Reading Pulse::read() const {
   return reading;
 }
 
-double Pulse::seconds() {
+double ProcessClock::seconds() {
   const auto now = std::chrono::steady_clock::now();
   const double elapsed = std::chrono::duration<double>(now - last_).count();
   const Reading reading = read();

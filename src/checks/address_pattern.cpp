@@ -1,4 +1,4 @@
-#include "checks/layout.h"
+#include "checks/address_pattern.h"
 
 #include <immintrin.h>
 

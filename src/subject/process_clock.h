@@ -1,4 +1,4 @@
-// How much of its time a process has had.
+// A clock for time limits that a loaded machine does not distort.
 #pragma once
 
 #include <sys/types.h>
@@ -7,15 +7,15 @@
 
 namespace assay::subject {
 
-// A limit in elapsed time accuses a process of what the machine's load did to it. This clock goes as fast as
-// the process computes; while none of its threads wants to run (it sleeps, or waits for something that does
-// not come) it goes as fast as the wall's. It never stands still, so every limit is reached in the end.
-class Pulse {
+// On a busy machine elapsed time says little about a process. This clock advances by the processor time that
+// the process uses; while none of its threads can run (it sleeps, or waits) it advances with elapsed time. It
+// never stops, so every limit is reached in the end.
+class ProcessClock {
  public:
-  explicit Pulse(pid_t process);
-  // Seconds since it was made.
+  explicit ProcessClock(pid_t process);
+  // Since its construction.
   double seconds();
-  // At the last look.
+  // Of the process, at the last call of seconds().
   int threads() const { return threads_; }
 
  private:
