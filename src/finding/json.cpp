@@ -18,8 +18,8 @@ namespace assay {
 namespace {
 
 // What a process under test may send: enough for anything real, and too little to do harm.
-constexpr std::size_t kLongestText = 4000;   // characters
-constexpr std::size_t kLongestList = 20000;  // items: lines of a profile, calls of a stack
+constexpr std::size_t kLongestText = 1 << 16;  // characters: names of templates have thousands
+constexpr std::size_t kLongestList = 20000;    // items: lines of a profile, calls of a stack
 
 template <class T>
 struct IsOptional : std::false_type {};

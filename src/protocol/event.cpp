@@ -10,7 +10,6 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kLongestText = 4000;
 constexpr std::size_t kMostLines = 64;  // of a launch that still runs
 
 // In the order of the variant.

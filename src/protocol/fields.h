@@ -22,6 +22,9 @@
 
 namespace assay::protocol {
 
+// Longer than any path, message or mangled name of a kernel: those of templates have thousands of characters.
+inline constexpr std::size_t kLongestText = 1 << 16;
+
 class FieldReader {
  public:
   using Json = nlohmann::ordered_json;

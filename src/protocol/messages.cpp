@@ -11,7 +11,6 @@ namespace {
 
 using Json = FieldReader::Json;
 
-constexpr std::size_t kLongestText = 4096;  // a path, a symbol, a message
 constexpr std::size_t kMostCalls = 2;
 constexpr std::size_t kMostBuffers = 1000, kMostArguments = 1000, kMostParts = 100000;
 constexpr int64_t kMostBytes = int64_t{1} << 46;  // more than any machine has

@@ -10,7 +10,6 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kLongestPath = 4096;
 constexpr std::size_t kLongestList = 1000;  // names of checks with commas
 constexpr std::size_t kMostLines = 4096;
 
@@ -84,14 +83,14 @@ Result<Settings> decode_settings(std::string_view text) {
     settings.checks = *checks;
   else
     fields.fail("checks", "holds an unknown check");
-  settings.events = fields.text("events", kLongestPath);
+  settings.events = fields.text("events", kLongestText);
   settings.max_instructions = fields.unsigned_integer("max_instructions");
   settings.faults = fields.boolean("faults");
   settings.quiet = fields.boolean("quiet");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostLines, [&](FieldReader& line) {
     settings.precision_lines.push_back(
-        {line.text("file", kLongestPath),
+        {line.text("file", kLongestText),
          static_cast<int>(line.integer("line", 0, std::numeric_limits<int>::max()))});
   });
   if (fields.failed()) return fields.error();

@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <random>
 
 #include "base/file.h"
+#include "base/random.h"
+#include "finding/message.h"
 #include "reference/foreign.h"
 
 namespace assay::subject {
@@ -121,13 +122,13 @@ Tensor converted(const Tensor& tensor, DType dtype) {
 
 // Every number of float tensors moved by up to twice the rounding of f32.
 Bindings moved(const Bindings& given, uint64_t seed) {
-  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
-  std::uniform_real_distribution<double> by(-0x1p-23, 0x1p-23);
+  constexpr double kTwice = 0x1p-23;
+  Random random(seed);
   Bindings result = given;
   for (auto& [name, tensor] : result.inputs) {
     if (!contract::is_float(tensor->dtype)) continue;
     Tensor wide = Tensor::zeros(DType::f64, tensor->extents);
-    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + by(random)));
+    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + random.uniform(-kTwice, kTwice)));
     tensor = std::make_shared<const Tensor>(std::move(wide));
   }
   return result;
@@ -184,11 +185,10 @@ class Build {
     const Observation seen = runner_->run(trial, wide);
     if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
       return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
-    for (const Event& event : seen.events) {  // launches are events too
-      if (event.contains("kind"))
-        return Error{fmt::format("the cuda reference is wrong itself: {}", event.value("message", "")),
+    for (const protocol::Event& event : seen.events)
+      if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
+        return Error{fmt::format("the cuda reference is wrong itself: {}", message(found->finding)),
                      given_.path};
-    }
     std::map<std::string, Tensor> outputs;
     for (const auto& [name, tensor] : seen.calls.front().outputs) outputs[name] = *tensor;
     return outputs;

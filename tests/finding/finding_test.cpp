@@ -167,7 +167,7 @@ TEST(Events, HoldNoFieldOfTheJudge) {
 
 TEST(Events, WithWrongFieldsAreRefused) {
   const std::pair<const char*, Json> kWrong[] = {
-      {"kernel", 3},         {"kernel", std::string(5000, 'x')},
+      {"kernel", 3},         {"kernel", std::string(100000, 'x')},
       {"block", Json{1, 2}}, {"block", Json{1, 2, -3}},
       {"access", "flies"},   {"chain", Json::object()},
       {"address", "0xzz"},   {"place", 1},

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "protocol/fields.h"
 #include "protocol/lines.h"
 #include "protocol/protocol.h"
 #include "support.h"
@@ -51,12 +52,13 @@ void expect_refused_when_damaged(const std::string& line, Decode decode,
   const Json leaves = good.flatten();
   for (const auto& pointer : leaves.items()) {
     const Json::json_pointer place(pointer.key());
-    for (const Json& other : {Json("text"), Json(-7), Json(1.5), Json(true), Json(nullptr),
-                              Json::array({Json::object()}), Json::object(), Json(std::string(5000, 'x'))}) {
+    for (const Json& other :
+         {Json("text"), Json(-7), Json(1.5), Json(true), Json(nullptr), Json::array({Json::object()}),
+          Json::object(), Json(std::string(100000, 'x'))}) {
       const bool same_type = other.type() == good[place].type() ||
                              (other.is_number_integer() && good[place].is_number_integer()) ||
                              (other.is_number() && good[place].is_number_float());
-      const bool too_long = other.is_string() && other.get<std::string>().size() > 4096;
+      const bool too_long = other.is_string() && other.get<std::string>().size() > kLongestText;
       if (same_type && !too_long) continue;
       Json bad = good;
       bad[place] = other;
