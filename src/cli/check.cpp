@@ -149,14 +149,14 @@ int check_command(std::vector<std::string> args) {
   CheckOptions options;
   std::string repeated;
   const auto contract = arguments.add("contract", paths, "contract files, or folders of them");
-  arguments.add("--repeat", repeated, "make exactly the trials of this report (JSON) again")
+  arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");
-  arguments.add("--html", html, "write a page to look at to this file");
+  arguments.add("--html", html, "write an HTML report to this file");
   arguments.add("--junit", junit, "write a JUnit report to this file");
   arguments.add("--sarif", sarif, "write a SARIF report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
-  arguments.add("--seed", options.seed, "of everything random; equal seeds give equal plans");
+  arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
   arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
   std::string min_coverage;
   arguments.add(
@@ -188,7 +188,7 @@ int check_command(std::vector<std::string> args) {
     paths = {*path};
   }
   if (paths.empty()) {
-    fmt::print(stderr, "assay: no contract to check; assay check --help says more\n");
+    fmt::print(stderr, "assay: name a contract to check; see `assay check --help`\n");
     return kWrongUse;
   }
   options.device = device.device();

@@ -3,6 +3,7 @@
 // A corpus is a folder of operators, each with a contract and kernels under correct/ and wrong/. The head of
 // a kernel says what to expect (corpus/README.md). Every kernel takes the place of the contract's source.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -83,7 +84,7 @@ Result<Case> read_case(const fs::path& contract, const fs::path& source, const s
     if (parts.size() == 2 && parts[0] == "class") found.family = parts[1].front();
   }
   for (const std::string& kind : found.kinds) {
-    if (!kind_named(kind)) return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
+    if (!kind_named(kind)) return Error{fmt::format("unknown kind of finding `{}`", kind), source.string()};
   }
   if (!told) {
     return Error{"the first lines do not say what to expect: `// assay: expect pass`, or `fail` and kinds",
@@ -111,6 +112,8 @@ Result<std::vector<Case>> find_cases(const fs::path& folder, const std::vector<s
     if (!found) return found.error();
     cases.push_back(std::move(*found));
   }
+  if (cases.empty() && !filters.empty())
+    return Error{fmt::format("no kernel matches {}", fmt::join(filters, ", ")), folder.string()};
   if (cases.empty()) return Error{"no kernel with a contract.toml above it", folder.string()};
   return cases;
 }
@@ -296,7 +299,8 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
     if (it != families.end()) fmt::print("{}", it->second.row(fmt::format("{}  {}", letter, title), compare));
   }
   fmt::print("{}", wrong.row("all", compare));
-  fmt::print("\n  {} correct kernels, {} false alarms, median {:.1f} s\n", correct.planted, false_alarms,
+  fmt::print("\n  {} correct kernel{}, {} false alarms, median {:.1f} s\n", correct.planted,
+             correct.planted == 1 ? "" : "s", false_alarms,
              median(correct.seconds));
 }
 

@@ -38,6 +38,10 @@ int explain_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: --shape {}: expected a dim of the contract and a size, as N=1024\n", word);
       return kWrongUse;
     }
+    if (const contract::Dim& dim = *contract->dim(word.substr(0, equals)); !dim.contains(value)) {
+      fmt::print(stderr, "assay: --shape {}: the contract promises {} to {}\n", word, dim.lowest(), dim.highest());
+      return kWrongUse;
+    }
     shape[word.substr(0, equals)] = value;
   }
   announce_cache();

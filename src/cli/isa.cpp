@@ -67,6 +67,10 @@ int isa_command(std::vector<std::string> args) {
     if (forms && count.running != 0)
       for (const std::string& form : missing) fmt::print("    not {}\n", form);
   }
+  if (total.all == 0) {
+    fmt::print(stderr, "assay: no instruction matches `{}`\n", filter);
+    return 1;
+  }
   fmt::print("{} of the {} forms of sm_{} run; {} of {} rows of the table run whole{}\n", total.running,
              total.all, kDevice, rows.running, rows.all, partly ? " (~ in part, - not at all)" : "");
   return 0;

@@ -32,7 +32,7 @@ int complain(const Error& error) {
 Result<void> infer_dims(const contract::TensorSpec& spec, const contract::Tensor& tensor,
                         contract::Shape& shape) {
   if (spec.shape.size() != tensor.extents.size()) {
-    return Error{fmt::format("tensor {} has {} dimensions, the contract says {}", spec.name,
+    return Error{fmt::format("{}.npy has {} dimensions; the contract says {}", spec.name,
                              tensor.extents.size(), spec.shape.size())};
   }
   for (std::size_t i = 0; i < spec.shape.size(); ++i) {
@@ -47,7 +47,7 @@ Result<void> check_extents(const contract::TensorSpec& spec, const contract::Ten
   const auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   if (*extents == tensor.extents) return {};
-  return Error{fmt::format("tensor {} has the shape [{}], the contract says [{}] for {}", spec.name,
+  return Error{fmt::format("{}.npy has the shape [{}]; the contract says [{}] for {}", spec.name,
                            fmt::join(tensor.extents, ", "), fmt::join(*extents, ", "),
                            contract::to_string(shape))};
 }
@@ -80,7 +80,7 @@ Result<void> add_named(const contract::Contract& contract, const std::vector<std
   for (const contract::ScalarSpec& scalar : contract.scalars) {
     if (files.bindings.scalars.count(scalar.name)) continue;
     if (scalar.values.size() != 1)
-      return Error{fmt::format("give the scalar {}: --set {}=NUMBER", scalar.name, scalar.name)};
+      return Error{fmt::format("the value of scalar `{}` is not known; add --set {}=NUMBER", scalar.name, scalar.name)};
     files.bindings.scalars[scalar.name] =
         contract::is_float(scalar.dtype)
             ? contract::Scalar::of(scalar.dtype, scalar.values[0])
@@ -109,7 +109,7 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
   }
   for (const contract::Dim& dim : contract.dims) {
     if (!files.bindings.shape.count(dim.name))
-      return Error{fmt::format("give the dim {}: --set {}=NUMBER", dim.name, dim.name)};
+      return Error{fmt::format("the size of dim `{}` is not known; add --set {}=NUMBER", dim.name, dim.name)};
   }
   for (const contract::TensorSpec& spec : contract.tensors) {
     const auto& tensor = spec.is_output() ? files.outputs[spec.name] : files.bindings.inputs[spec.name];
@@ -192,7 +192,7 @@ int init_command(std::vector<std::string> args) {
   const auto contract = contract::initial_contract(*text, error ? source : relative.string(), entry);
   if (!contract) return complain(contract.error());
   if (!write_text(target.string(), *contract)) return kWrongUse;
-  fmt::print("{}: complete its reference, then: assay check {}\n", target.string(), target.string());
+  fmt::print("wrote {}; complete [reference], then run `assay check {}`\n", target.string(), target.string());
   return 0;
 }
 

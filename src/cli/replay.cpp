@@ -29,7 +29,7 @@ Result<Json> read_report(const std::string& path, const char* needed) {
   const auto text = read_file(path);
   if (!text) return Error{fmt::format("this report cannot be read: {}", text.error().message), path};
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains(needed)) return Error{"this is not a report of assay", path};
+  if (!json.is_object() || !json.contains(needed)) return Error{"not an Assay report, or damaged", path};
   return json;
 }
 
@@ -88,7 +88,9 @@ Result<std::string> contract_of(const Json& report, const std::string& path, std
 
 }  // namespace
 
-Result<Recorded> read_trial(const std::string& path, std::size_t which) {
+namespace {
+
+Result<Recorded> read_recorded(const std::string& path, std::size_t which) {
   auto json = read_report(path, "findings");
   if (!json) return json.error();
   // A report of several contracts holds one for each.
@@ -97,10 +99,10 @@ Result<Recorded> read_trial(const std::string& path, std::size_t which) {
     for (const Json& finding : report.value("findings", Json::array()))
       findings.emplace_back(report, finding);
   if (which == 0 || which > findings.size())
-    return Error{fmt::format("the report has {} findings, no number {}", findings.size(), which), path};
+    return Error{fmt::format("the report has {} finding{}; there is no finding {}", findings.size(), findings.size() == 1 ? "" : "s", which), path};
   const auto& [report, finding] = findings[which - 1];
   const Json evidence = finding.value("evidence", Json::object());
-  if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
+  if (!evidence.contains("trial")) return Error{"this finding has no recorded trial to replay", path};
   Recorded recorded;
   const auto kind = kind_named(finding.value("kind", ""));
   if (!kind) return Error{fmt::format("`{}` is no kind of finding", finding.value("kind", "")), path};
@@ -114,6 +116,16 @@ Result<Recorded> read_trial(const std::string& path, std::size_t which) {
   recorded.contract = std::move(*contract);
   recorded.trial = std::move(*trial);
   return recorded;
+}
+
+}  // namespace
+
+Result<Recorded> read_trial(const std::string& path, std::size_t which) {
+  try {
+    return read_recorded(path, which);
+  } catch (const nlohmann::json::exception&) {  // a field of another type than a report has there
+    return Error{"not an Assay report, or damaged", path};
+  }
 }
 
 Result<std::string> read_timeline(const std::string& path, CheckOptions& options, std::string& device) {

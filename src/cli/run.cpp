@@ -36,7 +36,7 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
   arguments.add("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
-  arguments.add("--check", options.check, fmt::format("what watches, with commas: {}", names));
+  arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
   arguments.add_flag("--error-exit{1}", options.error_exit,
                      "exit with 1 when something was found, or with N for --error-exit=N; without this, with "
@@ -44,8 +44,8 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   arguments.add("--suppressions", options.suppressions,
                 "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
   arguments.add("--max-instructions", options.max_instructions,
-                "warp instructions of a launch that count as endless");
-  arguments.add_flag("--quiet", options.quiet, "print nothing of our own");
+                "stop a launch after this many warp instructions (0: never)");
+  arguments.add_flag("--quiet", options.quiet, "print only the program's own output");
   if (with_program) arguments.add("program", options.program, "-- PROGRAM and its arguments").required();
   arguments.end_options_with_words();
 }

@@ -132,7 +132,8 @@ std::string range_text(const Json& c) {
   const Json largest = c.value("largest", Json::object());
   const double most = largest.value("elements", 0.0), promised = largest.value("promised_elements", 0.0);
   if (promised > 0)
-    text += fmt::format("; together up to {} of {} promised elements", amount(most), amount(promised));
+    text += fmt::format("{}together up to {} of {} promised elements", text.empty() ? "" : "; ", amount(most),
+                        amount(promised));
   return text;
 }
 

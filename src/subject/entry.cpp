@@ -87,8 +87,8 @@ std::string why_missing(const fatbinary::ElfFile& library, const std::string& na
   std::vector<std::string> names = c_functions(library.exported);
   const std::size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
   names.resize(names.size() - more);
-  if (names.empty()) return fmt::format("there is no function {}, nor any other that is extern \"C\"", name);
-  return fmt::format("there is no function {}; extern \"C\" are {}{}", name, fmt::join(names, ", "),
+  if (names.empty()) return fmt::format("`{}` is not defined, nor is any other extern \"C\" function", name);
+  return fmt::format("`{}` is not defined; the extern \"C\" functions are: {}{}", name, fmt::join(names, ", "),
                      more > 0 ? fmt::format(" and {} others", more) : "");
 }
 

@@ -181,8 +181,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     if (!gpu) return bad("GPU");
     trial.condition.gpu = static_cast<uint8_t>(gpu - kGpus);
     trial.condition.clock = condition.value("clock", int64_t{0});
-  } catch (const nlohmann::json::exception& e) {
-    return Error{fmt::format("this is not a trial: {}", e.what())};
+  } catch (const nlohmann::json::exception&) {
+    return Error{"the recorded trial is damaged"};
   }
   if (auto legal = contract.check_shape(trial.shape); !legal) return legal.error();
   return trial;
