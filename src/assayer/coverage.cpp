@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::assayer {
 
@@ -169,7 +169,7 @@ std::string save_trial(const Contract& contract, const CheckOptions& options, co
       Json::array({{{"kind", to_string(finding.kind)}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
   json["files"] = files;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
-  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
+  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", hash(text) >> 16);
   std::ofstream file(path);
   file << text << "\n";
   return file.flush() ? path.string() : "";

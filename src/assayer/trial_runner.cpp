@@ -13,7 +13,7 @@
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -143,7 +143,7 @@ void TrialRunner::warm_up(const Trial& trial) {
   }
   for (Trial& call : earlier) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
-    call.seed = trial::mix(trial.seed, 7);
+    call.seed = mix(trial.seed, 7);
     if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
   }
 }
@@ -163,7 +163,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   std::vector<Bindings> bindings;
   for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
     Trial other = trial;
-    if (i > 0) other.seed = trial::mix(trial.seed, 99);
+    if (i > 0) other.seed = mix(trial.seed, 99);
     auto made = trial::make_inputs(contract_, other);
     if (!made) {
       result.state = TrialState::Skipped;
@@ -205,7 +205,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
 void TrialRunner::compare_repetition(const Trial& trial, TrialResult& result) {
   if (!contract_.require.deterministic || result.calls.empty()) return;
   Trial again = trial;
-  again.condition.schedule = trial::mix(trial.condition.schedule, 5) >> 40;
+  again.condition.schedule = mix(trial.condition.schedule, 5) >> 40;
   again.condition.moved = true;
   const TrialResult other = run_once(again, false);
   for (std::size_t i = 0; i < std::min(result.calls.size(), other.calls.size()); ++i) {

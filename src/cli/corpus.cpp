@@ -17,7 +17,7 @@
 #include "assayer/assayer.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
-#include "cli/jobs.h"
+#include "base/parallel.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "judge/relations.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 
@@ -30,7 +30,7 @@ constexpr std::size_t kLook = 64;  // elements on which a relation is tried
 constexpr int64_t kMorePadding = 3;
 
 std::vector<int64_t> some_elements(int64_t count, uint64_t seed) {
-  trial::Random random(seed);
+  Random random(seed);
   std::vector<int64_t> elements = {0, count - 1};
   while (elements.size() < std::min<std::size_t>(kLook, static_cast<std::size_t>(count)))
     elements.push_back(random.between(0, count - 1));
@@ -306,7 +306,7 @@ class Finder {
     if (!can_take(dim)) return;
     const int64_t n = bindings_.shape.at(dim.name);
     std::vector<int64_t> rows = identity(n);
-    trial::Random random(trial::mix(seed_, trial::hash(dim.name)));
+    Random random(mix(seed_, hash(dim.name)));
     for (int64_t i = n - 1; i > 0; --i)
       std::swap(rows[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(random.between(0, i))]);
     add_rows(Relation::Permuted, dim, rows, independent, "the slices along {} in another order");

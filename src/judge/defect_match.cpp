@@ -8,7 +8,7 @@
 
 #include "judge/candidates.h"
 #include "judge/thresholds.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 
@@ -53,7 +53,7 @@ Chosen choose(const Measured& measured, std::size_t most) {
   std::stable_sort(all.begin(), all.end(), [](const Element* a, const Element* b) {
     return std::abs(departure(*a, a->stored)) > std::abs(departure(*b, b->stored));
   });
-  trial::Random random(all.size());
+  Random random(all.size());
   for (std::size_t i = most / 2; i + 1 < all.size(); ++i) {
     std::swap(all[i], all[static_cast<std::size_t>(
                           random.between(static_cast<int64_t>(i), static_cast<int64_t>(all.size()) - 1))]);

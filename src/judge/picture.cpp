@@ -8,7 +8,7 @@
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 
@@ -124,7 +124,7 @@ void choose_points(Picture& picture, const Look& look, uint64_t seed) {
     if (has_nothing_to_say(element, look.sigma[i])) continue;
     (element.admitted ? right : wrong).push_back(i);
   }
-  trial::Random random(seed);
+  Random random(seed);
   const auto shuffle = [&](std::vector<std::size_t>& of) {
     for (std::size_t i = of.size(); i > 1; --i) {
       std::swap(of[i - 1], of[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(i) - 1))]);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 
@@ -55,7 +55,7 @@ std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t mos
   if (count <= most) return all_of(count);
   const int64_t columns = output.extents.empty() ? 1 : output.extents.back();
   const int64_t rows = count / columns;
-  trial::Random random(seed);
+  Random random(seed);
 
   // As many columns of each row as leave room for at least 64 rows.
   const int64_t per_row = std::min(columns, std::max<int64_t>(64, most / std::min<int64_t>(rows, 64)));

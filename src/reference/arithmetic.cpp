@@ -40,20 +40,6 @@ double reach(const FunctionInfo& f, double x, double value, double b) {
 
 }  // namespace
 
-void* Arena::allocate(std::size_t bytes) {
-  bytes = (bytes + 63) & ~std::size_t{63};
-  if (chunks_.empty() || used_ + bytes > kChunk) {
-    if (!chunks_.empty()) ++chunk_;
-    used_ = 0;
-    if (chunk_ >= chunks_.size()) chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(kChunk + 64));
-  }
-  std::byte* base = chunks_[chunk_].get();
-  base += (64 - reinterpret_cast<uintptr_t>(base) % 64) % 64;
-  void* result = base + used_;
-  used_ += bytes;
-  return result;
-}
-
 Precision precision_of(const ReferenceSpec& reference) {
   const numerics::Format format = info(reference.accumulate).format;
   Precision precision;

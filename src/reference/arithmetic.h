@@ -14,10 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "reference/compiled_formula.h"
 #include "reference/reference.h"
 
@@ -27,29 +27,6 @@ inline constexpr int kLanes = 256;
 // The rms of a rounding to nearest, in units of u |v|, for a significand that is
 // distributed as the reciprocal.
 inline constexpr double kRms = 0.425;
-
-// Memory for batches: allocated in order, released all at once back to a mark.
-class Arena {
- public:
-  struct Mark {
-    std::size_t chunk = 0, used = 0;
-  };
-  Mark mark() const { return {chunk_, used_}; }
-  void release(Mark mark) {
-    chunk_ = mark.chunk;
-    used_ = mark.used;
-  }
-  template <class T>
-  T* get(int count) {
-    return static_cast<T*>(allocate(sizeof(T) * static_cast<std::size_t>(count)));
-  }
-
- private:
-  void* allocate(std::size_t bytes);
-  static constexpr std::size_t kChunk = std::size_t{1} << 20;
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  std::size_t chunk_ = 0, used_ = 0;
-};
 
 struct Lanes {
   double* v = nullptr;   // Float

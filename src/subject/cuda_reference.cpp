@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <random>
 
 #include "base/file.h"
+#include "base/random.h"
 #include "finding/message.h"
 #include "reference/foreign.h"
 
@@ -122,13 +122,13 @@ Tensor converted(const Tensor& tensor, DType dtype) {
 
 // Every number of float tensors moved by up to twice the rounding of f32.
 Bindings moved(const Bindings& given, uint64_t seed) {
-  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
-  std::uniform_real_distribution<double> by(-0x1p-23, 0x1p-23);
+  constexpr double kTwice = 0x1p-23;
+  Random random(seed);
   Bindings result = given;
   for (auto& [name, tensor] : result.inputs) {
     if (!contract::is_float(tensor->dtype)) continue;
     Tensor wide = Tensor::zeros(DType::f64, tensor->extents);
-    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + by(random)));
+    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + random.uniform(-kTwice, kTwice)));
     tensor = std::make_shared<const Tensor>(std::move(wide));
   }
   return result;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::trial {
 

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/requirements.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"

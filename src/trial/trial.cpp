@@ -6,7 +6,7 @@
 #include <ctime>
 
 #include "trial/families.h"
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/sparse.h"
 
 namespace assay::trial {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/random.h"
 #include "base/symbol.h"
 #include "vgpu/layout.h"
 #include "vgpu/program.h"
@@ -23,14 +24,6 @@ constexpr uint32_t kRandomTurns = 256;  // that polls may end, before a cluster 
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
 constexpr uint64_t kClocksOfABlock =
     1000;  // from the start of a block to that of the next on its multiprocessor
-
-uint64_t mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
 
 // Address space for the local memory of a warp; pages appear when they are touched.
 std::shared_ptr<void> reserve_local() {
@@ -108,7 +101,7 @@ bool run_round(Cluster& cluster, uint64_t round) {
   bool ran = false;
   for (Block& block : cluster.blocks) {
     const size_t count = block.warps.size();
-    const uint64_t random = seed ? mix(seed + 0x9e3779b97f4a7c15 * (round + 1) + block.linear) : 0;
+    const uint64_t random = seed ? scramble(seed + kGoldenStep * (round + 1) + block.linear) : 0;
     const size_t first = seed ? random % count : 0;
     const bool backwards = seed && (random >> 32 & 1);
     for (size_t i = 0; i < count; ++i) {
@@ -335,16 +328,13 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
 static bool is_held_up(const Cluster& cluster) {
   const Block& block = cluster.blocks.front();
   const uint64_t seed = seed_of(cluster);
-  return (seed & 1) &&
-         (mix(seed + (block.warps.front().executed + cluster.barriers) * 0x9e3779b97f4a7c15 + block.linear) &
-          1);
+  return (seed & 1) && (scramble(seed + (block.warps.front().executed + cluster.barriers) * kGoldenStep + block.linear) & 1);
 }
 
 const Inst* pass_on(Warp& w, const Inst& inst) {
   const uint64_t seed = seed_of(*w.block->cluster);
   if (seed == 0) return &inst + 1;
-  const uint64_t random =
-      mix(seed + w.executed * 0x9e3779b97f4a7c15 + (uint64_t{inst.source} << 32) + w.index);
+  const uint64_t random = scramble(seed + w.executed * kGoldenStep + (uint64_t{inst.source} << 32) + w.index);
   return random % 4 == 0 ? yield(w, &inst + 1) : &inst + 1;
 }
 

@@ -51,21 +51,6 @@ uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
 
 }  // namespace
 
-void* Arena::allocate(size_t bytes, size_t align) {
-  const auto aligned = [&] {  // where the next piece begins in the last chunk
-    const auto base = reinterpret_cast<uintptr_t>(chunks_.back().get());
-    return align_up(base + used_, align) - base;
-  };
-  if (chunks_.empty() || aligned() + bytes > room_) {
-    room_ = std::max<size_t>(bytes + align, 64 * 1024);
-    chunks_.push_back(std::make_unique<std::byte[]>(room_));
-    used_ = 0;
-  }
-  const size_t place = aligned();
-  used_ = place + bytes;
-  return chunks_.back().get() + place;
-}
-
 const Function* Program::find(std::string_view kernel) const {
   for (const Function& f : functions)
     if (f.ptx->is_entry && f.ptx->name == kernel) return &f;

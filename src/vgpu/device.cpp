@@ -12,7 +12,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "vgpu/crew.h"
+#include "base/parallel.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -22,11 +24,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStep = std::chrono::milliseconds(50);  // how long step() runs before it lets other grids run
-constexpr uint64_t kTurnsBeforeStalled =
-    2000;  // in a row that got nobody anywhere; and some for each resident cluster
-constexpr uint64_t kClocksOfALaunch = 2000;  // from the end of one to the start of the next
-constexpr uint64_t kSmallGrid = 64;          // warps; not worth waking the crew
+constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
+constexpr uint64_t kTurnsBeforeStalled = 2000;           // in a row that got nobody anywhere; and some for each resident cluster
+constexpr uint64_t kClocksOfALaunch = 2000;              // from the end of one to the start of the next
+constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the pool
 
 uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
   const uint64_t warps = (threads + kWarpSize - 1) / kWarpSize;
@@ -40,7 +41,7 @@ uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
 struct Device::Impl {
   Options options;
   Memory memory;
-  Crew crew;
+  ThreadPool pool;
   std::vector<Worker> workers;
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<Listener*> listeners;
@@ -48,12 +49,12 @@ struct Device::Impl {
   uint64_t clock = 0;  // %clock64 after the launches that have ended
 
   static unsigned thread_count(const Options& o) {
-    return o.threads ? o.threads : std::max(1u, std::thread::hardware_concurrency());
+    return static_cast<unsigned>(useful_threads(static_cast<int>(o.threads)));
   }
   explicit Impl(Options o)
       : options(std::move(o)),
         memory(options.capacity, options.watch),
-        crew(thread_count(options)),
+        pool(thread_count(options)),
         workers(thread_count(options)) {
     if (!options.print)
       options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
@@ -102,7 +103,7 @@ class Run final : public GridRun {
       std::lock_guard lock(mutex_);
       fruitless_of_step_ = 0;
     }
-    device_.crew.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
+    device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
       end();
@@ -154,7 +155,7 @@ class Run final : public GridRun {
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
-    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.crew.size(), total_));
+    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 
@@ -177,7 +178,7 @@ class Run final : public GridRun {
     const uint64_t seed = device_.options.seed;
     if (seed == 0 || total_ < 2) return;
     shift_ = seed % total_;
-    multiplier_ = (seed * 0x9e3779b97f4a7c15 >> 1) % total_;
+    multiplier_ = (seed * kGoldenStep >> 1) % total_;
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
   }
 

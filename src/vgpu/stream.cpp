@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/random.h"
+
 namespace assay::vgpu {
 namespace {
 
@@ -338,11 +340,8 @@ bool Streams::wanted_locked() const {
          std::any_of(targets_.begin(), targets_.end(), [&](OperationId id) { return !done_locked(id); });
 }
 
-uint64_t Streams::choose(uint64_t count) {  // splitmix64
-  uint64_t z = random_ += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % count;
+uint64_t Streams::choose(uint64_t count) {
+  return scramble(random_ += kGoldenStep) % count;
 }
 
 bool Streams::all_stalled_locked() const {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "judge/judge.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 namespace {
@@ -33,7 +33,7 @@ std::string kind_with(std::vector<std::string> hints) {
   const auto reference = reference::Reference::make(*contract);
   auto x = contract::Tensor::zeros(contract::DType::bf16, {kRows, 2});
   auto y = contract::Tensor::zeros(contract::DType::f32, {kRows});
-  trial::Random random(3);
+  Random random(3);
   for (int64_t n = 0; n < kRows; ++n) {
     for (int64_t d = 0; d < 2; ++d) x.store(2 * n + d, static_cast<double>(random.between(1, 4000)) / 512);
     y.store(n, contract::rounded(contract::DType::bf16, x.load(2 * n) + x.load(2 * n + 1)));

@@ -10,7 +10,7 @@
 #include "judge/sample.h"
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/shapes.h"
 
 namespace assay::judge::testing {
@@ -67,7 +67,7 @@ int64_t from_environment(const char* name, int64_t otherwise) {
   return wanted ? std::atoll(wanted) : otherwise;
 }
 
-trial::Trial random_trial(const Contract& contract, trial::Random& random) {
+trial::Trial random_trial(const Contract& contract, Random& random) {
   trial::Trial trial = plain_trial(contract, random.bits() >> 20);
   trial.shape = trial::fit(contract, trial::random_shape(contract, random, 3000), 40000, 1e9).shape;
   for (const contract::TensorSpec* spec : contract.inputs()) {
@@ -86,8 +86,8 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
     if (variant.kinds.empty()) sound.push_back(&variant);
   }
   const int64_t wanted = from_environment("ASSAY_JUDGE_TRIALS", 60);
-  trial::Random random(
-      trial::mix(trial::hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
+  Random random(
+      mix(hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
   int64_t alarms = 0;
   for (int64_t i = 0; i < wanted; ++i) {
     const Variant& variant = *sound[static_cast<std::size_t>(i) % sound.size()];
@@ -154,7 +154,7 @@ TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
 }
 
 TEST(ExpectedSquare, AgreesWithSimulation) {
-  trial::Random random(3);
+  Random random(3);
   for (const double sigma : {0.01, 0.1, 0.5, 1.0, 2.5, 6.0}) {
     double simulated = 0, predicted = 0;
     const int n = 200000;

@@ -11,7 +11,7 @@
 #include <limits>
 
 #include "report/report.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::report {
 namespace {
@@ -55,7 +55,7 @@ judge::Picture picture() {
   p.outside = 421;
   p.grid_rows = p.grid_columns = judge::Picture::kSide;
   p.hits_vary = true;
-  trial::Random random(7);
+  Random random(7);
   const auto uniform = [&] { return static_cast<double>(random.between(0, 1 << 20)) / (1 << 20); };
   for (int i = 0; i < p.grid_rows * p.grid_columns; ++i) {
     const int row = i / p.grid_columns;

@@ -9,7 +9,7 @@
 
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/shapes.h"
 #include "trial/shrink.h"
 

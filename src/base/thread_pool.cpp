@@ -1,12 +1,12 @@
-#include "vgpu/crew.h"
+#include "base/thread_pool.h"
 
-namespace assay::vgpu {
+namespace assay {
 
-Crew::Crew(unsigned size) {
+ThreadPool::ThreadPool(unsigned size) {
   for (unsigned i = 1; i < size; ++i) threads_.emplace_back([this, i] { work(i); });
 }
 
-Crew::~Crew() {
+ThreadPool::~ThreadPool() {
   {
     std::lock_guard lock(mutex_);
     ending_ = true;
@@ -15,7 +15,7 @@ Crew::~Crew() {
   for (std::thread& t : threads_) t.join();
 }
 
-void Crew::run(unsigned count, const std::function<void(unsigned)>& job) {
+void ThreadPool::run(unsigned count, const std::function<void(unsigned)>& job) {
   if (count > 1) {
     std::lock_guard lock(mutex_);
     job_ = &job;
@@ -32,7 +32,7 @@ void Crew::run(unsigned count, const std::function<void(unsigned)>& job) {
   }
 }
 
-void Crew::work(unsigned index) {
+void ThreadPool::work(unsigned index) {
   uint64_t seen = 0;
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -48,4 +48,4 @@ void Crew::work(unsigned index) {
   }
 }
 
-}  // namespace assay::vgpu
+}  // namespace assay

@@ -1,4 +1,7 @@
-// Threads of the host that run one job together. They live as long as the device.
+// Threads that run one job together, and live as long as the pool.
+//
+//   ThreadPool pool(8);
+//   pool.run(8, [&](unsigned i) { part(i); });  // returns when all eight have returned
 #pragma once
 
 #include <condition_variable>
@@ -7,14 +10,15 @@
 #include <thread>
 #include <vector>
 
-namespace assay::vgpu {
+namespace assay {
 
-class Crew {
+class ThreadPool {
  public:
-  explicit Crew(unsigned size);
-  ~Crew();
+  explicit ThreadPool(unsigned size);  // the caller of run() included
+  ~ThreadPool();
   unsigned size() const { return static_cast<unsigned>(threads_.size()) + 1; }
-  // Runs job(0) … job(count - 1), one on each thread, the caller's among them; returns when all have returned.
+  // Runs job(0) … job(count - 1), one on each thread, the caller's among them; returns when all have
+  // returned.
   void run(unsigned count, const std::function<void(unsigned)>& job);
 
  private:
@@ -29,4 +33,4 @@ class Crew {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace assay::vgpu
+}  // namespace assay

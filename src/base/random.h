@@ -1,5 +1,5 @@
-// Reproducible random numbers: equal seeds give equal trials on every machine, which the standard
-// library's distributions do not promise.
+// Reproducible random numbers: equal seeds give equal numbers on every machine, which the standard
+// library's distributions do not promise. The generator is SplitMix64 (Steele, Lea and Flood 2014).
 #pragma once
 
 #include <cmath>
@@ -7,19 +7,24 @@
 #include <numbers>
 #include <string_view>
 
-#include "numerics/formats.h"
+namespace assay {
 
-namespace assay::trial {
+// The step of SplitMix64's state: 2^64 over the golden ratio, odd.
+inline constexpr uint64_t kGoldenStep = 0x9e3779b97f4a7c15ull;
 
-inline uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
+// A bijection under which neighbours have nothing in common, except that 0 stays 0.
+inline uint64_t scramble(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
+inline uint64_t mix(uint64_t x) {
+  return scramble(x + kGoldenStep);
+}
 inline uint64_t mix(uint64_t a, uint64_t b) {
   return mix(a ^ mix(b));
 }
+// FNV-1a.
 inline uint64_t hash(std::string_view text) {
   uint64_t h = 0xcbf29ce484222325ull;
   for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -37,8 +42,9 @@ class Random {
   // low <= x <= high
   int64_t between(int64_t low, int64_t high) {
     const uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
+    __extension__ using Wide = unsigned __int128;
     const uint64_t draw =
-        span == 0 ? bits() : static_cast<uint64_t>((static_cast<numerics::uint128>(bits()) * span) >> 64);
+        span == 0 ? bits() : static_cast<uint64_t>((static_cast<Wide>(bits()) * span) >> 64);
     return static_cast<int64_t>(static_cast<uint64_t>(low) + draw);
   }
   double normal() {
@@ -59,4 +65,4 @@ class Random {
   bool spare_ = false;
 };
 
-}  // namespace assay::trial
+}  // namespace assay
