@@ -11,6 +11,28 @@ option(ASSAY_BENCH "Build the benchmarks" OFF)
 option(ASSAY_FUZZ "Build the fuzzers (clang)" OFF)
 option(ASSAY_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
 
+# The loops over lanes are compiled for an instruction set of the host. One costs a minute or two.
+set(ASSAY_INSTRUCTION_SETS host CACHE STRING
+  "Instruction sets of the virtual GPU: host (what this CPU has), all (for a package), or some of avx2;avx512")
+set(ASSAY_ISA_avx2 -march=x86-64-v3)
+set(ASSAY_ISA_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+if(ASSAY_INSTRUCTION_SETS STREQUAL "all")
+  set(ASSAY_ISAS avx2 avx512)
+elseif(ASSAY_INSTRUCTION_SETS STREQUAL "host")
+  set(ASSAY_ISAS avx512)
+  set(cpu "")
+  if(EXISTS /proc/cpuinfo)
+    file(STRINGS /proc/cpuinfo cpu LIMIT_COUNT 1 REGEX "^flags")
+  endif()
+  foreach(flag avx512f avx512bw avx512dq avx512vl)  # as vgpu/engine.cpp asks at run time
+    if(NOT cpu MATCHES " ${flag}( |$)")
+      set(ASSAY_ISAS avx2)
+    endif()
+  endforeach()
+else()
+  set(ASSAY_ISAS ${ASSAY_INSTRUCTION_SETS})
+endif()
+
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()

@@ -46,7 +46,7 @@ struct CheckOptions {
 struct CheckOutcome {
   report::Report report;
   bool contract_wrong = false;  // exit status 2; `problem` says why
-  std::string problem;
+  std::string problem;          // as a terminal shows it (base/diagnostic.h)
 };
 
 // Runs the whole plan, or until something is found.

@@ -11,6 +11,7 @@
 #include "assayer/cost.h"
 #include "assayer/failures.h"
 #include "assayer/limits.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "lint/lint.h"
 #include "subject/cuda_reference.h"
@@ -73,8 +74,8 @@ class Check {
         contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
     if (!reference) {
       outcome_.contract_wrong = true;
-      outcome_.problem = reference.error().text();
-      outcome_.report.unknown.push_back(outcome_.problem);
+      outcome_.problem = diagnostic(reference.error());
+      outcome_.report.unknown.push_back(reference.error().text());
       return false;
     }
     reference_.emplace(std::move(*reference));
@@ -82,9 +83,9 @@ class Check {
     subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
     if (!built.subject) {
       outcome_.contract_wrong = built.failure.contract_wrong;
-      outcome_.problem = built.failure.error.text();
-      if (!built.failure.output.empty()) outcome_.problem += "\n" + built.failure.output;
-      outcome_.report.unknown.push_back(outcome_.problem);
+      const std::string output = built.failure.output.empty() ? "" : "\n" + built.failure.output;
+      outcome_.problem = diagnostic(built.failure.error) + output;
+      outcome_.report.unknown.push_back(built.failure.error.text() + output);
       return false;
     }
     subject_ = std::move(*built.subject);

@@ -1,9 +1,11 @@
 // Memory that is allocated in order and released all at once, back to a mark or with the arena.
 //
-//   Arena arena;
-//   const Arena::Mark mark = arena.mark();
-//   double* values = arena.get<double>(256);  // uninitialised, on a cache line of its own
-//   arena.release(mark);                      // values are gone; the memory is kept for what comes next
+// Example:
+//
+//     Arena arena;
+//     const Arena::Mark mark = arena.mark();
+//     double* values = arena.get<double>(256);  // uninitialised, on a cache line of its own
+//     arena.release(mark);                      // values are gone; the memory is kept for what comes next
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // Threads that run one job together, and live as long as the pool.
 //
-//   ThreadPool pool(8);
-//   pool.run(8, [&](unsigned i) { part(i); });  // returns when all eight have returned
+// Example:
+//
+//     ThreadPool pool(8);
+//     pool.run(8, [&](unsigned i) { use(i); });  // returns when all eight have returned
 #pragma once
 
 #include <condition_variable>

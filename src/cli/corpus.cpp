@@ -210,7 +210,7 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
   const CheckOutcome checked = check(*contract, options);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (checked.contract_wrong) {
-    outcome.detail = checked.problem;
+    outcome.detail = checked.report.unknown.front();
     return outcome;
   }
   bool apt = false;

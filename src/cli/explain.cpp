@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "assayer/shadow_run.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/profile_text.h"
@@ -25,7 +26,7 @@ int explain_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
-    fmt::print(stderr, "assay: {}\n", contract.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
     return kWrongUse;
   }
   contract::Shape shape;

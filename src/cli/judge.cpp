@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 int complain(const Error& error) {
-  fmt::print(stderr, "assay: {}\n", error.text());
+  fmt::print(stderr, "{}\n", diagnostic(error));
   return kWrongUse;
 }
 

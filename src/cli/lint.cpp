@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
@@ -108,7 +109,7 @@ int lint_command(std::vector<std::string> args) {
       found = Error{"neither CUDA C++ (.cu), nor PTX (.ptx), nor a contract (.toml)", path};
     }
     if (!found) {
-      fmt::print(stderr, "assay: {}\n", found.error().text());
+      fmt::print(stderr, "{}\n", diagnostic(found.error()));
       return kWrongUse;
     }
     for (Code& code : *found) codes.push_back(std::move(code));
@@ -117,7 +118,9 @@ int lint_command(std::vector<std::string> args) {
   for (const Code& code : codes) {
     const auto module = ptx::parse(code.ptx, code.name);
     if (!module) {
-      fmt::print(stderr, "assay: {}\n", module.error().text());
+      Error error = module.error();
+      error.source_line = line_of(code.ptx, error.line);
+      fmt::print(stderr, "{}\n", diagnostic(error));
       return kWrongUse;
     }
     for (Finding& note : lint::lint(*module, code.options, code.name)) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/recorded.h"
@@ -147,7 +148,7 @@ int replay_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto read = read_trial(path, which);
   if (!read) {
-    fmt::print(stderr, "assay: {}\n", read.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(read.error()));
     return kWrongUse;
   }
   if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
@@ -156,7 +157,7 @@ int replay_command(std::vector<std::string> args) {
   options.device = device.device();
   const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
   if (outcome.contract_wrong) {
-    fmt::print(stderr, "assay: {}\n", outcome.problem);
+    fmt::print(stderr, "{}\n", outcome.problem);
     return kWrongUse;
   }
   fmt::print("{}", report::terminal(outcome.report, terminal_options()));

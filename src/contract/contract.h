@@ -1,7 +1,10 @@
 // The contract: what a kernel claims to compute, as it is written in a TOML file.
 //
-//   Result<contract::Contract> read = contract::load("embedding_grad.toml");
-//   for (const contract::TensorSpec* output : read->outputs()) use(output->name, output->dtype);
+// Example:
+//
+//     Result<Contract> read = load("embedding_grad.toml");
+//     if (!read) return use(read.error().text());  // file, line, column, and what would be right
+//     for (const TensorSpec* output : read->outputs()) use(output->name, output->dtype);
 //
 // This room reads the file and gives its parts types: dims, tensors, scalars, the kernel's arguments, the
 // formula as a tree, and the values that a call is made with. What the formula means (names resolved, exact
@@ -130,6 +133,10 @@ struct Kernel {
   std::vector<std::string> flags;
   std::string arch = "sm_90";
   Place place;
+  std::map<std::string, Place, std::less<>> value_places;  // of the keys that are there
+
+  // Where the value of a key is; where the table is, if the key is not there.
+  Place place_of(std::string_view key) const;
 };
 
 enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
@@ -157,7 +164,8 @@ struct Require {
 };
 
 struct Contract {
-  std::string path;  // as given to load(); empty for text
+  std::string path;                         // as given to load(); empty for text
+  std::shared_ptr<const std::string> text;  // of the file, for the lines that errors show
   std::string title;
   Kernel kernel;
   std::vector<Dim> dims;
@@ -174,6 +182,8 @@ struct Contract {
   std::vector<const TensorSpec*> outputs() const;  // out and inout
   std::vector<std::string> names() const;          // of tensors and scalars
 
+  // An error at a place of the file, with the line that it is about. Place{}: about the file as a whole.
+  Error error_at(Place place, std::string message) const;
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;
   // Every dim has a legal value, and every tensor a non-negative extent.

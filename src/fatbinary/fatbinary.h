@@ -1,7 +1,10 @@
 // Reading what compilers leave in files: fatbinaries, the containers in which nvcc embeds device code, and
 // the ELF files that hold them.
 //
-//   for (const std::string& ptx : *fatbinary::ptx_in(bytes_of_library, 90)) use(ptx);
+// Example:
+//
+//     Result<std::vector<std::string>> found = ptx_in(library, 90);  // what sm_90 would take
+//     for (const std::string& ptx : *found) use(ptx);
 //
 //   fatbinary.h   containers and their images     elf.h   sections and symbols of programs and libraries
 //

@@ -34,6 +34,10 @@ struct PlaceVisitor {
     if constexpr (requires { fields::list(*this, value); }) flat(value);
   }
   template <class T>
+  void always(const char* name, T& value) {
+    (*this)(name, value);
+  }
+  template <class T>
   void judge(const char* name, T& value) {
     (*this)(name, value);
   }

@@ -44,6 +44,10 @@ struct Writer {
     if (!is_default(value)) json[name] = encoded(value);
   }
   template <class T>
+  void always(const char* name, const T& value) {
+    json[name] = encoded(value);
+  }
+  template <class T>
   void judge(const char* name, const T& value) {
     (*this)(name, value);
   }
@@ -114,6 +118,10 @@ struct Reader {
   void operator()(const char* name, T& value) {
     const auto found = json.find(name);
     if (found != json.end() && !decode(*found, value, trusted)) refuse(name);
+  }
+  template <class T>
+  void always(const char* name, T& value) {
+    (*this)(name, value);
   }
   template <class T>
   void judge(const char* name, T& value) {
@@ -393,10 +401,7 @@ Result<Finding> finding_from_event(const Json& json) {
 }
 
 Json to_json(const Profile& profile) {
-  Json json = Writer::encoded(profile);
-  for (const char* list : {"lines", "outputs", "decisions", "retaken"})
-    if (!json.contains(list)) json[list] = Json::array();
-  return json;
+  return Writer::encoded(profile);
 }
 
 Result<Profile> profile_from_json(const Json& json) {

@@ -20,7 +20,7 @@ using evidence::ErrorLine;
 using evidence::Numeric;
 
 // The largest relative error that the shadow saw, as a part of the worst that the judge saw, for one to
-// explain the other. tests/shadow/lines.txt pins this and the next ones.
+// explain the other. tests/shadow/error_lines.txt pins this and the next ones.
 constexpr double kExplains = 0.02;
 constexpr double kManyBits = 4;        // leading bits, of a cancellation that matters
 constexpr double kMuchLarger = 10;     // times, that errors grow by such a cancellation

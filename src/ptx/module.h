@@ -4,6 +4,12 @@
 // The parser checks each instruction against the instruction table (table.h), so
 // every instruction of a Module is known to be a legal form.
 // Nothing here knows how an instruction is executed.
+//
+// Example:
+//
+//     Result<Module> module = parse(ptx_text, "kernel.ptx");
+//     for (const Function& function : module->functions) use(function.name, function.is_entry);
+//     use(print(*module));  // PTX again
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,13 @@
 // The reference: what a contract means. Exact values of every output element, and how far rounding alone may
 // move them.
 //
-//   Result<reference::Reference> made = reference::Reference::make(contract);
-//   Result<reference::Expectation> expected = made->expect_all(bindings, "dw");
-//   for (std::size_t i = 0; i < expected->size(); ++i)
-//     if (!expected->admits(i, dw, expected->element[i])) use(i, expected->value[i], expected->sigma[i]);
+// Example:
+//
+//     Result<Reference> made = Reference::make(contract);
+//     if (!made) return use(made.error().text());  // a name or a type of the formula is wrong
+//     Result<Expectation> expected = made->expect_all(bindings, "dw");
+//     for (std::size_t i = 0; i < expected->size(); ++i)
+//       if (!expected->admits(i, dw, expected->element[i])) use(expected->value[i], expected->sigma[i]);
 //
 // From a contract, a shape, scalars and inputs (already rounded to their dtype), `expect` gives for any
 // elements of an output: the exact value; the interval of stored results that rounding alone can explain
@@ -18,10 +21,10 @@
 //   shifted.h           the formula's tree, rewritten so that no exp overflows without need
 //   compiled_formula.h  names resolved, types checked: definitions of nodes
 //   shaped_formula.h    the same at one shape: ranges, extents and strides as numbers
-//   evaluation.h        elements computed on demand, in batches (arithmetic.h, accumulator.h) with their
-//   budgets defects.h           the same evaluation with one thing done wrong, for diagnosis foreign.h
-//   references that are not formulas: Python functions and CUDA kernels describe.h          what was
-//   understood, in words
+//   evaluation.h        elements computed on demand, in batches with their budgets
+//   defects.h           the same evaluation with one thing done wrong, for diagnosis
+//   foreign.h           references that are not formulas: Python functions and CUDA kernels
+//   describe.h          what was understood, in words
 //
 // This room is trusted: it never sees a kernel's code or a device.
 #pragma once

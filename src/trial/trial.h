@@ -1,11 +1,9 @@
 // Trials: which calls of the subject are worth making, and with what.
 //
-//   Plan plan(contract, {.seed = 1});                    // plan.h: what to try, most telling first
-//   while (auto trial = plan.next()) {
-//     auto bindings = make_inputs(contract, *trial);     // this header: the inputs of a trial
-//     ...                                                // run it, judge it
-//   }
-//   Trial small = shrink(contract, trial, still_fails);  // shrink.h: the smallest that shows it
+// Example:
+//
+//     Result<contract::Bindings> inputs = make_inputs(contract, trial);  // the inputs of a trial
+//     use(inputs->shape, inputs->inputs.at("x"));                        // run it, judge it
 //
 // A trial is a small value: a shape, a family of inputs for each tensor, a seed, a condition. Its
 // inputs follow from it alone, so a report that holds the trial can repeat it.

@@ -1,5 +1,7 @@
 // The virtual GPU: loads PTX, owns memory, runs grids.
 //
+// Example:
+//
 //     Device device({.threads = 2});
 //     auto module = device.load(ptx_text, "kernel.ptx");
 //     auto kernel = device.kernel(*module, "embedding_grad");

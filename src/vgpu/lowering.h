@@ -108,7 +108,8 @@ struct Engine {
   Handler clock, clock64;           // reads of %clock and its like: they count instructions, as branches do
 };
 
-// The best build for this host.
+// The best build for this host, of those that were compiled.
 const Engine& engine(bool watched);
+bool uses_avx512();  // it is one for AVX-512
 
 }  // namespace assay::vgpu

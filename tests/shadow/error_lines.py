@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Is the line that loses precision the first one named?
 
-Checks each kernel of guilty.txt with `assay check` and looks at the finding's guilty line. What is found as another kind than one
-of precision (nonfinite, say, or nothing in the time given) and names no line is counted apart. With --correct, checks the correct
-kernels of the same operators instead, with --correct=all those of every operator: no line may be accused. With --unseen, checks
-the kernels of the folder unseen/, which nothing was tuned on: wrong_*.cu have their guilty lines marked, right_*.cu may not be accused.
-Prints a line for each kernel that is not as it should be, and a summary; the exit status is 0 when all are.
+Checks each kernel of error_lines.txt with `assay check` and compares the line at which its finding says the error enters
+(evidence.error_line) with the known one. A kernel that is found as another kind than one of precision (nonfinite, or nothing in
+the time given) and names no line is counted separately. With --correct, checks the correct kernels of the same operators
+instead, with --correct=all those of every operator: nothing may be found. With --unseen, checks the kernels of the folder
+unseen/, which nothing was tuned on: wrong_*.cu have the lines that lose precision marked, in right_*.cu nothing may be found.
+Prints one line per kernel that fails, and a summary; the exit status is 0 if none does.
 """
 
 import argparse
@@ -22,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PRECISION = {"low-precision-accumulation", "precision-loss", "biased-rounding"}
 NUMERIC = PRECISION | {"wrong-result", "nonfinite"}
-MARK = "// guilty"
+MARK = "// loses precision"
 
 
 def corpus_contract(kernel):
@@ -38,12 +39,12 @@ def own_contract(kernel):
 
 
 def cases(options):
-    """Kernel, contract, and what a guilty line contains (None: no line may be named)."""
+    """Kernel, contract, and what the line that loses precision contains (None: no line may be named)."""
     if options.unseen:
         for kernel in sorted((HERE / "unseen").glob("*.cu")):
             yield kernel, own_contract(kernel), [MARK] if kernel.name.startswith("wrong") else None
         return
-    listed = [line.split(": ", 1) for line in (HERE / "guilty.txt").read_text().splitlines()
+    listed = [line.split(": ", 1) for line in (HERE / "error_lines.txt").read_text().splitlines()
               if line and not line.startswith("#")]
     if not options.correct:
         for name, words in listed:
@@ -66,17 +67,17 @@ def check(options, contract):
         return json.loads(report.read_text()) if report.exists() else None
 
 
-def guilty_text(kernel, report):
+def error_line_text(kernel, report):
     """The source text of the line that the first numeric finding names, and what was found."""
     for finding in report["findings"]:
         if finding["severity"] != "error" or finding["kind"] not in NUMERIC:
             continue
-        guilty = finding["evidence"].get("guilty")
-        if not guilty:
+        line = finding["evidence"].get("error_line")
+        if not line:
             return None, finding["kind"]
-        if os.path.basename(guilty["file"]) != kernel.name:
-            return f"{guilty['file']}:{guilty['line']}", finding["kind"]
-        return kernel.read_text().splitlines()[guilty["line"] - 1].strip(), finding["kind"]
+        if os.path.basename(line["file"]) != kernel.name:
+            return f"{line['file']}:{line['line']}", finding["kind"]
+        return kernel.read_text().splitlines()[line["line"] - 1].strip(), finding["kind"]
     return None, "nothing numeric"
 
 
@@ -99,7 +100,7 @@ def main():
         if report is None:
             print(f"{name}: no report", flush=True)
             continue
-        text, kind = guilty_text(kernel, report)
+        text, kind = error_line_text(kernel, report)
         if words is None:
             good = text is None and kind == "nothing numeric"
         elif text is None and kind not in PRECISION:
