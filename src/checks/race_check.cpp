@@ -78,11 +78,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     context_.order.begin(info);
     last_ = info.id;
     if (info.kind == OperationInfo::Kind::Grid) starting_ = info.id;
-    // What a host call does may tell the rest of the host that all before it is done.
+    // A host call may let the rest of the host know that all work before it is done.
     if (info.kind == OperationInfo::Kind::HostCall) learn(info.id);
   }
 
-  // The streams tell of a wait as an operation of its own, just before.
+  // The streams announce a wait as an operation of its own, just before.
   void on_host_wait(std::span<const uint64_t>) override {
     std::lock_guard lock(context_.mutex);
     learn(last_);

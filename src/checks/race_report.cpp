@@ -91,7 +91,7 @@ evidence::OtherAccess other_access(const RaceContext& context, const Touch& befo
   return other;
 }
 
-// What tells one earlier access from another, for keys.
+// What distinguishes one earlier access from another, for keys.
 std::string key_of(const evidence::OtherAccess& other) {
   if (!other.where.file.empty()) return text_of(other.where);
   if (other.operation) return fmt::format("{} on stream {}", other.operation->kind, other.operation->stream);
