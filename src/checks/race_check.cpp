@@ -78,11 +78,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     context_.order.begin(info);
     last_ = info.id;
     if (info.kind == OperationInfo::Kind::Grid) starting_ = info.id;
-    // What a host call does may tell the rest of the host that all before it is done.
+    // A host call may let the rest of the host know that all work before it is done.
     if (info.kind == OperationInfo::Kind::HostCall) learn(info.id);
   }
 
-  // The streams tell of a wait as an operation of its own, just before.
+  // The streams announce a wait as an operation of its own, just before.
   void on_host_wait(std::span<const uint64_t>) override {
     std::lock_guard lock(context_.mutex);
     learn(last_);
@@ -227,7 +227,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (scope == vgpu::Scope::Thread) return note_arrival(state, warp, lanes);
     look_again(state.clock.warps[warp.index]);
     state.clock.fence(warp.index, is_wide(scope));
-    if (scope == vgpu::Scope::System) begin_to_talk(context_, *state.operation);
+    if (scope == vgpu::Scope::System) note_host_sync(context_, *state.operation);
     state.shared.advance(state.clock, warp.index);
     has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
@@ -314,7 +314,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (in_flight) {
       order = kInFlight;
     } else if (order && !access.mbarrier) {
-      if (!shared) note_talk(state, access);
+      if (!shared) find_host_sync(state, access);
       synchronise(state, warp, access);
     }
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
@@ -453,13 +453,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     ++knowledge_;
   }
 
-  // Volatile accesses to what the host sees, and such of system scope, are how kernels and hosts talk.
-  void note_talk(const BlockState& state, const Access& access) {
+  // Kernels and hosts synchronise by volatile accesses to memory that both see, or by accesses of system scope.
+  void find_host_sync(const BlockState& state, const Access& access) {
     if (access.order != Order::Volatile && access.scope != vgpu::Scope::System) return;
     if (context_.memory.is_device_address(access.addresses[std::countr_zero(access.lanes)])) return;
-    if (__atomic_load_n(&state.operation->talks_to_host, __ATOMIC_RELAXED)) return;
+    if (__atomic_load_n(&state.operation->syncs_with_host, __ATOMIC_RELAXED)) return;
     std::lock_guard lock(context_.mutex);
-    begin_to_talk(context_, *state.operation);
+    note_host_sync(context_, *state.operation);
   }
 
   void number(Operation& operation, uint64_t count) {

@@ -34,7 +34,7 @@ struct Operation {
 
   // Of a grid, as it runs:
   mutable bool ended = false;
-  mutable bool talks_to_host = false;  // through memory, in a way that orders what it does
+  mutable bool syncs_with_host = false;  // through memory, in a way that orders what it does
 };
 
 class OperationOrder {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "checks/race_advice.h"
+#include "checks/race_fix.h"
 #include "checks/shared_place.h"
 #include "vgpu/grid.h"
 
@@ -91,7 +91,7 @@ evidence::OtherAccess other_access(const RaceContext& context, const Touch& befo
   return other;
 }
 
-// What tells one earlier access from another, for keys.
+// What distinguishes one earlier access from another, for keys.
 std::string key_of(const evidence::OtherAccess& other) {
   if (!other.where.file.empty()) return text_of(other.where);
   if (other.operation) return fmt::format("{} on stream {}", other.operation->kind, other.operation->stream);
@@ -110,12 +110,11 @@ bool is_hoisted(const RaceContext& context, const Touch& touch, const Operation*
   return site && site->hoisted;
 }
 
-// Whether the host could know more of a grid than that it was asked for: from itself, or from one that came
-// after it.
-bool is_talked_about(const RaceContext& context, const Operation& grid, const Operation& by_host) {
-  return grid.talks_to_host ||
-         std::any_of(context.talkers.begin(), context.talkers.end(), [&](const Operation* talker) {
-           return talker->id <= by_host.submitted && context.order.is_before(grid, *talker);
+// Whether a flag in memory may have ordered a grid and the host: one set by the grid itself, or by a later grid.
+bool may_be_ordered_by_flag(const RaceContext& context, const Operation& grid, const Operation& by_host) {
+  return grid.syncs_with_host ||
+         std::any_of(context.syncing_grids.begin(), context.syncing_grids.end(), [&](const Operation* other) {
+           return other->id <= by_host.submitted && context.order.is_before(grid, *other);
          });
 }
 
@@ -128,7 +127,7 @@ void report_with_host(RaceContext& context, const Touch& device, const Touch& ho
   std::unique_lock lock(context.mutex);
   const bool waits = work.kind == OperationInfo::Kind::Grid && !work.ended;
   if (waits ? context.host_races.contains(occurrence)
-            : context.log.counted(occurrence) || is_talked_about(context, work, by_host))
+            : context.log.counted(occurrence) || may_be_ordered_by_flag(context, work, by_host))
     return;
   lock.unlock();  // the evidence asks for more
   evidence::Race race;
@@ -257,10 +256,10 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
 
 }  // namespace
 
-void begin_to_talk(RaceContext& context, const Operation& grid) {
-  if (grid.talks_to_host) return;
-  __atomic_store_n(&grid.talks_to_host, true, __ATOMIC_RELAXED);
-  context.talkers.push_back(&grid);
+void note_host_sync(RaceContext& context, const Operation& grid) {
+  if (grid.syncs_with_host) return;
+  __atomic_store_n(&grid.syncs_with_host, true, __ATOMIC_RELAXED);
+  context.syncing_grids.push_back(&grid);
 }
 
 void end_with_host(RaceContext& context, const Operation& grid) {
@@ -270,7 +269,7 @@ void end_with_host(RaceContext& context, const Operation& grid) {
       ++it;
       continue;
     }
-    if (!is_talked_about(context, grid, *it->second.by_host))
+    if (!may_be_ordered_by_flag(context, grid, *it->second.by_host))
       context.log.add(it->second.key, std::move(it->second.finding), it->first);
     it = context.host_races.erase(it);
   }

@@ -74,8 +74,8 @@ struct RaceContext {
     Finding finding;
   };
   std::map<Occurrence, HostRace> host_races;
-  std::vector<const Operation*> talkers;  // grids that talk to the host
-  uint64_t families = 0;                  // of SharedClock
+  std::vector<const Operation*> syncing_grids;  // grids that synchronise with the host through memory
+  uint64_t families = 0;                        // of SharedClock
 };
 
 }  // namespace assay::checks

@@ -54,7 +54,7 @@ namespace {
 
 void note_question() {
   Context* context = Runtime::get().existing_context();
-  if (context && context->host_check()) context->host_check()->asked();
+  if (context && context->host_check()) context->host_check()->error_checked();
 }
 
 }  // namespace

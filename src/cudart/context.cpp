@@ -78,7 +78,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
 }
 
 Context::~Context() {
-  streams_.reset();  // it tells the host check of everything
+  streams_.reset();  // it reports to the host check until its end
   host_check_.reset();
 }
 

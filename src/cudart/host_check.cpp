@@ -130,7 +130,7 @@ void HostCheck::launch_failed(std::string_view kernel, Status status, bool by_sy
   failed_.push_back(launch);
 }
 
-void HostCheck::asked() {
+void HostCheck::error_checked() {
   std::lock_guard lock(mutex_);
   for (const FailedLaunch& launch : failed_) report_failed(launch, true);
   failed_.clear();
@@ -178,17 +178,17 @@ void HostCheck::end() {
   report_leaks();
 }
 
-bool HostCheck::could_help() const {
+bool HostCheck::shares_memory() const {
   for (const vgpu::Allocation& a : device_.memory().live())
     if (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) return true;
   return false;
 }
 
-// What the host could have been meant to help along may wait for ever: it is given some time.
-void HostCheck::run_what_is_left() {
+// A kernel may wait for the host, which has ended, forever: it gets some time only.
+void HostCheck::run_remaining_work() {
   if (!launches_ || streams_.faulted()) return;
   waits_.count_waits(false);  // the program did not wait: we do
-  if (could_help()) {
+  if (shares_memory()) {
     const auto end = std::chrono::steady_clock::now() + kLeftOver;
     for (vgpu::OperationId operation : waits_.unwaited())
       while (!streams_.poll(operation) && !streams_.faulted() && std::chrono::steady_clock::now() < end)

@@ -36,14 +36,14 @@ class HostCheck {
   HostWatch* watch() { return watch_.get(); }
   // `by_syntax`: written as kernel<<<...>>>, which drops the status.
   void launch_failed(std::string_view kernel, Status status, bool by_syntax);
-  // The program looked at the last error.
-  void asked();
+  // The program has checked the last error.
+  void error_checked();
   // Every kernel may use it, and nobody frees it.
   void add_managed_variable(vgpu::Address base);
   // Where named ranges are kept; listens from the first call on.
   checks::RangeCheck& ranges();
-  // main() has returned: what nobody waited for runs, to be watched.
-  void run_what_is_left();
+  // main() has returned: runs the work that nobody waited for, so that it is checked, too.
+  void run_remaining_work();
   // The program ends.
   void end();
   // Host code touched `address` of the device's range: reports it before the process dies.
@@ -71,7 +71,8 @@ class HostCheck {
 
   void report_failed(const FailedLaunch& launch, bool was_asked);
   void report_leaks();
-  bool could_help() const;  // whether the host shares memory with what is under way
+  bool shares_memory()
+      const;  // whether there is memory through which the host could release a waiting kernel
 };
 
 }  // namespace assay::cudart

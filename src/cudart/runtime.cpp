@@ -48,7 +48,7 @@ Context& Runtime::context() {
       std::atexit([] {
         if (Context* context = get().existing_context(); context && !get().forked()) {
           context->report_precision();
-          if (HostCheck* check = context->host_check()) check->run_what_is_left();
+          if (HostCheck* check = context->host_check()) check->run_remaining_work();
           context->streams().stop_background_work();
         }
       });

@@ -368,7 +368,7 @@ struct SystemCallWatch {
   bool tried = false;                // under the mutex
   std::atomic<int> file{-1};
   std::atomic<pid_t> thread{0};
-  std::binary_semaphore here{0}, started{0};  // the thread, and what it is to hear
+  std::binary_semaphore here{0}, started{0};  // the thread, and the calls
 };
 
 // Never destroyed: the filter lasts as long as the process.

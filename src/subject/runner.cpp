@@ -33,6 +33,7 @@
 #include "protocol/lines.h"
 #include "protocol/messages.h"
 #include "protocol/protocol.h"
+#include "subject/event_pipe.h"
 #include "subject/images.h"
 #include "subject/process.h"
 #include "subject/process_clock.h"
@@ -53,8 +54,6 @@ constexpr int kStall = 1500;                 // milliseconds for which all threa
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
 constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
-constexpr std::size_t kMostEvents = 1000;
-constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -105,14 +104,8 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<TemporaryFolder> folder;
-  protocol::LineBuffer pending;                // received from the socket
-  int events = -1;                             // the read end of the pipe
-  protocol::LineBuffer event_bytes;            // from it, not yet a whole line
-  std::vector<protocol::Event> events_so_far;  // of the call under way
-  std::set<std::string> kernels_so_far;        // that it launched
-  bool saw_error = false;                      // one of them is an error
-  bool pipe_closed = false;                    // by the worker, though it lives
-  bool forged = false;                         // something that is no event came through the pipe
+  protocol::LineBuffer pending;  // received from the socket
+  EventPipe events;
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -131,14 +124,10 @@ struct Runner::Impl {
       reap();
     }
     if (socket >= 0) close(socket);
-    if (events >= 0) close(events);
+    events.close();
     if (memory) munmap(memory, static_cast<std::size_t>(mapped));
     if (memory_file >= 0) close(memory_file);
-    socket = memory_file = events = -1;
-    event_bytes.clear();
-    events_so_far.clear();
-    kernels_so_far.clear();
-    saw_error = pipe_closed = forged = false;
+    socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
     pending.clear();
@@ -264,8 +253,7 @@ struct Runner::Impl {
               {}};
     }
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
-    events = pipe_ends[0];
-    fcntl(events, F_SETFL, O_NONBLOCK);
+    events.open(pipe_ends[0]);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
     const std::string worker = program("main");
     const auto variables = environment();
@@ -328,14 +316,14 @@ struct Runner::Impl {
     ProcessClock clock(child);
     for (;;) {
       if (auto line = pending.take()) return {CallOutcome::Ended, "", std::move(*line)};
-      read_pipe();
-      pollfd waiting[2] = {{socket, POLLIN, 0}, {pipe_closed ? -1 : events, POLLIN, 0}};
+      events.read();
+      pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
       poll(waiting, 2, kPollInterval);
       if (interrupted()) return give_up(CallOutcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
         // After an error there is no need to wait for a call that does not end, in a deadlock after a race
         // say.
-        if (std::exchange(saw_error, false)) timeout = std::min(timeout, clock.seconds() + kGrace);
+        if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
         if (clock.seconds() > timeout)
           return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (clock.threads() > kMostThreads)
@@ -354,42 +342,12 @@ struct Runner::Impl {
     }
   }
 
-  // Takes what the pipe holds, so that the runtime never waits for room in it.
-  void read_pipe() {
-    char buffer[65536];
-    while (events >= 0 && !pipe_closed) {
-      const ssize_t n = read(events, buffer, sizeof buffer);
-      if (n < 0) break;
-      if (n == 0) pipe_closed = true;
-      event_bytes.append({buffer, static_cast<std::size_t>(n)});
-      while (const auto line = event_bytes.take()) read_event(*line);
-      if (event_bytes.size() > kLongestEvent) {
-        event_bytes.clear();
-        forged = true;
-      }
-    }
-  }
-
-  // The runtime writes events and nothing else: any other line was written by the subject.
-  void read_event(const std::string& line) {
-    auto event = protocol::decode_event(line);
-    if (!event) {
-      forged = true;
-      return;
-    }
-    if (const Finding* finding = finding_of(*event)) saw_error |= finding->severity == Severity::Error;
-    if (const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
-        launch && kernels_so_far.size() < kMostEvents)
-      kernels_so_far.insert(launch->kernel);
-    if (events_so_far.size() < kMostEvents) events_so_far.push_back(std::move(*event));
-  }
-
   void take_events(Observation& observation) {
     if (options.device != Device::Virtual) return;
-    read_pipe();
-    observation.events = std::exchange(events_so_far, {});
-    observation.kernels = std::exchange(kernels_so_far, {});
-    saw_error = false;
+    events.read();
+    observation.events = events.take_events();
+    observation.kernels = events.take_kernels();
+    events.take_error();
   }
 
   std::string output_tail() const {
@@ -424,10 +382,10 @@ struct Runner::Impl {
     auto decoded = protocol::decode_reply(line);
     if (!decoded) return give_up(CallOutcome::Crashed, decoded.error().text());
     reply = std::move(*decoded);
-    read_pipe();
+    events.read();
     if (reply.id != request_id || !pending.empty())
       return give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (pipe_closed && options.device == Device::Virtual)
+    if (events.has_ended() && options.device == Device::Virtual)
       return give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
     return {};
   }
@@ -461,7 +419,7 @@ struct Runner::Impl {
       if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
     }
     take_events(observation);
-    if (forged && answer.outcome == CallOutcome::Ended)
+    if (events.is_forged() && answer.outcome == CallOutcome::Ended)
       answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;
     observation.error = answer.error;

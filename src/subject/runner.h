@@ -30,7 +30,7 @@ struct RunnerOptions {
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
-  std::vector<Where> precision_lines;  // that the precision check tells apart before others
+  std::vector<Where> precision_lines;  // that the precision check separates before others
 };
 
 // Bytes outside a tensor that changed.

@@ -33,7 +33,7 @@ struct MemoryForm {
   bool poll = false;                // may be part of a wait: the warp yields now and then
   bool asynchronous = false;
   bool mbarrier = false;            // an operation on one
-  bool may_wait = false;            // listeners may hear of it later (ShapedLoad)
+  bool may_wait = false;            // it may be delivered to listeners later (ShapedLoad)
   uint8_t base_bytes = 8;           // lanes of the address plane
   uint8_t register_bytes[kMaxVector] = {};  // lanes of each element's plane
   PlaneOffset planes[kMaxVector] = {};      // destinations of a load, sources of a store

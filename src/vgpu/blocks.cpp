@@ -119,7 +119,7 @@ bool run_round(Cluster& cluster, uint64_t round) {
   return ran;
 }
 
-constexpr double kLook = 1;  // second of a launch after which, and then again, it tells where its warps stand
+constexpr double kLook = 1;  // second of a launch after which, and then again, it reports where its warps are
 
 // Lines by the number of warps that stand there, those that could run before those that wait for them.
 std::vector<Standing> standing(const Cluster& cluster) {

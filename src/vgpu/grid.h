@@ -19,7 +19,7 @@ struct GridContext {
   const std::byte* parameters = nullptr;  // the kernel's parameter block
   uint32_t parameter_bytes = 0;
   std::span<Listener* const> listeners;
-  // Those of them that hear of accesses, by space.
+  // Those of them that want accesses, by space.
   std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
@@ -38,14 +38,14 @@ struct GridContext {
   std::atomic<uint64_t> clock_end{0};     // the latest of the blocks that have ended
   std::mutex print_mutex;
   std::chrono::steady_clock::time_point began{};
-  std::atomic<uint32_t> looks{0};         // how often Options::still_running was told
+  std::atomic<uint32_t> looks{0};         // calls of Options::still_running
 
   const std::vector<Listener*>& listeners_of(ptx::Space space) const {
     return access_listeners[static_cast<size_t>(space)];
   }
 };
 
-// Loads of the running warp that nobody has heard of yet.
+// Loads of the running warp that are not delivered yet.
 struct PendingLoads {
   static constexpr uint32_t kMost = 256;
   uint32_t count = 0;

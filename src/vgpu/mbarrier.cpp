@@ -70,7 +70,7 @@ bool has_passed(const BarrierWord& b, const BarrierForm& form, Warp& w, uint32_t
   return b.phase != awaited;
 }
 
-// Listeners hear of it as the form says. Without a scope that is the block, but programs arrive at other
+// Reported to listeners as the form says. Without a scope that is the block, but programs arrive at other
 // blocks' mbarriers that way, and the hardware does not tell the two apart: where there are other blocks, it
 // is the cluster.
 void report_access(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access, uint32_t lanes,

@@ -237,7 +237,7 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
 
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
   if (listeners_.empty() || targets.empty()) return;
-  // Waiting again for what the last wait was about tells nothing new.
+  // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;
   if (host_point_) after.push_back(host_point_);
@@ -487,7 +487,7 @@ void Streams::complete_locked(OperationId id) {
   if (wanted || throttled_) done_.notify_all();
 }
 
-// Nothing that is pending will run, except host calls that want to hear of the fault.
+// Nothing that is pending will run, except host calls that are to be notified of the fault.
 void Streams::fail_locked(FaultInfo fault) {
   if (!faulted_) fault_ = std::move(fault);
   __atomic_store_n(&faulted_, true, __ATOMIC_RELEASE);

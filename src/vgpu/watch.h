@@ -60,9 +60,9 @@ struct Access {
   const Address* barriers = nullptr;
 };
 
-// A weak load of all lanes from global or shared memory, by its shape. Listeners hear of these later and many
+// A weak load of all lanes from global or shared memory, by its shape. Listeners get these later and many
 // at once (Listener::on_loads): those of a warp from one space in order, and all before anything else that
-// its thread of the host tells of. Loads whose value goes straight into a selp do not wait: whether they
+// its host thread reports. Loads whose value goes straight into a selp do not wait: whether they
 // count is for the predicate to say, and that may change.
 struct ShapedLoad {
   const Inst* inst;

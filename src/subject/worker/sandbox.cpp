@@ -40,8 +40,9 @@ struct Refused {
   bool harmless = false;  // programs try it, and do without
   bool driver = false;    // of a real GPU: it needs them
 };
-constexpr const char *kProcesses = "starts processes", *kNetwork = "speaks to other processes or machines",
-                     *kOthers = "touches other processes", *kSystem = "changes the system";
+constexpr const char *kProcesses = "starts processes",
+                     *kNetwork = "communicates with other processes or machines",
+                     *kOthers = "interferes with other processes", *kSystem = "changes the system";
 #define CALL(name, reason) \
   { SCMP_SYS(name), #name, reason }
 constexpr Refused kRefused[] = {
@@ -300,8 +301,8 @@ long on_refused_call(int number, const uint64_t (&arguments)[6], const void* cod
     const char* name = number == SYS_clone ? "fork" : refused.name;
     // libc holds the locks of its heap while it forks (it was not called by a name that this program has
     // taken over).
-    const bool may_tell = number != SYS_clone || !is_libc(code);
-    if (may_tell) report(ruling, name, stack);
+    const bool may_report = number != SYS_clone || !is_libc(code);
+    if (may_report) report(ruling, name, stack);
     if (ruling.action == Ruling::Action::End) die_refused(name);
     return local ? -EAFNOSUPPORT : -EPERM;
   }

@@ -332,7 +332,7 @@ inline void mark_lanes(const Reach& r, const Address* addresses, uint32_t lanes)
   each_lane(lanes, [&](uint32_t l) { mark<Count>(r, addresses[l]); });
 }
 
-// What listeners hear of an access that one look-up answered for.
+// Reports an access that one look-up answered for.
 inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, Shape shape, uint32_t lanes,
                              const Address* addresses, const std::byte* values) {
   if (w.grid->listeners_of(r.space).empty()) return;

@@ -91,7 +91,7 @@ template <class Base>
   announce(w, i, form_of(i), space, shape, kAllLanes, addresses, values);
 }
 
-// A load of all lanes that lie in a shape: they hear of it later, if it may wait.
+// Reports a load of all lanes with a regular shape, later if it may wait.
 template <Space S, class Base>
 inline void report_load(Warp& w, const Inst& i, Space space, Shape shape, uint32_t bytes, Address first,
                         Address second) {
@@ -327,7 +327,7 @@ const Inst* load_any(Warp& w, const Inst& i) {
 
 // ---- st ----
 
-// What listeners hear of a store: the values lane by lane.
+// The values of a store for listeners, lane by lane.
 template <class M, class R, uint32_t N>
 inline const std::byte* lane_values(Warp& w, const Inst& i, M* buffer) {
   if constexpr (N == 1 && sizeof(M) == sizeof(R)) {

@@ -1,4 +1,4 @@
-#include "checks/race_advice.h"
+#include "checks/race_fix.h"
 
 namespace assay::checks {
 
