@@ -46,18 +46,16 @@ std::string shown(const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-const Where* suspected(std::span<const lint::Note> notes, std::string_view kind) {
-  for (const lint::KindInfo& info : lint::kinds()) {
-    if (info.hint != kind) continue;
-    const auto note = std::find_if(notes.begin(), notes.end(), [&](const lint::Note& n) {
-      return n.kind == info.kind && n.where.line > 0;
-    });
-    if (note != notes.end()) return &note->where;
-  }
-  return nullptr;
+const Where* suspected(std::span<const Finding> notes, Kind kind) {
+  // In the order of the table of kinds: what is most telling first.
+  const Finding* best = nullptr;
+  for (const Finding& note : notes)
+    if (info(note.kind).likely == kind && note.where.line > 0 && (!best || note.kind < best->kind))
+      best = &note;
+  return best ? &best->where : nullptr;
 }
 
-void locate(const contract::Contract& contract, std::span<const lint::Note> notes, Finding& finding) {
+void locate(const contract::Contract& contract, std::span<const Finding> notes, Finding& finding) {
   if (finding.where.line > 0) {
     finding.where.file = shown(finding.where.file);
     return;

@@ -19,6 +19,7 @@ struct Error {
   std::string file{};  // empty where the error has no place
   int line = 0;      // 1-based; 0 where unknown
   int column = 0;
+  std::string source_line{};  // the text of that line, where there is one to show (diagnostic.h)
 
   // "file:line:column: message", as far as the place is known.
   std::string text() const {

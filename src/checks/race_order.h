@@ -30,7 +30,7 @@ struct Operation {
   // Of the host's own accesses, which are an operation to themselves:
   bool by_host = false, host_writes = false;
   uint64_t submitted = 0;  // the last operation that the host had asked for by then; later ones come after
-  std::string host_place;  // in the host's code
+  std::string host_place, host_call;  // as HostAccess has them: in the host's code, or a system call
 
   // Of a grid, as it runs:
   mutable bool ended = false;

@@ -1,4 +1,4 @@
-// What a race looks like to a reader.
+// Findings of the race check: collects the evidence of two accesses that nothing orders.
 #pragma once
 
 #include "checks/race_state.h"

@@ -58,6 +58,7 @@ inline bool is_strong(uint32_t order) {
 }
 
 struct RaceContext {
+  const vgpu::BlockStates<BlockState> states;  // of the blocks under way
   FindingLog& log;
   const vgpu::Memory& memory;
   const RaceScope scope;

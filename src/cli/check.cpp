@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "base/parallel.h"
@@ -96,9 +97,9 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
   }
   auto contract = contract::load(path);
   if (!contract) {
-    Checked wrong{kWrongUse, contract.error().text(), {}};
+    Checked wrong{kWrongUse, diagnostic(contract.error()), {}};
     wrong.report.contract = path;
-    wrong.report.unknown = {wrong.problem};
+    wrong.report.unknown = {contract.error().text()};
     return wrong;
   }
   CheckOutcome outcome = check(*contract, options);
@@ -131,7 +132,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
         if (checked[i].problem.empty()) {
           fmt::print("{}\n", report::terminal(checked[i].report, terminal_options()));
         } else {
-          fmt::print(stderr, "assay: {}\n", checked[i].problem);
+          fmt::print(stderr, "{}\n", checked[i].problem);
         }
         std::fflush(stdout);
       });
@@ -179,7 +180,7 @@ int check_command(std::vector<std::string> args) {
     options.min_coverage = *share;
   }
   if (!repeated.empty()) {
-    const auto path = read_course(repeated, options, device.name);
+    const auto path = read_timeline(repeated, options, device.name);
     if (!path) {
       fmt::print(stderr, "assay: {}\n", path.error().text());
       return kWrongUse;

@@ -56,6 +56,7 @@ struct Outcome {
   std::string detail;            // kinds found, or why there is no verdict
   double seconds = 0;            // of the whole check
   std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
+  Json gates;                    // how close it came to each gate of the judge; null: not asked for
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -82,8 +83,7 @@ Result<Case> read_case(const fs::path& contract, const fs::path& source, const s
     if (parts.size() == 2 && parts[0] == "class") found.family = parts[1].front();
   }
   for (const std::string& kind : found.kinds) {
-    if (!judge::kind_named(kind))
-      return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
+    if (!kind_named(kind)) return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
   }
   if (!told) {
     return Error{"the first lines do not say what to expect: `// assay: expect pass`, or `fail` and kinds",
@@ -179,14 +179,14 @@ std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions
   if (!bindings) return std::nullopt;
   subject::RunnerOptions runner_options = options.runner;
   runner_options.device = options.device;
-  runner_options.checked = false;
+  runner_options.checks = {};
   runner_options.timeout = 20;
   subject::Runner runner(contract, *built.subject, runner_options);
   const subject::Observation seen = runner.run(trial, *bindings);
-  if (seen.outcome == subject::Outcome::TooLarge || seen.outcome == subject::Outcome::Unavailable) {
+  if (seen.outcome == subject::CallOutcome::TooLarge || seen.outcome == subject::CallOutcome::Unavailable) {
     return std::nullopt;
   }
-  if (seen.outcome != subject::Outcome::Ended || seen.calls.empty()) return false;
+  if (seen.outcome != subject::CallOutcome::Ended || seen.calls.empty()) return false;
   for (const auto& [name, tensor] : seen.calls.front().outputs) {
     const auto expected = reference->expect_all(*bindings, name);
     if (!expected) return std::nullopt;
@@ -210,15 +210,16 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
   const CheckOutcome checked = check(*contract, options);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (checked.contract_wrong) {
-    outcome.detail = checked.problem;
+    outcome.detail = checked.report.unknown.front();
     return outcome;
   }
   bool apt = false;
   for (const Finding& finding : checked.report.findings) {
     if (finding.severity != Severity::Error) continue;
-    apt |= wanted.kinds.contains(finding.kind);
-    outcome.detail += (outcome.detail.empty() ? "" : ", ") + finding.kind;
+    apt |= wanted.kinds.contains(std::string(to_string(finding.kind)));
+    outcome.detail += fmt::format("{}{}", outcome.detail.empty() ? "" : ", ", to_string(finding.kind));
   }
+  outcome.gates = checked.report.coverage.value("gates", Json());
   const judge::Verdict verdict = checked.report.verdict;
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";
   if (verdict == judge::Verdict::Inconclusive) {
@@ -307,6 +308,7 @@ Json to_json(const std::vector<Outcome>& outcomes) {
                 {"mark", name_of(o.mark)},
                 {"detail", o.detail},
                 {"seconds", o.seconds}};
+    if (!o.gates.is_null()) one["gates"] = o.gates;
     if (o.allclose) one["allclose"] = *o.allclose ? "pass" : "fail";
     list.push_back(std::move(one));
   }
@@ -329,6 +331,8 @@ int corpus_command(std::vector<std::string> args) {
   int jobs = 1;
   arguments.add("--jobs", jobs, "kernels checked at a time").positive();
   arguments.add_flag("--cuda", cuda, "on a real GPU");
+  arguments.add_flag("--gates", options.margins,
+                     "record how close each kernel comes to the gates of the judge");
   arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
   if (const auto status = arguments.parse(args)) return *status;
   if (cuda) options.device = subject::Device::Cuda;

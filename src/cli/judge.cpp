@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 int complain(const Error& error) {
-  fmt::print(stderr, "assay: {}\n", error.text());
+  fmt::print(stderr, "{}\n", diagnostic(error));
   return kWrongUse;
 }
 
@@ -146,10 +147,10 @@ int judge_command(std::vector<std::string> args) {
   report.contract = path;
   report.title = contract->title;
   report.device = "files";
-  report.verdict = judgement->findings.empty() ? judge::Verdict::Pass : judge::Verdict::Fail;
+  report.verdict = judge::verdict_of(judgement->findings, true, false);
   report.findings = std::move(judgement->findings);
   for (Finding& finding : report.findings)
-    finding.evidence["smallest"] = contract::to_string(files->bindings.shape);
+    finding.found.smallest = contract::to_string(files->bindings.shape);
   report.coverage = {{"trials", 1},
                      {"shapes", 1},
                      {"elements", judgement->elements},

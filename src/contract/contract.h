@@ -133,6 +133,10 @@ struct Kernel {
   std::vector<std::string> flags;
   std::string arch = "sm_90";
   Place place;
+  std::map<std::string, Place, std::less<>> value_places;  // of the keys that are there
+
+  // Where the value of a key is; where the table is, if the key is not there.
+  Place place_of(std::string_view key) const;
 };
 
 enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
@@ -160,7 +164,8 @@ struct Require {
 };
 
 struct Contract {
-  std::string path;  // as given to load(); empty for text
+  std::string path;                         // as given to load(); empty for text
+  std::shared_ptr<const std::string> text;  // of the file, for the lines that errors show
   std::string title;
   Kernel kernel;
   std::vector<Dim> dims;
@@ -177,6 +182,8 @@ struct Contract {
   std::vector<const TensorSpec*> outputs() const;  // out and inout
   std::vector<std::string> names() const;          // of tensors and scalars
 
+  // An error at a place of the file, with the line that it is about. Place{}: about the file as a whole.
+  Error error_at(Place place, std::string message) const;
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;
   // Every dim has a legal value, and every tensor a non-negative extent.

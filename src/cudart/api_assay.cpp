@@ -1,11 +1,11 @@
-// What the virtual device offers beyond CUDA, to whoever drives it through this library.
+// The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include "cudart/code_place.h"
 #include "cudart/runtime.h"
+#include "protocol/hooks.h"
 
 using namespace assay::cudart;
 using assay::vgpu::Address;
 
-// The order of warps, blocks and streams of what is launched from now on.
 ASSAY_API void assay_set_seed(uint64_t seed) {
   (void)api([&](Context& context) {
     context.streams().with_device([&](assay::vgpu::Device& device) { device.set_seed(seed); });
@@ -14,7 +14,6 @@ ASSAY_API void assay_set_seed(uint64_t seed) {
   });
 }
 
-// The device's clock goes on by this, as if it had been busy before.
 ASSAY_API void assay_advance_clock(uint64_t cycles) {
   (void)api([&](Context& context) {
     context.streams().with_device([&](assay::vgpu::Device& device) { device.advance_clock(cycles); });
@@ -22,7 +21,6 @@ ASSAY_API void assay_advance_clock(uint64_t cycles) {
   });
 }
 
-// These bytes count as never written.
 ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   (void)api([&](Context& context) {
     context.memory().mark_initialised(reinterpret_cast<Address>(pointer), bytes, false);
@@ -58,8 +56,7 @@ ASSAY_API void assay_range_protect(const void* pointer, size_t bytes, const char
   });
 }
 
-// The ranges that were named count no more, and what was found by now is told: a copy or a fill may come after the
-// last kernel.
+// Writes out the findings, too: a copy or a fill may come after the last kernel.
 ASSAY_API void assay_range_forget() {
   (void)api([&](Context& context) {
     if (HostCheck* check = context.host_check()) check->ranges().forget();
@@ -68,7 +65,7 @@ ASSAY_API void assay_range_forget() {
   });
 }
 
-// Waits for the stream, and says what is missing.
+// Waits for the stream, and reports what is missing.
 ASSAY_API void assay_range_judge(StreamHandle* handle) {
   (void)stream_api(handle, [&](Context& context, StreamHandle& stream) {
     HostCheck* check = context.host_check();
@@ -80,7 +77,6 @@ ASSAY_API void assay_range_judge(StreamHandle* handle) {
   });
 }
 
-// What messages call the allocation that starts here.
 ASSAY_API void assay_label(void* pointer, const char* label) {
   (void)api([&](Context& context) {
     if (label) context.memory().relabel(reinterpret_cast<Address>(pointer), label);
@@ -88,7 +84,6 @@ ASSAY_API void assay_label(void* pointer, const char* label) {
   });
 }
 
-// Where precision was lost since the last time goes to the report, if that is watched.
 ASSAY_API void assay_report_precision() {
   (void)api([&](Context& context) {
     context.report_precision();
@@ -96,17 +91,19 @@ ASSAY_API void assay_report_precision() {
   });
 }
 
-// What host code did that it should not have done; `calls`: return addresses, innermost first.
-ASSAY_API void assay_report_host(const char* kind, int is_error, const char* message, void* const* calls,
-                                 int count) {
+ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                                 void* const* calls, int count) {
   Context* context = Runtime::get().existing_context();
   if (!context) return;
-  assay::Finding finding;
-  finding.kind = kind;
-  finding.severity = is_error ? assay::Severity::Error : assay::Severity::Warning;
-  finding.message = message;
+  assay::evidence::Process evidence;
+  evidence.what = what;
+  evidence.detail = why;
   for (int i = 0; i < count; ++i)
-    finding.evidence["calls"].push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+    evidence.host.calls.push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+  assay::Finding finding = assay::checks::finding_of(
+      kind == assay_forbidden_call ? assay::Kind::ForbiddenCall : assay::Kind::EnvironmentProbe, {},
+      std::move(evidence));
+  if (!is_error) finding.severity = assay::Severity::Warning;
   context->report(std::move(finding));
 }
 

@@ -239,7 +239,7 @@ ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** ent
                                                   unsigned long long, int* found) {
   return plain_api([&] {
     if (!symbol || !entry) return Status::InvalidValue;
-    Runtime::get().report().unsupported(symbol);
+    Runtime::get().writer().unsupported(symbol);
     *entry = nullptr;
     if (found) *found = 1;
     return found ? Status::Success : Status::SymbolNotFound;

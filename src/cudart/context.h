@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "checks/checks.h"
-#include "cudart/host_check.h"
 #include "cudart/abi.h"
 #include "cudart/growth.h"
+#include "cudart/host_check.h"
+#include "protocol/settings.h"
 #include "shadow/shadow.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
 
-struct Settings;
-class Report;
+class EventWriter;
 struct Capture;
 
 struct StreamHandle {
@@ -35,7 +35,7 @@ struct StreamHandle {
 };
 
 struct EventHandle {
-  std::shared_ptr<vgpu::Event> event;
+  std::shared_ptr<vgpu::StreamEvent> event;
   unsigned flags = 0;                // 1: blocking wait, 2: no timing, 4: between processes
   std::shared_ptr<Capture> capture;  // recorded in a capture
   std::vector<GraphNode*> capture_after;
@@ -57,7 +57,7 @@ struct PinnedRange {
 
 class Context {
  public:
-  Context(const Settings& settings, Report& report);
+  Context(const protocol::Settings& settings, EventWriter& writer);
   ~Context();
 
   vgpu::Device& device() { return *device_; }
@@ -117,15 +117,14 @@ class Context {
   std::size_t event_count();
   // The calls that led to an allocation, as places in code, innermost first.
   std::vector<std::string> calls_of(uint64_t allocation);
-  // Writes out a finding of the host's side.
+  // Writes out a finding.
   void report(Finding finding);
 
  private:
-  void listen(std::string_view checks);
-  void tell(Finding& finding);
-  void name_places(Finding& finding);  // of host code that it speaks of
+  void listen(protocol::CheckSet checks);
+  void add_allocation_calls(Finding& finding);  // that made the allocation it is about
 
-  Report& report_;
+  EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;

@@ -1,6 +1,6 @@
-// What can be told of the host's side of a program: launches that failed unasked, work that nobody waited
-// for, memory that was never freed, device memory that host code dereferenced, shared memory that it used
-// while the device did, and the ranges that it named (assay.h).
+// Checks of the host's side of a program: failed launches whose error nobody checked, work that nobody waited
+// for, memory that was never freed, device memory that host code dereferenced, managed and pinned memory that
+// it used while the device did, and the ranges that it named (assay.h).
 #pragma once
 
 #include <functional>
@@ -20,15 +20,14 @@ namespace assay::cudart {
 
 class HostCheck {
  public:
-  // `list`: which checks are on. `tell`: what must be told at once. `judge`: of the host's accesses; null
-  // when nobody is.
-  HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+  // `report`: of a finding that cannot wait. `judge`: of the host's accesses; null when nobody is.
+  HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding)> report,
             vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
 
-  // The host asked for work; `last` is the last operation of it.
+  // The host submitted work; `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
   vgpu::OperationId last_submitted() const { return last_submitted_; }
   void launched(vgpu::OperationId operation, std::string_view kernel);
@@ -59,7 +58,7 @@ class HostCheck {
 
   bool launches_, memory_;  // whether these checks are on
   checks::FindingLog& log_;
-  const std::function<void(Finding&)> tell_;
+  const std::function<void(Finding)> report_;
   vgpu::Device& device_;
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;

@@ -134,7 +134,7 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
     return status;
   const vgpu::Function& function = *spec.function->kernel->function;
   if (!function.unsupported.empty()) {
-    runtime.report().unsupported_kernel(
+    runtime.writer().unsupported_kernel(
         fmt::format("kernel `{}` cannot run: {}", spec.function->name, function.unsupported));
     return Status::NotSupported;
   }

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "cudart/context.h"
-#include "fatbinary/fatbinary.h"
+#include "cudart/event_writer.h"
 #include "cudart/properties.h"
-#include "cudart/report.h"
+#include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
 namespace {
@@ -151,7 +151,7 @@ FunctionEntry* Modules::function_named(Binary* binary, std::string_view name) {
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
   if (binary.text.starts_with("\x7f"
                               "ELF")) {
-    report_.say_once(kNoPtx);
+    writer_.say_once(kNoPtx);
     return Status::NoKernelImageForDevice;
   }
   if (!binary.text.empty()) {
@@ -162,23 +162,23 @@ Status Modules::read_locked(Binary& binary, std::string& ptx) {
   for (const void* container : binary.containers) {
     uint64_t size = fatbinary::container_size(container);
     if (size == 0) {
-      report_.say("corrupt fatbinary: wrong header");
+      writer_.say("corrupt fatbinary: wrong header");
       return Status::InvalidKernelImage;
     }
     auto images = fatbinary::read_fatbinary({static_cast<const std::byte*>(container), size});
     if (!images) {
-      report_.say(images.error().text());
+      writer_.say(images.error().text());
       return Status::InvalidKernelImage;
     }
     const fatbinary::Image* image = fatbinary::choose_ptx(*images, kArchitecture);
     if (!image) {
       if (images->empty()) continue;  // nothing for the device in this object
-      report_.say_once(kNoPtx);
+      writer_.say_once(kNoPtx);
       return Status::NoKernelImageForDevice;
     }
     auto text = fatbinary::unpack(*image);
     if (!text) {
-      report_.say(text.error().text());
+      writer_.say(text.error().text());
       return Status::InvalidKernelImage;
     }
     texts.push_back(std::move(*text));
@@ -197,7 +197,7 @@ Status Modules::load_locked(Binary& binary, Context& context) {
   auto module =
       context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
   if (!module) {
-    report_.say(module.error().text());
+    writer_.say(module.error().text());
     return binary.status = Status::InvalidPtx;
   }
   binary.module = *module;
@@ -221,7 +221,7 @@ Status Modules::load_locked(FunctionEntry& function, Context& context) {
   if (Status status = load_locked(*function.binary, context); status != Status::Success) return status;
   auto kernel = context.device().kernel(function.binary->module, function.name);
   if (!kernel) {
-    report_.say_once(kernel.error().text());
+    writer_.say_once(kernel.error().text());
     return Status::InvalidDeviceFunction;
   }
   function.kernel = *kernel;

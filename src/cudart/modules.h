@@ -18,7 +18,7 @@
 namespace assay::cudart {
 
 class Context;
-class Report;
+class EventWriter;
 struct Binary;
 
 // A kernel of the program; also what the handles cudaFunction_t and cudaKernel_t point to.
@@ -61,7 +61,7 @@ struct Variable {
 
 class Modules {
  public:
-  explicit Modules(Report& report) : report_(report) {}
+  explicit Modules(EventWriter& writer) : writer_(writer) {}
 
   Binary* add_wrapper(const void* wrapper);
   // Anything cudaLibraryLoadData takes: a fatbinary or its wrapper, else PTX text.
@@ -88,7 +88,7 @@ class Modules {
   Status read_locked(Binary& binary, std::string& ptx);
   FunctionEntry* function_named_locked(Binary* binary, std::string_view name);
 
-  Report& report_;
+  EventWriter& writer_;
   std::recursive_mutex mutex_;
   std::vector<std::unique_ptr<Binary>> binaries_;
   std::unordered_map<const void*, FunctionEntry*> functions_;  // by host function and by entry

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 namespace assay::cudart {
@@ -18,6 +19,14 @@ __attribute__((destructor)) void end_of_program() {
   context->report_findings();
 }
 
+// A program whose settings cannot be read would run unchecked without a word: it ends instead.
+protocol::Settings settings_or_exit() {
+  auto settings = protocol::settings_from([](const char* name) -> const char* { return std::getenv(name); });
+  if (settings) return *settings;
+  std::fprintf(stderr, "assay: %s\n", settings.error().text().c_str());
+  std::_Exit(2);
+}
+
 }  // namespace
 
 Runtime& Runtime::get() {
@@ -25,12 +34,13 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime() : settings_(settings_from_environment()), report_(settings_), modules_(report_) {}
+Runtime::Runtime()
+    : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
 
 Context& Runtime::context() {
   std::lock_guard lock(mutex_);
   if (!context_) {
-    context_ = std::make_shared<Context>(settings_, report_);
+    context_ = std::make_shared<Context>(settings_, writer_);
     if (!forked_flag) {
       forked_flag = &forked_;
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
@@ -39,7 +49,7 @@ Context& Runtime::context() {
         if (Context* context = get().existing_context(); context && !get().forked()) {
           context->report_precision();
           if (HostCheck* check = context->host_check()) check->run_what_is_left();
-          context->streams().hush();
+          context->streams().stop_background_work();
         }
       });
     }
@@ -97,7 +107,7 @@ Status sticky_status(Context& context) {
 
 Status not_supported(const char* function) {
   return plain_api([&] {
-    Runtime::get().report().unsupported(function);
+    Runtime::get().writer().unsupported(function);
     return Status::NotSupported;
   });
 }

@@ -12,9 +12,9 @@
 
 #include "cudart/abi.h"
 #include "cudart/context.h"
+#include "cudart/event_writer.h"
 #include "cudart/modules.h"
-#include "cudart/report.h"
-#include "cudart/settings.h"
+#include "protocol/settings.h"
 
 #define ASSAY_API extern "C" __attribute__((visibility("default")))
 // A program compiled for per-thread default streams calls `name_ptsz`: handle 0 is then the thread's own.
@@ -30,9 +30,9 @@ class Runtime {
   // Never destroyed: programs call the runtime from their own static destructors.
   static Runtime& get();
 
-  Report& report() { return report_; }
+  EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
-  const Settings& settings() const { return settings_; }
+  const protocol::Settings& settings() const { return settings_; }
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }
@@ -44,8 +44,8 @@ class Runtime {
 
  private:
   Runtime();
-  Settings settings_;
-  Report report_;
+  protocol::Settings settings_;
+  EventWriter writer_;
   Modules modules_;
   std::mutex mutex_;
   std::shared_ptr<Context> context_;
@@ -72,7 +72,7 @@ Status guarded(Body body) {
   } catch (const std::bad_alloc&) {
     return note(Status::MemoryAllocation);
   } catch (const std::exception& error) {
-    Runtime::get().report().say(error.what());
+    Runtime::get().writer().say(error.what());
     return note(Status::Unknown);
   }
 }

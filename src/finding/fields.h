@@ -4,6 +4,9 @@
 //     v("bytes", e.bytes)            a field under its name
 //     v.judge("element", p.element)  one that is filled in on the trusted side: never read from an event
 //     v.flat(e.code)                 the fields of a part, among those of the whole
+//     v.always("share", l.share)     one that is written even where it is zero: because its default is not,
+//     or
+//                                    because readers of a table expect it in every row
 #pragma once
 
 #include "finding/finding.h"
@@ -44,7 +47,7 @@ void list(V& v, Allocation& a) {
   v("label", a.label);
   v("bytes", a.bytes);
   v("id", a.id);
-  v("live", a.live);
+  v.always("live", a.live);
   v("made_at", a.made_at);
 }
 template <class V>
@@ -237,7 +240,7 @@ void list(V& v, ErrorLine& e) {
   v.flat(e.where);
   v("operation", e.operation);
   v("reason", e.reason);
-  v("share", e.share);
+  v.always("share", e.share);
   v("cancels_at", e.cancels_at);
   v("cancelled_bits", e.cancelled_bits);
   v("amplification", e.amplification);
@@ -246,36 +249,36 @@ template <class V>
 void list(V& v, LineProfile& l) {
   v.flat(l.where);
   v("operation", l.operation);
-  v("share", l.share);
-  v("introduced", l.introduced);
-  v("introduced_max", l.introduced_max);
-  v("inherited", l.inherited);
-  v("amplification", l.amplification);
-  v("executions", l.executions);
-  v("cancelled_bits", l.cancelled_bits);
-  v("cancelled_bits_mean", l.cancelled_bits_mean);
-  v("cancelled_from", l.cancelled_from);
-  v("stagnated", l.stagnated);
-  v("overflowed", l.overflowed);
-  v("flushed", l.flushed);
-  v("pooled", l.pooled);
+  v.always("share", l.share);
+  v.always("introduced", l.introduced);
+  v.always("introduced_max", l.introduced_max);
+  v.always("inherited", l.inherited);
+  v.always("amplification", l.amplification);
+  v.always("executions", l.executions);
+  v.always("cancelled_bits", l.cancelled_bits);
+  v.always("cancelled_bits_mean", l.cancelled_bits_mean);
+  v.always("cancelled_from", l.cancelled_from);
+  v.always("stagnated", l.stagnated);
+  v.always("overflowed", l.overflowed);
+  v.always("flushed", l.flushed);
+  v.always("pooled", l.pooled);
   v("rounds_result", l.rounds_result);
 }
 template <class V>
 void list(V& v, LineShare& l) {
   v.flat(l.where);
-  v("share", l.share);
+  v.always("share", l.share);
 }
 template <class V>
 void list(V& v, OutputProfile& o) {
   v("name", o.name);
-  v("error", o.error);
-  v("relative", o.relative);
-  v("elements", o.elements);
-  v("broken", o.broken);
-  v("others", o.others);
+  v.always("error", o.error);
+  v.always("relative", o.relative);
+  v.always("elements", o.elements);
+  v.always("broken", o.broken);
+  v.always("others", o.others);
   v("rounded_at", o.rounded_at);
-  v("lines", o.lines);
+  v.always("lines", o.lines);
 }
 template <class V>
 void list(V& v, Decision& d) {
@@ -291,10 +294,10 @@ void list(V& v, Retaken& r) {
 }
 template <class V>
 void list(V& v, Profile& p) {
-  v("lines", p.lines);
-  v("outputs", p.outputs);
-  v("decisions", p.decisions);
-  v("retaken", p.retaken);
+  v.always("lines", p.lines);
+  v.always("outputs", p.outputs);
+  v.always("decisions", p.decisions);
+  v.always("retaken", p.retaken);
   v("inputs", p.inputs);
 }
 template <class V>
@@ -344,7 +347,8 @@ inline constexpr std::string_view kSpaces[] = {"",      "generic",  "global",   
 inline constexpr std::string_view kAccessKinds[] = {"access", "read", "write", "atomic", "free"};
 inline constexpr std::string_view kUndefined[] = {"", "branch", "address", "store", "collective"};
 inline constexpr std::string_view kHazards[] = {"", "not-started", "may-have-ended"};
-inline constexpr std::string_view kRelations[] = {"", "warp", "block", "blocks", "copy", "operations", "host"};
+inline constexpr std::string_view kRelations[] = {"",     "warp",       "block", "blocks",
+                                                  "copy", "operations", "host"};
 inline constexpr std::string_view kRemedies[] = {"",
                                                  "one-writer-or-atomic",
                                                  "atomic-or-barrier",
@@ -360,11 +364,23 @@ inline constexpr std::string_view kRemedies[] = {"",
                                                  "order-operations",
                                                  "wait-on-host"};
 
-inline std::span<const std::string_view> names_of(Space) { return kSpaces; }
-inline std::span<const std::string_view> names_of(AccessKind) { return kAccessKinds; }
-inline std::span<const std::string_view> names_of(Undefined) { return kUndefined; }
-inline std::span<const std::string_view> names_of(ClusterHazard) { return kHazards; }
-inline std::span<const std::string_view> names_of(Relation) { return kRelations; }
-inline std::span<const std::string_view> names_of(Remedy) { return kRemedies; }
+inline std::span<const std::string_view> names_of(Space) {
+  return kSpaces;
+}
+inline std::span<const std::string_view> names_of(AccessKind) {
+  return kAccessKinds;
+}
+inline std::span<const std::string_view> names_of(Undefined) {
+  return kUndefined;
+}
+inline std::span<const std::string_view> names_of(ClusterHazard) {
+  return kHazards;
+}
+inline std::span<const std::string_view> names_of(Relation) {
+  return kRelations;
+}
+inline std::span<const std::string_view> names_of(Remedy) {
+  return kRemedies;
+}
 
 }  // namespace assay::fields

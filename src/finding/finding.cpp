@@ -34,6 +34,10 @@ struct PlaceVisitor {
     if constexpr (requires { fields::list(*this, value); }) flat(value);
   }
   template <class T>
+  void always(const char* name, T& value) {
+    (*this)(name, value);
+  }
+  template <class T>
   void judge(const char* name, T& value) {
     (*this)(name, value);
   }
@@ -95,7 +99,8 @@ const std::string& kernel_of(const Finding& finding) {
 
 std::string output_of(const Finding& finding) {
   if (const auto* e = std::get_if<evidence::Numeric>(&finding.evidence)) return e->output;
-  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence); e && e->unwritten) return e->unwritten->name;
+  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence); e && e->unwritten)
+    return e->unwritten->name;
   return "";
 }
 
@@ -104,6 +109,34 @@ Where other_place(const Finding& finding) {
   if (!race) return {};
   const Where& place = race->other.where;
   return place.file.empty() || place.line <= 0 || place == finding.where ? Where{} : place;
+}
+
+evidence::HostPlace* host_of(Finding& finding) {
+  return std::visit(
+      [](auto& e) -> evidence::HostPlace* {
+        if constexpr (requires { e.host; }) return &e.host;
+        return nullptr;
+      },
+      finding.evidence);
+}
+const evidence::HostPlace* host_of(const Finding& finding) {
+  return host_of(const_cast<Finding&>(finding));
+}
+
+evidence::Allocation* allocation_of(Finding& finding) {
+  return std::visit(
+      [](auto& e) -> evidence::Allocation* {
+        if constexpr (requires { e.place.allocation; }) {
+          if (e.place.allocation) return &*e.place.allocation;
+        } else if constexpr (requires { e.allocation; }) {
+          if (e.allocation) return &*e.allocation;
+        }
+        return nullptr;
+      },
+      finding.evidence);
+}
+const evidence::Allocation* allocation_of(const Finding& finding) {
+  return allocation_of(const_cast<Finding&>(finding));
 }
 
 void for_each_place(Finding& finding, void (*use)(Where&)) {

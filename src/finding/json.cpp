@@ -18,9 +18,8 @@ namespace assay {
 namespace {
 
 // What a process under test may send: enough for anything real, and too little to do harm.
-constexpr std::size_t kLongestText = 4000;   // characters
-constexpr std::size_t kLongestList = 20000;  // items: lines of a profile, calls of a stack
-
+constexpr std::size_t kLongestText = 1 << 16;  // characters: names of templates have thousands
+constexpr std::size_t kLongestList = 20000;    // items: lines of a profile, calls of a stack
 
 template <class T>
 struct IsOptional : std::false_type {};
@@ -43,6 +42,10 @@ struct Writer {
   template <class T>
   void operator()(const char* name, const T& value) {
     if (!is_default(value)) json[name] = encoded(value);
+  }
+  template <class T>
+  void always(const char* name, const T& value) {
+    json[name] = encoded(value);
   }
   template <class T>
   void judge(const char* name, const T& value) {
@@ -115,6 +118,10 @@ struct Reader {
   void operator()(const char* name, T& value) {
     const auto found = json.find(name);
     if (found != json.end() && !decode(*found, value, trusted)) refuse(name);
+  }
+  template <class T>
+  void always(const char* name, T& value) {
+    (*this)(name, value);
   }
   template <class T>
   void judge(const char* name, T& value) {
@@ -379,7 +386,9 @@ Result<Finding> finding_from_event(const Json& json) {
     return Error{fmt::format("{} is not for the device to report", to_string(finding.kind))};
   const std::string_view level =
       severity != json.end() && severity->is_string() ? severity->get_ref<const std::string&>() : "";
-  finding.severity = level == "note" ? Severity::Note : level == "warning" ? Severity::Warning : Severity::Error;
+  finding.severity = level == "note"      ? Severity::Note
+                     : level == "warning" ? Severity::Warning
+                                          : Severity::Error;
   emplace(finding.evidence, static_cast<std::size_t>(info(finding.kind).family));
   if (where != json.end() && !Reader::decode(*where, finding.where, false)) return wrong;
   if (count != json.end() && !Reader::decode(*count, finding.count, false)) return wrong;
@@ -392,10 +401,7 @@ Result<Finding> finding_from_event(const Json& json) {
 }
 
 Json to_json(const Profile& profile) {
-  Json json = Writer::encoded(profile);
-  for (const char* list : {"lines", "outputs", "decisions", "retaken"})
-    if (!json.contains(list)) json[list] = Json::array();
-  return json;
+  return Writer::encoded(profile);
 }
 
 Result<Profile> profile_from_json(const Json& json) {

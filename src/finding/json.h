@@ -5,8 +5,8 @@
 //     Json event = to_event(finding);                          // without: evidence alone
 //     Result<Finding> seen = finding_from_event(event);        // of an untrusted process
 //
-// Reading checks every field by its type, its range and its length. From an event it accepts only kinds that the
-// device reports (kinds.def), and only the fields that the device knows.
+// Reading checks every field by its type, its range and its length. From an event it accepts only kinds that
+// the device reports (kinds.def), and only the fields that the device knows.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

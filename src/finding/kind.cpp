@@ -16,7 +16,7 @@ using assay::None;
 #undef ASSAY_KIND
 
 constexpr KindInfo kKinds[] = {
-#define ASSAY_KIND(id, name, family, severity, reporter, likely_kind, summary, fix)      \
+#define ASSAY_KIND(id, name, family, severity, reporter, likely_kind, summary, fix) \
   {Kind::id, name, Family::family, Severity::severity, Reporter::reporter, likely::likely_kind, summary, fix},
 #include "finding/kinds.def"
 #undef ASSAY_KIND

@@ -47,6 +47,15 @@ std::string seen(Kind kind, const Evidence& evidence) {
 
 }  // namespace
 
+std::string_view advice(const Finding& finding) {
+  const auto* race = std::get_if<evidence::Race>(&finding.evidence);
+  const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
+  const bool said =
+      (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
+      (launch && launch->growth);
+  return said ? "" : info(finding.kind).fix;
+}
+
 std::string message(const Finding& finding) {
   const Attribution& attribution = finding.attribution;
   const Kind first_seen = attribution.symptom.value_or(finding.kind);

@@ -21,6 +21,8 @@ std::string index_text(const std::vector<int64_t>& index);
 std::string text_of(const evidence::Place& place);
 // "main.cu:31 (main)", or the function and "program+0x1234".
 std::string text_of(const evidence::HostPlace& place);
+// What to do about it in general, where the message does not say it in particular already.
+std::string_view advice(const Finding& finding);
 // What would order the two sides of a race; empty where nothing is known.
 std::string text_of(const evidence::Fix& fix);
 // What a line does to precision: "every addition rounds the sum to bf16; …".

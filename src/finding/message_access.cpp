@@ -28,7 +28,8 @@ std::string shape_text(const std::vector<int64_t>& extents) {
 // "`x` (shape [3, 5])" for a tensor of the contract, else "`x` (4096 bytes)".
 std::string allocation_text(const Place& place) {
   const Allocation& allocation = *place.allocation;
-  if (place.element) return fmt::format("`{}` (shape {})", allocation.label, shape_text(place.element->extents));
+  if (place.element)
+    return fmt::format("`{}` (shape {})", allocation.label, shape_text(place.element->extents));
   return fmt::format("`{}` ({} bytes)", allocation.label, allocation.bytes);
 }
 
@@ -47,8 +48,9 @@ std::string in_allocation(const Place& place) {
 
 std::string in_cluster(const Place& place) {
   if (place.missing_rank)
-    return fmt::format("offset {} of the shared memory of block {} of the cluster, which does not have that many",
-                       place.offset, *place.missing_rank);
+    return fmt::format(
+        "offset {} of the shared memory of block {} of the cluster, which does not have that many",
+        place.offset, *place.missing_rank);
   return fmt::format("offset {} of the shared memory of block {}{}", place.offset, triple(*place.owner),
                      place.owner_ended ? ", which has ended" : "");
 }
@@ -74,8 +76,8 @@ std::string out_of_shared_array(const Access& e) {
   const SharedArray& array = *e.place.array;
   std::string text;
   if (array.offset < 0) {
-    text = fmt::format("{} {} bytes, {} bytes before shared array `{}`", verb(e.access), e.bytes, -array.offset,
-                       array.name);
+    text = fmt::format("{} {} bytes, {} bytes before shared array `{}`", verb(e.access), e.bytes,
+                       -array.offset, array.name);
   } else {
     text = fmt::format("{} {}, past the end of shared array `{}` of {} bytes", verb(e.access), text_of(array),
                        array.name, array.bytes);
@@ -87,20 +89,21 @@ std::string out_of_shared_array(const Access& e) {
 std::string out_of_cluster(const Access& e) {
   const std::string place = text_of(e.place);
   return e.hazard == ClusterHazard::NotStarted
-             ? fmt::format("{} {}, but that block is not guaranteed to have started: add a cluster barrier before",
-                           verb(e.access), place)
+             ? fmt::format(
+                   "{} {}, but that block is not guaranteed to have started: add a cluster barrier before",
+                   verb(e.access), place)
              : fmt::format("{} {}, but that block may have ended by then: add a cluster barrier after",
                            verb(e.access), place);
 }
 
 std::string out_of_bounds(const Access& e) {
   if (e.host.is_known())
-    return fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory", text_of(e.host),
-                       verb(e.access), text_of(e.place));
+    return fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory",
+                       text_of(e.host), verb(e.access), text_of(e.place));
   if (e.bytes_changed > 0)
     return e.place.offset < 0
-               ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it", e.bytes_changed,
-                             e.place.element ? e.place.element->tensor : "", -e.place.offset)
+               ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it",
+                             e.bytes_changed, e.place.element ? e.place.element->tensor : "", -e.place.offset)
                : fmt::format("{} bytes past tensor {} changed, the first at byte {} from its start",
                              e.bytes_changed, e.place.element ? e.place.element->tensor : "", e.place.offset);
   if (e.hazard != ClusterHazard::None) return out_of_cluster(e);
@@ -125,7 +128,8 @@ std::string clobbered(const Access& e) {
   if (e.operation) who = fmt::format("a {} on stream {} ", e.operation->kind, e.operation->stream);
   if (!e.changed) return fmt::format("the call changed its input `{}`", e.input);
   if (*e.changed) return fmt::format("{}changes {}, an input that must stay as it is", who, text_of(e.place));
-  return fmt::format("{}writes {}, an input, though only the value that is there already", who, text_of(e.place));
+  return fmt::format("{}writes {}, an input, though only the value that is there already", who,
+                     text_of(e.place));
 }
 
 std::string unwritten(const Unwritten& u) {
@@ -175,9 +179,9 @@ std::string text_of(const Place& place) {
   if (place.allocation) return in_allocation(place);
   if (place.space == Space::Shared || place.space == Space::Local || place.space == Space::Parameter)
     return fmt::format("offset {} of {} memory", place.offset, name_of(place.space));
-  return fmt::format("0x{:x}, {}", place.address.value_or(0),
-                     place.is_host_memory ? "host memory that the device does not know"
-                                          : "far from every allocation");
+  return fmt::format(
+      "0x{:x}, {}", place.address.value_or(0),
+      place.is_host_memory ? "host memory that the device does not know" : "far from every allocation");
 }
 
 std::string access_text(Kind kind, const Access& e) {

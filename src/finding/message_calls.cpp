@@ -15,7 +15,8 @@ std::string leaked(const Growth& growth, const std::optional<Allocation>& alloca
     std::string text = fmt::format("{} allocation{} of {} bytes in all {} never freed", growth.allocations,
                                    growth.allocations == 1 ? "" : "s", growth.held,
                                    growth.allocations == 1 ? "was" : "were");
-    if (allocation) text += fmt::format("; the first is `{}` ({} bytes)", allocation->label, allocation->bytes);
+    if (allocation)
+      text += fmt::format("; the first is `{}` ({} bytes)", allocation->label, allocation->bytes);
     return text;
   }
   if (growth.what == "memory")
@@ -43,7 +44,8 @@ std::string unwaited(const Launch& e) {
 
 std::string unended(const Process& e) {
   if (e.kernel.empty())
-    return fmt::format("the host code of {} did not return ({}), and no kernel was running", e.entry, e.limit);
+    return fmt::format("the host code of {} did not return ({}), and no kernel was running", e.entry,
+                       e.limit);
   std::string places;
   for (const Where& where : e.standing) places += (places.empty() ? "" : ", ") + text_of(where);
   std::string text = fmt::format("kernel `{}` did not end ({})", plain_name(e.kernel), e.limit);
@@ -54,9 +56,9 @@ std::string unended(const Process& e) {
 }  // namespace
 
 std::string text_of(const HostPlace& place) {
-  const std::string raw = !place.code.empty()      ? place.code
-                          : !place.calls.empty()   ? place.calls.front()
-                                                   : std::string();
+  const std::string raw = !place.code.empty()    ? place.code
+                          : !place.calls.empty() ? place.calls.front()
+                                                 : std::string();
   if (place.where.line > 0) return fmt::format("{} ({})", text_of(place.where), place.function);
   if (!place.function.empty()) return fmt::format("{} ({})", place.function, raw);
   if (raw.empty()) return place.system_call;

@@ -23,10 +23,10 @@ std::string who(const OtherAccess& other) {
   if (!in_kernel) return fmt::format("a {} on stream {}", other.operation->kind, other.operation->stream);
   if (other.is_counted_copy) return "an asynchronous copy";
   std::string text = other.is_same_thread ? "the same thread" : "another thread of the same warp";
-  if (!other.is_same_thread && !other.is_same_warp && other.code.thread)
-    text = fmt::format("thread {} of {}", triple(*other.code.thread),
-                       other.is_same_block ? "the same block"
-                                           : "block " + triple(other.code.block.value_or(Index3{})));
+  if (!other.is_same_thread && other.code.thread)
+    text = fmt::format(
+        "thread {} of {}", triple(*other.code.thread),
+        other.is_same_block ? "the same block" : "block " + triple(other.code.block.value_or(Index3{})));
   if (other.operation)
     text += fmt::format(" of kernel {} on stream {}", short_name(other.code.kernel), other.operation->stream);
   return other.is_asynchronous ? "an asynchronous copy of " + text : text;
@@ -44,13 +44,14 @@ std::string side(const OtherAccess& other, std::string_view what = "") {
 std::string self(const Race& race) {
   const bool in_kernel = !race.operation || race.operation->kind == "kernel";
   if (in_kernel) return std::string(verb(race.access));
-  return fmt::format("the {} on stream {} {}", race.operation->kind, race.operation->stream, verb(race.access));
+  return fmt::format("the {} on stream {} {}", race.operation->kind, race.operation->stream,
+                     verb(race.access));
 }
 
 std::string with_host(const Race& race) {
   const bool calls_system = !race.host.system_call.empty();
   return fmt::format("host code {} {} {} {}, which {}, without waiting for it: call {} first",
-                     calls_system ? "in" : "at", text_of(race.host), verb(race.access), text_of(race.place),
+                     calls_system ? "in system call" : "at", text_of(race.host), verb(race.access), text_of(race.place),
                      side(race.other), text_of(Fix{.remedy = Remedy::WaitOnHost}));
 }
 
@@ -60,7 +61,8 @@ std::string barrier_text(const Fix& fix) {
     return fmt::format("use an atomic, or a {} between the read and the write", barrier);
   std::string place;
   if (fix.between && fix.before_again)
-    place = fmt::format(" between lines {} and {} and one before line {} runs again", fix.low, fix.high, fix.low);
+    place =
+        fmt::format(" between lines {} and {} and one before line {} runs again", fix.low, fix.high, fix.low);
   else if (fix.between)
     place = fmt::format(" between lines {} and {}", fix.low, fix.high);
   else if (fix.before_again)
@@ -97,14 +99,16 @@ std::string race_text(const Race& race) {
   std::string text;
   if (race.noncoherent) {
     text = fmt::format(
-        "{} {} with a non-coherent load (`ld.global.nc`) after {}; the read-only cache may still hold the old "
+        "{} {} with a non-coherent load (`ld.global.nc`) after {}; the read-only cache may still hold the "
+        "old "
         "value, even though the two are ordered",
         self(race), place, side(race.other, "it"));
   } else {
-    text = fmt::format("{} {}, which {}; {}", self(race), place, side(race.other),
-                       race.relation == Relation::Copy
-                           ? "this thread has neither waited at the copy's mbarrier nor synchronised with one that has"
-                           : "nothing orders the two");
+    text = fmt::format(
+        "{} {}, which {}; {}", self(race), place, side(race.other),
+        race.relation == Relation::Copy
+            ? "this thread has neither waited at the copy's mbarrier nor synchronised with one that has"
+            : "nothing orders the two");
   }
   if (race.same_value) return text + " (it stores the value that is there already)";
   const std::string fix = text_of(race.fix);

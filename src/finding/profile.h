@@ -12,14 +12,14 @@ namespace assay {
 // What one source line does to precision.
 struct LineProfile {
   Where where;
-  std::string operation;       // the one that brings most error, as PTX writes it
-  double share = 0;            // of the outputs' errors that enters here
-  double introduced = 0;       // relative error that enters at an execution, root mean square
-  double introduced_max = 0;   // … at most
-  double inherited = 0;        // largest relative error of an operand
-  double amplification = 0;    // largest factor by which a relative error grew here
-  uint64_t executions = 0;     // of lanes
-  double cancelled_bits = 0;   // most leading bits that cancelled in an addition
+  std::string operation;      // the one that brings most error, as PTX writes it
+  double share = 0;           // of the outputs' errors that enters here
+  double introduced = 0;      // relative error that enters at an execution, root mean square
+  double introduced_max = 0;  // … at most
+  double inherited = 0;       // largest relative error of an operand
+  double amplification = 0;   // largest factor by which a relative error grew here
+  uint64_t executions = 0;    // of lanes
+  double cancelled_bits = 0;  // most leading bits that cancelled in an addition
   double cancelled_bits_mean = 0;
   double cancelled_from = 0;   // largest operand of additions where several bits cancelled
   uint64_t stagnated = 0;      // additions of something that left the sum unchanged

@@ -22,8 +22,8 @@ struct Frame {
   bool called = false;  // not inlined
 };
 
-// "k.cu:71 in cp_async16, inlined at k.cu:118 in load_tile". Empty where there is no more than one frame of the
-// user's own. Of what the toolkit's headers inline, only the function that the user called is named.
+// "k.cu:71 in cp_async16, inlined at k.cu:118 in load_tile". Empty where there is no more than one frame of
+// the user's own. Of what the toolkit's headers inline, only the function that the user called is named.
 std::string text_of(const std::vector<Frame>& chain);
 
 }  // namespace assay

@@ -54,7 +54,7 @@ std::vector<Candidate> in_one_value(const reference::Reference& reference, const
     if (list.size() == kMostValues) break;
     Candidate one;
     one.defect.name = narrow == contract::DType::bf16 ? "bf16-value" : "f16-value";
-    one.defect.kind = "precision-loss";
+    one.defect.kind = Kind::PrecisionLoss;
     one.defect.intermediates = narrow;
     one.defect.only_value = site.value;
     one.defect.value_of = site.definition;
@@ -86,7 +86,7 @@ std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
     for (const std::vector<std::string>& inputs : choices) {
       Candidate one;
       one.defect.name = "narrow-input";
-      one.defect.kind = "precision-loss";
+      one.defect.kind = Kind::PrecisionLoss;
       one.description = fmt::format("{} were rounded to {} on the way in",
                                     inputs.size() > 1 ? std::string("inputs") : inputs[0], narrow.name);
       one.inputs = inputs;
@@ -114,7 +114,7 @@ std::vector<Candidate> cut_short(const reference::Reference& reference, const co
   for (int64_t kept = 32; kept < longest; kept *= 2) {
     Candidate one;
     one.defect.name = "cut-short";
-    one.defect.kind = "wrong-result";
+    one.defect.kind = Kind::WrongResult;
     one.defect.dropped_terms = longest - kept;
     if (!reference.applies(one.defect)) break;
     one.description = fmt::format("only the first {} terms of the reduction were added", kept);
@@ -123,7 +123,7 @@ std::vector<Candidate> cut_short(const reference::Reference& reference, const co
   return list;
 }
 
-std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints) {
+std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const Kind> hints) {
   const auto rank = [&](const Candidate& candidate) {
     return std::find(hints.begin(), hints.end(), candidate.defect.kind) - hints.begin();
   };

@@ -31,6 +31,6 @@ contract::Bindings with_narrow_inputs(const contract::Bindings& bindings, const 
 std::vector<Candidate> cut_short(const reference::Reference& reference, const contract::Bindings& bindings);
 
 // What the code makes likely goes first; what is specific stays before what is general.
-std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints);
+std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const Kind> hints);
 
 }  // namespace assay::judge

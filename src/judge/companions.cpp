@@ -15,12 +15,12 @@ namespace assay::judge {
 using contract::Bindings;
 using contract::Contract;
 using contract::Dim;
-using reference::Expectation;
 using contract::IntExpr;
-using reference::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
 using contract::ValuesKind;
+using reference::Expectation;
+using reference::Reference;
 
 namespace {
 

@@ -19,7 +19,7 @@
 // What failed is then diagnosed: the formula is evaluated with one defect at a time, and the defect whose
 // errors are those of the kernel gives the finding its kind.
 //
-//   finding.h   findings and verdicts      sample.h     which elements to look at
+//   verdict.h   verdicts                   sample.h     which elements to look at
 //   measure.h   elements as measured       diagnose.h   which defect explains them
 #pragma once
 
@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
+#include "finding/finding.h"
 #include "reference/reference.h"
-#include "judge/finding.h"
 
 namespace assay::judge {
 
@@ -40,13 +40,21 @@ struct Options {
   double max_work = 4e8;           // terms of sums evaluated for one output, about
   uint64_t seed = 1;               // of the sample
   bool diagnose = true;            // off: kinds are general, but cheaper
-  std::vector<std::string> hints;  // kinds of finding that the code makes likely: tried first
+  bool margins = false;            // measures how close outputs come to the gates
+  std::vector<Kind> hints;         // kinds of finding that the code makes likely: tried first
 };
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;
 
+// How close the outputs came to each gate (thresholds.h): at 1 it closes.
+struct Margins {
+  double bound = 0;   // the largest error, as a part of what rounding can explain at worst
+  double energy = 0;  // log of the probability of the least probable part, as a part of that of the gate
+};
+
 struct Judgement {
   std::vector<Finding> findings;
+  Margins margins;       // if asked for
   int64_t elements = 0;  // of the outputs
   int64_t judged = 0;
   int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted

@@ -6,8 +6,8 @@
 namespace assay::judge {
 
 using contract::Bindings;
-using reference::Expectation;
 using contract::Tensor;
+using reference::Expectation;
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "reference/reference.h"
 #include "judge/numbers.h"
+#include "reference/reference.h"
 
 namespace assay::judge {
 
@@ -64,10 +64,13 @@ class Spacing {
 // Elements one at a time, each by itself.
 class Gauge {
  public:
-  Gauge(const contract::Tensor& tensor, const reference::Expectation& expected, const MeasureOptions& options);
+  Gauge(const contract::Tensor& tensor, const reference::Expectation& expected,
+        const MeasureOptions& options);
   Element operator()(std::size_t i) const;  // of `expected`
   // The element beside what it should be, for a text; its limit is that of errors to its own side.
   Compared compared(std::size_t i) const;
+  // Its error as a part of the largest that it may have; 0 where there is no such limit.
+  double share_of_limit(std::size_t i) const;
 
  private:
   double rewritten(const Element& element, std::size_t i) const;

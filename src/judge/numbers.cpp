@@ -71,14 +71,12 @@ std::string three_digits(double x) {
   return shortest(x, 3, [](double) { return true; });
 }
 
-// An error within its budget is one of many that are too large together: what is said of those has the
-// factor.
-std::string error_text(const ComparedText& text, double error, double limit) {
-  if (limit <= 0) return fmt::format(" (error {}, and nothing is rounded here)", text.error);
+// The error in budgets. One within its budget is one of many that are too large together: what is said of
+// those has the factor.
+std::string times_text(double error, double limit) {
   const double times = error / limit;
-  if (times <= 1) return fmt::format(" (error {})", text.error);
-  return fmt::format(" (error {}, {} times the budget of {})", text.error,
-                     times < 10 ? fmt::format("{:.2g}", times) : three_digits(times), text.budget);
+  if (times <= 1) return "";
+  return times < 10 ? fmt::format("{:.2g}", times) : three_digits(times);
 }
 
 }  // namespace
@@ -97,14 +95,13 @@ std::string element_text(const contract::Tensor& tensor, int64_t element) {
                                           : integer_text(tensor.dtype, tensor.load_int(element));
 }
 
-ComparedText text_of(const Compared& compared) {
-  ComparedText text;
+evidence::ComparedText text_of(const Compared& compared) {
+  evidence::ComparedText text;
   if (!contract::is_float(compared.dtype)) {
     text.stored = compared.stored_integer ? integer_text(compared.dtype, *compared.stored_integer)
                                           : number_text(compared.dtype, compared.stored);
     text.exact = compared.exact_integer ? integer_text(compared.dtype, *compared.exact_integer)
                                         : number_text(compared.dtype, compared.exact);
-    text.sentence = fmt::format("is {}, should be {}", text.stored, text.exact);
     return text;
   }
   const double error = std::abs(compared.stored - compared.exact);
@@ -112,12 +109,13 @@ ComparedText text_of(const Compared& compared) {
   const double within = measured ? kShareOfError * error : std::numeric_limits<double>::infinity();
   text.stored = stored_text(compared.dtype, compared.stored, within);
   text.exact = exact_text(compared.exact, within);
-  text.sentence = fmt::format("is {}, should be {}", text.stored, text.exact);
   if (!measured) return text;
   text.error = three_digits(error);
   if (!compared.limit || !std::isfinite(*compared.limit)) return text;
-  if (*compared.limit > 0) text.budget = three_digits(*compared.limit);
-  text.sentence += error_text(text, error, *compared.limit);
+  text.is_exact = *compared.limit <= 0;
+  if (text.is_exact) return text;
+  text.budget = three_digits(*compared.limit);
+  text.times = times_text(error, *compared.limit);
   return text;
 }
 

@@ -23,7 +23,8 @@ constexpr double kMostWork = 1e8;           // terms of sums evaluated for it, a
 struct Look {
   Measured measured;
   std::vector<double> sigma;
-  std::vector<std::pair<std::size_t, ComparedText>> wrong;  // those not admitted, if they were asked for
+  std::vector<std::pair<std::size_t, evidence::ComparedText>>
+      wrong;  // those not admitted, if they were asked for
 };
 
 Result<Look> look_at(const contract::Contract& contract, const reference::Reference& reference,
@@ -207,7 +208,8 @@ Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const re
     std::vector<int64_t> elements(
         static_cast<std::size_t>(std::min(found->second->count(), Sheet::kMostLooked)));
     std::iota(elements.begin(), elements.end(), int64_t{0});
-    const auto look = look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
+    const auto look =
+        look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
     if (!look) return look.error();
     for (const auto& [at, text] : look->wrong)
       sheet.wrong.push_back({elements[at], std::abs(look->measured.elements[at].error), text});

@@ -62,7 +62,7 @@ struct Sheet {
   struct Wrong {
     int64_t at;    // linear index; may lie beyond `values`
     double error;  // its size
-    ComparedText text;
+    evidence::ComparedText text;
   };
   std::vector<Wrong> wrong;  // of outputs, among the first kMostLooked elements
 };

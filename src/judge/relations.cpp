@@ -12,9 +12,9 @@ namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using reference::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
+using reference::Reference;
 
 namespace {
 
@@ -77,28 +77,6 @@ std::vector<int64_t> confirmed(const Reference& reference, const Bindings& bindi
   return sure;
 }
 
-constexpr std::string_view kBroken[] = {"do not scale with it",    "do not change sign with it",
-                                        "change that should stay", "do not move with their slice",
-                                        "change that should stay", "change that should stay"};
-
-Finding finding_of(const Companion& companion, bool declared, const std::string& output, std::size_t count,
-                   const std::string& element, const std::string& is, const std::string& was) {
-  Finding finding;
-  finding.kind = declared ? "nondeterministic" : "wrong-result";
-  finding.severity = declared ? Severity::Error : Severity::Warning;
-  finding.message =
-      fmt::format("{}: with {}, {} elements {}, though {}: {}{} is {} where {} was expected", output,
-                  companion.text, count, kBroken[static_cast<std::size_t>(companion.relation)],
-                  declared ? fmt::format("the contract says batch_invariant along {}", companion.dim)
-                           : std::string("the formula says so"),
-                  output, element, is, was);
-  finding.evidence["output"] = output;
-  finding.evidence["relation"] = to_string(companion.relation);
-  finding.evidence["changed"] = companion.text;
-  finding.evidence["differing"] = count;
-  return finding;
-}
-
 }  // namespace
 
 std::string_view to_string(Relation relation) {
@@ -124,10 +102,19 @@ std::vector<Finding> compare(const Contract& contract, const Reference& referenc
         confirmed(reference, bindings, companion, name, kept, std::move(elements));
     if (sure.empty()) continue;
     const int64_t at = sure.front();
-    findings.push_back(finding_of(companion, declared, name,
-                                  sure.size() < kMostConfirmed ? sure.size() : count,
-                                  contract::coordinates(after.extents, at), element_text(after, at),
-                                  number_text(after.dtype, kept.factor * before.load(kept.from[static_cast<std::size_t>(at)]))));
+    const int64_t confirmed_count = static_cast<int64_t>(sure.size() < kMostConfirmed ? sure.size() : count);
+    const double expected = kept.factor * before.load(kept.from[static_cast<std::size_t>(at)]);
+    evidence::Numeric numeric{.output = name};
+    numeric.difference = evidence::Difference{std::string(to_string(companion.relation)),
+                                              companion.text,
+                                              declared ? companion.dim : "",
+                                              confirmed_count,
+                                              contract::index_of(after.extents, at),
+                                              element_text(after, at),
+                                              number_text(after.dtype, expected)};
+    findings.push_back({.kind = declared ? Kind::Nondeterministic : Kind::WrongResult,
+                        .severity = declared ? Severity::Error : Severity::Warning,
+                        .evidence = std::move(numeric)});
   }
   return findings;
 }

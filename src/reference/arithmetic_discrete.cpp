@@ -80,7 +80,7 @@ Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& 
     }
     r.i[l] = value;
   }
-  if (overflow) trouble = "an integer result does not fit 64 bits";
+  if (overflow) trouble = "an integer result does not fit in 64 bits";
   if (zero) trouble = "an integer is divided by zero";
   if (x.f || y.f) {
     need_flags(r, n);

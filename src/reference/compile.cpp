@@ -42,8 +42,11 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
   }
   for (std::size_t i = 0; i < contract_.tensors.size(); ++i)
     if (contract_.tensors[i].is_output() && compiled_.final_definition[i] < 0)
-      return Error{fmt::format("the formula never defines the output '{}'", contract_.tensors[i].name),
-                   contract_.path, reference.formula_place.line, reference.formula_place.column};
+      return contract_.error_at(
+          reference.formula_place,
+          fmt::format("the formula never assigns the output `{}`; add `{}`", contract_.tensors[i].name,
+                      contract_.tensors[i].shape.empty() ? contract_.tensors[i].name + " = ..."
+                                                         : contract_.tensors[i].name + "[...] = ..."));
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
 }
 
@@ -117,14 +120,14 @@ void Compiler::bool_to_int(const Scope& scope, int& node) {
 int Compiler::to_bool(const Scope& scope, int node) {
   if (node < 0 || at(scope, node).type == Type::Bool) return node;
   if (at(scope, node).type == Type::Float)
-    return fail(at(scope, node).place, "a condition is expected here: compare the number with something");
+    return fail(at(scope, node).place, "expected a condition, found a number; compare it with something");
   return add(scope, Op::ToBool, Type::Bool, at(scope, node).place, node);
 }
 
 int Compiler::to_int(const Scope& scope, int node, std::string_view what) {
   if (node < 0) return node;
   if (at(scope, node).type == Type::Float)
-    return fail(at(scope, node).place, fmt::format("{} is an integer; convert with i64(...)", what));
+    return fail(at(scope, node).place, fmt::format("{} must be an integer; convert with i64(...)", what));
   return to_number(scope, node);
 }
 
@@ -143,9 +146,9 @@ Type Compiler::unify(const Scope& scope, int& a, int& b) {
 
 int Compiler::new_variable(Scope& scope, const std::string& name, Place place) {
   if (contract_.dim(name) || contract_.scalar(name) || contract_.tensor(name) || names_.contains(name))
-    return fail(place, fmt::format("'{}' cannot be an index: it already names something else", name));
+    return fail(place, fmt::format("`{}` cannot be an index: it already names something else", name));
   std::vector<Variable>& variables = definition(scope).variables;
-  if (variables.size() >= kMostVariables) return fail(place, "too many indices in one statement");
+  if (variables.size() >= kMostVariables) return fail(place, "this statement has too many indices; split it");
   Variable variable;
   variable.name = name;
   variable.place = place;
@@ -164,7 +167,7 @@ int Compiler::find_variable(Scope& scope, const std::string& name) {
   if (outer < 0) return -1;
   std::vector<Variable>& variables = definition(scope).variables;
   if (variables.size() >= kMostVariables)
-    return fail(definition(scope).place, "too many indices in one statement");
+    return fail(definition(scope).place, "this statement has too many indices; split it");
   Variable variable;
   variable.name = name;
   variable.place = definition(*scope.outer).variables[static_cast<std::size_t>(outer)].place;

@@ -80,11 +80,15 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
   }
   for (const auto& [known_name, source] : names_) known.push_back(known_name);
   const std::string near = nearest(word, known);
-  if (!near.empty()) return fail(place, fmt::format("'{}' is not defined; did you mean '{}'?", word, near));
-  if (subscripted) return fail(place, fmt::format("there is no tensor '{}'", word));
-  return fail(place, fmt::format("'{}' is not defined: an index stands on the left, or is bound by a "
-                                 "reduction such as sum[{}](...), or is summed over by '+='",
-                                 word, word));
+  if (!near.empty()) return fail(place, fmt::format("`{}` is not defined; did you mean `{}`?", word, near));
+  if (subscripted)
+    return fail(place,
+                fmt::format("`{}` is not defined; define it in a statement above, or as a table [tensors.{}]",
+                            word, word));
+  return fail(place,
+              fmt::format("`{}` is not defined; an index must appear on the left side, or be bound by a "
+                          "reduction, as in sum[{}](...)",
+                          word, word));
 }
 
 int Compiler::name(Scope& scope, const Expr& expr) {
@@ -100,7 +104,9 @@ int Compiler::name(Scope& scope, const Expr& expr) {
     Scope* root = &scope;
     while (root->outer) root = root->outer;
     if (!root->implicit) return unknown(expr.name, expr.place, false);
-    if (new_variable(*root, expr.name, expr.place) < 0) return -1;
+    const int made = new_variable(*root, expr.name, expr.place);
+    if (made < 0) return -1;
+    definition(*root).variables[static_cast<std::size_t>(made)].implicit = true;
     variable = find_variable(scope, expr.name);
   }
   return variable < 0 ? -1 : index_node(scope, variable, expr.place);
@@ -149,11 +155,10 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
   const auto found = names_.find(expr.name);
   if (found == names_.end()) {
     if (contract_.tensor(expr.name))
-      return fail(
-          expr.place,
-          fmt::format("the output '{}' has no value yet: it is assigned below, or not at all", expr.name));
+      return fail(expr.place,
+                  fmt::format("the output `{}` has no value yet; assign it in a statement above", expr.name));
     if (contract_.dim(expr.name) || contract_.scalar(expr.name))
-      return fail(expr.place, fmt::format("'{}' is a number and takes no subscripts", expr.name));
+      return fail(expr.place, fmt::format("`{}` is a number and takes no indices", expr.name));
     return unknown(expr.name, expr.place, true);
   }
   const int source = found->second;
@@ -167,13 +172,12 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
   const std::size_t want = rank(source);
   if (expr.children.size() != want) {
     if (!(expr.children.empty() && is_single(source)))
-      return fail(expr.place, fmt::format("'{}' has {} {}, not {}", expr.name, want,
-                                          want == 1 ? "subscript" : "subscripts", expr.children.size()));
+      return fail(expr.place, index_count(expr.name, want, expr.children.size()));
     for (std::size_t i = 0; i < want; ++i) node.subscripts.push_back(integer_node(scope, 0, expr.place));
   }
   for (std::size_t i = 0; i < expr.children.size(); ++i) {
     const int subscript = to_int(
-        scope, expression(scope, *expr.children[i], {true, context.guarded, context.bound}), "a subscript");
+        scope, expression(scope, *expr.children[i], {true, context.guarded, context.bound}), "an index");
     if (subscript < 0) return -1;
     node.subscripts.push_back(subscript);
     Use use;
@@ -233,7 +237,7 @@ int Compiler::binary(Scope& scope, const Expr& expr, Context context) {
   if (sign == "^") return power(scope, a, b, place);
   const Type type = unify(scope, a, b);
   if (sign == "%") {
-    if (type == Type::Float) return fail(place, "'%' is for integers");
+    if (type == Type::Float) return fail(place, "`%` is only defined for integers");
     return add(scope, Op::Mod, Type::Int, place, a, b);
   }
   if (sign == "/") {
@@ -290,7 +294,7 @@ int Compiler::conditional(Scope& scope, const Expr& expr, Context context) {
 int Compiler::arguments(Scope& scope, const Expr& expr, Context context, std::size_t least, std::size_t most,
                         std::vector<int>& list) {
   if (expr.children.size() < least || expr.children.size() > most)
-    return fail(expr.place, fmt::format("'{}' takes {} argument{}, not {}", expr.name,
+    return fail(expr.place, fmt::format("`{}` takes {} argument{}, not {}", expr.name,
                                         least == most ? std::to_string(least) : "two or more",
                                         most == 1 ? "" : "s", expr.children.size()));
   for (const ExprPtr& child : expr.children) {
@@ -316,7 +320,8 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
   if (expr.name == "pow" || expr.name == "ceil_div") {
     if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;
     if (expr.name == "pow") return power(scope, list[0], list[1], place);
-    if (unify(scope, list[0], list[1]) == Type::Float) return fail(place, "'ceil_div' is for integers");
+    if (unify(scope, list[0], list[1]) == Type::Float)
+      return fail(place, "`ceil_div` is only defined for integers");
     return add(scope, Op::CeilDiv, Type::Int, place, list[0], list[1]);
   }
   if (expr.name == kLogOfScaled) {
@@ -352,12 +357,12 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
     const int value = to_float(scope, operand);
     return add(scope, Op::Mul, Type::Float, place, value, add(scope, Op::Sigmoid, Type::Float, place, value));
   }
-  return fail(place, fmt::format("'{}' is not a function", expr.name));
+  return fail(place, fmt::format("`{}` is not a function", expr.name));
 }
 
 int Compiler::cast(Scope& scope, const Expr& expr, Context context, DType dtype) {
   if (expr.children.size() != 1)
-    return fail(expr.place, fmt::format("'{}' takes 1 argument, not {}", expr.name, expr.children.size()));
+    return fail(expr.place, fmt::format("`{}` takes 1 argument, not {}", expr.name, expr.children.size()));
   int operand = expression(scope, *expr.children[0], context);
   if (operand < 0) return -1;
   if (info(dtype).kind == DTypeKind::Bool) {

@@ -36,9 +36,9 @@ void Compiler::bind_range(Scope& scope, int variable, const Expr& low, const Exp
   const uint64_t used = at(scope, first).indices | at(scope, last).indices;
   if (on_left && used != 0)
     fail(made.place,
-         fmt::format("the range of '{}', on the left, cannot depend on another index", made.name));
+         fmt::format("the range of `{}`, on the left, cannot depend on another index", made.name));
   if ((used >> variable & 1) != 0)
-    fail(made.place, fmt::format("the range of '{}' depends on itself", made.name));
+    fail(made.place, fmt::format("the range of `{}` depends on itself", made.name));
 }
 
 int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
@@ -49,7 +49,7 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   for (const Binder& binder : expr.binders) {
     if (scope.names.contains(binder.name) || find_in_outer(outer, binder.name))
       return fail(binder.place,
-                  fmt::format("the index '{}' is already in use here; take another name", binder.name));
+                  fmt::format("the index `{}` is already in use here; choose another name", binder.name));
     const int variable = new_variable(scope, binder.name, binder.place);
     if (variable < 0) return -1;
     if (binder.low) bind_range(scope, variable, *binder.low, *binder.high, context, false);
@@ -66,7 +66,7 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   for (const auto& [word, reduce] : kReductions)
     if (word == expr.name) made.reduce = reduce;
   if ((made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin) && reduced.size() != 1)
-    return fail(expr.place, fmt::format("'{}' takes one index", expr.name));
+    return fail(expr.place, fmt::format("`{}` takes one index", expr.name));
   if (made.reduce == Reduce::Mean) body = to_float(scope, body);
   definition(scope).reduced = std::move(reduced);
   definition(scope).filter = filter;
@@ -133,11 +133,11 @@ void Compiler::statement(const Statement& written) {
   const int tensor = spec ? static_cast<int>(spec - contract_.tensors.data()) : -1;
   if (spec && !spec->is_output()) {
     fail(written.place,
-         fmt::format("'{}' is an input; only outputs and new names can be assigned", written.name));
+         fmt::format("`{}` is an input; only outputs and new names can be assigned", written.name));
     return;
   }
   if (contract_.dim(written.name) || contract_.scalar(written.name)) {
-    fail(written.place, fmt::format("'{}' is given by the caller and cannot be assigned", written.name));
+    fail(written.place, fmt::format("`{}` is given by the caller and cannot be assigned", written.name));
     return;
   }
   Scope scope;
@@ -160,8 +160,9 @@ void Compiler::statement(const Statement& written) {
                                                     : Reduce::Min;
     made.previous = previous;
     if (previous >= 0 && (source_type(previous) == Type::Float) != (made.type() == Type::Float)) {
-      fail(written.place,
-           fmt::format("'{}' was {} before", written.name, made.type() == Type::Float ? "integer" : "real"));
+      fail(written.place, fmt::format("`{}` held {} before, and cannot hold {} now", written.name,
+                                      made.type() == Type::Float ? "integers" : "real numbers",
+                                      made.type() == Type::Float ? "real numbers" : "integers"));
       return;
     }
   } else if (made.is_scatter()) {
@@ -187,7 +188,7 @@ int Compiler::finish_body(Scope& scope, int body, const TensorSpec* spec, Assign
   const DTypeKind want = info(spec->dtype).kind;
   if (want == DTypeKind::Float) return to_float(scope, to_number(scope, body));
   if (want == DTypeKind::Bool && at(scope, body).type == Type::Float)
-    return fail(at(scope, body).place, fmt::format("'{}' is bool: write a condition", spec->name));
+    return fail(at(scope, body).place, fmt::format("`{}` is bool; write a condition", spec->name));
   if (want == DTypeKind::Bool && kind == AssignKind::Set) return to_bool(scope, body);
   body = to_number(scope, body);
   if (at(scope, body).type != Type::Float) return body;
@@ -200,12 +201,11 @@ void Compiler::left_side(Scope& scope, const Statement& written, const TensorSpe
                          int previous) {
   const std::size_t have = written.left.size();
   if (have > kMostDimensions) {
-    fail(written.place, fmt::format("'{}' has more than {} dimensions", written.name, kMostDimensions));
+    fail(written.place, fmt::format("`{}` has more than {} dimensions", written.name, kMostDimensions));
     return;
   }
   if (spec && have != spec->shape.size() && !(have == 0 && is_single(*spec))) {
-    fail(written.place, fmt::format("'{}' has {} {}, not {}", written.name, spec->shape.size(),
-                                    spec->shape.size() == 1 ? "subscript" : "subscripts", have));
+    fail(written.place, index_count(written.name, spec->shape.size(), have));
     return;
   }
   if (spec && have == 0)
@@ -215,7 +215,7 @@ void Compiler::left_side(Scope& scope, const Statement& written, const TensorSpe
     }
   const bool keeps = previous >= 0 && !spec && written.kind != AssignKind::Set;
   if (keeps && have != rank(previous)) {
-    fail(written.place, fmt::format("'{}' has {} subscripts, not {}", written.name, rank(previous), have));
+    fail(written.place, index_count(written.name, rank(previous), have));
     return;
   }
   // Plain indices first, so that computed places may use those that come later.
@@ -232,7 +232,7 @@ void Compiler::left_side(Scope& scope, const Statement& written, const TensorSpe
   if (failed_ || !definition(scope).is_scatter() || spec) return;
   if (previous < 0)
     fail(written.place,
-         fmt::format("the extents of '{}' are not known; define it first, as in `{}[i in 0..n] = 0`",
+         fmt::format("the shape of `{}` is not known; define it first, as in `{}[i in 0..n] = 0`",
                      written.name, written.name));
   definition(scope).shape_source = previous;
 }
@@ -244,7 +244,7 @@ void Compiler::place(Scope& scope, const Statement& written, std::size_t i, int 
     // Names that nothing else binds are loops of the statement, as in dw[tokens[t], d].
     const bool implicit = scope.implicit;
     scope.implicit = true;
-    const int node = to_int(scope, expression(scope, *left.expr, {true, false}), "a place on the left");
+    const int node = to_int(scope, expression(scope, *left.expr, {true, false}), "an index on the left");
     scope.implicit = implicit;
     definition(scope).coordinates.push_back({-1, node, to_text(*left.expr)});
     return;

@@ -83,6 +83,7 @@ struct Variable {
   std::vector<Use> uses;
   std::vector<Use> divided_uses;  // tell the range where no other use does
   std::string range_text;         // as written; empty: inferred
+  bool implicit = false;          // summed over by `+=`: bound neither by a reduction nor on the left
 };
 
 enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };

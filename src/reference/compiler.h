@@ -22,6 +22,12 @@ struct Context {
   bool bound = false;    // the end of a range: its subscripts say little of other ranges
 };
 
+// "`x` has 2 dimensions, but 1 index is given"
+inline std::string index_count(std::string_view name, std::size_t dimensions, std::size_t given) {
+  return fmt::format("`{}` has {} dimension{}, but {} {} given", name, dimensions, dimensions == 1 ? "" : "s",
+                     given, given == 1 ? "index is" : "indices are");
+}
+
 struct Scope {
   int definition = -1;
   Scope* outer = nullptr;
@@ -40,7 +46,7 @@ class Compiler {
 
  private:
   int fail(Place place, std::string message) {
-    if (!failed_) error_ = {std::move(message), contract_.path, place.line, place.column};
+    if (!failed_) error_ = contract_.error_at(place, std::move(message));
     failed_ = true;
     return -1;
   }

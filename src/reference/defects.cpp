@@ -10,9 +10,9 @@
 namespace assay::reference {
 namespace {
 
-constexpr std::string_view kLow = "low-precision-accumulation";
-constexpr std::string_view kLoss = "precision-loss";
-constexpr std::string_view kWrong = "wrong-result";
+constexpr Kind kLow = Kind::LowPrecisionAccumulation;
+constexpr Kind kLoss = Kind::PrecisionLoss;
+constexpr Kind kWrong = Kind::WrongResult;
 
 // The table of diagnosis. The order is that of belief: what leaves a sharper trace
 // comes first.
@@ -56,7 +56,7 @@ const Defect kDefects[] = {
      .partial_terms = 32,
      .one_pass_variance = true},
     {.name = "no-max-subtraction",
-     .kind = "nonfinite",
+     .kind = Kind::Nonfinite,
      .description = "the maximum were not subtracted before exp",
      .no_max_subtraction = true},
     {.name = "bf16-intermediates",
@@ -68,11 +68,11 @@ const Defect kDefects[] = {
      .description = "intermediate values were rounded to f16",
      .intermediates = DType::f16},
     {.name = "truncating-store",
-     .kind = "biased-rounding",
+     .kind = Kind::BiasedRounding,
      .description = "the store cut digits off instead of rounding",
      .truncating_store = true},
     {.name = "truncating-sum",
-     .kind = "biased-rounding",
+     .kind = Kind::BiasedRounding,
      .description = "every addition rounded toward zero",
      .truncating_sum = true},
     {.name = "lost-last-term",
@@ -99,7 +99,7 @@ const Defect kDefects[] = {
      .kind = kWrong,
      .description = "the mean were divided by n + 1",
      .divisor_offset = 1},
-    {.name = "hidden-nan", .kind = "nonfinite", .description = "NaN were skipped", .hides_nan = true},
+    {.name = "hidden-nan", .kind = Kind::Nonfinite, .description = "NaN were skipped", .hides_nan = true},
     {.name = "approximate-math",
      .kind = kLoss,
      .description = "functions were the fast, approximate ones",

@@ -76,22 +76,24 @@ Result<void> Evaluation::check() const {
     const TensorSpec& spec = contract.tensors[i];
     if (!spec.is_input()) continue;
     const Tensor* tensor = tensors[i];
-    if (!tensor) return Error{fmt::format("the input '{}' is missing", spec.name), contract.path};
+    if (!tensor) return Error{fmt::format("the input `{}` is missing", spec.name), contract.path};
     if (tensor->dtype != spec.dtype || tensor->extents != shaped.tensor_extents[i])
-      return Error{fmt::format("the input '{}' has not the dtype and shape of the contract", spec.name),
-                   contract.path};
+      return Error{
+          fmt::format("the input `{}` does not have the dtype and shape that the contract says", spec.name),
+          contract.path};
     if (tensor->bytes.size() != static_cast<std::size_t>(tensor->count() * tensor->item_bytes()))
-      return Error{fmt::format("the input '{}' has not as many bytes as elements", spec.name), contract.path};
+      return Error{fmt::format("the size of the input `{}` does not match its shape", spec.name),
+                   contract.path};
   }
   for (const ScalarSpec& spec : contract.scalars)
     if (!bindings.scalars.contains(spec.name))
-      return Error{fmt::format("the scalar '{}' has no value", spec.name), contract.path};
+      return Error{fmt::format("the scalar `{}` has no value", spec.name), contract.path};
   return {};
 }
 
 void Evaluation::fail(Place place, std::string message) {
   const std::scoped_lock lock(error_lock_);
-  if (!failed_.exchange(true)) error_ = {std::move(message), contract.path, place.line, place.column};
+  if (!failed_.exchange(true)) error_ = contract.error_at(place, std::move(message));
 }
 
 // A load that does not depend on the loops of its sum is one value with one error:

@@ -217,8 +217,11 @@ void Evaluator::finish_extreme(const Definition& made, const Accumulator& total,
   const double sign = largest ? 1 : -1;
   const bool chooses = made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin;
   if (total.count[l] == 0 && (chooses || made.type() != Type::Float))
-    return evaluation_.fail(made.place, fmt::format("an empty {} has no value",
-                                                    chooses ? to_string(made.reduce) : "max of integers"));
+    return evaluation_.fail(made.place,
+                            fmt::format("the {} of no elements is not defined; guard it with `if`",
+                                        chooses   ? to_string(made.reduce)
+                                        : largest ? "max"
+                                                  : "min"));
   const double v = total.sum[l];
   out.magnitude[l] = std::abs(v);
   const double far = sign * std::max(sign * total.high[l], sign * total.squares[l]);
@@ -244,7 +247,7 @@ void Evaluator::finish_extreme(const Definition& made, const Accumulator& total,
 void Evaluator::finish_integer_sum(const Definition& made, const Accumulator& total, int l,
                                    const Elements& out) {
   const auto value = static_cast<int64_t>(total.integer[l]);
-  if (value != total.integer[l]) evaluation_.fail(made.place, "a sum of integers does not fit 64 bits");
+  if (value != total.integer[l]) evaluation_.fail(made.place, "a sum of integers does not fit in 64 bits");
   out.v[l] = std::bit_cast<double>(value);
   out.b[l] = total.bound[l];
   out.magnitude[l] = total.magnitude[l];
@@ -255,7 +258,8 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
   const Precision& precision = evaluation_.precision;
   const double n = total.count[l];
   const bool mean = made.reduce == Reduce::Mean;
-  if (mean && n == 0) return evaluation_.fail(made.place, "a mean over nothing has no value");
+  if (mean && n == 0)
+    return evaluation_.fail(made.place, "the mean of no elements is not defined; guard it with `if`");
   if (evaluation_.simulated) {
     out.v[l] = simulated_sum(total, l, mean, evaluation_.defect_of(batch.definition));
     out.magnitude[l] = std::abs(out.v[l]);

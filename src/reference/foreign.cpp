@@ -16,9 +16,9 @@ constexpr double kMargin = 4;
 Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::string& name,
                      const std::vector<int64_t>& extents) {
   const auto found = outputs.find(name);
-  if (found == outputs.end()) return Error{fmt::format("the reference gives no output '{}'", name)};
+  if (found == outputs.end()) return Error{fmt::format("the reference returns no output `{}`", name)};
   if (found->second.extents != extents)
-    return Error{fmt::format("the reference gives '{}' with another shape than the contract", name)};
+    return Error{fmt::format("the reference returns `{}` with another shape than the contract says", name)};
   return found->second;
 }
 

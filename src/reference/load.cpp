@@ -70,8 +70,8 @@ void Evaluator::out_of_range(const Batch& batch, const Node& node, std::size_t s
   }
   const int64_t extent = evaluation_.shaped.extents(evaluation_.compiled, node.ref)[subscript];
   evaluation_.fail(node.place,
-                   fmt::format("{} reads element {} of 0..{} (subscript {}){}; guard it with `if`", node.text,
-                               value, extent, subscript + 1, where));
+                   fmt::format("{} is out of range: index {} is {}, outside 0..{}{}; guard it with `if`",
+                               node.text, subscript + 1, value, extent, where));
 }
 
 bool Evaluator::offsets(Batch& batch, int node_id, const Node& node, Offsets& result) {
@@ -223,7 +223,9 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
   }
   if (tensor.dtype == DType::u64)
     for (int l = 0; l < n; ++l)
-      if (r.i[l] < 0) evaluation_.fail({}, "a u64 input is beyond the range of int64");
+      if (r.i[l] < 0)
+        evaluation_.fail({},
+                         "a u64 input holds a value above 2^63 - 1, which the reference cannot represent");
   if (!r.v) return r;
   r.bits = numerics::info(info(tensor.dtype).format).precision();
   math.flag_nonfinite(r, n);

@@ -215,7 +215,7 @@ Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const
   std::ofstream(folder.file("job.json")) << *job;
   for (const TensorSpec* spec : contract.inputs()) {
     const auto found = bindings.inputs.find(spec->name);
-    if (found == bindings.inputs.end()) return Error{fmt::format("the input '{}' is missing", spec->name)};
+    if (found == bindings.inputs.end()) return Error{fmt::format("the input `{}` is missing", spec->name)};
     const std::string path = folder.file(spec->name + ".npy");
     Result<void> written =
         is_float(spec->dtype) ? write_npy_f64(path, *found->second) : write_npy(path, *found->second);

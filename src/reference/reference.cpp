@@ -125,7 +125,7 @@ struct Reference::Impl {
   Result<int> tensor_of(const std::string& output) const {
     const TensorSpec* spec = contract.tensor(output);
     if (!spec || !spec->is_output())
-      return Error{fmt::format("'{}' is not an output of the contract", output)};
+      return Error{fmt::format("`{}` is not an output of the contract", output)};
     return static_cast<int>(spec - contract.tensors.data());
   }
 
@@ -206,7 +206,7 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
   const int64_t count = evaluation.shaped.definitions[static_cast<std::size_t>(definition)].count;
   for (const int64_t element : elements)
     if (element < 0 || element >= count)
-      return Error{fmt::format("'{}' has no element {}", made.name, element)};
+      return Error{fmt::format("`{}` has no element {}", made.name, element)};
 
   Storage found(elements.size());
   if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
@@ -311,7 +311,7 @@ Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, in
   const Store to(e.dtype, precision);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (elements[i] < 0 || elements[i] >= output->exact.count())
-      return Error{fmt::format("'{}' has no element {}", spec.name, elements[i])};
+      return Error{fmt::format("`{}` has no element {}", spec.name, elements[i])};
     const double v = output->exact.load(elements[i]);
     e.magnitude[i] = std::abs(v);
     e.value[i] = v;
@@ -336,14 +336,14 @@ Result<Expectation> Reference::expect(const Bindings& bindings, const std::strin
                            : impl_->expect_foreign(bindings, *tensor, elements);
   } catch (const std::bad_alloc&) {
     return Error{
-        fmt::format("not enough memory to evaluate '{}' at {}", output, contract::to_string(bindings.shape))};
+        fmt::format("not enough memory to evaluate `{}` at {}", output, contract::to_string(bindings.shape))};
   }
 }
 
 Result<Expectation> Reference::expect_all(const Bindings& bindings, const std::string& output,
                                           const BudgetOptions& options) const {
   const TensorSpec* spec = impl_->contract.tensor(output);
-  if (!spec) return Error{fmt::format("'{}' is not an output of the contract", output)};
+  if (!spec) return Error{fmt::format("`{}` is not an output of the contract", output)};
   Result<std::vector<int64_t>> extents = spec->extents(bindings.shape);
   if (!extents) return extents.error();
   int64_t count = 1;
@@ -373,7 +373,7 @@ Result<std::vector<double>> Reference::simulate(const Bindings& bindings, const 
     for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = simulated_store(dtype, found.v[i], defect);
     return stored;
   } catch (const std::bad_alloc&) {
-    return Error{fmt::format("not enough memory to evaluate '{}'", output)};
+    return Error{fmt::format("not enough memory to evaluate `{}`", output)};
   }
 }
 

@@ -41,6 +41,7 @@
 #include <vector>
 
 #include "contract/bindings.h"
+#include "finding/kind.h"
 #include "reference/names.h"
 
 namespace assay::reference {
@@ -103,7 +104,7 @@ struct Expectation {
 // declared precision, sums in order.
 struct Defect {
   std::string_view name;               // "bf16-accumulator"
-  std::string_view kind;               // the finding it is evidence for
+  Kind kind = Kind::WrongResult;       // the finding it is evidence for
   std::string_view description;        // for the report, after "as if"
   std::optional<DType> accumulator{};  // running sums are rounded to this after every addition
   std::optional<DType> partials{};  // partial sums over `partial_terms` terms are rounded to this, added in

@@ -57,7 +57,7 @@ ScatterLists Evaluator::scatter_lists(int definition_id) {
       loops.push_back(variable);
     }
   if (trips(loops, definition_id) > kMostEntries) {
-    evaluation_.fail(made.place, fmt::format("'{}' scatters more than 2^31 values at this shape", made.name));
+    evaluation_.fail(made.place, fmt::format("`{}` scatters more than 2^31 values at this shape", made.name));
     return lists;
   }
   std::vector<int64_t> keys;
@@ -98,12 +98,12 @@ void Evaluator::scatter_batch(Batch& full, const ScatterLists& lists, std::vecto
     const int64_t extent = planned.extents[c];
     for (int l = 0; l < full.n; ++l) {
       if (place.i[l] < 0 || place.i[l] >= extent)
-        return evaluation_.fail(made.place,
-                                fmt::format("'{}' is assigned at {} (subscript {}), outside 0..{}", made.name,
-                                            place.i[l], c + 1, extent));
+        return evaluation_.fail(
+            made.place, fmt::format("`{}` is assigned out of range: index {} is {}, outside 0..{}", made.name,
+                                    c + 1, place.i[l], extent));
       if (place.b && place.b[l] > 0)
         return evaluation_.fail(made.place,
-                                fmt::format("where '{}' is assigned depends on rounding", made.name));
+                                fmt::format("where `{}` is assigned depends on rounding", made.name));
       key[static_cast<std::size_t>(l)] = key[static_cast<std::size_t>(l)] * extent + place.i[l];
     }
     ++at;
@@ -262,7 +262,7 @@ void Evaluator::assign_scatter(Batch& batch, const int64_t* elements, const Elem
     const auto [begin, end] = scatter_entries(lists, scatter_key(batch, lists, elements[l], l));
     if (end - begin > 1)
       return evaluation_.fail(made.place,
-                              fmt::format("'{}' is assigned twice at {}; use += or max=", made.name,
+                              fmt::format("`{}` is assigned twice at {}; use += or max=", made.name,
                                           coordinates(shaped(batch.definition).extents, elements[l])));
     if (end == begin) continue;
     entry[count] = begin;

@@ -41,12 +41,12 @@ class Shaper {
   Result<ShapedFormula> run() {
     for (const Dim& dim : contract_.dims) {
       const auto found = shaped_.shape.find(dim.name);
-      if (found == shaped_.shape.end()) return Error{fmt::format("the dim '{}' has no value", dim.name)};
+      if (found == shaped_.shape.end()) return Error{fmt::format("the dim `{}` has no value", dim.name)};
       shaped_.dims.push_back(found->second);
     }
     for (const TensorSpec& spec : contract_.tensors) {
       Result<std::vector<int64_t>> extents = spec.extents(shaped_.shape);
-      if (!extents) return Error{extents.error().message, contract_.path, spec.place.line, spec.place.column};
+      if (!extents) return contract_.error_at(spec.place, extents.error().message);
       shaped_.tensor_strides.push_back(strides_of(*extents));
       shaped_.tensor_extents.push_back(std::move(*extents));
     }
@@ -60,7 +60,7 @@ class Shaper {
 
  private:
   void fail(Place place, std::string message) {
-    if (!failed_) error_ = {std::move(message), contract_.path, place.line, place.column};
+    if (!failed_) error_ = contract_.error_at(place, std::move(message));
     failed_ = true;
   }
 
@@ -74,7 +74,8 @@ class Shaper {
     shaped.strides = strides_of(shaped.extents);
     Wide count = 1;
     for (const int64_t extent : shaped.extents) count = std::min<Wide>(count * extent, kLargest + 1);
-    if (count > kLargest) return fail(definition.place, fmt::format("'{}' is too large", definition.name));
+    if (count > kLargest)
+      return fail(definition.place, fmt::format("`{}` is too large at this shape", definition.name));
     shaped.count = static_cast<int64_t>(count);
     for (const Node& node : definition.nodes)
       if (node.op == Op::Load && !node.guarded && !failed_) check_load(definition, shaped, node);
@@ -104,8 +105,8 @@ class Shaper {
     const int64_t first = std::min(low.low, high.high);
     if (first < -kLargest || high.high > kLargest) {
       fail(variable.place,
-           fmt::format("the range of '{}' depends on data without bounds; give the tensor its `values`, as "
-                       "in values = \"offsets(N)\"",
+           fmt::format("the range of `{}` depends on data without bounds; bound them with `values`, as in "
+                       "values = \"offsets(N)\"",
                        variable.name));
       return {};
     }
@@ -143,20 +144,34 @@ class Shaper {
         if (is_on_left(*first) && !is_on_left(use) && extent_of(use) > extent_of(*first)) continue;
         fail(use.place,
              fmt::format(
-                 "the index '{}' ranges over 0..{} in {} but over 0..{} in {}; guard one with `if`, or "
-                 "give the range outright",
+                 "the index `{}` ranges over 0..{} in {} but over 0..{} in {}; guard one with `if`, or "
+                 "write its range",
                  variable.name, extent_text(use), use.text, extent_text(*first), first->text));
         return {};
       }
       if (first) return {0, extent_of(*first), true};
     }
     if (!variable.divided_uses.empty()) return {0, least_divided(variable), true};
-    fail(
-        variable.place,
-        fmt::format("the range of the index '{}' cannot be inferred, as no tensor is indexed by '{}' itself; "
-                    "write `{} in 0..n` where it is bound, as in sum[{} in 0..n](...) or t[{} in 0..n] = ...",
-                    variable.name, variable.name, variable.name, variable.name, variable.name));
+    if (variable.implicit) {
+      fail(variable.place, not_defined(variable.name));
+      return {};
+    }
+    fail(variable.place,
+         fmt::format(
+             "the range of the index `{}` cannot be inferred, because no tensor is indexed by `{}` alone; "
+             "write its range, as in sum[{} in 0..n](...) or t[{} in 0..n] = ...",
+             variable.name, variable.name, variable.name, variable.name));
     return {};
+  }
+
+  // A name that means nothing, where `+=` would take it for an index to sum over.
+  std::string not_defined(const std::string& name) const {
+    std::vector<std::string> known = contract_.names();
+    for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+    const std::string near = contract::nearest(name, known);
+    if (!near.empty()) return fmt::format("`{}` is not defined; did you mean `{}`?", name, near);
+    return fmt::format("`{}` is not defined, and cannot be an index to sum over: no tensor is indexed by it",
+                       name);
   }
 
   int64_t least_divided(const Variable& variable) const {
@@ -180,10 +195,10 @@ class Shaper {
       const bool captured = variable.outer_definition >= 0;
       if (!captured && range.low != 0)
         return fail(variable.place,
-                    fmt::format("the range of '{}', on the left, must begin at 0", variable.name));
+                    fmt::format("the range of `{}`, on the left, must begin at 0", variable.name));
       for (const Use& use : variable.uses)
         if (!captured && is_on_left(use) && extent_of(use) != extent)
-          return fail(use.place, fmt::format("'{}' ranges over {} elements, but {} has {} there",
+          return fail(use.place, fmt::format("`{}` ranges over {} elements, but {} has {} there",
                                              variable.name, extent, definition.name, extent_of(use)));
     }
     shaped.extents.push_back(extent);
@@ -305,8 +320,7 @@ class Shaper {
     for (std::size_t v = 0; v < definition.variables.size(); ++v) {
       const Variable& variable = definition.variables[v];
       if ((used >> v & 1) == 0 || variable.low >= 0 || variable.outer_definition >= 0) continue;
-      return fmt::format(", or give the range of '{}' where it is bound: `{} in 0..n`", variable.name,
-                         variable.name);
+      return fmt::format(", or write the range of `{}`: `{} in 0..n`", variable.name, variable.name);
     }
     return "";
   }
@@ -321,9 +335,9 @@ class Shaper {
       if (values.low >= 0 && values.high < extents[i]) continue;
       return fail(
           node.place,
-          fmt::format("{} reads element {} of 0..{} (subscript {}, shape {}); guard it: `if ... "
+          fmt::format("{} is out of range: index {} is {}, outside 0..{}, at {}; guard it: `if ... "
                       "then {} else ...`{}",
-                      node.text, values.low < 0 ? values.low : values.high, extents[i], i + 1,
+                      node.text, i + 1, values.low < 0 ? values.low : values.high, extents[i],
                       contract::to_string(shaped_.shape), node.text, range_hint(definition, node, i)));
     }
   }

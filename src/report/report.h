@@ -7,13 +7,15 @@
 //   std::string page = html(reports);            // one file to look at and to show; its parts lie in page/
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "judge/finding.h"
+#include "finding/json.h"
 #include "judge/picture.h"
-#include "report/evidence.h"
+#include "judge/verdict.h"
+#include "report/source_lines.h"
 
 namespace assay::report {
 
@@ -29,7 +31,7 @@ struct Report {
   std::string contract;  // path
   std::string title;
   judge::Verdict verdict = judge::Verdict::Inconclusive;
-  std::vector<Finding> findings;     // by weight
+  std::vector<Finding> findings;     // most important first
   std::vector<std::string> unknown;  // what could not be checked: why a verdict is inconclusive
   Json coverage = Json::object();
   std::string device = "virtual";

@@ -9,11 +9,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/symbol.h"
 #include "base/temporary_folder.h"
-#include "subject/device_code.h"
 #include "fatbinary/elf.h"
+#include "subject/device_code.h"
 #include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/signature.h"
@@ -99,23 +100,9 @@ class Builder {
     return {subject_, {}};
   }
 
-  // The line of a key of [kernel]; that of the table where it cannot be told.
-  int line_of(std::string_view key) const {
-    std::ifstream file(contract_.path);
-    std::string line;
-    for (int number = 1; std::getline(file, line); ++number) {
-      const std::size_t start = line.find_first_not_of(" \t");
-      if (number <= contract_.kernel.place.line || start == std::string::npos) continue;
-      if (line[start] == '[') break;
-      const std::size_t end = line.find_first_of(" \t=", start);
-      if (end != std::string::npos && std::string_view(line).substr(start, end - start) == key) return number;
-    }
-    return contract_.kernel.place.line;
-  }
-
   bool fail(std::string message, bool contract_wrong = false, std::string output = "",
             std::string_view key = "source") {
-    failure_.error = {std::move(message), contract_.path, line_of(key), 0};
+    failure_.error = contract_.error_at(contract_.kernel.place_of(key), std::move(message));
     failure_.contract_wrong = contract_wrong;
     failure_.output = std::move(output);
     failed_ = true;
@@ -155,7 +142,7 @@ class Builder {
     if (subject_.symbol.empty()) {
       fail(fmt::format("{} has no kernel {}; it has {}", contract_.kernel.sources.front(), wanted,
                        fmt::join(names, ", ")),
-           true);
+           true, "", "global");
       return;
     }
     const auto module = ptx::parse(texts_[0], paths_.front());
@@ -198,7 +185,8 @@ class Builder {
     fail(why, true, "", "args");
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (line_names(texts[i], signature.line, own_name))
-        failure_.error = {why, shown(subject_.files[i]), signature.line};
+        failure_.error = {why, shown(subject_.files[i]), signature.line, 0,
+                          line_of(texts[i], signature.line)};
     }
   }
 

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "finding/message.h"
 #include "reference/foreign.h"
 
 namespace assay::subject {
@@ -182,13 +183,12 @@ class Build {
     for (const auto& [name, tensor] : bindings.inputs)
       wide.inputs[name] = std::make_shared<const Tensor>(converted(*tensor, dtype_));
     const Observation seen = runner_->run(trial, wide);
-    if (seen.outcome != Outcome::Ended || seen.calls.empty())
+    if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
       return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
-    for (const Event& event : seen.events) {  // launches are events too
-      if (event.contains("kind"))
-        return Error{fmt::format("the cuda reference is wrong itself: {}", event.value("message", "")),
+    for (const protocol::Event& event : seen.events)
+      if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
+        return Error{fmt::format("the cuda reference is wrong itself: {}", message(found->finding)),
                      given_.path};
-    }
     std::map<std::string, Tensor> outputs;
     for (const auto& [name, tensor] : seen.calls.front().outputs) outputs[name] = *tensor;
     return outputs;
@@ -249,7 +249,7 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
 }
 
 reference::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
-                                           const RunnerOptions& runner) {
+                                            const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);
   return [both, build, runner](const Contract&,

@@ -16,7 +16,7 @@ namespace assay::subject {
 
 // Builds when first asked; on the virtual device, whatever the subject runs on.
 reference::ReferenceProvider cuda_reference(const contract::Contract& contract, const BuildOptions& build,
-                                           const RunnerOptions& runner);
+                                            const RunnerOptions& runner);
 
 // The contract of the reference itself: its source and entry, every float of type `dtype`, and the prelude
 // among the flags.

@@ -1,3 +1,11 @@
+// Runs trials in a worker process.
+//
+// The judge starts a worker (protocol/messages.h), writes the inputs of a trial into the shared memory file,
+// sends a request and waits for the reply, reading the device's events meanwhile. The subject can do anything
+// to the worker: crash it, hang, use all memory, write to its file descriptors. So the judge enforces time,
+// memory and thread limits from outside, decodes every message with all checks, and takes a reply or event
+// that cannot be the worker's own as a crash of the subject. After any failure the worker is killed, and the
+// next trial starts a new one.
 #include "subject/runner.h"
 
 #include <fcntl.h>
@@ -22,30 +30,31 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/temporary_folder.h"
+#include "protocol/lines.h"
+#include "protocol/messages.h"
+#include "protocol/protocol.h"
 #include "subject/images.h"
 #include "subject/process.h"
-#include "subject/protocol.h"
-#include "subject/pulse.h"
+#include "subject/process_clock.h"
 
 namespace assay::subject {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
 
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
-constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
-constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
-constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kPollInterval = 50;            // milliseconds between checks of a silent worker's limits
+constexpr double kGrace = 2;                 // seconds that a call may continue after an error was reported
+constexpr int kDying = 1000;                 // milliseconds to wait for a process to end
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
-constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
+constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 constexpr std::size_t kMostEvents = 1000;
-constexpr std::size_t kMostEventBytes = 16 << 20;
+constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -68,17 +77,18 @@ std::string signal_text(int status) {
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
 }
 
-// What a process is told of where it runs, for as long as it lives.
+// The machine that a worker believes to run on, for as long as it lives.
 struct Machine {
   uint8_t gpu = 0;
   int64_t clock = 0;
   bool operator==(const Machine&) const = default;
 };
 
-struct Reply {
-  Outcome outcome = Outcome::Ended;
+// What came of waiting for the worker: a line, or why there is none.
+struct Answer {
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
-  Json json;
+  std::string line;
 };
 
 }  // namespace
@@ -95,12 +105,14 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<TemporaryFolder> folder;
-  std::string pending;        // received, not yet a whole line
-  int events = -1;            // the read end of the pipe
-  std::string heard;          // from it
-  std::size_t looked_at = 0;  // of that
-  bool deaf = false;          // the worker's end is closed, though the worker lives
-  bool forged = false;        // something that is no event came through it
+  protocol::LineBuffer pending;                // received from the socket
+  int events = -1;                             // the read end of the pipe
+  protocol::LineBuffer event_bytes;            // from it, not yet a whole line
+  std::vector<protocol::Event> events_so_far;  // of the call under way
+  std::set<std::string> kernels_so_far;        // that it launched
+  bool saw_error = false;                      // one of them is an error
+  bool pipe_closed = false;                    // by the worker, though it lives
+  bool forged = false;                         // something that is no event came through the pipe
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -123,9 +135,10 @@ struct Runner::Impl {
     if (memory) munmap(memory, static_cast<std::size_t>(mapped));
     if (memory_file >= 0) close(memory_file);
     socket = memory_file = events = -1;
-    heard.clear();
-    looked_at = 0;
-    deaf = forged = false;
+    event_bytes.clear();
+    events_so_far.clear();
+    kernels_so_far.clear();
+    saw_error = pipe_closed = forged = false;
     memory = nullptr;
     mapped = calls = 0;
     pending.clear();
@@ -141,20 +154,12 @@ struct Runner::Impl {
   }
 
   std::vector<std::string> environment() const {
-    std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
-                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
-                                          "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
+    std::vector<std::string> variables = {
+        "PATH=/usr/bin:/bin", "HOME=" + folder->path(), "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + program(""));
-      variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
-      variables.push_back("ASSAY_QUIET=1");
-      variables.push_back(fmt::format("ASSAY_STALL_MS={}", kStall));
-      variables.push_back(fmt::format("ASSAY_GPU={}", kGpus[machine.gpu].id));
-      if (!options.precision_lines.empty())
-        variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
-                                                        : options.checked ? "memory,init,races,streams,sync"
-                                                                          : "none"));
+      variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(settings())));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
@@ -169,24 +174,35 @@ struct Runner::Impl {
     return variables;
   }
 
-  std::vector<std::string> arguments() const {
-    return {program("main"),
-            options.device == Device::Virtual ? "virtual" : "cuda",
-            folder->path(),
-            subject.ptx.empty() ? "library" : "ptx",
-            subject.ptx.empty() ? program(kLibraryName) : subject.ptx,
-            subject.symbol,
-            subject.launched ? "launch" : "call",
-            contract.kernel.returns_int ? "int" : "void",
-            std::to_string(options.device == Device::Virtual ? machine.clock : 0)};
+  protocol::Settings settings() const {
+    protocol::Settings settings;
+    settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
+    settings.quiet = true;
+    settings.stall_milliseconds = kStall;
+    settings.gpu = &kGpus[machine.gpu];
+    settings.checks = options.checks;
+    settings.precision_lines = options.precision_lines;
+    return settings;
+  }
+
+  protocol::WorkerSetup setup() const {
+    const bool is_virtual = options.device == Device::Virtual, is_ptx = !subject.ptx.empty();
+    return {.real_gpu = !is_virtual,
+            .folder = folder->path(),
+            .is_ptx = is_ptx,
+            .path = is_ptx ? subject.ptx : program(kLibraryName),
+            .symbol = subject.symbol,
+            .is_kernel = subject.launched,
+            .returns_int = contract.kernel.returns_int,
+            .clock = is_virtual ? machine.clock : 0};
   }
 
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
-                                  const std::vector<std::string>& argv,
+                                  const std::string& program,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != judge) _exit(126);  // it died before it could be told of
+    if (getppid() != judge) _exit(126);  // the judge died before prctl took effect
     personality(ADDR_NO_RANDOMIZE);      // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
@@ -202,22 +218,21 @@ struct Runner::Impl {
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    dup2(spare_socket, kSocket);
-    dup2(spare_file, kMemoryFile);
-    dup2(spare_events, kEvents);
-    close_range(kEvents + 1, ~0u, 0);
+    dup2(spare_socket, protocol::kSocket);
+    dup2(spare_file, protocol::kMemoryFile);
+    dup2(spare_events, protocol::kEvents);
+    close_range(protocol::kEvents + 1, ~0u, 0);
     if (chdir(folder->path().c_str()) != 0) _exit(126);
-    std::vector<char*> args, env;
-    for (const std::string& word : argv) args.push_back(const_cast<char*>(word.c_str()));
+    std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
-    args.push_back(nullptr);
     env.push_back(nullptr);
-    execve(args[0], args.data(), env.data());
+    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
+    execve(args[0], args, env.data());
     _exit(127);
   }
 
-  // The program and its libraries by other names than their own: what the loader tells a subject of them, and
-  // what it can see of its command line, holds no name of ours.
+  // The program and its libraries by other names than their own: what a subject can learn of them from the
+  // loader holds no name of ours.
   bool link_files() const {
     std::error_code error;
     fs::create_directory(program(""), error);
@@ -235,42 +250,45 @@ struct Runner::Impl {
   }
 
   std::string program(const std::string& name) const {
-    return fmt::format("{}/{}/{}", folder->path(), kProgramFolder, name);
+    return fmt::format("{}/{}/{}", folder->path(), protocol::kProgramFolder, name);
   }
 
-  Reply start() {
+  Answer start() {
     folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
-      return {
-          Outcome::Unavailable, fmt::format("a worker could not be prepared: {}", std::strerror(errno)), {}};
+      return {CallOutcome::Unavailable,
+              fmt::format("a worker could not be prepared: {}", std::strerror(errno)),
+              {}};
     }
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
     events = pipe_ends[0];
     fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const auto argv = arguments(), variables = environment();
+    const std::string worker = program("main");
+    const auto variables = environment();
     const pid_t judge = getpid();
-    if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
+    if (!link_files()) return {CallOutcome::Unavailable, "the worker's folder could not be filled", {}};
     child = fork();
-    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], argv, variables);
+    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], worker, variables);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
-    if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Reply reply = receive(std::max(options.timeout, 30.0));
-    if (reply.outcome == Outcome::Crashed) {
-      reply.error = fmt::format("while the subject was loaded: {}", reply.error);
-      return reply;
+    if (child < 0) return {CallOutcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
+    Answer answer =
+        protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
+    if (answer.outcome == CallOutcome::Crashed)
+      answer.error = fmt::format("while the subject was loaded: {}", answer.error);
+    if (answer.outcome != CallOutcome::Ended) return answer;
+    const auto ready = protocol::decode_ready(answer.line);
+    if (!ready) return {CallOutcome::Crashed, ready.error().text(), {}};
+    if (ready->problem.empty()) {
+      guarded &= ready->files_guarded;
+      return answer;
     }
-    if (reply.outcome == Outcome::Ended) guarded &= reply.json.value("files_guarded", true);
-    if (reply.outcome != Outcome::Ended || reply.json.value("ready", false)) return reply;
-    const bool ours = reply.json.value("unavailable", false);
-    return {ours ? Outcome::Unavailable : Outcome::Crashed,
-            reply.json.value("text", "the worker did not start"),
-            {}};
+    return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
   }
 
   bool grow(int64_t size) {
@@ -288,113 +306,90 @@ struct Runner::Impl {
   }
 
   // The channel is closed: the process has ended, or closed it and goes on.
-  Reply died() {
-    for (int waited = 0; waited < kDying; waited += kGlance) {
+  Answer died() {
+    for (int waited = 0; waited < kDying; waited += kPollInterval) {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == child) {
         child = -1;
-        return {Outcome::Crashed, signal_text(status), {}};
+        return {CallOutcome::Crashed, signal_text(status), {}};
       }
-      poll(nullptr, 0, kGlance);
+      poll(nullptr, 0, kPollInterval);
     }
-    return give_up(Outcome::Crashed, "the subject closed the channel to the judge");
+    return give_up(CallOutcome::Crashed, "the subject closed the channel to the judge");
   }
 
-  Reply give_up(Outcome outcome, std::string why) {
+  Answer give_up(CallOutcome outcome, std::string why) {
     kill(child, SIGKILL);
     reap();
     return {outcome, std::move(why), {}};
   }
 
-  bool send(const Json& request) {
-    const std::string line = request.dump() + "\n";
-    for (std::size_t sent = 0; sent < line.size();) {
-      const ssize_t n = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      sent += static_cast<std::size_t>(n);
-    }
-    return true;
-  }
-
-  Reply receive(double timeout) {
-    Pulse pulse(child);
+  Answer receive(double timeout) {
+    ProcessClock clock(child);
     for (;;) {
-      if (const std::size_t line = pending.find('\n'); line != std::string::npos) {
-        Json json = Json::parse(pending.substr(0, line), nullptr, false);
-        pending.erase(0, line + 1);
-        if (json.is_object()) return {Outcome::Ended, "", std::move(json)};
-        return give_up(Outcome::Crashed, "the worker sent something that is no reply");
-      }
-      listen();
-      pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
-      poll(waiting, 2, kGlance);
-      if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
+      if (auto line = pending.take()) return {CallOutcome::Ended, "", std::move(*line)};
+      read_pipe();
+      pollfd waiting[2] = {{socket, POLLIN, 0}, {pipe_closed ? -1 : events, POLLIN, 0}};
+      poll(waiting, 2, kPollInterval);
+      if (interrupted()) return give_up(CallOutcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
-        // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
-        if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
-        if (pulse.seconds() > timeout)
-          return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
-        if (pulse.threads() > kMostThreads)
-          return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
+        // After an error there is no need to wait for a call that does not end, in a deadlock after a race
+        // say.
+        if (std::exchange(saw_error, false)) timeout = std::min(timeout, clock.seconds() + kGrace);
+        if (clock.seconds() > timeout)
+          return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
+        if (clock.threads() > kMostThreads)
+          return give_up(CallOutcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
-          return give_up(Outcome::TooLarge, fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
+          return give_up(CallOutcome::TooLarge,
+                         fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
         continue;
       }
       char buffer[65536];
       const ssize_t n = recv(socket, buffer, sizeof buffer, 0);
       if (n <= 0) return died();
-      pending.append(buffer, static_cast<std::size_t>(n));
-      if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
+      pending.append({buffer, static_cast<std::size_t>(n)});
+      if (pending.size() > kLongestReply)
+        return give_up(CallOutcome::Crashed, "the worker flooded its replies");
     }
   }
 
-  // Whether a new line of the device's tells of an error.
-  bool heard_error() {
-    bool error = false;
-    for (std::size_t end; (end = heard.find('\n', looked_at)) != std::string::npos; looked_at = end + 1) {
-      const Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(looked_at),
-                                       heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      if (!event.is_object()) continue;
-      const auto sighting = event.find("finding");
-      const Event& told = sighting != event.end() && sighting->is_object() ? *sighting : event;
-      const auto text = [&](const char* key) {
-        const auto it = told.find(key);
-        return it != told.end() && it->is_string() ? it->get<std::string>() : std::string();
-      };
-      const std::string severity = text("severity");
-      error |= !text("kind").empty() && severity != "warning" && severity != "note";
-    }
-    return error;
-  }
-
-  // Takes what the pipe holds, so that nobody waits for it to empty.
-  void listen() {
+  // Takes what the pipe holds, so that the runtime never waits for room in it.
+  void read_pipe() {
     char buffer[65536];
-    while (events >= 0 && !deaf) {
+    while (events >= 0 && !pipe_closed) {
       const ssize_t n = read(events, buffer, sizeof buffer);
-      if (n < 0) return;
-      if (n == 0) deaf = true;
-      if (heard.size() < kMostEventBytes) heard.append(buffer, static_cast<std::size_t>(n));
+      if (n < 0) break;
+      if (n == 0) pipe_closed = true;
+      event_bytes.append({buffer, static_cast<std::size_t>(n)});
+      while (const auto line = event_bytes.take()) read_event(*line);
+      if (event_bytes.size() > kLongestEvent) {
+        event_bytes.clear();
+        forged = true;
+      }
     }
   }
 
-  // Events are JSON lines, and the device writes no others.
-  void read_events(Observation& observation) {
-    if (options.device != Device::Virtual) return;
-    listen();
-    observation.kernels.emplace();
-    std::size_t at = 0;
-    for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
-      Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
-                                 heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      forged |= !event.is_object();
-      if (event.is_object() && event.value("event", Event()) == "launch" && event["kernel"].is_string())
-        observation.kernels->insert(event["kernel"].get<std::string>());
-      if (event.is_object() && observation.events.size() < kMostEvents)
-        observation.events.push_back(std::move(event));
+  // The runtime writes events and nothing else: any other line was written by the subject.
+  void read_event(const std::string& line) {
+    auto event = protocol::decode_event(line);
+    if (!event) {
+      forged = true;
+      return;
     }
-    heard.erase(0, at);
-    looked_at = 0;
+    if (const Finding* finding = finding_of(*event)) saw_error |= finding->severity == Severity::Error;
+    if (const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
+        launch && kernels_so_far.size() < kMostEvents)
+      kernels_so_far.insert(launch->kernel);
+    if (events_so_far.size() < kMostEvents) events_so_far.push_back(std::move(*event));
+  }
+
+  void take_events(Observation& observation) {
+    if (options.device != Device::Virtual) return;
+    read_pipe();
+    observation.events = std::exchange(events_so_far, {});
+    observation.kernels = std::exchange(kernels_so_far, {});
+    saw_error = false;
   }
 
   std::string output_tail() const {
@@ -405,19 +400,42 @@ struct Runner::Impl {
     return text;
   }
 
-  // One reply a request, with the request's number; and the device's events must still come.
-  void reject_forgery(Reply& reply) {
-    const bool answers = reply.json.value("id", uint64_t{0}) == request_id && pending.empty();
-    listen();
-    if (!answers) reply = give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (answers && deaf && options.device == Device::Virtual)
-      reply = give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
+  protocol::Request request_for(const trial::Trial& trial, const MemoryFileLayout& layout) {
+    if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
+    const trial::Condition& condition = trial.condition;
+    protocol::Request request{.id = request_id,
+                              .memory_bytes = mapped,
+                              .seed = condition.schedule,
+                              .ordered = condition.ordered,
+                              .others_late = condition.others_late,
+                              .moved = condition.moved,
+                              .cycles = condition.cycles,
+                              .shift = condition.shift,
+                              .host_poison = condition.host_poison,
+                              .earlier_calls = condition.looped ? kEarlierCalls : 0,
+                              .calls = {}};
+    for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
+    return request;
   }
 
-  Observation observe(const trial::Trial& trial, const Layout& layout) {
+  // One reply per request, with the request's number, and the channel of the device's events must still be
+  // open. Otherwise the subject has written to the judge itself.
+  Answer read_reply(const std::string& line, protocol::Reply& reply) {
+    auto decoded = protocol::decode_reply(line);
+    if (!decoded) return give_up(CallOutcome::Crashed, decoded.error().text());
+    reply = std::move(*decoded);
+    read_pipe();
+    if (reply.id != request_id || !pending.empty())
+      return give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
+    if (pipe_closed && options.device == Device::Virtual)
+      return give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
+    return {};
+  }
+
+  Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
     Observation observation;
     if (interrupted()) {
-      observation.outcome = Outcome::Unavailable;
+      observation.outcome = CallOutcome::Unavailable;
       observation.error = kInterrupted;
       return observation;
     }
@@ -425,66 +443,53 @@ struct Runner::Impl {
     if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
       stop();
       machine = wanted;
-      const Reply started = start();
-      if (started.outcome != Outcome::Ended) {
+      const Answer started = start();
+      if (started.outcome != CallOutcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
-        read_events(observation);
+        take_events(observation);
         stop();
         return observation;
       }
     }
-    Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
+    Answer answer{CallOutcome::TooLarge, "the shared memory could not be made", {}};
+    protocol::Reply reply;
     if (grow(layout.size)) {
       write_images(layout, trial, memory);
-      if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
-      Json request = {{"id", request_id},
-                      {"size", mapped},
-                      {"seed", trial.condition.schedule},
-                      {"ordered", trial.condition.ordered},
-                      {"others_late", trial.condition.others_late},
-                      {"moved", trial.condition.moved},
-                      {"cycles", trial.condition.cycles},
-                      {"shift", trial.condition.shift},
-                      {"host_poison", trial.condition.host_poison},
-                      {"earlier", trial.condition.looped ? kEarlierCalls : 0},
-                      {"calls", Json::array()}};
-      for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
-      reply = send(request) ? receive(options.timeout) : died();
-      if (reply.outcome == Outcome::Ended) reject_forgery(reply);
+      const std::string line = encode(request_for(trial, layout));
+      answer = protocol::send_line(socket, line) ? receive(options.timeout) : died();
+      if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
     }
-    read_events(observation);
-    if (forged && reply.outcome == Outcome::Ended)
-      reply = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
-    observation.outcome = reply.outcome;
-    observation.error = reply.error;
-    if (reply.outcome != Outcome::Ended) {
+    take_events(observation);
+    if (forged && answer.outcome == CallOutcome::Ended)
+      answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
+    observation.outcome = answer.outcome;
+    observation.error = answer.error;
+    if (answer.outcome != CallOutcome::Ended) {
       const std::string said = interrupted() ? "" : output_tail();
       if (!said.empty()) observation.error += "; it said: " + said;
       stop();
       return observation;
     }
     calls += static_cast<int64_t>(layout.calls.size());
-    read_reply(reply.json, trial, layout, observation);
+    take_reply(reply, trial, layout, observation);
     return observation;
   }
 
-  void read_reply(const Json& json, const trial::Trial& trial, const Layout& layout,
+  void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
-    observation.seconds = json.value("seconds", 0.0);
-    observation.error_code = json.value("error", 0);
-    if (observation.error_code != 0) {
-      observation.outcome = Outcome::DeviceError;
-      observation.error = fmt::format("{} ({}) from {}", json.value("name", "an error"),
-                                      json.value("text", ""), json.value("stage", "the call"));
+    observation.seconds = reply.seconds;
+    if (reply.failure) {
+      observation.outcome = CallOutcome::DeviceError;
+      observation.error_code = reply.failure->code;
+      observation.error =
+          fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
       stop();  // a context that failed once is of no further use
       return;
     }
-    const Json returned = json.value("returned", Json::array());
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
-      if (i < returned.size() && returned[i].is_number_integer())
-        observation.calls.back().returned = returned[i];
+      if (i < reply.returned.size()) observation.calls.back().returned = reply.returned[i];
     }
   }
 };
@@ -502,20 +507,12 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   const auto layout = lay_out(impl_->contract, trial, bindings, guard);
   if (!layout) {
     Observation observation;
-    observation.outcome = Outcome::Unavailable;
+    observation.outcome = CallOutcome::Unavailable;
     observation.error = layout.error().text();
     return observation;
   }
   if (trial.condition.fresh) restart();
-  try {
-    return impl_->observe(trial, *layout);
-  } catch (const Json::exception&) {  // a field of another type than it should be
-    impl_->stop();
-    Observation observation;
-    observation.outcome = Outcome::Crashed;
-    observation.error = "the worker sent something that is no reply";
-    return observation;
-  }
+  return impl_->observe(trial, *layout);
 }
 
 void Runner::restart() {

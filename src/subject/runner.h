@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "contract/bindings.h"
+#include "protocol/event.h"
+#include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
 
@@ -22,17 +24,14 @@ inline constexpr const char* kLibraryName = "libkernel.so";
 
 struct RunnerOptions {
   Device device = Device::Virtual;
-  std::string worker;           // program; empty: beside this one
-  std::string cudart;           // folder of the virtual libcudart.so.13; empty: ../lib beside this program
-  double timeout = 30;          // seconds of one trial
-  double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
-  bool checked = true;          // the virtual device watches accesses, races, initialisation
-  bool precision = false;       // … or where precision is lost, instead
-  std::string precision_lines;  // … told apart before others: "FILE:LINE;FILE:LINE"
+  std::string worker;   // program; empty: beside this one
+  std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  double timeout = 30;  // seconds of one trial
+  double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
+  // Of the virtual device.
+  protocol::CheckSet checks = protocol::CheckSet::for_check();
+  std::vector<Where> precision_lines;  // that the precision check tells apart before others
 };
-
-// What the device's own checks saw, one JSON object each (kind, message, file, line, …).
-using Event = nlohmann::ordered_json;
 
 // Bytes outside a tensor that changed.
 struct Trespass {
@@ -48,7 +47,7 @@ struct Call {
   int returned = 0;
 };
 
-enum class Outcome : uint8_t {
+enum class CallOutcome : uint8_t {
   Ended,
   DeviceError,  // a CUDA call or launch failed: `error`
   Crashed,      // the process died: `error` says of what
@@ -58,11 +57,11 @@ enum class Outcome : uint8_t {
 };
 
 struct Observation {
-  Outcome outcome = Outcome::Ended;
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
   int error_code = 0;       // the cudaError_t
   std::vector<Call> calls;  // one; two where calls overlapped
-  std::vector<Event> events;
+  std::vector<protocol::Event> events;
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   double seconds = 0;                            // of the call itself
 };

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <iterator>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/parallel.h"
 #include "base/random.h"
@@ -54,7 +56,8 @@ struct Device::Impl {
         memory(options.capacity, options.watch),
         pool(thread_count(options)),
         workers(thread_count(options)) {
-    if (!options.print) options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
+    if (!options.print)
+      options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
   }
 };
 
@@ -77,8 +80,9 @@ class Run final : public GridRun {
     grid_.began = Clock::now();
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
-      std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(grid_.access_listeners[space]),
-                   [&](const Listener* l) { return l->hears_accesses(static_cast<ptx::Space>(space)); });
+      std::copy_if(grid_.listeners.begin(), grid_.listeners.end(),
+                   std::back_inserter(grid_.access_listeners[space]),
+                   [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     total_ = grid_.info.config.grid.count() / grid_.cluster.count();
     choose_resident_and_threads();
@@ -123,12 +127,12 @@ class Run final : public GridRun {
   GridContext grid_;
   LaunchOutcome outcome_;
   bool ended_ = false;
-  uint64_t total_ = 0;      // clusters
+  uint64_t total_ = 0;  // clusters
   unsigned threads_ = 1;
   uint64_t resident_limit_ = 1;
   uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total
 
-  std::mutex mutex_;        // of what follows
+  std::mutex mutex_;  // of what follows
   uint64_t started_ = 0, resident_ = 0;
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_;
@@ -137,7 +141,8 @@ class Run final : public GridRun {
     const ptx::Function& kernel = *grid_.entry->ptx;
     Dim3 cluster = grid_.info.config.cluster;
     if (cluster.count() == 0 && kernel.required_cluster[0])
-      cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u), std::max(kernel.required_cluster[2], 1u)};
+      cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u),
+                 std::max(kernel.required_cluster[2], 1u)};
     grid_.cluster = cluster.count() == 0 ? Dim3{} : cluster;
     grid_.shared_bytes = grid_.entry->shared_bytes + grid_.info.config.dynamic_shared;
     grid_.reserved_shared = (shared_limit(grid_) + kSharedRedZone + 15) / 16 * 16;
@@ -184,7 +189,8 @@ class Run final : public GridRun {
     return static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
   }
 
-  // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them poll.
+  // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them
+  // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
@@ -260,10 +266,18 @@ class Run final : public GridRun {
 Device::Device(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Device::~Device() = default;
 
-Memory& Device::memory() { return impl_->memory; }
-const Options& Device::options() const { return impl_->options; }
-void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
-void Device::advance_clock(uint64_t cycles) { impl_->clock += cycles; }
+Memory& Device::memory() {
+  return impl_->memory;
+}
+const Options& Device::options() const {
+  return impl_->options;
+}
+void Device::set_seed(uint64_t seed) {
+  impl_->options.seed = seed;
+}
+void Device::advance_clock(uint64_t cycles) {
+  impl_->clock += cycles;
+}
 
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);
@@ -295,7 +309,8 @@ Result<Kernel> Device::kernel(ModuleId id, std::string_view name) const {
   std::string known;
   for (const Function& f : program.functions)
     if (f.ptx->is_entry) known += (known.empty() ? "" : ", ") + f.ptx->name;
-  return Error{fmt::format("no kernel `{}` in {} (it has: {})", name, program.name, known.empty() ? "none" : known)};
+  return Error{
+      fmt::format("no kernel `{}` in {} (it has: {})", name, program.name, known.empty() ? "none" : known)};
 }
 
 std::vector<Kernel> Device::kernels(ModuleId id) const {
@@ -319,22 +334,34 @@ Result<Device::VariableInfo> Device::variable(ModuleId id, std::string_view name
 
 std::unique_ptr<GridRun> Device::start(const Kernel& kernel, const LaunchConfig& config,
                                        std::vector<std::byte> parameters, uint64_t stream) {
-  LaunchInfo info{.id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
+  LaunchInfo info{
+      .id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
   parameters.resize(std::max<size_t>(parameters.size(), kernel.function->parameter_bytes));
   return std::make_unique<Run>(*impl_, std::move(info), std::move(parameters));
 }
 
-LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters) {
+LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config,
+                             std::vector<std::byte> parameters) {
   auto run = start(kernel, config, std::move(parameters));
   for (GridRun::State state = run->step(); state != GridRun::State::Ended; state = run->step())
     if (state == GridRun::State::Stalled) run->give_up();
   return run->outcome();
 }
 
-void Device::listen(Listener* listener) { impl_->listeners.push_back(listener); }
-void Device::ignore(Listener* listener) { std::erase(impl_->listeners, listener); }
+void Device::listen(Listener* listener) {
+  uint32_t used = 0;
+  for (const Listener* other : impl_->listeners) used |= 1u << other->slot();
+  const auto free = static_cast<uint32_t>(std::countr_one(used));
+  if (free >= kMostListeners) throw std::length_error("a device has too many listeners");
+  listener->slot_ = free;
+  impl_->listeners.push_back(listener);
+}
+void Device::ignore(Listener* listener) {
+  std::erase(impl_->listeners, listener);
+}
 
-uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
+uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads,
+                                                    uint32_t dynamic_shared) const {
   return resident_blocks(threads, kernel.function->shared_bytes + dynamic_shared);
 }
 

@@ -123,7 +123,8 @@ class Device {
                                  uint64_t stream = 0);
   LaunchOutcome launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters);
 
-  // Listeners are not owned. Changing them affects launches that start later.
+  // Listeners are not owned, and listen to one device at a time; there may be kMostListeners. Changing them affects
+  // launches that start later.
   void listen(Listener* listener);
   void ignore(Listener* listener);
 

@@ -187,7 +187,7 @@ OperationId Streams::submit(StreamId stream, std::span<const OrderedWork> works)
   return end;
 }
 
-OperationId Streams::record(StreamId stream, const std::shared_ptr<Event>& event) {
+OperationId Streams::record(StreamId stream, const std::shared_ptr<StreamEvent>& event) {
   Lock lock(mutex_);
   return submit_locked(stream, RecordWork{event});
 }
@@ -253,7 +253,7 @@ void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
 
 void Streams::ask_locked() {
   last_activity_ = now();
-  if (pending_.empty() || hushed_) return;
+  if (pending_.empty() || background_stopped_) return;
   drain_ = true;
   work_.notify_all();
 }
@@ -299,10 +299,10 @@ void Streams::set_seed(uint64_t seed) {
   options_.seed = random_ = seed;
 }
 
-void Streams::hush() {
+void Streams::stop_background_work() {
   {
     Lock lock(mutex_);
-    hushed_ = true;
+    background_stopped_ = true;
     drain_ = false;
   }
   std::lock_guard wait_for_the_step_under_way(engine_);
@@ -325,7 +325,7 @@ void Streams::device_thread() {
       idle_ = false;
     } else if (wanted_locked()) {
       if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
-    } else if (hushed_) {
+    } else if (background_stopped_) {
       work_.wait(lock);
     } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {
       drain_ = true;
@@ -464,7 +464,9 @@ bool Streams::step_locked(Lock& lock, size_t position) {
 void Streams::watch_stall_locked() {
   if (stalled_since_ == 0) stalled_since_ = now();
   bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
-  if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < options_.stall_seconds) return;
+  if (!alone || host_could_help() ||
+      now() - std::max(stalled_since_, last_activity_) < options_.stall_seconds)
+    return;
   for (OperationId id : running_)
     pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
 }

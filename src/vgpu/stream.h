@@ -70,13 +70,13 @@ struct HostWork {
 };
 
 // A point in a stream that others can wait for, and the time it was passed.
-struct Event {
+struct StreamEvent {
   OperationId operation = 0;  // that passes it, of the latest record; 0: never recorded
   double seconds = 0;         // of a monotonic clock, when passed
 };
 
 struct RecordWork {
-  std::shared_ptr<Event> event;
+  std::shared_ptr<StreamEvent> event;
 };
 
 struct ReleaseWork {
@@ -117,7 +117,7 @@ class Streams {
   OperationId submit(StreamId stream, Work work);
   // All of it comes after the stream's last operation; returns the operation that ends it.
   OperationId submit(StreamId stream, std::span<const OrderedWork> works);
-  OperationId record(StreamId stream, const std::shared_ptr<Event>& event);
+  OperationId record(StreamId stream, const std::shared_ptr<StreamEvent>& event);
   // What the stream does from now on comes after `operation`.
   void wait_for(StreamId stream, OperationId operation);
 
@@ -150,7 +150,7 @@ class Streams {
 
   void set_seed(uint64_t seed);
   // Runs nothing any more unless a host thread waits for it: the process is ending.
-  void hush();
+  void stop_background_work();
 
   // Hears operations, copies and fills. Grids speak through Device::listen.
   void listen(Listener* listener);
@@ -218,7 +218,8 @@ class Streams {
   std::vector<OperationId> targets_;  // what host threads wait for
   OperationId host_call_ = 0;         // under way
   OperationId operations_ = 0;
-  OperationId host_point_ = 0;        // a marker after everything that the host has waited for; kept while somebody listens
+  OperationId host_point_ =
+      0;  // a marker after everything that the host has waited for; kept while somebody listens
   std::vector<OperationId> last_wait_;
   StreamId streams_made_ = 0;
   uint64_t random_ = 0;
@@ -228,7 +229,7 @@ class Streams {
   bool idle_ = false;       // the device thread waits for work
   bool drain_ = false;      // run until nothing is pending
   bool stop_ = false;
-  bool hushed_ = false;
+  bool background_stopped_ = false;
   bool faulted_ = false;
   FaultInfo fault_;
   double last_activity_ = 0;

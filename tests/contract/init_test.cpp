@@ -74,7 +74,7 @@ TEST(Init, SaysWhatIsMissing) {
   EXPECT_NE(several->find("a guess"), std::string::npos) << *several;
   Result<std::string> wrong = initial_contract(kSource, "k.cu", "rmsnrom");
   ASSERT_FALSE(wrong);
-  EXPECT_NE(wrong.error().message.find("did you mean 'rmsnorm'"), std::string::npos);
+  EXPECT_NE(wrong.error().message.find("did you mean `rmsnorm`"), std::string::npos);
 }
 
 }  // namespace

@@ -30,16 +30,16 @@ TEST(Kinds, HaveNamesSummariesAndFixesOfTheirOwn) {
   EXPECT_EQ(info(Kind::NarrowSum).likely, Kind::LowPrecisionAccumulation);
 }
 
-// docs/findings.md has one table of all kinds, generated from kinds.def by the loop below: on a difference the
-// test prints what the table should be.
+// docs/findings.md has one table of all kinds, generated from kinds.def by the loop below: on a difference
+// the test prints what the table should be.
 TEST(Kinds, AreInTheDocumentation) {
   std::ifstream file(ASSAY_SOURCE_DIR "/docs/findings.md");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   std::string table;
   for (const KindInfo& kind : kinds()) {
-    const std::string row = "| `" + std::string(kind.name) + "` | " + std::string(to_string(kind.family)) + " | " +
-                            std::string(to_string(kind.severity)) + " | " + std::string(kind.summary) + " | " +
-                            std::string(kind.fix) + " |\n";
+    const std::string row = "| `" + std::string(kind.name) + "` | " + std::string(to_string(kind.family)) +
+                            " | " + std::string(to_string(kind.severity)) + " | " +
+                            std::string(kind.summary) + " | " + std::string(kind.fix) + " |\n";
     EXPECT_NE(text.find(row), std::string::npos) << kind.name;
     EXPECT_TRUE(std::regex_search(text, std::regex("\n### .*`" + std::string(kind.name) + "`"))) << kind.name;
     table += row;
@@ -49,21 +49,27 @@ TEST(Kinds, AreInTheDocumentation) {
 
 Finding race() {
   Race race;
-  race.code = {.kernel = "k", .block = Index3{1, 0, 0}, .thread = Index3{5, 0, 0}, .instruction = "ld.shared",
+  race.code = {.kernel = "k",
+               .block = Index3{1, 0, 0},
+               .thread = Index3{5, 0, 0},
+               .instruction = "ld.shared",
                .chain = {{{"k.cu", 71}, "get", false}, {{"k.cu", 118}, "turn", false}}};
   race.access = AccessKind::Read;
   race.place.array = SharedArray{"tile", "_ZZ1kvE4tile", 512, 20, false, {}, 0};
   race.relation = Relation::Block;
-  race.other = {.code = {.kernel = "k", .block = Index3{1, 0, 0}, .thread = Index3{6, 0, 0}}, .where = {"k.cu", 9},
-                .access = AccessKind::Write, .is_same_block = true};
+  race.other = {.code = {.kernel = "k", .block = Index3{1, 0, 0}, .thread = Index3{6, 0, 0}},
+                .where = {"k.cu", 9},
+                .access = AccessKind::Write,
+                .is_same_block = true};
   race.fix = {.remedy = Remedy::Barrier, .low = 9, .high = 14, .between = true};
   return {.kind = Kind::DataRace, .where = {"k.cu", 14}, .evidence = race, .count = 32};
 }
 
 TEST(Messages, OfRacesNameBothSidesAndWhatWouldOrderThem) {
-  EXPECT_EQ(message(race()),
-            "reads tile + 20 bytes, which thread (6,0,0) of the same block writes at k.cu:9; nothing orders the "
-            "two: a `__syncthreads()` between lines 9 and 14 would order them");
+  EXPECT_EQ(
+      message(race()),
+      "reads tile + 20 bytes, which thread (6,0,0) of the same block writes at k.cu:9; nothing orders the "
+      "two: a `__syncthreads()` between lines 9 and 14 would order them");
   EXPECT_EQ(thread_text(race()), "kernel k, block (1,0,0), thread (5,0,0)");
   EXPECT_THAT(chain_lines(race()), testing::ElementsAre("k.cu:71 in get, inlined at k.cu:118 in turn"));
 }
@@ -76,7 +82,8 @@ TEST(Messages, NameTheElementOnceItIsKnown) {
 
 TEST(Messages, OfAccessesSayHowFarOutsideTheyAre) {
   Access access{.access = AccessKind::Write, .bytes = 16};
-  access.place = {.space = Space::Global, .address = 0x7000, .allocation = Allocation{"x", 4096, 3}, .offset = 4092};
+  access.place = {
+      .space = Space::Global, .address = 0x7000, .allocation = Allocation{"x", 4096, 3}, .offset = 4092};
   Finding finding{.kind = Kind::OutOfBounds, .evidence = access};
   EXPECT_EQ(message(finding), "writes 16 bytes at offset 4092 of `x` (4096 bytes), 12 bytes past its end");
   std::get<Access>(finding.evidence).place.offset = 4096;
@@ -93,7 +100,8 @@ TEST(Messages, PutTheCauseBeforeWhatWasSeen) {
   Finding finding = race();
   finding.kind = Kind::StreamOrder;
   finding.attribution = {.cause = Cause::UnorderedWork, .symptom = Kind::DataRace};
-  EXPECT_THAT(message(finding), testing::StartsWith("work that the caller's stream does not order: data-race: reads"));
+  EXPECT_THAT(message(finding),
+              testing::StartsWith("work that the caller's stream does not order: data-race: reads"));
 }
 
 Finding numeric() {
@@ -105,10 +113,12 @@ Finding numeric() {
 }
 
 TEST(Messages, OfNumbersSayHowManyWhyAndTheWorst) {
-  EXPECT_EQ(message(numeric()),
-            "dw: 10 of 100 elements checked are beyond what rounding can explain; sums of 1000 to 9999 terms lose "
-            "12.1 % of their value, as if a running sum is rounded to bf16: dw[3] is 1, should be 1.5 (error 0.5, 5 "
-            "times the budget of 0.1)");
+  EXPECT_EQ(
+      message(numeric()),
+      "dw: 10 of 100 elements checked are beyond what rounding can explain; sums of 1000 to 9999 terms lose "
+      "12.1 % of their value, as if a running sum is rounded to bf16: dw[3] is 1, should be 1.5 (error 0.5, "
+      "5 "
+      "times the budget of 0.1)");
 }
 
 // ---- JSON ----
@@ -122,9 +132,21 @@ TEST(Events, BringBackWhatTheDeviceSaw) {
   EXPECT_EQ(back->count, 32u);
 }
 
+TEST(Events, SayWhetherMemoryWasFreed) {
+  for (const bool live : {false, true}) {
+    Access access{.access = AccessKind::Read, .bytes = 4};
+    access.place.allocation = Allocation{.label = "x", .bytes = 64, .live = live};
+    const auto back = finding_from_event(to_event({.kind = Kind::OutOfBounds, .evidence = access}));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(std::get<Access>(back->evidence).place.allocation->live, live);
+    EXPECT_EQ(message(*back).ends_with("which has been freed"), !live);
+  }
+}
+
 TEST(Events, CannotNameWhatOnlyTheJudgeConcludes) {
   for (const KindInfo& kind : kinds()) {
-    const auto back = finding_from_event(Json{{"kind", kind.name}, {"severity", "error"}, {"evidence", Json::object()}});
+    const auto back =
+        finding_from_event(Json{{"kind", kind.name}, {"severity", "error"}, {"evidence", Json::object()}});
     EXPECT_EQ(static_cast<bool>(back), kind.reporter == Reporter::Device) << kind.name;
   }
 }
@@ -145,10 +167,12 @@ TEST(Events, HoldNoFieldOfTheJudge) {
 
 TEST(Events, WithWrongFieldsAreRefused) {
   const std::pair<const char*, Json> kWrong[] = {
-      {"kernel", 3},           {"kernel", std::string(5000, 'x')}, {"block", Json{1, 2}},
-      {"block", Json{1, 2, -3}}, {"access", "flies"},              {"chain", Json::object()},
-      {"address", "0xzz"},     {"place", 1},                       {"other", "x"},
-      {"noncoherent", "yes"},  {"relation", 7},                    {"offset", 1.5},
+      {"kernel", 3},         {"kernel", std::string(100000, 'x')},
+      {"block", Json{1, 2}}, {"block", Json{1, 2, -3}},
+      {"access", "flies"},   {"chain", Json::object()},
+      {"address", "0xzz"},   {"place", 1},
+      {"other", "x"},        {"noncoherent", "yes"},
+      {"relation", 7},       {"offset", 1.5},
   };
   for (const auto& [field, value] : kWrong) {
     Json event = to_event(race());
@@ -183,6 +207,20 @@ TEST(Profiles, ComeBackAsTheyWere) {
   EXPECT_EQ(back->lines[0].where, (Where{"k.cu", 4}));
   EXPECT_TRUE(std::isinf(back->outputs[0].relative));
   EXPECT_FALSE(profile_from_json(Json{{"lines", 3}}));
+}
+
+// Readers of the table expect every number in every row.
+TEST(Profiles, WriteTheirZeros) {
+  Profile profile;
+  profile.lines = {{.where = {"k.cu", 4}, .operation = "add.f32"}};
+  profile.outputs = {{.name = "y", .lines = {{{"k.cu", 4}, 0}}}};
+  const Json json = to_json(profile);
+  for (const char* field : {"share", "introduced", "inherited", "amplification", "executions",
+                            "cancelled_bits", "stagnated", "overflowed", "flushed"})
+    EXPECT_EQ(json["lines"][0].value(field, -1), 0) << field;
+  EXPECT_EQ(json["outputs"][0]["lines"][0].value("share", -1), 0);
+  EXPECT_EQ(json["decisions"], Json::array());
+  EXPECT_EQ(json["retaken"], Json::array());
 }
 
 TEST(Places, AreAllVisited) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "finding/print.h"
 #include "implementations.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
@@ -97,8 +98,7 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
     const Judgement judgement = judged(bench, variant, *bindings, false);
     for (const Finding& finding : judgement.findings) {
       ADD_FAILURE() << op.name << ", " << variant.name << ", " << trial::to_string(trial) << ": "
-                    << finding.kind << ": " << finding.message << "\n"
-                    << finding.evidence.dump(1);
+                    << shown(finding);
     }
     alarms += !judgement.findings.empty();
     ASSERT_LT(alarms, 10) << "enough seen, after " << i + 1 << " trials";
@@ -122,9 +122,7 @@ TEST_P(EveryOperator, DefectsAreFoundAndNamed) {
       ASSERT_FALSE(judgement.findings.empty()) << op.name << ", " << variant.name << " passed, seed " << seed;
       const Finding& finding = judgement.findings.front();
       EXPECT_NE(std::find(variant.kinds.begin(), variant.kinds.end(), finding.kind), variant.kinds.end())
-          << op.name << ", " << variant.name << ", seed " << seed << " was called " << finding.kind << ": "
-          << finding.message << "\n"
-          << finding.evidence.dump(1);
+          << op.name << ", " << variant.name << ", seed " << seed << " was called " << shown(finding);
     }
   }
 }
@@ -147,7 +145,7 @@ TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
         const Judgement judgement = judged(bench, variant, *bindings, false);
         EXPECT_TRUE(judgement.findings.empty())
             << op.name << ", " << variant.name << ", " << spec->name << " " << trial::to_string(family)
-            << ": " << (judgement.findings.empty() ? "" : judgement.findings[0].message);
+            << ": " << (judgement.findings.empty() ? "" : message(judgement.findings[0]));
       }
     }
   }
@@ -202,11 +200,11 @@ TEST(Screen, FindsWhatMeasuringFinds) {
   for (const int64_t at : {0, 8191, 8192, 11234, 19999}) {
     const auto findings = with([&](Tensor& y) { y.store(at, y.load(at) + 1); });
     ASSERT_EQ(findings.size(), 1u) << at;
-    EXPECT_EQ(findings[0].evidence["elements_outside"], 1);
+    EXPECT_EQ(std::get<evidence::Numeric>(findings[0].evidence).outside, 1);
   }
   const auto nan = with([](Tensor& y) { y.store(15000, std::nan("")); });
   ASSERT_EQ(nan.size(), 1u);
-  EXPECT_EQ(nan[0].kind, "nonfinite");
+  EXPECT_EQ(nan[0].kind, Kind::Nonfinite);
 }
 
 // y = a x + z in f32, toward zero, where x is nothing beside z: the right result is z, and it is the number
@@ -242,7 +240,8 @@ TEST(Rounding, TowardZeroInF32IsBiased) {
     ASSERT_TRUE(judgement);
     if (n == 1 && judgement->findings.empty()) continue;  // no error happened to round up
     ASSERT_FALSE(judgement->findings.empty()) << n;
-    EXPECT_EQ(judgement->findings[0].kind, "biased-rounding") << n << ": " << judgement->findings[0].message;
+    EXPECT_EQ(judgement->findings[0].kind, Kind::BiasedRounding)
+        << n << ": " << message(judgement->findings[0]);
   }
 }
 

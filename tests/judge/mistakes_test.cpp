@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "finding/print.h"
 #include "implementations.h"
 #include "trial/shapes.h"
 #include "trial/trial.h"
@@ -182,7 +183,7 @@ TEST(Mistakes, AreFoundAndNamed) {
       const auto judgement = judge(contract, *reference, *bindings, outputs);
       ASSERT_TRUE(judgement) << judgement.error().text();
       if (mistake.kinds.front() == "none") {
-        for (const Finding& finding : judgement->findings) ADD_FAILURE() << finding.kind << finding.message;
+        for (const Finding& finding : judgement->findings) ADD_FAILURE() << shown(finding);
         continue;
       }
       ++count;
@@ -191,9 +192,8 @@ TEST(Mistakes, AreFoundAndNamed) {
         continue;
       }
       for (const Finding& finding : judgement->findings) {
-        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), finding.kind), mistake.kinds.end())
-            << "called " << finding.kind << ": " << finding.message << "\n"
-            << finding.evidence.dump();
+        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), to_string(finding.kind)), mistake.kinds.end())
+            << "called " << shown(finding);
       }
     }
   }

@@ -273,8 +273,8 @@ struct Slip {
 };
 const Slip kSlips[] = {
     {"g[i, j] = x[i, j] * x[i, j + H]\ny[i, j] = g[i, j]",
-     "give the range of 'j' where it is bound: `j in 0..n`"},
-    {"y[i, j] = sum[k](x[i, k] * x[i, k + H]) + z[i, j]", "give the range of 'k'"},
+     "write the range of `j`: `j in 0..n`"},
+    {"y[i, j] = sum[k](x[i, k] * x[i, k + H]) + z[i, j]", "write the range of `k`"},
     {"y[i, j] = gelu(x[i, j])", "erf(x / sqrt(2))"},
     {"y[i, j] = where(x[i, j] > 0, x[i, j], 0)", "`if c then a else b`"},
     {"y[i, j] = softmax(x[i, j])", "m[i] = max[k](x[i, k])"},
@@ -282,7 +282,7 @@ const Slip kSlips[] = {
     {"y[i, j] = z[j, i]", "ranges over"},
     {"y[i, j] = sum(x[i, j])", "needs an index"},
     {"y[i, j] = silo(x[i, j])", "is not a function"},
-    {"y[i] = x[i, 0]", "has 2 subscripts, not 1"},
+    {"y[i] = x[i, 0]", "has 2 dimensions, but 1 index is given"},
 };
 
 TEST(Slips, AreExplained) {

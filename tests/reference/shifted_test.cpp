@@ -78,7 +78,7 @@ formula = "y[i] = x[i] + z[i]"
 )toml",
                                                  "\"x\", \"z\", \"y\""));
   for (const Rewriting& rewriting : kRewritings) {
-    Result<Formula> formula = parse_formula(rewriting.written, {}, "test.toml", contract.names());
+    Result<Formula> formula = parse_formula(rewriting.written, Place{}, "test.toml", contract.names());
     ASSERT_TRUE(formula) << rewriting.written << ": " << formula.error().text();
     const Formula shifted = shift_exponentials(contract, *formula);
     std::string evaluated;

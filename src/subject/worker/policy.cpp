@@ -7,7 +7,7 @@ namespace assay::worker {
 
 namespace {
 
-constexpr std::string_view kForbidden = "forbidden-call", kProbe = "environment-probe";
+constexpr assay_host_finding kForbidden = assay_forbidden_call, kProbe = assay_environment_probe;
 
 bool begins(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;

@@ -24,7 +24,7 @@
 #include <iterator>
 #include <utility>
 
-#include "subject/protocol.h"
+#include "protocol/protocol.h"
 #include "subject/worker/caller.h"
 #include "subject/worker/policy.h"
 
@@ -332,7 +332,7 @@ bool watch_refusals(const std::string& folder) {
   char real[PATH_MAX];
   if (!realpath(folder.c_str(), real)) return false;
   std::snprintf(own_folder, sizeof own_folder, "%s/", real);
-  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, subject::kProgramFolder);
+  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, protocol::kProgramFolder);
   std::snprintf(own_process, sizeof own_process, "/proc/%d/", getpid());
   if (getrandom(&permission, sizeof permission, 0) != sizeof permission) return false;
   struct sigaction action {};
@@ -376,12 +376,12 @@ bool add_path_rules(scmp_filter_ctx filter) {
   for (const int question : {PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS})
     good &= seccomp_rule_add(filter, SCMP_ACT_TRAP, SCMP_SYS(prctl), 1,
                              SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(question))) == 0;
-  // Who takes the signal over would not be heard of.
+  // A subject that replaced the handler would escape the checks.
   return good && seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(rt_sigaction), 2,
                                   SCMP_A0(SCMP_CMP_EQ, SIGSYS), SCMP_A1(SCMP_CMP_NE, 0)) == 0;
 }
 
-// On a real GPU the driver may try what it can do without: refusals are told to it, and end nothing. Files
+// On a real GPU the driver may try what it can do without: refused calls fail, and end nothing. Files
 // are changed by nobody there, as far as Landlock does not guard them.
 bool refuse_calls(bool real_gpu) {
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);

@@ -1,10 +1,12 @@
-// What the subject may not do. Called once, before any of its code is loaded.
+// Confines the subject. Called once, before any of its code is loaded.
 //
-// No new processes or programs, no network, no tracing of others, no signals to others, no privileges, no
-// change of owners, modes and times of files; and (where the kernel has Landlock) no writing outside
-// `folder`. On the virtual device every such call is stopped and judged (policy.h), and so is every look at a
-// file; a subject that does what it may not ends there, and the judge is told what it tried. On a real GPU
-// the driver needs its device files, sockets and helper threads, and what is refused fails with EPERM.
+// Not allowed: new processes or programs, the network, tracing or signalling other processes, privileges,
+// changing owners, modes and times of files, and (where the kernel has Landlock) writing outside `folder`.
+//
+// On the virtual device every such system call is stopped and judged (policy.h), and so is every attempt to
+// look at a file. A subject that does something forbidden ends there, and the attempt is reported as a
+// finding. On a real GPU the driver needs its device files, sockets and helper threads; a refused call fails
+// with EPERM.
 #pragma once
 
 #include <string>

@@ -70,13 +70,6 @@ char* look_up(const char* name) {
 
 }  // namespace
 
-void clear_command_line(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::memset(argv[i], 0, std::strlen(argv[i]));
-    argv[i] = nullptr;
-  }
-}
-
 void clear_environment() {
   constexpr const char* kOwn[] = {"ASSAY_", "LD_LIBRARY_PATH="};
   char** to = environ;

@@ -1,0 +1,87 @@
+// What the runtime library reports while a program runs: one event per line of the file that the settings
+// name.
+//
+// The process that writes them also runs the code under test, so a reader believes nothing beyond what
+// decode() has checked: the types, lengths and ranges of all fields, and that a finding is of a kind that the
+// device may report at all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "finding/finding.h"
+#include "finding/profile.h"
+
+namespace assay::protocol {
+
+// A launch has ended.
+struct LaunchEvent {
+  uint64_t id = 0;
+  std::string kernel;  // its symbol
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint64_t stream = 0;
+  uint64_t dynamic_shared = 0;  // bytes
+  uint64_t warp_instructions = 0;
+  double seconds = 0;
+  std::string fault;  // why it ended early; empty: it did not
+};
+
+// The device failed: no later call succeeds.
+struct FaultEvent {
+  std::string fault;   // "illegal address"
+  std::string detail;  // in the engine's words
+};
+
+// A finding, with the number of its occurrences so far.
+struct FindingEvent {
+  Finding finding;
+};
+// A finding when it first occurs, in a launch that still runs. It is reported again, with its count, when the
+// launch ends; if the program is killed before, this is all there is.
+struct EarlyFindingEvent {
+  Finding finding;
+};
+// Every early finding so far has been reported again as a FindingEvent.
+struct FindingsReportedEvent {};
+
+// A launch takes long. Sent now and then.
+struct StillRunningEvent {
+  struct Line {
+    Where where;
+    uint32_t warps = 0;  // that are at this line
+  };
+  std::string kernel;
+  double seconds = 0;  // so far
+  std::vector<Line> lines;
+};
+
+// The file behind the name of a module in places of host code ("program+0x1234").
+struct ModuleEvent {
+  std::string name, path;
+};
+
+// Where precision was lost since the last such event.
+struct ProfileEvent {
+  Profile profile;
+};
+
+// A function of the runtime, or a kernel, that the virtual GPU does not support.
+struct UnsupportedEvent {
+  std::string what;
+};
+
+using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
+                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent>;
+
+std::string encode(const Event& event);  // one line
+Result<Event> decode_event(std::string_view line);
+
+// The finding of an event, early or not; null where it has none.
+const Finding* finding_of(const Event& event);
+
+}  // namespace assay::protocol

@@ -1,0 +1,41 @@
+// What the runtime library offers beyond CUDA, to the worker that drives it. The library defines these
+// functions (cudart/api_assay.cpp); the worker finds them by name in whichever libcudart.so.13 it has loaded,
+// and does without them on a real GPU. Programs use those of include/assay.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+enum assay_host_finding { assay_forbidden_call = 0, assay_environment_probe = 1 };
+
+// The order of warps, blocks and streams of all later launches.
+void assay_set_seed(uint64_t seed);
+// Advances the device's clock.
+void assay_advance_clock(uint64_t cycles);
+// These bytes count as never written.
+void assay_undefine(void* pointer, size_t bytes);
+// The name of the allocation that starts here, for messages.
+void assay_label(void* pointer, const char* label);
+// A write to these bytes is a finding, until assay_range_forget().
+void assay_range_protect(const void* pointer, size_t bytes, const char* name);
+// Forgets all named ranges and writes out the findings so far.
+void assay_range_forget();
+// Writes out where precision was lost since the last time, if that check is on.
+void assay_report_precision();
+// A finding about host code. `what`: the call, "open(\"/proc/self/maps\")"; `why`: what is wrong about it,
+// "host code …"; `calls`: return addresses, innermost first.
+void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                       void* const* calls, int count);
+// One of several equal calls has ended with all its work.
+void assay_call_ended();
+// The last of them has: reports a leak where they held more and more.
+void assay_calls_ended();
+}
+
+// Calls `use` with the name of every hook.
+#define ASSAY_HOOKS(use)                                                                                     \
+  use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_label) use(assay_range_protect) \
+      use(assay_range_forget) use(assay_report_precision) use(assay_report_host) use(assay_call_ended)       \
+          use(assay_calls_ended)
