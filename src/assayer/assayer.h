@@ -1,7 +1,9 @@
 // The assayer: from a contract to a report. Joins the plan, the worker, the judge and shrinking.
 //
-//   CheckOutcome outcome = check(contract, {.budget = 20});     // plan, trials, findings, verdict
-//   CheckOutcome again = replay(contract, trial, kind, {});     // one trial of a report
+// Example:
+//
+//     CheckOutcome outcome = check(contract, {.budget = 20});             // plan, trials, findings, verdict
+//     CheckOutcome again = replay(contract, trial, Kind::DataRace, {});  // one trial of a report
 //
 // A check takes trials from the plan as long as they can be afforded. The first that shows an error is
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.

@@ -1,5 +1,7 @@
 #include "assayer/timeline.h"
 
+#include <nlohmann/json.hpp>
+
 namespace assay::assayer {
 
 namespace {

@@ -1,6 +1,8 @@
 // The checks of the virtual GPU. Each is a listener in a file of its own; together they turn the engine's
 // events into findings. A defect that occurs many times is one finding with a count.
 //
+// Example:
+//
 //     FindingLog log;
 //     auto checks = make_checks(protocol::CheckSet::for_run(), log, device.memory());
 //     for (auto& check : checks) device.listen(check.get());

@@ -1,5 +1,7 @@
 // A finding: a proven or measured defect, with its evidence.
 //
+// Example:
+//
 //     Finding finding{.kind = Kind::Misaligned, .evidence = evidence::Access{.bytes = 16}};
 //     std::string text = message(finding);                            // message.h: rendered last
 //     std::string line = to_json(finding).dump();                     // json.h

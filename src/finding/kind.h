@@ -1,5 +1,7 @@
 // Kinds of finding: the table of kinds.def as a type.
 //
+// Example:
+//
 //     Kind kind = Kind::DataRace;
 //     std::string_view name = to_string(kind);               // "data-race"
 //     std::optional<Kind> same = kind_named("data-race");    // none where there is no such kind

@@ -1,6 +1,10 @@
 // The judge: contract, inputs and outputs in, findings out. It knows nothing of devices or trials.
 //
-//   auto judgement = judge(contract, reference, bindings, outputs, {});
+// Example:
+//
+//     const Outputs outputs = {{"dw", std::make_shared<const contract::Tensor>(dw)}};
+//     Result<Judgement> judgement = judge(contract, reference, bindings, outputs);
+//     for (const Finding& finding : judgement->findings) use(finding.kind);
 //
 // For each output it takes the elements (all, or a sample that holds edges, tails and extremes), asks the
 // reference what each may be, and passes them through gates:

@@ -1,7 +1,10 @@
 // What a report draws of one trial: small arrays, whatever the size of the outputs.
 //
-//   auto pictures = draw(contract, reference, bindings, outputs, {});   // error over the output, and how it
-//   lies auto sheets = tabulate(contract, reference, bindings, outputs, {});  // the numbers of a small trial
+// Example:
+//
+//     const Outputs outputs = {{"dw", std::make_shared<const contract::Tensor>(dw)}};
+//     auto pictures = draw(contract, reference, bindings, outputs);    // the error over the output, its distribution
+//     auto sheets = tabulate(contract, reference, bindings, outputs);  // the numbers of a small trial
 #pragma once
 
 #include <array>

@@ -1,7 +1,9 @@
 // What a kernel's PTX says before anything runs.
 //
-//     std::vector<Finding> notes = lint::lint(module, {});    // of a ptx::Module
-//     for (const Finding& note : notes) fmt::print("{}\n", message(note));
+// Example:
+//
+//     Result<ptx::Module> module = ptx::parse(ptx_text);
+//     for (const Finding& note : lint(*module, {})) use(message(note));
 //
 // Nothing here is proof: a note says where a kernel does something that is often a mistake, and never changes
 // a verdict. The analyses follow values, not text: a sum is loop-carried if the definitions that reach an

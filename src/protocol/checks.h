@@ -1,7 +1,9 @@
 // The table of checks (checks.def), and sets of them.
 //
-//   auto checks = CheckSet::parse("memory,races");   // of the command line
-//   if (checks->has(Check::Races)) …
+// Example:
+//
+//     Result<CheckSet> checks = CheckSet::parse("memory,races");  // of the command line
+//     if (checks && checks->has(Check::Races)) use("races");
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,11 @@
 // Reads the fields of a JSON object that another process wrote.
 //
-//   FieldReader fields(text);
-//   const int64_t bytes = fields.integer("bytes", 0, kLargest);
-//   const std::string name = fields.text("name", 100);
-//   if (fields.failed()) return fields.error();
+// Example:
+//
+//     FieldReader fields(R"({"bytes": 16, "name": "x"})", "a tensor");
+//     const int64_t size = fields.integer("bytes", 0, 1 << 20);
+//     const std::string name = fields.text("name", 100);
+//     if (fields.failed()) return use(fields.error().text());
 //
 // A field that is missing, of another type or out of range makes the whole object invalid; what is returned
 // in its place is zero, false or empty. The first such field is named in the error.

@@ -4,11 +4,16 @@
 //
 //   settings.h   command → runtime: one environment variable, read when the runtime is first used
 //   checks.h     the table of checks, and a set of them
-//   messages.h   command ↔ worker: one setup, then requests and replies, one JSON object per line over a
-//   socket;
+//   messages.h   command ↔ worker: one setup, then requests and replies, one JSON object per line over a socket;
 //                tensors travel in a memory file that both map
 //   hooks.h      worker → runtime: C functions beyond CUDA's own
 //   event.h      runtime → command: what the device saw, one JSON object per line of a file or pipe
+//
+// Example:
+//
+//     const std::string line = encode(Settings{.seed = 7, .checks = CheckSet::for_run()});  // settings.h
+//     Result<Settings> settings = decode_settings(line);
+//     if (!settings) use(settings.error().text());  // which field is wrong, and how
 //
 // Each message is a struct with one encode and one decode function. A decoder checks the type and the range
 // of every field: the command must assume that whatever it receives was written by the code under test.

@@ -1,10 +1,13 @@
 // The report of a check, for people and for machines.
 //
-//   std::string screen = terminal(report, {.colour = true});
-//   Json file = to_json(report);                 // as the contract's manual says
-//   std::string xml = junit(reports);            // for CI
-//   Json scanning = sarif(reports);              // for code review
-//   std::string page = html(reports);            // one file to look at and to show; its parts lie in page/
+// Example:
+//
+//     const std::vector<Report> reports(1);
+//     std::string screen = terminal(reports[0], {.colour = true});
+//     Json file = to_json(reports[0]);   // as the contract's manual says
+//     std::string xml = junit(reports);  // for CI
+//     Json scanning = sarif(reports);    // for code review
+//     std::string page = html(reports);  // an HTML report, in one file
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -5,9 +5,11 @@
 // always does; the shadow watches each operation, computes it once more in FP64, and keeps the
 // difference.
 //
+// Example:
+//
 //     Shadow shadow;
-//     Device device({.threads = 1, .instrumenter = &shadow});
-//     ... load, launch ...
+//     vgpu::Device device({.threads = 1, .instrumenter = &shadow});
+//     // load a module, launch a kernel, and then:
 //     shadow.take_output("dw", device.memory().host(address, bytes), bytes);
 //     Profile profile = shadow.profile();
 //

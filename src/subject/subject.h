@@ -1,8 +1,11 @@
 // The subject: the kernel under test, and the process in which it runs.
 //
-//   auto subject = build(contract, {});                 // nvcc, once; cached by content
-//   Runner runner(contract, *subject, {.device = Device::Virtual});
-//   auto observation = runner.run(trial, bindings);     // in a worker process
+// Example:
+//
+//     BuildOutcome built = build(contract, {});  // nvcc, once; cached by content
+//     if (!built.subject) return use(built.failure.error.text());
+//     Runner runner(contract, *built.subject, {.device = Device::Virtual});
+//     Observation observation = runner.run(trial, bindings);  // in a worker process
 //
 // The subject is untrusted. Only the worker (worker/main.cpp, a program of its own) loads it, and the worker
 // is as simple as can be: it copies memory images to the device, makes the call through the CUDA runtime

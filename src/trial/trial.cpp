@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
-#include "trial/families.h"
 #include "base/random.h"
+#include "trial/families.h"
 #include "trial/sparse.h"
 
 namespace assay::trial {

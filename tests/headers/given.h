@@ -7,7 +7,11 @@
 #include <vector>
 
 #include "contract/bindings.h"
+#include "finding/json.h"
+#include "finding/message.h"
 #include "reference/reference.h"
+#include "protocol/settings.h"
+#include "subject/runner.h"
 #include "trial/trial.h"
 #include "vgpu/device.h"
 

@@ -5,11 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/random.h"
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "base/random.h"
 #include "trial/shapes.h"
 #include "trial/shrink.h"
 
@@ -209,11 +210,10 @@ TEST(SharedInputs, AreThoseForWhichTheSameValuesAreLegal) {
     return fmt::format("[tensors.{}]\ndtype = \"{}\"\nshape = [\"N\", \"M\"]\nvalues = \"{}\"\n{}\n", name,
                        dtype, values, more);
   };
-  const Contract contract =
-      parsed(input("x", "f32", "activations") + input("b", "f32", "weights") + input("c", "f32", "positive") +
-             input("d", "bf16", "weights") + input("e", "f32", "real", "align = 4") +
-                 input("g", "f32", "positive"),
-             "", R"("x", "b", "c", "d", "e", "g", "y", "N", "M")");
+  const Contract contract = parsed(input("x", "f32", "activations") + input("b", "f32", "weights") +
+                                       input("c", "f32", "positive") + input("d", "bf16", "weights") +
+                                       input("e", "f32", "real", "align = 4") + input("g", "f32", "positive"),
+                                   "", R"("x", "b", "c", "d", "e", "g", "y", "N", "M")");
   const auto owner = [&](const char* name) {
     return shared_input(contract, *contract.tensor(name), kShape).name;
   };
