@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "contract/contract.h"
-#include "reference/reference.h"
 #include "reference/describe.h"
+#include "reference/reference.h"
 
 namespace assay::fuzz {
 
@@ -58,7 +58,8 @@ inline void try_contract(std::string_view text) {
     return;
   }
   (void)describe(*contract);
-  if (contract->reference.kind != ReferenceKind::Formula || !is_quick(contract->reference.formula_text)) return;
+  if (contract->reference.kind != ReferenceKind::Formula || !is_quick(contract->reference.formula_text))
+    return;
   Result<Reference> reference = Reference::make(*contract);
   if (!reference) {
     if (reference.error().message.empty()) report("an error without a message", reference.error().text());

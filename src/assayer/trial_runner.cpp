@@ -10,10 +10,10 @@
 
 #include "assayer/limits.h"
 #include "assayer/seen.h"
+#include "base/random.h"
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
-#include "base/random.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {

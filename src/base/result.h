@@ -17,7 +17,7 @@ namespace assay {
 struct Error {
   std::string message;
   std::string file{};  // empty where the error has no place
-  int line = 0;      // 1-based; 0 where unknown
+  int line = 0;        // 1-based; 0 where unknown
   int column = 0;
   std::string source_line{};  // the text of that line, where there is one to show (diagnostic.h)
 

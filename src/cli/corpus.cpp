@@ -17,8 +17,8 @@
 
 #include "assayer/assayer.h"
 #include "base/interrupt.h"
-#include "cli/arguments.h"
 #include "base/parallel.h"
+#include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"
@@ -300,8 +300,7 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
   }
   fmt::print("{}", wrong.row("all", compare));
   fmt::print("\n  {} correct kernel{}, {} false alarms, median {:.1f} s\n", correct.planted,
-             correct.planted == 1 ? "" : "s", false_alarms,
-             median(correct.seconds));
+             correct.planted == 1 ? "" : "s", false_alarms, median(correct.seconds));
 }
 
 Json to_json(const std::vector<Outcome>& outcomes) {

@@ -39,7 +39,8 @@ int explain_command(std::vector<std::string> args) {
       return kWrongUse;
     }
     if (const contract::Dim& dim = *contract->dim(word.substr(0, equals)); !dim.contains(value)) {
-      fmt::print(stderr, "assay: --shape {}: the contract promises {} to {}\n", word, dim.lowest(), dim.highest());
+      fmt::print(stderr, "assay: --shape {}: the contract promises {} to {}\n", word, dim.lowest(),
+                 dim.highest());
       return kWrongUse;
     }
     shape[word.substr(0, equals)] = value;

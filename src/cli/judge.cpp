@@ -80,7 +80,8 @@ Result<void> add_named(const contract::Contract& contract, const std::vector<std
   for (const contract::ScalarSpec& scalar : contract.scalars) {
     if (files.bindings.scalars.count(scalar.name)) continue;
     if (scalar.values.size() != 1)
-      return Error{fmt::format("the value of scalar `{}` is not known; add --set {}=NUMBER", scalar.name, scalar.name)};
+      return Error{fmt::format("the value of scalar `{}` is not known; add --set {}=NUMBER", scalar.name,
+                               scalar.name)};
     files.bindings.scalars[scalar.name] =
         contract::is_float(scalar.dtype)
             ? contract::Scalar::of(scalar.dtype, scalar.values[0])

@@ -99,7 +99,9 @@ Result<Recorded> read_recorded(const std::string& path, std::size_t which) {
     for (const Json& finding : report.value("findings", Json::array()))
       findings.emplace_back(report, finding);
   if (which == 0 || which > findings.size())
-    return Error{fmt::format("the report has {} finding{}; there is no finding {}", findings.size(), findings.size() == 1 ? "" : "s", which), path};
+    return Error{fmt::format("the report has {} finding{}; there is no finding {}", findings.size(),
+                             findings.size() == 1 ? "" : "s", which),
+                 path};
   const auto& [report, finding] = findings[which - 1];
   const Json evidence = finding.value("evidence", Json::object());
   if (!evidence.contains("trial")) return Error{"this finding has no recorded trial to replay", path};

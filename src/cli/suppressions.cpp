@@ -54,7 +54,8 @@ Result<std::vector<Suppression>> read_suppressions(const std::string& path) {
     if (words >> more) return Error{"expected KIND, and perhaps KERNEL and FILE:LINE", path, number, 0};
     const auto fits = [&](const KindInfo& kind) { return matches(suppression.kind, std::string(kind.name)); };
     if (std::none_of(kinds().begin(), kinds().end(), fits))
-      return Error{fmt::format("unknown kind of finding `{}`; docs/findings.md lists them", suppression.kind), path, number, 0};
+      return Error{fmt::format("unknown kind of finding `{}`; docs/findings.md lists them", suppression.kind),
+                   path, number, 0};
     all.push_back(suppression);
   }
   return all;

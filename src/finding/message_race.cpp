@@ -51,8 +51,8 @@ std::string self(const Race& race) {
 std::string with_host(const Race& race) {
   const bool calls_system = !race.host.system_call.empty();
   return fmt::format("host code {} {} {} {}, which {}, without waiting for it: call {} first",
-                     calls_system ? "in system call" : "at", text_of(race.host), verb(race.access), text_of(race.place),
-                     side(race.other), text_of(Fix{.remedy = Remedy::WaitOnHost}));
+                     calls_system ? "in system call" : "at", text_of(race.host), verb(race.access),
+                     text_of(race.place), side(race.other), text_of(Fix{.remedy = Remedy::WaitOnHost}));
 }
 
 std::string barrier_text(const Fix& fix) {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <set>
 
-#include "judge/relations.h"
 #include "base/random.h"
+#include "judge/relations.h"
 
 namespace assay::judge {
 

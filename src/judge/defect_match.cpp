@@ -6,9 +6,9 @@
 #include <cmath>
 #include <map>
 
+#include "base/random.h"
 #include "judge/candidates.h"
 #include "judge/thresholds.h"
-#include "base/random.h"
 
 namespace assay::judge {
 

@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
+#include "base/random.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
-#include "base/random.h"
 
 namespace assay::judge {
 

@@ -58,7 +58,8 @@ void add_notes(const ptx::Module& module, const ptx::Function& function, const O
     notes.push_back({.kind = hit.kind,
                      .severity = Severity::Note,
                      .where = where,
-                     .evidence = evidence::Code{kernel, ptx::print(module, function, function.body[hit.at]), hit.message}});
+                     .evidence = evidence::Code{kernel, ptx::print(module, function, function.body[hit.at]),
+                                                hit.message}});
   }
 }
 

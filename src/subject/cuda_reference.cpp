@@ -128,7 +128,8 @@ Bindings moved(const Bindings& given, uint64_t seed) {
   for (auto& [name, tensor] : result.inputs) {
     if (!contract::is_float(tensor->dtype)) continue;
     Tensor wide = Tensor::zeros(DType::f64, tensor->extents);
-    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + random.uniform(-kTwice, kTwice)));
+    for (int64_t i = 0; i < tensor->count(); ++i)
+      wide.store(i, tensor->load(i) * (1 + random.uniform(-kTwice, kTwice)));
     tensor = std::make_shared<const Tensor>(std::move(wide));
   }
   return result;

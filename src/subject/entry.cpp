@@ -88,8 +88,8 @@ std::string why_missing(const fatbinary::ElfFile& library, const std::string& na
   const std::size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
   names.resize(names.size() - more);
   if (names.empty()) return fmt::format("`{}` is not defined, nor is any other extern \"C\" function", name);
-  return fmt::format("`{}` is not defined; the extern \"C\" functions are: {}{}", name, fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} others", more) : "");
+  return fmt::format("`{}` is not defined; the extern \"C\" functions are: {}{}", name,
+                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} others", more) : "");
 }
 
 std::vector<std::string> kernels_in_ptx(std::string_view text) {

@@ -96,9 +96,9 @@ struct Condition {
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
   // What differs from run to run without anybody's doing.
-  uint64_t cycles = 0;      // that the device's clock is ahead
-  int64_t shift = 0;        // bytes that device addresses are further on; in a new process only
-  bool host_poison = true;  // host memory that malloc gives is not zero
+  uint64_t cycles = 0;         // that the device's clock is ahead
+  int64_t shift = 0;           // bytes that device addresses are further on; in a new process only
+  bool host_poison = true;     // host memory that malloc gives is not zero
   bool shared_inputs = false;  // inputs that may hold the same values lie at one address
   bool looped = false;         // the call is made many times over: what it allocates must not pile up
   uint8_t gpu =

@@ -328,7 +328,9 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
 static bool is_held_up(const Cluster& cluster) {
   const Block& block = cluster.blocks.front();
   const uint64_t seed = seed_of(cluster);
-  return (seed & 1) && (scramble(seed + (block.warps.front().executed + cluster.barriers) * kGoldenStep + block.linear) & 1);
+  return (seed & 1) &&
+         (scramble(seed + (block.warps.front().executed + cluster.barriers) * kGoldenStep + block.linear) &
+          1);
 }
 
 const Inst* pass_on(Warp& w, const Inst& inst) {

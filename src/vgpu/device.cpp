@@ -24,10 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
-constexpr uint64_t kTurnsBeforeStalled = 2000;           // in a row that got nobody anywhere; and some for each resident cluster
-constexpr uint64_t kClocksOfALaunch = 2000;              // from the end of one to the start of the next
-constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the pool
+constexpr auto kStep = std::chrono::milliseconds(50);  // how long step() runs before it lets other grids run
+constexpr uint64_t kTurnsBeforeStalled =
+    2000;  // in a row that got nobody anywhere; and some for each resident cluster
+constexpr uint64_t kClocksOfALaunch = 2000;  // from the end of one to the start of the next
+constexpr uint64_t kSmallGrid = 64;          // warps; not worth waking the pool
 
 uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
   const uint64_t warps = (threads + kWarpSize - 1) / kWarpSize;

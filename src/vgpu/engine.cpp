@@ -7,10 +7,18 @@
 
 namespace assay::vgpu {
 
-namespace avx2_plain { void fill_engine(Engine&); }
-namespace avx2_watched { void fill_engine(Engine&); }
-namespace avx512_plain { void fill_engine(Engine&); }
-namespace avx512_watched { void fill_engine(Engine&); }
+namespace avx2_plain {
+void fill_engine(Engine&);
+}
+namespace avx2_watched {
+void fill_engine(Engine&);
+}
+namespace avx512_plain {
+void fill_engine(Engine&);
+}
+namespace avx512_watched {
+void fill_engine(Engine&);
+}
 
 namespace {
 
@@ -41,15 +49,16 @@ constexpr Build kBuilds[] = {
 bool may_use_avx512() {
   const char* wish = std::getenv("ASSAY_ISA");
   if (wish && std::string_view(wish) == "avx2") return false;
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
 const Build& best(bool watched) {
   for (const Build& build : kBuilds)
     if (build.watched == watched && (!build.avx512 || may_use_avx512())) return build;
   // Nothing can run without one, and there is nobody to return an error to.
-  std::fputs("assay: this build has no engine for AVX2; configure it with -DASSAY_INSTRUCTION_SETS=all\n", stderr);
+  std::fputs("assay: this build has no engine for AVX2; configure it with -DASSAY_INSTRUCTION_SETS=all\n",
+             stderr);
   std::exit(2);
 }
 

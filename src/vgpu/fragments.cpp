@@ -19,8 +19,7 @@ constexpr uint32_t kPatience = 8;
 constexpr uint32_t kTurnsOfAPoller = 4;
 
 void load(Warp& w, const Fragment& f) {
-  if (w.frame != f.frame)
-    deliver_pending_loads(w);  // listeners look up the function in the warp's frame
+  if (w.frame != f.frame) deliver_pending_loads(w);  // listeners look up the function in the warp's frame
   w.active = f.lanes;
   w.frame = f.frame;
   w.planes = f.frame->planes;

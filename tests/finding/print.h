@@ -18,7 +18,8 @@ inline void PrintTo(Kind kind, std::ostream* out) {
 
 // The kind, the message and all the evidence.
 inline std::string shown(const Finding& finding) {
-  return fmt::format("{}: {}\n{}", to_string(finding.kind), message(finding), to_json(finding)["evidence"].dump(1));
+  return fmt::format("{}: {}\n{}", to_string(finding.kind), message(finding),
+                     to_json(finding)["evidence"].dump(1));
 }
 
 }  // namespace assay

@@ -1,9 +1,9 @@
 // Two defects can explain the same errors to the bit. What the code makes likely decides then.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "finding/print.h"
 #include "judge/judge.h"
-#include "base/random.h"
 
 namespace assay::judge {
 namespace {

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/random.h"
 #include "finding/print.h"
 #include "implementations.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "base/random.h"
 #include "trial/shapes.h"
 
 namespace assay::judge::testing {
@@ -87,8 +87,7 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
     if (variant.kinds.empty()) sound.push_back(&variant);
   }
   const int64_t wanted = from_environment("ASSAY_JUDGE_TRIALS", 60);
-  Random random(
-      mix(hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
+  Random random(mix(hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
   int64_t alarms = 0;
   for (int64_t i = 0; i < wanted; ++i) {
     const Variant& variant = *sound[static_cast<std::size_t>(i) % sound.size()];

@@ -192,7 +192,8 @@ TEST(Mistakes, AreFoundAndNamed) {
         continue;
       }
       for (const Finding& finding : judgement->findings) {
-        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), to_string(finding.kind)), mistake.kinds.end())
+        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), to_string(finding.kind)),
+                  mistake.kinds.end())
             << "called " << shown(finding);
       }
     }

@@ -108,8 +108,11 @@ Operator rms_norms() {
       {"rounded before the gain", rms_norm({.round_before_gain = true}), {Kind::PrecisionLoss}, {}, shape});
   op.variants.push_back(
       {"bf16 squares", rms_norm({.sum = in_bf16}), {Kind::LowPrecisionAccumulation}, {}, shape});
-  op.variants.push_back(
-      {"lost tail of 8", rms_norm({.sum = without_tail(8)}), {Kind::WrongResult, Kind::PrecisionLoss}, {}, shape});
+  op.variants.push_back({"lost tail of 8",
+                         rms_norm({.sum = without_tail(8)}),
+                         {Kind::WrongResult, Kind::PrecisionLoss},
+                         {},
+                         shape});
   op.variants.push_back({"bf16 tree of squares",
                          rms_norm({.sum = tree_in_bf16}),
                          {Kind::LowPrecisionAccumulation, Kind::PrecisionLoss},

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "reference/reference.h"
 #include "judge/judge.h"
+#include "reference/reference.h"
 
 namespace assay::judge::testing {
 

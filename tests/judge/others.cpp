@@ -153,8 +153,11 @@ Operator adams() {
   op.variants.push_back({"in float", adam({}), {}, {}, {}});
   op.variants.push_back({"fused", adam({.fused = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"N", 4000}};
-  op.variants.push_back(
-      {"eps under the root", adam({.eps_inside = true}), {Kind::WrongResult, Kind::PrecisionLoss}, {}, shape});
+  op.variants.push_back({"eps under the root",
+                         adam({.eps_inside = true}),
+                         {Kind::WrongResult, Kind::PrecisionLoss},
+                         {},
+                         shape});
   op.variants.push_back({"moment in bf16", adam({.narrow_moment = true}), {Kind::PrecisionLoss}, {}, shape});
   op.variants.push_back({"one beta for both", adam({.swapped = true}), {Kind::WrongResult}, {}, shape});
   return op;

@@ -252,7 +252,8 @@ TEST(Relations, HiddenConstantsAndLeaksBreakThem) {
       return sum;
     });
   });
-  EXPECT_TRUE(std::any_of(leak.begin(), leak.end(), [](const Finding& finding) { return relation_of(finding) == "others"; }));
+  EXPECT_TRUE(std::any_of(leak.begin(), leak.end(),
+                          [](const Finding& finding) { return relation_of(finding) == "others"; }));
 }
 
 }  // namespace

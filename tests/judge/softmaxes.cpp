@@ -200,8 +200,11 @@ Operator cross_entropies(bool shifted) {
                          {Kind::PrecisionLoss},
                          {},
                          shape});
-  op.variants.push_back(
-      {"bf16 denominator", cross_entropy(in_bf16, false, false), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back({"bf16 denominator",
+                         cross_entropy(in_bf16, false, false),
+                         {Kind::LowPrecisionAccumulation},
+                         {},
+                         shape});
   op.variants.push_back({"last class never a target",
                          cross_entropy(warp, false, true),
                          {Kind::WrongResult},
@@ -228,7 +231,8 @@ Operator attentions(bool shifted) {
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 96}, {"D", 64}};
   op.variants.push_back(
       {"probabilities in bf16", attention({.round_probabilities = true}), {Kind::PrecisionLoss}, {}, shape});
-  op.variants.push_back({"last key lost", attention({.lose_last_key = true}), {Kind::WrongResult}, {}, shape});
+  op.variants.push_back(
+      {"last key lost", attention({.lose_last_key = true}), {Kind::WrongResult}, {}, shape});
   op.variants.push_back(
       {"scaled by the keys", attention({.scale_by_keys = true}), {Kind::WrongResult}, {}, shape});
   op.variants.push_back(

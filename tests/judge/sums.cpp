@@ -54,7 +54,8 @@ Operator row_sum(const char* dtype) {
   for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, row_sums(sum), {}, {}, {}});
   const std::map<std::string, int64_t> large = {{"M", 64}, {"N", 1024}};
   const std::map<std::string, std::string> same = {{"x", "same-sign"}};
-  op.variants.push_back({"bf16 accumulator", row_sums(in_bf16), {Kind::LowPrecisionAccumulation}, same, large});
+  op.variants.push_back(
+      {"bf16 accumulator", row_sums(in_bf16), {Kind::LowPrecisionAccumulation}, same, large});
   op.variants.push_back(
       {"bf16 accumulator, zero mean", row_sums(in_bf16), {Kind::LowPrecisionAccumulation}, {}, large});
   op.variants.push_back(
@@ -64,7 +65,8 @@ Operator row_sum(const char* dtype) {
   if (std::string(dtype) == "bf16") {
     op.variants.push_back(
         {"truncating store", row_sums(warp, truncated_bf16), {Kind::BiasedRounding}, {}, large});
-    op.variants.push_back({"f16 accumulator", row_sums(in_f16), {Kind::LowPrecisionAccumulation}, same, large});
+    op.variants.push_back(
+        {"f16 accumulator", row_sums(in_f16), {Kind::LowPrecisionAccumulation}, same, large});
   }
   return op;
 }
@@ -260,7 +262,8 @@ formula = "dw[tokens[t], d] += dy[t, d]"
   const std::map<std::string, int64_t> shape = {{"T", 3001}, {"D", 16}, {"V", 100}};
   op.variants.push_back({"bf16, in order", embedding(true, 0), {Kind::LowPrecisionAccumulation}, {}, shape});
   op.variants.push_back({"bf16, backwards", embedding(true, 1), {Kind::LowPrecisionAccumulation}, {}, shape});
-  op.variants.push_back({"bf16, some order", embedding(true, 2), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back(
+      {"bf16, some order", embedding(true, 2), {Kind::LowPrecisionAccumulation}, {}, shape});
   return op;
 }
 

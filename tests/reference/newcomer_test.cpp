@@ -272,8 +272,7 @@ struct Slip {
   const char* says;
 };
 const Slip kSlips[] = {
-    {"g[i, j] = x[i, j] * x[i, j + H]\ny[i, j] = g[i, j]",
-     "write the range of `j`: `j in 0..n`"},
+    {"g[i, j] = x[i, j] * x[i, j + H]\ny[i, j] = g[i, j]", "write the range of `j`: `j in 0..n`"},
     {"y[i, j] = sum[k](x[i, k] * x[i, k + H]) + z[i, j]", "write the range of `k`"},
     {"y[i, j] = gelu(x[i, j])", "erf(x / sqrt(2))"},
     {"y[i, j] = where(x[i, j] > 0, x[i, j], 0)", "`if c then a else b`"},

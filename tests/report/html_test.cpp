@@ -10,8 +10,8 @@
 #include <fstream>
 #include <limits>
 
-#include "report/report.h"
 #include "base/random.h"
+#include "report/report.h"
 
 namespace assay::report {
 namespace {

@@ -291,8 +291,8 @@ TEST(Shadow, CancellationIsCounted) {
   }
   const Profile p = s.profile_of(py, 128);
   const int last = line_with("- mean * mean");
-  const auto cancels =
-      std::find_if(p.lines.begin(), p.lines.end(), [&](const LineProfile& l) { return l.where.line == last; });
+  const auto cancels = std::find_if(p.lines.begin(), p.lines.end(),
+                                    [&](const LineProfile& l) { return l.where.line == last; });
   ASSERT_NE(cancels, p.lines.end());
   EXPECT_GT(cancels->cancelled_bits, 10);
   EXPECT_GT(cancels->amplification, 100);

@@ -31,7 +31,9 @@ class Counter final : public Listener {
  public:
   explicit Counter(int step) : step_(step) {}
   void on_block(const Block& block) override { states_.put(block, std::make_unique<State>(block.linear)); }
-  void on_access(const Warp& warp, const Inst&, const Access&) override { states_[*warp.block].count += step_; }
+  void on_access(const Warp& warp, const Inst&, const Access&) override {
+    states_[*warp.block].count += step_;
+  }
   void on_block_end(const Block& block) override {
     const std::unique_ptr<State> state = states_.take(block);
     std::lock_guard lock(mutex_);

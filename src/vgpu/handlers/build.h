@@ -43,6 +43,6 @@ Handler end_handler();
 Handler unsupported_handler();
 Handler not_predicate_handler();
 Handler clock_handler(bool wide);  // move.cpp
-Handler warp_barrier_handler();  // collective.cpp: bar.warp.sync
+Handler warp_barrier_handler();    // collective.cpp: bar.warp.sync
 
 }  // namespace assay::vgpu::ASSAY_BUILD
