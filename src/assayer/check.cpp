@@ -90,6 +90,11 @@ class Check {
     }
     subject_ = std::move(*built.subject);
     CodeReading code = read_code(contract_, subject_);
+    if (!code.problem.empty() && options_.device == subject::Device::Virtual) {
+      outcome_.problem = std::move(code.problem);
+      outcome_.report.unknown.push_back(outcome_.problem);
+      return false;
+    }
     notes_ = std::move(code.notes);
     constants_ = read_constants(contract_, subject_);
     trials_.emplace(contract_, *reference_, subject_, options_);

@@ -66,8 +66,11 @@ CodeReading read_code(const contract::Contract& contract, const subject::Subject
   std::vector<ptx::Module> modules;
   const lint::Options options{.fast_math = contract.reference.math == contract::Math::Fast};
   for (const std::string& text : *texts) {
-    auto module = ptx::parse(text, "ptx");
-    if (!module) continue;
+    auto module = ptx::parse(text, subject.ptx.empty() ? "ptx" : shown(subject.ptx));
+    if (!module) {
+      if (!subject.ptx.empty()) reading.problem = module.error().text();
+      continue;
+    }
     const std::string name = subject.ptx.empty() ? contract.kernel.sources.front() : subject.ptx;
     for (Finding& note : lint::lint(*module, options, name)) {
       note.where.file = shown(note.where.file);

@@ -12,6 +12,7 @@ namespace assay::assayer {
 struct CodeReading {
   std::vector<Finding> notes;
   subject::TensorCores tensor_cores;
+  std::string problem;  // PTX of the contract's own that the virtual GPU cannot read; empty: none
 };
 CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject);
 

@@ -73,6 +73,7 @@ def error_line_text(kernel, report):
         if finding["severity"] != "error" or finding["kind"] not in NUMERIC:
             continue
         line = finding["evidence"].get("error_line")
+        line = line and line.get("cancels_at", line)  # the line that makes the error matter
         if not line:
             return None, finding["kind"]
         if os.path.basename(line["file"]) != kernel.name:
