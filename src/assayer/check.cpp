@@ -75,7 +75,7 @@ class Check {
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = diagnostic(reference.error());
-      outcome_.report.unknown.push_back(reference.error().text());
+      leave_open(reference.error().text());
       return false;
     }
     reference_.emplace(std::move(*reference));
@@ -85,14 +85,14 @@ class Check {
       outcome_.contract_wrong = built.failure.contract_wrong;
       const std::string output = built.failure.output.empty() ? "" : "\n" + built.failure.output;
       outcome_.problem = diagnostic(built.failure.error) + output;
-      outcome_.report.unknown.push_back(built.failure.error.text() + output);
+      leave_open(built.failure.error.text() + output);
       return false;
     }
     subject_ = std::move(*built.subject);
     CodeReading code = read_code(contract_, subject_);
     if (!code.problem.empty() && options_.device == subject::Device::Virtual) {
       outcome_.problem = std::move(code.problem);
-      outcome_.report.unknown.push_back(outcome_.problem);
+      leave_open(outcome_.problem);
       return false;
     }
     notes_ = std::move(code.notes);
@@ -107,6 +107,14 @@ class Check {
     return true;
   }
 
+  // Something that could not be checked, once. What an interruption stopped is no such thing: the report names
+  // the interruption itself.
+  void leave_open(const std::string& why) {
+    std::vector<std::string>& unknown = outcome_.report.unknown;
+    if (!interrupted() && std::find(unknown.begin(), unknown.end(), why) == unknown.end())
+      unknown.push_back(why);
+  }
+
   // What a trial that could not be judged means for the check. False: it told nothing.
   bool note(const TrialResult& result) {
     switch (result.state) {
@@ -118,10 +126,7 @@ class Check {
         coverage_.miss("too slow here: " + result.problem);
         return false;
       default:
-        if (std::find(outcome_.report.unknown.begin(), outcome_.report.unknown.end(), result.problem) ==
-            outcome_.report.unknown.end()) {
-          outcome_.report.unknown.push_back(result.problem);
-        }
+        leave_open(result.problem);
         return !result.findings.empty();
     }
   }
@@ -282,7 +287,6 @@ class Check {
   void note_interruption() {
     outcome_.contract_wrong = false;
     std::vector<std::string>& unknown = outcome_.report.unknown;
-    std::erase_if(unknown, [](const std::string& text) { return text.ends_with("interrupted"); });
     unknown.insert(unknown.begin(), fmt::format("interrupted ({}) after {} trial{}", strsignal(interrupted()),
                                                 coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
   }
