@@ -70,7 +70,7 @@ std::string signal_text(int status) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     if (number == SIGXFSZ) return "it wrote more than the limit";
-    if (number == SIGSYS) return "it tried what a subject may not";
+    if (number == SIGSYS) return "it made a system call that is not allowed";
     return fmt::format("killed by signal {} ({})", number, strsignal(number));
   }
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));

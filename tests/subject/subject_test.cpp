@@ -647,7 +647,7 @@ TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
   for (const auto& [symbol, said] : cases) {
     const Observation observation = observe(symbol);
     EXPECT_EQ(observation.outcome, CallOutcome::Crashed) << symbol << ": " << observation.error;
-    EXPECT_THAT(observation.error, HasSubstr("tried what a subject may not")) << symbol;
+    EXPECT_THAT(observation.error, HasSubstr("made a system call that is not allowed")) << symbol;
     EXPECT_THAT(observation.error, HasSubstr(said)) << symbol;
   }
   EXPECT_FALSE(fs::exists("/tmp/assay-scribble"));
