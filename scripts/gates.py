@@ -4,7 +4,7 @@
     assay corpus --gates --no-allclose --json corpus.json && scripts/gates.py corpus.json
 
 For each gate of the judge (src/judge/thresholds.h): how close the nearest right kernel of the corpus came to it, and
-the nearest wrong kernel that it caught. At 1 a gate closes.
+the nearest wrong kernel that it caught. Beyond 1 an output is wrong.
 """
 import json
 import pathlib
@@ -31,8 +31,9 @@ def table(records):
         lines.append(f"| `{name}` | {what} | {cells[0]} | {cells[1]} |")
     right = sum("/correct/" in r["kernel"] and "gates" in r for r in records)
     wrong = sum("/wrong/" in r["kernel"] and any(v > 1 for v in r.get("gates", {}).values()) for r in records)
-    lines.append(f"\n{right} right kernels were measured; {wrong} wrong ones were caught by one of these gates, the "
-                 "others by the checks of the virtual GPU or by NaN and infinities.")
+    lines.append(f"\n{right} right kernels were measured; the outputs of the others are exact. {wrong} wrong kernels are "
+                 "beyond one of these\ngates. The others were caught in other ways: by the checks of the virtual GPU, by NaN "
+                 "and infinities, in outputs that\nmust be exact, or by comparing calls.")
     return "\n".join(lines)
 
 
