@@ -232,6 +232,7 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
   if (is_numeric(finding.kind))
     profile = profile_of(finding, parts_.contract, parts_.subject, trial, followed, parts_.options,
                          parts_.options.timeline ? Deadline() : Deadline(kProfileSeconds));
+  if (profile) profile = with_shown_paths(*profile);
   locate(parts_.contract, parts_.notes, finding);
   finding = std::move(judge::diagnose(
       {finding}, {.contract = &parts_.contract, .profile = std::move(profile), .notes = parts_.notes})[0]);

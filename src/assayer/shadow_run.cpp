@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assayer/locate.h"
 #include "subject/runner.h"
 #include "trial/families.h"
 #include "trial/plan.h"
@@ -138,6 +139,18 @@ std::shared_ptr<const Profile> profile_of(const Finding& finding, const contract
     return std::make_shared<const Profile>(std::move(shown));
   }
   return profile;
+}
+
+std::shared_ptr<const Profile> with_shown_paths(Profile profile) {
+  const auto shorten = [](Where& where) { where.file = shown(where.file); };
+  for (LineProfile& line : profile.lines) shorten(line.where);
+  for (OutputProfile& output : profile.outputs) {
+    shorten(output.rounded_at);
+    for (LineShare& line : output.lines) shorten(line.where);
+  }
+  for (Decision& decision : profile.decisions) shorten(decision.where);
+  for (Retaken& retaken : profile.retaken) shorten(retaken.where);
+  return std::make_shared<const Profile>(std::move(profile));
 }
 
 Explanation explain(const contract::Contract& contract, const contract::Shape& shape,

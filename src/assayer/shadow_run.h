@@ -39,6 +39,9 @@ std::shared_ptr<const Profile> profile_of(const Finding& finding, const contract
                                           const trial::Trial& smallest, const CheckOptions& options,
                                           const Deadline& deadline = {});
 
+// With paths as the user would write them, for a report.
+std::shared_ptr<const Profile> with_shown_paths(Profile profile);
+
 // The profile of a contract's kernel at a shape (empty: one of the plan's).
 struct Explanation {
   std::string problem;  // why there is none

@@ -255,6 +255,7 @@ constexpr std::pair<char, std::string_view> kFamilies[] = {
     {'I', "races, barriers, determinism"},
     {'J', "broken promises to the compiler"},
     {'K', "wrong mathematics"},
+    {'L', "the machine, leaks, system calls"},
 };
 
 struct Tally {

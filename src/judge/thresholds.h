@@ -16,8 +16,8 @@ namespace assay::judge {
 // Of the largest error that rounding can explain at worst: an element beyond it is wrong. The bound is
 // proven, so there is nothing to choose here (docs/numerics.md).
 inline constexpr double kBoundGate = 1;
-// Natural log of the probability that a part of an output of a right kernel has errors so large: 1e-11, so
-// that a check of a thousand trials with a thousand parts each fails by chance once in 1e5. Pinned by the
+// Natural log of the probability that a part of an output of a right kernel has errors so large: 1.4e-11,
+// so that a check of a thousand trials with a thousand parts each fails by chance once in 1e5. Pinned by the
 // false-alarm run (tests/judge/judge_test, NeverAccused, with 10,000 trials per operator).
 inline constexpr double kEnergyGate = -25;
 // Squared differences that a part must hold to fail: two odd elements are no proof.

@@ -108,6 +108,11 @@ std::string trials_text(const Json& c) {
   return fmt::format("{} (all {} planned)", counted(trials, "trial"), planned);
 }
 
+// "shape" for "shapes".
+std::string_view singular(std::string_view plural) {
+  return plural.ends_with('s') ? plural.substr(0, plural.size() - 1) : plural;
+}
+
 // "14 conditions, 20 of 24 inputs".
 std::string required_text(const Json& required) {
   std::string text;
@@ -115,7 +120,7 @@ std::string required_text(const Json& required) {
   for (const auto& [group, count] : groups.items()) {
     const auto met = count.value("met", 0), of = count.value("of", 0);
     text += (text.empty() ? "" : ", ") +
-            (met == of ? fmt::format("{} {}", of, group) : fmt::format("{} of {} {}", met, of, group));
+            (met == of ? counted(of, singular(group)) : fmt::format("{} of {} {}", met, of, group));
   }
   return text;
 }

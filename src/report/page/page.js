@@ -103,7 +103,7 @@ function evidence(finding) {
     const text = worst.text || { stored: brief(worst.stored, 7), exact: brief(worst.exact, 7) };
     pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", minus(text.stored)], ["exact", minus(text.exact)]);
     if (text.error) pairs.push(["error", text.error]);
-    if (text.budget && Number(text.error) > Number(text.budget)) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
+    if (text.times) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
     else if (text.error && Math.abs(worst.z) < 1e6) pairs.push(["in units of σ", brief(Math.abs(worst.z), 3)]);
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
@@ -117,8 +117,7 @@ function evidence(finding) {
 }
 // "3.2 times as large", of an error beside its budget.
 function times(text) {
-  const ratio = Number(text.error) / Number(text.budget);
-  return `${brief(ratio, ratio < 10 ? 2 : 3)} times as large`;
+  return `${text.times} times as large`;
 }
 function copyable(command) {
   const button = h("button", { type: "button", onclick: async () => {
