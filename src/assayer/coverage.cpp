@@ -19,7 +19,10 @@ using trial::Trial;
 
 namespace {
 
-constexpr std::size_t kMostNamed = 6;  // requirements that a message names
+// All chosen.
+constexpr std::size_t kMostNamed = 6;       // requirements that a message names
+constexpr std::size_t kMostText = 1 << 20;  // bytes of all files that a report holds; of more, it holds none
+constexpr int kNameDigits = 12;             // hexadecimal, of the hash that a record's name is
 
 constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, RequirementGroup::Inputs,
                                         RequirementGroup::Corners,    RequirementGroup::Edges,
@@ -143,7 +146,6 @@ Json Coverage::json() const {
 }
 
 Json files_of(const Contract& contract, const subject::Subject& subject) {
-  constexpr std::size_t kMostText = 1 << 20;
   std::vector<std::string> paths = {fs::absolute(contract.path).lexically_normal().string()};
   paths.insert(paths.end(), subject.files.begin(), subject.files.end());
   Json files = Json::array();
@@ -169,7 +171,8 @@ std::string save_trial(const Contract& contract, const CheckOptions& options, co
       Json::array({{{"kind", to_string(finding.kind)}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
   json["files"] = files;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
-  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", hash(text) >> 16);
+  const fs::path path =
+      cache / "trials" / fmt::format("{:0{}x}.json", hash(text) >> (64 - 4 * kNameDigits), kNameDigits);
   std::ofstream file(path);
   file << text << "\n";
   return file.flush() ? path.string() : "";

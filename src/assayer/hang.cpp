@@ -20,12 +20,14 @@ using trial::Trial;
 
 namespace {
 
+// All chosen. tests/subject/causes_test wants a call that does not end found within 10 s.
+
 constexpr double kLeast = 2.5;      // seconds: a call that takes less is not called endless
-constexpr double kLongest = 10;     // … that are waited for one call
+constexpr double kLongest = 10;     // seconds that are waited for one call
 constexpr double kMuchSlower = 50;  // times what the next smaller case took
 constexpr double kShortest = 0.02;  // seconds that a call takes to be at least, so that noise does not count
-constexpr double kSmallTrial =
-    2e6;  // steps of the formula; a call with so few ends within kLongest, or never
+// Steps of the formula: a call with so few ends within kLongest, or never.
+constexpr double kSmallTrial = 2e6;
 
 // The trial with every dim at most 1, 2, 4, …, and as it is.
 std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial) {

@@ -24,10 +24,12 @@ using reference::Reference;
 
 namespace {
 
-constexpr double kScale = 4;       // its root is a power of two as well
-constexpr int kMostPower = 3;      // of it that an output may go with
-constexpr std::size_t kLook = 64;  // elements on which a relation is tried
-constexpr int64_t kMorePadding = 3;
+// A factor of inputs, a power of two: exact in every format. Its root is a power of two as well. Pinned by
+// Relations.FollowFromTheReference (tests/judge/relations_test.cpp).
+constexpr double kScale = 4;
+constexpr int kMostPower = 3;        // of it that an output may go with; chosen
+constexpr std::size_t kLook = 64;    // elements on which a relation is tried; chosen
+constexpr int64_t kMorePadding = 3;  // legal steps of a dim by which a padded call is longer; chosen
 
 std::vector<int64_t> some_elements(int64_t count, uint64_t seed) {
   Random random(seed);
@@ -253,7 +255,7 @@ class Finder {
       const Tensor& before = *bindings_.inputs.at(spec->name);
       for (std::size_t i = 0; i < places.size(); ++i) {
         constexpr std::size_t kFrom[] = {1, 2, 1};
-        std::size_t from = i - i % 3 + kFrom[i % 3];
+        std::size_t from = i - i % std::size(kFrom) + kFrom[i % std::size(kFrom)];
         if (from >= places.size()) from = 0;
         const double other = before.load(places[from]);
         changed |= other != before.load(places[i]);

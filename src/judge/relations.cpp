@@ -18,7 +18,10 @@ using reference::Reference;
 
 namespace {
 
-constexpr std::size_t kMostConfirmed = 256;  // differing elements that the reference is asked about
+constexpr std::size_t kMostConfirmed = 256;  // differing elements that the reference is asked about; chosen
+// How far inside the range of its format a number is for relations to be exact: times the smallest normal
+// number, and of the largest. Room for what is on the way to it; chosen.
+constexpr double kAboveSmallest = 0x1p24, kBelowLargest = 0x1p-8;
 
 bool is_of_values(Relation relation) {
   return relation == Relation::Scaled || relation == Relation::Negated;
@@ -32,8 +35,8 @@ bool is_declared(const Contract& contract, const Companion& companion) {
 // Between the ends of the range, with room for what is on the way.
 bool is_inside(double value, numerics::Format format) {
   const double size = std::abs(value);
-  return size == 0 ||
-         (size >= 0x1p24 * numerics::min_normal(format) && size <= 0x1p-8 * numerics::max_finite(format));
+  return size == 0 || (size >= kAboveSmallest * numerics::min_normal(format) &&
+                       size <= kBelowLargest * numerics::max_finite(format));
 }
 
 bool same_bits(const Tensor& a, int64_t at, const Tensor& b, int64_t bt) {

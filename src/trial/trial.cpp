@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+constexpr std::size_t kDateBytes = 32;  // room for "2028-02-29 23:59", also in years of more digits
+
 struct PoisonInfo {
   Poison poison;
   std::string_view name;
@@ -77,7 +79,7 @@ std::string date(int64_t unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
-  char text[32];
+  char text[kDateBytes];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
   return text;
 }
