@@ -26,5 +26,8 @@ function(assay_precompiled name optimisation)
   target_precompile_headers(assay_precompiled_${name} PRIVATE ${headers})
   foreach(target ${ARG_TARGETS})
     target_precompile_headers(${target} REUSE_FROM assay_precompiled_${name})
+    # gcc warns of its own library, which it no longer takes for a system header once it is precompiled.
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
+      -Wno-maybe-uninitialized -Wno-dangling-pointer)
   endforeach()
 endfunction()
