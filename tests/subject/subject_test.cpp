@@ -636,7 +636,7 @@ TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
       {"traces", "ptrace"},
       {"limits_the_judge", "prlimit"},
       {"reads_the_judge", "process_vm_readv"},
-      {"hides", "may not"},
+      {"hides", "not allowed"},
       {"scribbles", "/tmp/assay-scribble"},
       {"scribbles_unseen", "/tmp/assay-scribble"},
       {"runs_a_command", "system"},
