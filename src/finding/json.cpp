@@ -68,9 +68,7 @@ struct Writer {
       return !value;
     } else if constexpr (requires { value.empty(); }) {
       return value.empty();
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      return value == T{};
-    } else if constexpr (std::is_enum_v<T>) {
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
       return value == T{};
     } else if constexpr (IsArray<T>::value) {
       return false;
@@ -81,9 +79,7 @@ struct Writer {
 
   template <class T>
   static Json encoded(const T& value) {
-    if constexpr (IsOptional<T>::value) {
-      return encoded(*value);
-    } else if constexpr (std::is_same_v<T, std::shared_ptr<const Profile>>) {
+    if constexpr (IsOptional<T>::value || std::is_same_v<T, std::shared_ptr<const Profile>>) {
       return encoded(*value);
     } else if constexpr (std::is_same_v<T, Kind>) {
       return std::string(to_string(value));

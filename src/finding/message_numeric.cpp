@@ -122,7 +122,7 @@ std::string index_text(const std::vector<int64_t>& index) {
 }
 
 std::string sentence(const ComparedText& c) {
-  const std::string text = fmt::format("is {}, should be {}", c.stored, c.exact);
+  std::string text = fmt::format("is {}, should be {}", c.stored, c.exact);
   if (c.error.empty()) return text;
   if (c.is_exact) return fmt::format("{} (error {}, and nothing is rounded here)", text, c.error);
   if (c.times.empty()) return c.budget.empty() ? text : fmt::format("{} (error {})", text, c.error);
