@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
+#include "cli/problem.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -148,7 +149,10 @@ int check_command(std::vector<std::string> args) {
   DeviceName device;
   CheckOptions options;
   std::string repeated;
-  const auto contract = arguments.add("contract", paths, "contract files, or folders of them");
+  const auto contract =
+      arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
+  std::string problem;
+  arguments.add("--problem", problem, "problem of a benchmark (file or folder) that the answer is checked against");
   arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");
@@ -194,6 +198,20 @@ int check_command(std::vector<std::string> args) {
   options.device = device.device();
   options.pictures = !html.empty();
 
+  if (!problem.empty()) {
+    if (paths.size() != 1) {
+      fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
+      return kWrongUse;
+    }
+    auto described = describe_problem(paths.front(), problem);
+    if (!described) {
+      fmt::print(stderr, "assay: {}\n", described.error().text());
+      return kWrongUse;
+    }
+    for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
+    paths = {described->contract};
+    options.runner.hidden = described->files;
+  }
   const auto contracts = contracts_in(paths);
   if (!contracts) {
     fmt::print(stderr, "assay: {}\n", contracts.error().text());

@@ -10,6 +10,7 @@
 #include "cudart/context.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
+#include "cudart/runtime.h"
 #include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
@@ -201,6 +202,7 @@ Status Modules::load_locked(Binary& binary, Context& context) {
     return binary.status = Status::InvalidPtx;
   }
   binary.module = *module;
+  if (Runtime::get().settings().report_code) writer_.write(protocol::CodeEvent{ptx});
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);

@@ -37,6 +37,12 @@ Runtime& Runtime::get() {
 Runtime::Runtime()
     : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
 
+void Runtime::configure(protocol::Settings settings) {
+  std::lock_guard lock(mutex_);
+  settings_ = std::move(settings);
+  writer_.open(settings_.events, settings_.quiet);
+}
+
 Context& Runtime::context() {
   std::lock_guard lock(mutex_);
   if (!context_) {

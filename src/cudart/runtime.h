@@ -33,6 +33,8 @@ class Runtime {
   EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
   const protocol::Settings& settings() const { return settings_; }
+  // Other settings than those of the environment, for a process that was forked before it used the device.
+  void configure(protocol::Settings settings);
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }

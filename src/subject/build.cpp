@@ -78,6 +78,10 @@ class Builder {
   BuildOutcome run() {
     const auto start = std::chrono::steady_clock::now();
     if (!check_sources()) return outcome();
+    if (contract_.kernel.python) {
+      find_python();
+      return outcome();
+    }
     if (is_ptx()) {
       find_ptx_entry();
       return outcome();
@@ -102,7 +106,8 @@ class Builder {
 
   bool fail(std::string message, bool contract_wrong = false, std::string output = "",
             std::string_view key = "source") {
-    failure_.error = contract_.error_at(contract_.kernel.place_of(key), std::move(message));
+    const std::string_view at = contract_.kernel.python ? std::string_view("python") : key;
+    failure_.error = contract_.error_at(contract_.kernel.place_of(at), std::move(message));
     failure_.contract_wrong = contract_wrong;
     failure_.output = std::move(output);
     failed_ = true;
@@ -118,6 +123,43 @@ class Builder {
       texts_.push_back(std::move(*text));
     }
     return true;
+  }
+
+  // Its own process compiles what it needs, in a folder that belongs to this text.
+  void find_python() {
+    subject_.python = paths_.front();
+    subject_.symbol = contract_.kernel.python.function;
+    uint64_t key = hash_more(hash_more(kHashStart, texts_.front()), subject_.python);
+    for (const std::string& path : files_beside(subject_.python)) {
+      note_file(path);
+      key = hash_more(key, text_of(path));
+    }
+    for (const contract::PythonFunction& function : {contract_.reference.python, contract_.generator})
+      if (function) note_file(contract_.resolve(function.file));
+    folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("python-{:016x}", key);
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error)
+      fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
+    subject_.build_folder = folder_.string();
+  }
+
+  // Source files in the folder of a Python function: it may import or compile them.
+  static std::vector<std::string> files_beside(const std::string& path) {
+    constexpr std::size_t kMost = 64;
+    constexpr uintmax_t kLargest = 1 << 20;  // bytes
+    constexpr std::string_view kEndings[] = {".py", ".cu", ".cuh", ".cpp", ".h", ".hpp", ".json"};
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+      const std::string ending = entry.path().extension().string();
+      if (!entry.is_regular_file(error) || entry.file_size(error) > kLargest) continue;
+      if (std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings))
+        files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    files.resize(std::min(files.size(), kMost));
+    return files;
   }
 
   bool is_ptx() const { return !paths_.empty() && paths_.front().ends_with(".ptx"); }

@@ -17,6 +17,7 @@ struct CommandResult {
 struct CommandOptions {
   std::string folder;     // to run in; empty: this program's
   std::string temporary;  // for its temporary files; empty: as for this program
+  std::vector<std::string> variables{};  // "NAME=value", beside or instead of this program's own
 };
 
 // Runs argv[0] by path or through PATH. The whole process group is killed at the limit, and when this program

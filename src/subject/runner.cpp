@@ -29,6 +29,7 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
+#include "base/python.h"
 #include "base/temporary_folder.h"
 #include "protocol/lines.h"
 #include "protocol/messages.h"
@@ -53,6 +54,7 @@ constexpr int kDying = 1000;                 // milliseconds to wait for a proce
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
+constexpr double kBuildSeconds = 180;  // in which a Python subject must be loaded; and of all that it compiles
 constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 
 double machine_memory() {
@@ -83,6 +85,23 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
+// Time that a Python subject spends on compiling is not the call's, as far as it goes.
+class BuildTime {
+ public:
+  void note(bool begins) { under_way_ = begins; }
+  bool under_way() const { return under_way_; }
+  // How much of so many seconds that have passed is given to the build.
+  double allowance(double seconds) {
+    const double given = std::min(seconds, left_);
+    left_ -= given;
+    return given;
+  }
+
+ private:
+  bool under_way_ = false;
+  double left_ = kBuildSeconds;
+};
+
 // What came of waiting for the worker: a line, or why there is none.
 struct Answer {
   CallOutcome outcome = CallOutcome::Ended;
@@ -106,6 +125,7 @@ struct Runner::Impl {
   std::unique_ptr<TemporaryFolder> folder;
   protocol::LineBuffer pending;  // received from the socket
   EventPipe events;
+  BuildTime builds;
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -142,7 +162,10 @@ struct Runner::Impl {
     return status;
   }
 
+  bool is_python() const { return !subject.python.empty(); }
+
   std::vector<std::string> environment() const {
+    if (is_python()) return python_environment();
     std::vector<std::string> variables = {
         "PATH=/usr/bin:/bin", "HOME=" + folder->path(), "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
         "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
@@ -163,10 +186,41 @@ struct Runner::Impl {
     return variables;
   }
 
+  // An interpreter on the virtual GPU: the runtime and the driver library are loaded before torch's own, and
+  // the package's sitecustomize prepares torch and Triton. It needs the user's path for compilers.
+  std::vector<std::string> python_environment() const {
+    const std::string package = python_package_folder();
+    std::vector<std::string> variables = {
+        "HOME=" + folder->path(),
+        "TMPDIR=" + folder->path(),
+        "LANG=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "PYTHONUNBUFFERED=1",
+        fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", options.cudart),
+        "LD_LIBRARY_PATH=" + path_with(options.cudart, "LD_LIBRARY_PATH"),
+        "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
+        "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+        "TRITON_LIBCUDA_PATH=" + options.cudart,
+        fmt::format("TRITON_CACHE_DIR={}/triton", subject.build_folder),
+        fmt::format("TORCHINDUCTOR_CACHE_DIR={}/inductor", subject.build_folder),
+        fmt::format("TORCH_EXTENSIONS_DIR={}/extensions", subject.build_folder),
+        fmt::format("ASSAY_WORKER_LIBRARY={}/libassay-worker.so", options.cudart),
+        fmt::format("{}={}", protocol::kSettingsVariable, encode(settings()))};
+    constexpr const char* kUsers[] = {"PATH",      "CUDA_HOME",       "CUDA_PATH",   "CC",
+                                      "CXX",       "OMP_NUM_THREADS", "VIRTUAL_ENV", "TORCH_CUDA_ARCH_LIST",
+                                      "PYTHONHOME"};
+    for (const char* name : kUsers)
+      if (const char* value = std::getenv(name)) variables.push_back(fmt::format("{}={}", name, value));
+    if (const char* home = std::getenv("HOME"))  // packages of the user's own
+      variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
+    return variables;
+  }
+
   protocol::Settings settings() const {
     protocol::Settings settings;
     settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
     settings.quiet = true;
+    settings.report_code = is_python();
     settings.stall_milliseconds = kStall;
     settings.gpu = &kGpus[machine.gpu];
     settings.checks = options.checks;
@@ -186,8 +240,26 @@ struct Runner::Impl {
             .clock = is_virtual ? machine.clock : 0};
   }
 
+  // What says what is expected is not for a Python subject to read.
+  protocol::WorkerSetup python_setup() const {
+    std::vector<std::string> hidden = options.hidden;
+    hidden.push_back(contract.path);
+    for (const contract::PythonFunction& function : {contract.reference.python, contract.generator})
+      if (function) hidden.push_back(contract.resolve(function.file));
+    for (std::string& path : hidden) path = fs::absolute(path).lexically_normal().string();
+    protocol::WorkerSetup setup;
+    setup.folder = folder->path();
+    setup.path = subject.python;
+    setup.symbol = subject.symbol;
+    setup.is_python = true;
+    setup.returns_outputs = contract.kernel.returns_outputs;
+    setup.build_folder = subject.build_folder;
+    setup.hidden = std::move(hidden);
+    return setup;
+  }
+
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
-                                  const std::string& program,
+                                  const std::vector<std::string>& words,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -215,8 +287,10 @@ struct Runner::Impl {
     std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
     env.push_back(nullptr);
-    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
-    execve(args[0], args, env.data());
+    std::vector<char*> args;
+    for (const std::string& word : words) args.push_back(const_cast<char*>(word.c_str()));
+    args.push_back(nullptr);
+    execvpe(args[0], args.data(), env.data());
     _exit(127);
   }
 
@@ -228,6 +302,7 @@ struct Runner::Impl {
     const auto link = [&](const fs::path& file, const std::string& name) {
       if (!error) fs::create_symlink(fs::absolute(file), program(name), error);
     };
+    if (is_python()) return !error;
     link(options.worker, "main");
     if (subject.ptx.empty()) link(subject.library, kLibraryName);
     if (error || options.device != Device::Virtual) return !error;
@@ -255,7 +330,9 @@ struct Runner::Impl {
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
     events.open(pipe_ends[0]);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const std::string worker = program("main");
+    const std::vector<std::string> worker = is_python()
+                                                ? std::vector<std::string>{python_program(), "-m", "assay.worker"}
+                                                : std::vector<std::string>{program("main")};
     const auto variables = environment();
     const pid_t judge = getpid();
     if (!link_files()) return {CallOutcome::Unavailable, "the worker's folder could not be filled", {}};
@@ -265,8 +342,10 @@ struct Runner::Impl {
     close(pipe_ends[1]);
     socket = ends[0];
     if (child < 0) return {CallOutcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Answer answer =
-        protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
+    const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, 30.0);
+    Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
+                        ? receive(loading)
+                        : died();
     if (answer.outcome == CallOutcome::Crashed)
       answer.error = fmt::format("while the subject was loaded: {}", answer.error);
     if (answer.outcome != CallOutcome::Ended) return answer;
@@ -315,7 +394,11 @@ struct Runner::Impl {
   Answer receive(double timeout) {
     ProcessClock clock(child);
     for (;;) {
-      if (auto line = pending.take()) return {CallOutcome::Ended, "", std::move(*line)};
+      while (auto line = pending.take()) {
+        const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
+        if (!building) return {CallOutcome::Ended, "", std::move(*line)};
+        builds.note(building->begins);
+      }
       events.read();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
       poll(waiting, 2, kPollInterval);
@@ -324,6 +407,7 @@ struct Runner::Impl {
         // After an error there is no need to wait for a call that does not end, in a deadlock after a race
         // say.
         if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
+        if (builds.under_way()) timeout += builds.allowance(kPollInterval / 1e3);
         if (clock.seconds() > timeout)
           return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (clock.threads() > kMostThreads)
@@ -347,6 +431,7 @@ struct Runner::Impl {
     events.read();
     observation.events = events.take_events();
     observation.kernels = events.take_kernels();
+    observation.code = events.take_code();
     events.take_error();
   }
 
@@ -437,6 +522,13 @@ struct Runner::Impl {
   void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
+    if (reply.python) {
+      observation.outcome = CallOutcome::PythonFailed;
+      observation.error = reply.python->text;
+      observation.python = reply.python;
+      stop();  // what it left behind is of no further use
+      return;
+    }
     if (reply.failure) {
       observation.outcome = CallOutcome::DeviceError;
       observation.error_code = reply.failure->code;

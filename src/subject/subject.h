@@ -31,10 +31,12 @@ struct BuildOptions {
 struct Subject {
   std::string library;    // the shared object; empty for PTX
   std::string ptx;        // the PTX file; empty for CUDA C++
+  std::string python;     // the file of a Python function; empty for CUDA C++ and PTX
   std::string symbol;     // the function to call, or the kernel to launch
   bool launched = false;  // `global`: the worker launches it
   bool cached = false;
   double seconds = 0;  // that building took
+  std::string build_folder;  // of a Python function: where what it compiles is kept
   // What it was built from, the toolkit's and the system's own files apart; absolute.
   std::vector<std::string> files;
 };

@@ -108,6 +108,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::AllZeros, "all-zeros", "none set"},
     {Family::EmptyParts, "empty-parts", "many empty segments"},
     {Family::OnePart, "one-part", "everything in one segment"},
+    {Family::Problem, "problem", "the problem's own inputs"},
 };
 
 const FamilyInfo& family_info(Family family) {

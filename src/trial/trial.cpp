@@ -205,11 +205,26 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   return spec;
 }
 
-Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial) {
+Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial,
+                                       const Generator& generator) {
   contract::Bindings bindings;
   bindings.shape = trial.shape;
   bindings.scalars = trial.scalars;
+  std::map<std::string, contract::Tensor> made;
+  const bool asked = std::any_of(trial.families.begin(), trial.families.end(),
+                                 [](const auto& family) { return family.second == Family::Problem; });
+  if (asked && generator) {
+    auto inputs = generator(trial.shape, trial.seed);
+    if (!inputs) return inputs.error();
+    made = std::move(*inputs);
+  }
   for (const contract::TensorSpec* spec : contract.inputs()) {
+    const auto own = trial.families.find(spec->name);
+    if (const auto found = made.find(spec->name);
+        found != made.end() && own != trial.families.end() && own->second == Family::Problem) {
+      bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
+      continue;
+    }
     if (trial.condition.shared_inputs) {
       const contract::TensorSpec& owner = shared_input(contract, *spec, trial.shape);
       if (const auto made = bindings.inputs.find(owner.name); made != bindings.inputs.end()) {

@@ -142,8 +142,8 @@ TEST(Parse, OtherReferences) {
   const std::string tensors = "[tensors.y]\ndtype = \"f32\"\nshape = [4]\nrole = \"out\"\n[reference]\n";
   const Contract python = parsed(contract_text(tensors + "python = \"lib/ref.py:f\"\n"));
   EXPECT_EQ(python.reference.kind, ReferenceKind::Python);
-  EXPECT_EQ(python.reference.python_file, "lib/ref.py");
-  EXPECT_EQ(python.reference.python_function, "f");
+  EXPECT_EQ(python.reference.python.file, "lib/ref.py");
+  EXPECT_EQ(python.reference.python.function, "f");
   const Contract cuda = parsed(contract_text(tensors + "cuda = { source = \"n.cu\", entry = \"e\" }\n"));
   EXPECT_EQ(cuda.reference.kind, ReferenceKind::Cuda);
   EXPECT_EQ(cuda.reference.cuda_source, "n.cu");
