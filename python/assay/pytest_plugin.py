@@ -75,7 +75,7 @@ def pytest_configure(config):
 @pytest.fixture
 def assay_check(request):
     """`assay.check`; the test fails unless the check passes. The marker's budget, or --assay-budget, is the default."""
-    from assay.check import check
+    from assay.checking import check
 
     marker = request.node.get_closest_marker("assay")
     budget = (marker.kwargs.get("budget") if marker else None) or request.config.getoption("--assay-budget")
