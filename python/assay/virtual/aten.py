@@ -16,7 +16,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 import torch
 
 from . import runtime, special
-from .layout import Layout, layout_of
+from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
 NATIVE = frozenset(
@@ -93,6 +93,11 @@ class Operator:
         self.overload = getattr(getattr(torch.ops.aten, packet), overload or "default")
         self.compute = special.IMPLEMENTATIONS.get(name, self.overload)
         arguments = self.overload._schema.arguments
+        # Python kernels get plain numbers where an expression had one; only some overloads take them for tensors.
+        self.for_numbers = self.compute
+        if self.compute is self.overload and not torch._C._should_allow_numbers_as_tensors(packet):
+            self.for_numbers = getattr(torch.ops.aten, packet)
+        self.tensors_at = [at for at, a in enumerate(arguments) if str(a.type) == "Tensor"]
         self.written_at = {
             at for at, a in enumerate(arguments) if not a.kwarg_only and a.alias_info and a.alias_info.is_write
         }
@@ -119,25 +124,28 @@ class Operator:
             return call.to_device(result)
 
     def _run(self, args: List[Any], kwargs: Dict[str, Any], call: "Call") -> Any:
+        compute = self.compute
+        if any(at < len(args) and isinstance(args[at], (int, float, complex)) for at in self.tensors_at):
+            compute = self.for_numbers
         try:
             if not self.is_random:
-                return self.compute(*args, **kwargs)
+                return compute(*args, **kwargs)
             seed = _next_seed(call.generator, call.device)
             if self.takes_generator:
                 kwargs["generator"] = torch.Generator("cpu").manual_seed(seed)
-                return self.compute(*args, **kwargs)
-            return _with_default_seed(seed, lambda: self.compute(*args, **kwargs))
+                return compute(*args, **kwargs)
+            return _with_default_seed(seed, lambda: compute(*args, **kwargs))
         except NotImplementedError as error:
             if "Could not run" not in str(error):
                 raise
-            raise NotImplementedError(
+            raise runtime.Unsupported(
                 f"aten::{self.name} has a CUDA kernel only, which the virtual GPU cannot run: torch has none for the CPU"
             ) from None
         except RuntimeError as error:
             wider = special.wider_type(str(error))
             if wider is None or self.written_names:
                 raise
-            return special.run_wider(self.compute, args, kwargs, *wider)
+            return special.run_wider(compute, args, kwargs, *wider)
 
 
 class Call:
@@ -186,10 +194,9 @@ class Call:
         for key in self.written:
             tensor, host, layout = self.pairs[key]
             if host.size() != tensor.size():  # an out= argument of another size
-                tensor.resize_(host.size())
-                if host.stride() != tensor.stride():
-                    tensor.as_strided_(host.size(), host.stride())
-                layout = None
+                span = span_in_bytes(tuple(host.size()), host.stride(), host.element_size())
+                tensor.resize_(span // host.element_size()).as_strided_(host.size(), host.stride())
+                layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
             write(tensor, host, layout, self.stream)
 
     def to_device(self, value: Any) -> Any:

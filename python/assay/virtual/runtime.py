@@ -21,6 +21,10 @@ _PROTOTYPES = {
 }
 
 
+class Unsupported(NotImplementedError):
+    """The virtual GPU cannot do this; the program may be right."""
+
+
 def is_loaded() -> bool:
     """Whether this process runs on Assay's runtime library."""
     try:

@@ -6,6 +6,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from .runtime import Unsupported
+
 aten = torch.ops.aten
 
 
@@ -197,4 +199,4 @@ def structured_to_device(host: torch.Tensor, convert: Callable) -> torch.Tensor:
     if host.layout == torch.sparse_csr:
         parts = convert(host.crow_indices()), convert(host.col_indices()), convert(host.values())
         return torch.sparse_csr_tensor(*parts, host.size())
-    raise NotImplementedError(f"a result with layout {host.layout} cannot be moved to the virtual GPU")
+    raise Unsupported(f"a result with layout {host.layout} cannot be moved to the virtual GPU")
