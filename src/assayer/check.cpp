@@ -313,7 +313,8 @@ class Check {
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (contract_.kernel.python && failures_) {
-      if (auto finding = kernels_.finding(subject_.symbol)) failures_->report_no_kernel(*kernels_.without(), *finding);
+      if (auto finding = kernels_.finding(subject_.symbol))
+        failures_->report_no_kernel(*kernels_.without(), *finding);
     }
     const bool failed = has_error(report.findings);
     if (!failed) coverage_.miss_dims();

@@ -20,9 +20,10 @@ std::optional<Finding> KernelsSeen::finding(const std::string& function) const {
   std::string detail =
       with_ == 0 ? fmt::format("{} launched no kernel in {} trial{}: torch computes its outputs", function,
                                count_, count_ == 1 ? "" : "s")
-                 : fmt::format("{} launched no kernel in {} of {} trials, at {} first: torch computes its outputs "
-                               "there",
-                               function, without, count_, contract::to_string(without_->shape));
+                 : fmt::format(
+                       "{} launched no kernel in {} of {} trials, at {} first: torch computes its outputs "
+                       "there",
+                       function, without, count_, contract::to_string(without_->shape));
   finding.severity = with_ == 0 ? Severity::Error : Severity::Warning;
   finding.evidence = evidence::Process{.detail = std::move(detail)};
   return finding;

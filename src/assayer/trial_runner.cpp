@@ -165,7 +165,8 @@ void TrialRunner::warm_up(const Trial& trial) {
   for (Trial& call : earlier) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = mix(trial.seed, 7);
-    if (const auto inputs = trial::make_inputs(contract_, call, options_.generator)) runner_.run(call, *inputs);
+    if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
+      runner_.run(call, *inputs);
   }
 }
 

@@ -19,8 +19,7 @@ inline std::string python_program() {
 // in a wheel the program lies in assay/_program/bin.
 inline std::string python_package_folder() {
   std::error_code error;
-  const std::filesystem::path bin =
-      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const std::filesystem::path bin = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   for (const std::string_view place : {"../python", "../../.."}) {
     const std::filesystem::path folder = (bin / place).lexically_normal();
     if (std::filesystem::exists(folder / "assay" / "reference", error) ||

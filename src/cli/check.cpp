@@ -152,7 +152,8 @@ int check_command(std::vector<std::string> args) {
   const auto contract =
       arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
   std::string problem;
-  arguments.add("--problem", problem, "problem of a benchmark (file or folder) that the answer is checked against");
+  arguments.add("--problem", problem,
+                "problem of a benchmark (file or folder) that the answer is checked against");
   arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");

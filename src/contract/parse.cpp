@@ -202,8 +202,8 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 
 void Reader::read_all(const TomlValue& root) {
   keys(root, "the contract",
-       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference", "inputs",
-        "require"});
+       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
+        "inputs", "require"});
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
   each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });

@@ -33,6 +33,13 @@ ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   });
 }
 
+ASSAY_API void assay_fill_new(uint64_t pattern) {
+  (void)api([&](Context& context) {
+    context.set_new_content(pattern);
+    return Status::Success;
+  });
+}
+
 // ---- include/assay.h ----
 
 namespace {

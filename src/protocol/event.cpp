@@ -10,14 +10,13 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kMostLines = 64;        // of a launch that still runs
+constexpr std::size_t kMostLines = 64;         // of a launch that still runs
 constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
 
 // In the order of the variant.
 constexpr std::string_view kNames[] = {
     "launch",        "fault",  "finding",   "early-finding", "findings-reported",
-    "still-running", "module", "precision", "unsupported",
-    "code"};
+    "still-running", "module", "precision", "unsupported",   "code"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----

@@ -25,6 +25,8 @@ void assay_set_seed(uint64_t seed);
 void assay_advance_clock(uint64_t cycles);
 // These bytes count as never written.
 void assay_undefine(void* pointer, size_t bytes);
+// What memory that is allocated from now on holds: a pattern, repeated.
+void assay_fill_new(uint64_t pattern);
 // The name of the allocation that starts here, for messages.
 void assay_label(void* pointer, const char* label);
 // A write to these bytes is a finding, until assay_range_forget().
@@ -46,7 +48,7 @@ void assay_calls_ended();
 }
 
 // Calls `use` with the name of every hook.
-#define ASSAY_HOOKS(use)                                                                                     \
-  use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_label) use(assay_range_protect) \
-      use(assay_range_forget) use(assay_report_precision) use(assay_report_host)         \
-          use(assay_report_python) use(assay_call_ended) use(assay_calls_ended)
+#define ASSAY_HOOKS(use)                                                                                    \
+  use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_fill_new) \
+      use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
+          use(assay_report_host) use(assay_report_python) use(assay_call_ended) use(assay_calls_ended)

@@ -203,6 +203,7 @@ std::string encode(const Request& request) {
                   {"cycles", request.cycles},
                   {"shift", request.shift},
                   {"host_poison", request.host_poison},
+                  {"new_content", request.new_content},
                   {"earlier_calls", request.earlier_calls},
                   {"calls", calls}});
 }
@@ -219,6 +220,7 @@ Result<Request> decode_request(std::string_view line) {
   request.cycles = fields.unsigned_integer("cycles");
   request.shift = fields.integer("shift", 0, kMostBytes);
   request.host_poison = fields.boolean("host_poison");
+  request.new_content = fields.unsigned_integer("new_content");
   request.earlier_calls = static_cast<int>(fields.integer("earlier_calls", 0, kMostEarlierCalls));
   fields.objects("calls", kMostCalls,
                  [&](FieldReader& call) { request.calls.push_back(read_call(call, request.memory_bytes)); });
@@ -240,6 +242,10 @@ std::string encode(const Reply& reply) {
                       {"line", reply.python->line},
                       {"unsupported", reply.python->unsupported}};
   return line_of(json);
+}
+
+std::string encode(const ForkRequest& request) {
+  return line_of({{"version", kVersion}, {"folder", request.folder}, {"settings", request.settings}});
 }
 
 std::string encode(const Building& building) {

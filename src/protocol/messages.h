@@ -106,6 +106,7 @@ struct Request {
   uint64_t cycles = 0;       // that the device's clock advances before the call
   int64_t shift = 0;         // bytes allocated before all buffers of a new process
   bool host_poison = true;   // malloc returns memory that is not zero
+  uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
   int earlier_calls = 0;     // times that the same calls are made before
   std::vector<CallRequest> calls;
   bool operator==(const Request&) const = default;
@@ -137,6 +138,13 @@ struct Reply {
   double seconds = 0;         // that the calls took
   bool operator==(const Reply&) const = default;
 };
+
+// To the interpreter that workers of a Python subject are forked from: one message, with the worker's files.
+struct ForkRequest {
+  std::string folder;    // the worker's own
+  std::string settings;  // of the runtime library
+};
+std::string encode(const ForkRequest& request);
 
 // Time that passes while code is compiled is not the call's.
 struct Building {

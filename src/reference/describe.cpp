@@ -268,9 +268,10 @@ Result<std::string> describe(const Contract& contract) {
                "in the declared precision\n",
                reference.python.function, reference.python.file);
   if (reference.kind == ReferenceKind::Torch)
-    return text + fmt::format("reference: the PyTorch function {} in {}, evaluated exactly; its budget is derived "
-                              "operator by operator\n",
-                              reference.python.function, reference.python.file);
+    return text + fmt::format(
+                      "reference: the PyTorch function {} in {}, evaluated exactly; its budget is derived "
+                      "operator by operator\n",
+                      reference.python.function, reference.python.file);
   if (reference.kind == ReferenceKind::Cuda)
     return text + fmt::format("reference: {} in {}, its floats in FP64\n", reference.cuda_entry,
                               reference.cuda_source);

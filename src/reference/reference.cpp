@@ -310,7 +310,7 @@ Result<std::shared_ptr<const Reference::Impl::Outputs>> Reference::Impl::foreign
 }
 
 Result<std::shared_ptr<const TorchAnswer>> Reference::Impl::torch(const Bindings& bindings,
-                                                                 bool tensor_cores) const {
+                                                                  bool tensor_cores) const {
   const std::scoped_lock lock(foreign_lock);
   if (foreign_inputs && torch_tensor_cores == tensor_cores && same_inputs(*foreign_inputs, bindings))
     return torch_answer;

@@ -102,8 +102,8 @@ struct TorchServer::Process {
 
   // No device and none of the checker's settings: the reference runs on the CPU, whatever surrounds it.
   static std::vector<std::string> variables(const std::string& package) {
-    constexpr std::string_view kLeftOut[] = {"LD_PRELOAD=", "ASSAY_SETTINGS=", "CUDA_VISIBLE_DEVICES=",
-                                             "PYTHONPATH="};
+    constexpr std::string_view kLeftOut[] = {
+        "LD_PRELOAD=", "ASSAY_SETTINGS=", "CUDA_VISIBLE_DEVICES=", "PYTHONPATH="};
     std::vector<std::string> list;
     for (char** one = environ; *one; ++one)
       if (std::ranges::none_of(kLeftOut, [&](auto name) { return std::string_view(*one).starts_with(name); }))
@@ -125,9 +125,13 @@ struct TorchServer::Process {
     const auto absolute = [&](const contract::PythonFunction& function) {
       return fs::absolute(contract.resolve(function.file)).string() + ":" + function.function;
     };
-    std::vector<std::string> words = {
-        python_program(), "-m",         "assay.reference.server",      "--reference", absolute(contract.reference.python),
-        "--declared",     folder.file("declared.json")};
+    std::vector<std::string> words = {python_program(),
+                                      "-m",
+                                      "assay.reference.server",
+                                      "--reference",
+                                      absolute(contract.reference.python),
+                                      "--declared",
+                                      folder.file("declared.json")};
     if (contract.generator) words.insert(words.end(), {"--inputs", absolute(contract.generator)});
     return spawn(words, variables(package));
   }
@@ -187,7 +191,8 @@ struct TorchServer::Process {
       const ssize_t n = read(from, buffer, sizeof buffer);
       if (n <= 0) return lost();
       received.append(buffer, static_cast<std::size_t>(n));
-      if (received.size() > kLongestAnswer) return stop(fmt::format("the reference {} gave no answer", where));
+      if (received.size() > kLongestAnswer)
+        return stop(fmt::format("the reference {} gave no answer", where));
     }
   }
 
@@ -287,9 +292,8 @@ Result<std::map<std::string, Tensor>> TorchServer::inputs(const contract::Shape&
     if (!fs::exists(path)) continue;  // the generator leaves it to the contract
     Result<std::vector<int64_t>> extents = spec->extents(shape);
     if (!extents) return extents.error();
-    Result<Tensor> values = contract::is_float(spec->dtype)
-                                ? contract::read_npy_f64(path)
-                                : contract::read_npy(path, contract::DType::i64);
+    Result<Tensor> values = contract::is_float(spec->dtype) ? contract::read_npy_f64(path)
+                                                            : contract::read_npy(path, contract::DType::i64);
     if (!values) return values.error();
     if (values->extents != *extents)
       return Error{fmt::format("the generator {} makes `{}` with another shape than the contract says",

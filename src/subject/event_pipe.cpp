@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostKernels = 1000;
-constexpr std::size_t kMostCode = 200;  // modules between two trials
+constexpr std::size_t kMostCode = 200;           // modules between two trials
 constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
 }  // namespace

@@ -12,7 +12,9 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 
+#include "base/file.h"
 #include "base/interrupt.h"
 
 extern char** environ;
@@ -94,6 +96,36 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, double t
   if (interrupted() && !result.timed_out) return Error{"interrupted"};
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
+}
+
+bool has_children(pid_t process) {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), error))
+    if (!text_of(task.path().string() + "/children").empty()) return true;
+  return false;
+}
+
+// proc(5): "pid (name) state ppid pgrp session …".
+void kill_session(pid_t session) {
+  for (bool found = true; found;) {
+    found = false;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+      const pid_t process = std::atoi(entry.path().filename().c_str());
+      if (process <= 0) continue;
+      const std::string text = text_of(entry.path().string() + "/stat");
+      const std::size_t name_end = text.rfind(')');
+      if (name_end == std::string::npos) continue;
+      std::istringstream fields(text.substr(name_end + 1));
+      char state = 0;
+      pid_t parent = 0, group = 0, own_session = 0;
+      fields >> state >> parent >> group >> own_session;
+      if (own_session != session || state == 'Z' || state == 'X') continue;
+      kill(process, SIGKILL);
+      found = true;
+    }
+    if (found) usleep(1000);
+  }
 }
 
 std::string program_folder() {

@@ -29,13 +29,13 @@
 
 #include "base/file.h"
 #include "base/interrupt.h"
-#include "base/python.h"
 #include "base/temporary_folder.h"
 #include "protocol/lines.h"
 #include "protocol/messages.h"
 #include "protocol/protocol.h"
 #include "subject/event_pipe.h"
 #include "subject/images.h"
+#include "subject/interpreter.h"
 #include "subject/process.h"
 #include "subject/process_clock.h"
 
@@ -54,7 +54,8 @@ constexpr int kDying = 1000;                 // milliseconds to wait for a proce
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
-constexpr double kBuildSeconds = 180;  // in which a Python subject must be loaded; and of all that it compiles
+constexpr double kBuildSeconds =
+    180;                           // in which a Python subject must be loaded; and of all that it compiles
 constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 
 double machine_memory() {
@@ -140,8 +141,10 @@ struct Runner::Impl {
 
   void stop() {
     if (child > 0) {
+      const pid_t session = child;
       kill(child, SIGKILL);
       reap();
+      if (is_python()) kill_session(session);  // compilers that it had started
     }
     if (socket >= 0) close(socket);
     events.close();
@@ -165,7 +168,6 @@ struct Runner::Impl {
   bool is_python() const { return !subject.python.empty(); }
 
   std::vector<std::string> environment() const {
-    if (is_python()) return python_environment();
     std::vector<std::string> variables = {
         "PATH=/usr/bin:/bin", "HOME=" + folder->path(), "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
         "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
@@ -183,36 +185,6 @@ struct Runner::Impl {
         variables.push_back(fmt::format("CUDA_VISIBLE_DEVICES={}", visible));
       }
     }
-    return variables;
-  }
-
-  // An interpreter on the virtual GPU: the runtime and the driver library are loaded before torch's own, and
-  // the package's sitecustomize prepares torch and Triton. It needs the user's path for compilers.
-  std::vector<std::string> python_environment() const {
-    const std::string package = python_package_folder();
-    std::vector<std::string> variables = {
-        "HOME=" + folder->path(),
-        "TMPDIR=" + folder->path(),
-        "LANG=C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE=1",
-        "PYTHONUNBUFFERED=1",
-        fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", options.cudart),
-        "LD_LIBRARY_PATH=" + path_with(options.cudart, "LD_LIBRARY_PATH"),
-        "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
-        "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
-        "TRITON_LIBCUDA_PATH=" + options.cudart,
-        fmt::format("TRITON_CACHE_DIR={}/triton", subject.build_folder),
-        fmt::format("TORCHINDUCTOR_CACHE_DIR={}/inductor", subject.build_folder),
-        fmt::format("TORCH_EXTENSIONS_DIR={}/extensions", subject.build_folder),
-        fmt::format("ASSAY_WORKER_LIBRARY={}/libassay-worker.so", options.cudart),
-        fmt::format("{}={}", protocol::kSettingsVariable, encode(settings()))};
-    constexpr const char* kUsers[] = {"PATH",      "CUDA_HOME",       "CUDA_PATH",   "CC",
-                                      "CXX",       "OMP_NUM_THREADS", "VIRTUAL_ENV", "TORCH_CUDA_ARCH_LIST",
-                                      "PYTHONHOME"};
-    for (const char* name : kUsers)
-      if (const char* value = std::getenv(name)) variables.push_back(fmt::format("{}={}", name, value));
-    if (const char* home = std::getenv("HOME"))  // packages of the user's own
-      variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
     return variables;
   }
 
@@ -259,7 +231,7 @@ struct Runner::Impl {
   }
 
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
-                                  const std::vector<std::string>& words,
+                                  const std::string& program,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -287,10 +259,8 @@ struct Runner::Impl {
     std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
     env.push_back(nullptr);
-    std::vector<char*> args;
-    for (const std::string& word : words) args.push_back(const_cast<char*>(word.c_str()));
-    args.push_back(nullptr);
-    execvpe(args[0], args.data(), env.data());
+    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
+    execve(args[0], args, env.data());
     _exit(127);
   }
 
@@ -302,7 +272,6 @@ struct Runner::Impl {
     const auto link = [&](const fs::path& file, const std::string& name) {
       if (!error) fs::create_symlink(fs::absolute(file), program(name), error);
     };
-    if (is_python()) return !error;
     link(options.worker, "main");
     if (subject.ptx.empty()) link(subject.library, kLibraryName);
     if (error || options.device != Device::Virtual) return !error;
@@ -330,18 +299,12 @@ struct Runner::Impl {
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
     events.open(pipe_ends[0]);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const std::vector<std::string> worker = is_python()
-                                                ? std::vector<std::string>{python_program(), "-m", "assay.worker"}
-                                                : std::vector<std::string>{program("main")};
-    const auto variables = environment();
-    const pid_t judge = getpid();
-    if (!link_files()) return {CallOutcome::Unavailable, "the worker's folder could not be filled", {}};
-    child = fork();
-    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], worker, variables);
+    const std::string problem =
+        is_python() ? fork_interpreter(ends[1], pipe_ends[1]) : fork_worker(ends[1], pipe_ends[1]);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
-    if (child < 0) return {CallOutcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
+    if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
     const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, 30.0);
     Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
                         ? receive(loading)
@@ -356,6 +319,31 @@ struct Runner::Impl {
       return answer;
     }
     return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
+  }
+
+  // Why there is no worker; empty: there is.
+  std::string fork_worker(int worker_socket, int worker_events) {
+    const std::string worker = program("main");
+    const auto variables = environment();
+    const pid_t judge = getpid();
+    if (!link_files()) return "the worker's folder could not be filled";
+    child = fork();
+    if (child == 0) become_worker(judge, worker_socket, worker_events, worker, variables);
+    return child < 0 ? fmt::format("fork: {}", std::strerror(errno)) : "";
+  }
+
+  std::string fork_interpreter(int worker_socket, int worker_events) {
+    const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const auto forked = subject.interpreter->fork_worker({.folder = folder->path(),
+                                                          .settings = encode(settings()),
+                                                          .socket = worker_socket,
+                                                          .memory_file = memory_file,
+                                                          .events = worker_events,
+                                                          .log = log});
+    close(log);
+    if (!forked) return forked.error().text();
+    child = *forked;
+    return "";
   }
 
   bool grow(int64_t size) {
@@ -386,8 +374,10 @@ struct Runner::Impl {
   }
 
   Answer give_up(CallOutcome outcome, std::string why) {
+    const pid_t session = child;
     kill(child, SIGKILL);
     reap();
+    if (is_python()) kill_session(session);
     return {outcome, std::move(why), {}};
   }
 
@@ -407,7 +397,8 @@ struct Runner::Impl {
         // After an error there is no need to wait for a call that does not end, in a deadlock after a race
         // say.
         if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
-        if (builds.under_way()) timeout += builds.allowance(kPollInterval / 1e3);
+        if (builds.under_way() || (is_python() && has_children(child)))
+          timeout += builds.allowance(kPollInterval / 1e3);
         if (clock.seconds() > timeout)
           return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (clock.threads() > kMostThreads)
@@ -455,6 +446,7 @@ struct Runner::Impl {
                               .cycles = condition.cycles,
                               .shift = condition.shift,
                               .host_poison = condition.host_poison,
+                              .new_content = trial::pattern(condition.poison),
                               .earlier_calls = condition.looped ? kEarlierCalls : 0,
                               .calls = {}};
     for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);

@@ -28,7 +28,8 @@ struct RunnerOptions {
   std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
   double timeout = 30;  // seconds of one trial
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
-  std::vector<std::string> hidden;  // files and folders that a Python subject may not read, beside the contract's
+  std::vector<std::string>
+      hidden;  // files and folders that a Python subject may not read, beside the contract's
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check separates before others
@@ -50,9 +51,9 @@ struct Call {
 
 enum class CallOutcome : uint8_t {
   Ended,
-  DeviceError,  // a CUDA call or launch failed: `error`
+  DeviceError,   // a CUDA call or launch failed: `error`
   PythonFailed,  // a Python function raised, or returned something else than the outputs: `python`
-  Crashed,      // the process died: `error` says of what
+  Crashed,       // the process died: `error` says of what
   TimedOut,
   TooLarge,     // more memory than the worker may have
   Unavailable,  // no such device, or the worker could not start
@@ -61,7 +62,7 @@ enum class CallOutcome : uint8_t {
 struct Observation {
   CallOutcome outcome = CallOutcome::Ended;
   std::string error;
-  int error_code = 0;       // the cudaError_t
+  int error_code = 0;  // the cudaError_t
   std::optional<protocol::PythonFailure> python;
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<protocol::Event> events;

@@ -113,7 +113,8 @@ class Plan {
   Random random_;
   std::deque<PlannedTrial> queue_;
   std::vector<std::vector<PlannedTrial>> stages_;
-  std::vector<contract::Shape> cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
+  std::vector<contract::Shape>
+      cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;
   uint64_t trials_ = 0;
   std::size_t handed_out_ = 0;

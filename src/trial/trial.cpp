@@ -210,18 +210,18 @@ Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& tr
   contract::Bindings bindings;
   bindings.shape = trial.shape;
   bindings.scalars = trial.scalars;
-  std::map<std::string, contract::Tensor> made;
+  std::map<std::string, contract::Tensor> of_problem;
   const bool asked = std::any_of(trial.families.begin(), trial.families.end(),
                                  [](const auto& family) { return family.second == Family::Problem; });
   if (asked && generator) {
     auto inputs = generator(trial.shape, trial.seed);
     if (!inputs) return inputs.error();
-    made = std::move(*inputs);
+    of_problem = std::move(*inputs);
   }
   for (const contract::TensorSpec* spec : contract.inputs()) {
     const auto own = trial.families.find(spec->name);
-    if (const auto found = made.find(spec->name);
-        found != made.end() && own != trial.families.end() && own->second == Family::Problem) {
+    if (const auto found = of_problem.find(spec->name);
+        found != of_problem.end() && own != trial.families.end() && own->second == Family::Problem) {
       bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
       continue;
     }

@@ -27,6 +27,10 @@ class Library:
         calls = _Calls(_FUNCTION(_answering(load)), _FUNCTION(_answering(call)))
         return self._library.assay_worker_run(ctypes.byref(calls))
 
+    def configure(self, settings: str) -> None:
+        """Other settings of the runtime library than those it found in the environment."""
+        self._library.assay_worker_configure(settings.encode())
+
     def copy(self, to: int, source: int, bytes: int, stream: int) -> None:
         """Queues a copy on the device."""
         status = self._library.assay_worker_copy(to, source, bytes, stream)

@@ -62,9 +62,9 @@ void PythonEntry::call(const protocol::CallRequest& call, std::size_t which, con
       arguments.push_back({{"bits", scalar->bits}, {"dtype", scalar->dtype}});
   }
   for (const BufferArgument& output : call.returned) outputs.push_back(tensor(output));
-  const auto failure = ask(calls_.call, {{"arguments", arguments},
-                                         {"outputs", outputs},
-                                         {"stream", reinterpret_cast<uint64_t>(stream)}});
+  const auto failure =
+      ask(calls_.call,
+          {{"arguments", arguments}, {"outputs", outputs}, {"stream", reinterpret_cast<uint64_t>(stream)}});
   if (failure) throw PythonFailed{*failure};
 }
 

@@ -29,6 +29,11 @@ FOR_PYTHON int assay_worker_run(const assay::worker::PythonCalls* calls) {
   return assay::worker::run(calls);
 }
 
+// Settings of the runtime library, before the device is used.
+FOR_PYTHON void assay_worker_configure(const char* settings) {
+  if (runtime().assay_configure) runtime().assay_configure(settings);
+}
+
 // Copies an output that a function returned to where the command looks for it; a cudaError_t.
 FOR_PYTHON int assay_worker_copy(void* to, const void* from, uint64_t bytes, void* stream) {
   return runtime().cudaMemcpyAsync(to, from, bytes, assay::worker::kDeviceToDevice, stream);

@@ -473,8 +473,7 @@ bool guard_files(const Confinement& confinement) {
   constexpr int kKnowsRenames = 2;  // the version that can allow renames between folders
   const bool interpreter = confinement.who == Confinement::Who::Interpreter;
   const std::vector<std::string> hidden = resolved(confinement.hidden);
-  const long version =
-      syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
   const uint64_t renames = interpreter && version >= kKnowsRenames ? LANDLOCK_ACCESS_FS_REFER : 0;
   const uint64_t reads = interpreter && !hidden.empty() ? kReads : 0;
   landlock_ruleset_attr attributes{};
@@ -488,7 +487,8 @@ bool guard_files(const Confinement& confinement) {
     allow_under(ruleset, confinement.build_folder.c_str(), kWrites | renames | reads);
   for (const char* device : {"/dev/null", "/dev/zero"})
     allow_under(ruleset, device, LANDLOCK_ACCESS_FS_WRITE_FILE);
-  if (confinement.who == Confinement::Who::Driver) allow_under(ruleset, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE);
+  if (confinement.who == Confinement::Who::Driver)
+    allow_under(ruleset, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE);
   allow_under(ruleset, "/proc/self", LANDLOCK_ACCESS_FS_WRITE_FILE);
   const bool good = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
   close(ruleset);

@@ -97,7 +97,8 @@ class Worker {
       report_to(runtime_.assay_report_host);
       set_clock(setup_.clock);
     }
-    if (!setup_.real_gpu && !python_) clear_environment();  // the runtime has read its settings, the loader its paths
+    if (!setup_.real_gpu && !python_)
+      clear_environment();  // the runtime has read its settings, the loader its paths
     // The runtime has opened it for itself: when that end closes, the command sees it.
     close(protocol::kEvents);
     ready.problem = enter_sandbox(confinement(), ready.files_guarded);
@@ -160,6 +161,8 @@ class Worker {
     if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.cycles);
     buffers_.shift(request.shift);
     buffers_.allocate(calls, request.ordered, request.moved);
+    // Outputs that a function returns, and its workspaces, are memory that it allocates itself.
+    if (python_ && runtime_.assay_fill_new) runtime_.assay_fill_new(request.new_content);
     make_earlier_calls(calls, request.earlier_calls);
     each([&](const CallRequest& c, std::size_t i) { buffers_.fill(c, i, request.ordered); });
     check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
