@@ -119,6 +119,8 @@ class Check {
     return true;
   }
 
+  bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
+
   // Something that could not be checked, once. What an interruption stopped is no such thing: the report names
   // the interruption itself.
   void leave_open(const std::string& why) {
@@ -289,7 +291,7 @@ class Check {
       } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;
       }
-      if (contract_.kernel.python && kernels_.seen_none() && !options_.keep_going) return;
+      if (wants_kernel() && kernels_.seen_none() && !options_.keep_going) return;
     }
   }
 
@@ -312,7 +314,7 @@ class Check {
     report.seconds = subject_.seconds + (trials_ ? since(start_) : 0);
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
-    if (contract_.kernel.python && failures_) {
+    if (wants_kernel() && failures_) {
       if (auto finding = kernels_.finding(subject_.symbol))
         failures_->report_no_kernel(*kernels_.without(), *finding);
     }

@@ -82,6 +82,10 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
+// Seconds of trials for a Python function, where nothing else is asked for: starting the interpreter and compiling
+// take several more.
+constexpr double kPythonBudget = 8;
+
 struct Checked {
   int status = 0;
   std::string problem;  // with a contract that is wrong; for stderr
@@ -103,7 +107,9 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     wrong.report.unknown = {contract.error().text()};
     return wrong;
   }
-  CheckOutcome outcome = check(*contract, options);
+  CheckOptions own = options;
+  if (own.budget == 0) own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+  CheckOutcome outcome = check(*contract, own);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
@@ -162,7 +168,12 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--sarif", sarif, "write a SARIF report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
-  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  double budget = 0;
+  arguments
+      .add("--budget", budget,
+           fmt::format("seconds of trials for each contract; {:.0f} by default, {:.0f} for a Python function",
+                       options.budget, kPythonBudget))
+      .positive();
   std::string min_coverage;
   arguments.add(
       "--min-coverage", min_coverage,
@@ -184,6 +195,7 @@ int check_command(std::vector<std::string> args) {
     }
     options.min_coverage = *share;
   }
+  options.budget = budget;
   if (!repeated.empty()) {
     const auto path = read_timeline(repeated, options, device.name);
     if (!path) {

@@ -67,8 +67,9 @@ enum class ValuesKind : uint8_t {
   Index,   // "index(N)"
   Tokens,  // "tokens(N)"
   Mask,
-  Offsets,   // "offsets(N)"
-  Integers,  // "integers(a, b)"
+  Offsets,    // "offsets(N)"
+  Integers,   // "integers(a, b)"
+  Generated,  // "generated": what the generator of [inputs] makes, and nothing else
 };
 std::string_view to_string(ValuesKind kind);
 
@@ -169,6 +170,7 @@ struct Require {
   bool deterministic = false;
   bool nonfinite_propagate = true;
   bool concurrent = true;
+  bool own_kernel = true;                    // a Python function must launch kernels
   std::vector<std::string> batch_invariant;  // dims along which a slice's bits depend on that slice alone
   std::optional<double> rtol, atol;
 };

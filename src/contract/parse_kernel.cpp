@@ -208,6 +208,11 @@ void Reader::read_reference(const TomlValue& root) {
 
 void Reader::read_inputs(const TomlValue& root) {
   const TomlValue* table = root.find("inputs");
+  for (const TensorSpec& tensor : contract_.tensors)
+    if (!table && tensor.values.kind == ValuesKind::Generated)
+      return fail(
+          tensor.place,
+          fmt::format("the values of `{}` are \"generated\": name the generator in [inputs]", tensor.name));
   if (!table || !is(*table, TomlKind::Table, "inputs")) return;
   keys(*table, "[inputs]", {"torch"});
   const TomlValue* torch = need(*table, "torch", "[inputs]");
@@ -238,10 +243,12 @@ void Reader::read_cuda(const TomlValue& value) {
 void Reader::read_require(const TomlValue& root) {
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "require")) return;
-  keys(*table, "[require]", {"deterministic", "nonfinite", "concurrent", "batch_invariant", "rtol", "atol"});
+  keys(*table, "[require]",
+       {"deterministic", "nonfinite", "concurrent", "batch_invariant", "own_kernel", "rtol", "atol"});
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
   require.concurrent = boolean(table->find("concurrent"), true, "concurrent");
+  require.own_kernel = boolean(table->find("own_kernel"), true, "own_kernel");
   require.nonfinite_propagate =
       choice(table->find("nonfinite"), {"propagate", "ignore"}, "rule for nonfinite values", 0) == 0;
   read_batch_invariant(table->find("batch_invariant"));

@@ -356,7 +356,7 @@ Result<Expectation> Reference::Impl::expect_torch(const Bindings& bindings, int 
       fill_integer(e, i, std::abs(v) < kMostInteger ? static_cast<int64_t>(std::nearbyint(v)) : 0);
       continue;
     }
-    if (!bounded) e.flags[i] |= kUndecided;
+    if (!bounded) e.flags[i] |= kUndecided | kUnspecified;  // nothing is required of it
     e.sigma[i] = bounded ? sigma * sigma : 0;
     e.bias[i] = std::min(e.bound[i], kTensorCoreLean * 2 * precision.u * steps * std::abs(v));
     fill_real(e, i, to);

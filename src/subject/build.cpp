@@ -178,18 +178,22 @@ class Builder {
   // Source files in the folder of a Python function: it may import or compile them.
   static std::vector<std::string> files_beside(const std::string& path) {
     constexpr std::size_t kMost = 64;
+    constexpr int kDeepest = 1;              // folders below
     constexpr uintmax_t kLargest = 1 << 20;  // bytes
     constexpr std::string_view kEndings[] = {".py", ".cu", ".cuh", ".cpp", ".h", ".hpp", ".json"};
     std::vector<std::string> files;
     std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+    constexpr auto kOptions = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(fs::path(path).parent_path(), kOptions, error), end;
+         !error && it != end && files.size() < kMost; it.increment(error)) {
+      const fs::directory_entry& entry = *it;
+      if (it.depth() >= kDeepest) it.disable_recursion_pending();
       const std::string ending = entry.path().extension().string();
       if (!entry.is_regular_file(error) || entry.file_size(error) > kLargest) continue;
       if (std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings))
         files.push_back(entry.path().string());
     }
     std::sort(files.begin(), files.end());
-    files.resize(std::min(files.size(), kMost));
     return files;
   }
 

@@ -212,12 +212,21 @@ struct Runner::Impl {
             .clock = is_virtual ? machine.clock : 0};
   }
 
+  // The folder of a file of the problem's, where neither the contract nor the subject lies in it.
+  std::string hidden_with(const contract::PythonFunction& function) const {
+    const fs::path file = fs::absolute(contract.resolve(function.file)).lexically_normal();
+    const std::string folder_of = file.parent_path().string() + "/";
+    const bool shared = fs::absolute(contract.path).lexically_normal().string().starts_with(folder_of) ||
+                        subject.python.starts_with(folder_of);
+    return shared ? file.string() : file.parent_path().string();
+  }
+
   // What says what is expected is not for a Python subject to read.
   protocol::WorkerSetup python_setup() const {
     std::vector<std::string> hidden = options.hidden;
     hidden.push_back(contract.path);
     for (const contract::PythonFunction& function : {contract.reference.python, contract.generator})
-      if (function) hidden.push_back(contract.resolve(function.file));
+      if (function) hidden.push_back(hidden_with(function));
     for (std::string& path : hidden) path = fs::absolute(path).lexically_normal().string();
     protocol::WorkerSetup setup;
     setup.folder = folder->path();

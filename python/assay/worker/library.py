@@ -4,7 +4,7 @@ import json
 from typing import Any, Callable, Dict
 
 # assay_host_finding of src/protocol/hooks.h.
-ENVIRONMENT_PROBE, ALIASED_OUTPUT, CALLS_REFERENCE, TAMPERING = 1, 2, 3, 4
+FORBIDDEN_CALL, ENVIRONMENT_PROBE, ALIASED_OUTPUT, CALLS_REFERENCE, TAMPERING = 0, 1, 2, 3, 4
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 

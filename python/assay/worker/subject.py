@@ -1,5 +1,6 @@
 """The subject: its file, its function, and what went wrong in it."""
 import importlib.util
+import itertools
 import os
 import sys
 import traceback
@@ -26,7 +27,7 @@ class Subject:
         self._name, self._returns = setup["function"], setup["returns_outputs"]
         self._folder = os.path.dirname(os.path.abspath(setup["file"]))
         _forget_settings()
-        self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
+        self._watch = watch.Watch(self._library, setup["hidden"])
         sys.path.insert(0, self._folder)
         if _mentions_triton(self._folder):
             _note_compiling(self._library)
@@ -57,6 +58,7 @@ class Subject:
             return self._raised(error)
         finally:
             self._watch.compare()
+            self._watch.report_threads()
         return {}
 
     # ---- what came back ----------------------------------------------------------------------------------------
@@ -104,7 +106,7 @@ class Subject:
             return error.filename, error.lineno or 0
         place = ("", 0)
         for frame in traceback.extract_tb(error.__traceback__):
-            if os.path.abspath(frame.filename).startswith(self._folder + os.sep):
+            if watch.is_own(frame.filename):
                 place = (frame.filename, frame.lineno or 0)
         return place
 
@@ -150,11 +152,15 @@ def _forget_settings() -> None:
 
 
 def _mentions_triton(folder: str) -> bool:
-    for name in os.listdir(folder):
-        if name.endswith(".py"):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as text:
-                if "triton" in text.read():
-                    return True
+    for place, _, names in itertools.islice(os.walk(folder), 50):
+        for name in names:
+            if name.endswith(".py"):
+                try:
+                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as text:
+                        if "triton" in text.read():
+                            return True
+                except OSError:  # hidden from the subject, and so from here
+                    continue
     return False
 
 

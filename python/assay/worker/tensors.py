@@ -86,7 +86,8 @@ def returned(result: Any, outputs: Sequence[Description], function: str) -> List
 
 
 def _misfit(tensor: Any, output: Description) -> Optional[Tuple[str, str]]:
-    if torch is None or not isinstance(tensor, torch.Tensor):
+    # A class derived from Tensor may compute when it is looked at, and what it likes.
+    if torch is None or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
         return "a value of type %s" % type(tensor).__name__, ", which is a tensor"
     if tensor.layout != torch.strided:
         return "a tensor of layout %s" % tensor.layout, ""

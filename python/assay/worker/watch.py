@@ -5,9 +5,10 @@ import ast
 import inspect
 import os
 import sys
+import threading
 from typing import Any, Dict, Iterator, List, Tuple
 
-from assay.worker.library import CALLS_REFERENCE, ENVIRONMENT_PROBE, TAMPERING, Library
+from assay.worker.library import CALLS_REFERENCE, ENVIRONMENT_PROBE, FORBIDDEN_CALL, TAMPERING, Library
 
 # Functions by which a benchmark judges or times an answer.
 _JUDGING = {
@@ -38,10 +39,19 @@ _LOOKS_AT_SEEDS = {"torch": ["get_rng_state", "initial_seed"], "torch.cuda": ["g
 _CHECKER = "assay"
 
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_NOT_OWN = tuple(os.path.realpath(place) + os.sep for place in (sys.prefix, sys.base_prefix, _PACKAGE))
+
+
+def is_own(file: str) -> bool:
+    """Whether a file is the subject's: neither the interpreter's nor a package's nor ours."""
+    path = os.path.realpath(file) if file and not file.startswith("<") else ""
+    return bool(path) and not path.startswith(_NOT_OWN) and "site-packages" not in path
+
+
 class Watch:
-    def __init__(self, library: Library, folder: str, hidden: List[str]) -> None:
+    def __init__(self, library: Library, hidden: List[str]) -> None:
         self._library = library
-        self._folder = folder
         self._hidden = [os.path.realpath(path) for path in hidden]
         self._reported: set = set()
         self._before = dict(_functions())
@@ -65,6 +75,14 @@ class Watch:
             for node in ast.walk(tree):
                 self._judge(node, file)
 
+    def report_threads(self) -> None:
+        """Reports threads of the subject's that go on after its function has returned."""
+        for thread in threading.enumerate():
+            code = getattr(getattr(thread, "_target", None) or type(thread).run, "__code__", None)
+            if code is not None and is_own(code.co_filename):
+                self._report(FORBIDDEN_CALL, "the answer left a thread running (%s)" % code.co_name, code.co_filename,
+                             code.co_firstlineno)
+
     # ---- while it runs -------------------------------------------------------------------------------------------
 
     def _audit(self, event: str, arguments: Tuple[Any, ...]) -> None:
@@ -81,7 +99,7 @@ class Watch:
         """The innermost line of the subject's own files on the stack."""
         frame = sys._getframe(2)
         while frame is not None:
-            if os.path.abspath(frame.f_code.co_filename).startswith(self._folder + os.sep):
+            if is_own(frame.f_code.co_filename):
                 return frame.f_code.co_filename, frame.f_lineno
             frame = frame.f_back
         return "", 0
@@ -90,7 +108,7 @@ class Watch:
 
     def _files(self) -> List[str]:
         files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-        return sorted(file for file in files if os.path.abspath(file).startswith(self._folder + os.sep))
+        return sorted(file for file in files if is_own(file))
 
     def _judge(self, node: ast.AST, file: str) -> None:
         line = getattr(node, "lineno", 0)

@@ -444,10 +444,12 @@ void allow_reading_beside(int ruleset, const std::vector<std::string>& hidden, c
     const std::string name = entry->d_name, path = folder + "/" + name;
     if (name == "." || name == ".." || entry->d_type == DT_LNK) continue;
     if (std::find(hidden.begin(), hidden.end(), path) != hidden.end()) continue;
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0) continue;
     if (leads_down(path))
       allow_reading_beside(ruleset, hidden, path);
-    else
-      allow_under(ruleset, path.c_str(), kReads);
+    else  // of a file, no right of folders may be named
+      allow_under(ruleset, path.c_str(), S_ISDIR(status.st_mode) ? kReads : LANDLOCK_ACCESS_FS_READ_FILE);
   }
   closedir(entries);
 }
