@@ -93,7 +93,7 @@ class Contract:
     only_listed_shapes: bool = False
     math: str = "standard"
     accumulate: str = "f32"
-    has_inputs: bool = True
+    own_kernel: bool = True  # an answer without a kernel of its own is at fault
     notes: List[str] = field(default_factory=list)
 
     def text(self) -> str:
@@ -114,8 +114,9 @@ class Contract:
         parts += [scalar.text(name) for name, scalar in self.scalars.items()]
         parts.append('[reference]\ntorch = "problem/call.py:run"\n'
                      f'accumulate = "{self.accumulate}"\nmath = "{self.math}"\n')
-        if self.has_inputs:
-            parts.append('[inputs]\ntorch = "problem/call.py:make"\n')
+        parts.append('[inputs]\ntorch = "problem/call.py:make"\n')
+        if not self.own_kernel:
+            parts.append("[require]\nown_kernel = false\n")
         return "\n".join(parts)
 
     def inputs(self) -> List[Tuple[str, Tensor]]:

@@ -15,7 +15,7 @@ from assay.problem import ProblemError
 from assay.problem.contract_file import Contract, safe_name
 from assay.problem.folder import Folder
 from assay.problem.layout import Layout, Specimen
-from assay.problem.shrink import LEAST_WORK, OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, smaller
+from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, SMALLEST_SHRUNKEN, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer, module_integers, with_integers
 
 # Texts that show that the answer uses the fast versions of exp, log, division and the like.
@@ -98,18 +98,16 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer, notes: List[str]) -
         if answer.contradiction:
             notes.append(f"no smaller shapes: the answer sets {answer.contradiction} to another value than the problem")
         else:
-            found = smaller(own, work, answer.divisors(), pinned, extents)
-            if found:
-                listed.append((found, specimen(found)))
-                least = smaller(found, work, answer.divisors(), pinned, extents, LEAST_WORK)
-                if least:
-                    listed.append((least, specimen(least)))
-        kept = [f"{name} = {own[name]}" for name in pinned if own[name] > 8]
+            found, note = shrunken(own, work, extents, answer.divisors(), pinned)
+            listed += [(sizes, specimen(sizes)) for sizes in found]
+            if note:
+                notes.append("smaller shapes: " + note)
+        kept = [f"{name} = {own[name]}" for name in pinned if own[name] > SMALLEST_SHRUNKEN]
         if kept:
             notes.append("kept at the benchmark's size, because the answer has the same number as a literal: " + ", ".join(kept))
-    if not listed or min(found.work for _, found in listed) > 8 * OWN_SHAPE_WORK:
+    if not listed:
         raise ProblemError(f"the problem is too large for the virtual GPU ({full.work:,} elements and multiply-adds) and "
-                           "cannot be made smaller for this answer; check it with --device cuda")
+                           "cannot be made smaller for this answer: it relies on the sizes; take them from the inputs")
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds are too many "
                      "for the virtual GPU; the shapes below keep the divisors that the answer may rely on")

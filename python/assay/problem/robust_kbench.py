@@ -19,7 +19,7 @@ from assay.problem import ProblemError
 from assay.problem.contract_file import Contract, safe_name
 from assay.problem.folder import Folder
 from assay.problem.layout import Layout, Specimen
-from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, smaller
+from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer
 
 Setting = Dict[str, Any]
@@ -113,13 +113,15 @@ def _shapes(source: str, direction: str, settings: List[Setting], answer: SizesO
     if not listed or min(found.work for _, found in listed) > SHRUNKEN_WORK:
         setting, found = works[0]
         own = _integers(setting)
-        small = smaller(own, lambda sizes: getattr(specimen(_with(setting, sizes)), "work", None), answer.divisors(),
-                        [name for name, size in own.items() if answer.relies_on(size)],
-                        lambda sizes: specimen(_with(setting, sizes)).extents())
-        if small:
-            listed.append((_with(setting, small), specimen(_with(setting, small))))
-    if not listed or min(found.work for _, found in listed) > 8 * OWN_SHAPE_WORK:
-        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller; check it with --device cuda")
+        found_sizes, note = shrunken(own, lambda sizes: getattr(specimen(_with(setting, sizes)), "work", None),
+                                     lambda sizes: specimen(_with(setting, sizes)).extents(), answer.divisors(),
+                                     [name for name, size in own.items() if answer.relies_on(size)])
+        listed += [(_with(setting, sizes), specimen(_with(setting, sizes))) for sizes in found_sizes]
+        if note:
+            notes.append("smaller shapes: " + note)
+    if not listed:
+        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller for this answer: it "
+                           "relies on the sizes; take them from the inputs")
     if too_large:
         notes.append(f"{too_large} of {len(works)} settings are too large for the virtual GPU and not checked")
     return [item for item in listed if set(item[1].inputs) == set(listed[0][1].inputs)]

@@ -22,7 +22,8 @@ from assay.problem import ProblemError
 from assay.problem.contract_file import DTYPES, FLOATS, Contract, Dim, Scalar, Tensor, safe_name
 from assay.problem.folder import Folder
 from assay.problem.kernelbench import FAST_MATH, parse
-from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, smaller
+from assay.problem.shrink import OWN_SHAPE_WORK, Sizes, shrunken
+from assay.problem.sol_values import find_file, values_of
 from assay.problem.source_constants import SizesOfAnswer
 
 CPP_LANGUAGES = frozenset(("cuda_cpp", "cuda", "cpp"))
@@ -184,6 +185,7 @@ def _plain(node: ast.expr) -> bool:
 def describe(path: Path, solution: Dict[str, Any], folder: Folder) -> Contract:
     """Writes the folder of a problem and a solution and returns its contract."""
     problem = Problem(path)
+    _check_solution(problem, solution)
     spec, sources = solution["spec"], solution["sources"]
     languages = _languages(spec)
     names = _names(problem)
@@ -203,8 +205,19 @@ def describe(path: Path, solution: Dict[str, Any], folder: Folder) -> Contract:
     flags = _flags(spec, cpp)
     if "triton" in languages or "--use_fast_math" in flags["cuda_cflags"] or FAST_MATH.search(text):
         contract.math = "fast"
+    contract.own_kernel = bool(languages - {"pytorch", "python"})
     _write(folder, problem, solution, contract, names, cpp, flags)
     return contract
+
+
+def _check_solution(problem: Problem, solution: Dict[str, Any]) -> None:
+    named, name = solution.get("definition"), problem.definition.get("name")
+    if named and name and named != name:
+        problem.notes.append(f"the solution says that it is for {named}; the problem is {name}")
+    for workload in problem.workloads:
+        for given in workload.get("inputs", {}).values():
+            if given.get("type") == "safetensors" and find_file(problem.file.parent, given["path"]) is None:
+                raise ProblemError(f"the workload's file {given['path']} is not below {problem.file.parent}; download it there")
 
 
 def _languages(spec: Dict[str, Any]) -> frozenset:
@@ -212,7 +225,8 @@ def _languages(spec: Dict[str, Any]) -> frozenset:
     languages = frozenset(str(name).lower() for name in named)
     for name in languages:
         if name in REFUSED:
-            raise ProblemError(f"the solution's language is {name}: {REFUSED[name]}; check it with --device cuda")
+            raise ProblemError(f"the solution's language is {name}: {REFUSED[name]}; solutions in CUDA C++, Triton and "
+                               "PyTorch can be checked")
         if name not in CPP_LANGUAGES | PYTHON_LANGUAGES:
             raise ProblemError(f"the solution's language {name} is unknown; use one of "
                                f"{', '.join(sorted(CPP_LANGUAGES | PYTHON_LANGUAGES))}")
@@ -296,19 +310,19 @@ def _shrunken(problem: Problem, answer: SizesOfAnswer, sizes: Sizes, only_listed
             return _between(problem, least, sizes), ""
     every = {**problem.constant, **sizes}
 
-    def work(candidate: Sizes) -> Optional[int]:
-        return problem.work(candidate)
-
     pinned = [name for name, size in every.items() if answer.relies_on(size)]
-    found = None
+    found: List[Sizes] = []
     if not only_listed:
-        found = smaller(every, work, answer.divisors(), pinned, lambda candidate: list(problem.extents(candidate).values()))
-    if not found or problem.work(found) > 8 * OWN_SHAPE_WORK:
+        found, note = shrunken(every, problem.work, lambda sizes: list(problem.extents(sizes).values()), answer.divisors(), pinned)
+        if note:
+            problem.notes.append("smaller shapes: " + note)
+    if not found:
         raise ProblemError(f"the problem's smallest workload is too large for the virtual GPU ({problem.work(sizes):,} elements "
-                           "and multiply-adds); check it with --device cuda")
-    changed = [f"{name} = {found[name]} instead of {value}" for name, value in problem.constant.items() if found[name] != value]
-    problem.notes.append("made smaller for the virtual GPU, with divisors kept: " + ", ".join(changed))
-    return [found], "constants were made smaller"
+                           "and multiply-adds); add a smaller workload")
+    changed = [f"{name} = {found[0][name]} instead of {value}" for name, value in problem.constant.items()
+               if found[0][name] != value]
+    problem.notes.append("made smaller for the virtual GPU: " + ", ".join(changed))
+    return found, "constants were made smaller"
 
 
 def _between(problem: Problem, least: Sizes, sizes: Sizes) -> List[Sizes]:
@@ -323,8 +337,6 @@ def _between(problem: Problem, least: Sizes, sizes: Sizes) -> List[Sizes]:
 
 
 def _tensors(problem: Problem, names: Dict[str, str], contract: Contract) -> None:
-    from assay.problem.sol_values import values_of
-
     derived = {name: _contract_expression(problem, name, names) for name in problem.derived}
     for role, part in (("in", "inputs"), ("out", "outputs")):
         for name, spec in problem.definition[part].items():

@@ -61,15 +61,23 @@ def with_integers(source: str, values: Dict[str, int]) -> str:
 
 
 def _assignments(source: str) -> List[Tuple[str, ast.expr]]:
-    """Names assigned exactly once at module level, with their values."""
+    """Names assigned exactly once at module level, with their values; `height, width = 32, 64` are two of them."""
     pairs: List[Tuple[str, ast.expr]] = []
     for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            pairs.append((node.targets[0].id, node.value))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
-            pairs.append((node.target.id, node.value))
+        for target, value in _targets(node):
+            if isinstance(target, ast.Name):
+                pairs.append((target.id, value))
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs += [(item.id, part) for item, part in zip(target.elts, value.elts) if isinstance(item, ast.Name)]
     names = [name for name, _ in pairs]
     return [(name, value) for name, value in pairs if names.count(name) == 1]
+
+
+def _targets(node: ast.stmt) -> List[Tuple[ast.expr, ast.expr]]:
+    """What a statement assigns to, and what; nothing where it is no assignment."""
+    if isinstance(node, ast.Assign):
+        return [(target, node.value) for target in node.targets]
+    return [(node.target, node.value)] if isinstance(node, ast.AnnAssign) and node.value is not None else []
 
 
 def _evaluate(node: ast.expr) -> Optional[object]:
@@ -118,8 +126,8 @@ class SizesOfAnswer:
         return not (self._literals[size] and size <= LARGEST_TILE)
 
     def divisors(self) -> List[int]:
-        """Numbers that the sizes may have to stay multiples of: literals, and literals times a vector's width."""
-        found = {value for value in self._literals if 2 <= value <= 4 * LARGEST_TILE}
+        """Numbers that sizes may have to stay multiples of: literals that can be tiles, also times a vector's width."""
+        found = {value for value in self._literals if value % 8 == 0 and 8 <= value <= 4 * LARGEST_TILE}
         if self._vectors:
             found |= {4 * value for value in found if 64 <= value <= LARGEST_TILE}
         return sorted(found | {2, 4, 8, 16, 32})
@@ -146,10 +154,9 @@ def _without_copies(source: str, variables: Set[str]) -> str:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in GENERATORS:
             blank.append(node)
-        if isinstance(node, (ast.Assign, ast.AnnAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id in variables for target in targets):
-                blank.append(node)
+        assigned = {part.id for target, _ in _targets(node) for part in ast.walk(target) if isinstance(part, ast.Name)}
+        if assigned and assigned <= variables:
+            blank.append(node)
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             blank.append(node)

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from assay.problem.runtime import common
-from assay.problem.sol_values import BINARY_MASKS, COS_SIN, DECAY, NORM, POSITIVE, SOFTMAX_OUTPUTS, WEIGHT_SUFFIX
+from assay.problem.sol_values import BINARY_MASKS, COS_SIN, DECAY, NORM, POSITIVE, SOFTMAX_OUTPUTS, WEIGHT_SUFFIX, find_file
 
 CPP_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
@@ -77,11 +77,9 @@ class Problem:
     def _from_file(self, given: Dict[str, Any], name: str) -> torch.Tensor:
         from safetensors.torch import load_file
 
-        parts = Path(given["path"]).parts
-        for start in range(len(parts)):
-            path = self._files.joinpath(*parts[start:])
-            if path.is_file():
-                return load_file(str(path))[given["tensor_key"]].contiguous()
+        path = find_file(self._files, given["path"])
+        if path is not None:
+            return load_file(str(path))[given["tensor_key"]].contiguous()
         raise FileNotFoundError(f"{given['path']} of the input {name} is not below {self._files}; download the benchmark's files")
 
 
