@@ -54,9 +54,9 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     own = module_integers(problem)
     sizes_of_answer = SizesOfAnswer(answer, own)
     notes: List[str] = []
-    listed = _shapes(problem, own, sizes_of_answer, notes)
+    full, listed = _shapes(problem, own, sizes_of_answer, notes)
     changed = [name for name in own if any(sizes[name] != own[name] for sizes, _ in listed)]
-    contract, pattern, dim_names = _contract(title, problem, changed, listed)
+    contract, pattern, dim_names = _contract(title, problem, changed, listed, (own, full))
     contract.notes = notes
     if FAST_MATH.search(answer):
         contract.math = "fast"
@@ -65,8 +65,9 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     return contract
 
 
-def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer, notes: List[str]) -> List[Tuple[Sizes, Specimen]]:
-    """The sizes to check, each with what a pass on the meta device says about them."""
+def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
+            notes: List[str]) -> Tuple[Specimen, List[Tuple[Sizes, Specimen]]]:
+    """What a pass on the meta device says about the benchmark's sizes, and about each of the sizes to check."""
     known: Dict[Tuple[Tuple[str, int], ...], Optional[Specimen]] = {}
     first_error: List[str] = []
 
@@ -111,17 +112,21 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer, notes: List[str]) -
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds are too many "
                      "for the virtual GPU; the shapes below keep the divisors that the answer may rely on")
-    return listed
+    return full, listed
 
 
-def _contract(title: str, problem: str, changed: List[str],
-              listed: List[Tuple[Sizes, Specimen]]) -> Tuple[Contract, Any, Dict[str, str]]:
+def _contract(title: str, problem: str, changed: List[str], listed: List[Tuple[Sizes, Specimen]],
+              own: Tuple[Sizes, Specimen]) -> Tuple[Contract, Any, Dict[str, str]]:
     specimen = min((found for _, found in listed), key=lambda found: found.work)
     inputs = list(specimen.inputs)
     dim_names: Dict[str, str] = {}
     for name in changed:
         dim_names[name] = safe_name(name, inputs + list(specimen.outputs) + list(dim_names.values()), dim=True)
-    layout = Layout([{dim_names[name]: sizes[name] for name in changed} for sizes, _ in listed], [found for _, found in listed])
+
+    def dims(sizes: Sizes) -> Dict[str, int]:
+        return {dim_names[name]: sizes[name] for name in changed}
+
+    layout = Layout([dims(sizes) for sizes, _ in listed], [found for _, found in listed], (dims(own[0]), own[1]))
     contract = Contract(title=title, only_listed_shapes=True)
     layout.fill(contract)
     contract.args = inputs + list(dim_names.values())

@@ -7,7 +7,7 @@ sizes, becomes that expression; any other becomes a dim of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from assay.problem.contract_file import Contract, Dim, Tensor, safe_name
 
@@ -29,11 +29,17 @@ class Specimen:
 
 
 class Layout:
-    """`sizes[i]` are the dims of the i-th shape, `specimens[i]` what the problem looks like there."""
+    """`sizes[i]` are the dims of the i-th shape, `specimens[i]` what the problem looks like there.
 
-    def __init__(self, sizes: Sequence[Dict[str, int]], specimens: Sequence[Specimen]):
+    `witness` is one more shape, which is not checked (the benchmark's own): it tells sizes apart that happen to be equal at
+    the shapes that are.
+    """
+
+    def __init__(self, sizes: Sequence[Dict[str, int]], specimens: Sequence[Specimen],
+                 witness: Optional[Tuple[Dict[str, int], Specimen]] = None):
         self._sizes = [dict(item) for item in sizes]
         self._specimens = list(specimens)
+        self._witness = [witness] if witness else []
 
     def fill(self, contract: Contract) -> None:
         """Sets dims, shapes and tensors of the contract."""
@@ -49,20 +55,28 @@ class Layout:
             contract.dims[name] = Dim(min(values), max(values))
 
     def _extent(self, name: str, axis: int, taken: List[str]) -> Union[str, int]:
-        values = []
-        for specimen in self._specimens:
-            _, shape = specimen.inputs.get(name) or specimen.outputs[name]
-            values.append(shape[axis])
-        columns = {dim: [sizes[dim] for sizes in self._sizes] for dim in self._sizes[0]}
+        given = [dim for dim in self._sizes[0] if all(dim in sizes for sizes, _ in self._witness)]
+        rows = [*zip(self._sizes, self._specimens), *self._witness]
+        values = [_shape(specimen, name)[axis] for _, specimen in rows]
         if len(set(values)) == 1:
             return values[0]
-        expression = expression_of(values, columns)
+        expression = expression_of(values, {dim: [sizes[dim] for sizes, _ in rows] for dim in given})
         if expression:
             return expression
-        dim = safe_name(f"{name}_{axis}", taken + list(columns), dim=True)
+        values = values[: len(self._sizes)]
+        if len(set(values)) == 1:
+            return values[0]
+        for dim in self._sizes[0]:
+            if [sizes[dim] for sizes in self._sizes] == values and dim not in given:
+                return dim
+        dim = safe_name(f"{name}_{axis}", taken + list(self._sizes[0]), dim=True)
         for sizes, value in zip(self._sizes, values):
             sizes[dim] = value
         return dim
+
+
+def _shape(specimen: Specimen, name: str) -> List[int]:
+    return (specimen.inputs.get(name) or specimen.outputs[name])[1]
 
 
 def expression_of(values: Sequence[int], columns: Dict[str, List[int]]) -> str:

@@ -24,7 +24,8 @@ Extents = Callable[[Sizes], List[List[int]]]
 OWN_SHAPE_WORK = 4_000_000
 SHRUNKEN_WORK = 1_000_000
 LEAST_WORK = 60_000  # of a second, still smaller shape, where many trials are cheap
-SMALLEST_SHRUNKEN = 8  # sizes up to this are kernel sizes, strides, groups
+SMALLEST_SHRUNKEN = 8  # sizes up to this in the benchmark are kernel sizes, strides, groups, and stay
+SMALLEST_SIZE = 4  # no size is made smaller than this
 BATCH = re.compile(r"batch|^b$|^bs$", re.IGNORECASE)
 
 
@@ -50,17 +51,18 @@ RULES = (
 def shrunken(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
              pinned: Sequence[str]) -> Tuple[List[Sizes], str]:
     """Smaller sizes, the larger first, and a note on which divisors were given up; empty where none can be afforded."""
+    free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
     for rule in RULES:
-        found = smaller(sizes, work, extents, divisors, pinned, rule, SHRUNKEN_WORK)
+        found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
         if found and work(found) <= OWN_SHAPE_WORK:
-            least = smaller(found, work, extents, divisors, pinned, rule, LEAST_WORK)
+            least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)
             return [found] + ([least] if least else []), rule.note
     return [], ""
 
 
-def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int], pinned: Sequence[str], rule: Rule,
+def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int], free: Sequence[str], rule: Rule,
             limit: int) -> Optional[Sizes]:
-    """Sizes whose work is at most `limit`, or as near as halving comes; None where nothing can be made smaller."""
+    """Sizes whose work is at most `limit`, or as near as halving the free ones comes; None where none can be halved."""
     of_products = [divisor for divisor in divisors if divisor <= rule.product_limit]
     kept_products = [_dividing(product, of_products) for product in _products(extents(sizes), rule.neighbours)]
 
@@ -79,7 +81,7 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
 
     current, cost = dict(sizes), work(sizes)
     while cost > limit:
-        for names in _groups(current, pinned):
+        for names in _groups({name: size for name, size in current.items() if name in free and size >= 2 * SMALLEST_SIZE}):
             candidate = {name: halved(size, kept_of(name)) if name in names else size for name, size in current.items()}
             candidate_cost = cost_of(candidate) if candidate != current else None
             if candidate_cost is not None and candidate_cost < cost:
@@ -102,12 +104,11 @@ def _dividing(product: int, divisors: Sequence[int]) -> List[int]:
     return [divisor for divisor in divisors if product % divisor == 0]
 
 
-def _groups(sizes: Sizes, pinned: Sequence[str]) -> List[List[str]]:
+def _groups(sizes: Sizes) -> List[List[str]]:
     """What to try to halve: the largest size first, then all sizes equal to it together."""
-    free = sorted((name for name in sizes if name not in pinned and sizes[name] > SMALLEST_SHRUNKEN),
-                  key=lambda name: -sizes[name])
-    together = [[other for other in free if sizes[other] == sizes[name]] for name in free]
-    return [[name] for name in free] + [group for group in together if len(group) > 1]
+    largest = sorted(sizes, key=lambda name: -sizes[name])
+    together = [[other for other in largest if sizes[other] == sizes[name]] for name in largest]
+    return [[name] for name in largest] + [group for group in together if len(group) > 1]
 
 
 def halved(size: int, divisors: Sequence[int]) -> int:
