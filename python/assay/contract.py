@@ -97,6 +97,7 @@ class Require:
     batch_invariant: Optional[List[str]] = None
     nonfinite: Optional[str] = None
     concurrent: Optional[bool] = None
+    own_kernel: Optional[bool] = None
     rtol: Optional[float] = None
     atol: Optional[float] = None
 
