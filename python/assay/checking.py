@@ -110,6 +110,9 @@ def check(function: Union[Callable, str, "os.PathLike[str]"], *, reference: Opti
         return _run([os.fspath(function)] + (["--problem", os.fspath(problem)] if problem else []) + options, timeout)
     if not callable(function):
         raise AssayError("%r is neither a function nor the path of a contract" % (function,))
+    if type(function).__module__.startswith("triton."):
+        raise AssayError("%s is a Triton kernel; check the Python function that launches it"
+                         % getattr(function, "__name__", "this"))
     if not callable(reference):
         raise AssayError("a check needs a reference: a function in PyTorch that computes the same")
     call = _Call(function, reference, inputs, shapes or {}, dtypes, dims or {}, outputs, scalars or {}, values or {},
@@ -179,18 +182,14 @@ class _Call:
 
     def contract(self, folder: pathlib.Path) -> Contract:
         in_place = [name for name in self.outputs or {} if name in self.parameters]
-        inputs = dict(self.tensors)
-        expected, names = self._expected_outputs(in_place)
-        tensors = dict(inputs)
-        for name, tensor in expected.items():
-            tensors[name] = tensor
+        outputs, names = self._expected_outputs()
         passed = [name for name in self.args if name not in in_place]
         kernel = Kernel(args=self.args, returns="void" if in_place else None,
                         python=function_source.export(self.function, self.args, folder, "subject", self.scope, self.keywords))
         reference = Reference(torch=self._export_reference(folder, passed, names))
         made = Inputs(torch=function_source.export(self.make, ["dims", "seed"], folder, "inputs", self.scope,
                                                    with_imports=False)) if self.make else Inputs()
-        return Contract(kernel=kernel, reference=reference, tensors=tensors, dims=self.dims, scalars=self.scalars,
+        return Contract(kernel=kernel, reference=reference, tensors={**self.tensors, **outputs}, dims=self.dims, scalars=self.scalars,
                         inputs=made, title=self.title or self.name)
 
     # What the parameters are.
@@ -256,18 +255,17 @@ class _Call:
 
     def _dims(self) -> Dict[str, Union[Dim, int]]:
         dims = {name: _dim(name, given) for name, given in self.given_dims.items()}
-        described = [(name, self.tensors[name].shape) for name in self.tensors]
-        described += [(name, one.shape if isinstance(one, Tensor) else one) for name, one in (self.outputs or {}).items()]
-        for _, shape in described:
+        described = [tensor.shape for tensor in self.tensors.values()]
+        described += [one.shape if isinstance(one, Tensor) else one for one in (self.outputs or {}).values()]
+        for shape in described:
             for extent in shape:
-                for word in re.findall(r"[A-Za-z_]\w*(?!\w*\()", str(extent)):
-                    if word not in dims and word not in ("ceil_div", "min", "max"):
-                        dims[word] = DEFAULT_RANGE
+                for word in re.findall(r"[A-Za-z_]\w*(?!\w*\()", str(extent)):  # names, but not those of functions
+                    dims.setdefault(word, DEFAULT_RANGE)
         return dims
 
     # The outputs.
 
-    def _expected_outputs(self, in_place: List[str]) -> Tuple[Dict[str, Tensor], List[str]]:
+    def _expected_outputs(self) -> Tuple[Dict[str, Tensor], List[str]]:
         """The output tensors, and the keys of a reference that returns a dict."""
         if self.outputs and all(isinstance(one, Tensor) for one in self.outputs.values()):
             return {name: Tensor(one.dtype, one.shape, "out", one.values, one.align, one.may_alias)

@@ -129,6 +129,14 @@ class ExportTest(unittest.TestCase):
                                "export(f, ['x'], folder, 'subject', globals())\n")
         self.assertEqual(self.export_and_call(script, "subject.run(5)"), "10")
 
+    def test_cells_of_a_notebook(self):
+        script = self.START + ("cells = ['', '%matplotlib inline\\nimport math', 'N = 2', 'def f(x):\\n    return math.floor(x) + N',"
+                               " '1 / 0']\n"
+                               "notebook = dict(In=cells, get_ipython=None, __name__='__main__')\n"
+                               "exec('\\n'.join(cells[1:4]).replace('%matplotlib inline', ''), notebook)\n"
+                               "export(notebook['f'], ['x'], folder, 'subject', {})\n")
+        self.assertEqual(self.export_and_call(script, "subject.run(1.5)"), "3")
+
     def test_dict_of_results(self):
         script = self.START + ("def f(x):\n    return {'b': 1, 'a': x}\n"
                                "export(f, ['x'], folder, 'subject', globals(), outputs=['a', 'b'])\n")
