@@ -1,4 +1,5 @@
-"""A layer norm in CUDA C++, built with load_inline and checked against torch. `python layer_norm.py` prints both reports."""
+"""A layer norm in CUDA C++, built with load_inline and checked against torch. `python layer_norm.py` prints
+both reports."""
 
 import torch
 from torch.utils.cpp_extension import load_inline
@@ -20,7 +21,8 @@ __device__ float block_sum(float value) {
   return sum;
 }
 
-__global__ void layer_norm_kernel(const float* x, const float* weight, const float* bias, float* y, int cols, float eps) {
+__global__ void layer_norm_kernel(const float* x, const float* weight, const float* bias, float* y, int cols,
+                                  float eps) {
   x += (size_t)blockIdx.x * cols;
   y += (size_t)blockIdx.x * cols;
   float sum = 0, squares = 0;
@@ -38,11 +40,18 @@ torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bi
   return y;
 }
 """
-DECLARATION = "torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double eps);"
+DECLARATION = (
+    "torch::Tensor layer_norm(torch::Tensor x, torch::Tensor weight, torch::Tensor bias, double eps);"
+)
 
 
 def build(name, barrier):
-    return load_inline(name, cpp_sources=DECLARATION, cuda_sources=SOURCE.replace("BARRIER", barrier), functions=["layer_norm"])
+    return load_inline(
+        name,
+        cpp_sources=DECLARATION,
+        cuda_sources=SOURCE.replace("BARRIER", barrier),
+        functions=["layer_norm"],
+    )
 
 
 def layer_norm(x, weight, bias, eps):
@@ -59,9 +68,15 @@ def reference(x, weight, bias, eps):
 
 
 def check(function, budget=10.0):
-    return assay.check(function, reference=reference, shapes={"x": ("rows", "cols"), "weight": ("cols",), "bias": ("cols",)},
-                       dims={"rows": (1, 64), "cols": (1, 2048)}, scalars={"eps": 1e-5}, values={"x": "activations"},
-                       budget=budget)
+    return assay.check(
+        function,
+        reference=reference,
+        shapes={"x": ("rows", "cols"), "weight": ("cols",), "bias": ("cols",)},
+        dims={"rows": (1, 64), "cols": (1, 2048)},
+        scalars={"eps": 1e-5},
+        values={"x": "activations"},
+        budget=budget,
+    )
 
 
 if __name__ == "__main__":

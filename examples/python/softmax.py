@@ -41,8 +41,14 @@ def unmasked_softmax(x):
 
 
 def check(function, budget=10.0):
-    return assay.check(function, reference=lambda x: torch.softmax(x, -1), shapes={"x": ("rows", "cols")},
-                       dims={"rows": (1, 256), "cols": (1, 2048)}, values={"x": "activations"}, budget=budget)
+    return assay.check(
+        function,
+        reference=lambda x: torch.softmax(x, -1),
+        shapes={"x": ("rows", "cols")},
+        dims={"rows": (1, 256), "cols": (1, 2048)},
+        values={"x": "activations"},
+        budget=budget,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The worked examples of docs/python.md: what is right passes, and each wrong variant fails with its kind of finding."""
+"""The worked examples of docs/python.md: what is right passes, and each wrong variant fails with its kind of
+finding."""
 
 import contextlib
 import importlib
@@ -68,15 +69,32 @@ class ExamplesTest(unittest.TestCase):
     def test_sol_solution(self):
         folder = EXAMPLES / "sol"
         self.assert_passes(assay.check(folder / "solution.json", problem=folder, budget=BUDGET))
-        self.assert_finds(assay.check(folder / "wrong.json", problem=folder, budget=BUDGET), "out-of-bounds", "main.py")
+        self.assert_finds(
+            assay.check(folder / "wrong.json", problem=folder, budget=BUDGET), "out-of-bounds", "main.py"
+        )
 
     @needs_triton
     @needs_pytest
     def test_pytest_suite(self):
         environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"), ASSAY_PROGRAM=str(PROGRAM))
-        ended = subprocess.run([sys.executable, "-m", "pytest", "-p", "assay.pytest_plugin", "-p", "no:cacheprovider", "--assay", "-rA",
-                                str(ROOT / "examples" / "python-project")],
-                               env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "assay.pytest_plugin",
+                "-p",
+                "no:cacheprovider",
+                "--assay",
+                "-rA",
+                str(ROOT / "examples" / "python-project"),
+            ],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            universal_newlines=True,
+        )
         self.assertEqual(ended.returncode, 0, ended.stdout)
         self.assertIn("4 passed", ended.stdout)
 

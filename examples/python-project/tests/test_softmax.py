@@ -17,5 +17,10 @@ def test_against_torch(cols):
 
 
 def test_whole_range(assay_check):
-    assay_check(softmax, reference=lambda x: torch.softmax(x, -1), shapes={"x": ("rows", "cols")},
-                dims={"rows": (1, 64), "cols": (1, 1024)}, budget=5)
+    assay_check(
+        softmax,
+        reference=lambda x: torch.softmax(x, -1),
+        shapes={"x": ("rows", "cols")},
+        dims={"rows": (1, 64), "cols": (1, 1024)},
+        budget=5,
+    )
