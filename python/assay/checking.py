@@ -6,7 +6,6 @@ its own, so the function cannot disturb this one, and `assay replay` can repeat 
 """
 
 import hashlib
-import inspect
 import os
 import pathlib
 import shutil
@@ -17,6 +16,7 @@ from typing import Any, Callable, List, Mapping, Optional, Sequence, Union
 from assay import program
 from assay.contract import Require
 from assay.function_contract import DimLike, FunctionCall, ShapeLike
+from assay.function_source import uses_triton
 from assay.program import AssayError
 from assay.report import Report
 
@@ -147,7 +147,7 @@ def check(
         contract = call.contract(pathlib.Path(folder))
         contract.shapes = [dict(one) for one in workloads]
         contract.reference.accumulate = accumulate
-        contract.reference.math = math or ("fast" if _uses_triton(function) else None)
+        contract.reference.math = math or ("fast" if uses_triton(function) else None)
         contract.require = require if isinstance(require, Require) else Require(**dict(require or {}))
         pathlib.Path(folder, "contract.toml").write_text(contract.to_toml(), encoding="utf-8")
         kept = _keep(pathlib.Path(folder))
@@ -184,13 +184,3 @@ def _keep(folder: pathlib.Path) -> pathlib.Path:
         except OSError:  # another process was faster
             shutil.rmtree(copy, ignore_errors=True)
     return kept
-
-
-def _uses_triton(function: Any) -> bool:
-    globals_ = getattr(function, "__globals__", {})
-    return any(
-        getattr(value, "__name__", "").split(".")[0] == "triton"
-        and inspect.ismodule(value)
-        or type(value).__module__.startswith("triton.")
-        for value in list(globals_.values())
-    )

@@ -1,5 +1,6 @@
 """Functions that another process finds again: by name, by the statements they need, by their line."""
 
+import ast
 import os
 import pathlib
 import subprocess
@@ -9,7 +10,7 @@ import textwrap
 import unittest
 
 from support import ROOT
-from assay import function_source
+from assay import function_source, statements
 
 SCRIPT = """
 import math
@@ -64,34 +65,32 @@ class LoadTest(unittest.TestCase):
         return SCRIPT[: SCRIPT.index(text)].count("\n") + 1
 
     def test_takes_what_a_function_needs_and_nothing_else(self):
-        scaled = function_source.load(self.path, name="scaled")
+        scaled = statements.load(self.path, name="scaled")
         self.assertEqual(scaled(2), 9)
         self.assertNotIn("UNUSED", scaled.__globals__)
         self.assertNotIn("Box", scaled.__globals__)
 
     def test_keeps_file_and_line(self):
-        scaled = function_source.load(self.path, name="scaled")
+        scaled = statements.load(self.path, name="scaled")
         self.assertEqual(
             (scaled.__code__.co_filename, scaled.__code__.co_firstlineno),
             (self.path, self.line_of("@decorated")),
         )
 
     def test_members(self):
-        self.assertEqual(function_source.load(self.path, name="Box.member")(2), 9)
+        self.assertEqual(statements.load(self.path, name="Box.member")(2), 9)
 
     def test_nested_functions_and_lambdas_by_line(self):
-        inner = function_source.load(self.path, line=self.line_of("def inner"), given={"shift": 5})
+        inner = statements.load(self.path, line=self.line_of("def inner"), given={"shift": 5})
         self.assertEqual(inner(2), 11)
-        rounded = function_source.load(
-            self.path, line=self.line_of("return inner, (lambda"), given={"shift": 5}
-        )
+        rounded = statements.load(self.path, line=self.line_of("return inner, (lambda"), given={"shift": 5})
         self.assertEqual(rounded(2.5), 7)
 
     def test_what_is_not_there(self):
         with self.assertRaisesRegex(TypeError, "does not define `nothing`"):
-            function_source.load(self.path, name="nothing")
+            statements.load(self.path, name="nothing")
         with self.assertRaisesRegex(TypeError, "no function begins here"):
-            function_source.load(self.path, line=1)
+            statements.load(self.path, line=1)
 
 
 class ExportTest(unittest.TestCase):
@@ -175,6 +174,19 @@ class ExportTest(unittest.TestCase):
             "export(f, ['x'], folder, 'subject', globals(), outputs=['a', 'b'])\n"
         )
         self.assertEqual(self.export_and_call(script, "subject.run(5)"), "(5, 1)")
+
+    def test_what_is_written_does_not_import_the_checker(self):
+        """A check takes an import of `assay` in an answer for an attempt to recognise it."""
+        with tempfile.TemporaryDirectory() as folder:
+            function_source.export(lambda x: x, ["x"], pathlib.Path(folder), "subject", globals())
+            for file in pathlib.Path(folder).iterdir():
+                for node in ast.walk(ast.parse(file.read_text())):
+                    names = [
+                        alias.name for alias in getattr(node, "names", []) if isinstance(alias, ast.alias)
+                    ]
+                    self.assertNotIn(
+                        "assay", [name.split(".")[0] for name in names + [getattr(node, "module", "") or ""]]
+                    )
 
     def test_what_cannot_be_found_is_said(self):
         script = (
