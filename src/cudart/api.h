@@ -343,8 +343,10 @@ ASSAY_API Status cudaGraphKernelNodeCopyAttributes(GraphNode* to, GraphNode* fro
 // Whether the calling thread is inside a call of the driver API. While it is, a failing call does not become the
 // runtime's last error, and the thread does not count as one that uses the runtime.
 ASSAY_API bool* assay_in_driver();
-// Whether the process, or the calling thread, has used the runtime API: the primary context is then active, or
-// current.
+// Whether the program has called the runtime API, which initialises the driver.
+ASSAY_API bool assay_runtime_called();
+// Whether the process, or the calling thread, has used the device through the runtime API: the primary context is then
+// active, or current.
 ASSAY_API bool assay_process_uses_runtime();
 ASSAY_API bool assay_thread_uses_runtime();
 // Names a function that is not provided, once, on stderr and in the events; returns NotSupported.

@@ -13,6 +13,9 @@ using namespace assay::cudart;
 ASSAY_API bool* assay_in_driver() {
   return &thread_state().in_driver;
 }
+ASSAY_API bool assay_runtime_called() {
+  return Runtime::get().called();
+}
 ASSAY_API bool assay_process_uses_runtime() {
   return Runtime::get().used();
 }

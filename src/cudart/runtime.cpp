@@ -69,7 +69,11 @@ void Runtime::note_use() {
   ThreadState& thread = thread_state();
   if (thread.in_driver || (thread.uses_runtime && used_)) return;
   thread.uses_runtime = true;
-  used_ = true;
+  called_ = used_ = true;
+}
+
+void Runtime::note_call() {
+  if (!called_ && !thread_state().in_driver) called_ = true;
 }
 
 ThreadState& thread_state() {

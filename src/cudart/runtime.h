@@ -41,8 +41,11 @@ class Runtime {
   bool forked() const { return forked_; }
   // After a fault even a reset does not bring the device back to this process.
   bool lost() const { return lost_; }
-  // Whether the program has used the runtime API itself, not only the driver API on top of it.
+  // Whether the program has called the runtime API itself, not only the driver API on top of it; and whether one of
+  // these calls needed the device.
+  bool called() const { return called_; }
   bool used() const { return used_; }
+  void note_call();
   void note_use();
 
  private:
@@ -54,7 +57,7 @@ class Runtime {
   std::shared_ptr<Context> context_;
   bool forked_ = false;
   bool lost_ = false;
-  std::atomic<bool> used_ = false;
+  std::atomic<bool> called_ = false, used_ = false;
 };
 
 // What the runtime keeps for each thread.
@@ -94,7 +97,10 @@ Status guarded(Body body) {
 // For entry points that need no context.
 template <class Body>
 Status plain_api(Body body) {
-  return guarded(body);
+  return guarded([&]() -> Status {
+    Runtime::get().note_call();
+    return body();
+  });
 }
 
 // For entry points that use the context: `body(Context&)` runs unless the device has faulted.

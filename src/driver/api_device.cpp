@@ -153,3 +153,21 @@ FORWARD_WITHOUT_CONTEXT(cuDeviceGraphMemTrim, (int device), cudaDeviceGraphMemTr
 
 FORWARD_WITHOUT_CONTEXT(cuProfilerStart, (), cudaProfilerStart())
 FORWARD_WITHOUT_CONTEXT(cuProfilerStop, (), cudaProfilerStop())
+
+// ---- Logs: this driver writes none ----
+
+namespace {
+
+char log_handle;  // what the program holds
+
+}  // namespace
+
+DRIVER_API Status cuLogsRegisterCallback(void* callback, void*, void** handle) {
+  return without_context([&] { return callback ? give<void*>(handle, &log_handle) : Status::InvalidValue; });
+}
+DRIVER_API Status cuLogsUnregisterCallback(void* handle) {
+  return without_context([&] { return handle == &log_handle ? Status::Success : Status::InvalidValue; });
+}
+DRIVER_API Status cuLogsCurrent(unsigned* position, unsigned flags) {
+  return without_context([&] { return flags == 0 ? give(position, 0u) : Status::InvalidValue; });
+}

@@ -42,7 +42,7 @@ void forget_device_if_unused(const Contexts& contexts) {
 }  // namespace
 
 bool is_initialised() {
-  return initialised || cudart::assay_process_uses_runtime();
+  return initialised || cudart::assay_runtime_called();
 }
 
 void initialise() {

@@ -19,7 +19,7 @@ struct ContextHandle {
   bool is_primary = false;
 };
 
-// cuInit was called, or the runtime, which initialises the driver by itself.
+// cuInit was called, or any function of the runtime, which initialises the driver by itself.
 bool is_initialised();
 void initialise();
 

@@ -126,6 +126,22 @@ TEST(Contexts, ThePrimaryOneIsTheRuntimes) {
             0);
 }
 
+// Any call of the runtime initialises the driver, as cuInit does.
+TEST(Contexts, TheRuntimeInitialisesTheDriver) {
+  EXPECT_EQ(in_child([](Api& api) {
+              int count = 0, active = -1;
+              unsigned flags = 0;
+              NEED_OK(api("cudaGetDeviceCount", &count));
+              NEED_OK(api("cuDevicePrimaryCtxGetState", 0, &flags, &active));
+              NEED(active == 0);
+              NEED_OK(api("cudaSetDevice", 0));
+              NEED_OK(api("cuDevicePrimaryCtxGetState", 0, &flags, &active));
+              NEED(active == 1);
+              return 0;
+            }),
+            0);
+}
+
 // Errors of the driver API are returned, and are not the runtime's last error.
 TEST(Contexts, TheRuntimesLastErrorIsItsOwn) {
   EXPECT_EQ(in_child([](Api& api) {
