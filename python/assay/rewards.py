@@ -59,8 +59,10 @@ def reward(
         return ended.report
     if ended.stopped:
         return Report.made_here("inconclusive", "not judged within %g s" % limit)
-    refusal = ended.errors.strip().split("\n")[-1]
-    return Report.made_here("inconclusive", refusal or "assay check ended with status %d" % ended.status)
+    refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status
+    # What is refused for what it lacks ("the answer defines no class ModelNew") is wrong; the rest says nothing
+    # of the answer: a problem or a language that cannot be read.
+    return Report.made_here("fail" if "the answer " in refusal else "inconclusive", refusal)
 
 
 def reward_many(
