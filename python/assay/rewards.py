@@ -60,8 +60,8 @@ def reward(
     if ended.stopped:
         return Report.made_here("inconclusive", "not judged within %g s" % limit)
     refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status
-    # What is refused for what it lacks ("the answer defines no class ModelNew") is wrong; the rest says nothing
-    # of the answer: a problem or a language that cannot be read.
+    # "the answer defines no class ModelNew" is about the answer; the rest is about what cannot be read: the
+    # problem, or the language of a solution.
     return Report.made_here("fail" if "the answer " in refusal else "inconclusive", refusal)
 
 
