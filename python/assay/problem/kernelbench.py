@@ -112,12 +112,13 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
             notes.append("kept at the benchmark's size, because the answer has the same number as a literal: "
                          + ", ".join(kept))
     if not listed:
-        raise ProblemError(f"the problem is too large for the virtual GPU ({full.work:,} elements and multiply-"
-                           "adds) and cannot be made smaller for this answer: it relies on the sizes; take "
+        raise ProblemError("the problem is too large for the virtual GPU "
+                           f"({full.work:,} elements and multiply-adds) and cannot be made smaller for this answer: it relies on the sizes; take "
                            "them from the inputs")
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds "
-                     "are too many for the virtual GPU; the shapes below keep divisors that the answer may rely on")
+                     "are too many for the virtual GPU; the shapes below keep divisors that the answer may "
+                     "rely on")
     return full, listed
 
 

@@ -93,8 +93,8 @@ def _languages(spec: Dict[str, Any]) -> frozenset:
                                f"{', '.join(sorted(CPP_LANGUAGES | PYTHON_LANGUAGES))}")
     binding = spec.get("binding") or ("torch" if "languages" in spec else "tvm-ffi")
     if languages & CPP_LANGUAGES and binding != "torch":
-        raise ProblemError(f"the solution's binding is {binding}; only torch's can be loaded: set spec.binding "
-                           'to "torch"')
+        raise ProblemError(f"the solution's binding is {binding}; only torch's can be loaded: set "
+                           'spec.binding to "torch"')
     if "::" not in spec.get("entry_point", ""):
         raise ProblemError("the solution's entry_point must be FILE::FUNCTION")
     return languages
