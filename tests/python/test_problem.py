@@ -146,19 +146,18 @@ class Constants(unittest.TestCase):
         self.assertEqual(with_integers(source, {"N": 6}).splitlines()[3], "x = N")
 
     def test_a_literal_pins_a_size(self):
-        answer = SizesOfAnswer("y = kernel(x, 4096)\nblock_size = 256\n", {})
-        self.assertTrue(answer.relies_on(4096))
-        self.assertFalse(answer.relies_on(256))
-        self.assertFalse(answer.relies_on(8192))
+        answer = SizesOfAnswer("y = kernel(x, 4096, 512)\nblock_size = 256\n", {})
+        sizes = {"rows": 4096, "tile": 256, "columns": 512, "other": 8192}
+        self.assertEqual(answer.relies_on(sizes), (["rows", "columns"], ["rows"]))
 
     def test_literals_in_comments_and_docstrings_do_not(self):
         answer = SizesOfAnswer('"""For 4096 rows."""\n# 2048 columns\nx = 1  # 1024 * 3\n', {})
-        self.assertFalse(answer.relies_on(4096) or answer.relies_on(2048) or answer.relies_on(3))
+        self.assertEqual(answer.relies_on({"a": 4096, "b": 2048, "c": 3}), ([], []))
 
     def test_copied_sizes(self):
         source = "N = 4096\nM = 32\ndef get_inputs():\n    return N, 4096\ndef f():\n    return M\n"
         answer = SizesOfAnswer(source, {"N": 4096, "M": 64})
-        self.assertFalse(answer.relies_on(4096))
+        self.assertEqual(answer.relies_on({"N": 4096}), ([], []))
         self.assertEqual(answer.followed, ["M"])
         self.assertEqual(answer.contradiction, "M")
 
@@ -174,7 +173,7 @@ class Shrinking(unittest.TestCase):
         self.assertEqual(shrink.halved(32, [32]), 32)
         self.assertEqual(shrink.halved(4095, [2, 4]) % 2, 1)
 
-    def shrunken(self, sizes, divisors, pinned=(), valid=lambda sizes: True):
+    def shrunken(self, sizes, answer, valid=lambda sizes: True):
         def extents(sizes):
             return [list(sizes.values())]
 
@@ -184,30 +183,35 @@ class Shrinking(unittest.TestCase):
                 elements *= size
             return elements if valid(sizes) else None
 
-        return shrink.shrunken(sizes, work, extents, divisors, pinned)
+        return shrink.shrunken(sizes, work, extents, SizesOfAnswer(answer, {}))
 
     def test_divisors_are_kept(self):
-        found, note = self.shrunken({"rows": 4096, "columns": 393216}, [2, 4, 8, 16, 32, 256])
-        self.assertEqual(note, "")
+        found, notes = self.shrunken({"rows": 4096, "columns": 393216}, "block = 256")
+        self.assertEqual(notes, [])
         for sizes in found:
             self.assertEqual((sizes["rows"] % 256, sizes["columns"] % 256), (0, 0))
         self.assertLessEqual(found[-1]["rows"] * found[-1]["columns"], shrink.SHRUNKEN_WORK)
 
     def test_pinned_sizes_stay(self):
-        found, _ = self.shrunken({"rows": 4096, "columns": 16384}, [2, 4], ["columns"])
+        found, notes = self.shrunken({"rows": 4096, "columns": 16384}, "n = 16384")
         self.assertEqual({sizes["columns"] for sizes in found}, {16384})
+        self.assertIn("columns = 16384", notes[0])
+
+    def test_a_literal_that_can_be_a_tile_pins_only_while_it_can_be_afforded(self):
+        found, _ = self.shrunken({"rows": 1024, "columns": 1024, "depth": 512}, "n = 1024 + 512")
+        self.assertTrue(found)
 
     def test_only_shapes_that_work(self):
-        found, _ = self.shrunken({"a": 4096, "b": 4096}, [2, 4], valid=lambda sizes: sizes["a"] == sizes["b"])
+        found, _ = self.shrunken({"a": 4096, "b": 4096}, "", lambda sizes: sizes["a"] == sizes["b"])
         self.assertTrue(found and all(sizes["a"] == sizes["b"] for sizes in found))
 
     def test_divisors_are_given_up_only_where_they_must_be(self):
-        found, note = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, [2, 4, 8, 16, 32, 512])
-        self.assertIn("32", note)
+        found, notes = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, "block = 512")
+        self.assertIn("up to 32", notes[0])
         self.assertTrue(all(sizes[name] % 32 == 0 for sizes in found for name in "dhw"))
 
     def test_nothing_to_shrink(self):
-        self.assertEqual(self.shrunken({"a": 100003, "b": 1009}, [2], ["a", "b"]), ([], ""))
+        self.assertEqual(self.shrunken({"a": 100003, "c": 1009}, "n = 100003; m = 1009"), ([], []))
 
 
 class Extents(unittest.TestCase):

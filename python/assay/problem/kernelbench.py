@@ -16,7 +16,7 @@ from assay.problem import ProblemError
 from assay.problem.contract_file import Contract, safe_name
 from assay.problem.folder import Folder
 from assay.problem.layout import Layout, Specimen
-from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, SMALLEST_SHRUNKEN, Sizes, shrunken
+from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer, module_integers, with_integers
 
 # Texts that show that the answer uses the fast versions of exp, log, division and the like.
@@ -98,23 +98,17 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
         raise ProblemError(f"the problem's forward pass fails at its own shape: {first_error[0]}")
     listed = [(dict(own), full)] if full.work <= OWN_SHAPE_WORK else []
     if full.work > SHRUNKEN_WORK:
-        pinned = [name for name, size in own.items() if answer.relies_on(size)]
         if answer.contradiction:
             notes.append(f"no smaller shapes: the answer sets {answer.contradiction} to another value than "
                          "the problem")
         else:
-            found, note = shrunken(own, work, extents, answer.divisors(), pinned)
+            found, given_up = shrunken(own, work, extents, answer)
             listed += [(sizes, specimen(sizes)) for sizes in found]
-            if note:
-                notes.append("smaller shapes: " + note)
-        kept = [f"{name} = {own[name]}" for name in pinned if own[name] > SMALLEST_SHRUNKEN]
-        if kept:
-            notes.append("kept at the benchmark's size, because the answer has the same number as a literal: "
-                         + ", ".join(kept))
+            notes += given_up
     if not listed:
         raise ProblemError("the problem is too large for the virtual GPU "
-                           f"({full.work:,} elements and multiply-adds) and cannot be made smaller for this answer: it relies on the sizes; take "
-                           "them from the inputs")
+                           f"({full.work:,} elements and multiply-adds) and cannot be made smaller: sizes "
+                           "are literals in the problem or in the answer; use module-level integers")
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds "
                      "are too many for the virtual GPU; the shapes below keep divisors that the answer may "

@@ -111,23 +111,24 @@ def _shapes(source: str, direction: str, settings: List[Setting], answer: SizesO
     if not works:
         raise ProblemError(f"the task's function fails at all of its settings: {first_error[0]}")
     for setting, found in works:
-        if found.work <= OWN_SHAPE_WORK and len(listed) < MOST_SHAPES:
+        known = [_integers(other) for other, _ in listed]
+        if found.work <= OWN_SHAPE_WORK and len(listed) < MOST_SHAPES and _integers(setting) not in known:
             listed.append((setting, found))
         too_large += found.work > OWN_SHAPE_WORK
     if not listed or min(found.work for _, found in listed) > SHRUNKEN_WORK:
         setting, found = works[0]
         own = _integers(setting)
-        found_sizes, note = shrunken(own,
-                                     lambda sizes: getattr(specimen(_with(setting, sizes)), "work", None),
-                                     lambda sizes: specimen(_with(setting, sizes)).extents(),
-                                     answer.divisors(),
-                                     [name for name, size in own.items() if answer.relies_on(size)])
+
+        def at(sizes: Sizes) -> Optional[Specimen]:
+            return specimen(_with(setting, sizes))
+
+        found_sizes, given_up = shrunken(own, lambda sizes: getattr(at(sizes), "work", None),
+                                         lambda sizes: at(sizes).extents(), answer)
         listed += [(_with(setting, sizes), specimen(_with(setting, sizes))) for sizes in found_sizes]
-        if note:
-            notes.append("smaller shapes: " + note)
+        notes += given_up
     if not listed:
-        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller for this "
-                           "answer: it relies on the sizes; take them from the inputs")
+        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller: sizes are "
+                           "literals in the task or in the answer")
     if too_large:
         notes.append(f"{too_large} of {len(works)} settings are too large for the virtual GPU and not "
                      "checked")

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from math import lcm, prod
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
+from assay.problem.source_constants import SizesOfAnswer
+
 Sizes = Dict[str, int]
 Work = Callable[[Sizes], Optional[int]]
 Extents = Callable[[Sizes], List[List[int]]]
@@ -52,18 +54,29 @@ RULES = (
 )
 
 
-def shrunken(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
-             pinned: Sequence[str]) -> Tuple[List[Sizes], str]:
-    """Smaller sizes, the larger first, and a note on which divisors were given up; empty where none can be
+def shrunken(sizes: Sizes, work: Work, extents: Extents,
+             answer: SizesOfAnswer) -> Tuple[List[Sizes], List[str]]:
+    """Smaller sizes, the larger first, and notes on what was kept and given up; empty where none can be
     afforded.
     """
-    free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
-    for rule in RULES:
-        found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
-        if found and work(found) <= OWN_SHAPE_WORK:
-            least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)
-            return [found] + ([least] if least else []), rule.note
-    return [], ""
+    divisors = answer.divisors()
+    for pinned in answer.relies_on(sizes):
+        free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
+        for rule in RULES:
+            found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
+            if found and work(found) <= OWN_SHAPE_WORK:
+                least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)
+                return [found] + ([least] if least else []), _notes(sizes, pinned, rule)
+    return [], []
+
+
+def _notes(sizes: Sizes, pinned: Sequence[str], rule: Rule) -> List[str]:
+    notes = ["smaller shapes: " + rule.note] if rule.note else []
+    kept = [f"{name} = {sizes[name]}" for name in pinned if sizes[name] > SMALLEST_SHRUNKEN]
+    if kept:
+        notes.append("kept at the benchmark's size, because the answer has the same number as a literal: "
+                     + ", ".join(kept))
+    return notes
 
 
 def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int], free: Sequence[str],

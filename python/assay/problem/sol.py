@@ -177,13 +177,11 @@ def _shrunken(problem: Problem, answer: SizesOfAnswer, sizes: Sizes, only_listed
             return _between(problem, least, sizes), ""
     every = {**problem.constant, **sizes}
 
-    pinned = [name for name, size in every.items() if answer.relies_on(size)]
     found: List[Sizes] = []
     if not only_listed:
-        found, note = shrunken(every, problem.work, lambda sizes: list(problem.extents(sizes).values()),
-                               answer.divisors(), pinned)
-        if note:
-            problem.notes.append("smaller shapes: " + note)
+        found, given_up = shrunken(every, problem.work, lambda sizes: list(problem.extents(sizes).values()),
+                                   answer)
+        problem.notes += given_up
     if not found:
         raise ProblemError("the problem's smallest workload is too large for the virtual GPU "
                            f"({problem.work(sizes):,} elements and multiply-adds); add a smaller workload")

@@ -123,11 +123,11 @@ class SizesOfAnswer:
                 self._literals[value] = self._literals.get(value, True) and tile
         self._vectors = bool(VECTOR_TYPES.search(text))
 
-    def relies_on(self, size: int) -> bool:
-        """Whether a literal equal to `size` may be that size of the problem."""
-        if size not in self._literals:
-            return False
-        return not (self._literals[size] and size <= LARGEST_TILE)
+    def relies_on(self, sizes: Dict[str, int]) -> Tuple[List[str], List[str]]:
+        """The sizes that an equal literal may mean, and those of them for which it cannot be a tile."""
+        literal = [name for name, size in sizes.items() if size in self._literals]
+        certain = [name for name in literal if sizes[name] > LARGEST_TILE or sizes[name] % 8 != 0]
+        return [name for name in literal if name in certain or not self._literals[sizes[name]]], certain
 
     def divisors(self) -> List[int]:
         """Numbers that sizes may have to stay multiples of: literals that can be tiles, also times a vector's
