@@ -1,5 +1,6 @@
 // The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include "cudart/code_place.h"
+#include "cudart/launch.h"
 #include "cudart/runtime.h"
 #include "protocol/hooks.h"
 
@@ -82,6 +83,10 @@ ASSAY_API void assay_label(void* pointer, const char* label) {
     if (label) context.memory().relabel(reinterpret_cast<Address>(pointer), label);
     return Status::Success;
   });
+}
+
+ASSAY_API void assay_on_launch(void (*call)(void* const* bases, int count)) {
+  launch_listener() = call;
 }
 
 ASSAY_API void assay_report_precision() {

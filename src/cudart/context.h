@@ -115,14 +115,14 @@ class Context {
   Growth& growth() { return growth_; }
   std::size_t stream_count();
   std::size_t event_count();
-  // The calls that led to an allocation, as places in code, innermost first.
-  std::vector<std::string> calls_of(uint64_t allocation);
+  // The host code that made an allocation.
+  evidence::HostPlace maker_of(uint64_t allocation);
   // Writes out a finding.
   void report(Finding finding);
 
  private:
   void listen(protocol::CheckSet checks);
-  void add_allocation_calls(Finding& finding);  // that made the allocation it is about
+  void add_origins(Finding& finding);  // the host code that launched and allocated what it is about
 
   EventWriter& writer_;
   std::mutex mutex_;
@@ -143,7 +143,12 @@ class Context {
   std::unordered_map<vgpu::Address, uint64_t> graph_memory_;
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
-  std::unordered_map<uint64_t, std::vector<uint64_t>> allocated_by_;  // calls, by the id of an allocation
+  // Who asked for an allocation: the calls, or the Python stack where there is one.
+  struct Maker {
+    std::vector<uint64_t> calls;
+    uint64_t python_stack = 0;
+  };
+  std::unordered_map<uint64_t, Maker> allocated_by_;  // by the id of an allocation
   Growth growth_;
   std::mutex print_mutex_;
   std::string printed_;
