@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from assay import paths
 from assay.report import Report
@@ -68,23 +68,26 @@ def run(arguments: List[str], timeout: Optional[float] = None) -> Ended:
         return Ended(process.returncode, errors.decode("utf-8", "replace"), stopped, _read_report(path, text))
 
 
-def _communicate(process, timeout):
+def _communicate(process: subprocess.Popen, timeout: Optional[float]) -> Tuple[bytes, bytes, bool]:
+    """What it printed, and whether it had to be stopped."""
     try:
         return process.communicate(timeout=timeout) + (False,)
     except subprocess.TimeoutExpired:
-        pass
+        process.send_signal(signal.SIGTERM)
     except BaseException:  # Ctrl-C, say: nothing is left behind
         _end_group(process)
         raise
-    process.send_signal(signal.SIGTERM)
     try:
         return process.communicate(timeout=SECONDS_TO_STOP) + (True,)
     except subprocess.TimeoutExpired:
         _end_group(process)
-        return process.communicate() + (True,)
+    try:
+        return process.communicate(timeout=SECONDS_TO_STOP) + (True,)
+    except subprocess.TimeoutExpired:  # a process of the answer that left the group still holds the pipes
+        return b"", b"", True
 
 
-def _end_group(process) -> None:
+def _end_group(process: subprocess.Popen) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
