@@ -12,6 +12,7 @@ import unittest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # y[i] += 1 for i < n.
 INCREMENT = b"""
@@ -280,6 +281,26 @@ class ModuleTest(VirtualGpuTest):
             on_gpu = {key: value.cuda() if isinstance(value, torch.Tensor) else value for key, value in options.items()}
             y = F.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), **on_gpu)
             torch.testing.assert_close(y.cpu(), F.scaled_dot_product_attention(q, k, v, **options))
+
+    def test_fused_attention(self) -> None:
+        q, k, v = torch.randn(3, 2, 4, 8, 16, dtype=torch.bfloat16)
+        mask = torch.randn(8, 8, dtype=torch.bfloat16)
+        for backend, options in (
+            (SDPBackend.FLASH_ATTENTION, {"is_causal": True}),
+            (SDPBackend.EFFICIENT_ATTENTION, {"attn_mask": mask}),
+            (SDPBackend.FLASH_ATTENTION, {"enable_gqa": True}),
+        ):
+            heads = 2 if "enable_gqa" in options else 4
+            results = []
+            for device in ("cpu", "cuda"):
+                on_device = {
+                    key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in options.items()}
+                tensors = [t.to(device).requires_grad_() for t in (q, k[:, :heads], v[:, :heads])]
+                with sdpa_kernel(SDPBackend.MATH if device == "cpu" else backend):
+                    y = F.scaled_dot_product_attention(*tensors, **on_device)
+                results.append([y, *torch.autograd.grad(y.float().square().sum(), tensors)])
+            for a, b in zip(*results):
+                torch.testing.assert_close(b.cpu(), a, rtol=0.05, atol=0.05)
 
     def test_low_precision(self) -> None:
         for dtype in (torch.float16, torch.bfloat16):
