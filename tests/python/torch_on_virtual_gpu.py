@@ -407,6 +407,52 @@ class StreamTest(VirtualGpuTest):
         torch.cuda.synchronize()
         self.assertTrue(torch.equal(back, torch.arange(1000.0) + 1))
 
+    def test_graph_of_kernels(self) -> None:
+        x, graph = torch.zeros(64, device="cuda"), torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            self.increment(x, 64)
+        self.assertEqual(x.sum().item(), 0)
+        for _ in range(3):
+            graph.replay()
+        self.assertEqual(x.sum().item(), 3 * 64)
+
+    def test_graph_of_operators(self) -> None:
+        model, x, graph = nn.Linear(4, 2).cuda(), torch.zeros(3, 4, device="cuda"), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            middle = torch.empty(3, 4, device="cuda")
+            middle.copy_(x)
+            self.increment(middle, 12)
+            y = model(middle.t().contiguous().t() * 2)
+            noise = torch.rand(8, device="cuda")
+        seen = set()
+        for value in range(3):
+            x.fill_(value)
+            graph.replay()
+            self.assertTrue(torch.allclose(y, model(torch.full((3, 4), 2.0 * (value + 1), device="cuda"))))
+            seen.add(noise[0].item())
+        self.assertEqual(len(seen), 3)
+
+    def test_graph_of_training(self) -> None:
+        model, x = nn.Linear(4, 2).cuda(), torch.ones(3, 4, device="cuda")
+        optimizer, graph = torch.optim.SGD(model.parameters(), lr=0.01), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss = model(x).square().sum()
+            loss.backward()
+            optimizer.step()
+        losses = []
+        for _ in range(3):
+            graph.replay()
+            losses.append(loss.item())
+        self.assertTrue(losses[0] > losses[1] > losses[2], losses)
+
+    def test_graph_that_waits(self) -> None:
+        x, graph = torch.ones(3, device="cuda"), torch.cuda.CUDAGraph()
+        with self.assertRaisesRegex(RuntimeError, "not permitted when stream is capturing"):
+            with torch.cuda.graph(graph):
+                x.sum().item()
+        self.assertEqual(x.sum().item(), 3)
+
     def test_threads(self) -> None:
         results = []
 

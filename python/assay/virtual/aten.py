@@ -11,11 +11,12 @@ seeding, forking and restoring generators work; the numbers are not those of a r
 """
 
 import functools
+import itertools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
-from . import runtime, special
+from . import graphs, runtime, special
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -55,6 +56,7 @@ def install() -> None:
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
+    graphs.install()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
@@ -105,6 +107,7 @@ class Operator:
         self.overwritten_names = {a.name for a in arguments if a.is_out}
         self.overwrites_self = name.startswith(OVERWRITING)
         self.is_random = torch.Tag.nondeterministic_seeded in self.overload.tags
+        self.is_dynamic = torch.Tag.dynamic_output_shape in self.overload.tags
         self.takes_generator = any(a.name == "generator" for a in arguments)
         self.allows_mixed = name.startswith(MIXED)
 
@@ -120,8 +123,15 @@ class Operator:
                 for key, value in kwargs.items()
             }
             result = self._run(host_args, host_kwargs, call)
+            if call.recording is not None:
+                self._record(host_args, host_kwargs, result, call)
             call.write_back()
             return call.to_device(result)
+
+    def _record(self, args: List[Any], kwargs: Dict[str, Any], result: Any, call: "Call") -> None:
+        if not isinstance(result, (torch.Tensor, list, tuple, type(None))) or self.is_dynamic:
+            raise RuntimeError(graphs.NOT_PERMITTED)
+        call.recording.add(lambda: self._run(args, kwargs, call), result, call.stream)
 
     def _run(self, args: List[Any], kwargs: Dict[str, Any], call: "Call") -> Any:
         compute = self.compute
@@ -130,7 +140,7 @@ class Operator:
         try:
             if not self.is_random:
                 return compute(*args, **kwargs)
-            seed = _next_seed(call.generator, call.device)
+            seed = _next_seed(call.generator, call.device, call.recording is not None)
             if self.takes_generator:
                 kwargs["generator"] = torch.Generator("cpu").manual_seed(seed)
                 return compute(*args, **kwargs)
@@ -155,6 +165,7 @@ class Call:
         self.operator = operator
         self.device: torch.device = torch.device("cuda", torch._C._cuda_getDevice())
         self.stream: int = torch._C._cuda_getCurrentRawStream(self.device.index)
+        self.recording = graphs.recording(self.stream)
         self.generator: Optional[torch.Generator] = None
         self.pairs: Dict[int, Tuple[torch.Tensor, torch.Tensor, Optional[Layout]]] = {}  # by id of the host tensor
         self.hosts: Dict[int, torch.Tensor] = {}  # by id of the device tensor
@@ -183,6 +194,8 @@ class Call:
         host = self.hosts.get(id(tensor))
         if host is None:
             host, layout = read(tensor, self.stream, not is_overwritten)
+            if self.recording is not None:
+                host.zero_()  # read when the graph runs
             self.hosts[id(tensor)] = host
             self.pairs[id(host)] = tensor, host, layout
         if is_written:
@@ -282,15 +295,21 @@ def _copy(
     """aten::copy_ between any two of device and host, any strides and dtypes."""
     with torch._C.DisableTorchFunction():
         if _is_plain_copy(destination, source):
-            if native is not None:
+            if native is not None and (destination.is_cuda or destination.is_pinned()):
                 return native(destination, source, non_blocking)
             return _plain_copy(destination, source)
         stream = torch._C._cuda_getCurrentRawStream((destination if destination.is_cuda else source).device.index)
+        recording = graphs.recording(stream)
         values = read(source, stream)[0] if source.is_cuda else source
         if not destination.is_cuda:
+            if recording is not None:
+                raise RuntimeError(graphs.NOT_PERMITTED)
             return destination.copy_(values)
         host, layout = read(destination, stream, False)
-        write(destination, host.copy_(values), layout, stream)
+        host.copy_(values)
+        if recording is not None:
+            recording.add(lambda: host.copy_(values), host, stream)
+        write(destination, host, layout, stream)
         return destination
 
 
@@ -306,7 +325,10 @@ def _is_plain_copy(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _plain_copy(destination: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """A copy that waits for the device with Python's global lock released, as a graph that runs may need it."""
     stream = torch._C._cuda_getCurrentRawStream((destination if destination.is_cuda else source).device.index)
+    if graphs.recording(stream) is not None:
+        raise RuntimeError(graphs.NOT_PERMITTED)
     size = destination.numel() * destination.element_size()
     if size:
         runtime.copy(destination.data_ptr(), source.data_ptr(), size, runtime.ANY_DIRECTION, stream)
@@ -329,12 +351,18 @@ def _zero(general: Operator, tensor: torch.Tensor) -> torch.Tensor:
 # ---- Random numbers ----
 
 
-def _next_seed(generator: Optional[torch.Generator], device: torch.device) -> int:
+_draws = itertools.count(1 << 40)  # of graphs, which have no state of a generator to move on
+
+
+def _next_seed(generator: Optional[torch.Generator], device: torch.device, in_graph: bool) -> int:
     """A seed from the state of the CUDA generator, which moves on by what the smallest random kernel takes."""
     if generator is None or generator.device.type != "cuda":
         generator = torch.cuda.default_generators[device.index]
-    offset = generator.get_offset()
-    generator.set_offset(offset + 4)
+    if in_graph:
+        offset = next(_draws)
+    else:
+        offset = generator.get_offset()
+        generator.set_offset(offset + 4)
     mixed = generator.initial_seed() * 0x9E3779B97F4A7C15 + (offset + 1) * 0xBF58476D1CE4E5B9
     return (mixed ^ (mixed >> 31)) % (1 << 63)
 

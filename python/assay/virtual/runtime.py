@@ -18,6 +18,8 @@ _PROTOTYPES = {
     "cudaMemsetAsync": [_POINTER, _INT, _SIZE, _POINTER],
     "cudaStreamSynchronize": [_POINTER],
     "cudaStreamIsCapturing": [_POINTER, _POINTER],
+    "cudaThreadExchangeStreamCaptureMode": [_POINTER],
+    "cudaLaunchHostFunc": [_POINTER, _POINTER, _POINTER],
 }
 
 
@@ -79,6 +81,11 @@ def is_capturing(stream: int) -> bool:
     state = _INT(0)
     check(library().cudaStreamIsCapturing(stream, ctypes.byref(state)))
     return state.value != 0
+
+
+def exchange_capture_mode(mode: ctypes.c_int) -> None:
+    """Sets what this thread may do while a stream is captured; `mode` becomes what it was before."""
+    check(library().cudaThreadExchangeStreamCaptureMode(ctypes.byref(mode)))
 
 
 def label(pointer: int, name: Optional[str]) -> None:
