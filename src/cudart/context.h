@@ -104,6 +104,8 @@ class Context {
   void report_findings();
   // Remembers which place of the program asked for an allocation, while somebody watches.
   void note_allocation(vgpu::Address base, const void* caller);
+  // Whether cudaFree counts as waiting for the device.
+  std::atomic<bool> frees_wait{true};
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.

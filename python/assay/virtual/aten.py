@@ -56,6 +56,8 @@ def install() -> None:
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
+    # torch's own allocator would keep what is freed.
+    runtime.library().assay_frees_wait(0)
     graphs.install()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
@@ -107,13 +109,20 @@ class Operator:
         self.overwritten_names = {a.name for a in arguments if a.is_out}
         self.overwrites_self = name.startswith(OVERWRITING)
         self.is_random = torch.Tag.nondeterministic_seeded in self.overload.tags
-        self.is_dynamic = torch.Tag.dynamic_output_shape in self.overload.tags
-        self.takes_generator = any(a.name == "generator" for a in arguments)
+        # Whether torch waits for the device, to know the size of a result or to return a number.
+        self.is_index = "index" in packet
+        returns = [str(r.type) for r in self.overload._schema.returns]
+        self.waits = not self.is_index and (
+            torch.Tag.dynamic_output_shape in self.overload.tags or (len(returns) == 1 and "Tensor" not in returns[0])
+        )
+        self.generator_at = next((at for at, a in enumerate(arguments) if a.name == "generator"), None)
         self.allows_mixed = name.startswith(MIXED)
 
     def __call__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():
             call = Call(self)
+            if self.waits or (self.is_index and _has_mask(args)):
+                runtime.synchronize(call.stream)  # as torch does there on a GPU
             host_args = [
                 call.to_host(arg, at in self.written_at, at == 0 and self.overwrites_self)
                 for at, arg in enumerate(args)
@@ -124,14 +133,9 @@ class Operator:
             }
             result = self._run(host_args, host_kwargs, call)
             if call.recording is not None:
-                self._record(host_args, host_kwargs, result, call)
+                call.recording.add(lambda: self._run(host_args, host_kwargs, call), result, call.stream)
             call.write_back()
             return call.to_device(result)
-
-    def _record(self, args: List[Any], kwargs: Dict[str, Any], result: Any, call: "Call") -> None:
-        if not isinstance(result, (torch.Tensor, list, tuple, type(None))) or self.is_dynamic:
-            raise RuntimeError(graphs.NOT_PERMITTED)
-        call.recording.add(lambda: self._run(args, kwargs, call), result, call.stream)
 
     def _run(self, args: List[Any], kwargs: Dict[str, Any], call: "Call") -> Any:
         compute = self.compute
@@ -141,10 +145,14 @@ class Operator:
             if not self.is_random:
                 return compute(*args, **kwargs)
             seed = _next_seed(call.generator, call.device, call.recording is not None)
-            if self.takes_generator:
-                kwargs["generator"] = torch.Generator("cpu").manual_seed(seed)
-                return compute(*args, **kwargs)
-            return _with_default_seed(seed, lambda: compute(*args, **kwargs))
+            if self.generator_at is None:
+                return _with_default_seed(seed, lambda: compute(*args, **kwargs))
+            generator = torch.Generator("cpu").manual_seed(seed)
+            if self.generator_at < len(args):
+                args = [*args[: self.generator_at], generator, *args[self.generator_at + 1 :]]
+            else:
+                kwargs = dict(kwargs, generator=generator)
+            return compute(*args, **kwargs)
         except NotImplementedError as error:
             if "Could not run" not in str(error):
                 raise
@@ -229,12 +237,16 @@ def read(tensor: torch.Tensor, stream: int, with_values: bool = True) -> Tuple[t
         host = torch.empty(size, dtype=tensor.dtype, device="cpu")
         span = tensor.numel() * tensor.element_size()
         if with_values and span:
-            runtime.copy(host.data_ptr(), tensor.data_ptr(), span, runtime.DEVICE_TO_HOST, stream)
+            runtime.fetch(host.data_ptr(), span, tensor.data_ptr(), span, span, 1, stream)
     else:
         layout = layout_of(tuple(size), tensor.stride(), tensor.element_size())
         host = torch.empty_strided(size, layout.host_strides, dtype=tensor.dtype, device="cpu")
-        if layout.span and (with_values or layout.has_foreign_bytes):
-            _copy_layout(layout, tensor.data_ptr(), host.data_ptr(), True, stream)
+        if with_values or layout.has_foreign_bytes:
+            here, there = host.data_ptr(), tensor.data_ptr()
+            for r in layout.rows:
+                runtime.fetch(
+                    here + r.host_offset, r.host_pitch, there + r.device_offset, r.device_pitch, r.width, r.height, stream
+                )
     if tensor.is_conj():
         host = host.conj()
     if tensor.is_neg():
@@ -251,27 +263,14 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
         layout = layout_of(tuple(tensor.size()), tensor.stride(), tensor.element_size())
         compact, _ = read(tensor, stream, layout.has_foreign_bytes)
         host = compact.copy_(host)
-    if layout is None or layout.rows is None:
-        span = layout.span if layout is not None else tensor.numel() * tensor.element_size()
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), span, runtime.HOST_TO_DEVICE, stream)
-    else:
-        _copy_layout(layout, tensor.data_ptr(), host.data_ptr(), False, stream)
-
-
-def _copy_layout(layout: Layout, device: int, host: int, to_host: bool, stream: int) -> None:
-    if layout.rows is None:
-        if to_host:
-            runtime.copy(host, device, layout.span, runtime.DEVICE_TO_HOST, stream)
-        else:
-            runtime.copy(device, host, layout.span, runtime.HOST_TO_DEVICE, stream)
+    there, here = tensor.data_ptr(), host.data_ptr()
+    if layout is None:
+        runtime.copy(there, here, tensor.numel() * tensor.element_size(), stream)
         return
     for r in layout.rows:
-        there = (device + r.device_offset, r.device_pitch)
-        here = (host + r.host_offset, r.host_pitch)
-        if to_host:
-            runtime.copy_rows(*here, *there, r.width, r.height, runtime.DEVICE_TO_HOST, stream)
-        else:
-            runtime.copy_rows(*there, *here, r.width, r.height, runtime.HOST_TO_DEVICE, stream)
+        runtime.store(
+            there + r.device_offset, r.device_pitch, here + r.host_offset, r.host_pitch, r.width, r.height, stream
+        )
 
 
 def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torch.Tensor:
@@ -282,8 +281,15 @@ def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torc
     tensor = torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=device)
     layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
     if layout.span:
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, runtime.HOST_TO_DEVICE, stream)
+        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, stream)
     return tensor
+
+
+def _has_mask(args: Tuple[Any, ...]) -> bool:
+    """Whether a list of indices among the arguments has a mask, whose true elements torch has to count."""
+    masks = (torch.bool, torch.uint8)
+    lists = [arg for arg in args if isinstance(arg, (list, tuple))]
+    return any(isinstance(item, torch.Tensor) and item.dtype in masks for items in lists for item in items)
 
 
 # ---- Copies and clearing ----
@@ -304,6 +310,7 @@ def _copy(
         if not destination.is_cuda:
             if recording is not None:
                 raise RuntimeError(graphs.NOT_PERMITTED)
+            runtime.synchronize(stream)
             return destination.copy_(values)
         host, layout = read(destination, stream, False)
         host.copy_(values)
@@ -331,7 +338,7 @@ def _plain_copy(destination: torch.Tensor, source: torch.Tensor) -> torch.Tensor
         raise RuntimeError(graphs.NOT_PERMITTED)
     size = destination.numel() * destination.element_size()
     if size:
-        runtime.copy(destination.data_ptr(), source.data_ptr(), size, runtime.ANY_DIRECTION, stream)
+        runtime.copy(destination.data_ptr(), source.data_ptr(), size, stream)
     if not (destination.is_cuda and source.is_cuda):
         runtime.synchronize(stream)
     return destination
