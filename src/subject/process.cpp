@@ -17,8 +17,6 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 
-extern char** environ;
-
 namespace assay::subject {
 
 namespace {

@@ -17,7 +17,8 @@ from assay.rewards import _suffix
 PROGRAM = """#!/bin/sh
 for last; do :; done
 if grep -q endless "$2"; then sleep 60; fi
-if grep -q refused "$2"; then echo "assay: $2: it has no ModelNew" >&2; exit 2; fi
+if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2; fi
+if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
 if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
 sleep 0.3
 printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$(basename $2) $4" > "$last"
@@ -48,7 +49,8 @@ class RewardTest(unittest.TestCase):
         self.assertRegex(report.reason, "^the answer is not Python: ")
         self.assertEqual(assay.reward(self.problem, "x = 1\0").verdict, "fail")
         self.assertEqual(assay.reward(self.problem, "refused = 1").verdict, "inconclusive")
-        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "it has no ModelNew$")
+        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "the language is unknown$")
+        self.assertEqual(assay.reward(self.problem, "lacking = 1").verdict, "fail")
 
     def test_time_limit(self):
         began = time.monotonic()
@@ -80,9 +82,17 @@ class EnvironmentTest(unittest.TestCase):
     def test_nothing_of_a_virtual_gpu_is_passed_on(self):
         ours = os.path.join(os.path.dirname(os.path.dirname(str(support.PROGRAM))), "lib")
         site = os.path.join(program.paths.package_folder(), "assay", "site")
-        variables = {"ASSAY_SETTINGS": "{}", "LD_PRELOAD": "%s/libcudart.so.13:/other.so %s/libcuda.so.1" % (ours, ours),
-                     "LD_LIBRARY_PATH": ours, "PYTHONPATH": site + ":/mine", "TRITON_CACHE_DIR": "/private"}
-        with mock.patch.dict(os.environ, variables), mock.patch.object(program.paths, "library", lambda name: ours + "/" + name):
+        variables = {
+            "ASSAY_SETTINGS": "{}",
+            "LD_PRELOAD": "%s/libcudart.so.13:/other.so %s/libcuda.so.1" % (ours, ours),
+            "LD_LIBRARY_PATH": ours,
+            "PYTHONPATH": site + ":/mine",
+            "TRITON_CACHE_DIR": "/private",
+        }
+        with (
+            mock.patch.dict(os.environ, variables),
+            mock.patch.object(program.paths, "library", lambda name: ours + "/" + name),
+        ):
             environment = program.environment()
         self.assertEqual((environment["LD_PRELOAD"], environment["PYTHONPATH"]), ("/other.so", "/mine"))
         for name in ("ASSAY_SETTINGS", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
