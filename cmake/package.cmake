@@ -1,0 +1,13 @@
+# The Python package beside the programs, and what is installed.
+#
+# A build tree and an installed prefix look the same: bin/, lib/, python/. A wheel (pyproject.toml) has bin/ and lib/ under
+# assay/_program and gets the module from scikit-build-core.
+if(EXISTS ${PROJECT_SOURCE_DIR}/python)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBOLIC)
+endif()
+
+install(TARGETS assay assay-worker RUNTIME DESTINATION bin)
+install(TARGETS cudart LIBRARY DESTINATION lib NAMELINK_SKIP)
+if(NOT SKBUILD)
+  install(DIRECTORY python/assay DESTINATION python PATTERN __pycache__ EXCLUDE)
+endif()
