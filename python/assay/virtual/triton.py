@@ -26,6 +26,9 @@ import sysconfig
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 MILLISECONDS = 1.0  # the answer to every question for a time
+# One element of a tensor may be held by several threads, which all load it and of which one stores it: the race check
+# has to know. Compilers ignore a pragma that they do not know.
+THREADS_HOLD_COPIES = "assay_threads_hold_copies"
 _COPY_ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
 
 # The configuration that the autotuner runs now, as part of the kernel's name.
@@ -68,6 +71,7 @@ def _hand_on_ptx(backend: type) -> None:
         if suffix:
             metadata["name"] = name + suffix
             source = re.sub(r"\b%s\b" % re.escape(name), name + suffix, source)
+        source = re.sub(r"(?m)^\{$", '{\n\t.pragma "%s";' % THREADS_HOLD_COPIES, source, count=1)
         return lines_of_inline_assembly(source).encode() + b"\0"
 
     backend.make_ttir = staticmethod(pointers_for_descriptors)
