@@ -5,10 +5,10 @@ the PTX goes to the driver, which is Assay's. Kernels are compiled for the archi
 without what it does not run: `tl.dot` becomes mma instead of wgmma, tensor descriptors become pointers instead of TMA.
 
 Nothing is timed. The autotuner runs every configuration once, each from the same state of its tensors, and takes the
-first one that runs; `triton.testing.do_bench` runs its function once and returns a fixed time.
+first that runs; the kernel's name in findings says which configuration it was. `triton.testing.do_bench` runs its function
+once and returns a fixed time.
 
-`tl.device_assert` is compiled in, as with TRITON_DEBUG=1. The tensors of a launch are labelled with the names of the
-kernel's arguments.
+`tl.device_assert` is compiled in, as with TRITON_DEBUG=1.
 
 Triton's `tl.exp`, `tl.log` and `/` are approximate on a GPU: a contract for a Triton kernel says `math = "fast"`.
 """
@@ -23,20 +23,25 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+
+from . import runtime
 
 MILLISECONDS = 1.0  # the answer to every question for a time
+LAST_WITHOUT_TMA = 89
+NOT_SUPPORTED = "operation not supported"  # CUDA's words
 # One element of a tensor may be held by several threads, which all load it and of which one stores it: the race check
 # has to know. Compilers ignore a pragma that they do not know.
 THREADS_HOLD_COPIES = "assay_threads_hold_copies"
-_COPY_ON_DEVICE = 3  # cudaMemcpyDeviceToDevice
 
-# The configuration that the autotuner runs now, as part of the kernel's name.
+# The configuration that the autotuner runs now, as the end of the kernel's name.
 _configuration: "contextvars.ContextVar[str]" = contextvars.ContextVar("configuration", default="")
+# The names and values of the arguments of the kernel that is launched now.
+_launched: "contextvars.ContextVar[Tuple[Any, ...]]" = contextvars.ContextVar("launched", default=((), ()))
 
 
 def install() -> None:
-    """Prepares Triton, which has just been imported. A second call does nothing."""
+    """Prepares Triton, which has been imported. A second call does nothing."""
     import triton
     from triton.backends.nvidia.compiler import CUDABackend
     from triton.backends.nvidia.driver import CudaLauncher
@@ -49,8 +54,8 @@ def install() -> None:
     triton.knobs.build.impl = build_launcher
     _hand_on_ptx(CUDABackend)
     _compile_assertions(CUDABackend)
-    _name_files_in_keys(getattr(jit, "JITCallable", jit.JITFunction))
-    _label_arguments(CudaLauncher)
+    _tell_files_apart(getattr(jit, "JITCallable", jit.JITFunction))
+    _remember_arguments(CudaLauncher)
     _check_configurations(autotuner.Autotuner)
     _do_not_time(triton.testing)
 
@@ -61,28 +66,30 @@ def install() -> None:
 def _hand_on_ptx(backend: type) -> None:
     make_ttir = backend.make_ttir
 
-    def pointers_for_descriptors(module: Any, metadata: Dict[str, Any], options: Any, capability: int) -> Any:
-        _say_once("Triton kernels use mma instead of wgmma, and pointers instead of TMA: the virtual GPU does not run those")
-        return make_ttir(module, metadata, options, min(capability, 89))  # the last one without TMA
+    def make_ttir_without_tma(module: Any, metadata: Dict[str, Any], options: Any, capability: int) -> Any:
+        _say_once("the virtual GPU runs Triton kernels with mma instead of wgmma, and pointers instead of TMA")
+        return make_ttir(module, metadata, options, min(capability, LAST_WITHOUT_TMA))
 
     def make_cubin(self: Any, source: str, metadata: Dict[str, Any], options: Any, capability: int) -> bytes:
         name = metadata["name"]
-        suffix = _configuration.get()
-        if suffix:
-            metadata["name"] = name + suffix
-            source = re.sub(r"\b%s\b" % re.escape(name), name + suffix, source)
-        source = re.sub(r"(?m)^\{$", '{\n\t.pragma "%s";' % THREADS_HOLD_COPIES, source, count=1)
-        return lines_of_inline_assembly(source).encode() + b"\0"
+        metadata["name"] = name + _configuration.get()
+        return prepare_ptx(source, name, metadata["name"]).encode() + b"\0"
 
-    backend.make_ttir = staticmethod(pointers_for_descriptors)
+    backend.make_ttir = staticmethod(make_ttir_without_tma)
     backend.make_cubin = make_cubin
-    backend.hash = lambda self: "assay-%s" % self.target.arch
+    backend.hash = lambda self: "assay-%s" % self.target.arch  # Triton's own asks ptxas
 
 
-def lines_of_inline_assembly(ptx: str) -> str:
-    """The PTX without the `.loc` lines inside inline assembly.
+def prepare_ptx(source: str, name: str, new_name: str) -> str:
+    """The PTX of a kernel as the virtual GPU should see it, with the kernel's new name."""
+    source = re.sub(r"\b%s\b" % re.escape(name), new_name, source)
+    source = re.sub(r"(?m)^\{$", '{\n\t.pragma "%s";' % THREADS_HOLD_COPIES, source, count=1)
+    return _without_lines_of_assembly(source)
 
-    LLVM counts the lines of a multi-line string there, from the line of the call; the Python line is the one before."""
+
+def _without_lines_of_assembly(ptx: str) -> str:
+    """Leaves out the `.loc` lines inside inline assembly: LLVM counts the lines of a string there as if they followed the
+    line of the call. The `.loc` above is the call's."""
     inside = False
     kept = []
     for line in ptx.splitlines():
@@ -97,89 +104,87 @@ def lines_of_inline_assembly(ptx: str) -> str:
 
 
 def _compile_assertions(backend: type) -> None:
-    """Compiles `tl.device_assert` in. Triton's own assertions about integer overflow stay with debug=True."""
+    """Compiles `tl.device_assert` in. Triton's own assertions about integer overflow come with debug=True only."""
     parse_options = backend.parse_options
 
-    def with_assertions(self: Any, options: Dict[str, Any]) -> Any:
+    def parse_with_assertions(self: Any, options: Dict[str, Any]) -> Any:
         if not options.get("debug"):
-            options = dict({"sanitize_overflow": False}, **options)
-            options["debug"] = True
+            options = dict(options, debug=True, sanitize_overflow=options.get("sanitize_overflow", False))
         return parse_options(self, options)
 
-    backend.parse_options = with_assertions
+    backend.parse_options = parse_with_assertions
 
 
-def _name_files_in_keys(function: type) -> None:
-    """Triton's cache tells kernels apart by their text and line, not by their file, which the PTX names."""
-    key = function.cache_key.fget
+def _tell_files_apart(function: type) -> None:
+    """Triton's cache tells kernels apart by their text and line. The PTX names the file, too."""
+    cache_key = function.cache_key.fget
 
     def key_with_file(self: Any) -> str:
-        return "%s-%s" % (key(self), getattr(self.fn, "__code__", self).__class__ and _file_of(self))
+        code = getattr(self.fn, "__code__", None)
+        return "%s-%s" % (cache_key(self), os.path.abspath(code.co_filename) if code else "")
 
     function.cache_key = property(key_with_file)
 
 
-def _file_of(function: Any) -> str:
-    code = getattr(function.fn, "__code__", None)
-    return os.path.abspath(code.co_filename) if code else ""
-
-
 def build_launcher(name: str, source: str, folder: str, library_folders: List[str], include_folders: List[str],
                    libraries: List[str]) -> str:
-    """Compiles the C source of Triton's driver or of a launcher into an extension module; returns its path.
+    """Compiles the C source of Triton's driver or of a launcher to an extension module and returns its path.
 
-    The compiler runs outside the virtual GPU. The driver's functions are not linked: this process has them loaded."""
-    language, variable, names = ("c", "CC", ("gcc", "clang", "cc"))
-    if not source.endswith(".c"):
-        language, variable, names = ("c++", "CXX", ("g++", "clang++", "c++"))
-    compiler = os.environ.get(variable) or next(filter(None, map(shutil.which, names)), None)
+    The compiler runs outside the virtual GPU. The functions of the driver are not linked: this process has them loaded."""
+    variable, compilers = ("CC", ("gcc", "clang", "cc")) if source.endswith(".c") else ("CXX", ("g++", "clang++", "c++"))
+    compiler = os.environ.get(variable) or next(filter(None, map(shutil.which, compilers)), None)
     if compiler is None:
-        raise RuntimeError("assay: Triton compiles its launcher with a %s compiler: install gcc, or name one in %s"
-                           % (language.upper(), variable))
-    python = sysconfig.get_paths("posix_prefix")["include"]
-    if not os.path.exists(os.path.join(python, "Python.h")):
-        raise RuntimeError("assay: Triton compiles its launcher with Python's headers: install the package that has %s"
-                           % os.path.join(python, "Python.h"))
+        raise RuntimeError("Triton compiles its launcher with the host's compiler: install gcc, or name one in %s" % variable)
+    headers = sysconfig.get_paths("posix_prefix")["include"]
+    if not os.path.exists(os.path.join(headers, "Python.h")):
+        raise RuntimeError("Triton compiles its launcher with Python's headers, and %s/Python.h is missing: install the "
+                           "development package of this Python" % headers)
     output = os.path.join(folder, name + sysconfig.get_config_var("EXT_SUFFIX"))
     command = compiler.split() + [source, "-O1", "-shared", "-fPIC", "-w", "-o", output]
-    command += ["-I" + path for path in include_folders + [folder, python] if path]
+    command += ["-I" + path for path in include_folders + [folder, headers] if path]
     environment = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
-        raise RuntimeError("assay: %s did not compile Triton's launcher:\n%s"
-                           % (compiler, done.stdout.decode(errors="replace")))
+        raise RuntimeError("%s cannot compile Triton's launcher:\n%s" % (compiler, done.stdout.decode(errors="replace")))
     return output
 
 
 # ---- launches ----
 
 
-def _label_arguments(launcher: type) -> None:
+def _remember_arguments(launcher: type) -> None:
     make, launch = launcher.__init__, launcher.__call__
 
     @functools.wraps(make)
-    def with_names(self: Any, source: Any, metadata: Any) -> None:
+    def make_with_names(self: Any, source: Any, metadata: Any) -> None:
         make(self, source, metadata)
-        self.assay_names = list(getattr(getattr(source, "fn", None), "arg_names", []))
+        self.assay_name = metadata.name
+        self.assay_arguments = tuple(getattr(getattr(source, "fn", None), "arg_names", ()))
 
     @functools.wraps(launch)
-    def labelled(self: Any, *everything: Any) -> None:
-        names = self.assay_names
-        if names:
-            for name, value in zip(names, everything[-len(names):]):
-                for storage in _storages(value):
-                    _label(storage, name)
-        launch(self, *everything)
+    def launch_with_names(self: Any, *everything: Any) -> None:
+        names = self.assay_arguments
+        token = _launched.set((names, everything[len(everything) - len(names):]))
+        try:
+            launch(self, *everything)
+        except RuntimeError as error:
+            if NOT_SUPPORTED not in str(error):
+                raise
+            raise runtime.Unsupported("the virtual GPU cannot run the Triton kernel `%s`: the line above that begins with "
+                                      "`assay: kernel` says why" % self.assay_name) from None
+        finally:
+            _launched.reset(token)
 
-    launcher.__init__, launcher.__call__ = with_names, labelled
+    launcher.__init__, launcher.__call__ = make_with_names, launch_with_names
 
 
-def _label(storage: Any, name: str) -> None:
-    _runtime().assay_label(ctypes.c_void_p(storage.data_ptr()), name.encode())
+def argument_names() -> Dict[int, str]:
+    """Of the Triton kernel that is launched now: where the memory of its tensors starts, and the names of its arguments."""
+    return {storage.data_ptr(): name for name, value in zip(*_launched.get()) for storage in _storages(value)}
 
 
 def _storages(value: Any) -> Iterator[Any]:
-    """The storages on the device that an argument of a kernel names: of a tensor, a descriptor or a tuple of them."""
+    """The memory on the device that an argument of a kernel stands for: a tensor, a descriptor, a tuple of them."""
     if isinstance(value, (tuple, list)):
         for part in value:
             yield from _storages(part)
@@ -198,12 +203,22 @@ def _check_configurations(autotuner: type) -> None:
 
     @functools.wraps(bench)
     def check(self: Any, *arguments: Any, config: Any, **options: Any) -> Any:
-        self.__dict__["do_bench"] = _run_once  # in place of a cached property
-        named = dict(zip(self.arg_names, arguments))
-        named.update(options)
-        token = _configuration.set(_suffix_of(config))
+        named = dict(zip(self.arg_names, arguments), **options)
+        is_first = not hasattr(self, "assay_changing")
+        if is_first:
+            self.assay_changing = set()
+
+        def run(kernel: Callable[[], None], quantiles: Any = None) -> List[float]:
+            kernel()
+            if is_first:
+                self.assay_changing = _changed_again(kernel, named)
+                _report_changing(self.base_fn.__name__, self.assay_changing)
+            return _time(quantiles)
+
+        self.__dict__["do_bench"] = run  # over a cached property
+        token = _configuration.set(name_of(config))
         try:
-            with _restored(named):
+            with _restored({name: value for name, value in named.items() if name not in self.assay_changing}):
                 return bench(self, *arguments, config=config, **options)
         finally:
             _configuration.reset(token)
@@ -211,69 +226,88 @@ def _check_configurations(autotuner: type) -> None:
     autotuner._bench = check
 
 
-def _suffix_of(config: Any) -> str:
-    """The configuration as the end of a kernel's name: __BLOCK_64_num_warps_8."""
+def name_of(config: Any) -> str:
+    """A configuration as the end of a kernel's name: __BLOCK_64_num_warps_8."""
     values = ["%s_%s" % (name, value) for name, value in config.all_kwargs().items() if value is not None]
     return "__" + re.sub(r"[^A-Za-z0-9_]", "_", "_".join(values))
 
 
 @contextlib.contextmanager
 def _restored(arguments: Dict[str, Any]) -> Iterator[None]:
-    """Whatever runs inside finds the tensors as they are now, and leaves them so: bytes and what is undefined of them."""
-    storages = {storage.data_ptr(): storage for value in arguments.values() for storage in _storages(value)}
-    copies: List[Tuple[int, int, ctypes.c_void_p]] = []
+    """Afterwards the tensors are as they were before: their bytes, and which of these nothing has written."""
+    sizes = {storage.data_ptr(): storage.nbytes() for value in arguments.values() for storage in _storages(value)}
+    copies: Dict[int, int] = {}
     _synchronise()
     try:
-        for address, storage in storages.items():
-            copy = ctypes.c_void_p()
-            _call("cudaMalloc", ctypes.byref(copy), ctypes.c_size_t(storage.nbytes()))
-            copies.append((address, storage.nbytes(), copy))
-            _copy(copy.value, address, storage.nbytes())
+        for address, size in sizes.items():
+            copies[address] = _allocate(size)
+            runtime.copy(copies[address], address, size, runtime.DEVICE_TO_DEVICE, 0)
         yield
         _synchronise()
-        for address, size, copy in copies:
-            _copy(address, copy.value, size)
+        for address, copy in copies.items():
+            runtime.copy(address, copy, sizes[address], runtime.DEVICE_TO_DEVICE, 0)
     finally:
-        for _, _, copy in copies:
-            _call("cudaFree", copy)
+        for copy in copies.values():
+            runtime.check(runtime.library().cudaFree(ctypes.c_void_p(copy)))
 
 
-def _run_once(function: Callable[[], Any], *_: Any, quantiles: Optional[List[float]] = None, return_mode: str = "mean",
-              **__: Any) -> Any:
-    """In place of triton.testing.do_bench: runs the function once and returns a fixed time in its form."""
-    _say_once("nothing is timed on the virtual GPU: a benchmark runs once and answers %g ms" % MILLISECONDS)
-    function()
+def _changed_again(kernel: Callable[[], None], arguments: Dict[str, Any]) -> Set[str]:
+    """The tensors that a second run of a kernel leaves different from the first: sums that go on, updates in place.
+
+    Autotuning on a GPU runs the kernel many times, so these hold something else than one run's result, unless the author
+    has named them in reset_to_zero or restore_value."""
+    first = {name: _bytes_of(value) for name, value in arguments.items()}
+    kernel()
+    return {name for name, value in arguments.items() if _bytes_of(value) != first[name]}
+
+
+def _report_changing(kernel: str, names: Set[str]) -> None:
+    for name in sorted(names):
+        _say_once("autotuning runs `%s` many times, and every run changes `%s` further: its first result is wrong; name it "
+                  "in reset_to_zero or restore_value" % (kernel, name))
+
+
+def _bytes_of(value: Any) -> List[bytes]:
     _synchronise()
+    contents = []
+    for storage in _storages(value):
+        host = ctypes.create_string_buffer(storage.nbytes())
+        runtime.copy(ctypes.addressof(host), storage.data_ptr(), storage.nbytes(), runtime.DEVICE_TO_HOST, 0)
+        contents.append(host.raw)
+    return contents
+
+
+def do_bench(fn: Callable[[], Any], warmup: Any = None, rep: Any = None, grad_to_none: Any = None,
+             quantiles: Optional[List[float]] = None, return_mode: str = "mean") -> Any:
+    """In place of triton.testing.do_bench: runs the function once."""
+    fn()
+    _synchronise()
+    return _time(quantiles, return_mode)
+
+
+def _time(quantiles: Optional[List[float]] = None, return_mode: str = "mean") -> Any:
+    """A fixed time in the form of do_bench's answer."""
+    _say_once("nothing is timed on the virtual GPU: a benchmark runs its function once and gets %g ms" % MILLISECONDS)
     if quantiles is not None:
         return MILLISECONDS if len(quantiles) == 1 else [MILLISECONDS for _ in quantiles]
     return [MILLISECONDS] if return_mode == "all" else MILLISECONDS
 
 
 def _do_not_time(testing: Any) -> None:
-    testing.do_bench = _run_once
-    testing.do_bench_cudagraph = _run_once
+    testing.do_bench = testing.do_bench_cudagraph = do_bench
 
 
 # ---- the runtime ----
 
 
-@functools.lru_cache(maxsize=None)
-def _runtime() -> Any:
-    return ctypes.CDLL(None)
-
-
-def _call(name: str, *arguments: Any) -> None:
-    status = getattr(_runtime(), name)(*arguments)
-    if status != 0:
-        raise RuntimeError("assay: %s failed with status %d" % (name, status))
-
-
-def _copy(to: int, source: int, size: int) -> None:
-    _call("cudaMemcpy", ctypes.c_void_p(to), ctypes.c_void_p(source), ctypes.c_size_t(size), _COPY_ON_DEVICE)
+def _allocate(size: int) -> int:
+    memory = ctypes.c_void_p()
+    runtime.check(runtime.library().cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(size)))
+    return memory.value or 0
 
 
 def _synchronise() -> None:
-    _call("cudaDeviceSynchronize")
+    runtime.check(runtime.library().cudaDeviceSynchronize())
 
 
 @functools.lru_cache(maxsize=None)
