@@ -29,6 +29,7 @@ from . import runtime
 
 MILLISECONDS = 1.0  # the answer to every question for a time
 LAST_WITHOUT_TMA = 89
+ANY_DIRECTION = 4  # cudaMemcpyDefault
 NOT_SUPPORTED = "operation not supported"  # CUDA's words
 # One element of a tensor may be held by several threads, which all load it and of which one stores it: the race check
 # has to know. Compilers ignore a pragma that they do not know.
@@ -241,11 +242,11 @@ def _restored(arguments: Dict[str, Any]) -> Iterator[None]:
     try:
         for address, size in sizes.items():
             copies[address] = _allocate(size)
-            runtime.copy(copies[address], address, size, runtime.DEVICE_TO_DEVICE, 0)
+            _copy(copies[address], address, size)
         yield
         _synchronise()
         for address, copy in copies.items():
-            runtime.copy(address, copy, sizes[address], runtime.DEVICE_TO_DEVICE, 0)
+            _copy(address, copy, sizes[address])
     finally:
         for copy in copies.values():
             runtime.check(runtime.library().cudaFree(ctypes.c_void_p(copy)))
@@ -272,7 +273,7 @@ def _bytes_of(value: Any) -> List[bytes]:
     contents = []
     for storage in _storages(value):
         host = ctypes.create_string_buffer(storage.nbytes())
-        runtime.copy(ctypes.addressof(host), storage.data_ptr(), storage.nbytes(), runtime.DEVICE_TO_HOST, 0)
+        _copy(ctypes.addressof(host), storage.data_ptr(), storage.nbytes())
         contents.append(host.raw)
     return contents
 
@@ -308,6 +309,11 @@ def _allocate(size: int) -> int:
     memory = ctypes.c_void_p()
     runtime.check(runtime.library().cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(size)))
     return memory.value or 0
+
+
+def _copy(to: int, start: int, size: int) -> None:
+    copied = runtime.library().cudaMemcpy(ctypes.c_void_p(to), ctypes.c_void_p(start), ctypes.c_size_t(size), ANY_DIRECTION)
+    runtime.check(copied)
 
 
 def _synchronise() -> None:
