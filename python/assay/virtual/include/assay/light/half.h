@@ -14,8 +14,11 @@
 #include "assay/light/macros.h"
 #if defined(__CUDACC__) && !defined(ASSAY_NO_HALF)
 #define ASSAY_HALF_OF_CUDA
+#define ASSAY_HALF_FUNCTION __host__ __device__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#else
+#define ASSAY_HALF_FUNCTION
 #endif
 
 namespace assay {
@@ -65,14 +68,14 @@ namespace c10 {
 struct alignas(2) Half {
   uint16_t x;
   struct from_bits_t {};
-  static constexpr C10_HOST_DEVICE from_bits_t from_bits() { return {}; }
+  static constexpr ASSAY_HALF_FUNCTION from_bits_t from_bits() { return {}; }
   Half() = default;
-  constexpr C10_HOST_DEVICE Half(uint16_t bits, from_bits_t) : x(bits) {}
+  constexpr ASSAY_HALF_FUNCTION Half(uint16_t bits, from_bits_t) : x(bits) {}
 #if defined(ASSAY_HALF_OF_CUDA)
-  C10_HOST_DEVICE Half(float value) : x(assay::bits_as<uint16_t>(__float2half(value))) {}
-  C10_HOST_DEVICE operator float() const { return __half2float(assay::bits_as<__half>(x)); }
-  C10_HOST_DEVICE Half(const __half& value) : x(assay::bits_as<uint16_t>(value)) {}
-  C10_HOST_DEVICE operator __half() const { return assay::bits_as<__half>(x); }
+  ASSAY_HALF_FUNCTION Half(float value) : x(assay::bits_as<uint16_t>(__float2half(value))) {}
+  ASSAY_HALF_FUNCTION operator float() const { return __half2float(assay::bits_as<__half>(x)); }
+  ASSAY_HALF_FUNCTION Half(const __half& value) : x(assay::bits_as<uint16_t>(value)) {}
+  ASSAY_HALF_FUNCTION operator __half() const { return assay::bits_as<__half>(x); }
 #else
   Half(float value) : x(assay::half_of_float(value)) {}
   operator float() const { return assay::float_of_half(x); }
@@ -82,14 +85,14 @@ struct alignas(2) Half {
 struct alignas(2) BFloat16 {
   uint16_t x;
   struct from_bits_t {};
-  static constexpr C10_HOST_DEVICE from_bits_t from_bits() { return {}; }
+  static constexpr ASSAY_HALF_FUNCTION from_bits_t from_bits() { return {}; }
   BFloat16() = default;
-  constexpr C10_HOST_DEVICE BFloat16(uint16_t bits, from_bits_t) : x(bits) {}
+  constexpr ASSAY_HALF_FUNCTION BFloat16(uint16_t bits, from_bits_t) : x(bits) {}
 #if defined(ASSAY_HALF_OF_CUDA)
-  C10_HOST_DEVICE BFloat16(float value) : x(assay::bits_as<uint16_t>(__float2bfloat16(value))) {}
-  C10_HOST_DEVICE operator float() const { return __bfloat162float(assay::bits_as<__nv_bfloat16>(x)); }
-  C10_HOST_DEVICE BFloat16(const __nv_bfloat16& value) : x(assay::bits_as<uint16_t>(value)) {}
-  explicit C10_HOST_DEVICE operator __nv_bfloat16() const { return assay::bits_as<__nv_bfloat16>(x); }
+  ASSAY_HALF_FUNCTION BFloat16(float value) : x(assay::bits_as<uint16_t>(__float2bfloat16(value))) {}
+  ASSAY_HALF_FUNCTION operator float() const { return __bfloat162float(assay::bits_as<__nv_bfloat16>(x)); }
+  ASSAY_HALF_FUNCTION BFloat16(const __nv_bfloat16& value) : x(assay::bits_as<uint16_t>(value)) {}
+  explicit ASSAY_HALF_FUNCTION operator __nv_bfloat16() const { return assay::bits_as<__nv_bfloat16>(x); }
 #else
   BFloat16(float value) : x(assay::bfloat16_of_float(value)) {}
   operator float() const { return assay::bits_as<float>(uint32_t(x) << 16); }
@@ -99,23 +102,23 @@ struct alignas(2) BFloat16 {
 // The operators are those of torch: two values of the type, or one and an integer, give the type; a float or double
 // beside it gives that.
 #define ASSAY_ARITHMETIC(T, OP)                                                                                 \
-  inline C10_HOST_DEVICE T operator OP(const T& a, const T& b) { return static_cast<float>(a) OP static_cast<float>(b); } \
-  inline C10_HOST_DEVICE float operator OP(T a, float b) { return static_cast<float>(a) OP b; }                \
-  inline C10_HOST_DEVICE float operator OP(float a, T b) { return a OP static_cast<float>(b); }                \
-  inline C10_HOST_DEVICE double operator OP(T a, double b) { return static_cast<double>(static_cast<float>(a)) OP b; } \
-  inline C10_HOST_DEVICE double operator OP(double a, T b) { return a OP static_cast<double>(static_cast<float>(b)); } \
-  inline C10_HOST_DEVICE T operator OP(T a, int b) { return a OP static_cast<T>(static_cast<float>(b)); }      \
-  inline C10_HOST_DEVICE T operator OP(int a, T b) { return static_cast<T>(static_cast<float>(a)) OP b; }      \
-  inline C10_HOST_DEVICE T operator OP(T a, int64_t b) { return a OP static_cast<T>(static_cast<float>(b)); }  \
-  inline C10_HOST_DEVICE T operator OP(int64_t a, T b) { return static_cast<T>(static_cast<float>(a)) OP b; }  \
-  inline C10_HOST_DEVICE T& operator OP##=(T& a, const T& b) { return a = a OP b; }                            \
-  inline C10_HOST_DEVICE float& operator OP##=(float& a, const T& b) { return a OP##= static_cast<float>(b); }
+  inline ASSAY_HALF_FUNCTION T operator OP(const T& a, const T& b) { return static_cast<float>(a) OP static_cast<float>(b); } \
+  inline ASSAY_HALF_FUNCTION float operator OP(T a, float b) { return static_cast<float>(a) OP b; }                \
+  inline ASSAY_HALF_FUNCTION float operator OP(float a, T b) { return a OP static_cast<float>(b); }                \
+  inline ASSAY_HALF_FUNCTION double operator OP(T a, double b) { return static_cast<double>(static_cast<float>(a)) OP b; } \
+  inline ASSAY_HALF_FUNCTION double operator OP(double a, T b) { return a OP static_cast<double>(static_cast<float>(b)); } \
+  inline ASSAY_HALF_FUNCTION T operator OP(T a, int b) { return a OP static_cast<T>(static_cast<float>(b)); }      \
+  inline ASSAY_HALF_FUNCTION T operator OP(int a, T b) { return static_cast<T>(static_cast<float>(a)) OP b; }      \
+  inline ASSAY_HALF_FUNCTION T operator OP(T a, int64_t b) { return a OP static_cast<T>(static_cast<float>(b)); }  \
+  inline ASSAY_HALF_FUNCTION T operator OP(int64_t a, T b) { return static_cast<T>(static_cast<float>(a)) OP b; }  \
+  inline ASSAY_HALF_FUNCTION T& operator OP##=(T& a, const T& b) { return a = a OP b; }                            \
+  inline ASSAY_HALF_FUNCTION float& operator OP##=(float& a, const T& b) { return a OP##= static_cast<float>(b); }
 #define ASSAY_FLOAT16(T)                                                                      \
   ASSAY_ARITHMETIC(T, +)                                                                      \
   ASSAY_ARITHMETIC(T, -)                                                                      \
   ASSAY_ARITHMETIC(T, *)                                                                      \
   ASSAY_ARITHMETIC(T, /)                                                                      \
-  inline C10_HOST_DEVICE T operator-(const T& a) { return T(uint16_t(a.x ^ 0x8000), T::from_bits()); } \
+  inline ASSAY_HALF_FUNCTION T operator-(const T& a) { return T(uint16_t(a.x ^ 0x8000), T::from_bits()); } \
   inline std::ostream& operator<<(std::ostream& out, const T& value) { return out << static_cast<float>(value); }
 ASSAY_FLOAT16(Half)
 ASSAY_FLOAT16(BFloat16)
@@ -143,12 +146,12 @@ namespace std {
     static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false;     \
     static constexpr bool has_infinity = true, has_quiet_NaN = true, is_iec559 = true, is_bounded = true;    \
     static constexpr int digits = DIGITS, digits10 = DIGITS10, radix = 2, max_exponent = MAX_EXPONENT;       \
-    static constexpr C10_HOST_DEVICE T min() { return {MIN, T::from_bits()}; }                               \
-    static constexpr C10_HOST_DEVICE T lowest() { return {LOWEST, T::from_bits()}; }                         \
-    static constexpr C10_HOST_DEVICE T max() { return {MAX, T::from_bits()}; }                               \
-    static constexpr C10_HOST_DEVICE T epsilon() { return {EPSILON, T::from_bits()}; }                       \
-    static constexpr C10_HOST_DEVICE T infinity() { return {INFINITY_BITS, T::from_bits()}; }                \
-    static constexpr C10_HOST_DEVICE T quiet_NaN() { return {NAN_BITS, T::from_bits()}; }                    \
+    static constexpr ASSAY_HALF_FUNCTION T min() { return {MIN, T::from_bits()}; }                               \
+    static constexpr ASSAY_HALF_FUNCTION T lowest() { return {LOWEST, T::from_bits()}; }                         \
+    static constexpr ASSAY_HALF_FUNCTION T max() { return {MAX, T::from_bits()}; }                               \
+    static constexpr ASSAY_HALF_FUNCTION T epsilon() { return {EPSILON, T::from_bits()}; }                       \
+    static constexpr ASSAY_HALF_FUNCTION T infinity() { return {INFINITY_BITS, T::from_bits()}; }                \
+    static constexpr ASSAY_HALF_FUNCTION T quiet_NaN() { return {NAN_BITS, T::from_bits()}; }                    \
   };
 ASSAY_LIMITS(c10::Half, 11, 3, 16, 0xfbff, 0x7bff, 0x0400, 0x1400, 0x7c00, 0x7e00)
 ASSAY_LIMITS(c10::BFloat16, 8, 2, 128, 0xff7f, 0x7f7f, 0x0080, 0x3c00, 0x7f80, 0x7fc0)
