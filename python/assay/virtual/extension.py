@@ -253,6 +253,8 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
             return _bind(build.name, library, is_python_module)
         except CompileError as error:
             output = error.output
+        if not _may_be_newer_language(output):
+            break
     missing = missing_name(output)
     if missing is None:
         raise RuntimeError(f"Error building extension '{build.name}': {output}") from None
@@ -275,37 +277,55 @@ def _torch_cuda_flags(flags: Optional[Sequence[str]]) -> List[str]:
     return extension_build.nvcc_flags(_list(flags))
 
 
-# What compilers say about a name that a header does not have. The group is the name. nvcc's messages first, then GCC's.
+# What compilers say about a name that a header does not have; the group is the name. nvcc's messages first, then GCC's.
 _MISSING = tuple(
     re.compile(pattern)
     for pattern in (
-        r'error: (?:namespace|class|struct) "[\w:<>, ]+" has no member (?:class )?"(\w+)"',
-        r'error: namespace "[\w:]+" has no actual member "(\w+)"',
-        r'error: identifier "([\w:]+)" is undefined',
-        r"fatal error: (\S+): No such file or directory",
-        r'cannot open source file "([^"]+)"',
-        r"error: [‘'](\w+)[’'] is not a member of",
-        r"error: [‘'][^’']+[’'] (?:in namespace [‘'][^’']+[’'] )?has no member named [‘'](\w+)[’']",
-        r"error: [‘'](\w+)[’'] in (?:namespace|class) [‘'][^’']+[’'] does not name",
-        r"error: [‘'](\w+)[’'] (?:was not declared in this scope|has not been declared|does not name a type)",
+        r"(?:namespace|class|struct) \"[^\"]+\" has no (?:actual )?member (?:class )?\"(\w+)\"",
+        r"identifier \"(\w+)\" is undefined",
+        r"fatal error: (\S+\.\w+): No such file",
+        r"cannot open source file \"([^\"]+)\"",
+        r"'(\w+)' is not a member of",
+        r"'[^']+' has no member named '(\w+)'",
+        r"'(\w+)' in (?:namespace|class) '[^']+' does not name",
+        r"'(\w+)' (?:was not declared in this scope|has not been declared|does not name a type)",
         r"undefined reference to [`'](?:\w+::)*(\w+)",
     )
 )
-# Words of torch's interface in an error message.
-_TORCH_WORD = re.compile(r"\b(?:at|c10|torch|caffe2|py|pybind11|ATen|AT_\w+|TORCH_\w+|C10_\w+|std)\b|Tensor|assay/light")
+# Words of torch's interface, and of the standard library, of which torch's headers bring more than the light one.
+_TORCH_WORD = re.compile(r"\b(?:at|c10|torch|caffe2|py|pybind11|std|ATen|(?:AT|TORCH|C10)_\w+)\b|Tensor|assay/light")
+
+
+def _errors(output: str) -> List[str]:
+    """The messages of the errors in a compiler's or linker's output, without places and suggestions."""
+    errors = []
+    for line in output.replace("‘", "'").replace("’", "'").splitlines():
+        place, error, message = line.partition("error:")
+        if error:
+            message = re.sub(r"; did you mean .*|\(did you mean .*", "", message)
+            errors.append(("fatal error:" if place.endswith("fatal ") else "") + message)
+        elif "undefined reference" in line:
+            errors.append(line[line.index("undefined reference") :])
+    return errors
+
+
+def _may_be_newer_language(output: str) -> bool:
+    """Whether errors can come from a language that is too old: not if they are all about names of the source's own."""
+    return missing_name(output) is not None or any(
+        not any(pattern.search(message) for pattern in _MISSING) for message in _errors(output)
+    )
 
 
 def missing_name(output: str) -> Optional[str]:
     """The name that an error is about if torch's own headers may have it; None if the error is in the source itself."""
-    errors = [line for line in output.splitlines() if "error" in line or "undefined reference" in line]
-    for line in errors:
+    errors = _errors(output)
+    for message in errors:
         for pattern in _MISSING:
-            found = pattern.search(line)
-            if found and (_TORCH_WORD.search(line) or pattern.pattern.startswith(("fatal", "cannot"))):
+            found = pattern.search(message)
+            if found and (_TORCH_WORD.search(message) or "." in found.group(1)):
                 return found.group(1)
-    for line in errors:
-        if _TORCH_WORD.search(re.sub(r"^\S+", "", line)):
-            return "an overload that the source uses"
+    if any(_TORCH_WORD.search(message) for message in errors):
+        return "something that the source uses"
     return None
 
 

@@ -22,6 +22,8 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from assay.virtual.runtime import Unsupported
+
 INCLUDE_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
 # CUDA C++ for sm_90 is what the virtual GPU runs; a source that asks for an architecture with features of its own
@@ -39,6 +41,9 @@ TORCH_NVCC_FLAGS = (
 
 # Parts of identifiers that mean 16-bit floats. Without them the toolkit's headers for those are left out.
 HALF_WORDS = ("half", "float16", "fp16", "bf16")
+
+# Libraries whose kernels are machine code, so that the virtual GPU cannot run them.
+MACHINE_CODE_LIBRARIES = "cublas|cublasLt|cudnn|cufft|cusparse|cusparseLt|cusolver|curand|nccl"
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
@@ -132,8 +137,8 @@ def nvcc_flags(flags: Iterable[str]) -> List[str]:
 
 
 def link_flags(flags: Iterable[str]) -> List[str]:
-    """The caller's linker flags without the static CUDA runtime and without torch's libraries, which nothing here needs."""
-    unwanted = re.compile(r"-l(:lib)?(cudart|cudart_static|torch\w*|c10\w*|nvrtc-builtins)(\.a|\.so)?|-cudart.*|.*libcudart_static\.a")
+    """The caller's linker flags without CUDA's libraries: the static runtime, and those of machine code."""
+    unwanted = re.compile(rf"-l(:lib)?(cudart|cudart_static|{MACHINE_CODE_LIBRARIES})(\.a|\.so)?|-cudart.*|.*libcudart_static\.a")
     return [word for word in _flag_words(flags) if not unwanted.fullmatch(word)]
 
 
@@ -194,12 +199,13 @@ def cache_key(build: Build, versions: Sequence[str]) -> str:
 
 def compile_command(build: Build, source: Source, folder: str, target: str, mentioned: Set[str], standard: str) -> List[str]:
     """The command that compiles one source."""
-    folders = [f"-I{os.path.abspath(path)}" for path in build.include_paths]
-    system = [folder, INCLUDE_FOLDER, os.path.join(cuda_home(), "include"), sysconfig.get_path("include")]
-    system_folders = [word for path in system for word in ("-isystem", path)]
-    common = [f"-DTORCH_EXTENSION_NAME={build.name}", "-DTORCH_API_INCLUDE_EXTENSION_H", *folders, *system_folders]
+    folders = [f"-I{path}" for path in (*build.include_paths, folder, INCLUDE_FOLDER)]  # before nvcc's own, for cublas_v2.h
+    toolkit = ["-isystem", os.path.join(cuda_home(), "include"), "-isystem", sysconfig.get_path("include")]
+    common = [f"-DTORCH_EXTENSION_NAME={build.name}", "-DTORCH_API_INCLUDE_EXTENSION_H", *folders, *toolkit]
     if not any(word in name.lower() for name in mentioned for word in HALF_WORDS):
         common.append("-DASSAY_NO_HALF")
+    if any("blas" in name.lower() for name in mentioned):
+        common.append("-DASSAY_USES_CUBLAS")
     if not (source.is_cuda and build.with_cuda):
         flags = _flag_words(build.cflags)
         standard_flags = [] if _names_standard(flags) else [f"-std={standard}"]
@@ -223,6 +229,13 @@ def link_command(build: Build, objects: Sequence[str], target: str) -> List[str]
         cxx(), "-shared", *objects, "-o", target, "-Wl,-Bsymbolic", *link_flags(build.ldflags), f"-L{libraries}",
         f"-L{os.path.join(libraries, 'stubs')}", "-lcudart",
     ]  # fmt: skip
+
+
+def machine_code_function(library: str) -> Optional[str]:
+    """A function that a library calls and that only a library of MACHINE_CODE_LIBRARIES has."""
+    listed = subprocess.run(["nm", "-D", "--undefined-only", library], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    found = re.search(rf"\bU ((?:{MACHINE_CODE_LIBRARIES})[A-Z]\w*)", listed.stdout)
+    return found.group(1) if found else None
 
 
 def _run(command: Sequence[str], verbose: bool) -> None:
@@ -280,6 +293,10 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
                 pass
         unfinished = f"{library}.{os.getpid()}"
         _run(link_command(build, objects, unfinished), verbose)
+        function = machine_code_function(unfinished)
+        if function:
+            os.remove(unfinished)
+            raise Unsupported(f"extension {build.name} calls {function}, whose library is machine code: the virtual GPU runs PTX only")
         os.replace(unfinished, library)
         for path in objects:
             os.remove(path)

@@ -69,6 +69,22 @@ def _from_blob(address, sizes, strides, dtype, layout, device, pin_memory):
     return memory.view(dtype).as_strided(sizes, strides)
 
 
+def _gemm(stream, a_transposed, b_transposed, m, n, k, count, alpha, beta, *matrices):
+    """C = alpha op(A) op(B) + beta C as cuBLAS defines it: matrices in column-major order, `count` products at once."""
+
+    def matrix(which, rows, columns):
+        address, dtype, leading, stride = matrices[4 * which : 4 * which + 4]
+        return _from_blob(address, [count, rows, columns], [stride, 1, leading], dtype, None, "cuda", None)
+
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream) if stream else torch.cuda.default_stream()):
+        a = matrix(0, k, m).transpose(1, 2) if a_transposed else matrix(0, m, k)
+        b = matrix(1, n, k).transpose(1, 2) if b_transposed else matrix(1, k, n)
+        c = matrix(2, m, n)
+        computed = torch.float64 if c.dtype == torch.float64 else torch.float32
+        product = alpha * torch.matmul(a.to(computed), b.to(computed))
+        c.copy_(product + beta * c.to(computed) if beta else product)
+
+
 def _stream(stream) -> Tuple[int, int, Any]:
     return stream.cuda_stream, stream.device_index, stream
 
@@ -109,6 +125,7 @@ FUNCTIONS: Dict[str, Callable] = {
     "set_item": _set_item,
     "tensor": _tensor,
     "from_blob": _from_blob,
+    "gemm": _gemm,
     "str": str,
     "is_pinned": lambda tensor: tensor.is_pinned(),
     "grad": lambda tensor: tensor.grad,

@@ -32,7 +32,10 @@ class ArrayRef {
   constexpr ArrayRef(const std::array<T, N>& values) : data_(values.data()), size_(N) {}
   template <size_t N>
   constexpr ArrayRef(const T (&values)[N]) : data_(values), size_(N) {}
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // as every ArrayRef, it borrows
   constexpr ArrayRef(const std::initializer_list<T>& values) : data_(values.begin()), size_(values.size()) {}
+#pragma GCC diagnostic pop
   constexpr const T* begin() const { return data_; }
   constexpr const T* end() const { return data_ + size_; }
   constexpr const T* data() const { return data_; }
