@@ -7,7 +7,12 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/python)
 endif()
 
 install(TARGETS assay assay-worker RUNTIME DESTINATION bin)
-install(TARGETS cudart LIBRARY DESTINATION lib NAMELINK_SKIP)
+# The runtime, the driver, and the worker of Python subjects.
+foreach(library cudart cuda assay-python-worker)
+  if(TARGET ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
+  endif()
+endforeach()
 if(NOT SKBUILD)
   install(DIRECTORY python/assay DESTINATION python PATTERN __pycache__ EXCLUDE)
 endif()

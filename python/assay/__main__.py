@@ -1,4 +1,5 @@
-"""`python -m assay` and the console script `assay`: the program, with this interpreter for what it runs in Python."""
+"""`python -m assay` and the console script `assay`: the program, with this interpreter for what it runs in
+Python."""
 
 import os
 import sys

@@ -1,14 +1,14 @@
 """The contract file (docs/contracts.md) as Python objects, and back.
 
-A contract says what a kernel claims to compute. Each class is a table of the file, and each field a key with the same name
-and the same default, so a contract can be read, changed and written:
+A contract says what a kernel claims to compute. Each class is a table of the file, and each field a key with
+the same name and the same default, so a contract can be read, changed and written:
 
     contract = Contract.load("softmax.toml")
     contract.dims["cols"] = Dim(1, 65536)
     pathlib.Path("wider.toml").write_text(contract.to_toml())
 
-`Contract.parse(contract.to_toml()) == contract` holds for every contract. An unknown key is an error here as it is for the
-program; what the values mean is checked by the program alone.
+`Contract.parse(contract.to_toml()) == contract` holds for every contract. An unknown key is an error here as
+it is for the program; what the values mean is checked by the program alone.
 """
 
 import dataclasses
@@ -29,6 +29,7 @@ class ContractError(ValueError):
 @dataclass
 class Dim:
     """A range of sizes that the kernel promises to support. A constant is a plain integer instead."""
+
     min: int = 1
     max: int = 1
     multiple_of: int = 1
@@ -51,6 +52,7 @@ class Tensor:
 @dataclass
 class Scalar:
     """A number that the kernel is called with: one `value`, several `values`, or any in a `range`."""
+
     dtype: str
     value: Optional[float] = None
     values: Optional[List[float]] = None
@@ -59,7 +61,9 @@ class Scalar:
 
 @dataclass
 class Kernel:
-    """What is under test: one of `python` ("file.py:function"), `entry` or `global_` (the key `global`) with `source`."""
+    """What is under test: one of `python` ("file.py:function"), `entry` or `global_` (the key `global`) with
+    `source`."""
+
     args: List[str] = field(default_factory=list)
     python: Optional[str] = None
     source: Union[str, List[str], None] = None
@@ -77,6 +81,7 @@ class Kernel:
 @dataclass
 class Reference:
     """What the kernel should compute: one of `formula`, `torch`, `python` or `cuda`."""
+
     formula: Optional[str] = None
     torch: Optional[str] = None
     python: Optional[str] = None
@@ -88,6 +93,7 @@ class Reference:
 @dataclass
 class Inputs:
     """The problem's own inputs: `torch` is "file.py:make" with make(dims, seed) -> {name: tensor}."""
+
     torch: Optional[str] = None
 
 
@@ -97,6 +103,7 @@ class Require:
     batch_invariant: Optional[List[str]] = None
     nonfinite: Optional[str] = None
     concurrent: Optional[bool] = None
+    own_kernel: Optional[bool] = None
     rtol: Optional[float] = None
     atol: Optional[float] = None
 
@@ -104,6 +111,7 @@ class Require:
 @dataclass
 class Contract:
     """A whole contract. Paths in it are relative to the folder of its file."""
+
     kernel: Kernel
     reference: Reference
     tensors: Dict[str, Tensor] = field(default_factory=dict)
@@ -137,11 +145,15 @@ class Contract:
             if key in tables:
                 values[key] = _object(tables[key], value, "[%s]" % key)
             elif key in collections:
-                values[key] = {name: _object(collections[key], table, "[%s.%s]" % (key, name))
-                               for name, table in value.items()}
+                values[key] = {
+                    name: _object(collections[key], table, "[%s.%s]" % (key, name))
+                    for name, table in value.items()
+                }
             elif key == "dims":
-                values[key] = {name: dim if isinstance(dim, int) else _object(Dim, dim, "[dims] %s" % name)
-                               for name, dim in value.items()}
+                values[key] = {
+                    name: dim if isinstance(dim, int) else _object(Dim, dim, "[dims] %s" % name)
+                    for name, dim in value.items()
+                }
             else:
                 values[key] = value
         return _object(cls, values, "the contract")
@@ -151,17 +163,23 @@ class Contract:
         lines = _assignments({"title": self.title, "only_listed_shapes": self.only_listed_shapes})
         sections = [_table("kernel", self.kernel)]
         if self.dims:
-            sections.append(["[dims]"] + ["%s = %s" % (_key(name), _dim(dim)) for name, dim in self.dims.items()])
+            sections.append(
+                ["[dims]"] + ["%s = %s" % (_key(name), _dim(dim)) for name, dim in self.dims.items()]
+            )
         sections += [["[[shapes]]"] + _assignments(shape) for shape in self.shapes]
         sections += [_table("tensors." + _key(name), tensor) for name, tensor in self.tensors.items()]
         sections += [_table("scalars." + _key(name), scalar) for name, scalar in self.scalars.items()]
         sections.append(_table("reference", self.reference))
-        sections += [_table(name, table) for name, table in (("inputs", self.inputs), ("require", self.require))
-                     if table != type(table)()]
+        sections += [
+            _table(name, table)
+            for name, table in (("inputs", self.inputs), ("require", self.require))
+            if table != type(table)()
+        ]
         return "\n\n".join("\n".join(section) for section in ([lines] if lines else []) + sections) + "\n"
 
 
 # ---- Reading ----
+
 
 def _parse_toml(text: str) -> Dict[str, Any]:
     try:
@@ -185,14 +203,21 @@ def _object(kind, table: Any, place: str):
     for key in table:
         if key not in names:
             near = difflib.get_close_matches(key, names, 1)
-            raise ContractError("%s has no key `%s`%s" % (place, key, "; did you mean `%s`?" % near[0] if near else ""))
+            raise ContractError(
+                "%s has no key `%s`%s" % (place, key, "; did you mean `%s`?" % near[0] if near else "")
+            )
     for key, one in names.items():
-        if key not in table and one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+        if (
+            key not in table
+            and one.default is dataclasses.MISSING
+            and one.default_factory is dataclasses.MISSING
+        ):
             raise ContractError("%s needs the key `%s`" % (place, key))
     return kind(**{names[key].name: value for key, value in table.items()})
 
 
 # ---- Writing ----
+
 
 def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
@@ -205,7 +230,9 @@ def _text(value: str) -> str:
 
 def _lines(value: str) -> str:
     """A text of several lines. The newline after the opening quotes is not part of it."""
-    escaped = re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", lambda m: "\\u%04x" % ord(m[0]), value.replace("\\", "\\\\"))
+    escaped = re.sub(
+        r"[\x00-\x09\x0b-\x1f\x7f]", lambda m: "\\u%04x" % ord(m[0]), value.replace("\\", "\\\\")
+    )
     return '"""\n%s"""' % escaped.replace('"', '\\"')
 
 
@@ -215,7 +242,11 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _lines(value) if "\n" in value else _text(value)
     if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else {True: "nan", False: "inf" if value > 0 else "-inf"}[value != value]
+        return (
+            repr(value)
+            if math.isfinite(value)
+            else {True: "nan", False: "inf" if value > 0 else "-inf"}[value != value]
+        )
     if isinstance(value, int):
         return str(value)
     if isinstance(value, (list, tuple)):
@@ -231,8 +262,11 @@ def _assignments(values: Dict[str, Any]) -> List[str]:
 
 def _changed(table: Any) -> Dict[str, Any]:
     """The keys of a table that do not hold their default."""
-    return {one.name.rstrip("_"): getattr(table, one.name) for one in dataclasses.fields(table)
-            if one.default is dataclasses.MISSING or getattr(table, one.name) != one.default}
+    return {
+        one.name.rstrip("_"): getattr(table, one.name)
+        for one in dataclasses.fields(table)
+        if one.default is dataclasses.MISSING or getattr(table, one.name) != one.default
+    }
 
 
 def _table(name: str, table: Any) -> List[str]:

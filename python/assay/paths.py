@@ -1,8 +1,9 @@
 """Where the parts of Assay are that are not Python: the program, its libraries, its headers.
 
-The package is found in three places, and the program beside it each time: in a wheel (`assay/_program/bin`), in a build
-tree or an installed prefix (`bin` beside the folder `python`), and in a source tree (`build/release/bin`). The variable
-ASSAY_PROGRAM names another program; its libraries are those of its own tree.
+The package is found in three places, and the program beside it each time: in a wheel (`assay/_program/bin`),
+in a build tree or an installed prefix (`bin` beside the folder `python`), and in a source tree
+(`build/release/bin`). The variable ASSAY_PROGRAM names another program; its libraries are those of its own
+tree.
 """
 
 import os
@@ -14,7 +15,11 @@ _PACKAGE = pathlib.Path(__file__).absolute().parent
 
 def _candidates() -> List[pathlib.Path]:
     beside = _PACKAGE.parent.parent
-    return [_PACKAGE / "_program" / "bin" / "assay", beside / "bin" / "assay", beside / "build" / "release" / "bin" / "assay"]
+    return [
+        _PACKAGE / "_program" / "bin" / "assay",
+        beside / "bin" / "assay",
+        beside / "build" / "release" / "bin" / "assay",
+    ]
 
 
 def program() -> str:
@@ -27,8 +32,10 @@ def program() -> str:
     for path in _candidates():
         if os.access(path, os.X_OK):
             return str(path)
-    raise FileNotFoundError("the program `assay` was not found; build it with `./test` or `pip install .`, "
-                            "or name it in ASSAY_PROGRAM")
+    raise FileNotFoundError(
+        "the program `assay` was not found; build it with `./test` or `pip install .`, "
+        "or name it in ASSAY_PROGRAM"
+    )
 
 
 def library(name: str) -> str:

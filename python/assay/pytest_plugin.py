@@ -1,15 +1,16 @@
 """`pytest --assay`: an existing test suite with torch and Triton on the virtual GPU, with all checks on.
 
-The CUDA libraries of a process are chosen when it starts, so `--assay` first starts pytest again under `assay run`, before
-any conftest.py can import torch. In that process the virtual GPU appends an event for each launch and each finding to a file.
-After each phase of a test (setup, call, teardown) the plugin waits for the device, reads the new events and attributes them
-to that phase: an error makes it fail, with the finding's text in the report, in JUnit's properties and in `--assay-json`.
+The CUDA libraries of a process are chosen when it starts, so `--assay` first starts pytest again under `assay
+run`, before any conftest.py can import torch. In that process the virtual GPU appends an event for each
+launch and each finding to a file. After each phase of a test (setup, call, teardown) the plugin waits for the
+device, reads the new events and attributes them to that phase: an error makes it fail, with the finding's
+text in the report, in JUnit's properties and in `--assay-json`.
 
 A wrong access is reported and skipped, and the device goes on: the next test starts on a healthy one.
 
     @pytest.mark.assay(checks="memory,races")     # only what these checks find fails this test
     @pytest.mark.assay(allow=["data-race"])       # this kind of finding does not
-    def test_softmax(assay_check):                # assay.check as a fixture: fails the test if it does not pass
+    def test_softmax(assay_check):                # assay.check: the test fails unless the check passes
         assay_check(softmax, reference=torch_softmax, shapes={"x": ("rows", "cols")})
 """
 
@@ -27,7 +28,8 @@ import pytest
 from assay import paths
 from assay.report import Finding
 
-# Leaks and work that nobody waits for are about programs, not about tests: torch frees what it caches at the end.
+# Leaks and work that nobody waits for are about programs, not about tests: torch frees what it caches at the
+# end.
 DEFAULT_CHECKS = "memory,init,races,streams,sync"
 
 KINDS_OF_CHECKS = {
@@ -42,12 +44,23 @@ KINDS_OF_CHECKS = {
 
 def pytest_addoption(parser):
     group = parser.getgroup("assay", "GPU tests on the virtual GPU")
-    group.addoption("--assay", action="store_true", help="run the tests on the virtual GPU; findings fail them")
-    group.addoption("--assay-check", metavar="LIST", default=DEFAULT_CHECKS,
-                    help="checks that are on, separated by commas (default: %s)" % DEFAULT_CHECKS)
+    group.addoption(
+        "--assay", action="store_true", help="run the tests on the virtual GPU; findings fail them"
+    )
+    group.addoption(
+        "--assay-check",
+        metavar="LIST",
+        default=DEFAULT_CHECKS,
+        help="checks that are on, separated by commas (default: %s)" % DEFAULT_CHECKS,
+    )
     group.addoption("--assay-json", metavar="FILE", help="write the findings of all tests to this file")
-    group.addoption("--assay-budget", metavar="SECONDS", type=float, default=20.0,
-                    help="seconds of trials for a check of the fixture assay_check (default: 20)")
+    group.addoption(
+        "--assay-budget",
+        metavar="SECONDS",
+        type=float,
+        default=20.0,
+        help="seconds of trials for a check of the fixture assay_check (default: 20)",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -65,16 +78,22 @@ def pytest_load_initial_conftests(early_config):
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "assay(checks=None, allow=(), budget=None): which findings of the virtual GPU fail this "
-                                       "test, and the seconds of its assay_check")
+    config.addinivalue_line(
+        "markers",
+        "assay(checks=None, allow=(), budget=None): which findings of the virtual GPU fail this "
+        "test, and the seconds of its assay_check",
+    )
     if config.getoption("--assay"):
         settings = json.loads(os.environ["ASSAY_SETTINGS"])
-        config.pluginmanager.register(VirtualGpu(Events(settings["events"]), config.getoption("--assay-json")), "assay-gpu")
+        config.pluginmanager.register(
+            VirtualGpu(Events(settings["events"]), config.getoption("--assay-json")), "assay-gpu"
+        )
 
 
 @pytest.fixture
 def assay_check(request):
-    """`assay.check`; the test fails unless the check passes. The marker's budget, or --assay-budget, is the default."""
+    """`assay.check`; the test fails unless the check passes. The marker's budget, or --assay-budget, is the
+    default."""
     from assay.checking import check
 
     marker = request.node.get_closest_marker("assay")
@@ -114,7 +133,7 @@ class Events:
                 text = file.read()
         except FileNotFoundError:
             return []
-        whole = text[:text.rfind(b"\n") + 1]
+        whole = text[: text.rfind(b"\n") + 1]
         self._offset += len(whole)
         return whole.splitlines(keepends=True)
 
@@ -139,7 +158,10 @@ class VirtualGpu:
         report.assay_findings = [_as_json(finding) for finding in findings]
         _add_properties(item.user_properties, findings)
         _add_properties(report.user_properties, findings)
-        if any(finding.severity == "error" and _counts(item, finding) for finding in findings) and report.outcome == "passed":
+        if (
+            any(finding.severity == "error" and _counts(item, finding) for finding in findings)
+            and report.outcome == "passed"
+        ):
             report.outcome = "failed"
             report.longrepr = text
         else:
@@ -148,7 +170,9 @@ class VirtualGpu:
     def pytest_runtest_logreport(self, report):
         findings = getattr(report, "assay_findings", [])
         if findings:
-            self._tests.append({"test": report.nodeid, "phase": report.when, "outcome": report.outcome, "findings": findings})
+            self._tests.append(
+                {"test": report.nodeid, "phase": report.when, "outcome": report.outcome, "findings": findings}
+            )
 
     def pytest_collection_finish(self, session):
         self._look_outside_tests(session, "collection")
@@ -162,8 +186,16 @@ class VirtualGpu:
             findings = [finding for test in self._tests for finding in test["findings"]]
             failed = any(test["outcome"] == "failed" for test in self._tests)
             with open(self._json_path, "w", encoding="utf-8") as file:
-                json.dump({"assay": "1", "verdict": "fail" if failed else "pass", "findings": findings, "tests": self._tests},
-                          file, indent=2)
+                json.dump(
+                    {
+                        "assay": "1",
+                        "verdict": "fail" if failed else "pass",
+                        "findings": findings,
+                        "tests": self._tests,
+                    },
+                    file,
+                    indent=2,
+                )
                 file.write("\n")
 
     def pytest_terminal_summary(self, terminalreporter):
@@ -175,15 +207,23 @@ class VirtualGpu:
             for finding in test["findings"]:
                 kinds[finding["kind"]] = kinds.get(finding["kind"], 0) + 1
         if kinds:
-            terminalreporter.write_line("Assay: " + ", ".join("%d %s" % (count, kind) for kind, count in sorted(kinds.items())))
+            terminalreporter.write_line(
+                "Assay: " + ", ".join("%d %s" % (count, kind) for kind, count in sorted(kinds.items()))
+            )
 
     def _look_outside_tests(self, session, when: str) -> None:
         wait_for_device()
         findings, text = self._events.new_findings()
         if any(finding.severity == "error" for finding in findings):
             self._outside += text + "\n"
-            self._tests.append({"test": "", "phase": when, "outcome": "failed",
-                                "findings": [_as_json(finding) for finding in findings]})
+            self._tests.append(
+                {
+                    "test": "",
+                    "phase": when,
+                    "outcome": "failed",
+                    "findings": [_as_json(finding) for finding in findings],
+                }
+            )
 
 
 def _restart(config, checks: str) -> None:
@@ -196,7 +236,15 @@ def _restart(config, checks: str) -> None:
     except FileNotFoundError as error:
         raise pytest.UsageError("--assay: %s" % error) from None
     # Suppressions, even none, let the process go on after a wrong access.
-    command = [program, "run", "--quiet", "--check=" + checks, "--suppressions=" + os.devnull, "--", sys.executable]
+    command = [
+        program,
+        "run",
+        "--quiet",
+        "--check=" + checks,
+        "--suppressions=" + os.devnull,
+        "--",
+        sys.executable,
+    ]
     is_script = os.path.basename(sys.argv[0]) in ("pytest", "py.test")
     command += [sys.argv[0]] if is_script else ["-m", "pytest"]
     sys.stdout.flush()
@@ -222,8 +270,13 @@ def _describe(events: List[bytes]) -> Tuple[List[Finding], str]:
         with open(source, "wb") as file:
             file.writelines(events)
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        ended = subprocess.run([paths.program(), "events", "--no-launches", "--json", target, source], env=environment,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
+        ended = subprocess.run(
+            [paths.program(), "events", "--no-launches", "--json", target, source],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
         text = ended.stderr.decode("utf-8", "replace")
         if ended.returncode not in (0, 1):
             raise RuntimeError("assay events failed: %s" % text.strip())
@@ -242,8 +295,10 @@ def _counts(item, finding: Finding) -> bool:
             names = checks.split(",") if isinstance(checks, str) else list(checks)
             unknown = set(names) - set(KINDS_OF_CHECKS) - {"none"}
             if unknown:
-                raise pytest.UsageError("@pytest.mark.assay: there is no check `%s`; there are %s and none"
-                                        % (sorted(unknown)[0], ", ".join(KINDS_OF_CHECKS)))
+                raise pytest.UsageError(
+                    "@pytest.mark.assay: there is no check `%s`; there are %s and none"
+                    % (sorted(unknown)[0], ", ".join(KINDS_OF_CHECKS))
+                )
             if not any(finding.kind in KINDS_OF_CHECKS.get(name, ()) for name in names):
                 return False
     return True
@@ -251,11 +306,19 @@ def _counts(item, finding: Finding) -> bool:
 
 def _add_properties(properties: List[Tuple[str, object]], findings: List[Finding]) -> None:
     for finding in findings:
-        entry = ("assay." + finding.kind, "%s%s" % ("%s: " % finding.where if finding.where else "", finding.message))
+        entry = (
+            "assay." + finding.kind,
+            "%s%s" % ("%s: " % finding.where if finding.where else "", finding.message),
+        )
         if entry not in properties:
             properties.append(entry)
 
 
 def _as_json(finding: Finding) -> Dict[str, Any]:
-    return {"kind": finding.kind, "severity": finding.severity, "message": finding.message,
-            "where": {"file": finding.where.file, "line": finding.where.line}, "evidence": finding.evidence}
+    return {
+        "kind": finding.kind,
+        "severity": finding.severity,
+        "message": finding.message,
+        "where": {"file": finding.where.file, "line": finding.where.line},
+        "evidence": finding.evidence,
+    }

@@ -1,6 +1,7 @@
 """What a check says: the verdict, the findings with their evidence, and what was tried.
 
-A `Report` is the JSON report of the program (docs/reports.md) as an object. It is true if the verdict is `pass`:
+A `Report` is the JSON report of the program (docs/reports.md) as an object. It is true if the verdict is
+`pass`:
 
     report = assay.check(...)
     if not report:
@@ -20,6 +21,7 @@ from typing import Any, Dict, List
 @dataclass(frozen=True)
 class Where:
     """A place in source code. `file` is empty and `line` 0 where they are not known."""
+
     file: str = ""
     line: int = 0
 
@@ -33,6 +35,7 @@ class Where:
 @dataclass(frozen=True)
 class Finding:
     """A proven or measured defect."""
+
     kind: str  # "out-of-bounds", "wrong-result", …: docs/findings.md explains each
     severity: str  # "error", "warning" or "note"
     message: str
@@ -44,9 +47,14 @@ class Finding:
     def of(data: Dict[str, Any]) -> "Finding":
         """A finding from its JSON form."""
         where = data.get("where") or {}
-        return Finding(str(data.get("kind", "")), str(data.get("severity", "error")), str(data.get("message", "")),
-                       Where(str(where.get("file", "")), int(where.get("line", 0))), dict(data.get("evidence") or {}),
-                       str(data.get("reproduce", "")))
+        return Finding(
+            str(data.get("kind", "")),
+            str(data.get("severity", "error")),
+            str(data.get("message", "")),
+            Where(str(where.get("file", "")), int(where.get("line", 0))),
+            dict(data.get("evidence") or {}),
+            str(data.get("reproduce", "")),
+        )
 
     def __str__(self) -> str:
         place = "%s: " % self.where if self.where else ""
@@ -62,8 +70,8 @@ class FindingsError(AssertionError):
 
 
 class Report:
-    """The report of a check. `data` is its JSON form, from which everything else is read; `text` is what the program printed,
-    with source lines and fixes, where it ran in this process's name."""
+    """The report of a check. `data` is its JSON form, from which everything else is read; `text` is what the
+    program printed, with source lines and fixes, where it ran in this process's name."""
 
     def __init__(self, data: Dict[str, Any], text: str = ""):
         self.data = data
@@ -78,12 +86,21 @@ class Report:
     @classmethod
     def made_here(cls, verdict: str, reason: str) -> "Report":
         """The report of a check that did not get as far as a report of its own."""
-        return cls({"assay": "1", "verdict": verdict, "findings": [], "notes": [], "coverage": {}, "inconclusive": [],
-                    "reason": reason})
+        return cls(
+            {
+                "assay": "1",
+                "verdict": verdict,
+                "findings": [],
+                "notes": [],
+                "coverage": {},
+                "inconclusive": [],
+                "reason": reason,
+            }
+        )
 
     @property
     def verdict(self) -> str:
-        """"pass", "fail" or "inconclusive"."""
+        """ "pass", "fail" or "inconclusive"."""
         return self.data.get("verdict", "inconclusive")
 
     @property
@@ -124,7 +141,8 @@ class Report:
         return self.inconclusive[0] if self.verdict == "inconclusive" and self.inconclusive else ""
 
     def raise_for_findings(self) -> "Report":
-        """Raises FindingsError if the verdict is `fail`; returns the report otherwise, so that calls can be chained.
+        """Raises FindingsError if the verdict is `fail`; returns the report otherwise, so that calls can be
+        chained.
 
         An inconclusive check raises nothing: assert the report itself to require a pass.
         """
@@ -154,24 +172,42 @@ class Report:
     def _repr_html_(self) -> str:
         color = {"pass": "#1a7f37", "fail": "#cf222e"}.get(self.verdict, "#9a6700")
         rows = "".join(_html_row(finding) for finding in self.findings + self.notes)
-        table = ("<table><thead><tr><th>kind</th><th>where</th><th style='text-align:left'>what</th></tr></thead>"
-                 "<tbody>%s</tbody></table>" % rows) if rows else ""
-        rest = self.inconclusive + [text for text in (self.data.get("reason"), _coverage_line(self.coverage)) if text]
-        return ("<div><p><strong style='color:%s'>%s</strong> %s</p>%s%s</div>"
-                % (color, html.escape(self.verdict), html.escape(self.title), table,
-                   "".join("<p>%s</p>" % html.escape(text) for text in rest)))
+        table = (
+            (
+                "<table><thead><tr><th>kind</th><th>where</th><th>what</th></tr></thead>"
+                "<tbody>%s</tbody></table>" % rows
+            )
+            if rows
+            else ""
+        )
+        rest = self.inconclusive + [
+            text for text in (self.data.get("reason"), _coverage_line(self.coverage)) if text
+        ]
+        return "<div><p><strong style='color:%s'>%s</strong> %s</p>%s%s</div>" % (
+            color,
+            html.escape(self.verdict),
+            html.escape(self.title),
+            table,
+            "".join("<p>%s</p>" % html.escape(text) for text in rest),
+        )
 
 
 def _details(finding: Finding) -> List[str]:
     """What helps to see a finding for oneself: the smallest case, and the command that shows it."""
     smallest = finding.evidence.get("smallest")
-    return (["smallest case: %s" % smallest] if smallest else []) + ([finding.reproduce] if finding.reproduce else [])
+    return (["smallest case: %s" % smallest] if smallest else []) + (
+        [finding.reproduce] if finding.reproduce else []
+    )
 
 
 def _html_row(finding: Finding) -> str:
     details = "".join("<br><code>%s</code>" % html.escape(line) for line in _details(finding))
-    return ("<tr><td>%s</td><td><code>%s</code></td><td style='text-align:left'>%s%s</td></tr>"
-            % (html.escape(finding.kind), html.escape(str(finding.where)), html.escape(finding.message), details))
+    return "<tr><td>%s</td><td><code>%s</code></td><td style='text-align:left'>%s%s</td></tr>" % (
+        html.escape(finding.kind),
+        html.escape(str(finding.where)),
+        html.escape(finding.message),
+        details,
+    )
 
 
 def _coverage_line(coverage: Dict[str, Any]) -> str:

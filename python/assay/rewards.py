@@ -1,12 +1,13 @@
 """`assay.reward`: the verdict on the text of an answer, for training and searching kernel generators.
 
-    report = assay.reward("problems/1_matmul.py", code)      # KernelBench, SOL-ExecBench, FlashInfer-Bench, …
+    report = assay.reward("problems/1_matmul.py", code)  # or SOL-ExecBench, FlashInfer-Bench, …
     score = 1.0 if report else 0.0
     print(report.reason)
 
-The answer runs in the sandbox of a check: a process of its own without network, without files, without the expected values,
-with limits on time and memory. Whatever is wrong with the answer is a verdict, never an exception: `fail` with findings or a
-reason, or `inconclusive` if it could not be judged. Calls are independent of each other; make many at a time.
+The answer runs in the sandbox of a check: a process of its own without network, without files, without the
+expected values, with limits on time and memory. Whatever is wrong with the answer is a verdict, never an
+exception: `fail` with findings or a reason, or `inconclusive` if it could not be judged. Calls are
+independent of each other; make many at a time.
 """
 
 import concurrent.futures
@@ -21,16 +22,24 @@ from assay.report import Report
 SECONDS_BESIDE_TRIALS = 60.0  # for compiling the answer and importing torch, on a busy machine
 
 
-def reward(problem: Union[str, "os.PathLike[str]"], code: str, *, budget: float = 10.0, seed: Optional[int] = None,
-           timeout: Optional[float] = None, suffix: Optional[str] = None) -> Report:
+def reward(
+    problem: Union[str, "os.PathLike[str]"],
+    code: str,
+    *,
+    budget: float = 10.0,
+    seed: Optional[int] = None,
+    timeout: Optional[float] = None,
+    suffix: Optional[str] = None,
+) -> Report:
     """Judges the text of an answer to a problem, in a sandbox. Safe to call from many threads and processes.
 
-    `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench definition. `code` is
-    the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py", ".cu", ".json") says which, where it is not
-    obvious. `budget` are the seconds of trials, `timeout` those of the whole call (default: a minute more).
+    `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
+    definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
+    ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials, `timeout` those
+    of the whole call (default: a minute more).
 
-    Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only for a problem that
-    does not exist.
+    Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
+    for a problem that does not exist.
     """
     problem = os.fspath(problem)
     if not os.path.exists(problem):
@@ -54,11 +63,18 @@ def reward(problem: Union[str, "os.PathLike[str]"], code: str, *, budget: float 
     return Report.made_here("inconclusive", refusal or "assay check ended with status %d" % ended.status)
 
 
-def reward_many(problem: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]], codes: Sequence[str], *,
-                jobs: Optional[int] = None, **options) -> List[Report]:
-    """reward() for many answers, `jobs` at a time (as many as there are cores); reports in the order of the answers.
+def reward_many(
+    problem: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]],
+    codes: Sequence[str],
+    *,
+    jobs: Optional[int] = None,
+    **options,
+) -> List[Report]:
+    """reward() for many answers, `jobs` at a time (as many as there are cores); reports in the order of the
+    answers.
 
-    `problem` is one problem for all answers, or a list with one for each. Other options are those of reward().
+    `problem` is one problem for all answers, or a list with one for each. Other options are those of
+    reward().
     """
     codes = list(codes)
     single = isinstance(problem, (str, os.PathLike))

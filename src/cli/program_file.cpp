@@ -80,7 +80,10 @@ Result<void> check_runtime(const ProgramFile& file, const std::string& path) {
   if (found != file.needed.end() && *found != "libcudart.so.13")
     return wrong(fmt::format("{} is linked to {}; Assay provides libcudart.so.13: build it with CUDA 13",
                              path, *found));
-  if (found == file.needed.end() && file.has_device_code)
+  // A program of the driver API may carry device code and still load it by itself.
+  const bool uses_driver =
+      std::find(file.needed.begin(), file.needed.end(), "libcuda.so.1") != file.needed.end();
+  if (found == file.needed.end() && file.has_device_code && !uses_driver)
     return wrong(
         fmt::format("{} has the CUDA runtime linked into it; link it with `nvcc -cudart shared`", path));
   if (!file.is_dynamic)

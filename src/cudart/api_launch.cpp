@@ -227,14 +227,15 @@ ASSAY_API_PTSZ(cudaLaunchCooperativeKernel,
 namespace {
 
 Status launch_configured(const LaunchConfiguration* configuration, const void* function, void** arguments,
-                         StreamHandle* stream) {
+                         StreamHandle* stream, void** extra = nullptr) {
   return launch({.function = function,
                  .grid = configuration->grid,
                  .block = configuration->block,
                  .shared_bytes = configuration->dynamic_shared,
                  .attributes = {configuration->attributes,
                                 configuration->attributes ? configuration->attribute_count : 0},
-                 .arguments = arguments},
+                 .arguments = arguments,
+                 .extra = extra},
                 stream);
 }
 
@@ -249,6 +250,11 @@ ASSAY_API Status cudaLaunchKernelExC_ptsz(const LaunchConfiguration* configurati
                                           void** arguments) {
   if (!configuration) return note(Status::InvalidValue);
   return launch_configured(configuration, function, arguments, own_stream(configuration->stream));
+}
+
+ASSAY_API Status assay_launch(const LaunchConfiguration* configuration, const void* function,
+                              void** parameters, void** extra) {
+  return launch_configured(configuration, function, parameters, configuration->stream, extra);
 }
 
 // ---- Kernels and what is known of them ----

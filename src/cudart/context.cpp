@@ -256,6 +256,12 @@ void Context::pool_released(vgpu::Address address) {
   pooled_.erase(found);
 }
 
+PoolHandle* Context::pool_of(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  const auto found = pooled_.find(address);
+  return found == pooled_.end() ? nullptr : found->second.first;
+}
+
 void Context::add_graph_memory(vgpu::Address address, uint64_t size) {
   std::lock_guard lock(mutex_);
   graph_memory_[address] = size;

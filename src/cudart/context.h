@@ -83,6 +83,7 @@ class Context {
   // Which pool an asynchronous allocation came from.
   void pool_allocated(PoolHandle* pool, vgpu::Address address, uint64_t size);
   void pool_released(vgpu::Address address);
+  PoolHandle* pool_of(vgpu::Address address);  // null: none
 
   // Memory of graphs keeps its address from launch to launch: freeing it gives nothing back.
   void add_graph_memory(vgpu::Address address, uint64_t size);

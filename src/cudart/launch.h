@@ -14,7 +14,7 @@ struct LaunchRequest {
   std::span<const LaunchAttribute> attributes;
   bool cooperative = false;
   void** arguments = nullptr;
-  void** extra = nullptr;  // cudaGraphAddKernelNode: a packed buffer instead
+  void** extra = nullptr;  // cudaGraphAddKernelNode, cuLaunchKernel: a packed buffer instead
 };
 
 // Checks a launch against the limits of the device and of the kernel, and packs its parameters.

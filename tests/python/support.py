@@ -1,9 +1,10 @@
-"""What the tests of the Python package share: the program under test, and decorators for what may be missing here.
+"""What the tests of the Python package share: the program under test, and decorators for what may be missing
+here.
 
     ASSAY_PROGRAM=build/release/bin/assay python3 -m unittest discover -s tests/python
 
-Without ASSAY_PROGRAM the program of build/release is used. Tests that need torch, Triton, nvcc or pytest are skipped
-where those are not installed; unittest's last line counts them.
+Without ASSAY_PROGRAM the program of build/release is used. Tests that need torch, Triton, nvcc or pytest are
+skipped where those are not installed; unittest's last line counts them.
 """
 
 import importlib.util
@@ -16,8 +17,12 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("ASSAY_PROGRAM") or ROOT / "build/release/bin/assay")
 LIBRARIES = PROGRAM.parent.parent / "lib"
-NVCC = shutil.which("nvcc", path=os.pathsep.join(
-    [os.environ.get("PATH", ""), os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")]))
+NVCC = shutil.which(
+    "nvcc",
+    path=os.pathsep.join(
+        [os.environ.get("PATH", ""), os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")]
+    ),
+)
 
 os.environ["ASSAY_PROGRAM"] = str(PROGRAM)
 if str(ROOT / "python") not in sys.path:

@@ -80,9 +80,17 @@ class EnvironmentTest(unittest.TestCase):
     def test_nothing_of_a_virtual_gpu_is_passed_on(self):
         ours = os.path.join(os.path.dirname(os.path.dirname(str(support.PROGRAM))), "lib")
         site = os.path.join(program.paths.package_folder(), "assay", "site")
-        variables = {"ASSAY_SETTINGS": "{}", "LD_PRELOAD": "%s/libcudart.so.13:/other.so %s/libcuda.so.1" % (ours, ours),
-                     "LD_LIBRARY_PATH": ours, "PYTHONPATH": site + ":/mine", "TRITON_CACHE_DIR": "/private"}
-        with mock.patch.dict(os.environ, variables), mock.patch.object(program.paths, "library", lambda name: ours + "/" + name):
+        variables = {
+            "ASSAY_SETTINGS": "{}",
+            "LD_PRELOAD": "%s/libcudart.so.13:/other.so %s/libcuda.so.1" % (ours, ours),
+            "LD_LIBRARY_PATH": ours,
+            "PYTHONPATH": site + ":/mine",
+            "TRITON_CACHE_DIR": "/private",
+        }
+        with (
+            mock.patch.dict(os.environ, variables),
+            mock.patch.object(program.paths, "library", lambda name: ours + "/" + name),
+        ):
             environment = program.environment()
         self.assertEqual((environment["LD_PRELOAD"], environment["PYTHONPATH"]), ("/other.so", "/mine"))
         for name in ("ASSAY_SETTINGS", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):

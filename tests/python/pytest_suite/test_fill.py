@@ -1,4 +1,5 @@
-"""A suite that is run with `pytest --assay`: a kernel in PTX, launched with ctypes. It needs neither torch nor a compiler."""
+"""A suite that is run with `pytest --assay`: a kernel in PTX, launched with ctypes. It needs neither torch
+nor a compiler."""
 
 import ctypes
 
