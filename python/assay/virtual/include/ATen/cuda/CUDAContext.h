@@ -1,5 +1,5 @@
 #pragma once
 #include "assay/light/utility.h"
 #if defined(ASSAY_USES_CUBLAS)
-#include "assay/light/cublas.h"
+#include <cublas_v2.h>
 #endif

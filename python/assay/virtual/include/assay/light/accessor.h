@@ -59,7 +59,8 @@ class GenericPackedTensorAccessor {
 
  public:
   template <class Source>
-  C10_HOST GenericPackedTensorAccessor(PtrType data, const Source* sizes, const Source* strides) : data_(data) {
+  C10_HOST GenericPackedTensorAccessor(PtrType data, const Source* sizes, const Source* strides)
+      : data_(data) {
     for (size_t i = 0; i < N; ++i) {
       sizes_[i] = static_cast<Index>(sizes[i]);
       strides_[i] = static_cast<Index>(strides[i]);

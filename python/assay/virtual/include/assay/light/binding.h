@@ -1,5 +1,5 @@
-// C++ functions as Python functions: arguments by position and by name, defaults, overloads, exceptions. pybind.h and
-// library.h are written on top of this.
+// C++ functions as Python functions: arguments by position and by name, defaults, overloads, exceptions.
+// pybind.h and library.h are written on top of this.
 #pragma once
 #include <functional>
 #include <memory>
@@ -92,7 +92,8 @@ struct Parameter {
   bool converts = true;
 };
 
-/// Python's exception for the C++ exception that is being handled: pybind11's table with torch's errors before it.
+/// Python's exception for the C++ exception that is being handled: pybind11's table with torch's errors
+/// before it.
 inline void set_python_error() {
   const auto set = [](const char* type, const char* message) {
     Object exception = builtin(type);
@@ -127,7 +128,8 @@ inline void set_python_error() {
   }
 }
 
-/// One C++ function behind a name. call() returns nullptr without a Python error when the arguments do not fit.
+/// One C++ function behind a name. call() returns nullptr without a Python error when the arguments do not
+/// fit.
 class Overload {
  public:
   virtual ~Overload() = default;
@@ -135,7 +137,8 @@ class Overload {
   virtual std::string signature() const = 0;
 };
 
-/// Sorts the arguments of a call into the order of the parameters. False: too many, too few, or an unknown name.
+/// Sorts the arguments of a call into the order of the parameters. False: too many, too few, or an unknown
+/// name.
 inline bool arrange(PyObject* positional, PyObject* named, const std::vector<Parameter>& parameters,
                     std::vector<PyObject*>& objects) {
   const std::ptrdiff_t given = PyTuple_Size(positional);
@@ -194,21 +197,27 @@ class TypedOverload : public Overload {
     std::string text = "(";
     for (size_t i = 0; i < types.size(); ++i) {
       if (i) text += ", ";
-      if (i < parameters_.size() && parameters_[i].keyword_only && (i == 0 || !parameters_[i - 1].keyword_only)) text += "*, ";
+      if (i < parameters_.size() && parameters_[i].keyword_only &&
+          (i == 0 || !parameters_[i - 1].keyword_only))
+        text += "*, ";
       text += (i < parameters_.size() ? parameters_[i].name : "arg" + std::to_string(i)) + ": " + types[i];
       if (i < parameters_.size() && parameters_[i].fallback) {
         text += " = " + text_of(Object(PyObject_Repr(parameters_[i].fallback.get())).get());
       }
     }
     text += ") -> ";
-    if constexpr (std::is_void_v<Result>) return text + "None";
-    else return text + Convert<std::decay_t<Result>>::name();
+    if constexpr (std::is_void_v<Result>)
+      return text + "None";
+    else
+      return text + Convert<std::decay_t<Result>>::name();
   }
 };
 
 template <class Function, class Result, class... Arguments>
-std::unique_ptr<Overload> typed_overload(Function function, Result (*)(Arguments...), std::vector<Parameter> parameters) {
-  return std::make_unique<TypedOverload<Function, Result, Arguments...>>(std::move(function), std::move(parameters));
+std::unique_ptr<Overload> typed_overload(Function function, Result (*)(Arguments...),
+                                         std::vector<Parameter> parameters) {
+  return std::make_unique<TypedOverload<Function, Result, Arguments...>>(std::move(function),
+                                                                         std::move(parameters));
 }
 
 /// The plain function type of a pointer to operator().
@@ -255,14 +264,16 @@ class Function {
   }
 
   std::string mismatch(PyObject* positional, PyObject* named) const {
-    std::string text = name_ + "(): incompatible function arguments. The following argument types are supported:\n";
+    std::string text =
+        name_ + "(): incompatible function arguments. The following argument types are supported:\n";
     int number = 1;
     for (const auto& overload : overloads_) {
       text += "    " + std::to_string(number++) + ". " + overload->signature() + "\n";
     }
-    text += "\nInvoked with: " + text_of(call_back("show_arguments", tuple_of(Object::borrowed(positional),
-                                                                             named ? Object::borrowed(named) : none()))
-                                             .get());
+    text += "\nInvoked with: " +
+            text_of(call_back("show_arguments", tuple_of(Object::borrowed(positional),
+                                                         named ? Object::borrowed(named) : none()))
+                        .get());
     return text;
   }
 
@@ -271,7 +282,8 @@ class Function {
   }
 
  public:
-  Function(std::string name, std::string documentation) : name_(std::move(name)), documentation_(std::move(documentation)) {}
+  Function(std::string name, std::string documentation)
+      : name_(std::move(name)), documentation_(std::move(documentation)) {}
   void add(std::unique_ptr<Overload> overload) { overloads_.push_back(std::move(overload)); }
   const std::string& name() const { return name_; }
   /// The Python function. This object must live as long as it, that is, for ever.
@@ -292,7 +304,8 @@ inline Object Function::python_function(PyObject* module_name) {
   return Object(PyCFunction_NewEx(&method_, self.get(), module_name));
 }
 
-/// What to run when Python binds the extension to its module object: PYBIND11_MODULE and TORCH_LIBRARY add to it.
+/// What to run when Python binds the extension to its module object: PYBIND11_MODULE and TORCH_LIBRARY add to
+/// it.
 inline std::vector<std::function<void(const Object& module)>>& bindings() {
   static auto* list = new std::vector<std::function<void(const Object&)>>();
   return *list;
@@ -301,7 +314,8 @@ inline std::vector<std::function<void(const Object& module)>>& bindings() {
 }  // namespace assay
 
 /// Called by Python once, after the library is loaded. Returns 0, or -1 with a Python error set.
-extern "C" __attribute__((weak, visibility("default"))) int assay_bind(PyObject* module, PyObject* callbacks) {
+extern "C" __attribute__((weak, visibility("default"))) int assay_bind(PyObject* module,
+                                                                       PyObject* callbacks) {
   assay::callbacks() = assay::Object::borrowed(callbacks);
   try {
     for (const auto& binding : assay::bindings()) binding(assay::Object::borrowed(module));

@@ -31,13 +31,16 @@ struct alignas(2 * sizeof(T)) complex {
   }
   friend C10_HOST_DEVICE constexpr complex operator/(complex a, complex b) {
     const T square = b.real_ * b.real_ + b.imag_ * b.imag_;
-    return {(a.real_ * b.real_ + a.imag_ * b.imag_) / square, (a.imag_ * b.real_ - a.real_ * b.imag_) / square};
+    return {(a.real_ * b.real_ + a.imag_ * b.imag_) / square,
+            (a.imag_ * b.real_ - a.real_ * b.imag_) / square};
   }
   friend C10_HOST_DEVICE constexpr bool operator==(complex a, complex b) {
     return a.real_ == b.real_ && a.imag_ == b.imag_;
   }
   friend C10_HOST_DEVICE constexpr bool operator!=(complex a, complex b) { return !(a == b); }
-  friend std::ostream& operator<<(std::ostream& out, complex a) { return out << '(' << a.real_ << ',' << a.imag_ << ')'; }
+  friend std::ostream& operator<<(std::ostream& out, complex a) {
+    return out << '(' << a.real_ << ',' << a.imag_ << ')';
+  }
 };
 
 }  // namespace c10

@@ -4,8 +4,8 @@
 //   static Object make(const T& value);
 //   static std::string name();                                    // the type as signatures show it
 //
-// The rules are pybind11's with torch's additions: an int is taken for a float when `convert` is set, never a float
-// for an int; a sequence for a vector, but not a string; None for an empty optional.
+// The rules are pybind11's with torch's additions: an int is taken for a float when `convert` is set, never a
+// float for an int; a sequence for a vector, but not a string; None for an empty optional.
 #pragma once
 #include <array>
 #include <map>
@@ -228,8 +228,10 @@ struct Convert<std::tuple<T...>> {
 
  private:
   template <size_t... I>
-  static bool load_items(PyObject* object, bool convert, std::tuple<T...>& values, std::index_sequence<I...>) {
-    return (Convert<T>::load(Object(PySequence_GetItem(object, I)).get(), convert, std::get<I>(values)) && ...);
+  static bool load_items(PyObject* object, bool convert, std::tuple<T...>& values,
+                         std::index_sequence<I...>) {
+    return (Convert<T>::load(Object(PySequence_GetItem(object, I)).get(), convert, std::get<I>(values)) &&
+            ...);
   }
 };
 
@@ -280,16 +282,16 @@ T number_from_python(const char* callback, PyObject* object) {
   return static_cast<T>(number);
 }
 
-#define ASSAY_CONVERT_ENUM(TYPE, NAME)                                                                        \
-  template <>                                                                                                 \
-  struct Convert<c10::TYPE> {                                                                                 \
-    static bool load(PyObject* object, bool, c10::TYPE& value) {                                              \
-      const int number = number_from_python<int>("number_of_" NAME, object);                                  \
-      value = static_cast<c10::TYPE>(number);                                                                 \
-      return number >= 0;                                                                                     \
-    }                                                                                                         \
-    static Object make(c10::TYPE value) { return call_back(NAME "_of_number", tuple_of(int64_t(value))); }  \
-    static std::string name() { return "torch." NAME; }                                                       \
+#define ASSAY_CONVERT_ENUM(TYPE, NAME)                                                                     \
+  template <>                                                                                              \
+  struct Convert<c10::TYPE> {                                                                              \
+    static bool load(PyObject* object, bool, c10::TYPE& value) {                                           \
+      const int number = number_from_python<int>("number_of_" NAME, object);                               \
+      value = static_cast<c10::TYPE>(number);                                                              \
+      return number >= 0;                                                                                  \
+    }                                                                                                      \
+    static Object make(c10::TYPE value) { return call_back(NAME "_of_number", tuple_of(int64_t(value))); } \
+    static std::string name() { return "torch." NAME; }                                                    \
   };
 ASSAY_CONVERT_ENUM(ScalarType, "dtype")
 ASSAY_CONVERT_ENUM(MemoryFormat, "memory_format")

@@ -64,8 +64,12 @@ inline c10::cuda::CUDAStream stream_from(const char* name, int64_t argument) {
 
 namespace c10::cuda {
 
-inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) { return assay::stream_from("current_stream", device); }
-inline CUDAStream getDefaultCUDAStream(DeviceIndex device = -1) { return assay::stream_from("default_stream", device); }
+inline CUDAStream getCurrentCUDAStream(DeviceIndex device = -1) {
+  return assay::stream_from("current_stream", device);
+}
+inline CUDAStream getDefaultCUDAStream(DeviceIndex device = -1) {
+  return assay::stream_from("default_stream", device);
+}
 inline CUDAStream getStreamFromPool(bool high_priority = false, DeviceIndex = -1) {
   return assay::stream_from("pool_stream", high_priority ? -1 : 0);
 }
@@ -84,9 +88,15 @@ inline DeviceIndex device_count() {
   C10_CUDA_CHECK(cudaGetDeviceCount(&count));
   return static_cast<DeviceIndex>(count);
 }
-inline DeviceIndex current_device() { return static_cast<DeviceIndex>(assay::current_device()); }
-inline void set_device(DeviceIndex device) { C10_CUDA_CHECK(cudaSetDevice(device)); }
-inline void device_synchronize() { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
+inline DeviceIndex current_device() {
+  return static_cast<DeviceIndex>(assay::current_device());
+}
+inline void set_device(DeviceIndex device) {
+  C10_CUDA_CHECK(cudaSetDevice(device));
+}
+inline void device_synchronize() {
+  C10_CUDA_CHECK(cudaDeviceSynchronize());
+}
 
 /// Makes a device current for a scope.
 class CUDAGuard {
@@ -161,10 +171,18 @@ inline cudaDeviceProp* getDeviceProperties(DeviceIndex device) {
   C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, device < 0 ? assay::current_device() : device));
   return &properties;
 }
-inline cudaDeviceProp* getCurrentDeviceProperties() { return getDeviceProperties(-1); }
-inline int warp_size() { return 32; }
-inline bool is_available() { return c10::cuda::device_count() > 0; }
-inline void device_synchronize() { c10::cuda::device_synchronize(); }
+inline cudaDeviceProp* getCurrentDeviceProperties() {
+  return getDeviceProperties(-1);
+}
+inline int warp_size() {
+  return 32;
+}
+inline bool is_available() {
+  return c10::cuda::device_count() > 0;
+}
+inline void device_synchronize() {
+  c10::cuda::device_synchronize();
+}
 template <class T>
 T ATenCeilDiv(T a, T b) {
   return (a + b - 1) / b;
@@ -217,15 +235,18 @@ __device__ __forceinline__ T WARP_SHFL(T value, int lane, int width = warpSize, 
   return __shfl_sync(mask, value, lane, width);
 }
 template <class T>
-__device__ __forceinline__ T WARP_SHFL_XOR(T value, int lanes, int width = warpSize, unsigned mask = 0xffffffff) {
+__device__ __forceinline__ T WARP_SHFL_XOR(T value, int lanes, int width = warpSize,
+                                           unsigned mask = 0xffffffff) {
   return __shfl_xor_sync(mask, value, lanes, width);
 }
 template <class T>
-__device__ __forceinline__ T WARP_SHFL_UP(T value, unsigned lanes, int width = warpSize, unsigned mask = 0xffffffff) {
+__device__ __forceinline__ T WARP_SHFL_UP(T value, unsigned lanes, int width = warpSize,
+                                          unsigned mask = 0xffffffff) {
   return __shfl_up_sync(mask, value, lanes, width);
 }
 template <class T>
-__device__ __forceinline__ T WARP_SHFL_DOWN(T value, unsigned lanes, int width = warpSize, unsigned mask = 0xffffffff) {
+__device__ __forceinline__ T WARP_SHFL_DOWN(T value, unsigned lanes, int width = warpSize,
+                                            unsigned mask = 0xffffffff) {
   return __shfl_down_sync(mask, value, lanes, width);
 }
 #endif

@@ -1,4 +1,5 @@
-// c10::Error and the TORCH_CHECK family. A failed check becomes the Python exception that torch raises, with the same text.
+// c10::Error and the TORCH_CHECK family. A failed check becomes the Python exception that torch raises, with
+// the same text.
 #pragma once
 #include <cuda_runtime.h>
 
@@ -25,10 +26,10 @@ class Error : public std::exception {
   const std::string& python_type() const { return python_type_; }
 };
 
-#define ASSAY_ERROR(NAME, PYTHON_TYPE)                                                    \
-  class NAME : public Error {                                                             \
-   public:                                                                                \
-    explicit NAME(std::string message) : Error(std::move(message), PYTHON_TYPE) {}        \
+#define ASSAY_ERROR(NAME, PYTHON_TYPE)                                             \
+  class NAME : public Error {                                                      \
+   public:                                                                         \
+    explicit NAME(std::string message) : Error(std::move(message), PYTHON_TYPE) {} \
   };
 ASSAY_ERROR(IndexError, "IndexError")
 ASSAY_ERROR(ValueError, "ValueError")
@@ -54,9 +55,10 @@ using c10::Error;
 namespace assay {
 
 inline std::string check_message(const char* condition) {
-  return c10::str("Expected ", condition,
-                  " to be true, but got false.  (Could this error message be improved?  If so, please report an "
-                  "enhancement request to PyTorch.)");
+  return c10::str(
+      "Expected ", condition,
+      " to be true, but got false.  (Could this error message be improved?  If so, please report an "
+      "enhancement request to PyTorch.)");
 }
 
 template <class... Parts>
@@ -84,15 +86,16 @@ inline void check_cuda(cudaError_t status) {
 
 }  // namespace assay
 
-#define ASSAY_CHECK(TYPE, CONDITION, ...) \
-  do {                                    \
+#define ASSAY_CHECK(TYPE, CONDITION, ...)                                            \
+  do {                                                                               \
     if (!(CONDITION)) throw TYPE(::assay::check_message(#CONDITION, ##__VA_ARGS__)); \
   } while (0)
 #define TORCH_CHECK(CONDITION, ...) ASSAY_CHECK(::c10::Error, CONDITION, ##__VA_ARGS__)
 #define TORCH_CHECK_INDEX(CONDITION, ...) ASSAY_CHECK(::c10::IndexError, CONDITION, ##__VA_ARGS__)
 #define TORCH_CHECK_VALUE(CONDITION, ...) ASSAY_CHECK(::c10::ValueError, CONDITION, ##__VA_ARGS__)
 #define TORCH_CHECK_TYPE(CONDITION, ...) ASSAY_CHECK(::c10::TypeError, CONDITION, ##__VA_ARGS__)
-#define TORCH_CHECK_NOT_IMPLEMENTED(CONDITION, ...) ASSAY_CHECK(::c10::NotImplementedError, CONDITION, ##__VA_ARGS__)
+#define TORCH_CHECK_NOT_IMPLEMENTED(CONDITION, ...) \
+  ASSAY_CHECK(::c10::NotImplementedError, CONDITION, ##__VA_ARGS__)
 #define TORCH_CHECK_WITH(TYPE, CONDITION, ...) ASSAY_CHECK(::c10::TYPE, CONDITION, ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT(CONDITION, ...) TORCH_CHECK(CONDITION, ##__VA_ARGS__)
 #define TORCH_INTERNAL_ASSERT_DEBUG_ONLY(...) ((void)0)
@@ -101,9 +104,9 @@ inline void check_cuda(cudaError_t status) {
 #define AT_ERROR(...) throw ::c10::Error(::c10::str(__VA_ARGS__))
 #define C10_THROW_ERROR(TYPE, MESSAGE) throw ::c10::TYPE(MESSAGE)
 
-#define ASSAY_CHECK_OPERATOR(LEFT, RIGHT, OPERATOR)                                               \
-  TORCH_CHECK((LEFT)OPERATOR(RIGHT), "Check failed: " #LEFT " " #OPERATOR " " #RIGHT " (", (LEFT), \
-              " vs. ", (RIGHT), "). ")
+#define ASSAY_CHECK_OPERATOR(LEFT, RIGHT, OPERATOR)                                                         \
+  TORCH_CHECK((LEFT)OPERATOR(RIGHT), "Check failed: " #LEFT " " #OPERATOR " " #RIGHT " (", (LEFT), " vs. ", \
+              (RIGHT), "). ")
 #define TORCH_CHECK_EQ(LEFT, RIGHT) ASSAY_CHECK_OPERATOR(LEFT, RIGHT, ==)
 #define TORCH_CHECK_NE(LEFT, RIGHT) ASSAY_CHECK_OPERATOR(LEFT, RIGHT, !=)
 #define TORCH_CHECK_LE(LEFT, RIGHT) ASSAY_CHECK_OPERATOR(LEFT, RIGHT, <=)
@@ -112,10 +115,10 @@ inline void check_cuda(cudaError_t status) {
 #define TORCH_CHECK_GT(LEFT, RIGHT) ASSAY_CHECK_OPERATOR(LEFT, RIGHT, >)
 
 #define TORCH_WARN(...) std::fprintf(stderr, "Warning: %s\n", ::c10::str(__VA_ARGS__).c_str())
-#define TORCH_WARN_ONCE(...)                                                  \
-  do {                                                                        \
-    static const bool assay_warned = (TORCH_WARN(__VA_ARGS__), true);         \
-    (void)assay_warned;                                                       \
+#define TORCH_WARN_ONCE(...)                                          \
+  do {                                                                \
+    static const bool assay_warned = (TORCH_WARN(__VA_ARGS__), true); \
+    (void)assay_warned;                                               \
   } while (0)
 
 #define C10_CUDA_CHECK(EXPRESSION) ::assay::check_cuda(EXPRESSION)

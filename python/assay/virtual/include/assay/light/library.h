@@ -1,10 +1,20 @@
-// TORCH_LIBRARY and its relatives: operators registered with torch's dispatcher, called as torch.ops.name.operator.
-// The C++ function becomes a Python function, which is registered with torch.library.
+// TORCH_LIBRARY and its relatives: operators registered with torch's dispatcher, called as
+// torch.ops.name.operator. The C++ function becomes a Python function, which is registered with
+// torch.library.
 #pragma once
 #include "assay/light/binding.h"
 
 namespace c10 {
-enum class DispatchKey { CPU, CUDA, Meta, Autograd, AutogradCUDA, AutogradCPU, CompositeImplicitAutograd, CompositeExplicitAutograd };
+enum class DispatchKey {
+  CPU,
+  CUDA,
+  Meta,
+  Autograd,
+  AutogradCUDA,
+  AutogradCPU,
+  CompositeImplicitAutograd,
+  CompositeExplicitAutograd
+};
 }
 
 namespace assay {
@@ -12,10 +22,10 @@ namespace assay {
 /// The type of a parameter or result as a schema names it.
 template <class T>
 struct SchemaType;
-#define ASSAY_SCHEMA_TYPE(TYPE, NAME)                  \
-  template <>                                          \
-  struct SchemaType<TYPE> {                            \
-    static std::string name() { return NAME; }         \
+#define ASSAY_SCHEMA_TYPE(TYPE, NAME)          \
+  template <>                                  \
+  struct SchemaType<TYPE> {                    \
+    static std::string name() { return NAME; } \
   };
 ASSAY_SCHEMA_TYPE(at::Tensor, "Tensor")
 ASSAY_SCHEMA_TYPE(int64_t, "int")
@@ -52,9 +62,14 @@ template <class Result, class... Arguments>
 std::string schema_of(Result (*)(Arguments...)) {
   std::string text = "(";
   int number = 0;
-  ((text += (number ? ", " : "") + SchemaType<std::decay_t<Arguments>>::name() + " _" + std::to_string(number), ++number), ...);
-  if constexpr (std::is_void_v<Result>) return text + ") -> ()";
-  else return text + ") -> " + SchemaType<std::decay_t<Result>>::name();
+  ((text +=
+    (number ? ", " : "") + SchemaType<std::decay_t<Arguments>>::name() + " _" + std::to_string(number),
+    ++number),
+   ...);
+  if constexpr (std::is_void_v<Result>)
+    return text + ") -> ()";
+  else
+    return text + ") -> " + SchemaType<std::decay_t<Result>>::name();
 }
 
 }  // namespace assay
@@ -69,8 +84,14 @@ struct DispatchedFunction {
 };
 
 inline std::string dispatch_key_name(c10::DispatchKey key) {
-  constexpr const char* names[] = {"CPU", "CUDA", "Meta", "Autograd", "AutogradCUDA", "AutogradCPU",
-                                   "CompositeImplicitAutograd", "CompositeExplicitAutograd"};
+  constexpr const char* names[] = {"CPU",
+                                   "CUDA",
+                                   "Meta",
+                                   "Autograd",
+                                   "AutogradCUDA",
+                                   "AutogradCPU",
+                                   "CompositeImplicitAutograd",
+                                   "CompositeExplicitAutograd"};
   return names[int(key)];
 }
 inline std::string dispatch_key_name(c10::DeviceType device) {
@@ -139,14 +160,16 @@ class Library {
   static const bool BODY##_added = (::assay::bindings().push_back([](const ::assay::Object&) { \
     ::torch::Library library(#NAMESPACE, KEY);                                                 \
     BODY(library);                                                                             \
-  }), true);                                                                                   \
+  }),                                                                                          \
+                                    true);                                                     \
   static void BODY(::torch::Library& VARIABLE)
 #define ASSAY_JOINED(A, B) A##B
 #define ASSAY_JOIN(A, B) ASSAY_JOINED(A, B)
 #define TORCH_LIBRARY(NAMESPACE, VARIABLE) \
   ASSAY_LIBRARY(NAMESPACE, "CompositeImplicitAutograd", VARIABLE, assay_library_##NAMESPACE)
-#define TORCH_LIBRARY_FRAGMENT(NAMESPACE, VARIABLE) \
-  ASSAY_LIBRARY(NAMESPACE, "CompositeImplicitAutograd", VARIABLE, ASSAY_JOIN(assay_fragment_##NAMESPACE, __COUNTER__))
+#define TORCH_LIBRARY_FRAGMENT(NAMESPACE, VARIABLE)               \
+  ASSAY_LIBRARY(NAMESPACE, "CompositeImplicitAutograd", VARIABLE, \
+                ASSAY_JOIN(assay_fragment_##NAMESPACE, __COUNTER__))
 #define TORCH_LIBRARY_IMPL(NAMESPACE, KEY, VARIABLE) \
   ASSAY_LIBRARY(NAMESPACE, #KEY, VARIABLE, assay_library_##NAMESPACE##_##KEY)
 #define TORCH_FN(FUNCTION) (&FUNCTION)

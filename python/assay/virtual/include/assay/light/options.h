@@ -70,7 +70,7 @@ class Scalar {
   Scalar() = default;
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
   Scalar(T value)
-      : kind_(std::is_same_v<T, bool>         ? Kind::Bool
+      : kind_(std::is_same_v<T, bool>       ? Kind::Bool
               : std::is_floating_point_v<T> ? Kind::Float
                                             : Kind::Integer) {
     if constexpr (std::is_floating_point_v<T>) {
@@ -120,8 +120,10 @@ class TensorOptions {
   TensorOptions(caffe2::TypeMeta type) : dtype_(type.toScalarType()) {}
   TensorOptions(Layout) {}
   TensorOptions(MemoryFormat format) : memory_format_(format) {}
-  template <class T, class = std::enable_if_t<std::is_same_v<std::decay_t<T>, Device> || std::is_same_v<std::decay_t<T>, DeviceType> ||
-                                              (std::is_convertible_v<T, std::string> && !std::is_same_v<std::decay_t<T>, TensorOptions>)>>
+  template <class T,
+            class = std::enable_if_t<
+                std::is_same_v<std::decay_t<T>, Device> || std::is_same_v<std::decay_t<T>, DeviceType> ||
+                (std::is_convertible_v<T, std::string> && !std::is_same_v<std::decay_t<T>, TensorOptions>)>>
   TensorOptions(T&& device) : device_(Device(std::forward<T>(device))) {}
 
   [[nodiscard]] TensorOptions dtype(std::optional<ScalarType> type) const {
@@ -147,7 +149,9 @@ class TensorOptions {
   [[nodiscard]] TensorOptions device(Parts&&... parts) const {
     return device(std::optional<Device>(Device(std::forward<Parts>(parts)...)));
   }
-  [[nodiscard]] TensorOptions device_index(DeviceIndex index) const { return device(Device(DeviceType::CUDA, index)); }
+  [[nodiscard]] TensorOptions device_index(DeviceIndex index) const {
+    return device(Device(DeviceType::CUDA, index));
+  }
   [[nodiscard]] TensorOptions layout(std::optional<Layout>) const { return *this; }
   [[nodiscard]] TensorOptions requires_grad(std::optional<bool>) const { return *this; }
   [[nodiscard]] TensorOptions pinned_memory(std::optional<bool> pinned) const {
@@ -174,16 +178,30 @@ class TensorOptions {
   std::optional<MemoryFormat> memory_format_opt() const { return memory_format_; }
 };
 
-inline TensorOptions dtype(ScalarType type) { return TensorOptions().dtype(type); }
-inline TensorOptions dtype(caffe2::TypeMeta type) { return TensorOptions().dtype(type); }
+inline TensorOptions dtype(ScalarType type) {
+  return TensorOptions().dtype(type);
+}
+inline TensorOptions dtype(caffe2::TypeMeta type) {
+  return TensorOptions().dtype(type);
+}
 template <class T>
 TensorOptions dtype() {
   return TensorOptions().dtype<T>();
 }
-inline TensorOptions device(Device device) { return TensorOptions().device(device); }
-inline TensorOptions device_index(DeviceIndex index) { return TensorOptions().device_index(index); }
-inline TensorOptions layout(Layout) { return {}; }
-inline TensorOptions requires_grad(bool = true) { return {}; }
-inline TensorOptions memory_format(MemoryFormat format) { return TensorOptions().memory_format(format); }
+inline TensorOptions device(Device device) {
+  return TensorOptions().device(device);
+}
+inline TensorOptions device_index(DeviceIndex index) {
+  return TensorOptions().device_index(index);
+}
+inline TensorOptions layout(Layout) {
+  return {};
+}
+inline TensorOptions requires_grad(bool = true) {
+  return {};
+}
+inline TensorOptions memory_format(MemoryFormat format) {
+  return TensorOptions().memory_format(format);
+}
 
 }  // namespace c10

@@ -1,5 +1,6 @@
-// The part of pybind11 that binds functions: PYBIND11_MODULE, module_::def with docstrings, py::arg with and without
-// defaults, py::kw_only and call guards. Classes, NumPy arrays and the wrappers of Python's own types are not here.
+// The part of pybind11 that binds functions: PYBIND11_MODULE, module_::def with docstrings, py::arg with and
+// without defaults, py::kw_only and call guards. Classes, NumPy arrays and the wrappers of Python's own types
+// are not here.
 #pragma once
 #include "assay/light/binding.h"
 
@@ -66,7 +67,15 @@ struct doc {
   const char* text;
   explicit doc(const char* words) : text(words) {}
 };
-enum class return_value_policy : uint8_t { automatic, automatic_reference, take_ownership, copy, move, reference, reference_internal };
+enum class return_value_policy : uint8_t {
+  automatic,
+  automatic_reference,
+  take_ownership,
+  copy,
+  move,
+  reference,
+  reference_internal
+};
 
 /// Releases the global interpreter lock for a scope.
 class gil_scoped_release {
@@ -142,7 +151,8 @@ class module_ {
       target = new assay::Function(name, extras.documentation);
       functions_.push_back(target);
     }
-    target->add(assay::make_overload(std::decay_t<F>(std::forward<F>(function)), std::move(extras.parameters)));
+    target->add(
+        assay::make_overload(std::decay_t<F>(std::forward<F>(function)), std::move(extras.parameters)));
     assay::Object module_name(PyObject_GetAttrString(module_object_.get(), "__name__"));
     PyObject_SetAttrString(module_object_.get(), name, target->python_function(module_name.get()).get());
     return *this;
@@ -181,10 +191,11 @@ auto wrap_pybind_function_no_gil(Function&& function) {
 }
 }  // namespace torch
 
-#define PYBIND11_MODULE(NAME, VARIABLE, ...)                                                    \
-  static void assay_module_body(::pybind11::module_& VARIABLE);                                 \
+#define PYBIND11_MODULE(NAME, VARIABLE, ...)                                                                \
+  static void assay_module_body(::pybind11::module_& VARIABLE);                                             \
   static const bool assay_module_added = (::assay::bindings().push_back([](const ::assay::Object& module) { \
-    ::pybind11::module_ wrapper(module);                                                        \
-    assay_module_body(wrapper);                                                                 \
-  }), true);                                                                                    \
+    ::pybind11::module_ wrapper(module);                                                                    \
+    assay_module_body(wrapper);                                                                             \
+  }),                                                                                                       \
+                                          true);                                                            \
   static void assay_module_body(::pybind11::module_& VARIABLE)

@@ -128,8 +128,8 @@ class Object {
   explicit operator bool() const { return object_ != nullptr; }
 };
 
-/// What Python handed over when it bound this extension: an object whose attributes are the functions that the
-/// light header calls (assay/virtual/extension_calls.py).
+/// What Python handed over when it bound this extension: an object whose attributes are the functions that
+/// the light header calls (assay/virtual/extension_calls.py).
 inline Object& callbacks() {
   static Object* object = new Object();  // never destroyed: Python may be gone when static objects are
   return *object;

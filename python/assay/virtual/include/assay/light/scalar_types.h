@@ -1,5 +1,5 @@
-// Element types: c10::ScalarType, its names and sizes, the C++ type of each, and caffe2::TypeMeta, which is what
-// Tensor::dtype() returns. The numbers of the enumeration are torch's.
+// Element types: c10::ScalarType, its names and sizes, the C++ type of each, and caffe2::TypeMeta, which is
+// what Tensor::dtype() returns. The numbers of the enumeration are torch's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,24 +11,24 @@
 #include "assay/light/half.h"
 
 /// One row for each type that a tensor of an extension can have: the C++ type, the name, torch's number.
-#define ASSAY_SCALAR_TYPES(_)              \
-  _(uint8_t, Byte, 0)                      \
-  _(int8_t, Char, 1)                       \
-  _(int16_t, Short, 2)                     \
-  _(int, Int, 3)                           \
-  _(int64_t, Long, 4)                      \
-  _(c10::Half, Half, 5)                    \
-  _(float, Float, 6)                       \
-  _(double, Double, 7)                     \
-  _(c10::complex<float>, ComplexFloat, 9)  \
+#define ASSAY_SCALAR_TYPES(_)                \
+  _(uint8_t, Byte, 0)                        \
+  _(int8_t, Char, 1)                         \
+  _(int16_t, Short, 2)                       \
+  _(int, Int, 3)                             \
+  _(int64_t, Long, 4)                        \
+  _(c10::Half, Half, 5)                      \
+  _(float, Float, 6)                         \
+  _(double, Double, 7)                       \
+  _(c10::complex<float>, ComplexFloat, 9)    \
   _(c10::complex<double>, ComplexDouble, 10) \
-  _(bool, Bool, 11)                        \
-  _(c10::BFloat16, BFloat16, 15)           \
-  _(c10::Float8_e5m2, Float8_e5m2, 23)     \
-  _(c10::Float8_e4m3fn, Float8_e4m3fn, 24) \
-  _(uint16_t, UInt16, 27)                  \
-  _(uint32_t, UInt32, 28)                  \
-  _(uint64_t, UInt64, 29)                  \
+  _(bool, Bool, 11)                          \
+  _(c10::BFloat16, BFloat16, 15)             \
+  _(c10::Float8_e5m2, Float8_e5m2, 23)       \
+  _(c10::Float8_e4m3fn, Float8_e4m3fn, 24)   \
+  _(uint16_t, UInt16, 27)                    \
+  _(uint32_t, UInt32, 28)                    \
+  _(uint64_t, UInt64, 29)                    \
   _(c10::Float8_e8m0fnu, Float8_e8m0fnu, 44)
 
 namespace c10 {
@@ -37,7 +37,7 @@ enum class ScalarType : int8_t {
 #define ASSAY_ROW(TYPE, NAME, NUMBER) NAME = NUMBER,
   ASSAY_SCALAR_TYPES(ASSAY_ROW)
 #undef ASSAY_ROW
-  Undefined = 47,
+      Undefined = 47,
 };
 
 #define ASSAY_ROW(TYPE, NAME, NUMBER) inline constexpr ScalarType k##NAME = ScalarType::NAME;
@@ -90,17 +90,18 @@ inline bool isIntegralType(ScalarType type, bool include_bool) {
   return type != ScalarType::Undefined && !isFloatingType(type) && !isComplexType(type);
 }
 
-/// The ScalarType of a C++ type. As in torch, `__half`, `long long` and other types that are no element type have none.
+/// The ScalarType of a C++ type. As in torch, `__half`, `long long` and other types that are no element type
+/// have none.
 template <class T>
 struct CppTypeToScalarType;
 template <ScalarType Type>
 struct ScalarTypeToCPPType;
-#define ASSAY_ROW(TYPE, NAME, NUMBER)                                                             \
-  template <>                                                                                     \
-  struct CppTypeToScalarType<TYPE> : std::integral_constant<ScalarType, ScalarType::NAME> {};     \
-  template <>                                                                                     \
-  struct ScalarTypeToCPPType<ScalarType::NAME> {                                                  \
-    using type = TYPE;                                                                            \
+#define ASSAY_ROW(TYPE, NAME, NUMBER)                                                         \
+  template <>                                                                                 \
+  struct CppTypeToScalarType<TYPE> : std::integral_constant<ScalarType, ScalarType::NAME> {}; \
+  template <>                                                                                 \
+  struct ScalarTypeToCPPType<ScalarType::NAME> {                                              \
+    using type = TYPE;                                                                        \
   };
 ASSAY_SCALAR_TYPES(ASSAY_ROW)
 #undef ASSAY_ROW
@@ -140,14 +141,30 @@ class TypeMeta {
   bool Match() const {
     return type_ == c10::CppTypeToScalarType<T>::value;
   }
-  bool isScalarType() const { return type_ != c10::ScalarType::Undefined; }
-  friend bool operator==(TypeMeta a, TypeMeta b) { return a.type_ == b.type_; }
-  friend bool operator!=(TypeMeta a, TypeMeta b) { return a.type_ != b.type_; }
-  friend bool operator==(TypeMeta a, c10::ScalarType b) { return a.type_ == b; }
-  friend bool operator!=(TypeMeta a, c10::ScalarType b) { return a.type_ != b; }
-  friend bool operator==(c10::ScalarType a, TypeMeta b) { return a == b.type_; }
-  friend bool operator!=(c10::ScalarType a, TypeMeta b) { return a != b.type_; }
-  friend std::ostream& operator<<(std::ostream& out, TypeMeta meta) { return out << meta.name(); }
+  bool isScalarType() const {
+    return type_ != c10::ScalarType::Undefined;
+  }
+  friend bool operator==(TypeMeta a, TypeMeta b) {
+    return a.type_ == b.type_;
+  }
+  friend bool operator!=(TypeMeta a, TypeMeta b) {
+    return a.type_ != b.type_;
+  }
+  friend bool operator==(TypeMeta a, c10::ScalarType b) {
+    return a.type_ == b;
+  }
+  friend bool operator!=(TypeMeta a, c10::ScalarType b) {
+    return a.type_ != b;
+  }
+  friend bool operator==(c10::ScalarType a, TypeMeta b) {
+    return a == b.type_;
+  }
+  friend bool operator!=(c10::ScalarType a, TypeMeta b) {
+    return a != b.type_;
+  }
+  friend std::ostream& operator<<(std::ostream& out, TypeMeta meta) {
+    return out << meta.name();
+  }
 };
 
 }  // namespace caffe2

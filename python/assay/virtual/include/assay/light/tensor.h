@@ -1,11 +1,12 @@
 // at::Tensor: a reference to a tensor of Python, with its pointer, type, sizes and strides at hand.
 //
-// Every tensor of an extension belongs to torch: an argument is the caller's tensor, and torch::empty asks torch for one. So
-// a returned tensor is the Python object itself, and nothing is copied or owned twice.
+// Every tensor of an extension belongs to torch: an argument is the caller's tensor, and torch::empty asks
+// torch for one. So a returned tensor is the Python object itself, and nothing is copied or owned twice.
 //
-// The metadata is here. Operators are not written out: for those that a source mentions, extension_operators.py generates
-// declarations from torch's own schemas into assay_methods.inc and assay_functions.inc, which are included below. Each
-// names its overload and hands the arguments to Call, which lets torch compute the result in Python.
+// The metadata is here. Operators are not written out: for those that a source mentions,
+// extension_operators.py generates declarations from torch's own schemas into assay_methods.inc and
+// assay_functions.inc, which are included below. Each names its overload and hands the arguments to Call,
+// which lets torch compute the result in Python.
 #pragma once
 #include <memory>
 #include <string>
@@ -51,8 +52,8 @@ namespace assay {
 template <>
 struct Convert<at::Tensor>;
 
-/// A tensor of Python and what C++ asks of it. The description is read when the tensor arrives, and again after an
-/// operator that changed it in place.
+/// A tensor of Python and what C++ asks of it. The description is read when the tensor arrives, and again
+/// after an operator that changed it in place.
 struct TensorState {
   Object object;
   void* data = nullptr;
@@ -65,8 +66,8 @@ struct TensorState {
   void read();
 };
 
-/// One call of a callback, argument by argument. `name` is an operator with its overload ("sum.dim_IntList"), or, for
-/// what has no operator, one of the functions of extension_calls.py.
+/// One call of a callback, argument by argument. `name` is an operator with its overload ("sum.dim_IntList"),
+/// or, for what has no operator, one of the functions of extension_calls.py.
 class Call {
   Locked lock_;
   const char* name_;
@@ -89,7 +90,9 @@ class Call {
   Result result();
   /// For operators that change their first argument.
   const at::Tensor& into(const at::Tensor& changed);
-  at::Tensor& into(at::Tensor& changed) { return const_cast<at::Tensor&>(into(static_cast<const at::Tensor&>(changed))); }
+  at::Tensor& into(at::Tensor& changed) {
+    return const_cast<at::Tensor&>(into(static_cast<const at::Tensor&>(changed)));
+  }
 };
 
 }  // namespace assay
@@ -106,8 +109,8 @@ class Tensor {
   int64_t wrapped(int64_t dim) const {
     const int64_t dims = this->dim();
     TORCH_CHECK_INDEX(dim >= -std::max<int64_t>(dims, 1) && dim < std::max<int64_t>(dims, 1),
-                      "Dimension out of range (expected to be in range of [", -std::max<int64_t>(dims, 1), ", ",
-                      std::max<int64_t>(dims, 1) - 1, "], but got ", dim, ")");
+                      "Dimension out of range (expected to be in range of [", -std::max<int64_t>(dims, 1),
+                      ", ", std::max<int64_t>(dims, 1) - 1, "], but got ", dim, ")");
     TORCH_CHECK_INDEX(dims > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
     return dim < 0 ? dim + dims : dim;
   }
@@ -147,7 +150,8 @@ class Tensor {
   bool defined() const { return state_ != nullptr; }
   void reset() { state_.reset(); }
   bool is_same(const Tensor& other) const {
-    return state_ == other.state_ || (state_ && other.state_ && state_->object.get() == other.state_->object.get());
+    return state_ == other.state_ ||
+           (state_ && other.state_ && state_->object.get() == other.state_->object.get());
   }
   const assay::Object& python_object() const { return state().object; }
   void read_again() const {
@@ -179,8 +183,10 @@ class Tensor {
   bool is_quantized() const { return false; }
   bool is_floating_point() const { return isFloatingType(scalar_type()); }
   bool is_complex() const { return isComplexType(scalar_type()); }
-  bool is_signed() const { return !isIntegralType(scalar_type(), true) || scalar_type() == kChar || scalar_type() == kShort ||
-                                  scalar_type() == kInt || scalar_type() == kLong; }
+  bool is_signed() const {
+    return !isIntegralType(scalar_type(), true) || scalar_type() == kChar || scalar_type() == kShort ||
+           scalar_type() == kInt || scalar_type() == kLong;
+  }
   bool is_pinned() const;
   bool requires_grad() const { return state().requires_grad; }
   bool is_alias_of(const Tensor& other) const { return state().storage == other.state().storage; }
@@ -239,7 +245,8 @@ class Tensor {
   }
   template <class T, size_t N, template <class> class PtrTraits = DefaultPtrTraits>
   PackedTensorAccessor32<T, N, PtrTraits> packed_accessor32() const& {
-    TORCH_CHECK(numel() <= std::numeric_limits<int32_t>::max(), "numel needs to be smaller than int32_t max; otherwise, "
+    TORCH_CHECK(numel() <= std::numeric_limits<int32_t>::max(),
+                "numel needs to be smaller than int32_t max; otherwise, "
                 "please use packed_accessor64");
     return generic_packed_accessor<T, N, PtrTraits, int32_t>();
   }
@@ -305,7 +312,8 @@ class Tensor {
   template <size_t N>
   void check_accessor() const {
     static_assert(N > 0, "accessor is used for indexing tensor, for scalars use *data_ptr<T>()");
-    TORCH_CHECK(dim() == static_cast<int64_t>(N), "TensorAccessor expected ", N, " dims but tensor has ", dim());
+    TORCH_CHECK(dim() == static_cast<int64_t>(N), "TensorAccessor expected ", N, " dims but tensor has ",
+                dim());
   }
 };
 
@@ -401,7 +409,8 @@ class TensorIndex {
   TensorIndex(std::nullopt_t) : object_(assay::none()) {}
   TensorIndex(EllipsisIndexType) : object_(assay::builtin("Ellipsis")) {}
   TensorIndex(const char* text) : TensorIndex(EllipsisIndexType::Ellipsis) {
-    TORCH_CHECK_VALUE(std::string(text) == "...", "Expected \"...\" to represent an ellipsis index, but got \"", text, "\"");
+    TORCH_CHECK_VALUE(std::string(text) == "...",
+                      "Expected \"...\" to represent an ellipsis index, but got \"", text, "\"");
   }
   TensorIndex(Slice slice) : object_(slice.python_object()) {}
   TensorIndex(const Tensor& tensor) : object_(tensor.python_object()) {}
@@ -422,28 +431,39 @@ struct Convert<at::indexing::TensorIndex> {
 
 namespace at {
 
-inline Scalar Tensor::item() const { return assay::Call("item")(*this).result<Scalar>(); }
+inline Scalar Tensor::item() const {
+  return assay::Call("item")(*this).result<Scalar>();
+}
 inline Tensor Tensor::contiguous(MemoryFormat format) const {
   if (is_contiguous(format)) return *this;
   return assay::Call("contiguous")(*this)(format).result<Tensor>();
 }
 inline Tensor Tensor::to(const TensorOptions& options, bool non_blocking, bool copy,
                          std::optional<MemoryFormat> format) const {
-  return assay::Call("to")(*this)(options.device_opt())(options.dtype_opt())(non_blocking)(copy)(format).result<Tensor>();
+  return assay::Call("to")(*this)(options.device_opt())(options.dtype_opt())(non_blocking)(copy)(format)
+      .result<Tensor>();
 }
-inline Tensor Tensor::to(ScalarType type, bool non_blocking, bool copy, std::optional<MemoryFormat> format) const {
+inline Tensor Tensor::to(ScalarType type, bool non_blocking, bool copy,
+                         std::optional<MemoryFormat> format) const {
   return to(TensorOptions(type), non_blocking, copy, format);
 }
 inline Tensor Tensor::to(Device device, ScalarType type, bool non_blocking, bool copy,
                          std::optional<MemoryFormat> format) const {
   return to(TensorOptions(type).device(device), non_blocking, copy, format);
 }
-inline Tensor Tensor::to(const Tensor& other, bool non_blocking, bool copy, std::optional<MemoryFormat> format) const {
+inline Tensor Tensor::to(const Tensor& other, bool non_blocking, bool copy,
+                         std::optional<MemoryFormat> format) const {
   return to(other.options(), non_blocking, copy, format);
 }
-inline Tensor Tensor::toType(ScalarType type) const { return to(type); }
-inline Tensor Tensor::cpu() const { return to(TensorOptions(kCPU)); }
-inline Tensor Tensor::cuda() const { return to(TensorOptions(kCUDA)); }
+inline Tensor Tensor::toType(ScalarType type) const {
+  return to(type);
+}
+inline Tensor Tensor::cpu() const {
+  return to(TensorOptions(kCPU));
+}
+inline Tensor Tensor::cuda() const {
+  return to(TensorOptions(kCUDA));
+}
 inline Tensor Tensor::index(ArrayRef<indexing::TensorIndex> indices) const {
   return assay::Call("get_item")(*this)(indices).result<Tensor>();
 }
@@ -456,7 +476,8 @@ inline Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const
 inline Tensor& Tensor::index_put_(ArrayRef<indexing::TensorIndex> indices, const Scalar& value) {
   return assay::Call("set_item")(*this)(indices)(value).into(*this);
 }
-inline Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Tensor& values) {
+inline Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices,
+                                  const Tensor& values) {
   return index_put_(ArrayRef<indexing::TensorIndex>(indices), values);
 }
 inline Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> indices, const Scalar& value) {
@@ -465,34 +486,60 @@ inline Tensor& Tensor::index_put_(std::initializer_list<indexing::TensorIndex> i
 inline Tensor Tensor::operator[](int64_t index) const {
   return assay::Call("select.int")(*this)(int64_t(0))(index).result<Tensor>();
 }
-inline Tensor Tensor::operator[](const Tensor& index) const { return this->index({indexing::TensorIndex(index)}); }
-inline Tensor Tensor::variable_data() const { return assay::Call("detach")(*this).result<Tensor>(); }
-inline Tensor Tensor::tensor_data() const { return variable_data(); }
+inline Tensor Tensor::operator[](const Tensor& index) const {
+  return this->index({indexing::TensorIndex(index)});
+}
+inline Tensor Tensor::variable_data() const {
+  return assay::Call("detach")(*this).result<Tensor>();
+}
+inline Tensor Tensor::tensor_data() const {
+  return variable_data();
+}
 inline const Tensor& Tensor::set_requires_grad(bool value) const {
   return assay::Call("requires_grad_")(*this)(value).into(*this);
 }
-inline bool Tensor::is_pinned() const { return assay::Call("is_pinned")(*this).result<bool>(); }
-inline Tensor Tensor::grad() const { return assay::Call("grad")(*this).result<Tensor>(); }
+inline bool Tensor::is_pinned() const {
+  return assay::Call("is_pinned")(*this).result<bool>();
+}
+inline Tensor Tensor::grad() const {
+  return assay::Call("grad")(*this).result<Tensor>();
+}
 inline std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   if (!tensor.defined()) return out << "[ Tensor (undefined) ]";
   return out << assay::Call("str")(tensor).result<std::string>();
 }
-inline void Tensor::print() const { std::fprintf(stderr, "%s\n", c10::str(*this).c_str()); }
+inline void Tensor::print() const {
+  std::fprintf(stderr, "%s\n", c10::str(*this).c_str());
+}
 inline Tensor& Tensor::operator=(const Tensor& values) && {
   return assay::Call("copy_")(*this)(values)(false).into(*this);
 }
-inline Tensor& Tensor::operator=(const Scalar& value) && { return assay::Call("fill_.Scalar")(*this)(value).into(*this); }
+inline Tensor& Tensor::operator=(const Scalar& value) && {
+  return assay::Call("fill_.Scalar")(*this)(value).into(*this);
+}
 
-inline Tensor Tensor::operator-() const { return assay::Call("neg")(*this).result<Tensor>(); }
-inline Tensor Tensor::operator~() const { return assay::Call("bitwise_not")(*this).result<Tensor>(); }
-inline Tensor operator!(const Tensor& tensor) { return assay::Call("logical_not")(tensor).result<Tensor>(); }
+inline Tensor Tensor::operator-() const {
+  return assay::Call("neg")(*this).result<Tensor>();
+}
+inline Tensor Tensor::operator~() const {
+  return assay::Call("bitwise_not")(*this).result<Tensor>();
+}
+inline Tensor operator!(const Tensor& tensor) {
+  return assay::Call("logical_not")(tensor).result<Tensor>();
+}
 
-// a + b for two tensors, and for a tensor and a number. Python's own operators compute them, so that the type of the
-// result is torch's.
-#define ASSAY_OPERATOR(OP, NAME)                                                                              \
-  inline Tensor operator OP(const Tensor& a, const Tensor& b) { return assay::Call(NAME)(a)(b).result<Tensor>(); } \
-  inline Tensor operator OP(const Tensor& a, const Scalar& b) { return assay::Call(NAME)(a)(b).result<Tensor>(); } \
-  inline Tensor operator OP(const Scalar& a, const Tensor& b) { return assay::Call(NAME)(a)(b).result<Tensor>(); }
+// a + b for two tensors, and for a tensor and a number. Python's own operators compute them, so that the type
+// of the result is torch's.
+#define ASSAY_OPERATOR(OP, NAME)                                \
+  inline Tensor operator OP(const Tensor& a, const Tensor& b) { \
+    return assay::Call(NAME)(a)(b).result<Tensor>();            \
+  }                                                             \
+  inline Tensor operator OP(const Tensor& a, const Scalar& b) { \
+    return assay::Call(NAME)(a)(b).result<Tensor>();            \
+  }                                                             \
+  inline Tensor operator OP(const Scalar& a, const Tensor& b) { \
+    return assay::Call(NAME)(a)(b).result<Tensor>();            \
+  }
 ASSAY_OPERATOR(+, "operator +")
 ASSAY_OPERATOR(-, "operator -")
 ASSAY_OPERATOR(*, "operator *")
@@ -508,9 +555,13 @@ ASSAY_OPERATOR(>=, "operator >=")
 ASSAY_OPERATOR(==, "operator ==")
 ASSAY_OPERATOR(!=, "operator !=")
 #undef ASSAY_OPERATOR
-#define ASSAY_OPERATOR(OP, NAME)                                                                               \
-  inline Tensor& Tensor::operator OP(const Tensor& other) { return assay::Call(NAME)(*this)(other).into(*this); } \
-  inline Tensor& Tensor::operator OP(const Scalar& other) { return assay::Call(NAME)(*this)(other).into(*this); }
+#define ASSAY_OPERATOR(OP, NAME)                            \
+  inline Tensor& Tensor::operator OP(const Tensor& other) { \
+    return assay::Call(NAME)(*this)(other).into(*this);     \
+  }                                                         \
+  inline Tensor& Tensor::operator OP(const Scalar& other) { \
+    return assay::Call(NAME)(*this)(other).into(*this);     \
+  }
 ASSAY_OPERATOR(+=, "operator +=")
 ASSAY_OPERATOR(-=, "operator -=")
 ASSAY_OPERATOR(*=, "operator *=")
@@ -522,7 +573,8 @@ ASSAY_OPERATOR(/=, "operator /=")
 #endif
 
 /// A tensor over memory that the extension owns and keeps alive.
-inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides, const TensorOptions& options = {}) {
+inline Tensor from_blob(void* data, IntArrayRef sizes, IntArrayRef strides,
+                        const TensorOptions& options = {}) {
   return assay::Call("from_blob")(reinterpret_cast<int64_t>(data))(sizes)(strides)(options).result<Tensor>();
 }
 inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& options = {}) {
@@ -535,7 +587,8 @@ inline Tensor from_blob(void* data, IntArrayRef sizes, const TensorOptions& opti
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(ArrayRef<T> values, const TensorOptions& options = {}) {
   const ScalarType type = std::is_floating_point_v<T> ? kFloat : std::is_same_v<T, bool> ? kBool : kLong;
-  return assay::Call("tensor")(values)(options.has_dtype() ? options : options.dtype(type)).template result<Tensor>();
+  return assay::Call("tensor")(values)(options.has_dtype() ? options : options.dtype(type))
+      .template result<Tensor>();
 }
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(std::initializer_list<T> values, const TensorOptions& options = {}) {
@@ -548,7 +601,8 @@ Tensor tensor(const std::vector<T>& values, const TensorOptions& options = {}) {
 template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
 Tensor tensor(T value, const TensorOptions& options = {}) {
   const ScalarType type = std::is_floating_point_v<T> ? kFloat : std::is_same_v<T, bool> ? kBool : kLong;
-  return assay::Call("tensor")(value)(options.has_dtype() ? options : options.dtype(type)).template result<Tensor>();
+  return assay::Call("tensor")(value)(options.has_dtype() ? options : options.dtype(type))
+      .template result<Tensor>();
 }
 
 inline Tensor scalar_tensor(const Scalar& value, const TensorOptions& options = {}) {

@@ -1,5 +1,5 @@
-// Small helpers of ATen and c10: accumulation types, ceil_div, irange, no-grad guards, and what torch::Tensor code
-// finds in namespace torch.
+// Small helpers of ATen and c10: accumulation types, ceil_div, irange, no-grad guards, and what torch::Tensor
+// code finds in namespace torch.
 #pragma once
 #include "assay/light/cuda.h"
 #include "assay/light/dispatch.h"
@@ -9,9 +9,11 @@ namespace at {
 /// The type in which a sum of T is kept; `Device` is true on the GPU.
 template <class T, bool Device>
 struct AccumulateType {
-  using type = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, float>, std::conditional_t<Device, T, double>,
-               std::conditional_t<std::is_same_v<T, bool>, bool,
-               std::conditional_t<std::is_integral_v<T>, int64_t, float>>>;
+  using type =
+      std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, float>,
+                         std::conditional_t<Device, T, double>,
+                         std::conditional_t<std::is_same_v<T, bool>, bool,
+                                            std::conditional_t<std::is_integral_v<T>, int64_t, float>>>;
 };
 template <class T, bool Device>
 using acc_type = typename AccumulateType<T, Device>::type;
