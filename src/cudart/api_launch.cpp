@@ -4,6 +4,7 @@
 
 #include "cudart/launch.h"
 #include "cudart/properties.h"
+#include "cudart/python_frames.h"
 #include "cudart/runtime.h"
 
 using namespace assay::cudart;
@@ -38,6 +39,10 @@ Status launch(const LaunchRequest& request, StreamHandle* handle) {
       return status;
     }
     const std::string name = check ? spec.function->name : "";
+    if (check) {
+      spec.origin = python_stack();
+      name_memory(context, spec);
+    }
     assay::vgpu::OperationId operation = 0;
     const Status status = dispatch(context, &stream, std::move(spec), &operation);
     if (check && operation) check->launched(operation, name);
