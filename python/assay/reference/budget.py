@@ -24,7 +24,7 @@ from .arithmetic import Arithmetic, Value
 from .exact import Evaluation, Operator, tensors_in
 from .perturbation import perturbed
 from .precision import FP8, INF, Precision, is_narrow, round_to
-from .rules import FILLS, LOOKUPS, MOVES, RULES
+from .rules import FILLS, LOOKUPS, MOVES, RULES, complex_rule
 
 Tensor = torch.Tensor
 
@@ -89,6 +89,8 @@ class BudgetEvaluation(Evaluation):
         return Value(torch.tensor(float(x), dtype=torch.float64))
 
     def write(self, t: Tensor, value: Value) -> None:
+        shared = value.v.untyped_storage()._cdata == t.untyped_storage()._cdata
+        value = value.map(torch.clone) if shared else value
         t.copy_(value.v)
         self.shadows.set_budget(t, value.b, value.s)
 
@@ -148,6 +150,8 @@ class BudgetEvaluation(Evaluation):
         named = operator.bound(args, kwargs)
         if name == "copy":
             return self._assigned(named["self"], named["src"])
+        if name in ("polar", "complex") or any(t.is_complex() for t in tensors_in(args, kwargs)):
+            return self._apply_complex(func, operator, args, kwargs, named)
         found = RULES.get(name)
         if found is not None:
             result = found(self, named)
@@ -164,6 +168,34 @@ class BudgetEvaluation(Evaluation):
         if torch._C._dispatch_has_kernel_for_dispatch_key(functional.name(), "CompositeImplicitAutograd"):
             return self._decomposed(functional.decompose, args, kwargs)
         return self._perturb(functional, operator, args, kwargs)
+
+    def parts(self, x: Any) -> Tuple[Value, Value]:
+        """Real and imaginary part of an operand."""
+        if not isinstance(x, Tensor) or not x.is_complex():
+            if isinstance(x, complex):
+                return self.constant(x.real), self.constant(x.imag)
+            return self.read(x), Value(torch.zeros((), dtype=torch.float64))
+        both = Value(torch.view_as_real(x.resolve_conj()), *self.shadows.budget(x))
+        return both.map(lambda t: t[..., 0]), both.map(lambda t: t[..., 1])
+
+    def _apply_complex(self, func, operator: Operator, args, kwargs, named) -> Any:
+        result = complex_rule(self, operator.base_name, named)
+        if result is not NotImplemented:
+            real, imaginary = result
+            shape = torch.broadcast_shapes(real.v.shape, imaginary.v.shape)
+            stack = lambda p, q: torch.stack([p.expand(shape), q.expand(shape)], -1)
+            made = torch.view_as_complex(stack(real.v, imaginary.v))
+            return self._complex(made, stack(real.bound(), imaginary.bound()),
+                                 stack(real.variance(), imaginary.variance()))
+        if operator.base_name in MOVES - FILLS:
+            moved = func(*args, **kwargs)
+            if all(self.shadows.budget(t)[0] is None for t in tensors_in(args)):
+                return moved
+        return self._perturb(self._functional(func), operator, args, kwargs)
+
+    def _complex(self, made: Tensor, b: Tensor, s: Tensor) -> Tensor:
+        self.shadows.set_budget(made, b, s)
+        return made
 
     def _decomposed(self, parts, args, kwargs) -> Any:
         _without_compiler()
@@ -214,9 +246,7 @@ class BudgetEvaluation(Evaluation):
         values = functional(*tree_map(pick("v"), args), **kwargs)
         if all(self.moved(t).exact for t in tensors_in(args)):
             return values
-        named = operator.bound(args, kwargs)
         empty = [0.0 if n in ("value", "fill_value") else x for n, x in zip(operator.arguments, args)]
-        del named
         parts = [functional(*tree_map(pick(p), tuple(empty)), **{k: (0.0 if k == "value" else v)
                                                                  for k, v in kwargs.items()}) for p in "bs"]
         if isinstance(values, Tensor):
@@ -358,8 +388,7 @@ class BudgetEvaluation(Evaluation):
 
     def result(self, t: Tensor, stored: torch.dtype) -> Tuple[Tensor, Tensor, Tensor]:
         """Exact value, hard bound and standard deviation of an output, all before its store."""
-        if t.dtype in self._widened():
-            t = self.widened(t)
+        t = self.widened(t.detach())
         declared = self.shadows.declared(t)
         value = self.raw(t)
         if declared != stored and is_narrow(declared, self.precision):
@@ -370,12 +399,6 @@ class BudgetEvaluation(Evaluation):
             b = REWRITING * b
         sigma = torch.where(torch.isfinite(s), s, INF).sqrt()
         return v.contiguous(), b.contiguous(), sigma.contiguous()
-
-    @staticmethod
-    def _widened():
-        from .precision import WIDENED
-
-        return WIDENED
 
     def rests_on(self) -> str:
         kind = "fast" if self.precision.fast else "standard"
