@@ -129,13 +129,37 @@ void print_finding(const Finding& finding) {
   for (const std::string& chain : chain_lines(finding)) fmt::print(stderr, "assay:     {}\n", chain);
   if (const std::string thread = thread_text(finding); !thread.empty())
     fmt::print(stderr, "assay:     {}\n", thread);
-  if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
-      finding.kind == Kind::LaunchFailure && launch && launch->host.is_known())
-    fmt::print(stderr, "assay:     launched at {}\n", text_of(launch->host));
-  if (const auto* allocation = allocation_of(finding); allocation && allocation->made_at.is_known())
-    fmt::print(stderr, "assay:     allocated at {}\n", text_of(allocation->made_at));
+  for (const std::string& origin : origin_lines(finding)) fmt::print(stderr, "assay:     {}\n", origin);
   if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
     fmt::print(stderr, "assay:     fix: {}\n", fix);
+}
+
+Json json_of(const RunSummary& summary) {
+  const judge::Verdict verdict = summary.has_errors() ? judge::Verdict::Fail : judge::Verdict::Pass;
+  Json json = {{"assay", "1"}, {"verdict", judge::to_string(verdict)}};
+  json["launches"] = Json::array();
+  for (const LaunchRow& row : summary.launches)
+    json["launches"].push_back({{"kernel", row.kernel},
+                                {"grid", row.grid},
+                                {"block", row.block},
+                                {"count", row.count},
+                                {"warp_instructions", row.instructions},
+                                {"seconds", row.seconds}});
+  json["findings"] = Json::array();
+  for (const Finding& finding : summary.findings) json["findings"].push_back(to_json(finding));
+  json["faults"] = summary.faults;
+  json["unsupported"] = summary.unsupported;
+  json["suppressed"] = summary.suppressed;
+  if (summary.profile) json["precision"] = to_json(*summary.profile);
+  return json;
+}
+
+Result<void> write_json(const Json& json, const std::string& path) {
+  std::ofstream file(path);
+  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  file.close();
+  if (!file) return Error{"cannot be written", path, 0, 0};
+  return {};
 }
 
 }  // namespace
@@ -158,6 +182,10 @@ RunSummary read_summary(const std::string& path, const std::vector<Suppression>&
 void print_summary(const RunSummary& summary) {
   std::fflush(stdout);
   print_launches(summary);
+  print_findings(summary);
+}
+
+void print_findings(const RunSummary& summary) {
   for (const Finding& finding : summary.findings) print_finding(finding);
   if (summary.profile) fmt::print(stderr, "{}", profile_text(*summary.profile, "assay: "));
   // Notes are no findings to act upon.
@@ -168,33 +196,19 @@ void print_summary(const RunSummary& summary) {
                summary.suppressed ? fmt::format(", {} suppressed", summary.suppressed) : "");
 }
 
+Result<void> write_summary(const RunSummary& summary, const std::string& path) {
+  return write_json(json_of(summary), path);
+}
+
 Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
                            const std::string& path) {
-  const judge::Verdict verdict = summary.has_errors() ? judge::Verdict::Fail : judge::Verdict::Pass;
-  Json json = {{"assay", "1"}, {"verdict", judge::to_string(verdict)}, {"program", program}};
+  Json json = json_of(summary);
+  json["program"] = program;
   if (WIFEXITED(status))
     json["exit"] = WEXITSTATUS(status);
   else
     json["signal"] = WTERMSIG(status);
-  json["launches"] = Json::array();
-  for (const LaunchRow& row : summary.launches)
-    json["launches"].push_back({{"kernel", row.kernel},
-                                {"grid", row.grid},
-                                {"block", row.block},
-                                {"count", row.count},
-                                {"warp_instructions", row.instructions},
-                                {"seconds", row.seconds}});
-  json["findings"] = Json::array();
-  for (const Finding& finding : summary.findings) json["findings"].push_back(to_json(finding));
-  json["faults"] = summary.faults;
-  json["unsupported"] = summary.unsupported;
-  json["suppressed"] = summary.suppressed;
-  if (summary.profile) json["precision"] = to_json(*summary.profile);
-  std::ofstream file(path);
-  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  file.close();
-  if (!file) return Error{"cannot be written", path, 0, 0};
-  return {};
+  return write_json(json, path);
 }
 
 }  // namespace assay::cli

@@ -1,5 +1,7 @@
 // The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include "cudart/code_place.h"
+#include "cudart/copy.h"
+#include "cudart/launch.h"
 #include "cudart/runtime.h"
 #include "protocol/hooks.h"
 
@@ -80,6 +82,34 @@ ASSAY_API void assay_range_judge(StreamHandle* handle) {
 ASSAY_API void assay_label(void* pointer, const char* label) {
   (void)api([&](Context& context) {
     if (label) context.memory().relabel(reinterpret_cast<Address>(pointer), label);
+    return Status::Success;
+  });
+}
+
+ASSAY_API void assay_on_launch(void (*call)(void* const* bases, int count)) {
+  launch_listener() = call;
+}
+
+ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                          size_t height, void* stream) {
+  return static_cast<int>(
+      stream_api(static_cast<StreamHandle*>(stream), [&](Context& context, StreamHandle& on) {
+        const assay::vgpu::UnseenWaits unseen;
+        return copy(context, on,
+                    {.to = to,
+                     .from = from,
+                     .to_pitch = to_pitch,
+                     .from_pitch = from_pitch,
+                     .width = width,
+                     .height = height,
+                     .kind = CopyKind::DeviceToHost},
+                    false);
+      }));
+}
+
+ASSAY_API void assay_frees_wait(int wait) {
+  (void)api([&](Context& context) {
+    context.frees_wait = wait != 0;
     return Status::Success;
   });
 }

@@ -32,6 +32,7 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
 // Freeing waits for the device, which may still use the memory.
 Status release(Context& context, void* pointer) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
+  const assay::vgpu::UnseenWaits unseen(!context.frees_wait);
   if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); });
       status != Status::Success)
     return status;
@@ -79,7 +80,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     AllocSpec spec;
     spec.params.bytes = size;
     spec.params.pointer = *pointer;
-    return dispatch(context, &stream, std::move(spec));
+    return dispatch(context, &stream, spec);
   });
 }
 

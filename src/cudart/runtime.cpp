@@ -61,12 +61,24 @@ void Runtime::reset_context() {
   std::lock_guard lock(mutex_);
   lost_ = context_ && context_->streams().faulted();
   context_.reset();
+  used_ = false;
   modules_.forget_loaded();
 }
 
-Status& last_error() {
-  thread_local Status status = Status::Success;
-  return status;
+void Runtime::note_use() {
+  ThreadState& thread = thread_state();
+  if (thread.in_driver || (thread.uses_runtime && used_)) return;
+  thread.uses_runtime = true;
+  called_ = used_ = true;
+}
+
+void Runtime::note_call() {
+  if (!called_ && !thread_state().in_driver) called_ = true;
+}
+
+ThreadState& thread_state() {
+  thread_local ThreadState state;
+  return state;
 }
 
 Status fault_status(const vgpu::FaultInfo& fault) {

@@ -27,20 +27,22 @@ void list(V& v, Frame& f) {
   v("called", f.called);
 }
 template <class V>
+void list(V& v, HostPlace& h) {
+  v("calls", h.calls);
+  v("stack", h.stack);
+  v("system_call", h.system_call);
+  v.judge("where", h.where);
+  v.judge("function", h.function);
+  v.judge("code", h.code);
+}
+template <class V>
 void list(V& v, CodePlace& c) {
   v("kernel", c.kernel);
   v("block", c.block);
   v("thread", c.thread);
   v("instruction", c.instruction);
   v("chain", c.chain);
-}
-template <class V>
-void list(V& v, HostPlace& h) {
-  v("calls", h.calls);
-  v("system_call", h.system_call);
-  v.judge("where", h.where);
-  v.judge("function", h.function);
-  v.judge("code", h.code);
+  v("launched_at", c.launched_at);
 }
 template <class V>
 void list(V& v, Allocation& a) {

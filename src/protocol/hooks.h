@@ -28,6 +28,16 @@ void assay_report_precision();
 // "host code …"; `calls`: return addresses, innermost first.
 void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
                        void* const* calls, int count);
+// Before each launch, `call` gets the starts of the allocations that its arguments point to and that nobody has named
+// (assay_label); null: no longer.
+void assay_on_launch(void (*call)(void* const* bases, int count));
+// As cudaMemcpy2DAsync from device to host, done when it returns; but the program has not waited for anything: what it
+// does later is not ordered by this. Returns a cudaError_t.
+int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                void* stream);
+// Whether cudaFree counts as waiting for the device (the default). It does not where a program frees through an
+// allocator that would have kept the memory on a real GPU.
+void assay_frees_wait(int wait);
 // One of several equal calls has ended with all its work.
 void assay_call_ended();
 // The last of them has: reports a leak where they held more and more.
@@ -37,5 +47,5 @@ void assay_calls_ended();
 // Calls `use` with the name of every hook.
 #define ASSAY_HOOKS(use)                                                                                     \
   use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_label) use(assay_range_protect) \
-      use(assay_range_forget) use(assay_report_precision) use(assay_report_host) use(assay_call_ended)       \
-          use(assay_calls_ended)
+      use(assay_range_forget) use(assay_report_precision) use(assay_report_host) use(assay_on_launch)        \
+          use(assay_fetch) use(assay_frees_wait) use(assay_call_ended) use(assay_calls_ended)

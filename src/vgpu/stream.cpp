@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/overload.h"
 #include "base/random.h"
 
 namespace assay::vgpu {
@@ -18,11 +19,6 @@ constexpr auto kStallPause = std::chrono::microseconds(200);
 double now() {
   return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
 
 OperationInfo::Kind kind_of(const Work& work) {
   using Kind = OperationInfo::Kind;
@@ -235,8 +231,10 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   note_wait_locked(targets);
 }
 
+thread_local int UnseenWaits::depth_ = 0;
+
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
-  if (listeners_.empty() || targets.empty()) return;
+  if (listeners_.empty() || targets.empty() || UnseenWaits::here()) return;
   // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;
