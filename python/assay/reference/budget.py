@@ -17,14 +17,15 @@ import torch
 import torch._refs.nn.functional
 import torch._refs.special
 from torch._decomp import decomposition_table
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from . import rules_nn, rules_sums  # noqa: F401  (they register their rules)
 from .arithmetic import Arithmetic, Value
 from .exact import Evaluation, Operator, tensors_in
 from .perturbation import perturbed
-from .precision import FP8, INF, Precision, is_narrow, round_to
-from .rules import FILLS, LOOKUPS, MOVES, RULES, complex_rule
+from .precision import FP8, INF, RMS, Precision, is_narrow, round_to, unit_roundoff
+from .rules import FILLS, INTEGER_ARITHMETIC, LOOKUPS, MOVES, RULES, complex_rule
 
 Tensor = torch.Tensor
 
@@ -152,6 +153,8 @@ class BudgetEvaluation(Evaluation):
             return self._assigned(named["self"], named["src"])
         if name in ("polar", "complex") or any(t.is_complex() for t in tensors_in(args, kwargs)):
             return self._apply_complex(func, operator, args, kwargs, named)
+        if name in INTEGER_ARITHMETIC and not any(t.is_floating_point() for t in tensors_in(args, kwargs)):
+            return self._of_integers(func, args, kwargs)
         found = RULES.get(name)
         if found is not None:
             result = found(self, named)
@@ -168,6 +171,17 @@ class BudgetEvaluation(Evaluation):
         if torch._C._dispatch_has_kernel_for_dispatch_key(functional.name(), "CompositeImplicitAutograd"):
             return self._decomposed(functional.decompose, args, kwargs)
         return self._perturb(functional, operator, args, kwargs)
+
+    def _of_integers(self, func, args, kwargs) -> Value:
+        """Arithmetic on integers, some of them undecided: nothing is known about what they make."""
+        v = self._functional(func)(*args, **{k: x for k, x in kwargs.items() if k != "out"})
+        lost = torch.zeros((), dtype=torch.bool)
+        for t in tensors_in(args, kwargs):
+            b, _ = self.shadows.budget(t)
+            if b is not None:
+                lost = lost | (b > 0)
+        b = torch.where(lost, INF, 0.0).expand(v.shape)
+        return Value(v, b, b)
 
     def parts(self, x: Any) -> Tuple[Value, Value]:
         """Real and imaginary part of an operand."""
@@ -374,6 +388,19 @@ class BudgetEvaluation(Evaluation):
         self.shadows.set_budget(made, value.b, value.s)
         return made
 
+    def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
+        if not is_narrow(dtype, self.precision):
+            return t
+        with _disable_current_modes():
+            value = self.read(t)
+            size = unit_roundoff(dtype) * (value.v.abs() + value.bound())
+            tiny = torch.finfo(dtype).tiny * torch.finfo(dtype).eps * (size > 0)
+            made = t.detach().clone()
+            self.shadows.declare(made, self.precision.dtype)
+            self.shadows.set_budget(made, value.bound() + size + tiny,
+                                    value.variance() + (RMS * size) ** 2 + tiny ** 2)
+        return made
+
     def _view_as(self, func, source: Tensor, target: torch.dtype) -> Tensor:
         made = super()._view_as(func, source, target)
         value = self.read(source)
@@ -388,7 +415,7 @@ class BudgetEvaluation(Evaluation):
 
     def result(self, t: Tensor, stored: torch.dtype) -> Tuple[Tensor, Tensor, Tensor]:
         """Exact value, hard bound and standard deviation of an output, all before its store."""
-        t = self.widened(t.detach())
+        t = self.widened(t).detach()
         declared = self.shadows.declared(t)
         value = self.raw(t)
         if declared != stored and is_narrow(declared, self.precision):

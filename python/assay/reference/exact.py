@@ -149,6 +149,10 @@ class Evaluation:
             return t.clone() if copy else t
         return t.to(dtype, copy=dtype == torch.float64)
 
+    def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
+        """A value that an implementation may round to `dtype` before or after a factor (a softmax's divisor)."""
+        return t
+
     @contextlib.contextmanager
     def inside(self, dtype: torch.dtype):
         """The parts of a fused operator, whose values need not have the type of its operands."""
@@ -431,8 +435,7 @@ class _Attention(torch.autograd.Function):
             chances = scores.softmax(-1).masked_fill(hidden, 0.0)
             dropped = torch.dropout(torch.ones_like(chances), dropout_p, True) if dropout_p > 0 else None
             given = chances if dropped is None else chances * dropped
-        rounded = evaluation.converted(given, declared)
-        with evaluation.inside(torch.promote_types(torch.float32, declared)):
+            rounded = evaluation.rounded_at_any_scale(given, declared)
             out = rounded @ value
         out = evaluation.converted(out, declared)
         context.save_for_backward(query, key, value, chances, rounded, dropped, out)
@@ -449,8 +452,7 @@ class _Attention(torch.autograd.Function):
             if dropped is not None:
                 of_chances = of_chances * dropped
             of_scores = chances * (of_chances - (gradient * out).sum(-1, keepdim=True))
-        narrow = evaluation.converted(of_scores, declared)
-        with evaluation.inside(torch.promote_types(torch.float32, declared)):
+            narrow = evaluation.rounded_at_any_scale(of_scores, declared)
             of_value = rounded.transpose(-2, -1) @ gradient
             of_query = narrow @ key * factor
             of_key = narrow.transpose(-2, -1) @ query * factor

@@ -52,6 +52,8 @@ def perturbed(run, func, args, kwargs) -> Any:
         return x.to(run.precision.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
 
     exact = func(*tree_map(plain, args), **tree_map(plain, kwargs))
+    if _undecided_integers(run, (args, kwargs)):
+        return tree_map(lambda x: _unknown(x) if isinstance(x, Tensor) else x, exact)
     results: List[Any] = []
     if any(run.shadows.budget(t)[0] is not None or not run.read(t).exact for t in _floats((args, kwargs))):
         results = [func(*tree_map(moved, args), **tree_map(moved, kwargs)) for _ in range(RUNS)]
@@ -60,6 +62,17 @@ def perturbed(run, func, args, kwargs) -> Any:
     except (RuntimeError, NotImplementedError):
         pass  # the operator has no form in that precision on the CPU
     return _combined(run, exact, results)
+
+
+def _undecided_integers(run, tree) -> bool:
+    found: List[Tensor] = []
+    tree_map(lambda x: found.append(x) if isinstance(x, Tensor) and not x.is_floating_point() else None, tree)
+    return any(not t.is_complex() and run.shadows.budget(t)[0] is not None for t in found)
+
+
+def _unknown(t: Tensor) -> Value:
+    b = torch.full(t.shape, float("inf"), dtype=torch.float64)
+    return Value(t, b, b)
 
 
 def _floats(tree) -> List[Tensor]:

@@ -44,6 +44,10 @@ MOVES = {
 # Of these, the results take nothing from the elements of the operand.
 FILLS = {"zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones", "new_empty", "new_full", "full_like",
          "zero", "fill", "new_empty_strided", "empty_strided"}
+# Of integers the result is an integer, whatever is undecided about them.
+INTEGER_ARITHMETIC = {"add", "sub", "rsub", "mul", "floor_divide", "remainder", "fmod", "neg", "abs", "maximum",
+                      "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_left_shift", "bitwise_right_shift",
+                      "__lshift__", "__rshift__"}
 # Elements that are looked up by an index.
 LOOKUPS = {"gather", "index_select", "index", "_unsafe_index", "embedding", "take", "take_along_dim"}
 
