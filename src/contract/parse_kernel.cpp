@@ -33,7 +33,12 @@ void Reader::read_shapes(const TomlValue& root) {
 void Reader::read_only_listed(const TomlValue& root) {
   const TomlValue* only = root.find("only_listed_shapes");
   contract_.only_listed_shapes = boolean(only, false, "only_listed_shapes");
-  if (!failed_ && contract_.only_listed_shapes && contract_.shapes.empty())
+  if (failed_ || !contract_.only_listed_shapes || !contract_.shapes.empty()) return;
+  Shape constants;
+  for (const Dim& dim : contract_.dims) constants[dim.name] = dim.min;
+  if (std::ranges::all_of(contract_.dims, &Dim::is_constant))
+    contract_.shapes.push_back(std::move(constants));
+  else
     fail(only->place, "`only_listed_shapes` needs shapes; add a table [[shapes]] for each");
 }
 
