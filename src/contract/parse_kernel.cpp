@@ -246,13 +246,15 @@ void Reader::read_cuda(const TomlValue& value) {
 }
 
 void Reader::read_require(const TomlValue& root) {
+  // Python functions are written for the default stream, as a rule.
+  contract_.require.concurrent = !contract_.kernel.python;
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "require")) return;
   keys(*table, "[require]",
        {"deterministic", "nonfinite", "concurrent", "batch_invariant", "own_kernel", "rtol", "atol"});
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
-  require.concurrent = boolean(table->find("concurrent"), true, "concurrent");
+  require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
   require.own_kernel = boolean(table->find("own_kernel"), true, "own_kernel");
   require.nonfinite_propagate =
       choice(table->find("nonfinite"), {"propagate", "ignore"}, "rule for nonfinite values", 0) == 0;
