@@ -99,6 +99,7 @@ CodeAt code_at(const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane) {
   CodeAt at;
   at.where = {place.file, static_cast<int>(place.line)};
   at.code.kernel = warp.grid->entry->ptx->name;
+  at.code.origin = warp.grid->info.config.origin;
   at.code.block = {warp.block->id[0], warp.block->id[1], warp.block->id[2]};
   at.code.thread = {thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y};
   if (inst.source < function.ptx->body.size())

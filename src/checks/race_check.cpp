@@ -105,6 +105,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     Operation* found = starting ? context_.order.find(starting) : nullptr;
     Operation& operation = found ? *found : context_.order.begin_alone();
     operation.kernel = info.kernel.name();
+    operation.origin = info.config.origin;
     operation.grid = info.config.grid;
     operation.block = info.config.block;
     const bool copies = has_counted_copies(info.kernel);

@@ -25,6 +25,7 @@ struct Operation {
   uint32_t chain = 0, place = 0;
   std::vector<uint32_t> known;  // by chain: places up to this one come before
   std::string kernel;           // grids
+  uint64_t origin = 0;          // … what launched it
   vgpu::Dim3 grid, block;
 
   // Of the host's own accesses, which are an operation to themselves:

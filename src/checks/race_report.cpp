@@ -73,6 +73,7 @@ evidence::OtherAccess other_access(const RaceContext& context, const Touch& befo
     other.code.chain = chain_of(site->frames);
   }
   other.code.kernel = operation->kernel;
+  other.code.origin = operation->origin;
   if (!same_launch) other.operation = operation_of(*operation);
   if (is_copy(*operation, before.who)) {
     other.is_counted_copy = true;
@@ -133,6 +134,7 @@ void report_with_host(RaceContext& context, const Touch& device, const Touch& ho
   race.place = place_of(context.memory, address);
   race.other = other_access(context, device, host, &work, false);
   race.code.kernel = work.kernel;
+  race.code.origin = work.origin;
   race.access = by_host.host_writes ? evidence::AccessKind::Write : evidence::AccessKind::Read;
   race.relation = evidence::Relation::Host;
   if (!by_host.host_place.empty()) race.host.calls = {by_host.host_place};
@@ -197,7 +199,10 @@ evidence::Race race_of(const RaceContext& context, const Conflict& c, Address ad
   if (!c.actor.warp || !c.same_launch()) race.operation = operation_of(c.mine);
   race.other = other_access(context, c.before, c.now, c.theirs, c.same_launch());
   race.noncoherent = c.noncoherent();
-  if (!c.actor.warp && c.theirs) race.code.kernel = c.theirs->kernel;
+  if (!c.actor.warp && c.theirs) {
+    race.code.kernel = c.theirs->kernel;
+    race.code.origin = c.theirs->origin;
+  }
   return race;
 }
 
@@ -297,6 +302,7 @@ void report_outlived(RaceContext& context, const vgpu::Block& owner, const Share
   const uint64_t thread = uint64_t{access.who.warp()} * vgpu::kWarpSize + access.lane;
   evidence::Access evidence;
   evidence.code.kernel = operation.kernel;
+  evidence.code.origin = operation.origin;
   evidence.code.block = index_of(place_in(operation.grid, access.who.block() - operation.first));
   evidence.code.thread = index_of(place_in(operation.block, thread));
   evidence.code.chain = chain_of(site->frames);

@@ -11,6 +11,7 @@
 #include "base/temporary_folder.h"
 #include "cli/arguments.h"
 #include "cli/program_file.h"
+#include "cli/python_program.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
 #include "protocol/settings.h"
@@ -64,7 +65,7 @@ void set_environment(const protocol::Settings& settings, const ProgramFile& file
   const char* old = std::getenv("LD_LIBRARY_PATH");
   set("LD_LIBRARY_PATH", old && *old ? folder + ":" + old : folder);
   // An old-style run path would win over LD_LIBRARY_PATH; a preloaded library wins over both.
-  if (file.has_rpath) set("LD_PRELOAD", folder + "/libcudart.so.13");
+  if (file.has_rpath && !file.is_python) set("LD_PRELOAD", folder + "/libcudart.so.13");
   set(protocol::kSettingsVariable, encode(settings));
 }
 
@@ -130,12 +131,20 @@ int refuse(const Error& error) {
 int run(const RunOptions& options) {
   auto settings = settings_of(options);
   if (!settings) return refuse(settings.error());
-  std::string path = find_program(options.program.front());
+  std::vector<std::string> command = options.program;
+  std::string path = find_program(command.front());
   auto file = read_program(path);
   if (!file) return refuse(file.error());
+  if (!file->interpreter.empty()) {
+    command.front() = path;
+    command.insert(command.begin(), file->interpreter.begin(), file->interpreter.end());
+    path = command.front();
+  }
   if (auto good = check_runtime(*file, path); !good) return refuse(good.error());
   if (!fs::exists(library_folder() + "/libcudart.so.13"))
     return refuse({fmt::format("libcudart.so.13 is missing in {}", library_folder()), "", 0, 0});
+  if (file->is_python)
+    if (auto good = prepare_python(command, library_folder()); !good) return refuse(good.error());
   auto suppressions = read_suppressions(options.suppressions);
   if (!suppressions) return refuse(suppressions.error());
 
@@ -145,7 +154,7 @@ int run(const RunOptions& options) {
     const TemporaryFolder folder("run");
     settings->events = folder.file("events");
     set_environment(*settings, *file);
-    auto ended = run_child(options.program, path);
+    auto ended = run_child(command, path);
     if (!ended) return refuse(ended.error());
     status = *ended;
     summary = read_summary(settings->events, *suppressions);
@@ -161,7 +170,8 @@ int run(const RunOptions& options) {
 }  // namespace
 
 int run_command(std::vector<std::string> args) {
-  Arguments arguments("Runs a CUDA program (linked with -cudart shared) on the virtual GPU", "assay run");
+  Arguments arguments(
+      "Runs a CUDA program (linked with -cudart shared) or a Python program on the virtual GPU", "assay run");
   RunOptions options;
   // What follows -- is the program's own business.
   const auto dashes = std::find(args.begin(), args.end(), "--");

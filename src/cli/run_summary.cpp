@@ -66,6 +66,7 @@ class Collector {
     summary_.profile = std::make_shared<const Profile>(event.profile);
   }
   void operator()(const protocol::UnsupportedEvent& event) { summary_.unsupported.push_back(event.what); }
+  void operator()(const protocol::CodeEvent&) {}
 
   // What was seen in a launch that did not end.
   void end() {
@@ -129,11 +130,7 @@ void print_finding(const Finding& finding) {
   for (const std::string& chain : chain_lines(finding)) fmt::print(stderr, "assay:     {}\n", chain);
   if (const std::string thread = thread_text(finding); !thread.empty())
     fmt::print(stderr, "assay:     {}\n", thread);
-  if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
-      finding.kind == Kind::LaunchFailure && launch && launch->host.is_known())
-    fmt::print(stderr, "assay:     launched at {}\n", text_of(launch->host));
-  if (const auto* allocation = allocation_of(finding); allocation && allocation->made_at.is_known())
-    fmt::print(stderr, "assay:     allocated at {}\n", text_of(allocation->made_at));
+  for (const std::string& origin : origin_lines(finding)) fmt::print(stderr, "assay:     {}\n", origin);
   if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
     fmt::print(stderr, "assay:     fix: {}\n", fix);
 }

@@ -1,10 +1,17 @@
 // The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include "cudart/code_place.h"
+#include "cudart/copy.h"
+#include "cudart/launch.h"
 #include "cudart/runtime.h"
 #include "protocol/hooks.h"
 
 using namespace assay::cudart;
 using assay::vgpu::Address;
+
+ASSAY_API void assay_configure(const char* settings) {
+  auto decoded = assay::protocol::decode_settings(settings);
+  if (decoded) Runtime::get().configure(std::move(*decoded));
+}
 
 ASSAY_API void assay_set_seed(uint64_t seed) {
   (void)api([&](Context& context) {
@@ -24,6 +31,13 @@ ASSAY_API void assay_advance_clock(uint64_t cycles) {
 ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   (void)api([&](Context& context) {
     context.memory().mark_initialised(reinterpret_cast<Address>(pointer), bytes, false);
+    return Status::Success;
+  });
+}
+
+ASSAY_API void assay_fill_new(uint64_t pattern) {
+  (void)api([&](Context& context) {
+    context.set_new_content(pattern);
     return Status::Success;
   });
 }
@@ -84,11 +98,70 @@ ASSAY_API void assay_label(void* pointer, const char* label) {
   });
 }
 
+ASSAY_API void assay_on_launch(void (*call)(void* const* bases, int count)) {
+  launch_listener() = call;
+}
+
+ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                          size_t height, void* stream) {
+  return static_cast<int>(
+      stream_api(static_cast<StreamHandle*>(stream), [&](Context& context, StreamHandle& on) {
+        const assay::vgpu::UnseenWaits unseen;
+        return copy(context, on,
+                    {.to = to,
+                     .from = from,
+                     .to_pitch = to_pitch,
+                     .from_pitch = from_pitch,
+                     .width = width,
+                     .height = height,
+                     .kind = CopyKind::DeviceToHost},
+                    false);
+      }));
+}
+
+ASSAY_API void assay_frees_wait(int wait) {
+  (void)api([&](Context& context) {
+    context.frees_wait = wait != 0;
+    return Status::Success;
+  });
+}
+
 ASSAY_API void assay_report_precision() {
   (void)api([&](Context& context) {
     context.report_precision();
     return Status::Success;
   });
+}
+
+namespace {
+
+assay::Kind kind_of(assay_host_finding kind) {
+  switch (kind) {
+    case assay_forbidden_call:
+      return assay::Kind::ForbiddenCall;
+    case assay_environment_probe:
+      return assay::Kind::EnvironmentProbe;
+    case assay_aliased_output:
+      return assay::Kind::AliasedOutput;
+    case assay_calls_reference:
+      return assay::Kind::CallsReference;
+    case assay_tampering:
+      return assay::Kind::Tampering;
+  }
+  return assay::Kind::ForbiddenCall;
+}
+
+}  // namespace
+
+ASSAY_API void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file,
+                                   int line) {
+  Context* context = Runtime::get().existing_context();
+  if (!context) return;
+  assay::Where where{file, line};
+  assay::Finding finding =
+      assay::checks::finding_of(kind_of(kind), std::move(where), assay::evidence::Process{.detail = text});
+  if (!is_error) finding.severity = assay::Severity::Warning;
+  context->report(std::move(finding));
 }
 
 ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
@@ -100,9 +173,7 @@ ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const ch
   evidence.detail = why;
   for (int i = 0; i < count; ++i)
     evidence.host.calls.push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
-  assay::Finding finding = assay::checks::finding_of(
-      kind == assay_forbidden_call ? assay::Kind::ForbiddenCall : assay::Kind::EnvironmentProbe, {},
-      std::move(evidence));
+  assay::Finding finding = assay::checks::finding_of(kind_of(kind), {}, std::move(evidence));
   if (!is_error) finding.severity = assay::Severity::Warning;
   context->report(std::move(finding));
 }

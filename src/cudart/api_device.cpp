@@ -86,8 +86,13 @@ ASSAY_API Status cudaGetDeviceCount(int* count) {
 ASSAY_API Status cudaGetDevice(int* device) {
   return plain_api([&] { return give(device, 0); });
 }
+// As since CUDA 12: the primary context is active and current from here on.
 ASSAY_API Status cudaSetDevice(int device) {
-  return plain_api([&] { return check_device(device); });
+  return plain_api([&] {
+    if (Status status = check_device(device); status != Status::Success) return status;
+    Runtime::get().note_use();
+    return Status::Success;
+  });
 }
 ASSAY_API Status cudaInitDevice(int device, unsigned, unsigned) {
   if (device != 0) return note(Status::InvalidDevice);
@@ -233,28 +238,6 @@ ASSAY_API Status cudaProfilerStart() {
 ASSAY_API Status cudaProfilerStop() {
   return Status::Success;
 }
-
-// There is no driver under the virtual GPU.
-ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned,
-                                                  unsigned long long, int* found) {
-  return plain_api([&] {
-    if (!symbol || !entry) return Status::InvalidValue;
-    Runtime::get().writer().unsupported(symbol);
-    *entry = nullptr;
-    if (found) *found = 1;
-    return found ? Status::Success : Status::SymbolNotFound;
-  });
-}
-ASSAY_API_PTSZ(cudaGetDriverEntryPointByVersion,
-               (const char* symbol, void** entry, unsigned version, unsigned long long flags, int* found),
-               symbol, entry, version, flags, found)
-ASSAY_API Status cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long flags,
-                                         int* found) {
-  return cudaGetDriverEntryPointByVersion(symbol, entry, kDriverVersion, flags, found);
-}
-ASSAY_API_PTSZ(cudaGetDriverEntryPoint,
-               (const char* symbol, void** entry, unsigned long long flags, int* found), symbol, entry, flags,
-               found)
 
 ASSAY_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
   return {x, y, z, w, kind};

@@ -4,6 +4,7 @@
 
 #include "cudart/launch.h"
 #include "cudart/properties.h"
+#include "cudart/python_frames.h"
 #include "cudart/runtime.h"
 
 using namespace assay::cudart;
@@ -38,6 +39,10 @@ Status launch(const LaunchRequest& request, StreamHandle* handle) {
       return status;
     }
     const std::string name = check ? spec.function->name : "";
+    if (check) {
+      spec.origin = python_stack();
+      name_memory(context, spec);
+    }
     assay::vgpu::OperationId operation = 0;
     const Status status = dispatch(context, &stream, std::move(spec), &operation);
     if (check && operation) check->launched(operation, name);
@@ -227,14 +232,15 @@ ASSAY_API_PTSZ(cudaLaunchCooperativeKernel,
 namespace {
 
 Status launch_configured(const LaunchConfiguration* configuration, const void* function, void** arguments,
-                         StreamHandle* stream) {
+                         StreamHandle* stream, void** extra = nullptr) {
   return launch({.function = function,
                  .grid = configuration->grid,
                  .block = configuration->block,
                  .shared_bytes = configuration->dynamic_shared,
                  .attributes = {configuration->attributes,
                                 configuration->attributes ? configuration->attribute_count : 0},
-                 .arguments = arguments},
+                 .arguments = arguments,
+                 .extra = extra},
                 stream);
 }
 
@@ -249,6 +255,11 @@ ASSAY_API Status cudaLaunchKernelExC_ptsz(const LaunchConfiguration* configurati
                                           void** arguments) {
   if (!configuration) return note(Status::InvalidValue);
   return launch_configured(configuration, function, arguments, own_stream(configuration->stream));
+}
+
+ASSAY_API Status assay_launch(const LaunchConfiguration* configuration, const void* function,
+                              void** parameters, void** extra) {
+  return launch_configured(configuration, function, parameters, configuration->stream, extra);
 }
 
 // ---- Kernels and what is known of them ----

@@ -1,10 +1,13 @@
 #include "cudart/context.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
+#include "cudart/python_frames.h"
 
 namespace assay::cudart {
 namespace {
@@ -50,7 +53,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
     writer_.still_running(launch, seconds, lines);
   };
   findings_.report_early([this](Finding finding) {
-    add_allocation_calls(finding);
+    add_origins(finding);
     writer_.finding(finding, true);
   });
   device_ = std::make_unique<vgpu::Device>(std::move(options));
@@ -107,31 +110,49 @@ void Context::report_findings() {
 }
 
 void Context::report(Finding finding) {
-  add_allocation_calls(finding);
+  add_origins(finding);
   writer_.finding(finding, false);
+}
+
+// Its bytes still count as never written.
+void Context::fill_new(vgpu::Address base, uint64_t bytes) {
+  constexpr uint64_t kMost = 64 << 20;  // larger memory costs nothing until it is touched, and stays as it is
+  const auto allocation = new_content_ && bytes <= kMost ? memory().find(base) : std::nullopt;
+  if (!allocation || !allocation->backing) return;
+  for (uint64_t at = 0; at < bytes; at += sizeof *new_content_)
+    std::memcpy(allocation->backing + at, &*new_content_,
+                std::min<uint64_t>(sizeof *new_content_, bytes - at));
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {
   if (!host_check_) return;
   const auto made = memory().find(base);
   if (!made) return;
-  std::vector<uint64_t> calls = calls_above(caller);
+  Maker maker{{}, python_stack()};
+  if (maker.python_stack == 0) maker.calls = calls_above(caller);
   std::lock_guard lock(mutex_);
-  allocated_by_[made->id] = std::move(calls);
+  allocated_by_[made->id] = std::move(maker);
 }
 
-void Context::add_allocation_calls(Finding& finding) {
+void Context::add_origins(Finding& finding) {
+  const auto add_launch = [](evidence::CodePlace& code) {
+    code.launched_at.stack = python_frames(code.origin);
+  };
+  if (evidence::CodePlace* code = code_of(finding)) add_launch(*code);
+  if (auto* race = std::get_if<evidence::Race>(&finding.evidence)) add_launch(race->other.code);
   if (evidence::Allocation* allocation = allocation_of(finding))
-    allocation->made_at.calls = calls_of(allocation->id);
+    allocation->made_at = maker_of(allocation->id);
 }
 
-std::vector<std::string> Context::calls_of(uint64_t allocation) {
+evidence::HostPlace Context::maker_of(uint64_t allocation) {
   std::lock_guard lock(mutex_);
-  std::vector<std::string> places;
+  evidence::HostPlace place;
   const auto found = allocated_by_.find(allocation);
-  if (found == allocated_by_.end()) return places;
-  for (uint64_t call : found->second) places.push_back(place_in_code(call - 1));  // just before the return
-  return places;
+  if (found == allocated_by_.end()) return place;
+  place.stack = python_frames(found->second.python_stack);
+  for (uint64_t call : found->second.calls)
+    place.calls.push_back(place_in_code(call - 1));  // just before the return
+  return place;
 }
 
 std::size_t Context::stream_count() {
@@ -254,6 +275,12 @@ void Context::pool_released(vgpu::Address address) {
   if (found == pooled_.end()) return;
   found->second.first->used -= found->second.second;
   pooled_.erase(found);
+}
+
+PoolHandle* Context::pool_of(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  const auto found = pooled_.find(address);
+  return found == pooled_.end() ? nullptr : found->second.first;
 }
 
 void Context::add_graph_memory(vgpu::Address address, uint64_t size) {

@@ -85,7 +85,7 @@ void Growth::name_allocation(Context& context, uint64_t last_id, evidence::Launc
   for (const vgpu::Allocation& a : context.memory().live()) {
     if (!is_held(a) || a.id <= last_id) continue;
     evidence.allocation = checks::allocation_of(a);
-    evidence.host.calls = context.calls_of(a.id);
+    evidence.host = context.maker_of(a.id);
     return;
   }
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cudart/code_place.h"
+#include "cudart/python_frames.h"
 
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
 
@@ -124,7 +125,7 @@ void HostCheck::copied_to_host(vgpu::OperationId operation) {
 
 void HostCheck::launch_failed(std::string_view kernel, Status status, bool by_syntax) {
   if (!launches_) return;
-  const FailedLaunch launch{std::string(kernel), status, calls_into_library()};
+  const FailedLaunch launch{std::string(kernel), status, calls_into_library(), python_frames(python_stack())};
   if (!by_syntax) return report_failed(launch, true);  // the call itself returned the status
   std::lock_guard lock(mutex_);
   failed_.push_back(launch);
@@ -142,6 +143,7 @@ void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
   evidence.status = static_cast<int>(launch.status);
   evidence.status_name = cudaGetErrorName(launch.status);
   evidence.asked = was_asked;
+  evidence.host.stack = launch.stack;
   for (uint64_t call : launch.calls) evidence.host.calls.push_back(place_in_code(call - 1));
   Finding finding = checks::finding_of(Kind::LaunchFailure, {}, std::move(evidence));
   if (was_asked) finding.severity = Severity::Warning;
@@ -199,7 +201,9 @@ void HostCheck::run_remaining_work() {
   waits_.count_waits(true);
 }
 
+// What a Python program still holds at its end is not leaked: Python frees what nobody refers to, and leaves the rest.
 void HostCheck::report_leaks() {
+  if (has_python()) return;
   evidence::Launch evidence;
   evidence::Growth& growth = evidence.growth.emplace();
   growth.what = "memory";

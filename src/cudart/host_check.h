@@ -54,6 +54,7 @@ class HostCheck {
     std::string kernel;
     Status status;
     std::vector<uint64_t> calls;  // that led to it
+    std::vector<Frame> stack;     // … of Python
   };
 
   bool launches_, memory_;  // whether these checks are on

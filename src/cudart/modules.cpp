@@ -10,6 +10,7 @@
 #include "cudart/context.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
+#include "cudart/runtime.h"
 #include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
@@ -54,14 +55,13 @@ void append_text(std::string& linked, const std::string& text, size_t index) {
   }
 }
 
-// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+}  // namespace
+
 std::string link_texts(const std::vector<std::string>& texts) {
   std::string linked = texts.front();
   for (size_t i = 1; i < texts.size(); ++i) append_text(linked, texts[i], i);
   return linked;
 }
-
-}  // namespace
 
 Binary* Modules::add_wrapper(const void* wrapper) {
   FatbinaryWrapper head{};
@@ -147,13 +147,17 @@ FunctionEntry* Modules::function_named(Binary* binary, std::string_view name) {
   return function_named_locked(binary, name);
 }
 
+Status Modules::refuse_locked(Binary& binary, Status status, std::string_view why) {
+  binary.message = why;
+  writer_.say_once(why);
+  return status;
+}
+
 // The PTX of a binary, all containers linked.
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
   if (binary.text.starts_with("\x7f"
-                              "ELF")) {
-    writer_.say_once(kNoPtx);
-    return Status::NoKernelImageForDevice;
-  }
+                              "ELF"))
+    return refuse_locked(binary, Status::NoKernelImageForDevice, kNoPtx);
   if (!binary.text.empty()) {
     ptx = binary.text;
     return Status::Success;
@@ -161,26 +165,17 @@ Status Modules::read_locked(Binary& binary, std::string& ptx) {
   std::vector<std::string> texts;
   for (const void* container : binary.containers) {
     uint64_t size = fatbinary::container_size(container);
-    if (size == 0) {
-      writer_.say("corrupt fatbinary: wrong header");
-      return Status::InvalidKernelImage;
-    }
+    if (size == 0)
+      return refuse_locked(binary, Status::InvalidKernelImage, "corrupt fatbinary: wrong header");
     auto images = fatbinary::read_fatbinary({static_cast<const std::byte*>(container), size});
-    if (!images) {
-      writer_.say(images.error().text());
-      return Status::InvalidKernelImage;
-    }
+    if (!images) return refuse_locked(binary, Status::InvalidKernelImage, images.error().text());
     const fatbinary::Image* image = fatbinary::choose_ptx(*images, kArchitecture);
     if (!image) {
       if (images->empty()) continue;  // nothing for the device in this object
-      writer_.say_once(kNoPtx);
-      return Status::NoKernelImageForDevice;
+      return refuse_locked(binary, Status::NoKernelImageForDevice, kNoPtx);
     }
     auto text = fatbinary::unpack(*image);
-    if (!text) {
-      writer_.say(text.error().text());
-      return Status::InvalidKernelImage;
-    }
+    if (!text) return refuse_locked(binary, Status::InvalidKernelImage, text.error().text());
     texts.push_back(std::move(*text));
   }
   if (texts.empty()) return Status::NoKernelImageForDevice;
@@ -196,11 +191,9 @@ Status Modules::load_locked(Binary& binary, Context& context) {
   if (binary.status != Status::Success) return binary.status;
   auto module =
       context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
-  if (!module) {
-    writer_.say(module.error().text());
-    return binary.status = Status::InvalidPtx;
-  }
+  if (!module) return binary.status = refuse_locked(binary, Status::InvalidPtx, module.error().text());
   binary.module = *module;
+  if (Runtime::get().settings().report_code) writer_.write(protocol::CodeEvent{ptx});
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);

@@ -51,8 +51,12 @@ struct Binary {
   std::vector<std::unique_ptr<VariableEntry>> variables;
   bool loaded = false;
   Status status = Status::Success;  // of loading
+  std::string message;              // why it could not be loaded
   vgpu::Device::ModuleId module = 0;
 };
+
+// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+std::string link_texts(const std::vector<std::string>& texts);
 
 struct Variable {
   vgpu::Address address = 0;
@@ -86,6 +90,7 @@ class Modules {
   Status load_locked(Binary& binary, Context& context);
   Status load_locked(FunctionEntry& function, Context& context);
   Status read_locked(Binary& binary, std::string& ptx);
+  Status refuse_locked(Binary& binary, Status status, std::string_view why);  // says so
   FunctionEntry* function_named_locked(Binary* binary, std::string_view name);
 
   EventWriter& writer_;

@@ -20,22 +20,25 @@ namespace assay::evidence {
 
 using Index3 = std::array<uint32_t, 3>;
 
+// Host code.
+struct HostPlace {
+  std::vector<std::string> calls;  // "program+0x1234", innermost first
+  std::vector<Frame> stack;        // of Python, innermost first; empty: not called from Python
+  Where where;                     // [judge] the program's own line among them
+  std::string function;            // [judge]
+  std::string code;                // [judge] which of the calls that is
+  std::string system_call;         // the one that touched memory; empty: plain code
+  bool is_known() const { return !calls.empty() || !stack.empty() || !code.empty() || !system_call.empty(); }
+};
+
 // The code of a kernel that did something, and the thread that ran it.
 struct CodePlace {
   std::string kernel;  // its symbol; empty: not known, or no kernel
   std::optional<Index3> block, thread;
   std::string instruction;   // as PTX writes it
   std::vector<Frame> chain;  // the functions it was inlined or called through; empty: none
-};
-
-// Host code.
-struct HostPlace {
-  std::vector<std::string> calls;  // "program+0x1234", innermost first
-  Where where;                     // [judge] the program's own line among them
-  std::string function;            // [judge]
-  std::string code;                // [judge] which of the calls that is
-  std::string system_call;         // the one that touched memory; empty: plain code
-  bool is_known() const { return !calls.empty() || !code.empty() || !system_call.empty(); }
+  uint64_t origin = 0;       // the runtime's number for what launched it; in its process only
+  HostPlace launched_at;
 };
 
 // An allocation of device memory.
@@ -272,6 +275,7 @@ struct ErrorLine {
 
 struct Numeric {
   std::string output;
+  std::string misfit;  // a Python function returned something that is no such output: what it returned
   bool is_integer = false;
   int64_t judged = 0, outside = 0;
   int64_t class_differs = 0;  // NaN or infinity where it should not be, or missing

@@ -27,20 +27,22 @@ void list(V& v, Frame& f) {
   v("called", f.called);
 }
 template <class V>
+void list(V& v, HostPlace& h) {
+  v("calls", h.calls);
+  v("stack", h.stack);
+  v("system_call", h.system_call);
+  v.judge("where", h.where);
+  v.judge("function", h.function);
+  v.judge("code", h.code);
+}
+template <class V>
 void list(V& v, CodePlace& c) {
   v("kernel", c.kernel);
   v("block", c.block);
   v("thread", c.thread);
   v("instruction", c.instruction);
   v("chain", c.chain);
-}
-template <class V>
-void list(V& v, HostPlace& h) {
-  v("calls", h.calls);
-  v("system_call", h.system_call);
-  v.judge("where", h.where);
-  v.judge("function", h.function);
-  v.judge("code", h.code);
+  v("launched_at", c.launched_at);
 }
 template <class V>
 void list(V& v, Allocation& a) {
@@ -303,6 +305,7 @@ void list(V& v, Profile& p) {
 template <class V>
 void list(V& v, Numeric& n) {
   v("output", n.output);
+  v("misfit", n.misfit);
   v("is_integer", n.is_integer);
   v("elements_judged", n.judged);
   v("elements_outside", n.outside);

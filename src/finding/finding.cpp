@@ -7,6 +7,7 @@
 #include "base/symbol.h"
 #include "base/toolkit.h"
 #include "finding/fields.h"
+#include "finding/message.h"
 
 namespace assay {
 
@@ -14,6 +15,32 @@ namespace {
 
 std::string triple_text(const std::optional<evidence::Index3>& index) {
   return index ? fmt::format("({},{},{})", (*index)[0], (*index)[1], (*index)[2]) : "";
+}
+
+// A frame of the program, not one of the packages through which it launches and allocates.
+bool is_own(const Frame& frame) {
+  const std::string& file = frame.where.file;
+  const auto has = [&](std::string_view part) { return file.find(part) != std::string::npos; };
+  if (file.empty() || file.starts_with("<frozen")) return false;
+  if (has("/assay/virtual/") || has("/assay/worker/") || has("/assay/site/")) return false;
+  return !has("-packages/torch/") && !has("-packages/triton/") && !has("-packages/torch_");
+}
+
+// The program's own frames of a Python stack: "train.py:31 in step, called at train.py:40".
+std::string own_stack_text(const evidence::HostPlace& place) {
+  constexpr int kMostFrames = 4;  // innermost: enough to tell two calls apart
+  std::string text;
+  int count = 0;
+  for (const Frame& frame : place.stack) {
+    if (!is_own(frame) || count == kMostFrames) continue;
+    text += (count++ ? ", called at " : "") + text_of(frame);
+  }
+  return text;
+}
+
+std::string place_text(const evidence::HostPlace& place) {
+  const std::string text = own_stack_text(place);
+  return text.empty() ? text_of(place) : text;
 }
 
 // Visits the lists of fields.h for the places among them.
@@ -58,6 +85,11 @@ std::string text_of(const Where& where) {
   return where.line > 0 ? fmt::format("{}:{}", where.file, where.line) : where.file;
 }
 
+std::string text_of(const Frame& frame) {
+  const bool is_named = !frame.function.empty() && frame.function != "<module>";
+  return text_of(frame.where) + (is_named ? " in " + frame.function : "");
+}
+
 std::string text_of(const std::vector<Frame>& chain) {
   constexpr int kMostFrames = 12;  // then the outermost: beyond that a reader is lost
   std::string text, last;
@@ -81,11 +113,14 @@ std::string text_of(const std::vector<Frame>& chain) {
   return own > 1 ? text + last : "";
 }
 
-const evidence::CodePlace* code_of(const Finding& finding) {
-  if (const auto* e = std::get_if<evidence::Access>(&finding.evidence)) return &e->code;
-  if (const auto* e = std::get_if<evidence::Race>(&finding.evidence)) return &e->code;
-  if (const auto* e = std::get_if<evidence::Synchronisation>(&finding.evidence)) return &e->code;
+evidence::CodePlace* code_of(Finding& finding) {
+  if (auto* e = std::get_if<evidence::Access>(&finding.evidence)) return &e->code;
+  if (auto* e = std::get_if<evidence::Race>(&finding.evidence)) return &e->code;
+  if (auto* e = std::get_if<evidence::Synchronisation>(&finding.evidence)) return &e->code;
   return nullptr;
+}
+const evidence::CodePlace* code_of(const Finding& finding) {
+  return code_of(const_cast<Finding&>(finding));
 }
 
 const std::string& kernel_of(const Finding& finding) {
@@ -121,6 +156,11 @@ evidence::HostPlace* host_of(Finding& finding) {
 }
 const evidence::HostPlace* host_of(const Finding& finding) {
   return host_of(const_cast<Finding&>(finding));
+}
+
+const Frame* own_frame(const evidence::HostPlace& place) {
+  const auto own = std::find_if(place.stack.begin(), place.stack.end(), is_own);
+  return own == place.stack.end() ? nullptr : &*own;
 }
 
 evidence::Allocation* allocation_of(Finding& finding) {
@@ -167,6 +207,27 @@ std::vector<std::string> chain_lines(const Finding& finding) {
   };
   if (const evidence::CodePlace* code = code_of(finding)) add(code->chain);
   if (const auto* race = std::get_if<evidence::Race>(&finding.evidence)) add(race->other.code.chain);
+  return lines;
+}
+
+bool is_launched_by_python(const Finding& finding) {
+  const evidence::CodePlace* code = code_of(finding);
+  return code && own_frame(code->launched_at);
+}
+
+std::vector<std::string> origin_lines(const Finding& finding) {
+  std::vector<std::string> lines;
+  if (const evidence::CodePlace* code = code_of(finding); code && code->launched_at.is_known())
+    lines.push_back("launched at " + place_text(code->launched_at));
+  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence);
+      race && race->other.operation && race->other.code.launched_at.is_known())
+    lines.push_back("the other launched at " + place_text(race->other.code.launched_at));
+  if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
+      finding.kind == Kind::LaunchFailure && launch && launch->host.is_known())
+    lines.push_back("launched at " + place_text(launch->host));
+  if (const evidence::Allocation* allocation = allocation_of(finding);
+      allocation && allocation->made_at.is_known())
+    lines.push_back("allocated at " + place_text(allocation->made_at));
   return lines;
 }
 

@@ -80,6 +80,7 @@ struct Finding {
 // The kernel that a finding is about; empty: none.
 const std::string& kernel_of(const Finding& finding);
 // The code that it is about; null: none is known.
+evidence::CodePlace* code_of(Finding& finding);
 const evidence::CodePlace* code_of(const Finding& finding);
 // The output that it is about; empty: none.
 std::string output_of(const Finding& finding);
@@ -88,6 +89,8 @@ Where other_place(const Finding& finding);
 // The host code that it names; null: its evidence has no place for that.
 evidence::HostPlace* host_of(Finding& finding);
 const evidence::HostPlace* host_of(const Finding& finding);
+// The frame of a Python stack that is the program's own: the innermost outside of torch, Triton and Assay; null: none.
+const Frame* own_frame(const evidence::HostPlace& place);
 // The allocation of device memory that it is about; null: none.
 evidence::Allocation* allocation_of(Finding& finding);
 const evidence::Allocation* allocation_of(const Finding& finding);
@@ -101,5 +104,10 @@ std::string thread_text(const Finding& finding);
 // The functions through which the code was inlined: a line for the finding's place and, of a race, one for
 // the other access.
 std::vector<std::string> chain_lines(const Finding& finding);
+// Whether Python code launched the kernel that it is about.
+bool is_launched_by_python(const Finding& finding);
+// "launched at train.py:31 in step, called at train.py:40", "allocated at train.py:12": what host code had to do with
+// it, as far as that is known.
+std::vector<std::string> origin_lines(const Finding& finding);
 
 }  // namespace assay

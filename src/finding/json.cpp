@@ -260,6 +260,26 @@ void add_host(const char* name, const evidence::HostPlace& place, Json& json) {
   }
   json[name] = text_of(place);
   if (!place.code.empty()) json[std::string(name) + "_code"] = place.code;
+  if (!place.stack.empty()) json[std::string(name) + "_stack"] = Writer::encoded(place.stack);
+}
+
+// Where a kernel was launched or memory allocated: the place as text and by file and line, and the Python stack.
+void add_origin(const evidence::HostPlace& place, Json& about) {
+  const Frame* own = own_frame(place);
+  if (!place.code.empty() || own) about["at"] = text_of(place);
+  const Where& where = own ? own->where : place.where;
+  if (where.line > 0) {
+    about["file"] = where.file;
+    about["line"] = where.line;
+  }
+  if (!place.stack.empty()) about["stack"] = Writer::encoded(place.stack);
+}
+
+void add_launch(const evidence::CodePlace& code, Json& json) {
+  json.erase("launched_at");
+  Json about = Json::object();
+  add_origin(code.launched_at, about);
+  if (!about.empty()) json["launched_at"] = std::move(about);
 }
 
 void add_allocation(const std::optional<evidence::Allocation>& allocation, Json& json) {
@@ -267,14 +287,11 @@ void add_allocation(const std::optional<evidence::Allocation>& allocation, Json&
   Json& about = json["allocation"];
   about["live"] = allocation->live;
   about.erase("made_at");
-  if (!allocation->made_at.code.empty()) about["at"] = text_of(allocation->made_at);
-  if (allocation->made_at.where.line > 0) {
-    about["file"] = allocation->made_at.where.file;
-    about["line"] = allocation->made_at.where.line;
-  }
+  add_origin(allocation->made_at, about);
 }
 
 void add_texts(const evidence::Access& e, Json& json) {
+  add_launch(e.code, json);
   add_host("host", e.host, json);
   add_allocation(e.place.allocation, json);
   if (!e.unwritten) return;
@@ -283,7 +300,13 @@ void add_texts(const evidence::Access& e, Json& json) {
   json["first"] = e.unwritten->first;
 }
 
+void add_texts(const evidence::Synchronisation& e, Json& json) {
+  add_launch(e.code, json);
+}
+
 void add_texts(const evidence::Race& e, Json& json) {
+  add_launch(e.code, json);
+  if (json.contains("other")) add_launch(e.other.code, json["other"]);
   add_host("host", e.host, json);
   add_allocation(e.place.allocation, json);
   if (const std::string fix = text_of(e.fix); !fix.empty()) json["fix"] = fix;

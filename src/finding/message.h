@@ -19,7 +19,7 @@ std::string worst_text(const evidence::Numeric& numeric);
 std::string index_text(const std::vector<int64_t>& index);
 // "offset 12 of `x` (4096 bytes)", "12 bytes past the end of `x` (4096 bytes)", "tile[1][5]".
 std::string text_of(const evidence::Place& place);
-// "main.cu:31 (main)", or the function and "program+0x1234".
+// "main.cu:31 (main)", "train.py:31 in step", or the function and "program+0x1234".
 std::string text_of(const evidence::HostPlace& place);
 // What to do about it in general, where the message does not say it in particular already.
 std::string_view advice(const Finding& finding);

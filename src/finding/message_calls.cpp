@@ -56,6 +56,7 @@ std::string unended(const Process& e) {
 }  // namespace
 
 std::string text_of(const HostPlace& place) {
+  if (const Frame* own = own_frame(place)) return text_of(*own);
   const std::string raw = !place.code.empty()    ? place.code
                           : !place.calls.empty() ? place.calls.front()
                                                  : std::string();

@@ -22,6 +22,9 @@ struct Frame {
   bool called = false;  // not inlined
 };
 
+// "train.py:31 in step"; the place alone where the function has no name, as a Python script has none.
+std::string text_of(const Frame& frame);
+
 // "k.cu:71 in cp_async16, inlined at k.cu:118 in load_tile". Empty where there is no more than one frame of
 // the user's own. Of what the toolkit's headers inline, only the function that the user called is named.
 std::string text_of(const std::vector<Frame>& chain);

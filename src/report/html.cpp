@@ -165,6 +165,8 @@ Json page_json(const Report& report) {
     if (const Where other = other_place(finding); other.line > 0)
       shown["other"] = {{"file", named(report, other.file)}, {"line", other.line}};
     shown["chains"] = chain_lines(finding);
+    if (is_launched_by_python(finding))
+      for (std::string& origin : origin_lines(finding)) shown["chains"].push_back(std::move(origin));
     shown["who"] = thread_text(finding);
     shown["fix"] = finding.severity == Severity::Error ? advice(finding) : "";
     json["findings"].push_back(std::move(shown));

@@ -74,6 +74,8 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
   text += source_text(finding);
   for (const std::string& chain : chain_lines(finding)) text += wrapped(chain, options.width, "  ");
   if (const std::string thread = thread_text(finding); !thread.empty()) text += "  " + thread + "\n";
+  if (is_launched_by_python(finding))
+    for (const std::string& origin : origin_lines(finding)) text += wrapped(origin, options.width, "  ");
   text += consequences_text(finding, options);
   if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
     text += wrapped(fmt::format("fix: {}", fix), options.width, "  ");

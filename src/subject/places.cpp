@@ -77,6 +77,11 @@ void Places::look_up(const std::set<std::string>& places) {
 }
 
 void Places::name_host(evidence::HostPlace& host, const std::string& kernel) const {
+  if (const Frame* own = own_frame(host)) {
+    host.where = own->where;
+    host.function = own->function;
+    return;
+  }
   for (const std::string& place : host.calls) {
     const auto lines = lines_.find(place);
     if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;

@@ -64,6 +64,7 @@ struct LaunchConfig {
   Dim3 cluster{0, 0, 0};  // 0: none beyond what the kernel itself requires
   uint32_t dynamic_shared = 0;
   bool cooperative = false;  // every block is resident from the start
+  uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
 };
 
 struct Program;  // a loaded module, decoded

@@ -231,8 +231,10 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   note_wait_locked(targets);
 }
 
+thread_local int UnseenWaits::depth_ = 0;
+
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
-  if (listeners_.empty() || targets.empty()) return;
+  if (listeners_.empty() || targets.empty() || UnseenWaits::here()) return;
   // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;

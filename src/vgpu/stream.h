@@ -102,6 +102,21 @@ struct StreamOptions {
   std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
 };
 
+// While one lives, the waits of its thread are not the program's own: listeners are not told, and what the program does
+// later is not ordered by them.
+class UnseenWaits {
+ public:
+  explicit UnseenWaits(bool on = true) : on_(on) { depth_ += on_; }
+  ~UnseenWaits() { depth_ -= on_; }
+  UnseenWaits(const UnseenWaits&) = delete;
+  UnseenWaits& operator=(const UnseenWaits&) = delete;
+  static bool here() { return depth_ > 0; }
+
+ private:
+  bool on_;
+  static thread_local int depth_;
+};
+
 class Streams {
  public:
   Streams(Device& device, StreamOptions options);

@@ -17,7 +17,8 @@ from assay.rewards import _suffix
 PROGRAM = """#!/bin/sh
 for last; do :; done
 if grep -q endless "$2"; then sleep 60; fi
-if grep -q refused "$2"; then echo "assay: $2: it has no ModelNew" >&2; exit 2; fi
+if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2; fi
+if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
 if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
 sleep 0.3
 printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$(basename $2) $4" > "$last"
@@ -48,7 +49,8 @@ class RewardTest(unittest.TestCase):
         self.assertRegex(report.reason, "^the answer is not Python: ")
         self.assertEqual(assay.reward(self.problem, "x = 1\0").verdict, "fail")
         self.assertEqual(assay.reward(self.problem, "refused = 1").verdict, "inconclusive")
-        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "it has no ModelNew$")
+        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "the language is unknown$")
+        self.assertEqual(assay.reward(self.problem, "lacking = 1").verdict, "fail")
 
     def test_time_limit(self):
         began = time.monotonic()
@@ -86,6 +88,7 @@ class EnvironmentTest(unittest.TestCase):
             "LD_LIBRARY_PATH": ours,
             "PYTHONPATH": site + ":/mine",
             "TRITON_CACHE_DIR": "/private",
+            "ASSAY_PRELOAD": "/x",
         }
         with (
             mock.patch.dict(os.environ, variables),
@@ -93,7 +96,7 @@ class EnvironmentTest(unittest.TestCase):
         ):
             environment = program.environment()
         self.assertEqual((environment["LD_PRELOAD"], environment["PYTHONPATH"]), ("/other.so", "/mine"))
-        for name in ("ASSAY_SETTINGS", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
+        for name in ("ASSAY_SETTINGS", "ASSAY_PRELOAD", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
             self.assertNotIn(name, environment)
 
 

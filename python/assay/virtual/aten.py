@@ -11,11 +11,12 @@ seeding, forking and restoring generators work; the numbers are not those of a r
 """
 
 import functools
+import itertools
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
-from . import runtime, special
+from . import graphs, runtime, special
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -55,6 +56,9 @@ def install() -> None:
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
+    # torch's own allocator would keep what is freed.
+    runtime.library().assay_frees_wait(0)
+    graphs.install()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
@@ -105,12 +109,20 @@ class Operator:
         self.overwritten_names = {a.name for a in arguments if a.is_out}
         self.overwrites_self = name.startswith(OVERWRITING)
         self.is_random = torch.Tag.nondeterministic_seeded in self.overload.tags
-        self.takes_generator = any(a.name == "generator" for a in arguments)
+        # Whether torch waits for the device, to know the size of a result or to return a number.
+        self.is_index = "index" in packet
+        returns = [str(r.type) for r in self.overload._schema.returns]
+        self.waits = not self.is_index and (
+            torch.Tag.dynamic_output_shape in self.overload.tags or (len(returns) == 1 and "Tensor" not in returns[0])
+        )
+        self.generator_at = next((at for at, a in enumerate(arguments) if a.name == "generator"), None)
         self.allows_mixed = name.startswith(MIXED)
 
     def __call__(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
         with torch._C.DisableTorchFunction():
             call = Call(self)
+            if self.waits or (self.is_index and _has_mask(args)):
+                runtime.synchronize(call.stream)  # as torch does there on a GPU
             host_args = [
                 call.to_host(arg, at in self.written_at, at == 0 and self.overwrites_self)
                 for at, arg in enumerate(args)
@@ -120,6 +132,8 @@ class Operator:
                 for key, value in kwargs.items()
             }
             result = self._run(host_args, host_kwargs, call)
+            if call.recording is not None:
+                call.recording.add(lambda: self._run(host_args, host_kwargs, call), result, call.stream)
             call.write_back()
             return call.to_device(result)
 
@@ -130,11 +144,15 @@ class Operator:
         try:
             if not self.is_random:
                 return compute(*args, **kwargs)
-            seed = _next_seed(call.generator, call.device)
-            if self.takes_generator:
-                kwargs["generator"] = torch.Generator("cpu").manual_seed(seed)
-                return compute(*args, **kwargs)
-            return _with_default_seed(seed, lambda: compute(*args, **kwargs))
+            seed = _next_seed(call.generator, call.device, call.recording is not None)
+            if self.generator_at is None:
+                return _with_default_seed(seed, lambda: compute(*args, **kwargs))
+            generator = torch.Generator("cpu").manual_seed(seed)
+            if self.generator_at < len(args):
+                args = [*args[: self.generator_at], generator, *args[self.generator_at + 1 :]]
+            else:
+                kwargs = dict(kwargs, generator=generator)
+            return compute(*args, **kwargs)
         except NotImplementedError as error:
             if "Could not run" not in str(error):
                 raise
@@ -155,6 +173,7 @@ class Call:
         self.operator = operator
         self.device: torch.device = torch.device("cuda", torch._C._cuda_getDevice())
         self.stream: int = torch._C._cuda_getCurrentRawStream(self.device.index)
+        self.recording = graphs.recording(self.stream)
         self.generator: Optional[torch.Generator] = None
         self.pairs: Dict[int, Tuple[torch.Tensor, torch.Tensor, Optional[Layout]]] = {}  # by id of the host tensor
         self.hosts: Dict[int, torch.Tensor] = {}  # by id of the device tensor
@@ -183,6 +202,8 @@ class Call:
         host = self.hosts.get(id(tensor))
         if host is None:
             host, layout = read(tensor, self.stream, not is_overwritten)
+            if self.recording is not None:
+                host.zero_()  # read when the graph runs
             self.hosts[id(tensor)] = host
             self.pairs[id(host)] = tensor, host, layout
         if is_written:
@@ -216,12 +237,16 @@ def read(tensor: torch.Tensor, stream: int, with_values: bool = True) -> Tuple[t
         host = torch.empty(size, dtype=tensor.dtype, device="cpu")
         span = tensor.numel() * tensor.element_size()
         if with_values and span:
-            runtime.copy(host.data_ptr(), tensor.data_ptr(), span, runtime.DEVICE_TO_HOST, stream)
+            runtime.fetch(host.data_ptr(), span, tensor.data_ptr(), span, span, 1, stream)
     else:
         layout = layout_of(tuple(size), tensor.stride(), tensor.element_size())
         host = torch.empty_strided(size, layout.host_strides, dtype=tensor.dtype, device="cpu")
-        if layout.span and (with_values or layout.has_foreign_bytes):
-            _copy_layout(layout, tensor.data_ptr(), host.data_ptr(), True, stream)
+        if with_values or layout.has_foreign_bytes:
+            here, there = host.data_ptr(), tensor.data_ptr()
+            for r in layout.rows:
+                runtime.fetch(
+                    here + r.host_offset, r.host_pitch, there + r.device_offset, r.device_pitch, r.width, r.height, stream
+                )
     if tensor.is_conj():
         host = host.conj()
     if tensor.is_neg():
@@ -238,27 +263,14 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
         layout = layout_of(tuple(tensor.size()), tensor.stride(), tensor.element_size())
         compact, _ = read(tensor, stream, layout.has_foreign_bytes)
         host = compact.copy_(host)
-    if layout is None or layout.rows is None:
-        span = layout.span if layout is not None else tensor.numel() * tensor.element_size()
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), span, runtime.HOST_TO_DEVICE, stream)
-    else:
-        _copy_layout(layout, tensor.data_ptr(), host.data_ptr(), False, stream)
-
-
-def _copy_layout(layout: Layout, device: int, host: int, to_host: bool, stream: int) -> None:
-    if layout.rows is None:
-        if to_host:
-            runtime.copy(host, device, layout.span, runtime.DEVICE_TO_HOST, stream)
-        else:
-            runtime.copy(device, host, layout.span, runtime.HOST_TO_DEVICE, stream)
+    there, here = tensor.data_ptr(), host.data_ptr()
+    if layout is None:
+        runtime.copy(there, here, tensor.numel() * tensor.element_size(), stream)
         return
     for r in layout.rows:
-        there = (device + r.device_offset, r.device_pitch)
-        here = (host + r.host_offset, r.host_pitch)
-        if to_host:
-            runtime.copy_rows(*here, *there, r.width, r.height, runtime.DEVICE_TO_HOST, stream)
-        else:
-            runtime.copy_rows(*there, *here, r.width, r.height, runtime.HOST_TO_DEVICE, stream)
+        runtime.store(
+            there + r.device_offset, r.device_pitch, here + r.host_offset, r.host_pitch, r.width, r.height, stream
+        )
 
 
 def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torch.Tensor:
@@ -269,8 +281,15 @@ def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torc
     tensor = torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=device)
     layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
     if layout.span:
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, runtime.HOST_TO_DEVICE, stream)
+        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, stream)
     return tensor
+
+
+def _has_mask(args: Tuple[Any, ...]) -> bool:
+    """Whether a list of indices among the arguments has a mask, whose true elements torch has to count."""
+    masks = (torch.bool, torch.uint8)
+    lists = [arg for arg in args if isinstance(arg, (list, tuple))]
+    return any(isinstance(item, torch.Tensor) and item.dtype in masks for items in lists for item in items)
 
 
 # ---- Copies and clearing ----
@@ -282,15 +301,22 @@ def _copy(
     """aten::copy_ between any two of device and host, any strides and dtypes."""
     with torch._C.DisableTorchFunction():
         if _is_plain_copy(destination, source):
-            if native is not None:
+            if native is not None and (destination.is_cuda or destination.is_pinned()):
                 return native(destination, source, non_blocking)
             return _plain_copy(destination, source)
         stream = torch._C._cuda_getCurrentRawStream((destination if destination.is_cuda else source).device.index)
+        recording = graphs.recording(stream)
         values = read(source, stream)[0] if source.is_cuda else source
         if not destination.is_cuda:
+            if recording is not None:
+                raise RuntimeError(graphs.NOT_PERMITTED)
+            runtime.synchronize(stream)
             return destination.copy_(values)
         host, layout = read(destination, stream, False)
-        write(destination, host.copy_(values), layout, stream)
+        host.copy_(values)
+        if recording is not None:
+            recording.add(lambda: host.copy_(values), host, stream)
+        write(destination, host, layout, stream)
         return destination
 
 
@@ -306,10 +332,13 @@ def _is_plain_copy(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _plain_copy(destination: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """A copy that waits for the device with Python's global lock released, as a graph that runs may need it."""
     stream = torch._C._cuda_getCurrentRawStream((destination if destination.is_cuda else source).device.index)
+    if graphs.recording(stream) is not None:
+        raise RuntimeError(graphs.NOT_PERMITTED)
     size = destination.numel() * destination.element_size()
     if size:
-        runtime.copy(destination.data_ptr(), source.data_ptr(), size, runtime.ANY_DIRECTION, stream)
+        runtime.copy(destination.data_ptr(), source.data_ptr(), size, stream)
     if not (destination.is_cuda and source.is_cuda):
         runtime.synchronize(stream)
     return destination
@@ -329,12 +358,18 @@ def _zero(general: Operator, tensor: torch.Tensor) -> torch.Tensor:
 # ---- Random numbers ----
 
 
-def _next_seed(generator: Optional[torch.Generator], device: torch.device) -> int:
+_draws = itertools.count(1 << 40)  # of graphs, which have no state of a generator to move on
+
+
+def _next_seed(generator: Optional[torch.Generator], device: torch.device, in_graph: bool) -> int:
     """A seed from the state of the CUDA generator, which moves on by what the smallest random kernel takes."""
     if generator is None or generator.device.type != "cuda":
         generator = torch.cuda.default_generators[device.index]
-    offset = generator.get_offset()
-    generator.set_offset(offset + 4)
+    if in_graph:
+        offset = next(_draws)
+    else:
+        offset = generator.get_offset()
+        generator.set_offset(offset + 4)
     mixed = generator.initial_seed() * 0x9E3779B97F4A7C15 + (offset + 1) * 0xBF58476D1CE4E5B9
     return (mixed ^ (mixed >> 31)) % (1 << 63)
 

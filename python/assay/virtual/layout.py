@@ -28,8 +28,8 @@ class Layout(NamedTuple):
 
     span: int  # bytes
     host_strides: Tuple[int, ...]  # of the host tensor, in elements
-    rows: Optional[List[Rows]]  # None: in one piece
-    has_foreign_bytes: bool = False  # the one piece holds bytes between the elements: read it before writing it
+    rows: List[Rows]
+    has_foreign_bytes: bool = False  # one row that holds bytes between the elements, too: read it before writing it
 
 
 def span_in_bytes(size: Tuple[int, ...], strides: Tuple[int, ...], item: int) -> int:
@@ -46,6 +46,7 @@ def span_in_bytes(size: Tuple[int, ...], strides: Tuple[int, ...], item: int) ->
 def layout_of(size: Tuple[int, ...], strides: Tuple[int, ...], item: int) -> Layout:
     """The layout of a tensor with elements of `item` bytes."""
     span = span_in_bytes(size, strides, item)
+    one_piece = [Rows(0, 0, span, 1, span, span)] if span else []
     # Extents and strides of the dimensions along which elements differ, smallest stride first.
     dims = sorted(
         (stride, extent, at)
@@ -56,8 +57,8 @@ def layout_of(size: Tuple[int, ...], strides: Tuple[int, ...], item: int) -> Lay
     for _, extent, _ in dims:
         elements *= extent
     if span <= elements * item:
-        return Layout(span, strides, None)
-    whole = Layout(span, strides, None, has_foreign_bytes=True)
+        return Layout(span, strides, one_piece)
+    whole = Layout(span, strides, one_piece, has_foreign_bytes=True)
     reached = 1
     for stride, extent, _ in dims:
         if stride < reached:  # elements that share memory: no rows

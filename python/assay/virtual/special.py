@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
+from . import attention
 from .runtime import Unsupported
 
 aten = torch.ops.aten
@@ -111,7 +112,7 @@ def _gru_cell_backward(grad_hy: torch.Tensor, workspace: torch.Tensor, has_bias:
     return (inputs, hidden, grad_hy * z) + biases
 
 
-# ---- Normalisation and attention ----
+# ---- Normalisation ----
 
 
 def _rms_norm_backward(
@@ -149,6 +150,7 @@ IMPLEMENTATIONS: Dict[str, Callable] = {
     "_thnn_fused_gru_cell": _gru_cell,
     "_thnn_fused_gru_cell_backward": _gru_cell_backward,
     "_fused_rms_norm_backward": _rms_norm_backward,
+    **attention.IMPLEMENTATIONS,
 }
 
 
