@@ -366,6 +366,11 @@ torch = "problem/call.py:make"
         problem = self.copy("sol", **{"definition.json": definition})
         self.refused("float4_e2m1fn_x2", PROBLEMS / "sol/solution_triton.json", problem)
 
+    def test_a_reference_in_triton(self):
+        reference = "import triton\n\n\ndef run(x, weight, eps):\n    return x\n"
+        problem = self.copy("sol", **{"definition.json": {"reference": reference}})
+        self.refused("written in Triton", PROBLEMS / "sol/solution_triton.json", problem)
+
     @needs_torch
     def test_reference_and_inputs(self):
         import torch
