@@ -209,6 +209,7 @@ class Shrinking(unittest.TestCase):
         found, notes = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, "block = 512")
         self.assertIn("up to 32", notes[0])
         self.assertTrue(all(sizes[name] % 32 == 0 for sizes in found for name in "dhw"))
+        self.assertTrue(all(sizes["batch"] * sizes["d"] % 512 == 0 for sizes in found), found)
 
     def test_nothing_to_shrink(self):
         self.assertEqual(self.shrunken({"a": 100003, "c": 1009}, "n = 100003; m = 1009"), ([], []))
