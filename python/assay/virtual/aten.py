@@ -278,7 +278,7 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
         host = compact.copy_(host)
     there, here = tensor.data_ptr(), host.data_ptr()
     if layout is None:
-        runtime.copy(there, here, tensor.numel() * tensor.element_size(), stream)
+        runtime.copy(there, here, tensor.numel() * tensor.element_size(), runtime.HOST_TO_DEVICE, stream)
         return
     for r in layout.rows:
         runtime.store(
@@ -294,7 +294,7 @@ def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torc
     tensor = torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=device)
     layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
     if layout.span:
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, stream)
+        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, runtime.HOST_TO_DEVICE, stream)
     return tensor
 
 
@@ -351,7 +351,7 @@ def _plain_copy(destination: torch.Tensor, source: torch.Tensor) -> torch.Tensor
         raise RuntimeError(graphs.NOT_PERMITTED)
     size = destination.numel() * destination.element_size()
     if size:
-        runtime.copy(destination.data_ptr(), source.data_ptr(), size, stream)
+        runtime.copy(destination.data_ptr(), source.data_ptr(), size, runtime.ANY_DIRECTION, stream)
     if not (destination.is_cuda and source.is_cuda):
         runtime.synchronize(stream)
     return destination
