@@ -37,6 +37,8 @@ DTYPES = {
     "bool": "bool",
 }
 
+_NAME = r"[A-Za-z_]\w*(?!\w*\()"  # of a dim, not of a function
+
 DimLike = Union[int, Dim, range, Tuple[int, ...]]
 ShapeLike = Sequence[Union[int, str]]
 
@@ -61,38 +63,35 @@ class FunctionCall:
         self.tensors: Dict[str, Tensor] = {}
         self.scalars: Dict[str, Scalar] = {}
         self.args = [name for name in self.parameters if self._describe(name)]
+        self.updated = [name for name, tensor in self.tensors.items() if tensor.role != "in"]
         self.dims = self._dims()
+        self._refuse_unknown_names()
+        # What follows a parameter that keeps its default is passed by name.
+        skipped = [index for index, name in enumerate(self.parameters) if name not in self.args]
+        self.keywords += self.parameters[skipped[0] + 1 :] if skipped else []
 
     def contract(self, folder: pathlib.Path) -> Contract:
-        in_place = [name for name in self.outputs or {} if name in self.parameters]
-        outputs, names = self._expected_outputs()
-        passed = [name for name in self.args if name not in in_place]
-        kernel = Kernel(
-            args=self.args,
-            returns="void" if in_place else None,
-            python=function_source.export(
-                self.function, self.args, folder, "subject", self.scope, self.keywords
-            ),
-        )
-        reference = Reference(torch=self._export_reference(folder, passed, names))
-        made = (
-            Inputs(
-                torch=function_source.export(
-                    self.make, ["dims", "seed"], folder, "inputs", self.scope, with_imports=False
-                )
-            )
-            if self.make
-            else Inputs()
-        )
-        return Contract(
-            kernel=kernel,
-            reference=reference,
+        """The contract; the Python files that it refers to are written to the folder."""
+        outputs, keys = self._expected_outputs()
+        in_place = [name for name in self.args if name in outputs or name in self.updated]
+        contract = Contract(
+            kernel=Kernel(args=self.args, returns="void" if in_place else None),
+            reference=Reference(),
             tensors={**self.tensors, **outputs},
             dims=self.dims,
             scalars=self.scalars,
-            inputs=made,
             title=self.title or self.name,
         )
+        export = function_source.export
+        contract.kernel.python = export(
+            self.function, self.args, folder, "subject", self.scope, keywords=self.keywords
+        )
+        passed = [name for name in self.args if name not in outputs]
+        contract.reference.torch = self._export_reference(folder, passed, keys)
+        if self.make:
+            made = export(self.make, ["dims", "seed"], folder, "inputs", self.scope, with_imports=False)
+            contract.inputs = Inputs(torch=made)
+        return contract
 
     # What the parameters are.
 
@@ -177,11 +176,24 @@ class FunctionCall:
         described += [one.shape if isinstance(one, Tensor) else one for one in (self.outputs or {}).values()]
         for shape in described:
             for extent in shape:
-                for word in re.findall(
-                    r"[A-Za-z_]\w*(?!\w*\()", str(extent)
-                ):  # names, but not those of functions
+                for word in re.findall(_NAME, str(extent)):
                     dims.setdefault(word, DEFAULT_RANGE)
         return dims
+
+    def _refuse_unknown_names(self) -> None:
+        dtypes = self.dtypes if isinstance(self.dtypes, Mapping) else {}
+        for option, names in (
+            ("shapes", self.shapes),
+            ("dtypes", dtypes),
+            ("scalars", self.given_scalars),
+            ("values", self.values),
+        ):
+            for name in names:
+                if name not in self.parameters:
+                    raise AssayError(
+                        "%s= names `%s`, but %s has the parameters %s"
+                        % (option, name, self.name, ", ".join(self.parameters))
+                    )
 
     # The outputs.
 
@@ -192,6 +204,8 @@ class FunctionCall:
                 name: Tensor(one.dtype, one.shape, "out", one.values, one.align, one.may_alias)
                 for name, one in self.outputs.items()
             }, []
+        if self.updated and not self.outputs:
+            return {}, []
         samples = [self._call_reference(values) for values in self._samples()]
         keys = list(samples[0]) if isinstance(samples[0], dict) else []
         results = [_outputs_of(sample) for sample in samples]

@@ -59,8 +59,10 @@ def reward(
         return ended.report
     if ended.stopped:
         return Report.made_here("inconclusive", "not judged within %g s" % limit)
-    refusal = ended.errors.strip().split("\n")[-1]
-    return Report.made_here("inconclusive", refusal or "assay check ended with status %d" % ended.status)
+    refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status
+    # "the answer defines no class ModelNew" is about the answer; the rest is about what cannot be read: the
+    # problem, or the language of a solution.
+    return Report.made_here("fail" if "the answer " in refusal else "inconclusive", refusal)
 
 
 def reward_many(

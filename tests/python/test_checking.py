@@ -113,6 +113,19 @@ class ContractOfACallTest(unittest.TestCase):
         contract, _ = contract_of(norm, shapes={"x": (2, "cols"), "w": ("cols",)}, scalars={"eps": 1})
         self.assertEqual(contract.kernel.args, ["x", "w", "eps"])
 
+    def test_what_follows_a_default_is_passed_by_name(self):
+        def function(x, eps=1e-5, scale=1.0):
+            return x
+
+        _, files = contract_of(function, shapes={"x": ("rows", "cols")}, scalars={"scale": 2.0})
+        self.assertIn("return function(x, scale=scale)", files["subject.py"])
+
+    def test_updated_inputs(self):
+        given = Tensor("f32", ["N"], role="inout")
+        contract, files = contract_of(lambda x: None, lambda x: x + 1, inputs={"x": given}, outputs={})
+        self.assertEqual((contract.kernel.returns, contract.tensors), ("void", {"x": given}))
+        self.assertIn("return function(x=x)", files["reference.py"])
+
     def test_mistakes_are_one_line(self):
         for options, message in (
             (dict(shapes={"x": (1,)}), "nothing is known of the parameter `w` of norm"),
@@ -122,6 +135,10 @@ class ContractOfACallTest(unittest.TestCase):
                 r"dims\['N'\] is \(min, max\)",
             ),
             (dict(shapes={"x": (1,), "w": (1,)}, scalars={"eps": 1}, dtypes="f12"), "there is no dtype f12"),
+            (
+                dict(shapes={"x": (1,), "w": (1,), "z": (1,)}, scalars={"eps": 1}),
+                "shapes= names `z`, but norm has the parameters x, w, eps, rows",
+            ),
             (dict(inputs={"z": 1}), "norm has no parameter `z`; it has x, w, eps, rows"),
         ):
             with self.subTest(message=message), self.assertRaisesRegex(assay.AssayError, message):

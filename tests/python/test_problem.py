@@ -1,4 +1,4 @@
-"""Problems of benchmarks as contracts (assay.problem): recognition, sizes, texts of contracts, generated folders, errors."""
+"""Problems of benchmarks as contracts (assay.problem): recognition, sizes, contracts, folders, errors."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 
 from support import needs_torch
 
-from assay.problem import ProblemError, cuda_l1, describe, shrink, sol
+from assay.problem import ProblemError, cuda_l1, describe, shrink
 from assay.problem.contract_file import Contract, Dim, Scalar, Tensor, number, quoted, safe_name
 from assay.problem.formats import recognise
 from assay.problem.layout import Layout, Specimen, expression_of
@@ -39,7 +39,7 @@ class Folders(unittest.TestCase):
         return load_file(self.folder / "out" / name, "loaded_" + name.replace("/", "_").replace(".py", ""))
 
     def copy(self, name, **changed):
-        """A copy of a fixture's folder, with keys of its JSON files changed: copy("sol", **{"definition.json": {...}})."""
+        """A copy of a fixture's folder, with keys of its JSON files changed."""
         target = self.folder / name
         shutil.copytree(PROBLEMS / name, target)
         for file, keys in changed.items():
@@ -57,8 +57,10 @@ class Folders(unittest.TestCase):
 
 class ContractText(unittest.TestCase):
     def test_text(self):
-        contract = Contract("a \"title\"", ["x", "eps"], dims={"N": Dim(1, 2**32, 8), "D": Dim(4, 4)}, only_listed_shapes=True)
-        contract.tensors = {"x": Tensor("f32", ["N * 2", 3], values="positive"), "y": Tensor("i64", [], "out")}
+        contract = Contract("a \"title\"", ["x", "eps"], dims={"N": Dim(1, 2**32, 8), "D": Dim(4, 4)},
+                            only_listed_shapes=True)
+        contract.tensors = {"x": Tensor("f32", ["N * 2", 3], values="positive"),
+                            "y": Tensor("i64", [], "out")}
         contract.scalars = {"eps": Scalar("f32", [1e-6, 1]), "flag": Scalar("bool", [True])}
         contract.shapes = [{"N": 16, "D": 4}]
         contract.notes = ["one note"]
@@ -123,7 +125,8 @@ own_kernel = false
 
 
 class Constants(unittest.TestCase):
-    SOURCE = "N = 4 * 1024\nshape = (32, 64)\nheight, width = 16, 8\nname = 'x'\nflag = True\nM: int = 7\nN2 = N\n"
+    SOURCE = ("N = 4 * 1024\nshape = (32, 64)\nheight, width = 16, 8\nname = 'x'\nflag = True\n"
+              "M: int = 7\nN2 = N\n")
 
     def test_module_integers(self):
         self.assertEqual(module_integers(self.SOURCE),
@@ -134,26 +137,27 @@ class Constants(unittest.TestCase):
 
     def test_with_integers(self):
         changed = with_integers(self.SOURCE, {"N": 8, "shape_1": 3, "width": 5, "M": 9})
-        self.assertEqual(changed, "N = 8\nshape = (32, 3, )\nheight, width = 16, 5\nname = 'x'\nflag = True\nM: int = 9\nN2 = N\n")
+        self.assertEqual(changed,
+                         "N = 8\nshape = (32, 3, )\nheight, width = 16, 5\nname = 'x'\nflag = True\n"
+                         "M: int = 9\nN2 = N\n")
 
     def test_lines_stay(self):
         source = "# ü\nN = (4 *\n     2)  # sizes\nx = N\n"
         self.assertEqual(with_integers(source, {"N": 6}).splitlines()[3], "x = N")
 
     def test_a_literal_pins_a_size(self):
-        answer = SizesOfAnswer("y = kernel(x, 4096)\nblock_size = 256\n", {})
-        self.assertTrue(answer.relies_on(4096))
-        self.assertFalse(answer.relies_on(256))
-        self.assertFalse(answer.relies_on(8192))
+        answer = SizesOfAnswer("y = kernel(x, 4096, 512)\nblock_size = 256\n", {})
+        sizes = {"rows": 4096, "tile": 256, "columns": 512, "other": 8192}
+        self.assertEqual(answer.relies_on(sizes), (["rows", "columns"], ["rows"]))
 
     def test_literals_in_comments_and_docstrings_do_not(self):
         answer = SizesOfAnswer('"""For 4096 rows."""\n# 2048 columns\nx = 1  # 1024 * 3\n', {})
-        self.assertFalse(answer.relies_on(4096) or answer.relies_on(2048) or answer.relies_on(3))
+        self.assertEqual(answer.relies_on({"a": 4096, "b": 2048, "c": 3}), ([], []))
 
     def test_copied_sizes(self):
         source = "N = 4096\nM = 32\ndef get_inputs():\n    return N, 4096\ndef f():\n    return M\n"
         answer = SizesOfAnswer(source, {"N": 4096, "M": 64})
-        self.assertFalse(answer.relies_on(4096))
+        self.assertEqual(answer.relies_on({"N": 4096}), ([], []))
         self.assertEqual(answer.followed, ["M"])
         self.assertEqual(answer.contradiction, "M")
 
@@ -169,7 +173,7 @@ class Shrinking(unittest.TestCase):
         self.assertEqual(shrink.halved(32, [32]), 32)
         self.assertEqual(shrink.halved(4095, [2, 4]) % 2, 1)
 
-    def shrunken(self, sizes, divisors, pinned=(), valid=lambda sizes: True):
+    def shrunken(self, sizes, answer, valid=lambda sizes: True):
         def extents(sizes):
             return [list(sizes.values())]
 
@@ -179,30 +183,35 @@ class Shrinking(unittest.TestCase):
                 elements *= size
             return elements if valid(sizes) else None
 
-        return shrink.shrunken(sizes, work, extents, divisors, pinned)
+        return shrink.shrunken(sizes, work, extents, SizesOfAnswer(answer, {}))
 
     def test_divisors_are_kept(self):
-        found, note = self.shrunken({"rows": 4096, "columns": 393216}, [2, 4, 8, 16, 32, 256])
-        self.assertEqual(note, "")
+        found, notes = self.shrunken({"rows": 4096, "columns": 393216}, "block = 256")
+        self.assertEqual(notes, [])
         for sizes in found:
             self.assertEqual((sizes["rows"] % 256, sizes["columns"] % 256), (0, 0))
         self.assertLessEqual(found[-1]["rows"] * found[-1]["columns"], shrink.SHRUNKEN_WORK)
 
     def test_pinned_sizes_stay(self):
-        found, _ = self.shrunken({"rows": 4096, "columns": 16384}, [2, 4], ["columns"])
+        found, notes = self.shrunken({"rows": 4096, "columns": 16384}, "n = 16384")
         self.assertEqual({sizes["columns"] for sizes in found}, {16384})
+        self.assertIn("columns = 16384", notes[0])
+
+    def test_a_literal_that_can_be_a_tile_pins_only_while_it_can_be_afforded(self):
+        found, _ = self.shrunken({"rows": 1024, "columns": 1024, "depth": 512}, "n = 1024 + 512")
+        self.assertTrue(found)
 
     def test_only_shapes_that_work(self):
-        found, _ = self.shrunken({"a": 4096, "b": 4096}, [2, 4], valid=lambda sizes: sizes["a"] == sizes["b"])
+        found, _ = self.shrunken({"a": 4096, "b": 4096}, "", lambda sizes: sizes["a"] == sizes["b"])
         self.assertTrue(found and all(sizes["a"] == sizes["b"] for sizes in found))
 
     def test_divisors_are_given_up_only_where_they_must_be(self):
-        found, note = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, [2, 4, 8, 16, 32, 512])
-        self.assertIn("32", note)
+        found, notes = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, "block = 512")
+        self.assertIn("up to 32", notes[0])
         self.assertTrue(all(sizes[name] % 32 == 0 for sizes in found for name in "dhw"))
 
     def test_nothing_to_shrink(self):
-        self.assertEqual(self.shrunken({"a": 100003, "b": 1009}, [2], ["a", "b"]), ([], ""))
+        self.assertEqual(self.shrunken({"a": 100003, "c": 1009}, "n = 100003; m = 1009"), ([], []))
 
 
 class Extents(unittest.TestCase):
@@ -217,7 +226,8 @@ class Extents(unittest.TestCase):
 
     def test_layout(self):
         def at(height):
-            return Specimen({"x": ("f32", [8, height])}, {"out": ("f32", [height, height * height + 1])}, None, [], 0)
+            return Specimen({"x": ("f32", [8, height])}, {"out": ("f32", [height, height * height + 1])},
+                            None, [], 0)
 
         contract = Contract("t")
         Layout([{"H": 16}, {"H": 4}], [at(16), at(4)]).fill(contract)
@@ -231,7 +241,8 @@ class Extents(unittest.TestCase):
             return Specimen({"x": ("f32", [rows, columns])}, {}, None, [], 0)
 
         contract = Contract("t")
-        Layout([{"rows": 8, "columns": 8}], [at(8, 8)], ({"rows": 64, "columns": 32}, at(64, 32))).fill(contract)
+        Layout([{"rows": 8, "columns": 8}], [at(8, 8)],
+               ({"rows": 64, "columns": 32}, at(64, 32))).fill(contract)
         self.assertEqual(contract.tensors["x"].shape, ["rows", "columns"])
 
 
@@ -288,7 +299,8 @@ torch = "problem/call.py:make"
     def test_sources_are_written_as_they_are(self):
         self.described("sol/solution_triton.json", "sol")
         solution = json.loads((PROBLEMS / "sol/solution_triton.json").read_text())
-        self.assertEqual((self.folder / "out/answer/kernel.py").read_text(), solution["sources"][0]["content"])
+        self.assertEqual((self.folder / "out/answer/kernel.py").read_text(),
+                         solution["sources"][0]["content"])
         definition = json.loads((PROBLEMS / "sol/definition.json").read_text())
         self.assertEqual((self.folder / "out/problem/reference.py").read_text(), definition["reference"])
 
@@ -300,15 +312,19 @@ torch = "problem/call.py:make"
 
     def test_too_large_constants_are_made_smaller(self):
         problem = self.copy("sol", **{"definition.json": {"axes": {
-            "rows": {"type": "var"}, "hidden": {"type": "const", "value": 16777216}}, "reference": "def run(x, weight, eps):\n    return x\n"}})
-        described = describe.describe(str(PROBLEMS / "sol/solution_triton.json"), str(problem), self.folder / "out")
+            "rows": {"type": "var"}, "hidden": {"type": "const", "value": 16777216}},
+            "reference": "def run(x, weight, eps):\n    return x\n"}})
+        described = describe.describe(str(PROBLEMS / "sol/solution_triton.json"), str(problem),
+                                      self.folder / "out")
         self.assertIn("only_listed_shapes = true", self.contract())
         self.assertTrue(any("made smaller" in note for note in described["notes"]), described["notes"])
 
     def test_generated_integers_keep_to_listed_shapes(self):
         definition = json.loads((PROBLEMS / "sol/definition.json").read_text())
-        definition["inputs"] = {"x": definition["inputs"]["x"], "weight": {"shape": ["hidden"], "dtype": "int32"}}
-        definition["reference"] = "def make(axes, device):\n    return {}\ndef run(x, weight):\n    return x\n"
+        definition["inputs"] = {"x": definition["inputs"]["x"],
+                                "weight": {"shape": ["hidden"], "dtype": "int32"}}
+        definition["reference"] = ("def make(axes, device):\n    return {}\n"
+                                   "def run(x, weight):\n    return x\n")
         problem = self.copy("sol", **{"definition.json": {**definition, "custom_inputs_entrypoint": "make"}})
         (problem / "workload.jsonl").write_text(json.dumps(
             {"axes": {"rows": 7}, "inputs": {"x": {"type": "custom"}, "weight": {"type": "custom"}}}) + "\n")
@@ -338,7 +354,8 @@ torch = "problem/call.py:make"
     def test_a_missing_workload_file(self):
         problem = self.copy("sol")
         (problem / "workload.jsonl").write_text(json.dumps({"axes": {"rows": 7}, "inputs": {
-            "x": {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"}, "eps": {"type": "scalar", "value": 1}}}))
+            "x": {"type": "safetensors", "path": "blob/x.safetensors", "tensor_key": "x"},
+            "eps": {"type": "scalar", "value": 1}}}))
         self.refused("blob/x.safetensors is not below", PROBLEMS / "sol/solution_triton.json", problem)
         (problem / "workload.jsonl").unlink()
         self.refused("has no workload.jsonl", PROBLEMS / "sol/solution_triton.json", problem)
@@ -398,7 +415,7 @@ class KernelBench(Folders):
     def test_contract(self):
         described = self.described("kernelbench/answer.py", "kernelbench/problem.py")
         self.assertEqual(described["format"], "kernelbench")
-        self.assertEqual(self.contract(), '''# the benchmark's own shape is not checked: 738,414,602 elements and multiply-adds are too many for the virtual GPU; the shapes below keep the divisors that the answer may rely on
+        self.assertEqual(self.contract(), '''# the benchmark's own shape is not checked: 738,414,602 elements and multiply-adds are too many for the virtual GPU; the shapes below keep divisors that the answer may rely on
 title = "problem"
 only_listed_shapes = true
 
@@ -478,24 +495,30 @@ torch = "problem/call.py:make"
 
     @needs_torch
     def test_a_random_reference_is_refused(self):
-        source = (PROBLEMS / "kernelbench/problem.py").read_text().replace("torch.log(x.sum(-1))", "nn.functional.dropout(x)")
+        source = (PROBLEMS / "kernelbench/problem.py").read_text().replace("torch.log(x.sum(-1))",
+                                                                           "nn.functional.dropout(x)")
         (self.folder / "problem.py").write_text(source)
-        self.refused("different results for the same inputs", PROBLEMS / "kernelbench/answer.py", self.folder / "problem.py")
+        self.refused("different results for the same inputs", PROBLEMS / "kernelbench/answer.py",
+                     self.folder / "problem.py")
 
     @needs_torch
     def test_a_size_that_the_answer_relies_on_stays(self):
-        answer = (PROBLEMS / "kernelbench/answer.py").read_text().replace("assert size == features", "assert size == 16384")
+        answer = (PROBLEMS / "kernelbench/answer.py").read_text().replace("assert size == features",
+                                                                          "assert size == 16384")
         (self.folder / "answer.py").write_text(answer)
-        describe.describe(str(self.folder / "answer.py"), str(PROBLEMS / "kernelbench/problem.py"), self.folder / "out")
+        describe.describe(str(self.folder / "answer.py"), str(PROBLEMS / "kernelbench/problem.py"),
+                          self.folder / "out")
         self.assertIn('shape = ["batch_size", 16384]', self.contract())
 
     @needs_torch
     def test_device_cuda_in_the_problem(self):
         source = (PROBLEMS / "kernelbench/problem.py").read_text().replace("4096", "8").replace("16384", "32")
-        source = source.replace("torch.rand(batch_size, features)", "torch.rand(batch_size, features, device='cuda').cuda()")
+        source = source.replace("torch.rand(batch_size, features)",
+                                "torch.rand(batch_size, features, device='cuda').cuda()")
         (self.folder / "problem.py").write_text(source)
         (self.folder / "answer.py").write_text("class ModelNew: pass\n")
-        describe.describe(str(self.folder / "answer.py"), str(self.folder / "problem.py"), self.folder / "out")
+        describe.describe(str(self.folder / "answer.py"), str(self.folder / "problem.py"),
+                          self.folder / "out")
         self.assertEqual(self.loaded("problem/call.py").make({}, 1)["x"].device.type, "cpu")
 
 
@@ -543,7 +566,8 @@ class CudaL1(Folders):
     def test_levels(self):
         rows = [json.loads(line) for line in self.ROWS.read_text().splitlines()]
         path = self.folder / "levels.json"
-        path.write_text(json.dumps({"1": [{"task_id": 1, "ref_code": rows[0]["ref_code"], "custom_code": "x = 1"}]}, indent=2))
+        path.write_text(json.dumps({"1": [{"task_id": 1, "ref_code": rows[0]["ref_code"],
+                                           "custom_code": "x = 1"}]}, indent=2))
         self.assertEqual(cuda_l1.row(path, "1/1").answer, "x = 1")
 
     def test_refused(self):
@@ -579,12 +603,14 @@ class CommandLine(Folders):
         return status, out.getvalue(), err.getvalue()
 
     def test_success(self):
-        status, out, err = self.run_main("--answer", PROBLEMS / "sol/solution_triton.json", "--problem", PROBLEMS / "sol")
+        status, out, err = self.run_main("--answer", PROBLEMS / "sol/solution_triton.json", "--problem",
+                                         PROBLEMS / "sol")
         self.assertEqual((status, err), (0, ""))
         self.assertEqual(json.loads(out)["contract"], str(self.folder / "out/contract.toml"))
 
     def test_failure(self):
-        status, out, err = self.run_main("--answer", PROBLEMS / "sol/solution_triton.json", "--problem", self.folder / "none")
+        status, out, err = self.run_main("--answer", PROBLEMS / "sol/solution_triton.json", "--problem",
+                                         self.folder / "none")
         self.assertEqual((status, out, err), (2, "", f"the problem {self.folder}/none does not exist\n"))
 
 

@@ -17,7 +17,8 @@ from assay.rewards import _suffix
 PROGRAM = """#!/bin/sh
 for last; do :; done
 if grep -q endless "$2"; then sleep 60; fi
-if grep -q refused "$2"; then echo "assay: $2: it has no ModelNew" >&2; exit 2; fi
+if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2; fi
+if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
 if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
 sleep 0.3
 printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$(basename $2) $4" > "$last"
@@ -48,7 +49,8 @@ class RewardTest(unittest.TestCase):
         self.assertRegex(report.reason, "^the answer is not Python: ")
         self.assertEqual(assay.reward(self.problem, "x = 1\0").verdict, "fail")
         self.assertEqual(assay.reward(self.problem, "refused = 1").verdict, "inconclusive")
-        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "it has no ModelNew$")
+        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "the language is unknown$")
+        self.assertEqual(assay.reward(self.problem, "lacking = 1").verdict, "fail")
 
     def test_time_limit(self):
         began = time.monotonic()

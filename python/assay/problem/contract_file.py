@@ -1,7 +1,8 @@
 """The contract that describes a benchmark problem, and its text.
 
-A `Contract` holds what all formats have in common; `text()` writes it as TOML. Dims are written as constants where only
-one value occurs. Names that the contract language reserves get a trailing underscore (`safe_name`).
+A `Contract` holds what all formats have in common; `text()` writes it as TOML. Dims are written as constants
+where only one value occurs. Names that the contract language reserves get a trailing underscore
+(`safe_name`).
 """
 from __future__ import annotations
 
@@ -11,8 +12,9 @@ from typing import Dict, List, Optional, Sequence, Tuple, Union
 
 KEYWORDS = frozenset("if then else and or not in inf nan true false stream workspace".split())
 RESERVED_FOR_DIMS = KEYWORDS | frozenset(
-    "sum mean max min argmax argmin exp log log1p expm1 sqrt rsqrt tanh erf sigmoid sin cos abs floor pow ceil round "
-    "exp2 log2 erfc softplus ceil_div sign isnan f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 i32 u32 i64 u64 bool".split())
+    "sum mean max min argmax argmin exp log log1p expm1 sqrt rsqrt tanh erf sigmoid sin cos abs floor pow "
+    "ceil round exp2 log2 erfc softplus ceil_div sign isnan f64 f32 f16 bf16 e4m3 e5m2 i8 u8 i16 i32 u32 i64 "
+    "u64 bool".split())
 
 # The names of torch's dtypes, without "torch.", in the contract language.
 DTYPES = {

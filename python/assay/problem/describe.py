@@ -1,7 +1,8 @@
-"""`python -m assay.problem.describe --answer FILE --problem PATH --out FOLDER`: a problem and a submission as a contract.
+"""`python -m assay.problem.describe --answer FILE --problem PATH --out FOLDER`: a problem and a submission as
+a contract.
 
-Prints one JSON object: the contract's path, the format that was recognised, and notes on what was decided. A problem or
-submission that cannot be used ends it with status 2 and one line on stderr that says what to do.
+Prints one JSON object: the contract's path, the format that was recognised, and notes on what was decided. A
+problem or submission that cannot be used ends it with status 2 and one line on stderr that says what to do.
 """
 from __future__ import annotations
 
@@ -27,8 +28,10 @@ def describe(answer: str, problem: str, out: Path, row: Optional[str] = None) ->
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m assay.problem.describe", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--answer", required=True, help="the submission: a Python, CUDA or JSON file, or FILE.jsonl:ROW")
+    parser = argparse.ArgumentParser(prog="python -m assay.problem.describe",
+                                     description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--answer", required=True,
+                        help="the submission: a Python, CUDA or JSON file, or FILE.jsonl:ROW")
     parser.add_argument("--problem", required=True, help="the problem: a folder or a file of a benchmark")
     parser.add_argument("--out", required=True, type=Path, help="the folder to write")
     parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")

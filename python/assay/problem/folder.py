@@ -16,7 +16,8 @@ class Folder:
     def write(self, name: str, text: str) -> Path:
         inside = PurePosixPath(name)
         if inside.is_absolute() or ".." in inside.parts or not inside.parts:
-            raise ProblemError(f"the submission has a source file at {name!r}; paths must be relative and without `..`")
+            raise ProblemError(f"the submission has a source file at {name!r}; paths must be relative and "
+                               "without `..`")
         path = self.path.joinpath(*inside.parts)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

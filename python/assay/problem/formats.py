@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
-from assay.problem import ProblemError, cuda_l1, kernelbench, robust_kbench, sol
+from assay.problem import ProblemError, cuda_l1, kernelbench, robust_kbench, sol, sol_problem
 from assay.problem.contract_file import Contract
 from assay.problem.folder import Folder
 
-KNOWN = ("SOL-ExecBench or FlashInfer-Bench (a folder with definition.json), KernelBench (a Python file with Model), "
-         "robust-kbench (a folder with func_forward.py) and CUDA-L1 (a .json or .jsonl file with ref_code) are known")
+KNOWN = ("SOL-ExecBench or FlashInfer-Bench (a folder with definition.json), KernelBench (a Python file with "
+         "Model), robust-kbench (a folder with func_forward.py) and CUDA-L1 (a .json or .jsonl file with "
+         "ref_code) are known")
 
 
 @dataclass
@@ -31,7 +32,7 @@ def recognise(answer: str, problem: str, row: Optional[str] = None) -> Submissio
     if not Path(answer).exists():
         raise ProblemError(f"the submission {answer} does not exist")
     row = row or answer_row or problem_row
-    if sol.find_definition(path):
+    if sol_problem.find_definition(path):
         return _sol(path, Path(answer))
     if path.is_dir():
         return _folder(path, Path(answer))
@@ -45,21 +46,24 @@ def recognise(answer: str, problem: str, row: Optional[str] = None) -> Submissio
     source = _text(path)
     if path.suffix == ".py" and kernelbench.is_problem(source):
         answer_text = _text(Path(answer))
-        return Submission("kernelbench", lambda folder: kernelbench.describe(source, answer_text, path.stem, folder))
+        return Submission("kernelbench",
+                          lambda folder: kernelbench.describe(source, answer_text, path.stem, folder))
     raise ProblemError(f"{path} is no problem of a known benchmark: {KNOWN}")
 
 
 def _sol(problem: Path, answer: Path) -> Submission:
     solution = _json(answer)
     if not isinstance(solution, dict) or "spec" not in solution or "sources" not in solution:
-        raise ProblemError(f"{answer} is no solution: a JSON object with `spec` and `sources` is expected for this problem")
+        raise ProblemError(f"{answer} is no solution: a JSON object with `spec` and `sources` is expected "
+                           "for this problem")
     name = "flashinfer-bench" if "language" in solution["spec"] else "sol-execbench"
     return Submission(name, lambda folder: sol.describe(problem, solution, folder))
 
 
 def _folder(problem: Path, answer: Path, function: str = "") -> Submission:
     if robust_kbench.is_task(problem):
-        return Submission("robust-kbench", lambda folder: robust_kbench.describe(problem, answer, folder, function))
+        return Submission("robust-kbench",
+                          lambda folder: robust_kbench.describe(problem, answer, folder, function))
     pair = cuda_l1.pair_in(problem)
     if pair:
         if answer.resolve() != problem.resolve():

@@ -1,8 +1,9 @@
-"""KernelBench: a Python file with `Model`, `get_inputs` and `get_init_inputs`; the answer is a file with `ModelNew`.
+"""KernelBench: a Python file with `Model`, `get_inputs` and `get_init_inputs`; the answer is a file with
+`ModelNew`.
 
-The problem promises one shape. It is the first one listed where the virtual GPU can afford it; then come smaller ones,
-found by halving the module-level integers of the problem (`shrink`). Sizes that the answer uses by the same module-level
-name are set in the answer, too; sizes that it has as literals are not touched.
+The problem promises one shape. It is the first one listed where the virtual GPU can afford it; then come
+smaller ones, found by halving the module-level integers of the problem (`shrink`). Sizes that the answer uses
+by the same module-level name are set in the answer, too; sizes that it has as literals are not touched.
 """
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ from assay.problem import ProblemError
 from assay.problem.contract_file import Contract, safe_name
 from assay.problem.folder import Folder
 from assay.problem.layout import Layout, Specimen
-from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, SMALLEST_SHRUNKEN, Sizes, shrunken
+from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer, module_integers, with_integers
 
 # Texts that show that the answer uses the fast versions of exp, log, division and the like.
 FAST_MATH = re.compile(
-    r"use_fast_math|__expf|__logf|__log2f|__powf|__sinf|__cosf|__tanf|__fdividef|__frcp_|__frsqrt|__tanhf|\.approx|"
+    r"use_fast_math|__(?:exp|log|log2|powf?|sin|cos|tan|tanh|fdivide)f?\b|__frcp_|__frsqrt|\.approx|"
     r"\bimport triton\b|\bfrom triton\b")
 
 
@@ -34,7 +35,8 @@ def is_answer(source: str) -> bool:
 
 
 def _top_level(source: str) -> set:
-    return {node.name for node in parse(source, "the file").body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    return {node.name for node in parse(source, "the file").body
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def parse(source: str, what: str) -> ast.Module:
@@ -48,7 +50,8 @@ def parse(source: str, what: str) -> ast.Module:
 def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     """Writes the folder of a KernelBench problem and answer, given as texts, and returns its contract."""
     if not is_problem(problem):
-        raise ProblemError("the problem lacks Model, get_inputs or get_init_inputs; it is no KernelBench problem")
+        raise ProblemError("the problem lacks Model, get_inputs or get_init_inputs; it is no KernelBench "
+                           "problem")
     if not is_answer(answer):
         raise ProblemError("the answer defines no class ModelNew; name the module that replaces Model so")
     own = module_integers(problem)
@@ -60,14 +63,14 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     contract.notes = notes
     if FAST_MATH.search(answer):
         contract.math = "fast"
-        notes.append('math = "fast": the answer uses Triton or fast versions of functions, and the problem does not forbid them')
+        notes.append('math = "fast": the answer uses Triton or fast versions of functions')
     _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer)
     return contract
 
 
 def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
             notes: List[str]) -> Tuple[Specimen, List[Tuple[Sizes, Specimen]]]:
-    """What a pass on the meta device says about the benchmark's sizes, and about each of the sizes to check."""
+    """What a pass on the meta device says about the benchmark's sizes, and about those to check."""
     known: Dict[Tuple[Tuple[str, int], ...], Optional[Specimen]] = {}
     first_error: List[str] = []
 
@@ -95,23 +98,21 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
         raise ProblemError(f"the problem's forward pass fails at its own shape: {first_error[0]}")
     listed = [(dict(own), full)] if full.work <= OWN_SHAPE_WORK else []
     if full.work > SHRUNKEN_WORK:
-        pinned = [name for name, size in own.items() if answer.relies_on(size)]
         if answer.contradiction:
-            notes.append(f"no smaller shapes: the answer sets {answer.contradiction} to another value than the problem")
+            notes.append(f"no smaller shapes: the answer sets {answer.contradiction} to another value than "
+                         "the problem")
         else:
-            found, note = shrunken(own, work, extents, answer.divisors(), pinned)
+            found, given_up = shrunken(own, work, extents, answer)
             listed += [(sizes, specimen(sizes)) for sizes in found]
-            if note:
-                notes.append("smaller shapes: " + note)
-        kept = [f"{name} = {own[name]}" for name in pinned if own[name] > SMALLEST_SHRUNKEN]
-        if kept:
-            notes.append("kept at the benchmark's size, because the answer has the same number as a literal: " + ", ".join(kept))
+            notes += given_up
     if not listed:
-        raise ProblemError(f"the problem is too large for the virtual GPU ({full.work:,} elements and multiply-adds) and "
-                           "cannot be made smaller for this answer: it relies on the sizes; take them from the inputs")
+        raise ProblemError("the problem is too large for the virtual GPU "
+                           f"({full.work:,} elements and multiply-adds) and cannot be made smaller: sizes "
+                           "are literals in the problem or in the answer; use module-level integers")
     if full.work > OWN_SHAPE_WORK:
-        notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds are too many "
-                     "for the virtual GPU; the shapes below keep the divisors that the answer may rely on")
+        notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds "
+                     "are too many for the virtual GPU; the shapes below keep divisors that the answer may "
+                     "rely on")
     return full, listed
 
 
@@ -121,17 +122,20 @@ def _contract(title: str, problem: str, changed: List[str], listed: List[Tuple[S
     inputs = list(specimen.inputs)
     dim_names: Dict[str, str] = {}
     for name in changed:
-        dim_names[name] = safe_name(name, inputs + list(specimen.outputs) + list(dim_names.values()), dim=True)
+        dim_names[name] = safe_name(name, inputs + list(specimen.outputs) + list(dim_names.values()),
+                                    dim=True)
 
     def dims(sizes: Sizes) -> Dict[str, int]:
         return {dim_names[name]: sizes[name] for name in changed}
 
-    layout = Layout([dims(sizes) for sizes, _ in listed], [found for _, found in listed], (dims(own[0]), own[1]))
+    layout = Layout([dims(sizes) for sizes, _ in listed], [found for _, found in listed],
+                    (dims(own[0]), own[1]))
     contract = Contract(title=title, only_listed_shapes=True)
     layout.fill(contract)
     contract.args = inputs + list(dim_names.values())
     smallest = min(listed, key=lambda item: item[1].work)
-    _settle_values(contract, with_integers(problem, smallest[0]), specimen.pattern, _index_bound(problem, dim_names))
+    _settle_values(contract, with_integers(problem, smallest[0]), specimen.pattern,
+                   _index_bound(problem, dim_names))
     return contract, specimen.pattern, dim_names
 
 
@@ -181,9 +185,11 @@ def _settle_values(contract: Contract, source: str, pattern: Any, index_bound: O
 
 
 def _index_bound(problem: str, dim_names: Dict[str, str]) -> Optional[str]:
-    """The bound of the only torch.randint(0, BOUND, ...) of the generator, as an expression of the contract."""
-    generator = next(node for node in ast.parse(problem).body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs")
-    calls = [node for node in ast.walk(generator) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("randint")]
+    """The bound of the generator's only torch.randint(0, BOUND, ...), as an expression of the contract."""
+    generator = next(node for node in ast.parse(problem).body
+                     if isinstance(node, ast.FunctionDef) and node.name == "get_inputs")
+    calls = [node for node in ast.walk(generator)
+             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("randint")]
     if len(calls) != 1 or len(calls[0].args) < 2:
         return None
     low, high = calls[0].args[:2]
@@ -197,7 +203,8 @@ def _index_bound(problem: str, dim_names: Dict[str, str]) -> Optional[str]:
     return None
 
 
-def _write(folder: Folder, problem: str, answer: str, contract: Contract, pattern: Any, dim_names: Dict[str, str],
+def _write(folder: Folder, problem: str, answer: str, contract: Contract, pattern: Any,
+           dim_names: Dict[str, str],
            listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer) -> None:
     inputs = [name for name, _ in contract.inputs()]
     tensors, parameters = ", ".join(inputs), ", ".join(contract.args)

@@ -1,8 +1,8 @@
 """Tensors of a problem at several shapes, and their extents as expressions over dims.
 
-A problem in Python says nothing about which extents belong together; it is seen at each listed shape (`Specimen`). An
-extent that never changes is a number. One that equals a size at every shape, or a small multiple, a sum or a product of
-sizes, becomes that expression; any other becomes a dim of its own.
+A problem in Python says nothing about which extents belong together; it is seen at each listed shape
+(`Specimen`). An extent that never changes is a number. One that equals a size at every shape, or a small
+multiple, a sum or a product of sizes, becomes that expression; any other becomes a dim of its own.
 """
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Specimen:
 class Layout:
     """`sizes[i]` are the dims of the i-th shape, `specimens[i]` what the problem looks like there.
 
-    `witness` is one more shape, which is not checked (the benchmark's own): it tells sizes apart that happen to be equal at
-    the shapes that are.
+    `witness` is one more shape, which is not checked (the benchmark's own): it tells sizes apart that happen
+    to be equal at the shapes that are.
     """
 
     def __init__(self, sizes: Sequence[Dict[str, int]], specimens: Sequence[Specimen],
@@ -80,7 +80,9 @@ def _shape(specimen: Specimen, name: str) -> List[int]:
 
 
 def expression_of(values: Sequence[int], columns: Dict[str, List[int]]) -> str:
-    """An expression over the columns that gives these values at every shape; empty where none of the simple ones does."""
+    """An expression over the columns that gives these values at every shape; empty where none of the simple
+    ones does.
+    """
     values = list(values)
     for name, column in columns.items():
         if column == values:
@@ -89,7 +91,7 @@ def expression_of(values: Sequence[int], columns: Dict[str, List[int]]) -> str:
         for factor in range(2, LARGEST_FACTOR + 1):
             if [factor * value for value in column] == values:
                 return f"{name} * {factor}"
-            if all(value % factor == 0 for value in column) and [value // factor for value in column] == values:
+            if [factor * value for value in values] == column:
                 return f"{name} / {factor}"
         offsets = {value - base for value, base in zip(values, column)}
         if len(offsets) == 1 and abs(next(iter(offsets))) <= LARGEST_OFFSET:

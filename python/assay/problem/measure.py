@@ -1,4 +1,6 @@
-"""What a problem in Python looks like at a shape: a forward pass on torch's `meta` device, which computes shapes only."""
+"""What a problem in Python looks like at a shape: a forward pass on torch's `meta` device, which computes
+shapes only.
+"""
 from __future__ import annotations
 
 import ast
@@ -32,7 +34,8 @@ def on_meta(call: Callable[..., Any], arguments: Sequence[Any]) -> Tuple[List[to
     return outputs, counter.get_total_flops() // 2
 
 
-def specimen(parameters: Sequence[str], arguments: Sequence[Any], outputs: Sequence[torch.Tensor], initial: List[Any],
+def specimen(parameters: Sequence[str], arguments: Sequence[Any], outputs: Sequence[torch.Tensor],
+             initial: List[Any],
              work: int, output_names: Sequence[str] = ()) -> Specimen:
     """`parameters` name the arguments; lists of tensors get numbered names."""
     found: Dict[str, torch.Tensor] = {}
@@ -42,7 +45,8 @@ def specimen(parameters: Sequence[str], arguments: Sequence[Any], outputs: Seque
             raise ProblemError("get_inputs returns more arguments than forward takes")
         if argument is not None or len(patterns) < len(arguments):
             patterns.append(common.template(argument, _names(parameter, found), found))
-    names = list(output_names) or (["out"] if len(outputs) == 1 else [f"out{index}" for index in range(len(outputs))])
+    names = list(output_names) or (["out"] if len(outputs) == 1
+                                   else [f"out{index}" for index in range(len(outputs))])
     names = [safe_name(name, list(found)) for name in names]
     results = dict(zip(names, outputs))
     elements = sum(tensor.numel() for tensor in [*found.values(), *outputs])
@@ -73,5 +77,6 @@ def plain(values: Sequence[Any], what: str) -> List[Any]:
         except (ValueError, SyntaxError):
             same = False
         if not same:
-            raise ProblemError(f"{what} contain a {type(value).__name__}; only numbers, strings and lists of them can be passed on")
+            raise ProblemError(f"{what} contain a {type(value).__name__}; only numbers, strings and lists of "
+                               "them can be passed on")
     return list(values)

@@ -1,10 +1,12 @@
-"""robust-kbench: a folder with `func_forward.py` and `config_forward.json`; the answer is a `.cu` with `forward`.
+"""robust-kbench: a folder with `func_forward.py` and `config_forward.json`; the answer is a `.cu` with
+`forward`.
 
-The task's function gets inputs and parameters as arguments, and so does the kernel: all of them are tensors of the
-contract. The settings of the configuration are the shapes that the problem promises: its single ones, then its multiple
-ones. Where they are too large for the virtual GPU, the integers in them are halved as for KernelBench. For a backward
-kernel (`func_backward.py`, `config_backward.json`, `backward`), the gradient of the output is one more input and the
-outputs are the gradients of those inputs and parameters that require one.
+The task's function gets inputs and parameters as arguments, and so does the kernel: all of them are tensors
+of the contract. The settings of the configuration are the shapes that the problem promises: its single ones,
+then its multiple ones. Where they are too large for the virtual GPU, the integers in them are halved as for
+KernelBench. For a backward kernel (`func_backward.py`, `config_backward.json`, `backward`), the gradient of
+the output is one more input and the outputs are the gradients of those inputs and parameters that require
+one.
 """
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def is_task(folder: Path) -> bool:
 def describe(task: Path, answer: Path, folder: Folder, function: str = "") -> Contract:
     """Writes the folder of a task and an answer and returns its contract."""
     if answer.suffix not in (".cu", ".cpp"):
-        raise ProblemError(f"{answer} is no CUDA file; a robust-kbench answer is a .cu file with a PYBIND11_MODULE")
+        raise ProblemError(f"{answer} is no CUDA file; a robust-kbench answer is a .cu file with a "
+                           "PYBIND11_MODULE")
     cuda = answer.read_text(encoding="utf-8")
     direction = _direction(task, cuda, function)
     file = task / f"func_{direction}.py"
@@ -83,7 +86,8 @@ def _integers(setting: Setting) -> Sizes:
 
 
 def _with(setting: Setting, sizes: Sizes) -> Setting:
-    return {part: {key: sizes.get(key, value) for key, value in setting[part].items()} for part in ("init", "input")}
+    return {part: {key: sizes.get(key, value) for key, value in setting[part].items()}
+            for part in ("init", "input")}
 
 
 def _shapes(source: str, direction: str, settings: List[Setting], answer: SizesOfAnswer,
@@ -107,23 +111,27 @@ def _shapes(source: str, direction: str, settings: List[Setting], answer: SizesO
     if not works:
         raise ProblemError(f"the task's function fails at all of its settings: {first_error[0]}")
     for setting, found in works:
-        if found.work <= OWN_SHAPE_WORK and len(listed) < MOST_SHAPES:
+        known = [_integers(other) for other, _ in listed]
+        if found.work <= OWN_SHAPE_WORK and len(listed) < MOST_SHAPES and _integers(setting) not in known:
             listed.append((setting, found))
         too_large += found.work > OWN_SHAPE_WORK
     if not listed or min(found.work for _, found in listed) > SHRUNKEN_WORK:
         setting, found = works[0]
         own = _integers(setting)
-        found_sizes, note = shrunken(own, lambda sizes: getattr(specimen(_with(setting, sizes)), "work", None),
-                                     lambda sizes: specimen(_with(setting, sizes)).extents(), answer.divisors(),
-                                     [name for name, size in own.items() if answer.relies_on(size)])
+
+        def at(sizes: Sizes) -> Optional[Specimen]:
+            return specimen(_with(setting, sizes))
+
+        found_sizes, given_up = shrunken(own, lambda sizes: getattr(at(sizes), "work", None),
+                                         lambda sizes: at(sizes).extents(), answer)
         listed += [(_with(setting, sizes), specimen(_with(setting, sizes))) for sizes in found_sizes]
-        if note:
-            notes.append("smaller shapes: " + note)
+        notes += given_up
     if not listed:
-        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller for this answer: it "
-                           "relies on the sizes; take them from the inputs")
+        raise ProblemError("the task is too large for the virtual GPU and cannot be made smaller: sizes are "
+                           "literals in the task or in the answer")
     if too_large:
-        notes.append(f"{too_large} of {len(works)} settings are too large for the virtual GPU and not checked")
+        notes.append(f"{too_large} of {len(works)} settings are too large for the virtual GPU and not "
+                     "checked")
     return [item for item in listed if set(item[1].inputs) == set(listed[0][1].inputs)]
 
 
@@ -133,14 +141,16 @@ def _module(source: str):
     try:
         return measure.namespace(source, "task")
     except Exception as error:
-        raise ProblemError(f"the task's Python file cannot be executed: {type(error).__name__}: {error}") from error
+        raise ProblemError("the task's Python file cannot be executed: "
+                           f"{type(error).__name__}: {error}") from error
 
 
 def _complete(module: Any, setting: Setting) -> Setting:
     """The setting with the defaults of Model and get_inputs, without keys that they do not take."""
     complete = {}
     for part, function in (("init", module.Model.__init__), ("input", module.get_inputs)):
-        parameters = {name: parameter for name, parameter in inspect.signature(function).parameters.items() if name != "self"}
+        parameters = {name: parameter for name, parameter in inspect.signature(function).parameters.items()
+                      if name != "self"}
         values = {name: parameter.default for name, parameter in parameters.items()
                   if isinstance(parameter.default, (int, float, str, bool))}
         values.update({key: value for key, value in setting[part].items() if key in parameters})
@@ -163,7 +173,8 @@ def _specimen(module: Any, direction: str, setting: Setting) -> Specimen:
     parameters = robust_kbench.parameters_of(module, arguments)
     grads = [arguments[index] for index in wanted]
     names = [f"grad_{parameters[index]}" for index in wanted]
-    return measure.specimen(["grad_output", *parameters], [outputs[0], *arguments], grads, wanted, 3 * work, names)
+    return measure.specimen(["grad_output", *parameters], [outputs[0], *arguments], grads, wanted, 3 * work,
+                            names)
 
 
 def _contract(title: str, source: str,
@@ -198,8 +209,11 @@ def _write(folder: Folder, source: str, cuda: str, direction: str, contract: Con
     inputs = [name for name, _ in contract.inputs()]
     parameters, tensors = ", ".join(contract.args), ", ".join(inputs)
     dims = "".join(f"{dim}, " for dim in names.values())
-    settings = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {setting!r},\n" for setting, _ in listed)
-    patterns = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {found.pattern!r},\n" for setting, found in listed)
+    settings = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {setting!r},\n"
+                       for setting, _ in listed)
+    patterns = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {found.pattern!r},\n"
+                       for setting, found in listed)
+    outputs = len(listed[0][1].outputs)
     wanted = listed[0][1].initial  # the arguments to differentiate by
     of_dims = "(" + "".join(f"dims[{dim!r}], " for dim in names.values()) + ")"
     folder.write("problem/task.py", source)
@@ -234,7 +248,7 @@ from assay.problem.runtime.robust_kbench import Answer
 
 ARGUMENTS = {{
 {patterns}}}
-ANSWER = Answer(Path(__file__).parent / "answer", {direction!r}, {inputs!r}, {len([t for t in contract.tensors.values() if t.role == "out"])})
+ANSWER = Answer(Path(__file__).parent / "answer", {direction!r}, {inputs!r}, {outputs})
 
 
 def run({parameters}):
@@ -243,7 +257,7 @@ def run({parameters}):
 
 
 def _autograd_part(source: str) -> str:
-    """The task's AutogradFunction, which calls the kernel, with what it needs; without Model and generators."""
+    """The task's AutogradFunction, which calls the kernel, with what it needs."""
     tree = ast.parse(source)
     lines = source.splitlines()
     for node in tree.body:

@@ -1,10 +1,11 @@
 """Smaller sizes for a problem that promises one shape.
 
-KernelBench's shapes have a billion elements in the median; the virtual GPU executes every thread. A problem of one shape
-is checked at that shape where it can be afforded, and at smaller ones that keep what a correct answer may rely on: sizes
-and products of neighbouring extents stay multiples of the divisors that the answer's text suggests (tiles, blocks, vector
-widths), sizes that occur as literals in the answer stay as they are, and a forward pass must still work. Where that does not
-lead to an affordable shape, fewer divisors are kept, in the order of RULES, and the contract says so.
+KernelBench's shapes have a billion elements in the median; the virtual GPU executes every thread. A problem
+of one shape is checked at that shape where it can be afforded, and at smaller ones that keep what a correct
+answer may rely on: sizes and products of neighbouring extents stay multiples of the divisors that the
+answer's text suggests (tiles, blocks, vector widths), sizes that occur as literals in the answer stay as they
+are, and a forward pass must still work. Where that does not lead to an affordable shape, fewer divisors are
+kept, in the order of RULES, and the contract says so.
 
 `work` of a shape is the elements of all tensors plus multiply-adds; None where the shape does not work.
 """
@@ -15,12 +16,14 @@ from dataclasses import dataclass
 from math import lcm, prod
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
+from assay.problem.source_constants import SizesOfAnswer
+
 Sizes = Dict[str, int]
 Work = Callable[[Sizes], Optional[int]]
 Extents = Callable[[Sizes], List[List[int]]]
 
-# Work that one trial may cost at the benchmark's own shape, and what shrinking aims at. A multiply-add takes a few tenths of
-# a microsecond on the virtual GPU with all checks on, and a check runs some dozens of trials.
+# Work that one trial may cost at the benchmark's own shape, and what shrinking aims at. A multiply-add takes
+# a few tenths of a microsecond on the virtual GPU with all checks on, and a check runs some dozens of trials.
 OWN_SHAPE_WORK = 4_000_000
 SHRUNKEN_WORK = 1_000_000
 LEAST_WORK = 60_000  # of a second, still smaller shape, where many trials are cheap
@@ -31,8 +34,9 @@ BATCH = re.compile(r"batch|^b$|^bs$", re.IGNORECASE)
 
 @dataclass
 class Rule:
-    """Which divisors are kept: up to `size_limit` of a size (none of a batch size if that is free), up to `product_limit` of
-    the elements of a tensor, and of those of neighbouring axes if `neighbours`."""
+    """Which divisors are kept: up to `size_limit` of a size (none of a batch size if that is free), up to
+    `product_limit` of the elements of a tensor, and of those of neighbouring axes if `neighbours`.
+    """
     size_limit: int
     batch_is_free: bool
     product_limit: int
@@ -42,36 +46,56 @@ class Rule:
 
 RULES = (
     Rule(4096, False, 4096, True, ""),
-    Rule(32, True, 4096, True, "of single sizes, only divisors up to 32 were kept, and none of the batch size"),
-    Rule(8, True, 4096, False, "of single sizes, only divisors up to 8 were kept, and none of the batch size"),
+    Rule(32, True, 4096, True,
+         "of single sizes, only divisors up to 32 were kept, and none of the batch size"),
+    Rule(8, True, 4096, False,
+         "of single sizes, only divisors up to 8 were kept, and none of the batch size"),
     Rule(4, True, 32, False, "of single sizes, only divisors up to 4 were kept, and none of the batch size"),
 )
 
 
-def shrunken(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
-             pinned: Sequence[str]) -> Tuple[List[Sizes], str]:
-    """Smaller sizes, the larger first, and a note on which divisors were given up; empty where none can be afforded."""
-    free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
-    for rule in RULES:
-        found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
-        if found and work(found) <= OWN_SHAPE_WORK:
-            least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)
-            return [found] + ([least] if least else []), rule.note
-    return [], ""
+def shrunken(sizes: Sizes, work: Work, extents: Extents,
+             answer: SizesOfAnswer) -> Tuple[List[Sizes], List[str]]:
+    """Smaller sizes, the larger first, and notes on what was kept and given up; empty where none can be
+    afforded.
+    """
+    divisors = answer.divisors()
+    for pinned in answer.relies_on(sizes):
+        free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
+        for rule in RULES:
+            found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
+            if found and work(found) <= OWN_SHAPE_WORK:
+                least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)
+                return [found] + ([least] if least else []), _notes(sizes, pinned, rule)
+    return [], []
 
 
-def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int], free: Sequence[str], rule: Rule,
+def _notes(sizes: Sizes, pinned: Sequence[str], rule: Rule) -> List[str]:
+    notes = ["smaller shapes: " + rule.note] if rule.note else []
+    kept = [f"{name} = {sizes[name]}" for name in pinned if sizes[name] > SMALLEST_SHRUNKEN]
+    if kept:
+        notes.append("kept at the benchmark's size, because the answer has the same number as a literal: "
+                     + ", ".join(kept))
+    return notes
+
+
+def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int], free: Sequence[str],
+            rule: Rule,
             limit: int) -> Optional[Sizes]:
-    """Sizes whose work is at most `limit`, or as near as halving the free ones comes; None where none can be halved."""
+    """Sizes whose work is at most `limit`, or as near as halving the free ones comes; None where none can be
+    halved.
+    """
     of_products = [divisor for divisor in divisors if divisor <= rule.product_limit]
-    kept_products = [_dividing(product, of_products) for product in _products(extents(sizes), rule.neighbours)]
+    kept_products = [_dividing(product, of_products)
+                     for product in _products(extents(sizes), rule.neighbours)]
 
     def cost_of(candidate: Sizes) -> Optional[int]:
         cost = work(candidate)
         if cost is None:
             return None
         products = _products(extents(candidate), rule.neighbours)
-        kept = all(product % divisor == 0 for product, kept in zip(products, kept_products) for divisor in kept)
+        kept = all(product % divisor == 0 for product, kept in zip(products, kept_products)
+                   for divisor in kept)
         return cost if kept else None
 
     def kept_of(name: str) -> List[int]:
@@ -81,8 +105,10 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
 
     current, cost = dict(sizes), work(sizes)
     while cost > limit:
-        for names in _groups({name: size for name, size in current.items() if name in free and size >= 2 * SMALLEST_SIZE}):
-            candidate = {name: halved(size, kept_of(name)) if name in names else size for name, size in current.items()}
+        for names in _groups({name: size for name, size in current.items() if name in free
+                              and size >= 2 * SMALLEST_SIZE}):
+            candidate = {name: halved(size, kept_of(name)) if name in names else size for name,
+                         size in current.items()}
             candidate_cost = cost_of(candidate) if candidate != current else None
             if candidate_cost is not None and candidate_cost < cost:
                 current, cost = candidate, candidate_cost

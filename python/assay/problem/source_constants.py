@@ -1,8 +1,9 @@
 """Integers in source text: the sizes that a problem sets, and those that a submission relies on.
 
-A KernelBench problem sets its sizes as integers at module level (`batch_size = 16`, `input_shape = (32768,)`). Smaller
-ones are substituted in the text, so that line numbers stay. A submission may rely on the sizes of its benchmark: by the
-same module-level names, by literals equal to a size, or by tiles that divide it. `SizesOfAnswer` finds out which.
+A KernelBench problem sets its sizes as integers at module level (`batch_size = 16`, `input_shape =
+(32768,)`). Smaller ones are substituted in the text, so that line numbers stay. A submission may rely on the
+sizes of its benchmark: by the same module-level names, by literals equal to a size, or by tiles that divide
+it. `SizesOfAnswer` finds out which.
 """
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from typing import Dict, List, Optional, Set, Tuple
 
 # Lines where a literal is a tile or a block of threads rather than a size of the problem.
 TILE_WORDS = re.compile(
-    r"block|tile|thread|warp|__shared__|unroll|launch_bounds|num_stages|chunk|\bB[MNK]\b|lanes?\b|<<<|cflags|arch=",
-    re.IGNORECASE)
+    r"block|tile|thread|warp|__shared__|unroll|launch_bounds|num_stages|chunk|\bB[MNK]\b|lanes?\b|<<<|cflags|"
+    r"arch=", re.IGNORECASE)
 LARGEST_TILE = 1024  # more threads than this no block has
 VECTOR_TYPES = re.compile(r"\b(?:float4|int4|uint4|float2|half2|__half2|bfloat162|double2|longlong2)\b")
 
@@ -61,14 +62,17 @@ def with_integers(source: str, values: Dict[str, int]) -> str:
 
 
 def _assignments(source: str) -> List[Tuple[str, ast.expr]]:
-    """Names assigned exactly once at module level, with their values; `height, width = 32, 64` are two of them."""
+    """Names assigned exactly once at module level, with their values; `height, width = 32, 64` are two of
+    them.
+    """
     pairs: List[Tuple[str, ast.expr]] = []
     for node in ast.parse(source).body:
         for target, value in _targets(node):
             if isinstance(target, ast.Name):
                 pairs.append((target.id, value))
-            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-                pairs += [(item.id, part) for item, part in zip(target.elts, value.elts) if isinstance(item, ast.Name)]
+            elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs += [(item.id, part) for item, part in zip(target.elts, value.elts)
+                          if isinstance(item, ast.Name) and len(target.elts) == len(value.elts)]
     names = [name for name, _ in pairs]
     return [(name, value) for name, value in pairs if names.count(name) == 1]
 
@@ -81,7 +85,7 @@ def _targets(node: ast.stmt) -> List[Tuple[ast.expr, ast.expr]]:
 
 
 def _evaluate(node: ast.expr) -> Optional[object]:
-    """An integer, or a tuple or list of integers as a tuple, where the expression consists of literals only."""
+    """An integer, or a tuple of integers, where the expression consists of literals only."""
     if isinstance(node, (ast.Tuple, ast.List)):
         items = [_evaluate(item) for item in node.elts]
         return tuple(items) if items and all(isinstance(item, int) for item in items) else None
@@ -96,7 +100,7 @@ def _evaluate(node: ast.expr) -> Optional[object]:
 
 
 class SizesOfAnswer:
-    """What the text of a submission says about the sizes it works for; `problem` are the problem's own sizes."""
+    """What the text of a submission says about the sizes it works for; `problem` are the problem's own."""
 
     def __init__(self, text: str, problem: Dict[str, int], python: bool = True):
         shared: Dict[str, Tuple[int, str]] = {}
@@ -119,14 +123,16 @@ class SizesOfAnswer:
                 self._literals[value] = self._literals.get(value, True) and tile
         self._vectors = bool(VECTOR_TYPES.search(text))
 
-    def relies_on(self, size: int) -> bool:
-        """Whether a literal equal to `size` may be that size of the problem."""
-        if size not in self._literals:
-            return False
-        return not (self._literals[size] and size <= LARGEST_TILE)
+    def relies_on(self, sizes: Dict[str, int]) -> Tuple[List[str], List[str]]:
+        """The sizes that an equal literal may mean, and those of them for which it cannot be a tile."""
+        literal = [name for name, size in sizes.items() if size in self._literals]
+        certain = [name for name in literal if sizes[name] > LARGEST_TILE or sizes[name] % 8 != 0]
+        return [name for name in literal if name in certain or not self._literals[sizes[name]]], certain
 
     def divisors(self) -> List[int]:
-        """Numbers that sizes may have to stay multiples of: literals that can be tiles, also times a vector's width."""
+        """Numbers that sizes may have to stay multiples of: literals that can be tiles, also times a vector's
+        width.
+        """
         found = {value for value in self._literals if value % 8 == 0 and 8 <= value <= 4 * LARGEST_TILE}
         if self._vectors:
             found |= {4 * value for value in found if 64 <= value <= LARGEST_TILE}
@@ -142,7 +148,8 @@ def _names_used_by_answer(source: str) -> Set[str]:
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name in GENERATORS:
             continue
-        used |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
+        used |= {part.id for part in ast.walk(node) if isinstance(part, ast.Name)
+                 and isinstance(part.ctx, ast.Load)}
     return used
 
 
@@ -154,11 +161,13 @@ def _without_copies(source: str, variables: Set[str]) -> str:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in GENERATORS:
             blank.append(node)
-        assigned = {part.id for target, _ in _targets(node) for part in ast.walk(target) if isinstance(part, ast.Name)}
+        assigned = {part.id for target, _ in _targets(node) for part in ast.walk(target)
+                    if isinstance(part, ast.Name)}
         if assigned and assigned <= variables:
             blank.append(node)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        if isinstance(node, ast.Expr) and isinstance(node.value,
+                                                     ast.Constant) and isinstance(node.value.value, str):
             blank.append(node)
     for node in blank:
         for index in range(node.lineno - 1, node.end_lineno):

@@ -1,9 +1,10 @@
 """Which values the inputs of a problem may take, found by trying.
 
-A problem in Python generates inputs and says nothing about others. Most float inputs may be any number; some may not: a
-logarithm needs positive ones, a loss probabilities, targets are 1 or -1. The problem's own reference is run on the CPU at
-a small shape with normal random numbers in place of each float input: where that makes its outputs not finite, positive
-ones are tried, and then only the generator's own values count as legal (`values = "generated"`), as always for integers.
+A problem in Python generates inputs and says nothing about others. Most float inputs may be any number; some
+may not: a logarithm needs positive ones, a loss probabilities, targets are 1 or -1. The problem's own
+reference is run on the CPU at a small shape with normal random numbers in place of each float input: where
+that makes its outputs not finite, positive ones are tried, and then only the generator's own values count as
+legal (`values = "generated"`), as always for integers.
 """
 from __future__ import annotations
 
@@ -16,18 +17,20 @@ from assay.problem.contract_file import FLOATS, Contract
 from assay.problem.runtime.common import set_seed
 
 Tensors = Dict[str, torch.Tensor]
-FEW_VALUES = 3  # a float tensor with no more distinct values than this, but two or more, is a mask or a target
+FEW_VALUES = 3  # a float tensor of two to this many distinct values is a mask or a target
 
 
-def settle(contract: Contract, run: Callable[[Tensors], Sequence[torch.Tensor]], make: Callable[[int], Tensors],
+def settle(contract: Contract, run: Callable[[Tensors], Sequence[torch.Tensor]],
+           make: Callable[[int], Tensors],
            index_bound: Optional[str] = None) -> None:
     """Sets `values` of the contract's inputs. Raises ProblemError for a reference that is random."""
     inputs = make(1)
     set_seed(2)  # a random reference goes on from there, and so differs from one run to the next
     expected = _run(run, inputs)
-    if any(not torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a, b in zip(expected, _run(run, inputs))):
-        raise ProblemError("the problem's reference gives different results for the same inputs (dropout in training mode?); "
-                           "there is nothing to compare an answer with")
+    if any(not torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)) for a,
+           b in zip(expected, _run(run, inputs))):
+        raise ProblemError("the problem's reference gives different results for the same inputs (dropout in "
+                           "training mode?); there is nothing to compare an answer with")
     integers = [name for name, tensor in contract.inputs() if tensor.dtype not in FLOATS]
     for name, tensor in contract.inputs():
         if tensor.dtype == "bool":

@@ -61,7 +61,9 @@ def plain_torch() -> Iterator[None]:
 
 
 class CudaAs(TorchFunctionMode):
-    """Code that asks for the device `cuda` gets another one: for references that hard-code it, where there is none."""
+    """Code that asks for the device `cuda` gets another one: for references that hard-code it, where there is
+    none.
+    """
 
     def __init__(self, device: str):
         super().__init__()
@@ -117,7 +119,8 @@ def filled(pattern: Any, tensors: Dict[str, torch.Tensor]) -> Any:
     return tuple(items) if kind == "tuple" else items
 
 
-def in_order(result: Any, names: Sequence[str], dtypes: Dict[str, torch.dtype], device: Any) -> Tuple[torch.Tensor, ...]:
+def in_order(result: Any, names: Sequence[str], dtypes: Dict[str, torch.dtype],
+             device: Any) -> Tuple[torch.Tensor, ...]:
     """The outputs in the order of their names, from a tensor, a number, a sequence or a dict."""
     if isinstance(result, dict):
         values = [result[name] for name in names]
@@ -126,6 +129,8 @@ def in_order(result: Any, names: Sequence[str], dtypes: Dict[str, torch.dtype], 
     else:
         values = [result]
     if len(values) != len(names):
-        raise ValueError(f"{len(names)} outputs are expected ({', '.join(names)}), {len(values)} were returned")
-    return tuple(value if isinstance(value, torch.Tensor) else torch.tensor(value, dtype=dtypes[name], device=device)
+        raise ValueError(f"{len(names)} outputs are expected ({', '.join(names)}), {len(values)} were "
+                         "returned")
+    return tuple(value if isinstance(value, torch.Tensor)
+                 else torch.tensor(value, dtype=dtypes[name], device=device)
                  for name, value in zip(names, values))

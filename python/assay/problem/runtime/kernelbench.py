@@ -1,8 +1,8 @@
 """KernelBench's `Model` and `ModelNew`, called as its harness calls them.
 
-The harness seeds torch with 42, asks the problem for the initial arguments, seeds again, builds `Model`, seeds again and
-builds `ModelNew` with the same arguments: parameters are equal because both modules create them in the same order. Both
-stay in training mode and run without gradients.
+The harness seeds torch with 42, asks the problem for the initial arguments, seeds again, builds `Model`,
+seeds again and builds `ModelNew` with the same arguments: parameters are equal because both modules create
+them in the same order. Both stay in training mode and run without gradients.
 """
 from __future__ import annotations
 
@@ -59,9 +59,12 @@ def build(module: ModuleType) -> torch.nn.Module:
 
 
 class Answer:
-    """The answer side: `ModelNew`, built with recorded initial arguments. `cases` lists sizes, arguments and file."""
+    """The answer side: `ModelNew`, built with recorded initial arguments. `cases` lists sizes, arguments and
+    file.
+    """
 
-    def __init__(self, folder: Path, names: Sequence[str], pattern: Any, cases: Sequence[Tuple[Dict[str, int], List[Any], str]]):
+    def __init__(self, folder: Path, names: Sequence[str], pattern: Any,
+                 cases: Sequence[Tuple[Dict[str, int], List[Any], str]]):
         self._folder, self._names, self._pattern = folder, list(names), pattern
         self._cases = {tuple(sorted(sizes.items())): (arguments, file) for sizes, arguments, file in cases}
         self._modules: Dict[str, ModuleType] = {}
@@ -78,7 +81,8 @@ class Answer:
             arguments, file = self._cases[key]
             if file not in self._modules:
                 with _imports_from((self._folder / file).parent):
-                    self._modules[file] = common.load_file(self._folder / file, "answer" + str(len(self._modules)))
+                    name = f"answer{len(self._modules)}"
+                    self._modules[file] = common.load_file(self._folder / file, name)
             common.set_seed(SEED)
             with torch.no_grad():
                 self._models[key] = self._modules[file].ModelNew(*arguments).cuda()

@@ -1,7 +1,8 @@
 """robust-kbench's tasks and kernels, called as its harness calls them.
 
-The harness builds `Model(**init)` and calls it with `fn=` the kernel instead of the task's function: the kernel gets what
-the model passes on, inputs, parameters and numbers. A backward kernel is called by the task's `AutogradFunction`.
+The harness builds `Model(**init)` and calls it with `fn=` the kernel instead of the task's function: the
+kernel gets what the model passes on, inputs, parameters and numbers. A backward kernel is called by the
+task's `AutogradFunction`.
 """
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def parameters_of(module: ModuleType, arguments: Sequence[Any]) -> List[str]:
 
 def differentiated(arguments: Sequence[Any]) -> List[int]:
     """The places of the arguments whose gradients the harness compares."""
-    return [index for index, value in enumerate(arguments) if isinstance(value, torch.Tensor) and value.requires_grad]
+    return [index for index, value in enumerate(arguments)
+            if isinstance(value, torch.Tensor) and value.requires_grad]
 
 
 class Task:
@@ -46,7 +48,8 @@ class Task:
 
     def __init__(self, module: ModuleType, names: Sequence[str], pattern: Any, differentiated: Sequence[int]):
         """`differentiated` are the places of the arguments to differentiate by; none for a forward task."""
-        self._module, self._names, self._pattern, self._wanted = module, list(names), pattern, list(differentiated)
+        self._module, self._names, self._pattern = module, list(names), pattern
+        self._wanted = list(differentiated)
 
     def run(self, tensors: Sequence[torch.Tensor]) -> Tuple[torch.Tensor, ...]:
         if not self._wanted:
@@ -96,7 +99,8 @@ class Answer:
         from torch.utils.cpp_extension import load
 
         self._backward, self._names, self._outputs = direction == "backward", list(names), outputs
-        extension = load(name="kernel", sources=[str(folder / "kernel.cu")], extra_cuda_cflags=COMPILE_FLAGS, with_cuda=True)
+        extension = load(name="kernel", sources=[str(folder / "kernel.cu")], extra_cuda_cflags=COMPILE_FLAGS,
+                         with_cuda=True)
         self._kernel = getattr(extension, direction)
         if self._backward:
             self._function = common.load_file(folder / "autograd.py", "autograd").AutogradFunction

@@ -1,4 +1,6 @@
-"""SOL-ExecBench and FlashInfer-Bench: the reference, its inputs, and solutions, called as the benchmark calls them."""
+"""SOL-ExecBench and FlashInfer-Bench: the reference, its inputs, and solutions, called as the benchmark calls
+them.
+"""
 from __future__ import annotations
 
 import importlib
@@ -11,7 +13,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from assay.problem.runtime import common
-from assay.problem.sol_values import BINARY_MASKS, COS_SIN, DECAY, NORM, POSITIVE, SOFTMAX_OUTPUTS, WEIGHT_SUFFIX, find_file
+from assay.problem.sol_values import (BINARY_MASKS, COS_SIN, DECAY, NORM, POSITIVE, SOFTMAX_OUTPUTS,
+                                      WEIGHT_SUFFIX, find_file)
 
 CPP_SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
@@ -55,7 +58,8 @@ class Problem:
                 elif name in custom:
                     made[self._inputs[name]] = custom[name]
                 else:
-                    made[self._inputs[name]] = random_input(name, shape, getattr(torch, spec["dtype"]), spec.get("description") or "")
+                    made[self._inputs[name]] = random_input(name, shape, getattr(torch, spec["dtype"]),
+                                                            spec.get("description") or "")
         if self._definition.get("op_type") == "sampling" and "probs" in made:
             made["probs"] = torch.softmax(made["probs"], dim=-1)
         return made
@@ -71,7 +75,8 @@ class Problem:
         entry = self._definition.get("custom_inputs_entrypoint")
         if not entry:
             return {}
-        scalars = {name: given["value"] for name, given in workload["inputs"].items() if given.get("type") == "scalar"}
+        scalars = {name: given["value"] for name, given in workload["inputs"].items()
+                   if given.get("type") == "scalar"}
         return getattr(self._module, entry)({**axes, **scalars}, torch.device("cpu"))
 
     def _from_file(self, given: Dict[str, Any], name: str) -> torch.Tensor:
@@ -80,7 +85,8 @@ class Problem:
         path = find_file(self._files, given["path"])
         if path is not None:
             return load_file(str(path))[given["tensor_key"]].contiguous()
-        raise FileNotFoundError(f"{given['path']} of the input {name} is not below {self._files}; download the benchmark's files")
+        raise FileNotFoundError(f"{given['path']} of the input {name} is not below {self._files}; download "
+                                "the benchmark's files")
 
 
 def random_input(name: str, shape: List[int], dtype: torch.dtype, description: str = "") -> torch.Tensor:
@@ -100,7 +106,8 @@ def _by_name(name: str, shape: List[int], description: str) -> Optional[torch.Te
     if NORM.search(name):
         return torch.ones(shape) if name.endswith("weight") else torch.zeros(shape)
     square = len(shape) > 1 and shape[-1] == shape[-2]
-    if square and (name in ("attention_mask", "causal_mask") or ("attention mask" in description and "causal" in description)):
+    if square and (name in ("attention_mask", "causal_mask")
+                   or ("attention mask" in description and "causal" in description)):
         return torch.triu(torch.full(shape, torch.finfo(torch.bfloat16).min), diagonal=1)
     if name in BINARY_MASKS or (name.endswith("_mask") and "mask" in description):
         return torch.randint(0, 2, shape).float()
@@ -133,7 +140,8 @@ def cpp_function(folder: Path, file: str, function: str, flags: Dict[str, List[s
 
     sources = sorted(str(path) for path in folder.iterdir() if path.suffix in CPP_SUFFIXES)
     extension = load(name="benchmark_kernel", sources=sources, extra_cuda_cflags=flags["cuda_cflags"],
-                     extra_cflags=flags["cflags"], extra_ldflags=flags["ld_flags"], extra_include_paths=[str(folder)])
+                     extra_cflags=flags["cflags"], extra_ldflags=flags["ld_flags"],
+                     extra_include_paths=[str(folder)])
     return getattr(extension, function)
 
 

@@ -1,0 +1,81 @@
+"""What is known beside the values of tensors: the type that the reference thinks a float64 tensor has, and its
+rounding budget.
+
+Both belong to storages, not to tensors: a view shares its base's values, and so shares what lies beside them,
+at the same offsets and strides. In-place operations through views need no special care then. An entry lives as
+long as its storage.
+"""
+from typing import Dict, Optional, Tuple
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+_SWEEP_EVERY = 512  # new entries between two removals of dead ones
+
+
+class _Shadow:
+    __slots__ = ("reference", "declared", "b", "s")
+
+    def __init__(self, storage: torch.UntypedStorage):
+        self.reference = StorageWeakRef(storage)
+        self.declared: Optional[torch.dtype] = None
+        self.b: Optional[torch.Tensor] = None
+        self.s: Optional[torch.Tensor] = None
+
+
+class Shadows:
+    def __init__(self) -> None:
+        self._table: Dict[int, _Shadow] = {}
+        self._made = 0
+
+    def _find(self, t: torch.Tensor) -> Optional[_Shadow]:
+        # A weak reference keeps the storage's address from being used again, so the key is unique.
+        found = self._table.get(t.untyped_storage()._cdata)
+        return None if found is None or found.reference.expired() else found
+
+    def _entry(self, t: torch.Tensor) -> _Shadow:
+        found = self._find(t)
+        if found is None:
+            storage = t.untyped_storage()
+            found = self._table[storage._cdata] = _Shadow(storage)
+            self._made += 1
+            if self._made % _SWEEP_EVERY == 0:
+                self._table = {k: e for k, e in self._table.items() if not e.reference.expired()}
+        return found
+
+    def declare(self, t: torch.Tensor, dtype: torch.dtype) -> None:
+        self._entry(t).declared = dtype
+
+    def declared(self, t: torch.Tensor) -> torch.dtype:
+        """The type that the reference would see in `t`."""
+        if t.dtype != torch.float64:
+            return t.dtype
+        found = self._find(t)
+        return t.dtype if found is None or found.declared is None else found.declared
+
+    def budget(self, t: torch.Tensor) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
+        """Bound and variance, as views beside `t`; None where it is exact."""
+        found = self._find(t)
+        if found is None or found.b is None:
+            return None, None
+        return self._beside(found.b, t), self._beside(found.s, t)
+
+    def set_budget(self, t: torch.Tensor, b: Optional[torch.Tensor], s: Optional[torch.Tensor]) -> None:
+        found = self._find(t)
+        if b is None and (found is None or found.b is None):
+            return
+        found = self._entry(t)
+        if found.b is None:
+            count = t.untyped_storage().nbytes() // t.element_size()
+            found.b = torch.zeros(count, dtype=torch.float64)
+            found.s = torch.zeros(count, dtype=torch.float64)
+        for mine, given in ((found.b, b), (found.s, s)):
+            beside = self._beside(mine, t)
+            if given is None:
+                beside.zero_()
+            else:
+                beside.copy_(given.expand(t.shape))
+
+    @staticmethod
+    def _beside(flat: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        return flat.as_strided(t.size(), t.stride(), t.storage_offset())
