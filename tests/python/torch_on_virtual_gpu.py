@@ -464,6 +464,16 @@ class StreamTest(VirtualGpuTest):
                 x.sum().item()
         self.assertEqual(x.sum().item(), 3)
 
+    def test_profiler(self) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profile:
+            torch.ones(4, device="cuda").sum()
+        self.assertIn("aten::sum", [event.key for event in profile.key_averages()])
+
+    def test_loaders(self) -> None:
+        loader = torch.utils.data.DataLoader(torch.arange(8.0), batch_size=4, num_workers=1, pin_memory=True)
+        self.assertEqual([batch.cuda(non_blocking=True).sum().item() for batch in loader], [6, 22])
+
     def test_threads(self) -> None:
         results = []
 

@@ -55,6 +55,7 @@ def install() -> None:
             library.impl(name, _kernel(name), key, allow_override=True)
     library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+    _profile_without_cupti()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
     # torch's own allocator would keep what is freed.
@@ -64,6 +65,13 @@ def install() -> None:
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def _profile_without_cupti() -> None:
+    """CUPTI, with which torch profiles GPUs, needs the driver's own tables. Without it torch times with events."""
+    supported = torch.autograd._supported_activities() - {torch.autograd.ProfilerActivity.CUDA}
+    for module in (torch.autograd, torch.autograd.profiler, torch.profiler):
+        module._supported_activities = lambda: supported
 
 
 def _registered(key: str) -> Set[str]:
