@@ -23,6 +23,7 @@ Linear = Callable[[Tensor], Tensor]
 # Parts in which the partial sums of a product are followed, to know how far they stray from the result.
 _WALK_PARTS = 8
 _GROUP = 16  # products that Hopper's mma adds at once
+_ALIKE = 2.0 ** -6  # relative spread of terms that count as equal
 _COHERENT_TERMS = 64  # terms from which equal ones are rounded alike
 
 
@@ -140,6 +141,7 @@ class Arithmetic:
     # ---- elementwise ----
 
     def add(self, x: Value, y: Value, sign: float = 1.0) -> Value:
+        x, y = _real(x), _real(y)
         v = x.v + y.v if sign > 0 else x.v - y.v
         b = s = None
         if not (x.exact and y.exact):
@@ -150,6 +152,7 @@ class Arithmetic:
         return self.add(x, y, -1.0)
 
     def mul(self, x: Value, y: Value) -> Value:
+        x, y = _real(x), _real(y)
         v = x.v * y.v
         b = s = None
         if not (x.exact and y.exact):
@@ -162,6 +165,7 @@ class Arithmetic:
         return self.settle(self.rounded(v, b, s), (x, y))
 
     def square(self, x: Value) -> Value:
+        x = _real(x)
         v = x.v * x.v
         b = s = None
         if not x.exact:
@@ -170,6 +174,7 @@ class Arithmetic:
 
     def div(self, x: Value, y: Value) -> Value:
         """x / y, or x times the reciprocal of y: two roundings."""
+        x, y = _real(x), _real(y)
         v = x.v / y.v
         b = s = None
         if not (x.exact and y.exact):
@@ -185,6 +190,12 @@ class Arithmetic:
             b = torch.where(torch.isinf(size) & (by == 0), 0.0, b)
             s = torch.where(torch.isinf(size) & (by == 0), 0.0, s)
         relative = 5 if self.precision.fast else 2
+        if b is None:
+            # Times the reciprocal, which only powers of two have exactly, even where the quotient is exact.
+            inexact = (torch.frexp(y.v).mantissa.abs() != 0.5) & torch.isfinite(v) & (v != 0)
+            b, s = torch.zeros_like(v), torch.zeros_like(v)
+            if not bool(inexact.any()) and bool(self.precision.holds(v).all()):
+                return self.settle(Value(v), (x, y), pole=True)
         return self.settle(self.rounded(v, b, s, relative, RMS * relative * 0.75), (x, y), pole=True)
 
     def function(self, x: Value, value: Linear, error: Callable[[Tensor, Tensor, Precision], Tuple],
@@ -193,6 +204,7 @@ class Arithmetic:
         """A function of one argument. `error` gives the largest error of one evaluation in units of u, relative
         and absolute. `lipschitz`: largest slope and largest change, for functions that are not monotone. `low`:
         the smallest argument."""
+        x = _real(x)
         v = value(x.v)
         relative, absolute = error(x.v, v, self.precision)
         own = self.u * (relative * v.abs() + absolute)
@@ -225,6 +237,7 @@ class Arithmetic:
         return self.settle(Value(v, b / 1.01, torch.minimum(s, b ** 2)), (x,))
 
     def extreme(self, x: Value, y: Value, largest: bool) -> Value:
+        x, y = _real(x), _real(y)
         choose = torch.maximum if largest else torch.minimum
         v = choose(x.v, y.v)
         if x.exact and y.exact:
@@ -257,6 +270,7 @@ class Arithmetic:
 
     def compare(self, x: Value, y: Value, v: Tensor) -> Value:
         """The outcome v of a comparison; undecided where both could be equal within the budget."""
+        x, y = _real(x), _real(y)
         if x.exact and y.exact:
             return Value(v)
         return undecided(v, torch.isfinite(x.v) & torch.isfinite(y.v)
@@ -278,17 +292,18 @@ class Arithmetic:
         if walk is not None:
             random = torch.maximum(random, walk)
         s = s + added ** 2 + (RMS * u) ** 2 * random * (more > 0 if isinstance(more, Tensor) else 1.0)
-        s = self._coherent(total, size, squares, n, s)
+        s = self.coherent(total, size, squares, n, s)
         if products and self.precision.tensor_cores:
             b, s = self._tensor_core(total, size, squares, n, b, s)
         return Value(total, b, s)
 
-    def _coherent(self, total: Tensor, size: Tensor, squares: Tensor, n, s: Tensor) -> Tensor:
+    def coherent(self, total: Tensor, size: Tensor, squares: Tensor, n, s: Tensor) -> Tensor:
         """Equal terms, or many that are tiny beside one: each addition loses much the same."""
         u, whole = self.u, total.abs()
         spread = squares / n - (total / n) ** 2
         small = (size - squares.clamp(min=0).sqrt()).clamp(min=0)
-        equal = spread <= 16 * u * u * total ** 2
+        # Within a few percent of each other the terms may be one or two numbers, as bf16 inputs often are.
+        equal = spread <= 16 * u * u * total ** 2 + _ALIKE ** 2 * (total / n) ** 2
         swamped = small <= 8 * n * u * whole
         lost = torch.where(equal, n * u * whole, torch.minimum(small, n * u * whole))
         long = (equal | swamped) & (torch.as_tensor(n) >= _COHERENT_TERMS)
@@ -324,9 +339,9 @@ class Arithmetic:
         b = None if x.exact else add(x.b)
         s = None if x.exact else add(x.s)
         r = self.sum_of(v, size, add(x.v ** 2), float(n), b, s, walk)
-        return self._settle_reduced(r, size, x, add)
+        return self.settle_reduced(r, size, x, add)
 
-    def _settle_reduced(self, r: Value, size: Tensor, x: Value, add: Linear) -> Value:
+    def settle_reduced(self, r: Value, size: Tensor, x: Value, add: Linear) -> Value:
         overflow = (size > self.precision.max) & torch.isfinite(size)
         finite = torch.isfinite(r.v)
         if bool(finite.all()) and _all_finite(r.b) and not bool(overflow.any()):
@@ -343,11 +358,14 @@ class Arithmetic:
 
     def scaled(self, x: Value, factor: float) -> Value:
         """Times a constant, or divided by its inverse: two roundings unless a power of two."""
+        x = _real(x)
         mantissa = torch.frexp(torch.tensor(factor, dtype=torch.float64)).mantissa.item()
         v = x.v * factor
         b, s = (None, None) if x.exact else (x.b * abs(factor), x.s * factor ** 2)
         if abs(mantissa) == 0.5:
             return Value(v, b, s)
+        if b is None:
+            b, s = torch.zeros_like(v), torch.zeros_like(v)
         return self.settle(self.rounded(v, b, s, 2, RMS * 1.5), (x,))
 
     def linear(self, x: Value, add: Linear, count) -> Value:
@@ -362,7 +380,7 @@ class Arithmetic:
         if x.exact:  # one term is moved, not rounded
             single = torch.as_tensor(n).expand_as(r.v) <= 1
             r = Value(r.v, torch.where(single, 0.0, r.b), torch.where(single, 0.0, r.s))
-        return self._settle_reduced(r, size, x, add)
+        return self.settle_reduced(r, size, x, add)
 
     def product(self, x: Value, y: Value, op: Bilinear, count, parts: Optional[Callable] = None) -> Value:
         """A sum of products, bilinear in x and y: matmul, convolution. `count`: terms of each element."""
@@ -434,6 +452,11 @@ class Arithmetic:
             reshape: Linear = lambda t: t.reshape(shape)
             return result.map(reshape), mean.map(reshape)
         return result, mean
+
+
+def _real(x: Value) -> Value:
+    """Integers and booleans among floats are numbers."""
+    return x if x.v.is_floating_point() else Value(x.v.double(), x.b, x.s)
 
 
 def undecided(v: Tensor, open_: Tensor) -> Value:

@@ -17,14 +17,15 @@ import torch
 import torch._refs.nn.functional
 import torch._refs.special
 from torch._decomp import decomposition_table
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_map
 
 from . import rules_nn, rules_sums  # noqa: F401  (they register their rules)
 from .arithmetic import Arithmetic, Value
 from .exact import Evaluation, Operator, tensors_in
 from .perturbation import perturbed
-from .precision import FP8, INF, Precision, is_narrow, round_to
-from .rules import FILLS, LOOKUPS, MOVES, RULES
+from .precision import FP8, INF, RMS, Precision, is_narrow, round_to, unit_roundoff
+from .rules import FILLS, INTEGER_ARITHMETIC, LOOKUPS, MOVES, RULES, complex_rule
 
 Tensor = torch.Tensor
 
@@ -89,6 +90,8 @@ class BudgetEvaluation(Evaluation):
         return Value(torch.tensor(float(x), dtype=torch.float64))
 
     def write(self, t: Tensor, value: Value) -> None:
+        shared = value.v.untyped_storage()._cdata == t.untyped_storage()._cdata
+        value = value.map(torch.clone) if shared else value
         t.copy_(value.v)
         self.shadows.set_budget(t, value.b, value.s)
 
@@ -148,6 +151,10 @@ class BudgetEvaluation(Evaluation):
         named = operator.bound(args, kwargs)
         if name == "copy":
             return self._assigned(named["self"], named["src"])
+        if name in ("polar", "complex") or any(t.is_complex() for t in tensors_in(args, kwargs)):
+            return self._apply_complex(func, operator, args, kwargs, named)
+        if name in INTEGER_ARITHMETIC and not any(t.is_floating_point() for t in tensors_in(args, kwargs)):
+            return self._of_integers(func, args, kwargs)
         found = RULES.get(name)
         if found is not None:
             result = found(self, named)
@@ -164,6 +171,45 @@ class BudgetEvaluation(Evaluation):
         if torch._C._dispatch_has_kernel_for_dispatch_key(functional.name(), "CompositeImplicitAutograd"):
             return self._decomposed(functional.decompose, args, kwargs)
         return self._perturb(functional, operator, args, kwargs)
+
+    def _of_integers(self, func, args, kwargs) -> Value:
+        """Arithmetic on integers, some of them undecided: nothing is known about what they make."""
+        v = self._functional(func)(*args, **{k: x for k, x in kwargs.items() if k != "out"})
+        lost = torch.zeros((), dtype=torch.bool)
+        for t in tensors_in(args, kwargs):
+            b, _ = self.shadows.budget(t)
+            if b is not None:
+                lost = lost | (b > 0)
+        b = torch.where(lost, INF, 0.0).expand(v.shape)
+        return Value(v, b, b)
+
+    def parts(self, x: Any) -> Tuple[Value, Value]:
+        """Real and imaginary part of an operand."""
+        if not isinstance(x, Tensor) or not x.is_complex():
+            if isinstance(x, complex):
+                return self.constant(x.real), self.constant(x.imag)
+            return self.read(x), Value(torch.zeros((), dtype=torch.float64))
+        both = Value(torch.view_as_real(x.resolve_conj()), *self.shadows.budget(x))
+        return both.map(lambda t: t[..., 0]), both.map(lambda t: t[..., 1])
+
+    def _apply_complex(self, func, operator: Operator, args, kwargs, named) -> Any:
+        result = complex_rule(self, operator.base_name, named)
+        if result is not NotImplemented:
+            real, imaginary = result
+            shape = torch.broadcast_shapes(real.v.shape, imaginary.v.shape)
+            stack = lambda p, q: torch.stack([p.expand(shape), q.expand(shape)], -1)
+            made = torch.view_as_complex(stack(real.v, imaginary.v))
+            return self._complex(made, stack(real.bound(), imaginary.bound()),
+                                 stack(real.variance(), imaginary.variance()))
+        if operator.base_name in MOVES - FILLS:
+            moved = func(*args, **kwargs)
+            if all(self.shadows.budget(t)[0] is None for t in tensors_in(args)):
+                return moved
+        return self._perturb(self._functional(func), operator, args, kwargs)
+
+    def _complex(self, made: Tensor, b: Tensor, s: Tensor) -> Tensor:
+        self.shadows.set_budget(made, b, s)
+        return made
 
     def _decomposed(self, parts, args, kwargs) -> Any:
         _without_compiler()
@@ -214,9 +260,7 @@ class BudgetEvaluation(Evaluation):
         values = functional(*tree_map(pick("v"), args), **kwargs)
         if all(self.moved(t).exact for t in tensors_in(args)):
             return values
-        named = operator.bound(args, kwargs)
         empty = [0.0 if n in ("value", "fill_value") else x for n, x in zip(operator.arguments, args)]
-        del named
         parts = [functional(*tree_map(pick(p), tuple(empty)), **{k: (0.0 if k == "value" else v)
                                                                  for k, v in kwargs.items()}) for p in "bs"]
         if isinstance(values, Tensor):
@@ -344,6 +388,19 @@ class BudgetEvaluation(Evaluation):
         self.shadows.set_budget(made, value.b, value.s)
         return made
 
+    def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
+        if not is_narrow(dtype, self.precision):
+            return t
+        with _disable_current_modes():
+            value = self.read(t)
+            size = unit_roundoff(dtype) * (value.v.abs() + value.bound())
+            tiny = torch.finfo(dtype).tiny * torch.finfo(dtype).eps * (size > 0)
+            made = t.detach().clone()
+            self.shadows.declare(made, self.precision.dtype)
+            self.shadows.set_budget(made, value.bound() + size + tiny,
+                                    value.variance() + (RMS * size) ** 2 + tiny ** 2)
+        return made
+
     def _view_as(self, func, source: Tensor, target: torch.dtype) -> Tensor:
         made = super()._view_as(func, source, target)
         value = self.read(source)
@@ -358,8 +415,7 @@ class BudgetEvaluation(Evaluation):
 
     def result(self, t: Tensor, stored: torch.dtype) -> Tuple[Tensor, Tensor, Tensor]:
         """Exact value, hard bound and standard deviation of an output, all before its store."""
-        if t.dtype in self._widened():
-            t = self.widened(t)
+        t = self.widened(t).detach()
         declared = self.shadows.declared(t)
         value = self.raw(t)
         if declared != stored and is_narrow(declared, self.precision):
@@ -370,12 +426,6 @@ class BudgetEvaluation(Evaluation):
             b = REWRITING * b
         sigma = torch.where(torch.isfinite(s), s, INF).sqrt()
         return v.contiguous(), b.contiguous(), sigma.contiguous()
-
-    @staticmethod
-    def _widened():
-        from .precision import WIDENED
-
-        return WIDENED
 
     def rests_on(self) -> str:
         kind = "fast" if self.precision.fast else "standard"

@@ -14,6 +14,7 @@ import contextlib
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
+import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
@@ -28,6 +29,10 @@ _RANDOM = {"rand", "randn", "rand_like", "randn_like", "normal", "normal_functio
            "exponential", "geometric", "cauchy", "log_normal", "random", "randint", "randint_like", "multinomial",
            "randperm", "native_dropout", "poisson", "_fused_dropout", "rrelu_with_noise"}
 _CONSTANTS = {"full", "full_like", "new_full", "scalar_tensor", "fill"}
+# Operators that share their operand's storage, or change only how it is looked at.
+_MOVES_NOTHING = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh", "lift", "detach_", "t_",
+                  "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "set_",
+                  "requires_grad_", "rename_"}
 # What autocast runs in its narrow type.
 _AUTOCAST = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "conv1d", "conv2d", "conv3d",
              "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum", "bilinear", "__matmul__",
@@ -44,8 +49,7 @@ class Operator:
         self.name = schema.name.split("::")[1]
         self.arguments = [a.name for a in schema.arguments]
         self.written = [i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write]
-        self.is_view = func.is_view or self.name in ("_unsafe_view", "_reshape_alias", "detach", "alias",
-                                                     "lift_fresh", "lift")
+        self.is_view = func.is_view or self.name in _MOVES_NOTHING
         self.in_place = self.name.endswith("_") and not self.name.endswith("__") and bool(self.written)
         self.base_name = self.name[:-1] if self.in_place else self.name
 
@@ -145,6 +149,10 @@ class Evaluation:
             return t.clone() if copy else t
         return t.to(dtype, copy=dtype == torch.float64)
 
+    def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
+        """A value that an implementation may round to `dtype` before or after a factor (a softmax's divisor)."""
+        return t
+
     @contextlib.contextmanager
     def inside(self, dtype: torch.dtype):
         """The parts of a fused operator, whose values need not have the type of its operands."""
@@ -185,8 +193,9 @@ class Evaluation:
         for name in ("dtype", "out_dtype"):
             if isinstance(kwargs.get(name), torch.dtype):
                 return kwargs[name]
-        for x in args:
-            if isinstance(x, torch.dtype):
+        for name, x in zip(operator.arguments, args):
+            # `input_dtype` of backward operators is what C++ saw, which is float64.
+            if isinstance(x, torch.dtype) and name != "input_dtype":
                 return x
         return None
 
@@ -395,31 +404,62 @@ class _Functions(TorchFunctionMode):
 
     def _attention(self, query: Tensor, key: Tensor, value: Tensor, attn_mask=None, dropout_p: float = 0.0,
                    is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
-        """One fused operator: scores and sums in the declared precision, probabilities in the operands' type."""
+        """One fused operator."""
         evaluation = self.evaluation
         declared = evaluation.shadows.declared(query)
         if enable_gqa:
             groups = query.shape[-3] // key.shape[-3]
             key, value = (x.repeat_interleave(groups, -3) for x in (key, value))
         factor = query.shape[-1] ** -0.5 if scale is None else scale
+        mask = attn_mask
+        if is_causal:
+            keep = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+            mask = keep if mask is None else mask & keep
+        arguments = (query, key, value, mask, factor, dropout_p, evaluation, declared)
+        return _Attention.apply(*arguments)
+
+
+class _Attention(torch.autograd.Function):
+    """softmax(q k' scale + mask) v as fused kernels compute it, forward and backward. What they keep in the
+    operands' type (probabilities, gradients of scores, the output that the row sums of the backward pass are
+    made of) is declared to have it."""
+
+    @staticmethod
+    def forward(context, query, key, value, mask, factor, dropout_p, evaluation, declared):
         with evaluation.inside(torch.promote_types(torch.float32, declared)):
             scores = query @ key.transpose(-2, -1) * factor
-            if is_causal:
-                rows, columns = scores.shape[-2:]
-                keep = torch.ones(rows, columns, dtype=torch.bool).tril()
-                scores = scores.masked_fill(~keep, float("-inf"))
-            if attn_mask is not None:
-                scores = scores.masked_fill(~attn_mask, float("-inf")) if attn_mask.dtype == torch.bool else \
-                    scores + attn_mask
+            if mask is not None:
+                scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
             # A row that sees nothing is zero, as torch defines it.
             hidden = (scores == float("-inf")).all(-1, keepdim=True)
             chances = scores.softmax(-1).masked_fill(hidden, 0.0)
-            if dropout_p > 0:
-                chances = torch.dropout(chances, dropout_p, True)
-        chances = evaluation.converted(chances, declared)
+            dropped = torch.dropout(torch.ones_like(chances), dropout_p, True) if dropout_p > 0 else None
+            given = chances if dropped is None else chances * dropped
+            rounded = evaluation.rounded_at_any_scale(given, declared)
+            out = rounded @ value
+        out = evaluation.converted(out, declared)
+        context.save_for_backward(query, key, value, chances, rounded, dropped, out)
+        context.mask_shape = mask.shape if mask is not None and mask.dtype != torch.bool else None
+        context.rest = (factor, evaluation, declared)
+        return out
+
+    @staticmethod
+    def backward(context, gradient):
+        query, key, value, chances, rounded, dropped, out = context.saved_tensors
+        factor, evaluation, declared = context.rest
         with evaluation.inside(torch.promote_types(torch.float32, declared)):
-            out = chances @ value
-        return evaluation.converted(out, declared)
+            of_chances = gradient @ value.transpose(-2, -1)
+            if dropped is not None:
+                of_chances = of_chances * dropped
+            of_scores = chances * (of_chances - (gradient * out).sum(-1, keepdim=True))
+            narrow = evaluation.rounded_at_any_scale(of_scores, declared)
+            of_value = rounded.transpose(-2, -1) @ gradient
+            of_query = narrow @ key * factor
+            of_key = narrow.transpose(-2, -1) @ query * factor
+        of_mask = of_scores.sum_to_size(context.mask_shape) if context.mask_shape is not None else None
+        results = [evaluation.converted(g, declared) for g in (of_query, of_key, of_value)]
+        shapes = (query.shape, key.shape, value.shape)
+        return (*[g.sum_to_size(s) for g, s in zip(results, shapes)], of_mask, None, None, None, None)
 
 
 def _hashable(x: Any) -> bool:
@@ -471,6 +511,9 @@ class _Idle:
     def query(self):
         return True
 
+    def is_capturing(self):
+        return False
+
     def _nothing(self, *_, **__):
         return None
 
@@ -508,6 +551,12 @@ def on_this_device(x: Any) -> Any:
     return x
 
 
+def _unchecked(function: Callable, *args, **options) -> Any:
+    """torch.utils.checkpoint: there is memory enough, and its comparison of types would not understand ours."""
+    known = ("use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state", "early_stop")
+    return function(*args, **{k: v for k, v in options.items() if k not in known})
+
+
 @contextlib.contextmanager
 def _replaced(evaluation: Evaluation, backward: bool = True):
     """While the problem's code runs: torch.cuda answers without a device, autocast is noted, and backward passes
@@ -520,22 +569,26 @@ def _replaced(evaluation: Evaluation, backward: bool = True):
 
     autocast = type("autocast", (_Autocast,), {"evaluation": evaluation})
     cuda_autocast = lambda enabled=True, dtype=None, cache_enabled=None: autocast("cuda", dtype, enabled)
-    nothing = lambda *_, **__: None
-    idle = lambda *_, **__: _Idle()
+    # One function for each name: torch's compiler, should the problem load it, wants them distinct.
+    nothing = lambda: (lambda *_, **__: None)
+    idle = lambda: (lambda *_, **__: _Idle())
     changes = [
         (torch.autograd, "_engine_run_backward", keep_mode if backward else run_backward),
         (torch, "autocast", autocast),
         (torch.amp, "autocast", autocast), (torch.cuda.amp, "autocast", cuda_autocast),
         (torch.nn.Module, "cuda", lambda module, device=None: module),
         (torch.cuda, "is_available", lambda: True), (torch.cuda, "device_count", lambda: 1),
-        (torch.cuda, "current_device", lambda: 0), (torch.cuda, "synchronize", nothing),
-        (torch.cuda, "empty_cache", nothing), (torch.cuda, "set_device", nothing),
-        (torch.cuda, "manual_seed", nothing), (torch.cuda, "manual_seed_all", nothing),
-        (torch.cuda, "current_stream", idle), (torch.cuda, "default_stream", idle), (torch.cuda, "Stream", _Idle),
-        (torch.cuda, "Event", _Idle), (torch.cuda, "stream", idle), (torch.cuda, "device", idle),
-        (torch.cuda, "get_device_properties", idle), (torch.cuda, "get_device_name", lambda *_: "no device"),
+        (torch.cuda, "current_device", lambda: 0), (torch.cuda, "synchronize", nothing()),
+        (torch.cuda, "empty_cache", nothing()), (torch.cuda, "set_device", nothing()),
+        (torch.cuda, "manual_seed", nothing()), (torch.cuda, "manual_seed_all", nothing()),
+        (torch.cuda, "current_stream", idle()), (torch.cuda, "default_stream", idle()), (torch.cuda, "Stream", type("Stream", (_Idle,), {})),
+        (torch.cuda, "Event", type("Event", (_Idle,), {})), (torch.cuda, "stream", idle()), (torch.cuda, "device", idle()),
+        (torch.cuda, "get_device_properties", idle()), (torch.cuda, "get_device_name", lambda *_: "no device"),
         (torch.cuda, "get_device_capability", lambda *_: (9, 0)),
         (torch.cuda, "is_bf16_supported", lambda *_, **__: True),
+        (torch.cuda, "is_current_stream_capturing", lambda *_: False),
+        (torch.accelerator, "current_stream", idle()),
+        (torch.utils.checkpoint, "checkpoint", _unchecked),
     ]
     before = [(place, name, getattr(place, name)) for place, name, _ in changes]
     fast_path = torch.backends.mha.get_fastpath_enabled()

@@ -29,20 +29,33 @@ def perturbed(run, func, args, kwargs) -> Any:
         return run.read(x).v if isinstance(x, Tensor) and x.dtype in FP8 else x
 
     def moved(x):
-        if not isinstance(x, Tensor) or not (x.is_floating_point()):
+        if isinstance(x, Tensor) and x.is_complex():
+            b, _ = run.shadows.budget(x)
+            if b is None:
+                return x
+            shaken = torch.view_as_real(x.resolve_conj()) + b * signs(b)
+            return torch.view_as_complex(shaken.contiguous())
+        if not isinstance(x, Tensor) or not x.is_floating_point():
             return x
         value = run.read(x)
         if value.exact:
             return value.v
         b = torch.where(torch.isfinite(value.b), value.b, value.v.abs())
-        return value.v + b * (2 * torch.rand(value.v.shape, generator=generator, dtype=torch.float64) - 1)
+        return value.v + b * signs(b)
+
+    def signs(like):
+        return 2 * torch.rand(like.shape, generator=generator, dtype=torch.float64) - 1
 
     def narrow(x):
+        if isinstance(x, Tensor) and x.is_complex():
+            return x.to(torch.complex64)
         return x.to(run.precision.dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
 
     exact = func(*tree_map(plain, args), **tree_map(plain, kwargs))
+    if _undecided_integers(run, (args, kwargs)):
+        return tree_map(lambda x: _unknown(x) if isinstance(x, Tensor) else x, exact)
     results: List[Any] = []
-    if not all(run.read(t).exact for t in _floats((args, kwargs))):
+    if any(run.shadows.budget(t)[0] is not None or not run.read(t).exact for t in _floats((args, kwargs))):
         results = [func(*tree_map(moved, args), **tree_map(moved, kwargs)) for _ in range(RUNS)]
     try:
         results.append(func(*tree_map(narrow, tree_map(plain, args)), **tree_map(plain, kwargs)))
@@ -51,13 +64,30 @@ def perturbed(run, func, args, kwargs) -> Any:
     return _combined(run, exact, results)
 
 
+def _undecided_integers(run, tree) -> bool:
+    found: List[Tensor] = []
+    tree_map(lambda x: found.append(x) if isinstance(x, Tensor) and not x.is_floating_point() else None, tree)
+    return any(not t.is_complex() and run.shadows.budget(t)[0] is not None for t in found)
+
+
+def _unknown(t: Tensor) -> Value:
+    b = torch.full(t.shape, float("inf"), dtype=torch.float64)
+    return Value(t, b, b)
+
+
 def _floats(tree) -> List[Tensor]:
     found: List[Tensor] = []
-    tree_map(lambda x: found.append(x) if isinstance(x, Tensor) and x.is_floating_point() else None, tree)
+    inexact = lambda x: isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
+    tree_map(lambda x: found.append(x) if inexact(x) else None, tree)
     return found
 
 
 def _combined(run, exact: Any, results: Sequence[Any]) -> Any:
+    if isinstance(exact, Tensor) and exact.is_complex():
+        real = lambda t: torch.view_as_real(t.resolve_conj())
+        value = spread(real(exact), [real(r) for r in results], run.math.u)
+        run.shadows.set_budget(exact, *value[1:])
+        return exact
     if isinstance(exact, Tensor):
         return spread(exact, results, run.math.u)
     if isinstance(exact, (list, tuple)):
@@ -66,9 +96,9 @@ def _combined(run, exact: Any, results: Sequence[Any]) -> Any:
 
 
 def spread(exact: Tensor, results: Sequence[Tensor], u: float) -> Any:
-    """The bound and variance that these runs suggest."""
-    if exact.is_complex() or not results or any(r.shape != exact.shape for r in results):
-        return exact
+    """The bound and variance that these runs suggest; the tensor itself where nothing was seen to move."""
+    if not results or any(r.shape != exact.shape for r in results):
+        return Value(exact) if exact.is_floating_point() else exact
     v = exact.double()
     most, squares = torch.zeros_like(v), torch.zeros_like(v)
     for r in results:

@@ -44,6 +44,10 @@ MOVES = {
 # Of these, the results take nothing from the elements of the operand.
 FILLS = {"zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones", "new_empty", "new_full", "full_like",
          "zero", "fill", "new_empty_strided", "empty_strided"}
+# Of integers the result is an integer, whatever is undecided about them.
+INTEGER_ARITHMETIC = {"add", "sub", "rsub", "mul", "floor_divide", "remainder", "fmod", "neg", "abs", "maximum",
+                      "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_left_shift", "bitwise_right_shift",
+                      "__lshift__", "__rshift__"}
 # Elements that are looked up by an index.
 LOOKUPS = {"gather", "index_select", "index", "_unsafe_index", "embedding", "take", "take_along_dim"}
 
@@ -331,3 +335,24 @@ def _nan_to_num(run, a):
     low = a.get("neginf") if a.get("neginf") is not None else (declared.min if declared else None)
     v = torch.nan_to_num(x.v, a.get("nan"), high, low)
     return Value(v, x.b, x.s)
+
+
+# ---- complex numbers, by their parts ----
+
+
+def complex_rule(run, name: str, a) -> Any:
+    """add, sub and mul of complex numbers, and making them; NotImplemented for anything else."""
+    if name in ("polar", "complex"):
+        first, second = run.read(a.get("abs", a.get("real"))), run.read(a.get("angle", a.get("imag")))
+        if name == "complex":
+            return first, second
+        return (run.math.mul(first, apply(run, second, TABLE["cos"])),
+                run.math.mul(first, apply(run, second, TABLE["sin"])))
+    if name not in ("mul", "add", "sub") or a.get("alpha", 1) != 1:
+        return NotImplemented
+    (p, q), (r, s) = run.parts(a["self"]), run.parts(a["other"])
+    math = run.math
+    if name == "mul":
+        return math.sub(math.mul(p, r), math.mul(q, s)), math.add(math.mul(p, s), math.mul(q, r))
+    sign = 1.0 if name == "add" else -1.0
+    return math.add(p, r, sign), math.add(q, s, sign)

@@ -12,10 +12,15 @@ Tensor = torch.Tensor
 
 
 def _normalised(run, x: Value, mean: Value, rstd: Value, weight: Any, bias: Any, shape: List[int],
-                folded: bool) -> Value:
+                count: float, folded: bool) -> Value:
     """(x - mean) rstd w + b. `folded`: x (rstd w) + (b - mean rstd w), which is usual, is as good."""
     math = run.math
     y = math.mul(math.sub(x, mean), rstd)
+    if not y.exact:
+        # However little is known of the variance, a normalised element of n is at most sqrt(n).
+        most = y.v.abs() + count ** 0.5 * (1 + 8 * math.u)
+        y = Value(y.v, torch.minimum(y.b, torch.where(torch.isfinite(y.v), most, INF)),
+                  torch.minimum(y.s, most ** 2))
     scale = rstd.v.abs()
     if weight is not None:
         w = run.read(weight).map(lambda t: t.reshape(shape))
@@ -40,7 +45,8 @@ def _layer_norm(run, a):
     dims = list(range(x.v.ndim - len(shape), x.v.ndim))
     variance, mean = run.math.variance(x, dims, 0.0, True)
     rstd = _inverse_deviation(run, variance, a["eps"])
-    return _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape, False), mean, rstd
+    return _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape,
+                       float(x.v.shape[dims[0]:].numel()), False), mean, rstd
 
 
 @rule("native_group_norm")
@@ -53,7 +59,8 @@ def _group_norm(run, a):
     rstd = _inverse_deviation(run, variance, a["eps"])
     spread = lambda t: t.expand(n, groups, c // groups).reshape(n, c, *[1] * (len(shape) - 2))
     affine = [1, c] + [1] * (len(shape) - 2)
-    y = _normalised(run, given, mean.map(spread), rstd.map(spread), a.get("weight"), a.get("bias"), affine, True)
+    y = _normalised(run, given, mean.map(spread), rstd.map(spread), a.get("weight"), a.get("bias"), affine,
+                    float(x.v.shape[2]), True)
     flat = lambda t: t.reshape(n, groups)
     return y, mean.map(flat), rstd.map(flat)
 
@@ -70,14 +77,14 @@ def _batch_norm(run, a):
         mean = run.read(a["running_mean"]).map(lambda t: t.reshape(shape))
         variance = run.read(a["running_var"]).map(lambda t: t.reshape(shape))
         rstd = _inverse_deviation(run, variance, a["eps"])
-        y = _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape, True)
+        y = _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape, INF, True)
         empty = torch.zeros(0, dtype=torch.float64)
         return (y, empty, empty.clone()) + _reserve(run)
     variance, mean = run.math.variance(x, dims, 0.0, True)
     rstd = _inverse_deviation(run, variance, a["eps"])
-    y = _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape, True)
-    flat = lambda t: t.reshape(-1)
     count = x.v.numel() / max(1, x.v.shape[1])
+    y = _normalised(run, x, mean, rstd, a.get("weight"), a.get("bias"), shape, count, True)
+    flat = lambda t: t.reshape(-1)
     updated = []
     for name, now in (("running_mean", mean), ("running_var", variance)):
         state = a.get(name)

@@ -289,7 +289,7 @@ def _cumsum(run, a):
     walk = scan(v ** 2)
     b, s = (None, None) if x.exact else (scan(x.b), scan(x.s))
     r = run.math.sum_of(v, size, scan(x.v ** 2), count, b, s, walk)
-    return run.math._settle_reduced(r, size, x, scan)
+    return run.math.settle_reduced(r, size, x, scan)
 
 
 # ---- exponentials over a row ----
@@ -327,6 +327,8 @@ class _Exponentials:
         self.variance = torch.where(torch.isfinite(x.v), self.variance, 0.0)
         squares = (self.share ** 2).sum(dim, keepdim=True)
         walk = (RMS * u) ** 2 * (self.count / 3 + self.count * squares / 6 + 1)
+        one = torch.ones_like(squares)
+        walk = math.coherent(one, one, squares, self.count, walk)
         weighted = torch.where(self.share > 0, self.share ** 2 * self.variance, 0.0)
         self.total_variance = weighted.sum(dim, keepdim=True) + walk
         self.tainted = ((x.bound() == INF) & ~masked).double().sum(dim, keepdim=True) > 0

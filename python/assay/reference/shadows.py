@@ -55,12 +55,14 @@ class Shadows:
 
     def budget(self, t: torch.Tensor) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
         """Bound and variance, as views beside `t`; None where it is exact."""
+        t = _real_view(t)
         found = self._find(t)
         if found is None or found.b is None:
             return None, None
         return self._beside(found.b, t), self._beside(found.s, t)
 
     def set_budget(self, t: torch.Tensor, b: Optional[torch.Tensor], s: Optional[torch.Tensor]) -> None:
+        t = _real_view(t)
         found = self._find(t)
         if b is None and (found is None or found.b is None):
             return
@@ -73,9 +75,20 @@ class Shadows:
             beside = self._beside(mine, t)
             if given is None:
                 beside.zero_()
-            else:
-                beside.copy_(given.expand(t.shape))
+                continue
+            given = given.expand(t.shape)
+            for d, (extent, stride) in enumerate(zip(t.shape, t.stride())):
+                if stride == 0 and extent > 1:  # one element in many places
+                    beside, given = beside.narrow(d, 0, 1), given.amax(d, keepdim=True)
+            beside.copy_(given)
 
     @staticmethod
     def _beside(flat: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         return flat.as_strided(t.size(), t.stride(), t.storage_offset())
+
+
+def _real_view(t: torch.Tensor) -> torch.Tensor:
+    """Complex numbers have two budgets each, where their parts lie."""
+    if not t.is_complex():
+        return t
+    return torch.view_as_real(t.conj() if t.is_conj() else t)
