@@ -351,7 +351,9 @@ void Streams::device_thread() {
       work_.wait(lock);
       idle_ = false;
     } else if (turning_) {
+      idle_ = true;
       work_.wait(lock);
+      idle_ = false;
     } else if (wanted_locked()) {
       bool went_on = false;
       {
