@@ -98,7 +98,10 @@ def _kernel(name: str) -> Callable:
         nonlocal operator
         if operator is None:
             operator = Operator(name)
-        return operator(args, kwargs)
+        try:
+            return operator(args, kwargs)
+        except (RuntimeError, IndexError, ValueError) as error:
+            raise error.with_traceback(None)  # as short as where torch's own kernel raises it
 
     return kernel
 
