@@ -94,6 +94,12 @@ class TestErrors(unittest.TestCase):
             ("special_thing", 'cuda.cu(5): error: class "at::Tensor" has no member "special_thing"'),
             ("AT_DISPATCH_V9", 'cuda.cu(5): error: identifier "AT_DISPATCH_V9" is undefined'),
             ("ATen/x.h", "main.cpp:1:10: fatal error: ATen/x.h: No such file or directory"),
+            (
+                "nn",
+                'a.cu(7): error: name followed by "::" must be a class or namespace name\n'
+                "    auto y = torch::nn::functional::relu(x);\n"
+                "                    ^\n",
+            ),
             ("class_", "main.cpp:3:4: error: ‘class_’ is not a member of ‘pybind11’"),
             ("foo", "main.cpp:3:4: error: ‘class at::Tensor’ has no member named ‘foo’"),
         ):
@@ -105,6 +111,7 @@ class TestErrors(unittest.TestCase):
             "main.cpp:4:46: error: ‘forward’ was not declared in this scope; did you mean ‘std::forward’?",
             'cuda.cu(9): error: identifier "blockSize" is undefined',
             'cuda.cu(9): error: expected a ";"',
+            'a.cu(7): error: name followed by "::" must be a class or namespace name\n  my::f(torch::kInt);\n  ^\n',
             "cuda.cu(9): warning #177-D: variable of torch::Tensor was declared but never referenced",
         ):
             with self.subTest(line):
@@ -376,7 +383,7 @@ class TestOnVirtualGpu(unittest.TestCase):
             assert module.same(x) is x and module.version == 3 and "the tensor itself" in module.same.__doc__
             assert module.changed(x) is x and x[0, 0] == 1
             assert module.kinds(1) == "1 0.500000 1 text"
-            assert module.kinds(i=3, s="s", d=2) == "3 2.000000 1 s"
+            assert module.kinds(i=3, s="s", d=2, b=0) == "3 2.000000 0 s"
             tensor, number, values = module.several(x)
             assert tensor is x and number == 2 and values == [1.5, 2.5]
             assert torch.equal(module.halves((x, x))[1], x / 2) and module.halves([x, x])[0] is x
@@ -399,7 +406,7 @@ class TestOnVirtualGpu(unittest.TestCase):
                     raise AssertionError(f"{text}: nothing raised")
 
             raises(TypeError, "1. (i: int, d: float = 0.5, b: bool = True, s: str = 'text') -> str", module.kinds, 1.5)
-            raises(TypeError, "incompatible function arguments", module.kinds, 1, 0.5, 1)
+            raises(TypeError, "incompatible function arguments", module.kinds, 1, 0.5, "yes")
             raises(TypeError, "Invoked with: None", module.same, None)
             raises(TypeError, "kwargs: y=1", module.kinds, 1, y=1)
             raises(TypeError, "incompatible", module.same)
@@ -472,7 +479,7 @@ class TestOnVirtualGpu(unittest.TestCase):
                 raise AssertionError
             '''
         )
-        self.assertIn("assay: nn is not in the light header; compiling with PyTorch's own headers, which takes minutes", output)
+        self.assertIn("assay: Linear is not in the light header; compiling with PyTorch's own headers, which takes minutes", output)
         self.assertEqual(output.count("assay: "), 1)
 
 

@@ -215,7 +215,7 @@ def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[
         written = ""
     placed = []
     for text in texts:
-        if text.strip() and written.count(text) == 1:
+        if text.strip() and written.count(text) == 1 and '"' not in caller and "\\" not in caller:
             line = written.count("\n", 0, written.index(text)) + 1
             placed.append(f'#line {line} "{caller}"\n{text}')
         else:
@@ -303,12 +303,16 @@ def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dic
     )
 
 
+# nvcc's error about an unknown namespace, which it only points to.
+_UNNAMED = 'name followed by "::" must be a class or namespace name'
+
 # What compilers say about a name that a header does not have; the group is the name. First nvcc, then GCC.
 _MISSING = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?:namespace|class|struct) \"[^\"]+\" has no (?:actual )?member (?:class )?\"(\w+)\"",
         r"identifier \"(\w+)\" is undefined",
+        _UNNAMED + r": \"(?:\w+::)*(\w+)\"",
         r"fatal error: (\S+\.\w+): No such file",
         r"cannot open source file \"([^\"]+)\"",
         r"'(\w+)' is not a member of",
@@ -327,14 +331,24 @@ _TORCH_WORD = re.compile(
 def _errors(output: str) -> List[str]:
     """The messages of the errors in a compiler's or linker's output, without places and suggestions."""
     errors = []
-    for line in output.replace("‘", "'").replace("’", "'").splitlines():
+    lines = output.replace("‘", "'").replace("’", "'").splitlines()
+    for number, line in enumerate(lines):
         place, error, message = line.partition("error:")
         if error:
             message = re.sub(r"; did you mean .*|\(did you mean .*", "", message)
+            if _UNNAMED in message:
+                message += _qualified_name(*(lines + ["", ""])[number + 1 : number + 3])
             errors.append(("fatal error:" if place.endswith("fatal ") else "") + message)
         elif "undefined reference" in line:
             errors.append(line[line.index("undefined reference") :])
     return errors
+
+
+def _qualified_name(source: str, marks: str) -> str:
+    """The name above nvcc's caret, with what stands before it: ': "torch::nn"'."""
+    name = re.match(r"\w*", source[marks.find("^") :]).group()
+    before = re.search(r"[\w:]*$", source[: marks.find("^")]).group()
+    return f': "{before}{name}"'
 
 
 def _may_be_newer_language(output: str) -> bool:
