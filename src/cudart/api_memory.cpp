@@ -26,6 +26,7 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
   if (!address) return Status::MemoryAllocation;
   pointer = reinterpret_cast<void*>(*address);
   context.note_allocation(*address, caller);
+  if (kind == MemoryKind::Device) context.fill_new(*address, size);
   return Status::Success;
 }
 
@@ -74,6 +75,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     if (!address) return Status::MemoryAllocation;
     *pointer = reinterpret_cast<void*>(*address);
     context.note_allocation(*address, caller);
+    context.fill_new(*address, size);
     context.pool_allocated(pool, *address, size);
     if (!stream.capture) return Status::Success;
     context.add_graph_memory(*address, size);

@@ -10,6 +10,7 @@
 #include "cudart/context.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
+#include "cudart/runtime.h"
 #include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
@@ -192,6 +193,7 @@ Status Modules::load_locked(Binary& binary, Context& context) {
       context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
   if (!module) return binary.status = refuse_locked(binary, Status::InvalidPtx, module.error().text());
   binary.module = *module;
+  if (Runtime::get().settings().report_code) writer_.write(protocol::CodeEvent{ptx});
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);
