@@ -41,6 +41,19 @@ class TestFlags(unittest.TestCase):
         self.assertEqual(extension_build.link_flags(given), ["-L/x", "-lm", "-lcuda"])
 
 
+    def test_a_standard_is_named_unless_the_caller_names_a_recent_one(self):
+        self.assertEqual(extension_build.with_standard(["-O2"], "c++17"), ["-std=c++17", "-O2"])
+        self.assertEqual(extension_build.with_standard(["-std=c++14"], "c++17"), ["-std=c++17"])
+        self.assertEqual(extension_build.with_standard(["-std=c++20", "-O2"], "c++17"), ["-std=c++20", "-O2"])
+
+    def test_parts_of_the_header_that_are_not_mentioned_are_left_out(self):
+        flags = extension_build.feature_flags
+        self.assertEqual(flags({"x", "PYBIND11_MODULE"}), ["-DASSAY_NO_HALF", "-DASSAY_NO_LIBRARY"])
+        self.assertEqual(flags({"AT_DISPATCH_FLOATING_TYPES_AND_HALF", "TORCH_LIBRARY", "PYBIND11_MODULE"}), [])
+        self.assertEqual(flags({"kBFloat16", "getCurrentCUDABlasHandle"}), ["-DASSAY_USES_CUBLAS"])
+        self.assertEqual(extension_build.standard_headers({"cout", "map", "x"}), "#include <iostream>\n#include <map>\n")
+
+
 class TestSources(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

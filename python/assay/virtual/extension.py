@@ -268,7 +268,7 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
             return _bind(build.name, library, is_python_module)
         except CompileError as error:
             output = error.output
-        if not _may_be_newer_language(output):
+        if _names_standard(build) or not _may_be_newer_language(output):
             break
     missing = missing_name(output)
     if missing is None:
@@ -280,6 +280,10 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
         flush=True,
     )
     return _load_with_torch(with_torch, torch_folder)
+
+
+def _names_standard(build: Build) -> bool:
+    return any("-std=" in flag for flag in (*build.cflags, *build.cuda_cflags))
 
 
 def _load_with_torch(with_torch, folder: str):
