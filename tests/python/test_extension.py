@@ -476,7 +476,7 @@ class TestOnVirtualGpu(unittest.TestCase):
             calls = []
             cpp_extension.load_inline.torch_function = lambda *given, **named: calls.append(named) or "built"
             built = cpp_extension.load_inline(
-                "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"], extra_cuda_cflags=["-arch=sm_80", "-O2"])
+                "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"], extra_cuda_cflags=["-arch=sm_80", "-O2", "-std=c++17"])
             assert built == "built" and calls[0]["extra_ldflags"] == [] and calls[0]["extra_cuda_cflags"] == ["-O2"], calls
             assert cpp_extension._get_cuda_arch_flags() == ["-gencode=arch=compute_90,code=compute_90", "-lineinfo"]
             try:

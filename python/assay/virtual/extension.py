@@ -297,11 +297,18 @@ def _load_with_torch(with_torch, folder: str):
 
 
 def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dict[str, Any]:
-    """Arguments for torch's own functions, with the flags that suit the virtual GPU."""
+    """Arguments for torch's own functions, with the flags that suit the virtual GPU.
+
+    A language standard is left to torch: its headers need a newer one than many sources name.
+    """
+
+    def without_standard(flags: List[str]) -> List[str]:
+        return [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
+
     return dict(
         build_directory=folder,
-        extra_cflags=cflags,
-        extra_cuda_cflags=extension_build.nvcc_flags(_list(cuda_cflags)),
+        extra_cflags=without_standard(_list(cflags)),
+        extra_cuda_cflags=without_standard(extension_build.nvcc_flags(_list(cuda_cflags))),
         extra_ldflags=extension_build.link_flags(_list(ldflags)),
         extra_include_paths=include_paths,
     )
