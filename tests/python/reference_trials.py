@@ -99,6 +99,8 @@ class Machine:
         return self.sum(x, dim, keepdim) / x.shape[dim]
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        if self.order == "tensor core":
+            return self._tensor_core(a, b)
         if self.order == "in order" and self.accumulator == F32 and not self.drops:
             return a @ b
         if self.order == "blocks" and self.accumulator == F32 and not self.drops:
@@ -107,6 +109,21 @@ class Machine:
                 total = total + p @ q
             return total
         return self.sum(a.unsqueeze(-2) * b.transpose(-2, -1).unsqueeze(-3))
+
+    @staticmethod
+    def _tensor_core(a: Tensor, b: Tensor) -> Tensor:
+        """Hopper's mma: 16 products and the running sum, aligned and cut off, then rounded toward zero."""
+        total = torch.zeros(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]).double()
+        for p, q in zip(a.double().split(16, -1), b.double().split(16, -2)):
+            terms = p.unsqueeze(-1) * q.unsqueeze(-3)
+            terms = torch.cat([total.unsqueeze(-2), terms], -2)
+            exponent = torch.frexp(terms.abs().amax(-2, keepdim=True)).exponent - 1
+            unit = torch.ldexp(torch.ones_like(terms[..., :1, :]), exponent - 25)
+            total = ((terms / unit).trunc() * unit).sum(-2)
+            nearest = total.float().double()
+            step = torch.ldexp(torch.ones_like(total), torch.frexp(total).exponent - 24)
+            total = torch.where(nearest.abs() > total.abs(), nearest - torch.sign(total) * step, nearest)
+        return total.float()
 
     def variance(self, x: Tensor) -> Tuple[Tensor, Tensor]:
         """Of rows: two passes, Welford, or shifted by the first element; `one pass` is the flaw."""
@@ -246,6 +263,12 @@ def _attention(m: Machine, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype) 
     return m.matmul(m.cast(m.softmax(scores), dtype), v)
 
 
+_MMA = Precision(tensor_cores=True)
+case("matmul bf16, tensor cores", standard((8, 192), (192, 8)), [BF16] * 2, F32, lambda m, a, b: m.matmul(a, b),
+     precision=_MMA)(lambda a, b: a.float() @ b.float())
+case("attention bf16, tensor cores", standard((2, 24, 16), (2, 40, 16), (2, 40, 16)), [BF16] * 3, BF16,
+     lambda m, q, k, v: _attention(m, q, k, v, BF16), variants=2, precision=_MMA)(
+    lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])
 case("matmul f16", standard((8, 192), (192, 8)), [F16] * 2, F16, lambda m, a, b: m.matmul(a, b))(lambda a, b: a @ b)
 
 
@@ -626,7 +649,8 @@ def rounded_inputs(made: Case, seed: int, kind: str) -> List[Tensor]:
 
 
 def right_machines(made: Case) -> List[Machine]:
-    return [Machine(order=o, rounds=r, variant=k) for k in range(made.variants) for o in ORDERS for r in (True, False)]
+    orders = ORDERS + (("tensor core",) if made.precision.tensor_cores else ())
+    return [Machine(order=o, rounds=r, variant=k) for k in range(made.variants) for o in orders for r in (True, False)]
 
 
 def wrong_machines(made: Case) -> List[Tuple[str, Machine, Optional[str]]]:

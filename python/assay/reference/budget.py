@@ -54,8 +54,8 @@ class BudgetEvaluation(Evaluation):
         self.operator = ""
         self.perturbed: Set[str] = set()
         self.branched = False  # control flow on a value that rounding may change
+        self.declared_now: Optional[torch.dtype] = None  # of the current operator's result
         self._func: Any = None
-        self._current: Operator = None
 
     # ---- reading and writing ----
 
@@ -132,13 +132,17 @@ class BudgetEvaluation(Evaluation):
                 for t in tensors_in(out):
                     self._narrow(t, operator)
                 return out
-        state = (self.operator, self._func, self._current, getattr(self, "declared_now", None))
-        self.operator, self._func, self._current, self.declared_now = operator.base_name, func, operator, declared
+        state = (self.operator, self._func, self.declared_now, self.math.longest)
+        self.operator, self._func, self.declared_now, self.math.longest = operator.base_name, func, declared, 1.0
+        terms = max([self.shadows.terms(t) for t in tensors], default=1.0)
         try:
             result = self._apply(func, operator, args, kwargs)
-            return self._stored(result, func, operator, args, kwargs)
+            stored = self._stored(result, func, operator, args, kwargs)
+            for t in tensors_in(stored):
+                self.shadows.note_terms(t, max(terms, self.math.longest))
+            return stored
         finally:
-            self.operator, self._func, self._current, self.declared_now = state
+            self.operator, self._func, self.declared_now, self.math.longest = state
 
     def _narrow(self, t: Tensor, operator: Operator) -> None:
         """Factories: numbers that the precision may not hold (linspace, arange with a fractional step)."""
@@ -386,6 +390,7 @@ class BudgetEvaluation(Evaluation):
         value = self.cast_to(source, target)
         made = super().copy(source, target, memory_format)
         self.shadows.set_budget(made, value.b, value.s)
+        self.shadows.note_terms(made, self.shadows.terms(source))
         return made
 
     def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
@@ -397,6 +402,7 @@ class BudgetEvaluation(Evaluation):
             tiny = torch.finfo(dtype).tiny * torch.finfo(dtype).eps * (size > 0)
             made = t.detach().clone()
             self.shadows.declare(made, self.precision.dtype)
+            self.shadows.note_terms(made, self.shadows.terms(t))
             self.shadows.set_budget(made, value.bound() + size + tiny,
                                     value.variance() + (RMS * size) ** 2 + tiny ** 2)
         return made
@@ -423,7 +429,11 @@ class BudgetEvaluation(Evaluation):
         v = value.v.double() if value.v.is_floating_point() else value.v
         b, s = value.bound(), value.variance()
         if value.v.is_floating_point():
-            b = REWRITING * b
+            # A sum may begin with what is added to it, an online softmax rescales at every step: one rounding of
+            # the result for each term (docs/numerics.md, the hard bound).
+            terms = self.shadows.terms(t)
+            more = terms * self.precision.u * v.abs() if terms > 1 else 0.0
+            b = torch.where((b > 0) & torch.isfinite(v), REWRITING * b + more, b)
         sigma = torch.where(torch.isfinite(s), s, INF).sqrt()
         return v.contiguous(), b.contiguous(), sigma.contiguous()
 
