@@ -301,10 +301,12 @@ class BudgetEvaluation(Evaluation):
                 for one in opened[1:]:
                     listed = listed | one
             return listed.reshape(*listed.shape, *[1] * (v.ndim - listed.ndim)).expand(v.shape)
-        index = named.get("index", named.get("indices"))
+        index = named.get("index", named.get("indices", named.get("mask")))
         b, _ = self.shadows.budget(index)
         if b is None or not bool((b > 0).any()):
             return None
+        if operator.name == "masked_select":
+            return (b > 0).expand(named["self"].shape)[index.expand(named["self"].shape)]
         if operator.name == "embedding":
             return (b > 0).unsqueeze(-1).expand(v.shape)
         if operator.name == "index_select":
@@ -434,7 +436,7 @@ class BudgetEvaluation(Evaluation):
             terms = self.shadows.terms(t)
             more = terms * self.precision.u * v.abs() if terms > 1 else 0.0
             b = torch.where((b > 0) & torch.isfinite(v), REWRITING * b + more, b)
-        sigma = torch.where(torch.isfinite(s), s, INF).sqrt()
+        sigma = torch.minimum(torch.where(torch.isfinite(s), s, INF).sqrt(), value.bound())
         return v.contiguous(), b.contiguous(), sigma.contiguous()
 
     def rests_on(self) -> str:

@@ -533,14 +533,8 @@ class _Cpu(TorchFunctionMode):
 @contextlib.contextmanager
 def on_cpu():
     """For the problem's code outside an evaluation: importing it, and making its inputs."""
-    evaluation = Evaluation()
-    compile_ = torch.compile
-    torch.compile = lambda model=None, **_: model if model is not None else (lambda f: f)
-    try:
-        with _replaced(evaluation, backward=False), _Cpu():
-            yield
-    finally:
-        torch.compile = compile_
+    with _replaced(Evaluation(), backward=False), _Cpu():
+        yield
 
 
 def on_this_device(x: Any) -> Any:
@@ -589,6 +583,8 @@ def _replaced(evaluation: Evaluation, backward: bool = True):
         (torch.cuda, "is_current_stream_capturing", lambda *_: False),
         (torch.accelerator, "current_stream", idle()),
         (torch.utils.checkpoint, "checkpoint", _unchecked),
+        (torch, "compile", lambda model=None, **_: model if model is not None else (lambda f: f)),
+        (torch.jit, "script", lambda f, *_, **__: f),
     ]
     before = [(place, name, getattr(place, name)) for place, name, _ in changes]
     fast_path = torch.backends.mha.get_fastpath_enabled()

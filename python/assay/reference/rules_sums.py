@@ -531,6 +531,10 @@ def _scatter(run, a):
     else:
         spread = None
     lost = _undecided_places(run, a, base.v)
+    masks = a.get("indices")
+    if not adds and masks is not None and len(masks) == 1 and masks[0].dtype == torch.bool and source.v.numel() == 1:
+        spread_mask = lambda t: t.reshape(*t.shape, *[1] * (base.v.ndim - t.ndim))
+        return run.math.choose(run.raw(masks[0]).map(spread_mask), source.map(lambda t: t.reshape(())), base)
     if not adds:
         v = put(base.v, source.v)
         if base.exact and source.exact and lost is None:
@@ -561,7 +565,10 @@ def _undecided_places(run, a, base: Tensor) -> Optional[Tensor]:
         indices = [i for i in a["indices"] if i is not None]
         if all(run.raw(i).exact for i in indices):
             return None
-        if len(indices) == 1 and indices[0].dtype != torch.bool:
+        if len(indices) == 1 and indices[0].dtype == torch.bool:
+            open_ = run.raw(indices[0]).b > 0
+            return open_.reshape(*open_.shape, *[1] * (base.ndim - open_.ndim)).expand(base.shape)
+        if len(indices) == 1:
             open_ = run.raw(indices[0])
             lost = torch.zeros(base.shape[0], dtype=torch.bool)
             lost[indices[0][open_.b > 0]] = True
