@@ -18,14 +18,14 @@ import torch._refs.nn.functional
 import torch._refs.special
 from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
 
 from . import rules_nn, rules_sums  # noqa: F401  (they register their rules)
 from .arithmetic import Arithmetic, Value
-from .exact import Evaluation, Operator, tensors_in
+from .exact import Evaluation, Operator
 from .perturbation import perturbed
 from .precision import FP8, INF, RMS, Precision, is_narrow, round_to, unit_roundoff
 from .rules import FILLS, INTEGER_ARITHMETIC, LOOKUPS, MOVES, RULES, complex_rule
+from .tree import tensors_in, tree_map
 
 Tensor = torch.Tensor
 
@@ -341,7 +341,7 @@ class BudgetEvaluation(Evaluation):
                 return made
             return x
 
-        return tree_map(fresh, result, is_leaf=lambda x: isinstance(x, Value))
+        return tree_map(fresh, result)
 
     def _as_value(self, result: Any) -> Value:
         if isinstance(result, Value):

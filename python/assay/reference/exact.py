@@ -17,10 +17,10 @@ import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
 
 from .precision import FP8, WIDENED, narrowed, round_to
 from .shadows import Shadows
+from .tree import tensors_in, tree_map
 
 Tensor = torch.Tensor
 _TWIN = "_assay_twin"
@@ -65,18 +65,6 @@ class Operator:
         named = dict(zip(self.arguments, args))
         named.update(kwargs)
         return named
-
-
-def tensors_in(*trees) -> List[Tensor]:
-    found: List[Tensor] = []
-
-    def note(x):
-        if isinstance(x, Tensor):
-            found.append(x)
-        return x
-
-    tree_map(note, trees)
-    return found
 
 
 def promoted(shadows: Shadows, tensors: List[Tensor]) -> torch.dtype:
