@@ -9,6 +9,7 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 option(ASSAY_TESTS "Build the tests" ON)
 option(ASSAY_BENCH "Build the benchmarks" OFF)
 option(ASSAY_FUZZ "Build the fuzzers (clang)" OFF)
+option(ASSAY_PORTABLE "Link everything but the C library and libgcc_s statically, for a package that runs on other distributions" OFF)
 option(ASSAY_SANITIZE "Build with address and undefined-behaviour sanitizers" OFF)
 
 # The loops over lanes are compiled for an instruction set of the host. One costs a minute or two.
@@ -57,5 +58,14 @@ if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
 endif()
-find_package(fmt REQUIRED)
+if(ASSAY_PORTABLE)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+  # libgcc_s stays shared, and unused parts of libstdc++ (random_device) go: both would ask for a newer C library.
+  add_link_options(-static-libstdc++ -Wl,--gc-sections)
+  find_path(FMT_HEADERS fmt/format.h REQUIRED)
+  add_library(fmt::fmt INTERFACE IMPORTED)  # distributions have no static one
+  target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+else()
+  find_package(fmt REQUIRED)
+endif()
 find_package(Threads REQUIRED)

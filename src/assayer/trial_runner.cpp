@@ -21,7 +21,6 @@ namespace assay::assayer {
 using contract::Bindings;
 using subject::CallOutcome;
 using subject::Observation;
-using trial::Poison;
 using trial::Trial;
 
 namespace {

@@ -29,7 +29,8 @@ struct Occurrence {
   const void* here = nullptr;
   const void* other = nullptr;
   int rank = 0;  // of several findings under one key, the one of the highest rank is kept
-  auto operator<=>(const Occurrence&) const = default;
+  auto operator<=>(const Occurrence&) const =
+      default;  // NOLINT(modernize-use-nullptr): its own comparison with 0
 };
 
 class FindingLog {

@@ -7,7 +7,6 @@ namespace {
 using evidence::Fix;
 using evidence::Remedy;
 using vgpu::AccessKind;
-using vgpu::SourceFrame;
 
 bool is_atomic(const RaceSite& site) {
   return site.kind == AccessKind::Atomic || site.kind == AccessKind::Reduction;

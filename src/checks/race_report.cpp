@@ -13,7 +13,6 @@ namespace assay::checks {
 
 namespace {
 
-using vgpu::AccessKind;
 using vgpu::Address;
 using vgpu::OperationInfo;
 

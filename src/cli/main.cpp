@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"formula", "CONTRACT", "show what was understood of a contract, and its error budget", formula_command},
     {"init", "KERNEL", "write a first contract for a kernel", init_command},
     {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU with all checks on", run_command},
+    {"events", "FILE", "show what a program on the virtual GPU reported", events_command},
     {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},
     {"version", "", "print the version", version_command},
 };

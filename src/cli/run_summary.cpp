@@ -138,6 +138,34 @@ void print_finding(const Finding& finding) {
     fmt::print(stderr, "assay:     fix: {}\n", fix);
 }
 
+Json json_of(const RunSummary& summary) {
+  const judge::Verdict verdict = summary.has_errors() ? judge::Verdict::Fail : judge::Verdict::Pass;
+  Json json = {{"assay", "1"}, {"verdict", judge::to_string(verdict)}};
+  json["launches"] = Json::array();
+  for (const LaunchRow& row : summary.launches)
+    json["launches"].push_back({{"kernel", row.kernel},
+                                {"grid", row.grid},
+                                {"block", row.block},
+                                {"count", row.count},
+                                {"warp_instructions", row.instructions},
+                                {"seconds", row.seconds}});
+  json["findings"] = Json::array();
+  for (const Finding& finding : summary.findings) json["findings"].push_back(to_json(finding));
+  json["faults"] = summary.faults;
+  json["unsupported"] = summary.unsupported;
+  json["suppressed"] = summary.suppressed;
+  if (summary.profile) json["precision"] = to_json(*summary.profile);
+  return json;
+}
+
+Result<void> write_json(const Json& json, const std::string& path) {
+  std::ofstream file(path);
+  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+  file.close();
+  if (!file) return Error{"cannot be written", path, 0, 0};
+  return {};
+}
+
 }  // namespace
 
 bool RunSummary::has_errors() const {
@@ -158,6 +186,10 @@ RunSummary read_summary(const std::string& path, const std::vector<Suppression>&
 void print_summary(const RunSummary& summary) {
   std::fflush(stdout);
   print_launches(summary);
+  print_findings(summary);
+}
+
+void print_findings(const RunSummary& summary) {
   for (const Finding& finding : summary.findings) print_finding(finding);
   if (summary.profile) fmt::print(stderr, "{}", profile_text(*summary.profile, "assay: "));
   // Notes are no findings to act upon.
@@ -168,33 +200,19 @@ void print_summary(const RunSummary& summary) {
                summary.suppressed ? fmt::format(", {} suppressed", summary.suppressed) : "");
 }
 
+Result<void> write_summary(const RunSummary& summary, const std::string& path) {
+  return write_json(json_of(summary), path);
+}
+
 Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
                            const std::string& path) {
-  const judge::Verdict verdict = summary.has_errors() ? judge::Verdict::Fail : judge::Verdict::Pass;
-  Json json = {{"assay", "1"}, {"verdict", judge::to_string(verdict)}, {"program", program}};
+  Json json = json_of(summary);
+  json["program"] = program;
   if (WIFEXITED(status))
     json["exit"] = WEXITSTATUS(status);
   else
     json["signal"] = WTERMSIG(status);
-  json["launches"] = Json::array();
-  for (const LaunchRow& row : summary.launches)
-    json["launches"].push_back({{"kernel", row.kernel},
-                                {"grid", row.grid},
-                                {"block", row.block},
-                                {"count", row.count},
-                                {"warp_instructions", row.instructions},
-                                {"seconds", row.seconds}});
-  json["findings"] = Json::array();
-  for (const Finding& finding : summary.findings) json["findings"].push_back(to_json(finding));
-  json["faults"] = summary.faults;
-  json["unsupported"] = summary.unsupported;
-  json["suppressed"] = summary.suppressed;
-  if (summary.profile) json["precision"] = to_json(*summary.profile);
-  std::ofstream file(path);
-  file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
-  file.close();
-  if (!file) return Error{"cannot be written", path, 0, 0};
-  return {};
+  return write_json(json, path);
 }
 
 }  // namespace assay::cli

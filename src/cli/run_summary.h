@@ -30,7 +30,10 @@ struct RunSummary {
 };
 
 RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions);
-void print_summary(const RunSummary& summary);  // on stderr
+void print_summary(const RunSummary& summary);   // on stderr
+void print_findings(const RunSummary& summary);  // … without the launches
+// As JSON; of a program that has ended, with its command line and its wait status.
+Result<void> write_summary(const RunSummary& summary, const std::string& path);
 Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
                            const std::string& path);
 

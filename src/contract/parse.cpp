@@ -67,7 +67,7 @@ Result<Contract> Reader::run() {
 void Reader::keys(const TomlValue& table, std::string_view where, const Names& known) {
   for (const TomlEntry& entry : table.table) {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
-    const std::string near = suggestion(entry.key, known);
+    std::string near = suggestion(entry.key, known);
     return fail(entry.place,
                 fmt::format("unknown key `{}` in {}{}", entry.key, where,
                             near.empty() ? "; the keys there are " + listed(known, " and ") : near));
@@ -162,7 +162,7 @@ IntExpr Reader::int_expr(const std::string& text, Place quote, int offset, std::
 std::string Reader::suggest_dim(const std::string& name) const {
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
-  const std::string near = suggestion(name, names);
+  std::string near = suggestion(name, names);
   if (!near.empty()) return near;
   return names.empty() ? "; declare it in a table [dims]" : "; the dims are " + listed(names, " and ");
 }

@@ -21,7 +21,7 @@ void Reader::read_shapes(const TomlValue& root) {
       shape[dim.name] = integer(value, dim.min, dim.name);
       if (!failed_ && !dim.contains(shape[dim.name]))
         return fail(
-            value->place,
+            value ? value->place : item.place,
             fmt::format("{} = {} is outside the range in [dims]: {} to {}{}", dim.name, shape[dim.name],
                         dim.min, dim.max,
                         dim.multiple_of == 1 ? "" : fmt::format(", a multiple of {}", dim.multiple_of)));

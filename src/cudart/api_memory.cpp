@@ -79,7 +79,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     AllocSpec spec;
     spec.params.bytes = size;
     spec.params.pointer = *pointer;
-    return dispatch(context, &stream, std::move(spec));
+    return dispatch(context, &stream, spec);
   });
 }
 

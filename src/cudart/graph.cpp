@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/overload.h"
 #include "cudart/launch.h"
 #include "cudart/runtime.h"
 
@@ -12,11 +13,6 @@ uint64_t next_origin() {
   static std::atomic<uint64_t> origins{0};
   return ++origins;
 }
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
 
 // The operation that a node is, once it is not captured.
 vgpu::Work make_work(const NodeSpec& spec) {

@@ -380,8 +380,8 @@ Result<Finding> finding_from_event(const Json& json) {
   if (kind == json.end() || !Reader::decode(*kind, finding.kind, false)) return wrong;
   if (info(finding.kind).reporter != Reporter::Device)
     return Error{fmt::format("{} is not for the device to report", to_string(finding.kind))};
-  const std::string_view level =
-      severity != json.end() && severity->is_string() ? severity->get_ref<const std::string&>() : "";
+  const std::string level =
+      severity != json.end() && severity->is_string() ? severity->get<std::string>() : "";
   finding.severity = level == "note"      ? Severity::Note
                      : level == "warning" ? Severity::Warning
                                           : Severity::Error;

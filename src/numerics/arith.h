@@ -236,9 +236,9 @@ inline bool has_property(Property p, Float x) {
     case Property::Infinite:
       return magnitude == kInf;
     case Property::Number:
-      return x == x;
+      return x == x;  // NOLINT(misc-redundant-expression): false for NaN
     case Property::NotANumber:
-      return x != x;
+      return x != x;        // NOLINT(misc-redundant-expression): true for NaN
     case Property::Normal:  // zeros count as normal
       return magnitude < kInf && (magnitude >= kMin || x == 0);
     case Property::Subnormal:

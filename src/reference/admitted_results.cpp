@@ -25,7 +25,9 @@ AdmittedResult Evaluator::mapped(const Definition& made, const std::vector<int>&
       const Node& node = made.nodes[static_cast<std::size_t>(chain[i])];
       if (node.op != Op::ToFloat || value.i) value = plain_.unary(node, value, 1);
     }
-    return value.v ? value.v[0] : static_cast<double>(value.i[0]);
+    return value.v ? value.v[0]
+                   : static_cast<double>(
+                         value.i[0]);  // NOLINT(clang-analyzer-core.NullDereference): one of both is set
   };
   return {apply(inner.value), apply(inner.low), apply(inner.high)};
 }

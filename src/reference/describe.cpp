@@ -122,7 +122,7 @@ class Describer {
       const TensorSpec& spec = contract_.tensors[static_cast<std::size_t>(made.output)];
       words += fmt::format(", the output {} {}", info(spec.dtype).name, shape_text(spec.shape));
     }
-    if (!plain.empty()) words += fmt::format("{}: for {}", made.output >= 0 ? "" : "", loops_text(id, plain));
+    if (!plain.empty()) words += fmt::format(": for {}", loops_text(id, plain));
     line(depth, words);
     if (!made.reduced.empty()) {
       const std::string_view what = made.reduce == Reduce::None ? "assigned once" : to_string(made.reduce);

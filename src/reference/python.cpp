@@ -17,8 +17,6 @@
 #include "base/temporary_folder.h"
 #include "reference/foreign.h"
 
-extern char** environ;
-
 namespace assay::reference {
 namespace {
 
@@ -172,7 +170,8 @@ std::string last_lines(const std::string& path) {
 }
 
 Result<void> run(const TemporaryFolder& folder) {
-  const std::string driver = folder.file("driver.py"), log = folder.file("log"), where = folder.path();
+  const std::string driver = folder.file("driver.py"), log = folder.file("log");
+  const std::string& where = folder.path();
   std::ofstream(driver) << kDriver;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -172,7 +172,7 @@ void Evaluator::reduce_scatter(Batch& batch, const int64_t* elements, Accumulato
       continue;
     }
     keys[l] = scatter_key(batch, lists, element, l);
-    same_from = element - element % stride;
+    same_from = element - element % stride;  // NOLINT(clang-analyzer-core.DivideZero): a stride is at least 1
     same_to = same_from + stride;
   }
   // Lanes of the same place share their iterations.

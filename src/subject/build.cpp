@@ -381,7 +381,7 @@ std::string find_nvcc() {
   if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/bin");
   folders.push_back("/usr/local/cuda/bin");
   for (const std::string& folder : folders) {
-    const std::string path = folder + "/nvcc";
+    std::string path = folder + "/nvcc";
     if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
   }
   return "";

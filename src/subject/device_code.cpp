@@ -12,8 +12,6 @@
 
 namespace assay::subject {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr double kCompileSeconds = 120;

@@ -62,7 +62,7 @@ std::string declared_name(const std::string& code, std::size_t at) {
     while (end > at && !is_word(code[end - 1])) --end;
     std::size_t begin = end;
     while (begin > at && is_word(code[begin - 1])) --begin;
-    const std::string name = code.substr(begin, end - begin);
+    std::string name = code.substr(begin, end - begin);
     if (name != "__launch_bounds__" && name != "__cluster_dims__") return name;
     int depth = 0;
     for (at = open; at < code.size(); ++at) {

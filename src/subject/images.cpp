@@ -244,7 +244,8 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
                       static_cast<std::size_t>(length));
         }
       } else if (b.input) {
-        std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
+        if (b.length > 0)  // an empty tensor has no bytes to point to
+          std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
       } else {
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
       }

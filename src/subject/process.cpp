@@ -14,8 +14,6 @@
 
 #include "base/interrupt.h"
 
-extern char** environ;
-
 namespace assay::subject {
 
 namespace {

@@ -68,7 +68,7 @@ class Run final : public GridRun {
  public:
   Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
       : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
-    grid_.info = std::move(info);
+    grid_.info = info;
     grid_.info.parameters = parameters_;
     grid_.program = grid_.info.kernel.program;
     grid_.entry = grid_.info.kernel.function;
@@ -338,7 +338,7 @@ std::unique_ptr<GridRun> Device::start(const Kernel& kernel, const LaunchConfig&
   LaunchInfo info{
       .id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
   parameters.resize(std::max<size_t>(parameters.size(), kernel.function->parameter_bytes));
-  return std::make_unique<Run>(*impl_, std::move(info), std::move(parameters));
+  return std::make_unique<Run>(*impl_, info, std::move(parameters));
 }
 
 LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config,

@@ -24,7 +24,7 @@ struct Ruling {
   enum class Action : uint8_t { Allow, Refuse, End } action = Action::Allow;
   Severity severity = Severity::None;
   assay_host_finding kind = assay_forbidden_call;
-  std::string_view reason = "";  // what is wrong about it: "changes files outside its folder"
+  std::string_view reason;  // what is wrong about it: "changes files outside its folder"
 };
 
 // A file that is looked at or opened for reading. `path`: absolute, without links, "self" where the process

@@ -36,7 +36,7 @@ struct Runtime {
   int (*cudaLibraryGetKernel)(void**, void*, const char*);
   int (*cudaFuncSetAttribute)(const void*, int, int);
   // Of the virtual device only (protocol/hooks.h); null elsewhere.
-#define ASSAY_HOOK_POINTER(name) decltype(&::name) name;
+#define ASSAY_HOOK_POINTER(name) decltype(&::name) name;  // NOLINT(bugprone-macro-parentheses)
   ASSAY_HOOKS(ASSAY_HOOK_POINTER)
 #undef ASSAY_HOOK_POINTER
 };

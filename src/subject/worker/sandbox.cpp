@@ -236,7 +236,7 @@ struct Resolved {
     const std::size_t length = std::strlen(own_process);
     if (std::strncmp(path, own_process, length) != 0) return;
     char rest[sizeof path];
-    std::strcpy(rest, path + length);
+    std::snprintf(rest, sizeof rest, "%s", path + length);
     std::snprintf(path, sizeof path, "/proc/self/%.4000s", rest);
   }
 };
