@@ -63,6 +63,8 @@ TEST(Modules, BrokenCodeIsAnErrorOfTheLoadWithALog) {
               NEED(api("cuModuleLoadDataEx", &module, broken, 2u, options, values) == Status::InvalidPtx);
               NEED(std::strlen(brief) == sizeof brief - 1);
               NEED(api("cuModuleLoad", &module, "/no/such/file.ptx") == Status::FileNotFound);
+              NEED(api("cuModuleLoadData", &module, "no device code at all, but long enough to look at") ==
+                   Status::InvalidKernelImage);
               NEED(api("cuModuleLoadData", &module,
                        "\x7f"
                        "ELF machine code") == Status::NoKernelImageForDevice);
