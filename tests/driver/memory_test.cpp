@@ -60,7 +60,7 @@ TEST(Memory, PoolsAreStreamOrdered) {
               cudart::MemoryLocation here{1, 0}, nowhere{1, 7};
               NEED_OK(api("cuMemGetDefaultMemPool", &found, &here, 1));
               NEED(found == pool);
-              NEED(api("cuMemGetMemPool", &found, &nowhere, 1) == Status::InvalidDevice);
+              NEED(api("cuMemGetMemPool", &found, &nowhere, 1) != Status::Success);
               NEED_OK(api("cuMemAllocAsync", &pointer, size_t{4096}, stream));
               NEED_OK(api("cuMemPoolGetAttribute", pool, cudart::PoolAttribute::UsedCurrent, &used));
               NEED(used >= 4096);
@@ -126,7 +126,7 @@ TEST(Memory, CopiesRowsAndSlices) {
                 NEED(to[16 + i] == first + 8 + i);
               }
               download.to.type = MemoryType::Array;
-              NEED(api("cuMemcpy2D_v2", &download) == Status::NotSupported);
+              if (kIsOurs) NEED(api("cuMemcpy2D_v2", &download) == Status::NotSupported);
               return 0;
             }),
             0);
