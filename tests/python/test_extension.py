@@ -214,6 +214,19 @@ class TestHeader(unittest.TestCase):
         self.assertGreater(len(headers), 40)
         self.compile("".join(f"#include <{path}>\n" for path in headers), "-fsyntax-only")
 
+    @support.needs_torch
+    def test_every_operator_of_the_installed_torch_can_be_declared(self):
+        import torch
+
+        names = {name[6:].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+        methods, functions = extension_operators.installed_declarations(names | {name + "_out" for name in names})
+        self.assertGreater(methods.count("\n"), 400)
+        self.assertGreater(functions.count("\n"), 1500)
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "assay_methods.inc").write_text(methods)
+            pathlib.Path(folder, "assay_functions.inc").write_text(functions)
+            self.compile("#include <torch/types.h>\n", "-fsyntax-only", "-I", folder)
+
     def test_16_bit_floats_convert_as_the_compiler_converts(self):
         self.compile(
             """
