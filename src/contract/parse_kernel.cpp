@@ -33,7 +33,12 @@ void Reader::read_shapes(const TomlValue& root) {
 void Reader::read_only_listed(const TomlValue& root) {
   const TomlValue* only = root.find("only_listed_shapes");
   contract_.only_listed_shapes = boolean(only, false, "only_listed_shapes");
-  if (!failed_ && contract_.only_listed_shapes && contract_.shapes.empty())
+  if (failed_ || !contract_.only_listed_shapes || !contract_.shapes.empty()) return;
+  Shape constants;
+  for (const Dim& dim : contract_.dims) constants[dim.name] = dim.min;
+  if (std::ranges::all_of(contract_.dims, &Dim::is_constant))
+    contract_.shapes.push_back(std::move(constants));
+  else
     fail(only->place, "`only_listed_shapes` needs shapes; add a table [[shapes]] for each");
 }
 
@@ -241,13 +246,15 @@ void Reader::read_cuda(const TomlValue& value) {
 }
 
 void Reader::read_require(const TomlValue& root) {
+  // Python functions are written for the default stream, as a rule.
+  contract_.require.concurrent = !contract_.kernel.python;
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "require")) return;
   keys(*table, "[require]",
        {"deterministic", "nonfinite", "concurrent", "batch_invariant", "own_kernel", "rtol", "atol"});
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
-  require.concurrent = boolean(table->find("concurrent"), true, "concurrent");
+  require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
   require.own_kernel = boolean(table->find("own_kernel"), true, "own_kernel");
   require.nonfinite_propagate =
       choice(table->find("nonfinite"), {"propagate", "ignore"}, "rule for nonfinite values", 0) == 0;

@@ -20,6 +20,11 @@ constexpr std::string_view kNoPtx =
     "this program carries no PTX that an sm_90 device may run, only machine code or newer PTX; build it with "
     "`nvcc -arch=sm_90` or `-gencode arch=compute_90,code=compute_90`";
 
+constexpr std::string_view kMachineCode =
+    "this module is machine code (a cubin), which the virtual GPU does not run; load PTX instead (`nvcc "
+    "-ptx`, or "
+    "nvrtcGetPTX after compiling for compute_90)";
+
 // Adds `offset` to the number that follows the first `word` at or after `from` in the line.
 void renumber(std::string& line, std::string_view word, unsigned offset) {
   size_t at = line.find(word);
@@ -157,7 +162,7 @@ Status Modules::refuse_locked(Binary& binary, Status status, std::string_view wh
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
   if (binary.text.starts_with("\x7f"
                               "ELF"))
-    return refuse_locked(binary, Status::NoKernelImageForDevice, kNoPtx);
+    return refuse_locked(binary, Status::NoKernelImageForDevice, kMachineCode);
   if (!binary.text.empty()) {
     ptx = binary.text;
     return Status::Success;

@@ -147,6 +147,7 @@ std::string encode(const WorkerSetup& setup) {
                   {"clock", setup.clock},
                   {"is_python", setup.is_python},
                   {"returns_outputs", setup.returns_outputs},
+                  {"default_stream", setup.default_stream},
                   {"build_folder", setup.build_folder},
                   {"hidden", setup.hidden}});
 }
@@ -166,6 +167,7 @@ Result<WorkerSetup> decode_worker_setup(std::string_view line) {
       fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
   setup.is_python = fields.boolean("is_python");
   setup.returns_outputs = fields.boolean("returns_outputs");
+  setup.default_stream = fields.boolean("default_stream");
   setup.build_folder = fields.text("build_folder", kLongestText);
   fields.texts("hidden", kMostHidden, kLongestText,
                [&](const std::string& path) { setup.hidden.push_back(path); });

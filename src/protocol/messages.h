@@ -35,6 +35,7 @@ struct WorkerSetup {
   // A Python subject: `path` is its file, `symbol` the function.
   bool is_python = false;
   bool returns_outputs = false;     // otherwise the function writes them where its arguments are
+  bool default_stream = false;      // calls are made on the default stream, not on streams of their own
   std::string build_folder;         // where compiled code is kept from one worker to the next
   std::vector<std::string> hidden;  // files and folders that it must not read: they say what is expected
   bool operator==(const WorkerSetup&) const = default;

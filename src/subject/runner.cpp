@@ -234,6 +234,7 @@ struct Runner::Impl {
     setup.symbol = subject.symbol;
     setup.is_python = true;
     setup.returns_outputs = contract.kernel.returns_outputs;
+    setup.default_stream = !contract.require.concurrent;
     setup.build_folder = subject.build_folder;
     setup.hidden = std::move(hidden);
     return setup;

@@ -202,6 +202,13 @@ TEST(Parse, APythonFunctionWithATorchReferenceAndAGenerator) {
   EXPECT_FALSE(parsed(python_text()).only_listed_shapes);
 }
 
+TEST(Parse, ConstantDimsAreTheOnlyShapeThereIs) {
+  std::string text = python_text("args = [\"x\"]", "torch = \"reference.py:run\"", "", "only_listed_shapes = true");
+  text.replace(text.find("{ min = 1, max = 64 }"), 21, "64");
+  EXPECT_EQ(parsed(text).shapes, (std::vector<Shape>{{{"N", 64}}}));
+  EXPECT_FALSE(parsed(text).check_shape({{"N", 32}}));
+}
+
 TEST(Parse, APythonFunctionThatWritesItsOutputs) {
   const Contract contract = parsed(python_text("args = [\"x\", \"y\"]\nreturns = \"void\""));
   EXPECT_FALSE(contract.kernel.returns_outputs);

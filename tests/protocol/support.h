@@ -35,6 +35,7 @@ inline WorkerSetup full_setup() {
           .clock = -5,
           .is_python = true,
           .returns_outputs = true,
+          .default_stream = true,
           .build_folder = "build",
           .hidden = {"reference.py", "a folder/b"}};
 }

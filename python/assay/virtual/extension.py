@@ -215,7 +215,7 @@ def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[
         written = ""
     placed = []
     for text in texts:
-        if text.strip() and written.count(text) == 1:
+        if text.strip() and written.count(text) == 1 and '"' not in caller and "\\" not in caller:
             line = written.count("\n", 0, written.index(text)) + 1
             placed.append(f'#line {line} "{caller}"\n{text}')
         else:
@@ -268,7 +268,7 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
             return _bind(build.name, library, is_python_module)
         except CompileError as error:
             output = error.output
-        if not _may_be_newer_language(output):
+        if _names_standard(build) or not _may_be_newer_language(output):
             break
     missing = missing_name(output)
     if missing is None:
@@ -282,6 +282,10 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
     return _load_with_torch(with_torch, torch_folder)
 
 
+def _names_standard(build: Build) -> bool:
+    return any("-std=" in flag for flag in (*build.cflags, *build.cuda_cflags))
+
+
 def _load_with_torch(with_torch, folder: str):
     os.makedirs(folder, exist_ok=True)
     preload = os.environ.pop("LD_PRELOAD", None)  # no compiler must load the virtual GPU
@@ -293,15 +297,25 @@ def _load_with_torch(with_torch, folder: str):
 
 
 def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dict[str, Any]:
-    """Arguments for torch's own functions, with the flags that suit the virtual GPU."""
+    """Arguments for torch's own functions, with the flags that suit the virtual GPU.
+
+    A language standard is left to torch: its headers need a newer one than many sources name.
+    """
+
+    def without_standard(flags: List[str]) -> List[str]:
+        return [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
+
     return dict(
         build_directory=folder,
-        extra_cflags=cflags,
-        extra_cuda_cflags=extension_build.nvcc_flags(_list(cuda_cflags)),
+        extra_cflags=without_standard(_list(cflags)),
+        extra_cuda_cflags=without_standard(extension_build.nvcc_flags(_list(cuda_cflags))),
         extra_ldflags=extension_build.link_flags(_list(ldflags)),
         extra_include_paths=include_paths,
     )
 
+
+# nvcc's error about an unknown namespace, which it only points to.
+_UNNAMED = 'name followed by "::" must be a class or namespace name'
 
 # What compilers say about a name that a header does not have; the group is the name. First nvcc, then GCC.
 _MISSING = tuple(
@@ -309,6 +323,7 @@ _MISSING = tuple(
     for pattern in (
         r"(?:namespace|class|struct) \"[^\"]+\" has no (?:actual )?member (?:class )?\"(\w+)\"",
         r"identifier \"(\w+)\" is undefined",
+        _UNNAMED + r": \"(?:\w+::)*(\w+)\"",
         r"fatal error: (\S+\.\w+): No such file",
         r"cannot open source file \"([^\"]+)\"",
         r"'(\w+)' is not a member of",
@@ -327,14 +342,24 @@ _TORCH_WORD = re.compile(
 def _errors(output: str) -> List[str]:
     """The messages of the errors in a compiler's or linker's output, without places and suggestions."""
     errors = []
-    for line in output.replace("‘", "'").replace("’", "'").splitlines():
+    lines = output.replace("‘", "'").replace("’", "'").splitlines()
+    for number, line in enumerate(lines):
         place, error, message = line.partition("error:")
         if error:
             message = re.sub(r"; did you mean .*|\(did you mean .*", "", message)
+            if _UNNAMED in message:
+                message += _qualified_name(*(lines + ["", ""])[number + 1 : number + 3])
             errors.append(("fatal error:" if place.endswith("fatal ") else "") + message)
         elif "undefined reference" in line:
             errors.append(line[line.index("undefined reference") :])
     return errors
+
+
+def _qualified_name(source: str, marks: str) -> str:
+    """The name above nvcc's caret, with what stands before it: ': "torch::nn"'."""
+    name = re.match(r"\w*", source[marks.find("^") :]).group()
+    before = re.search(r"[\w:]*$", source[: marks.find("^")]).group()
+    return f': "{before}{name}"'
 
 
 def _may_be_newer_language(output: str) -> bool:

@@ -40,7 +40,7 @@ TORCH_NVCC_FLAGS = (
 )
 
 # Parts of identifiers that mean 16-bit floats. Without them the toolkit's headers for those are left out.
-HALF_WORDS = ("half", "float16", "fp16", "bf16")
+HALF_WORDS = ("half", "float16", "fp16", "bf16", "reduced_floating")
 
 # Standard headers that torch's headers include and the light one does not, with names that need them.
 STANDARD_HEADERS = {
@@ -256,20 +256,20 @@ def compile_command(
     common = [f"-DTORCH_EXTENSION_NAME={build.name}", "-DTORCH_API_INCLUDE_EXTENSION_H", *folders, *toolkit]
     common += feature_flags(mentioned)
     if not (source.is_cuda and build.with_cuda):
-        flags = _flag_words(build.cflags)
-        standard_flags = [] if _names_standard(flags) else [f"-std={standard}"]
-        command = [cxx(), *common, "-fPIC", "-fno-gnu-unique", *standard_flags, *flags]
+        flags = with_standard(_flag_words(build.cflags), standard)
+        command = [cxx(), *common, "-fPIC", "-fno-gnu-unique", *flags]
         return [*command, "-c", source.path, "-o", target]
-    flags = nvcc_flags(build.cuda_cflags)
+    flags = with_standard(nvcc_flags(build.cuda_cflags), standard)
     number = architecture(build.cuda_cflags)
-    standard_flags = [] if _names_standard(flags) else [f"-std={standard}"]
     device = [f"-gencode=arch=compute_{number},code=compute_{number}", "-lineinfo"]
     command = [nvcc(), *common, *TORCH_NVCC_FLAGS, *device, "-Xcompiler", "-fPIC,-fno-gnu-unique"]
-    return [*command, *standard_flags, *flags, "-c", source.path, "-o", target]
+    return [*command, *flags, "-c", source.path, "-o", target]
 
 
-def _names_standard(flags: Iterable[str]) -> bool:
-    return any(flag.startswith(("-std", "--std")) for flag in flags)
+def with_standard(flags: Sequence[str], standard: str) -> List[str]:
+    """Flags with a language standard: the one that they name, unless it is older than C++17 or there is none."""
+    kept = [flag for flag in flags if not re.fullmatch(r"--?std=(c|gnu)\+\+(98|03|0x|11|1y|14)", flag)]
+    return kept if any(flag.startswith(("-std", "--std")) for flag in kept) else [f"-std={standard}", *kept]
 
 
 def link_command(build: Build, objects: Sequence[str], target: str) -> List[str]:

@@ -3,6 +3,7 @@
 It must neither touch the device nor load any code of the subject's: whatever it did, every worker would have done.
 """
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -26,6 +27,7 @@ def main() -> int:
     from assay.worker.subject import Subject  # imports torch, where there is one
 
     library = Library(path)
+    gc.freeze()  # so that workers need not look through all of torch
     control = socket.socket(fileno=CONTROL)
     while True:
         request, files, _, _ = socket.recv_fds(control, 1 << 20, len(FILES))

@@ -1,4 +1,5 @@
 """The subject: its file, its function, and what went wrong in it."""
+import gc
 import importlib.util
 import itertools
 import os
@@ -57,6 +58,7 @@ class Subject:
         except BaseException as error:
             return self._raised(error)
         finally:
+            gc.collect()  # tensors in cycles are no leak
             self._watch.compare()
             self._watch.report_threads()
         return {}
@@ -171,7 +173,9 @@ class _on_stream:
         self._contexts: List[Any] = []
         if tensors.torch is not None:
             torch = tensors.torch
-            self._contexts = [torch.no_grad(), torch.cuda.stream(torch.cuda.ExternalStream(stream))]
+            self._contexts = [torch.no_grad()]
+            if stream != 0:  # the default one is current already
+                self._contexts.append(torch.cuda.stream(torch.cuda.ExternalStream(stream)))
 
     def __enter__(self) -> None:
         for context in self._contexts:

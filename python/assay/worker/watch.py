@@ -37,6 +37,7 @@ _LOOKS_AT_CALLERS = {
 }
 _LOOKS_AT_SEEDS = {"torch": ["get_rng_state", "initial_seed"], "torch.cuda": ["get_rng_state", "initial_seed"]}
 _CHECKER = "assay"
+_ADAPTERS = "assay.problem.runtime"  # what calls an answer as its benchmark does
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -117,7 +118,10 @@ class Watch:
     def _judge(self, node: ast.AST, file: str) -> None:
         line = getattr(node, "lineno", 0)
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            module = getattr(node, "module", None) or ""
+            names = [alias.name for alias in node.names] + [module]
+            if module.startswith(_ADAPTERS):
+                return
             if any(name.split(".")[0].lower() == _CHECKER for name in names):
                 self._report(ENVIRONMENT_PROBE, "the answer looks for the checker", file, line)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

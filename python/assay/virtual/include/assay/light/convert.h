@@ -46,9 +46,18 @@ struct Convert<Object> {
 template <>
 struct Convert<bool> {
   static bool load(PyObject* object, bool convert, bool& value) {
-    if (!is_instance(object, "bool") && !(convert && is_none(object))) return false;
-    value = PyObject_IsTrue(object) == 1;
-    return true;
+    if (!is_instance(object, "bool")) {
+      if (!convert) return false;
+      Object type(PyObject_Type(object)), truth(PyObject_GetAttrString(type.get(), "__bool__"));
+      if (!truth) {
+        PyErr_Clear();
+        return false;
+      }
+    }
+    const int truth = PyObject_IsTrue(object);
+    if (truth < 0) PyErr_Clear();
+    value = truth == 1;
+    return truth >= 0;
   }
   static Object make(bool value) { return Object(PyBool_FromLong(value)); }
   static std::string name() { return "bool"; }
@@ -56,9 +65,8 @@ struct Convert<bool> {
 
 template <class T>
 struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
-  static bool load(PyObject* object, bool convert, T& value) {
+  static bool load(PyObject* object, bool, T& value) {
     if (is_instance(object, "float")) return false;
-    if (!convert && !is_instance(object, "int")) return false;
     Object index(PyNumber_Index(object));
     if (index) {
       if constexpr (std::is_unsigned_v<T>) {
