@@ -13,9 +13,7 @@ Importing this package imports neither torch nor Triton, and none of its own mod
 the virtual GPU imports it when it starts.
 """
 
-import importlib
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # true for type checkers, which know the name
 if TYPE_CHECKING:
     from assay.checking import check
     from assay.contract import (
@@ -55,6 +53,8 @@ __all__ = sorted(name for names in _MODULES.values() for name in names)
 
 
 def __getattr__(name: str):
+    import importlib
+
     for module, names in _MODULES.items():
         if name in names:
             return getattr(importlib.import_module(module), name)

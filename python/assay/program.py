@@ -22,6 +22,7 @@ SECONDS_TO_STOP = 10.0  # for a program that was asked to stop: it writes its re
 # it.
 _OF_THE_VIRTUAL_GPU = (
     "ASSAY_SETTINGS",
+    "ASSAY_PRELOAD",
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
     "TRITON_LIBCUDA_PATH",
     "TRITON_CACHE_DIR",

@@ -121,6 +121,9 @@ ASSAY_API Status cudaStreamAttachMemAsync(StreamHandle* stream, void* pointer, s
 ASSAY_API Status cudaDeviceGetDefaultMemPool(PoolHandle** pool, int device);
 ASSAY_API Status cudaDeviceGetMemPool(PoolHandle** pool, int device);
 ASSAY_API Status cudaDeviceSetMemPool(int device, PoolHandle* pool);
+ASSAY_API Status cudaMemGetDefaultMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind);
+ASSAY_API Status cudaMemGetMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind);
+ASSAY_API Status cudaMemSetMemPool(MemoryLocation* location, int allocation_kind, PoolHandle* pool);
 ASSAY_API Status cudaMemPoolCreate(PoolHandle** pool, const PoolProperties* properties);
 ASSAY_API Status cudaMemPoolDestroy(PoolHandle* pool);
 ASSAY_API Status cudaMemPoolTrimTo(PoolHandle* pool, size_t);

@@ -33,6 +33,9 @@ class Runtime {
   EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
   const protocol::Settings& settings() const { return settings_; }
+  // Other settings than those of the environment, and a new device: for a process that was forked from one that had
+  // no work on its own.
+  void configure(protocol::Settings settings);
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }

@@ -88,6 +88,7 @@ class EnvironmentTest(unittest.TestCase):
             "LD_LIBRARY_PATH": ours,
             "PYTHONPATH": site + ":/mine",
             "TRITON_CACHE_DIR": "/private",
+            "ASSAY_PRELOAD": "/x",
         }
         with (
             mock.patch.dict(os.environ, variables),
@@ -95,7 +96,7 @@ class EnvironmentTest(unittest.TestCase):
         ):
             environment = program.environment()
         self.assertEqual((environment["LD_PRELOAD"], environment["PYTHONPATH"]), ("/other.so", "/mine"))
-        for name in ("ASSAY_SETTINGS", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
+        for name in ("ASSAY_SETTINGS", "ASSAY_PRELOAD", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
             self.assertNotIn(name, environment)
 
 

@@ -46,8 +46,7 @@ def install_parts(name: str) -> None:
     import importlib
 
     for part in PARTS[name]:
-        if os.path.exists(os.path.join(os.path.dirname(__file__), part + ".py")):
-            importlib.import_module(f"{__name__}.{part}").install()
+        importlib.import_module(f"{__name__}.{part}").install()
 
 
 def _keep_preload_from_other_programs() -> None:
