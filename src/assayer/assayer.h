@@ -40,6 +40,7 @@ struct CheckOptions {
   bool margins = false;              // the report says how close outputs came to the gates
   bool pictures = false;             // the report gets what its page draws
   bool keep_going = false;           // after a finding: until the budget is spent, for other causes
+  trial::Generator generator;        // of the contract's [inputs]; a check fills it in
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

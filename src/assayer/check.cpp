@@ -10,6 +10,7 @@
 #include "assayer/constants.h"
 #include "assayer/cost.h"
 #include "assayer/failures.h"
+#include "assayer/kernels_seen.h"
 #include "assayer/limits.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
@@ -37,7 +38,7 @@ class Check {
       : contract_(contract),
         options_(options),
         coverage_(contract),
-        page_(contract, options),
+        page_(contract, options_),
         cost_(contract) {
     outcome_.report.contract = contract.path;
     outcome_.report.title = contract.title;
@@ -60,6 +61,7 @@ class Check {
     if (!note(result)) return finish();
     if (has_error(result.findings)) result = trials_->find_cause(shown, std::move(result));
     coverage_.add(trial, "replay", result);
+    kernels_.add(trial, result);
     if (!result.findings.empty()) failures_->report_replayed(trial, result, kind);
     return finish();
   }
@@ -79,6 +81,11 @@ class Check {
       return false;
     }
     reference_.emplace(std::move(*reference));
+    reference_->start();
+    if (contract_.generator)
+      options_.generator = [this](const contract::Shape& shape, uint64_t seed) {
+        return reference_->problem_inputs(shape, seed);
+      };
     say("compiling");
     subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
     if (!built.subject) {
@@ -100,12 +107,23 @@ class Check {
     trials_.emplace(contract_, *reference_, subject_, options_);
     trials_->set_tensor_cores(std::move(code.tensor_cores));
     trials_->set_hints(lint::hints(notes_));
+    if (contract_.kernel.python)
+      trials_->on_new_code([this](const std::string& ptx) {
+        for (Finding& note : read_loaded(contract_, ptx)) notes_.push_back(std::move(note));
+        trials_->set_hints(lint::hints(notes_));
+      });
     failures_.emplace(
         CheckParts{contract_, options_, subject_, notes_, *trials_, coverage_, page_, timeline_},
         outcome_.report);
+    const auto begun = Clock::now();
+    trials_->prepare();
+    reference_->wait();
+    if (contract_.kernel.python) subject_.seconds += since(begun);
     start_ = Clock::now();
     return true;
   }
+
+  bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
   // Something that could not be checked, once. What an interruption stopped is no such thing: the report names
   // the interruption itself.
@@ -212,6 +230,7 @@ class Check {
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
+    plan_options.clocks = !contract_.kernel.python;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
     coverage_.conclude(plan);
@@ -268,6 +287,7 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
+      kernels_.add(planned->trial, result);
       failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
       if (!has_error(result.findings)) {
@@ -275,6 +295,7 @@ class Check {
       } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;
       }
+      if (wants_kernel() && kernels_.seen_none() && !options_.keep_going) return;
     }
   }
 
@@ -297,6 +318,10 @@ class Check {
     report.seconds = subject_.seconds + (trials_ ? since(start_) : 0);
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
+    if (wants_kernel() && failures_) {
+      if (auto finding = kernels_.finding(subject_.symbol))
+        failures_->report_no_kernel(*kernels_.without(), *finding);
+    }
     const bool failed = has_error(report.findings);
     if (!failed) coverage_.miss_dims();
     if (!failed && needs_more_ && report.unknown.empty())
@@ -311,6 +336,8 @@ class Check {
     if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
+    if (reference_ && !reference_->budgets_rest_on().empty())
+      report.coverage["budget_rests_on"] = reference_->budgets_rest_on();
     report.verdict = judge::verdict_of(report.findings, coverage_.trials() > 0, !report.unknown.empty());
     if (report.verdict == Verdict::Inconclusive && report.unknown.empty()) {
       report.unknown.push_back("no trial could be run");
@@ -321,7 +348,7 @@ class Check {
   }
 
   const Contract& contract_;
-  const CheckOptions& options_;
+  CheckOptions options_;
   CheckOutcome outcome_;
   Coverage coverage_;
   PageData page_;
@@ -332,6 +359,7 @@ class Check {
   std::optional<Failures> failures_;
   Clock::time_point start_;
   Cost cost_;
+  KernelsSeen kernels_;
   Timeline timeline_;
   SizeConstants constants_;               // of the subject's code
   bool needs_more_ = false;               // trials, for a pass

@@ -201,6 +201,16 @@ void Failures::keep_host_warnings(const TrialResult& result) {
   }
 }
 
+void Failures::report_no_kernel(const Trial& trial, Finding finding) {
+  locate(parts_.contract, parts_.notes, finding);
+  finding.found.found_with = trial::to_string(trial);
+  finding.found.trial = trial::to_json(trial).dump();
+  report_.files = files_of(parts_.contract, parts_.subject);
+  const std::string record = save_trial(parts_.contract, parts_.options, finding, trial, report_.files);
+  if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
+  report_.findings.push_back(std::move(finding));
+}
+
 // `seen`: what the failure looked like before its cause was known.
 void Failures::report_findings(const Trial& trial, const TrialResult& result, bool shrinking,
                                const std::vector<Finding>& seen) {

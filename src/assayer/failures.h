@@ -37,6 +37,8 @@ class Failures {
   // Warnings of trials that otherwise pass: relations that do not hold, and what the device saw; each once.
   void keep_warnings(const trial::Trial& trial, const TrialResult& result);
   void keep_host_warnings(const TrialResult& result);
+  // A Python subject that computes its outputs without a kernel of its own, as in this trial.
+  void report_no_kernel(const trial::Trial& trial, Finding finding);
   // In how many trials each cause was seen.
   void count_trials();
 

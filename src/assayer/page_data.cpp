@@ -62,7 +62,7 @@ bool is_degenerate(const Trial& trial) {
 CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject) {
   CodeReading reading;
   const auto texts = subject::device_code(subject, contract.kernel.arch);
-  if (!texts) return reading;
+  if (!texts || !subject.python.empty()) return reading;
   std::vector<ptx::Module> modules;
   const lint::Options options{.fast_math = contract.reference.math == contract::Math::Fast};
   for (const std::string& text : *texts) {
@@ -80,6 +80,18 @@ CodeReading read_code(const contract::Contract& contract, const subject::Subject
   }
   reading.tensor_cores = subject::TensorCores(modules);
   return reading;
+}
+
+std::vector<Finding> read_loaded(const contract::Contract& contract, const std::string& text) {
+  std::vector<Finding> notes;
+  const auto module = ptx::parse(text, "ptx");
+  if (!module) return notes;
+  const lint::Options options{.fast_math = contract.reference.math == contract::Math::Fast};
+  for (Finding& note : lint::lint(*module, options, contract.kernel.sources.front())) {
+    note.where.file = shown(note.where.file);
+    notes.push_back(std::move(note));
+  }
+  return notes;
 }
 
 void PageData::add(const Trial& trial, const TrialResult& result) {
@@ -122,7 +134,8 @@ void PageData::add_to(report::Report& report, const reference::Reference& refere
     report.sources.push_back(shown(contract_.resolve(source)));
   }
   const Shown& drawn = failed_.outputs.empty() ? sound_ : failed_;
-  if (const auto inputs = trial::make_inputs(contract_, drawn.trial); inputs && !drawn.outputs.empty()) {
+  if (const auto inputs = trial::make_inputs(contract_, drawn.trial, options_.generator);
+      inputs && !drawn.outputs.empty()) {
     if (auto pictures = judge::draw(contract_, reference, *inputs, drawn.outputs, options_for(drawn))) {
       // Outputs that are right say nothing of a finding that is not about numbers.
       if (!failed_.outputs.empty() && !drawn_of_numbers_)
@@ -131,7 +144,7 @@ void PageData::add_to(report::Report& report, const reference::Reference& refere
       report.picture_of = trial::to_string(drawn.trial);
     }
   }
-  if (const auto inputs = trial::make_inputs(contract_, smallest_.trial);
+  if (const auto inputs = trial::make_inputs(contract_, smallest_.trial, options_.generator);
       inputs && !smallest_.outputs.empty()) {
     if (auto sheets =
             judge::tabulate(contract_, reference, *inputs, smallest_.outputs, options_for(smallest_))) {

@@ -15,6 +15,8 @@ struct CodeReading {
   std::string problem;  // PTX of the contract's own that the virtual GPU cannot read; empty: none
 };
 CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject);
+// Notes from PTX that a Python subject loaded.
+std::vector<Finding> read_loaded(const contract::Contract& contract, const std::string& ptx);
 
 // Collects what the page draws. Costs nothing unless the options ask for it.
 class PageData {

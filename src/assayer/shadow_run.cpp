@@ -68,7 +68,7 @@ std::shared_ptr<const Profile> follow(const contract::Contract& contract, const 
   trial::Trial plain = trial;
   plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = plain.condition.grown =
       false;
-  const auto inputs = trial::make_inputs(contract, plain);
+  const auto inputs = trial::make_inputs(contract, plain, options.generator);
   if (!inputs) return nullptr;
   subject::RunnerOptions runner_options = options.runner;
   runner_options.device = subject::Device::Virtual;

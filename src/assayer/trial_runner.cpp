@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "assayer/limits.h"
+#include "assayer/locate.h"
 #include "assayer/seen.h"
 #include "base/random.h"
 #include "judge/numbers.h"
@@ -35,6 +36,18 @@ subject::RunnerOptions runner_options(const CheckOptions& options) {
 
 Finding launch_failure(evidence::Launch launch) {
   return {.kind = Kind::LaunchFailure, .evidence = std::move(launch)};
+}
+
+// A function that raised has crashed; what it returned wrongly is a wrong result.
+Finding python_failure(const protocol::PythonFailure& failure) {
+  if (failure.output.empty()) {
+    Finding finding = crash(failure.text);
+    finding.where = {shown(failure.file), failure.line};
+    return finding;
+  }
+  return {.kind = Kind::WrongResult,
+          .where = {shown(failure.file), failure.line},
+          .evidence = evidence::Numeric{.output = failure.output, .misfit = failure.text}};
 }
 
 // Bytes outside a tensor that changed during the call.
@@ -65,6 +78,14 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
       if (!has_error(result.findings) && result.state == TrialState::Judged)
         result.findings.push_back(
             launch_failure({.status = observation.error_code, .detail = observation.error}));
+      return;
+    case CallOutcome::PythonFailed:
+      if (observation.python->unsupported) {
+        result.state = TrialState::Unsupported;
+        result.problem = observation.error;
+      } else if (!has_error(result.findings) && result.state == TrialState::Judged) {
+        result.findings.push_back(python_failure(*observation.python));
+      }
       return;
     case CallOutcome::Crashed:
       if (!has_error(result.findings)) result.findings.push_back(crash(observation.error));
@@ -131,6 +152,13 @@ double TrialRunner::time_limit() const {
   return std::min(timeout_, std::max(kLeastCallSeconds, left));
 }
 
+// Another of the contract's own shapes, where there is one.
+contract::Shape TrialRunner::another_shape(const contract::Shape& shape) const {
+  const auto other = std::find_if(contract_.shapes.begin(), contract_.shapes.end(),
+                                  [&](const contract::Shape& listed) { return listed != shape; });
+  return other == contract_.shapes.end() ? shape : *other;
+}
+
 // Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
 // addresses.
 void TrialRunner::warm_up(const Trial& trial) {
@@ -140,10 +168,12 @@ void TrialRunner::warm_up(const Trial& trial) {
     int64_t& value = earlier[0].shape[dim.name];
     value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
   }
+  if (!contract_.check_shape(earlier[0].shape)) earlier[0].shape = another_shape(trial.shape);
   for (Trial& call : earlier) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = mix(trial.seed, 7);
-    if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
+    if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
+      runner_.run(call, *inputs);
   }
 }
 
@@ -163,7 +193,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
     Trial other = trial;
     if (i > 0) other.seed = mix(trial.seed, 99);
-    auto made = trial::make_inputs(contract_, other);
+    auto made = trial::make_inputs(contract_, other, options_.generator);
     if (!made) {
       result.state = TrialState::Skipped;
       result.problem = made.error().text();
@@ -193,11 +223,25 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   read_outcome(trial, observation, result);
   result.calls = std::move(observation.calls);
   result.call_seconds = observation.seconds;
+  learn_code(observation.code);
+  if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   if (result.state == TrialState::Judged && !has_error(result.findings))
     judge_calls(trial, bindings, result, diagnose);
   std::stable_partition(result.findings.begin(), result.findings.end(),
                         [](const Finding& f) { return f.severity == Severity::Error; });
+}
+
+void TrialRunner::learn_code(const std::vector<std::string>& texts) {
+  const std::size_t known = modules_.size();
+  for (const std::string& text : texts) {
+    if (!code_.insert(text).second) continue;
+    auto module = ptx::parse(text, "ptx");
+    if (!module) continue;
+    modules_.push_back(std::move(*module));
+    if (use_new_code_) use_new_code_(text);
+  }
+  if (modules_.size() > known) tensor_cores_ = subject::TensorCores(modules_);
 }
 
 // Once more under another schedule, at other addresses, over other remains.
@@ -251,7 +295,7 @@ bool TrialRunner::is_of_earlier_calls(const Trial& trial, const Bindings& first,
 // The same call with inputs changed in known ways: each must be right by itself, and what must hold between
 // both follows from the formula.
 void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
-  const auto bindings = trial::make_inputs(contract_, trial);
+  const auto bindings = trial::make_inputs(contract_, trial, options_.generator);
   if (!bindings || result.calls.empty()) return;
   for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
     Trial other = trial;

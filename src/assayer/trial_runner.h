@@ -3,7 +3,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
+#include <set>
 
 #include "assayer/assayer.h"
 #include "judge/judge.h"
@@ -32,6 +34,7 @@ struct TrialResult {
   judge::Margins margins;            // of all outputs, if the options ask for them
   double seconds = 0;                // of the whole trial
   double call_seconds = 0;           // of the call alone
+  std::optional<bool> launched;      // whether it launched a kernel; none: not known
   int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
@@ -65,7 +68,11 @@ class TrialRunner {
   // to the one that shows it. Numbers need no such test: find_cause() has its own.
   bool confirm(trial::Trial& trial, TrialResult& failed);
 
+  // What takes long and is no trial's doing: starting an interpreter, compiling.
+  void prepare() { runner_.prepare(); }
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
+  // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
+  void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }
   // Kinds of finding that reading the code makes likely.
   void set_hints(std::vector<Kind> kinds) { hints_ = std::move(kinds); }
 
@@ -94,8 +101,10 @@ class TrialRunner {
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
   void compare_related(const trial::Trial& trial, TrialResult& result);
   void warm_up(const trial::Trial& trial);
+  contract::Shape another_shape(const contract::Shape& shape) const;
   bool is_of_earlier_calls(const trial::Trial& trial, const contract::Bindings& first,
                            const trial::Trial& companion, const contract::Bindings& second);
+  void learn_code(const std::vector<std::string>& texts);
   double time_limit() const;
   bool passes(const trial::Trial& trial);
   bool tells_apart(trial::Trial right, trial::Trial wrong);
@@ -129,6 +138,9 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  std::function<void(const std::string&)> use_new_code_;
+  std::set<std::string> code_;  // PTX of a Python subject
+  std::vector<ptx::Module> modules_;
 };
 
 }  // namespace assay::assayer

@@ -9,6 +9,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
+#include "cli/problem.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -81,6 +82,10 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
+// Seconds of trials for a Python function, where nothing else is asked for: starting the interpreter and compiling
+// take several more.
+constexpr double kPythonBudget = 8;
+
 struct Checked {
   int status = 0;
   std::string problem;  // with a contract that is wrong; for stderr
@@ -102,7 +107,9 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     wrong.report.unknown = {contract.error().text()};
     return wrong;
   }
-  CheckOutcome outcome = check(*contract, options);
+  CheckOptions own = options;
+  if (own.budget == 0) own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+  CheckOutcome outcome = check(*contract, own);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
@@ -148,7 +155,11 @@ int check_command(std::vector<std::string> args) {
   DeviceName device;
   CheckOptions options;
   std::string repeated;
-  const auto contract = arguments.add("contract", paths, "contract files, or folders of them");
+  const auto contract =
+      arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
+  std::string problem;
+  arguments.add("--problem", problem,
+                "problem of a benchmark (file or folder) that the answer is checked against");
   arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");
@@ -157,7 +168,12 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--sarif", sarif, "write a SARIF report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
   arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
-  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  double budget = 0;
+  arguments
+      .add("--budget", budget,
+           fmt::format("seconds of trials for each contract; {:.0f} by default, {:.0f} for a Python function",
+                       options.budget, kPythonBudget))
+      .positive();
   std::string min_coverage;
   arguments.add(
       "--min-coverage", min_coverage,
@@ -179,6 +195,7 @@ int check_command(std::vector<std::string> args) {
     }
     options.min_coverage = *share;
   }
+  options.budget = budget;
   if (!repeated.empty()) {
     const auto path = read_timeline(repeated, options, device.name);
     if (!path) {
@@ -194,6 +211,20 @@ int check_command(std::vector<std::string> args) {
   options.device = device.device();
   options.pictures = !html.empty();
 
+  if (!problem.empty()) {
+    if (paths.size() != 1) {
+      fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
+      return kWrongUse;
+    }
+    auto described = describe_problem(paths.front(), problem);
+    if (!described) {
+      fmt::print(stderr, "assay: {}\n", described.error().text());
+      return kWrongUse;
+    }
+    for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
+    paths = {described->contract};
+    options.runner.hidden = described->files;
+  }
   const auto contracts = contracts_in(paths);
   if (!contracts) {
     fmt::print(stderr, "assay: {}\n", contracts.error().text());

@@ -66,6 +66,7 @@ class Collector {
     summary_.profile = std::make_shared<const Profile>(event.profile);
   }
   void operator()(const protocol::UnsupportedEvent& event) { summary_.unsupported.push_back(event.what); }
+  void operator()(const protocol::CodeEvent&) {}
 
   // What was seen in a launch that did not end.
   void end() {

@@ -18,9 +18,9 @@ auto find_named(const List& list, std::string_view name) -> decltype(list.data()
   return nullptr;
 }
 
-constexpr std::string_view kValuesNames[] = {"real",    "real",     "activations",   "gradients",
-                                             "weights", "positive", "probabilities", "index",
-                                             "tokens",  "mask",     "offsets",       "integers"};
+constexpr std::string_view kValuesNames[] = {
+    "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
+    "index", "tokens", "mask",        "offsets",   "integers", "generated"};
 
 // Levenshtein, with a swap of neighbours as one step.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -153,6 +153,10 @@ Result<void> Contract::check_shape(const Shape& shape) const {
       return error_at(promised.place,
                       fmt::format("{} = {} is outside the promised range", promised.name, found->second));
   }
+  if (only_listed_shapes && std::ranges::find(shapes, shape) == shapes.end())
+    return Error{
+        fmt::format("{} is not one of the contract's shapes, and no other is promised", to_string(shape)),
+        path};
   for (const TensorSpec& spec : tensors) {
     Result<std::vector<int64_t>> extents = spec.extents(shape);
     if (!extents) return error_at(spec.place, extents.error().message);

@@ -67,8 +67,9 @@ enum class ValuesKind : uint8_t {
   Index,   // "index(N)"
   Tokens,  // "tokens(N)"
   Mask,
-  Offsets,   // "offsets(N)"
-  Integers,  // "integers(a, b)"
+  Offsets,    // "offsets(N)"
+  Integers,   // "integers(a, b)"
+  Generated,  // "generated": what the generator of [inputs] makes, and nothing else
 };
 std::string_view to_string(ValuesKind kind);
 
@@ -121,10 +122,20 @@ struct Arg {
   std::string name;
 };
 
+// "answer.py:run": a function of a Python file.
+struct PythonFunction {
+  std::string file;  // as written: relative to the contract; empty: there is none
+  std::string function;
+
+  explicit operator bool() const { return !file.empty(); }
+};
+
 struct Kernel {
-  std::vector<std::string> sources;  // as written: relative to the contract
-  std::string entry;                 // one of entry and global is set
+  std::vector<std::string> sources;  // as written: relative to the contract; of a Python function, its file
+  std::string entry;                 // one of entry, global and python is set
   std::string global;
+  PythonFunction python;
+  bool returns_outputs = false;  // of a Python function: otherwise it writes the outputs among its arguments
   std::vector<Arg> args;
   std::vector<IntExpr> grid, block;  // of global: 1 to 3 each
   IntExpr shared_bytes;
@@ -139,7 +150,7 @@ struct Kernel {
   Place place_of(std::string_view key) const;
 };
 
-enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
+enum class ReferenceKind : uint8_t { Formula, Python, Cuda, Torch };
 enum class Math : uint8_t { Standard, Fast };
 
 struct Formula;  // formula.h
@@ -149,7 +160,7 @@ struct ReferenceSpec {
   std::string formula_text;
   Place formula_place;                     // of the first character of the formula's text
   std::shared_ptr<const Formula> formula;  // the text, parsed; null if the reference is not a formula
-  std::string python_file, python_function;
+  PythonFunction python;                   // of the kinds Python and Torch
   std::string cuda_source, cuda_entry;
   DType accumulate = DType::f32;
   Math math = Math::Standard;
@@ -159,6 +170,7 @@ struct Require {
   bool deterministic = false;
   bool nonfinite_propagate = true;
   bool concurrent = true;
+  bool own_kernel = true;                    // a Python function must launch kernels
   std::vector<std::string> batch_invariant;  // dims along which a slice's bits depend on that slice alone
   std::optional<double> rtol, atol;
 };
@@ -169,7 +181,9 @@ struct Contract {
   std::string title;
   Kernel kernel;
   std::vector<Dim> dims;
-  std::vector<Shape> shapes;  // [[shapes]], complete: constants are filled in
+  std::vector<Shape> shapes;        // [[shapes]], complete: constants are filled in
+  bool only_listed_shapes = false;  // no other shape is promised
+  PythonFunction generator;         // of [inputs]: the problem's own inputs
   std::vector<TensorSpec> tensors;
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;

@@ -202,7 +202,8 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 
 void Reader::read_all(const TomlValue& root) {
   keys(root, "the contract",
-       {"title", "kernel", "dims", "shapes", "tensors", "scalars", "reference", "require"});
+       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
+        "inputs", "require"});
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
   each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });
@@ -214,8 +215,10 @@ void Reader::read_all(const TomlValue& root) {
     fail(contract_.tensors.back().place, "no tensor is an output; give one of them role = \"out\"");
   read_aliases(root);
   if (!failed_) read_shapes(root);
+  if (!failed_) read_only_listed(root);
   if (!failed_) read_kernel(root);
   if (!failed_) read_reference(root);
+  if (!failed_) read_inputs(root);
   if (!failed_) read_require(root);
 }
 

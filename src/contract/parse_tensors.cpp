@@ -27,6 +27,7 @@ constexpr ValuesRow kValues[] = {
     {"mask", ValuesKind::Mask, 0, false},
     {"offsets", ValuesKind::Offsets, 1, false},
     {"integers", ValuesKind::Integers, 2, false},
+    {"generated", ValuesKind::Generated, 0, false},
 };
 
 // "no arguments", "1 argument" or "no arguments or 2 arguments".
@@ -137,7 +138,8 @@ Values Reader::read_values(const TomlValue* value, DType type) {
                                          near.empty() ? "" : fmt::format("; did you mean `{}`?", near)));
     return values;
   }
-  if (row->for_floats != is_float(type) && !(row->kind == ValuesKind::Mask))
+  const bool for_all = row->kind == ValuesKind::Mask || row->kind == ValuesKind::Generated;
+  if (row->for_floats != is_float(type) && !for_all)
     fail(value->place, fmt::format("`{}` describes {}, but the dtype is {}", name,
                                    row->for_floats ? "floating-point numbers" : "integers", info(type).name));
   values.kind = row->kind;

@@ -79,11 +79,15 @@ class Reader {
   void read_scalar(const TomlEntry& entry);
   double scalar_number(const TomlValue& value, DType type);
   void read_shapes(const TomlValue& root);
+  void read_only_listed(const TomlValue& root);
   void read_kernel(const TomlValue& root);
   void read_entry(const TomlValue& table, Kernel& kernel);
+  void read_python_kernel(const TomlValue& table, Kernel& kernel);
+  PythonFunction python_function(const TomlValue& value, std::string_view key);
   void read_args(const TomlValue& value, Kernel& kernel);
+  void check_outputs_among_args(const TomlValue& args, const Kernel& kernel);
   void read_reference(const TomlValue& root);
-  void read_python(const TomlValue& value);
+  void read_inputs(const TomlValue& root);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);

@@ -1,6 +1,14 @@
 // The entry points of libcudart.so.13 that libcuda.so.1 is built on: the CUDA runtime API under our own types,
 // and a few functions of ours for what that API cannot express. The runtime owns all state; the driver library
 // translates.
+//
+// Example:
+//
+//     void* memory = nullptr;
+//     *assay_in_driver() = true;
+//     const Status status = cudaMalloc(&memory, 1024);
+//     *assay_in_driver() = false;
+//     if (status == Status::Success) cudaFree(memory);
 #pragma once
 
 #include "cudart/abi.h"
@@ -121,6 +129,9 @@ ASSAY_API Status cudaStreamAttachMemAsync(StreamHandle* stream, void* pointer, s
 ASSAY_API Status cudaDeviceGetDefaultMemPool(PoolHandle** pool, int device);
 ASSAY_API Status cudaDeviceGetMemPool(PoolHandle** pool, int device);
 ASSAY_API Status cudaDeviceSetMemPool(int device, PoolHandle* pool);
+ASSAY_API Status cudaMemGetDefaultMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind);
+ASSAY_API Status cudaMemGetMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind);
+ASSAY_API Status cudaMemSetMemPool(MemoryLocation* location, int allocation_kind, PoolHandle* pool);
 ASSAY_API Status cudaMemPoolCreate(PoolHandle** pool, const PoolProperties* properties);
 ASSAY_API Status cudaMemPoolDestroy(PoolHandle* pool);
 ASSAY_API Status cudaMemPoolTrimTo(PoolHandle* pool, size_t);

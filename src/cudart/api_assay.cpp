@@ -8,6 +8,11 @@
 using namespace assay::cudart;
 using assay::vgpu::Address;
 
+ASSAY_API void assay_configure(const char* settings) {
+  auto decoded = assay::protocol::decode_settings(settings);
+  if (decoded) Runtime::get().configure(std::move(*decoded));
+}
+
 ASSAY_API void assay_set_seed(uint64_t seed) {
   (void)api([&](Context& context) {
     context.streams().with_device([&](assay::vgpu::Device& device) { device.set_seed(seed); });
@@ -26,6 +31,13 @@ ASSAY_API void assay_advance_clock(uint64_t cycles) {
 ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   (void)api([&](Context& context) {
     context.memory().mark_initialised(reinterpret_cast<Address>(pointer), bytes, false);
+    return Status::Success;
+  });
+}
+
+ASSAY_API void assay_fill_new(uint64_t pattern) {
+  (void)api([&](Context& context) {
+    context.set_new_content(pattern);
     return Status::Success;
   });
 }
@@ -108,10 +120,7 @@ ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t fr
 }
 
 ASSAY_API void assay_frees_wait(int wait) {
-  (void)api([&](Context& context) {
-    context.frees_wait = wait != 0;
-    return Status::Success;
-  });
+  Runtime::get().frees_wait = wait != 0;
 }
 
 ASSAY_API void assay_report_precision() {
@@ -119,6 +128,37 @@ ASSAY_API void assay_report_precision() {
     context.report_precision();
     return Status::Success;
   });
+}
+
+namespace {
+
+assay::Kind kind_of(assay_host_finding kind) {
+  switch (kind) {
+    case assay_forbidden_call:
+      return assay::Kind::ForbiddenCall;
+    case assay_environment_probe:
+      return assay::Kind::EnvironmentProbe;
+    case assay_aliased_output:
+      return assay::Kind::AliasedOutput;
+    case assay_calls_reference:
+      return assay::Kind::CallsReference;
+    case assay_tampering:
+      return assay::Kind::Tampering;
+  }
+  return assay::Kind::ForbiddenCall;
+}
+
+}  // namespace
+
+ASSAY_API void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file,
+                                   int line) {
+  Context* context = Runtime::get().existing_context();
+  if (!context) return;
+  assay::Where where{file, line};
+  assay::Finding finding =
+      assay::checks::finding_of(kind_of(kind), std::move(where), assay::evidence::Process{.detail = text});
+  if (!is_error) finding.severity = assay::Severity::Warning;
+  context->report(std::move(finding));
 }
 
 ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
@@ -130,9 +170,7 @@ ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const ch
   evidence.detail = why;
   for (int i = 0; i < count; ++i)
     evidence.host.calls.push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
-  assay::Finding finding = assay::checks::finding_of(
-      kind == assay_forbidden_call ? assay::Kind::ForbiddenCall : assay::Kind::EnvironmentProbe, {},
-      std::move(evidence));
+  assay::Finding finding = assay::checks::finding_of(kind_of(kind), {}, std::move(evidence));
   if (!is_error) finding.severity = assay::Severity::Warning;
   context->report(std::move(finding));
 }

@@ -151,6 +151,8 @@ ASSAY_API Status cudaDeviceReset() {
       context->streams().synchronise_all();
       context->flush_print();
       context->report_fault();
+      context->report_findings();
+      context->report_precision();
       runtime.reset_context();
     }
     return Status::Success;

@@ -1,4 +1,5 @@
 // Registration of device code by the program, kernels and their launches.
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -106,6 +107,13 @@ int registers_of(const assay::ptx::Function& kernel) {
   if (kernel.max_registers) return static_cast<int>(std::min(kernel.max_registers, 255u));
   uint32_t estimate = 16 + static_cast<uint32_t>(kernel.registers.size()) / 8;
   return static_cast<int>(std::min((estimate + 7) / 8 * 8, 255u));
+}
+
+// Which virtual architecture the code was compiled for: 80 of "sm_80", 90 of "sm_90a". Libraries choose by it between
+// variants that must be the same on the host and on the device.
+int ptx_version_of(const assay::ptx::Module& module) {
+  const size_t digits = module.target.find_first_of("0123456789");
+  return digits == std::string::npos ? static_cast<int>(kArchitecture) : std::atoi(&module.target[digits]);
 }
 
 }  // namespace
@@ -318,7 +326,8 @@ ASSAY_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const voi
     attributes->local_bytes = kernel.local_bytes;
     attributes->max_threads = static_cast<int>(threads_limit(*kernel.ptx));
     attributes->registers = registers_of(*kernel.ptx);
-    attributes->ptx_version = attributes->binary_version = static_cast<int>(kArchitecture);
+    attributes->ptx_version = ptx_version_of(entry.kernel->program->module);
+    attributes->binary_version = static_cast<int>(kArchitecture);
     attributes->max_dynamic_shared = static_cast<int>(dynamic_shared_limit(entry));
     attributes->carveout = entry.carveout;
     attributes->cluster_must_be_set = kernel.ptx->explicit_cluster;

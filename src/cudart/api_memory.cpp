@@ -26,13 +26,14 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
   if (!address) return Status::MemoryAllocation;
   pointer = reinterpret_cast<void*>(*address);
   context.note_allocation(*address, caller);
+  if (kind == MemoryKind::Device) context.fill_new(*address, size);
   return Status::Success;
 }
 
 // Freeing waits for the device, which may still use the memory.
 Status release(Context& context, void* pointer) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
-  const assay::vgpu::UnseenWaits unseen(!context.frees_wait);
+  const assay::vgpu::UnseenWaits unseen(!Runtime::get().frees_wait);
   if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); });
       status != Status::Success)
     return status;
@@ -74,6 +75,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     if (!address) return Status::MemoryAllocation;
     *pointer = reinterpret_cast<void*>(*address);
     context.note_allocation(*address, caller);
+    context.fill_new(*address, size);
     context.pool_allocated(pool, *address, size);
     if (!stream.capture) return Status::Success;
     context.add_graph_memory(*address, size);
@@ -341,6 +343,35 @@ ASSAY_API Status cudaDeviceSetMemPool(int device, PoolHandle* pool) {
     context.current_pool() = pool;
     return Status::Success;
   });
+}
+
+namespace {
+
+// Pools of other places than device memory are not provided.
+Status check_pool_place(const MemoryLocation* location, int allocation_kind) {
+  constexpr int kPinned = 1;
+  if (!location) return Status::InvalidValue;
+  if (location->kind == kDeviceLocation && location->id != 0) return Status::InvalidDevice;
+  if (location->kind == kDeviceLocation && allocation_kind == kPinned) return Status::Success;
+  return not_supported("a pool of memory outside the device");
+}
+
+}  // namespace
+
+ASSAY_API Status cudaMemGetDefaultMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceGetDefaultMemPool(pool, 0);
+}
+ASSAY_API Status cudaMemGetMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceGetMemPool(pool, 0);
+}
+ASSAY_API Status cudaMemSetMemPool(MemoryLocation* location, int allocation_kind, PoolHandle* pool) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceSetMemPool(0, pool);
 }
 
 ASSAY_API Status cudaMemPoolCreate(PoolHandle** pool, const PoolProperties* properties) {

@@ -1,6 +1,8 @@
 #include "cudart/context.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
@@ -110,6 +112,16 @@ void Context::report_findings() {
 void Context::report(Finding finding) {
   add_origins(finding);
   writer_.finding(finding, false);
+}
+
+// Its bytes still count as never written.
+void Context::fill_new(vgpu::Address base, uint64_t bytes) {
+  constexpr uint64_t kMost = 64 << 20;  // larger memory costs nothing until it is touched, and stays as it is
+  const auto allocation = new_content_ && bytes <= kMost ? memory().find(base) : std::nullopt;
+  if (!allocation || !allocation->backing) return;
+  for (uint64_t at = 0; at < bytes; at += sizeof *new_content_)
+    std::memcpy(allocation->backing + at, &*new_content_,
+                std::min<uint64_t>(sizeof *new_content_, bytes - at));
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {

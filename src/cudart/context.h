@@ -105,8 +105,9 @@ class Context {
   void report_findings();
   // Remembers which place of the program asked for an allocation, while somebody watches.
   void note_allocation(vgpu::Address base, const void* caller);
-  // Whether cudaFree counts as waiting for the device.
-  std::atomic<bool> frees_wait{true};
+  // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
+  void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
+  void fill_new(vgpu::Address base, uint64_t bytes);
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.
@@ -134,6 +135,7 @@ class Context {
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
+  std::optional<uint64_t> new_content_;
   std::unique_ptr<HostCheck> host_check_;
   StreamHandle legacy_;
   std::unordered_map<uint64_t, std::unique_ptr<StreamHandle>> per_thread_;

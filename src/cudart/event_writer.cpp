@@ -33,8 +33,11 @@ std::string name_of(vgpu::FaultInfo::Kind kind) {
 
 }  // namespace
 
-EventWriter::EventWriter(const std::string& path, bool quiet) : quiet_(quiet) {
-  if (!path.empty()) file_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+void EventWriter::open(const std::string& path, bool quiet) {
+  quiet_ = quiet;
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+  if (!path.empty()) file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
 }
 
 void EventWriter::say(std::string_view message) {

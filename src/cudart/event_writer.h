@@ -15,7 +15,8 @@ namespace assay::cudart {
 class EventWriter {
  public:
   // `path`: the file to which events are appended; empty: none.
-  EventWriter(const std::string& path, bool quiet);
+  EventWriter(const std::string& path, bool quiet) { open(path, quiet); }
+  void open(const std::string& path, bool quiet);
 
   // "assay: …" on stderr, unless quiet.
   void say(std::string_view message);

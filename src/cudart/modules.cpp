@@ -10,6 +10,7 @@
 #include "cudart/context.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
+#include "cudart/runtime.h"
 #include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
@@ -18,6 +19,11 @@ namespace {
 constexpr std::string_view kNoPtx =
     "this program carries no PTX that an sm_90 device may run, only machine code or newer PTX; build it with "
     "`nvcc -arch=sm_90` or `-gencode arch=compute_90,code=compute_90`";
+
+constexpr std::string_view kMachineCode =
+    "this module is machine code (a cubin), which the virtual GPU does not run; load PTX instead (`nvcc "
+    "-ptx`, or "
+    "nvrtcGetPTX after compiling for compute_90)";
 
 // Adds `offset` to the number that follows the first `word` at or after `from` in the line.
 void renumber(std::string& line, std::string_view word, unsigned offset) {
@@ -156,7 +162,7 @@ Status Modules::refuse_locked(Binary& binary, Status status, std::string_view wh
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
   if (binary.text.starts_with("\x7f"
                               "ELF"))
-    return refuse_locked(binary, Status::NoKernelImageForDevice, kNoPtx);
+    return refuse_locked(binary, Status::NoKernelImageForDevice, kMachineCode);
   if (!binary.text.empty()) {
     ptx = binary.text;
     return Status::Success;
@@ -192,6 +198,7 @@ Status Modules::load_locked(Binary& binary, Context& context) {
       context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
   if (!module) return binary.status = refuse_locked(binary, Status::InvalidPtx, module.error().text());
   binary.module = *module;
+  if (Runtime::get().settings().report_code) writer_.write(protocol::CodeEvent{ptx});
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);

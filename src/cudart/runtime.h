@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,9 @@ class Runtime {
   EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
   const protocol::Settings& settings() const { return settings_; }
+  // Other settings than those of the environment, and a new device: for a process that was forked from one that had
+  // no work on its own.
+  void configure(protocol::Settings settings);
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }
@@ -41,6 +45,8 @@ class Runtime {
   bool forked() const { return forked_; }
   // After a fault even a reset does not bring the device back to this process.
   bool lost() const { return lost_; }
+  // Whether cudaFree counts as waiting for the device.
+  std::atomic<bool> frees_wait{true};
   // Whether the program has called the runtime API itself, not only the driver API on top of it; and whether one of
   // these calls needed the device.
   bool called() const { return called_; }

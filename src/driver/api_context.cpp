@@ -6,7 +6,7 @@ using namespace assay::cudart;
 
 namespace {
 
-constexpr unsigned kContextFlags = 0xff, kMapHost = 8;
+constexpr unsigned kContextFlags = 0xff;
 constexpr unsigned kContextApi = 3020;  // of every context that was not made with the API of CUDA 3.1
 
 Status create(ContextHandle** context, unsigned flags, int device) {
@@ -142,7 +142,8 @@ DRIVER_API Status cuCtxSetCurrent(ContextHandle* context) {
 }
 DRIVER_API Status cuCtxPushCurrent_v2(ContextHandle* context) {
   return without_context([&] {
-    if (!context || !is_alive(context)) return Status::DeviceUninitialized;
+    if (!context) return Status::InvalidValue;
+    if (!is_alive(context)) return Status::DeviceUninitialized;
     push(context);
     return Status::Success;
   });
@@ -168,7 +169,7 @@ FORWARD(cuCtxGetDevice, (int* device), give(device, 0))
 DRIVER_API Status cuCtxGetDevice_v2(int* device, ContextHandle* context) {
   return with_context(context, [&](ContextHandle&) { return give(device, 0); });
 }
-FORWARD(cuCtxGetFlags, (unsigned* flags), give(flags, current()->flags | kMapHost))
+FORWARD(cuCtxGetFlags, (unsigned* flags), give(flags, current()->flags))
 DRIVER_API Status cuCtxSetFlags(unsigned flags) {
   return in_context([&] {
     if (flags & ~kContextFlags) return Status::InvalidValue;

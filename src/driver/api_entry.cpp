@@ -1,4 +1,6 @@
 // cuGetProcAddress, cuGetExportTable: other ways to the entry points.
+#include <algorithm>
+
 #include "driver/driver.h"
 #include "driver/entries.h"
 
@@ -7,39 +9,38 @@ using namespace assay::cudart;
 
 namespace {
 
-constexpr uint64_t kPerThreadDefault = 2;
+constexpr uint64_t kPerThreadDefault = 2, kAllFlags = 3;
 constexpr std::string_view kStreamSuffix = "_ptsz", kCopySuffix = "_ptds";
 
 bool is_per_thread(const Entry& entry) {
   return entry.symbol.ends_with(kStreamSuffix) || entry.symbol.ends_with(kCopySuffix);
 }
 
-// The newest meaning of a name that a program of this version of CUDA knows. With per-thread default streams, the
-// variant for those where there is one.
+// The newest meaning of a name that a program of this version of CUDA knows. With per-thread default streams, only the
+// variants for those count where there are any.
 const Entry* find(std::string_view name, int version, bool per_thread, ProcAddressResult& result) {
+  const auto all = entries();
+  const bool has_variants = std::any_of(
+      all.begin(), all.end(), [&](const Entry& entry) { return entry.name == name && is_per_thread(entry); });
   const Entry* best = nullptr;
   result = ProcAddressResult::NotFound;
-  for (const Entry& entry : entries()) {
-    if (entry.name != name || (is_per_thread(entry) && !per_thread)) continue;
-    if (entry.since > version) {
-      if (!best) result = ProcAddressResult::VersionNotSufficient;
-      continue;
-    }
-    if (!best || entry.since > best->since || (entry.since == best->since && is_per_thread(entry)))
-      best = &entry;
-    result = ProcAddressResult::Found;
+  for (const Entry& entry : all) {
+    if (entry.name != name || is_per_thread(entry) != (per_thread && has_variants)) continue;
+    if (entry.since <= version && (!best || entry.since > best->since)) best = &entry;
+    result = best ? ProcAddressResult::Found : ProcAddressResult::VersionNotSufficient;
   }
   return best;
 }
 
+// A caller that asks why there is none has not failed.
 Status give_address(const char* name, void (**address)(), int version, uint64_t flags,
                     ProcAddressResult* found) {
-  if (!name || !address || flags > kPerThreadDefault) return Status::InvalidValue;
+  if (!name || !address || flags > kAllFlags) return Status::InvalidValue;
   ProcAddressResult result;
-  const Entry* entry = find(name, version, flags == kPerThreadDefault, result);
+  const Entry* entry = find(name, version, flags & kPerThreadDefault, result);
   *address = entry ? entry->address : nullptr;
   if (found) *found = result;
-  return entry ? Status::Success : Status::SymbolNotFound;
+  return entry || found ? Status::Success : Status::SymbolNotFound;
 }
 
 }  // namespace

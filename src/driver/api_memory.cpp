@@ -6,7 +6,7 @@
 using namespace assay::driver;
 using namespace assay::cudart;
 
-// ---- Allocation. Unlike the runtime, the driver refuses to allocate nothing. ----
+// ---- Allocation. Unlike the runtime, the driver refuses to allocate nothing on the device. ----
 
 FORWARD(cuMemGetInfo_v2, (size_t * free, size_t* total), cudaMemGetInfo(free, total))
 FORWARD(cuMemAlloc_v2, (void** pointer, size_t bytes),
@@ -18,10 +18,8 @@ FORWARD(cuMemAllocPitch_v2, (void** pointer, size_t* pitch, size_t width, size_t
             : Status::InvalidValue)
 FORWARD(cuMemAllocManaged, (void** pointer, size_t bytes, unsigned flags),
         bytes ? cudaMallocManaged(pointer, bytes, flags) : Status::InvalidValue)
-FORWARD(cuMemAllocHost_v2, (void** pointer, size_t bytes),
-        bytes ? cudaMallocHost(pointer, bytes) : Status::InvalidValue)
-FORWARD(cuMemHostAlloc, (void** pointer, size_t bytes, unsigned flags),
-        bytes ? cudaHostAlloc(pointer, bytes, flags) : Status::InvalidValue)
+FORWARD(cuMemAllocHost_v2, (void** pointer, size_t bytes), cudaMallocHost(pointer, bytes))
+FORWARD(cuMemHostAlloc, (void** pointer, size_t bytes, unsigned flags), cudaHostAlloc(pointer, bytes, flags))
 FORWARD(cuMemFreeHost, (void* pointer), cudaFreeHost(pointer))
 FORWARD(cuMemHostRegister_v2, (void* pointer, size_t bytes, unsigned flags),
         cudaHostRegister(pointer, bytes, flags))
@@ -41,6 +39,12 @@ FORWARD_STREAM(cuMemFreeAsync, (void* pointer, StreamHandle* stream), cudaFreeAs
 
 // ---- Pools ----
 
+FORWARD(cuMemGetDefaultMemPool, (PoolHandle * *pool, MemoryLocation* location, int allocation_kind),
+        cudaMemGetDefaultMemPool(pool, location, allocation_kind))
+FORWARD(cuMemGetMemPool, (PoolHandle * *pool, MemoryLocation* location, int allocation_kind),
+        cudaMemGetMemPool(pool, location, allocation_kind))
+FORWARD(cuMemSetMemPool, (MemoryLocation * location, int allocation_kind, PoolHandle* pool),
+        cudaMemSetMemPool(location, allocation_kind, pool))
 FORWARD(cuMemPoolCreate, (PoolHandle * *pool, const PoolProperties* properties),
         cudaMemPoolCreate(pool, properties))
 FORWARD(cuMemPoolDestroy, (PoolHandle * pool), cudaMemPoolDestroy(pool))
@@ -85,6 +89,10 @@ Status write(void* to, T value) {
   std::memcpy(to, &value, sizeof value);
   return Status::Success;
 }
+// Yes and no take four bytes.
+Status write(void* to, bool value) {
+  return write(to, value ? 1u : 0u);
+}
 
 Status attribute_of(const AllocationInfo& allocation, void* pointer, PointerAttribute attribute, void* to) {
   constexpr int kReadWrite = 3;
@@ -98,8 +106,8 @@ Status attribute_of(const AllocationInfo& allocation, void* pointer, PointerAttr
     case PointerAttribute::DevicePointer:
       return write(to, pointer);
     case PointerAttribute::HostPointer:
-      if (!is_host && !is_managed) return Status::InvalidValue;
-      return write(to, pointer);
+      (void)write(to, is_host || is_managed ? pointer : nullptr);
+      return is_host || is_managed ? Status::Success : Status::InvalidValue;
     case PointerAttribute::BufferId:
     case PointerAttribute::BlockId:
       return write(to, allocation.id);
@@ -122,6 +130,7 @@ Status attribute_of(const AllocationInfo& allocation, void* pointer, PointerAttr
     case PointerAttribute::PoolHandle:
       return write(to, allocation.pool);
     case PointerAttribute::SyncMemops:
+      return write(to, !is_host);
     case PointerAttribute::IsLegacyIpcCapable:
     case PointerAttribute::IsRdmaCapable:
     case PointerAttribute::IsHardwareDecompressCapable:
@@ -132,28 +141,39 @@ Status attribute_of(const AllocationInfo& allocation, void* pointer, PointerAttr
   return Status::InvalidValue;
 }
 
-// What an attribute reads as for memory that CUDA knows nothing of.
-void clear(PointerAttribute attribute, void* to) {
+// What an attribute reads as for memory that CUDA knows nothing of, as an H200 answers.
+Status foreign_attribute(void* pointer, PointerAttribute attribute, void* to) {
   constexpr int kNoDevice = -2;
   switch (attribute) {
+    case PointerAttribute::HostPointer:
+      return write(to, pointer);
     case PointerAttribute::DeviceOrdinal:
-      (void)write(to, kNoDevice);
-      break;
+      return write(to, kNoDevice);
+    case PointerAttribute::RangeStart:
+    case PointerAttribute::RangeSize:
+      return Status::Success;  // left as they are
     case PointerAttribute::MemoryType:
     case PointerAttribute::AccessFlags:
-      (void)write(to, 0);
-      break;
     case PointerAttribute::SyncMemops:
     case PointerAttribute::IsManaged:
     case PointerAttribute::IsLegacyIpcCapable:
     case PointerAttribute::Mapped:
     case PointerAttribute::IsRdmaCapable:
     case PointerAttribute::IsHardwareDecompressCapable:
-      (void)write(to, false);
+      return write(to, false);
+    case PointerAttribute::Context:
+    case PointerAttribute::DevicePointer:
+    case PointerAttribute::BufferId:
+    case PointerAttribute::AllowedHandleTypes:
+    case PointerAttribute::PoolHandle:
+    case PointerAttribute::MappingSize:
+    case PointerAttribute::MappingBase:
+    case PointerAttribute::BlockId:
+      return write(to, uint64_t{0});
+    case PointerAttribute::P2PTokens:
       break;
-    default:
-      (void)write(to, uint64_t{0});
   }
+  return Status::InvalidValue;
 }
 
 }  // namespace
@@ -175,9 +195,10 @@ DRIVER_API Status cuPointerGetAttributes(unsigned count, PointerAttribute* attri
     if (found != Status::Success && found != Status::InvalidValue) return found;
     for (unsigned i = 0; i < count; ++i) {
       if (!to[i]) return Status::InvalidValue;
-      if (found != Status::Success ||
-          attribute_of(allocation, pointer, attributes[i], to[i]) != Status::Success)
-        clear(attributes[i], to[i]);
+      if (found == Status::Success)
+        (void)attribute_of(allocation, pointer, attributes[i], to[i]);
+      else if (Status status = foreign_attribute(pointer, attributes[i], to[i]); status != Status::Success)
+        return status;
     }
     return Status::Success;
   });

@@ -46,7 +46,7 @@ class JitLogs {
       const size_t bytes = std::min<size_t>(text.size(), room - 1);
       std::memcpy(to, text.data(), bytes);
       to[bytes] = '\0';
-      values_[i] = reinterpret_cast<void*>(bytes);
+      values_[i] = reinterpret_cast<void*>(bytes < text.size() ? size_t{room} : bytes);
     }
   }
 
@@ -59,7 +59,7 @@ class JitLogs {
 Status load_now(LibraryHandle** library, const JitLogs& logs) {
   const char* message = "";
   const Status status = assay_load_library(*library, &message);
-  logs.write(message);
+  logs.write(message ? message : "");
   if (status == Status::Success) return status;
   (void)cudaLibraryUnload(*library);
   *library = nullptr;
@@ -71,7 +71,10 @@ Status load_data(LibraryHandle** library, const void* image, const JitLogs& logs
     if (Status status = cudaLibraryLoadData(library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
         status != Status::Success)
       return status;
-    return load_now(library, logs);
+    const Status status = load_now(library, logs);
+    const bool is_ptx =
+        status != Status::InvalidPtx || std::strstr(static_cast<const char*>(image), ".version");
+    return is_ptx ? status : Status::InvalidKernelImage;
   });
 }
 
@@ -112,7 +115,7 @@ FORWARD(cuModuleGetFunctionCount, (unsigned* count, LibraryHandle* module),
 FORWARD(cuModuleEnumerateFunctions, (FunctionEntry * *functions, unsigned count, LibraryHandle* module),
         cudaLibraryEnumerateKernels(functions, count, module))
 FORWARD(cuModuleGetGlobal_v2, (void** pointer, size_t* bytes, LibraryHandle* module, const char* name),
-        cudaLibraryGetGlobal(pointer, bytes, module, name))
+        pointer || bytes ? cudaLibraryGetGlobal(pointer, bytes, module, name) : Status::InvalidValue)
 
 // ---- Libraries ----
 

@@ -36,7 +36,7 @@ CopySide3D side_of(const cudart::PitchedPointer& pointer, const cudart::Position
   return side;
 }
 
-CopySide3D deepened(const CopySide2D& side, size_t height) {
+CopySide3D deepened(const CopySide2D& side, size_t width, size_t height) {
   CopySide3D deep{};
   deep.x = side.x;
   deep.y = side.y;
@@ -44,7 +44,7 @@ CopySide3D deepened(const CopySide2D& side, size_t height) {
   deep.host = side.host;
   deep.device = side.device;
   deep.array = side.array;
-  deep.pitch = side.pitch;
+  deep.pitch = side.pitch ? side.pitch : side.x + width;  // 0: rows without gaps
   deep.height = side.y + height;
   return deep;
 }
@@ -83,8 +83,8 @@ DriverCopy3D driver_copy(const cudart::Copy3D& params) {
 }
 
 DriverCopy3D deepened(const DriverCopy2D& copy) {
-  return {.from = deepened(copy.from, copy.height),
-          .to = deepened(copy.to, copy.height),
+  return {.from = deepened(copy.from, copy.width, copy.height),
+          .to = deepened(copy.to, copy.width, copy.height),
           .width = copy.width,
           .height = copy.height,
           .depth = 1};

@@ -275,6 +275,7 @@ struct ErrorLine {
 
 struct Numeric {
   std::string output;
+  std::string misfit;  // a Python function returned something that is no such output: what it returned
   bool is_integer = false;
   int64_t judged = 0, outside = 0;
   int64_t class_differs = 0;  // NaN or infinity where it should not be, or missing

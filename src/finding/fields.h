@@ -305,6 +305,7 @@ void list(V& v, Profile& p) {
 template <class V>
 void list(V& v, Numeric& n) {
   v("output", n.output);
+  v("misfit", n.misfit);
   v("is_integer", n.is_integer);
   v("elements_judged", n.judged);
   v("elements_outside", n.outside);

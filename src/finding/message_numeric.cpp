@@ -135,6 +135,7 @@ std::string worst_text(const Numeric& e) {
 }
 
 std::string numeric_text(const Numeric& e) {
+  if (!e.misfit.empty()) return e.misfit;
   if (e.difference) return difference_text(e);
   std::string text =
       e.class_differs > 0 ? nonfinite_text(e) : fmt::format("{}: {}", e.output, extent_text(e));

@@ -10,12 +10,13 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kMostLines = 64;  // of a launch that still runs
+constexpr std::size_t kMostLines = 64;         // of a launch that still runs
+constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
 
 // In the order of the variant.
 constexpr std::string_view kNames[] = {
     "launch",        "fault",  "finding",   "early-finding", "findings-reported",
-    "still-running", "module", "precision", "unsupported"};
+    "still-running", "module", "precision", "unsupported",   "code"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----
@@ -57,6 +58,9 @@ Json json_of(const ProfileEvent& e) {
 }
 Json json_of(const UnsupportedEvent& e) {
   return {{"what", e.what}};
+}
+Json json_of(const CodeEvent& e) {
+  return {{"ptx", e.ptx}};
 }
 
 // ---- Reading ----
@@ -135,8 +139,10 @@ Event read(FieldReader& fields) {
     }
     case 7:
       return ProfileEvent{read_profile(fields)};
-    default:
+    case 8:
       return UnsupportedEvent{fields.text("what", kLongestText)};
+    default:
+      return CodeEvent{fields.text("ptx", kLongestCode)};
   }
 }
 

@@ -75,8 +75,13 @@ struct UnsupportedEvent {
   std::string what;
 };
 
+// Device code that the program loaded, when it is first used.
+struct CodeEvent {
+  std::string ptx;
+};
+
 using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
-                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent>;
+                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent>;
 
 std::string encode(const Event& event);  // one line
 Result<Event> decode_event(std::string_view line);

@@ -8,14 +8,25 @@
 
 extern "C" {
 
-enum assay_host_finding { assay_forbidden_call = 0, assay_environment_probe = 1 };
+enum assay_host_finding {
+  assay_forbidden_call = 0,
+  assay_environment_probe = 1,
+  assay_aliased_output = 2,
+  assay_calls_reference = 3,
+  assay_tampering = 4,
+};
 
+// Other settings (protocol/settings.h) than those of the environment: for a process that was forked after the
+// library had read them, and before it used the device.
+void assay_configure(const char* settings);
 // The order of warps, blocks and streams of all later launches.
 void assay_set_seed(uint64_t seed);
 // Advances the device's clock.
 void assay_advance_clock(uint64_t cycles);
 // These bytes count as never written.
 void assay_undefine(void* pointer, size_t bytes);
+// What memory that is allocated from now on holds: a pattern, repeated.
+void assay_fill_new(uint64_t pattern);
 // The name of the allocation that starts here, for messages.
 void assay_label(void* pointer, const char* label);
 // A write to these bytes is a finding, until assay_range_forget().
@@ -28,6 +39,8 @@ void assay_report_precision();
 // "host code …"; `calls`: return addresses, innermost first.
 void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
                        void* const* calls, int count);
+// A finding about Python code: `text` says all; `file`, `line`: where, or "" and 0.
+void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file, int line);
 // Before each launch, `call` gets the starts of the allocations that its arguments point to and that nobody has named
 // (assay_label); null: no longer.
 void assay_on_launch(void (*call)(void* const* bases, int count));
@@ -45,7 +58,8 @@ void assay_calls_ended();
 }
 
 // Calls `use` with the name of every hook.
-#define ASSAY_HOOKS(use)                                                                                     \
-  use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_label) use(assay_range_protect) \
-      use(assay_range_forget) use(assay_report_precision) use(assay_report_host) use(assay_on_launch)        \
-          use(assay_fetch) use(assay_frees_wait) use(assay_call_ended) use(assay_calls_ended)
+#define ASSAY_HOOKS(use)                                                                                    \
+  use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_fill_new) \
+      use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
+          use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
+              use(assay_frees_wait) use(assay_call_ended) use(assay_calls_ended)

@@ -15,6 +15,8 @@ constexpr std::size_t kMostCalls = 2;
 constexpr std::size_t kMostBuffers = 1000, kMostArguments = 1000, kMostParts = 100000;
 constexpr int64_t kMostBytes = int64_t{1} << 46;  // more than any machine has
 constexpr int kMostEarlierCalls = 100000;
+constexpr std::size_t kMostExtents = 64, kMostHidden = 1000;
+constexpr std::string_view kBuilding = "building";
 
 Json json_of(const BufferRequest& buffer) {
   return {{"name", buffer.name},
@@ -35,20 +37,23 @@ Json json_of(const BufferRequest& buffer) {
 }
 
 Json json_of(const Argument& argument) {
-  if (const auto* buffer = std::get_if<BufferArgument>(&argument)) return {{"buffer", buffer->buffer}};
+  if (const auto* buffer = std::get_if<BufferArgument>(&argument))
+    return {{"buffer", buffer->buffer}, {"dtype", buffer->dtype}, {"extents", buffer->extents}};
   if (const auto* scalar = std::get_if<ScalarArgument>(&argument))
     return {{"bytes", scalar->bytes},
             {"bits", scalar->bits},
             {"is_float", scalar->is_float},
-            {"is_signed", scalar->is_signed}};
+            {"is_signed", scalar->is_signed},
+            {"dtype", scalar->dtype}};
   return {{"stream", true}};
 }
 
 Json json_of(const CallRequest& call) {
-  Json buffers = Json::array(), arguments = Json::array();
+  Json buffers = Json::array(), arguments = Json::array(), returned = Json::array();
   for (const BufferRequest& buffer : call.buffers) buffers.push_back(json_of(buffer));
   for (const Argument& argument : call.arguments) arguments.push_back(json_of(argument));
-  Json json = {{"buffers", buffers}, {"arguments", arguments}};
+  for (const BufferArgument& output : call.returned) returned.push_back(json_of(Argument(output)));
+  Json json = {{"buffers", buffers}, {"arguments", arguments}, {"returned", returned}};
   if (call.launch)
     json["launch"] = {{"grid", call.launch->grid},
                       {"block", call.launch->block},
@@ -79,14 +84,21 @@ Argument read_argument(FieldReader& fields, std::size_t buffers) {
     if (!fields.boolean("stream")) fields.fail("stream", "is not true");
     return StreamArgument{};
   }
-  if (fields.has("buffer"))
-    return BufferArgument{static_cast<int>(fields.integer("buffer", 0, static_cast<int64_t>(buffers) - 1))};
+  if (fields.has("buffer")) {
+    BufferArgument buffer;
+    buffer.buffer = static_cast<int>(fields.integer("buffer", 0, static_cast<int64_t>(buffers) - 1));
+    buffer.dtype = fields.text("dtype", kLongestText);
+    fields.integers("extents", kMostExtents, 0, kMostBytes,
+                    [&](int64_t extent) { buffer.extents.push_back(extent); });
+    return buffer;
+  }
   ScalarArgument scalar;
   scalar.bytes = static_cast<int>(fields.integer("bytes", 1, 8));
   if ((scalar.bytes & (scalar.bytes - 1)) != 0) fields.fail("bytes", "is not a power of two");
   scalar.bits = fields.unsigned_integer("bits");
   scalar.is_float = fields.boolean("is_float");
   scalar.is_signed = fields.boolean("is_signed");
+  scalar.dtype = fields.text("dtype", kLongestText);
   return scalar;
 }
 
@@ -105,6 +117,13 @@ CallRequest read_call(FieldReader& fields, int64_t memory_bytes) {
   });
   fields.objects("arguments", kMostArguments,
                  [&](FieldReader& argument) { call.arguments.push_back(read_argument(argument, count)); });
+  fields.objects("returned", kMostArguments, [&](FieldReader& output) {
+    const Argument argument = read_argument(output, count);
+    if (const auto* buffer = std::get_if<BufferArgument>(&argument))
+      call.returned.push_back(*buffer);
+    else
+      output.fail("buffer", "is not there");
+  });
   if (!fields.has("launch")) return call;
   FieldReader launch = fields.object("launch");
   LaunchShape& shape = call.launch.emplace();
@@ -125,7 +144,12 @@ std::string encode(const WorkerSetup& setup) {
                   {"symbol", setup.symbol},
                   {"is_kernel", setup.is_kernel},
                   {"returns_int", setup.returns_int},
-                  {"clock", setup.clock}});
+                  {"clock", setup.clock},
+                  {"is_python", setup.is_python},
+                  {"returns_outputs", setup.returns_outputs},
+                  {"default_stream", setup.default_stream},
+                  {"build_folder", setup.build_folder},
+                  {"hidden", setup.hidden}});
 }
 
 Result<WorkerSetup> decode_worker_setup(std::string_view line) {
@@ -141,6 +165,12 @@ Result<WorkerSetup> decode_worker_setup(std::string_view line) {
   setup.returns_int = fields.boolean("returns_int");
   setup.clock =
       fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  setup.is_python = fields.boolean("is_python");
+  setup.returns_outputs = fields.boolean("returns_outputs");
+  setup.default_stream = fields.boolean("default_stream");
+  setup.build_folder = fields.text("build_folder", kLongestText);
+  fields.texts("hidden", kMostHidden, kLongestText,
+               [&](const std::string& path) { setup.hidden.push_back(path); });
   if (fields.failed()) return fields.error();
   return setup;
 }
@@ -175,6 +205,7 @@ std::string encode(const Request& request) {
                   {"cycles", request.cycles},
                   {"shift", request.shift},
                   {"host_poison", request.host_poison},
+                  {"new_content", request.new_content},
                   {"earlier_calls", request.earlier_calls},
                   {"calls", calls}});
 }
@@ -191,6 +222,7 @@ Result<Request> decode_request(std::string_view line) {
   request.cycles = fields.unsigned_integer("cycles");
   request.shift = fields.integer("shift", 0, kMostBytes);
   request.host_poison = fields.boolean("host_poison");
+  request.new_content = fields.unsigned_integer("new_content");
   request.earlier_calls = static_cast<int>(fields.integer("earlier_calls", 0, kMostEarlierCalls));
   fields.objects("calls", kMostCalls,
                  [&](FieldReader& call) { request.calls.push_back(read_call(call, request.memory_bytes)); });
@@ -205,7 +237,29 @@ std::string encode(const Reply& reply) {
                        {"name", reply.failure->name},
                        {"text", reply.failure->text},
                        {"stage", reply.failure->stage}};
+  if (reply.python)
+    json["python"] = {{"text", reply.python->text},
+                      {"output", reply.python->output},
+                      {"file", reply.python->file},
+                      {"line", reply.python->line},
+                      {"unsupported", reply.python->unsupported}};
   return line_of(json);
+}
+
+std::string encode(const ForkRequest& request) {
+  return line_of({{"version", kVersion}, {"folder", request.folder}, {"settings", request.settings}});
+}
+
+std::string encode(const Building& building) {
+  return line_of({{std::string(kBuilding), building.begins}});
+}
+
+std::optional<Building> decode_building(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || json.size() != 1 || !json.contains(kBuilding)) return std::nullopt;
+  const Json& begins = json[std::string(kBuilding)];
+  if (!begins.is_boolean()) return std::nullopt;
+  return Building{begins.get<bool>()};
 }
 
 Result<Reply> decode_reply(std::string_view line) {
@@ -223,6 +277,15 @@ Result<Reply> decode_reply(std::string_view line) {
     found.name = failure.text("name", kLongestText);
     found.text = failure.text("text", kLongestText);
     found.stage = failure.text("stage", kLongestText);
+  }
+  if (fields.has("python")) {
+    FieldReader python = fields.object("python");
+    PythonFailure& found = reply.python.emplace();
+    found.text = python.text("text", kLongestText);
+    found.output = python.text("output", kLongestText);
+    found.file = python.text("file", kLongestText);
+    found.line = static_cast<int>(python.integer("line", 0, kMost));
+    found.unsupported = python.boolean("unsupported");
   }
   if (fields.failed()) return fields.error();
   return reply;

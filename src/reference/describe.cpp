@@ -266,7 +266,12 @@ Result<std::string> describe(const Contract& contract) {
            fmt::format(
                "reference: the Python function {} in {}, in float64; its budget is what it loses itself "
                "in the declared precision\n",
-               reference.python_function, reference.python_file);
+               reference.python.function, reference.python.file);
+  if (reference.kind == ReferenceKind::Torch)
+    return text + fmt::format(
+                      "reference: the PyTorch function {} in {}, evaluated exactly; its budget is derived "
+                      "operator by operator\n",
+                      reference.python.function, reference.python.file);
   if (reference.kind == ReferenceKind::Cuda)
     return text + fmt::format("reference: {} in {}, its floats in FP64\n", reference.cuda_entry,
                               reference.cuda_source);

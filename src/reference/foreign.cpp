@@ -22,6 +22,8 @@ Result<Tensor> taken(const std::map<std::string, Tensor>& outputs, const std::st
   return found->second;
 }
 
+}  // namespace
+
 // The dims that the inputs have and the output has not are summed over; any single one may be, too (a
 // softmax, a scan).
 double longest_sum(const Contract& contract, const Bindings& bindings, const TensorSpec& output) {
@@ -41,8 +43,6 @@ double longest_sum(const Contract& contract, const Bindings& bindings, const Ten
   }
   return std::max(summed, longest);
 }
-
-}  // namespace
 
 Result<std::map<std::string, Tensor>> run_foreign(const Contract& contract, const Bindings& bindings,
                                                   const ReferenceProvider& provider) {

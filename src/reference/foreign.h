@@ -30,6 +30,9 @@ Result<std::map<std::string, Tensor>> run_foreign(const Contract& contract, cons
 Result<ForeignOutput> foreign_output(const Contract& contract, const Bindings& bindings,
                                      const std::map<std::string, Tensor>& outputs, const std::string& output);
 
+// Terms of the longest sum that an element of an output may be, going by the dims.
+double longest_sum(const Contract& contract, const Bindings& bindings, const TensorSpec& output);
+
 // The same-precision rule: what the reference itself loses in the declared precision, with a margin, by the
 // size of the result and by how it is conditioned; and what a sum of that many terms loses in any order.
 class ForeignBudget {

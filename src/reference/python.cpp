@@ -155,10 +155,10 @@ Result<std::string> job_text(const Contract& contract, const Bindings& bindings)
     numbers.push_back(
         fmt::format("{}: {}", json_string(name),
                     is_float(value.dtype) ? json_number(value.as_double()) : std::to_string(value.as_int())));
-  const std::string file = fs::absolute(contract.resolve(contract.reference.python_file)).string();
+  const std::string file = fs::absolute(contract.resolve(contract.reference.python.file)).string();
   return fmt::format(
       R"({{"file": {}, "function": {}, "inputs": [{}], "outputs": [{}], "numbers": {{{}}}, "extents": {{{}}}, "runs": {}}})",
-      json_string(file), json_string(contract.reference.python_function), joined(inputs), joined(outputs),
+      json_string(file), json_string(contract.reference.python.function), joined(inputs), joined(outputs),
       joined(numbers), joined(extents), kWorkingRuns);
 }
 
@@ -202,10 +202,10 @@ Result<void> run(const TemporaryFolder& folder) {
 }  // namespace
 
 Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const Bindings& bindings) {
-  const std::string file = contract.resolve(contract.reference.python_file);
-  const std::string where = contract.reference.python_file + ":" + contract.reference.python_function;
+  const std::string file = contract.resolve(contract.reference.python.file);
+  const std::string where = contract.reference.python.file + ":" + contract.reference.python.function;
   if (!fs::exists(file))
-    return Error{fmt::format("the reference {} does not exist", contract.reference.python_file),
+    return Error{fmt::format("the reference {} does not exist", contract.reference.python.file),
                  contract.path};
   const TemporaryFolder folder("reference");
   if (folder.path().empty()) return Error{"no temporary folder could be made"};

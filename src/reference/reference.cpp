@@ -15,9 +15,15 @@
 #include "reference/evaluation.h"
 #include "reference/foreign.h"
 #include "reference/shaped_formula.h"
+#include "reference/torch_server.h"
 
 namespace assay::reference {
 namespace {
+
+// Tensor cores add so many products at a time and cut the sum: the share of a unit in the last place that
+// each such step leans toward zero on average.
+constexpr double kTensorCoreTerms = 16, kTensorCoreLean = 0.36;
+constexpr double kMostInteger = 9e18;  // of a double that becomes an integer
 
 // Room for `count` elements of a definition.
 struct Storage {
@@ -141,6 +147,15 @@ struct Reference::Impl {
 
   Result<Expectation> expect_foreign(const Bindings& bindings, int tensor,
                                      std::span<const int64_t> elements) const;
+
+  // Of `torch` references: likewise.
+  Result<std::shared_ptr<const TorchAnswer>> torch(const Bindings& bindings, bool tensor_cores) const;
+  mutable std::unique_ptr<TorchServer> torch_server;
+  mutable std::shared_ptr<const TorchAnswer> torch_answer;
+  mutable bool torch_tensor_cores = false;
+  mutable std::set<std::string> rests_on;
+  Result<Expectation> expect_torch(const Bindings& bindings, int tensor, std::span<const int64_t> elements,
+                                   const BudgetOptions& options) const;
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   std::vector<int> behind(int definition) const;
   bool uses_products(int definition) const;
@@ -177,6 +192,8 @@ Result<Reference> Reference::make(const Contract& contract, ReferenceProvider pr
     if (!compiled) return compiled.error();
     impl->compiled = *compiled;
   }
+  if (contract.reference.kind == ReferenceKind::Torch)
+    impl->torch_server = std::make_unique<TorchServer>(impl->contract);
   Reference reference;
   reference.impl_ = std::move(impl);
   return reference;
@@ -230,7 +247,8 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
       else
         fill_integer(e, i, std::bit_cast<int64_t>(e.value[i]));
       if (leans)
-        e.bias[i] = 0.36 * 2 * evaluation.precision.u * std::ceil(e.terms[i] / 16) * std::abs(e.value[i]);
+        e.bias[i] = kTensorCoreLean * 2 * evaluation.precision.u * std::ceil(e.terms[i] / kTensorCoreTerms) *
+                    std::abs(e.value[i]);
     }
   };
   in_parallel(evaluation.threads(), static_cast<int64_t>(elements.size()), 1 << 14, fill);
@@ -291,6 +309,62 @@ Result<std::shared_ptr<const Reference::Impl::Outputs>> Reference::Impl::foreign
   return foreign_outputs;
 }
 
+Result<std::shared_ptr<const TorchAnswer>> Reference::Impl::torch(const Bindings& bindings,
+                                                                  bool tensor_cores) const {
+  const std::scoped_lock lock(foreign_lock);
+  if (foreign_inputs && torch_tensor_cores == tensor_cores && same_inputs(*foreign_inputs, bindings))
+    return torch_answer;
+  Result<TorchAnswer> answer = torch_server->expect(bindings, tensor_cores);
+  if (!answer) return answer.error();
+  if (!answer->rests_on.empty()) rests_on.insert(answer->rests_on);
+  foreign_inputs = bindings;
+  torch_tensor_cores = tensor_cores;
+  torch_answer = std::make_shared<const TorchAnswer>(std::move(*answer));
+  return torch_answer;
+}
+
+// The server's bounds and deviations are those of a formula's evaluation: before the store.
+Result<Expectation> Reference::Impl::expect_torch(const Bindings& bindings, int tensor,
+                                                  std::span<const int64_t> elements,
+                                                  const BudgetOptions& options) const {
+  const TensorSpec& spec = contract.tensors[static_cast<std::size_t>(tensor)];
+  const auto answer = torch(bindings, options.tensor_cores);
+  if (!answer) return answer.error();
+  const TorchOutput& output = (*answer)->outputs.at(spec.name);
+  const Precision precision = precision_of(contract.reference);
+  const Store to(spec.dtype, precision);
+  const double steps =
+      options.tensor_cores ? std::ceil(longest_sum(contract, bindings, spec) / kTensorCoreTerms) : 0;
+  Expectation e;
+  e.dtype = spec.dtype;
+  e.element.assign(elements.begin(), elements.end());
+  for (std::vector<double>* list : {&e.value, &e.bound, &e.sigma, &e.magnitude})
+    list->assign(elements.size(), 0);
+  e.terms.assign(elements.size(), 1);
+  e.flags.assign(elements.size(), 0);
+  make_room(e);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (elements[i] < 0 || elements[i] >= output.exact.count())
+      return Error{fmt::format("`{}` has no element {}", spec.name, elements[i])};
+    const double v = output.exact.load(elements[i]), bound = output.bound.load(elements[i]),
+                 sigma = output.sigma.load(elements[i]);
+    const bool bounded = std::isfinite(bound) && std::isfinite(sigma);
+    e.value[i] = v;
+    e.magnitude[i] = std::abs(v);
+    e.bound[i] = std::isfinite(bound) ? bound : std::numeric_limits<double>::infinity();
+    if (!is_float(e.dtype)) {
+      fill_integer(e, i, std::abs(v) < kMostInteger ? static_cast<int64_t>(std::nearbyint(v)) : 0);
+      continue;
+    }
+    if (!bounded) e.flags[i] |= kUndecided | kUnspecified;  // nothing is required of it
+    e.sigma[i] = bounded ? sigma * sigma : 0;
+    e.bias[i] = std::min(e.bound[i], kTensorCoreLean * 2 * precision.u * steps * std::abs(v));
+    fill_real(e, i, to);
+  }
+  override_budget(contract.require, e);
+  return e;
+}
+
 Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, int tensor,
                                                     std::span<const int64_t> elements) const {
   const TensorSpec& spec = contract.tensors[static_cast<std::size_t>(tensor)];
@@ -316,7 +390,7 @@ Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, in
     e.magnitude[i] = std::abs(v);
     e.value[i] = v;
     if (!is_float(e.dtype)) {
-      fill_integer(e, i, std::abs(v) < 9e18 ? static_cast<int64_t>(std::nearbyint(v)) : 0);
+      fill_integer(e, i, std::abs(v) < kMostInteger ? static_cast<int64_t>(std::nearbyint(v)) : 0);
       continue;
     }
     e.bound[i] = budget.bound(elements[i]);
@@ -332,8 +406,9 @@ Result<Expectation> Reference::expect(const Bindings& bindings, const std::strin
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor) return tensor.error();
   try {
-    return impl_->compiled ? impl_->expect_formula(bindings, *tensor, elements, options)
-                           : impl_->expect_foreign(bindings, *tensor, elements);
+    if (impl_->compiled) return impl_->expect_formula(bindings, *tensor, elements, options);
+    if (impl_->torch_server) return impl_->expect_torch(bindings, *tensor, elements, options);
+    return impl_->expect_foreign(bindings, *tensor, elements);
   } catch (const std::bad_alloc&) {
     return Error{
         fmt::format("not enough memory to evaluate `{}` at {}", output, contract::to_string(bindings.shape))};
@@ -466,6 +541,26 @@ std::string Reference::describe(const Shape& shape) const {
   if (!impl_->compiled) return "";
   Result<std::string> text = reference::describe(impl_->contract, *impl_->compiled, shape);
   return text ? *text : text.error().text();
+}
+
+void Reference::start() const {
+  if (impl_->torch_server) impl_->torch_server->start();
+}
+
+void Reference::wait() const {
+  const std::scoped_lock lock(impl_->foreign_lock);
+  if (impl_->torch_server) impl_->torch_server->wait();
+}
+
+Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {
+  if (!impl_->contract.generator) return std::map<std::string, Tensor>();
+  const std::scoped_lock lock(impl_->foreign_lock);
+  return impl_->torch_server->inputs(shape, seed);
+}
+
+std::set<std::string> Reference::budgets_rest_on() const {
+  const std::scoped_lock lock(impl_->foreign_lock);
+  return impl_->rests_on;
 }
 
 bool Reference::is_formula() const {

@@ -24,6 +24,7 @@
 //   evaluation.h        elements computed on demand, in batches with their budgets
 //   defects.h           the same evaluation with one thing done wrong, for diagnosis
 //   foreign.h           references that are not formulas: Python functions and CUDA kernels
+//   torch_server.h      PyTorch functions, evaluated exactly with their budgets by a process of their own
 //   describe.h          what was understood, in words
 //
 // This room is trusted: it never sees a kernel's code or a device.
@@ -174,6 +175,15 @@ class Reference {
   bool has_products(const std::string& output) const;
   // The inputs whose elements the output's sums add up, whatever becomes of them first.
   std::set<std::string> summed_inputs(const std::string& output) const;
+
+  // Of `torch` references. Starts their process, which takes seconds, without waiting for it.
+  void start() const;
+  // Waits until it has started.
+  void wait() const;
+  // The problem's own inputs, by the contract's generator.
+  Result<std::map<std::string, Tensor>> problem_inputs(const Shape& shape, uint64_t seed) const;
+  // What the budgets given so far rest on, a sentence each.
+  std::set<std::string> budgets_rest_on() const;
 
   // What was understood, for people: shapes, ranges, reduction lengths, budgets.
   std::string describe(const Shape& shape) const;

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostKernels = 1000;
+constexpr std::size_t kMostCode = 200;           // modules between two trials
 constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
 
 }  // namespace
@@ -27,6 +28,7 @@ void EventPipe::close() {
   bytes_.clear();
   events_.clear();
   kernels_.clear();
+  code_.clear();
   saw_error_ = ended_ = forged_ = false;
 }
 
@@ -52,6 +54,10 @@ void EventPipe::add(const std::string& line) {
   }
   if (const Finding* finding = protocol::finding_of(*event))
     saw_error_ |= finding->severity == Severity::Error;
+  if (auto* code = std::get_if<protocol::CodeEvent>(&*event)) {
+    if (code_.size() < kMostCode) code_.push_back(std::move(code->ptx));
+    return;
+  }
   const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
   if (launch && kernels_.size() < kMostKernels) kernels_.insert(launch->kernel);
   if (events_.size() < kMostEvents) events_.push_back(std::move(*event));
@@ -63,6 +69,10 @@ bool EventPipe::take_error() {
 
 std::vector<protocol::Event> EventPipe::take_events() {
   return std::exchange(events_, {});
+}
+
+std::vector<std::string> EventPipe::take_code() {
+  return std::exchange(code_, {});
 }
 
 std::set<std::string> EventPipe::take_kernels() {

@@ -37,6 +37,7 @@ class EventPipe {
   // Since they were last taken. Of very many events, only the first are kept.
   std::vector<protocol::Event> take_events();
   std::set<std::string> take_kernels();  // symbols of kernels that were launched
+  std::vector<std::string> take_code();  // PTX that was loaded
 
  private:
   void add(const std::string& line);
@@ -45,6 +46,7 @@ class EventPipe {
   protocol::LineBuffer bytes_;
   std::vector<protocol::Event> events_;
   std::set<std::string> kernels_;
+  std::vector<std::string> code_;
   bool saw_error_ = false, ended_ = false, forged_ = false;
 };
 

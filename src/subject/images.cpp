@@ -145,7 +145,7 @@ class MemoryFilePlanner {
 
   static protocol::ScalarArgument scalar(contract::DType dtype, uint64_t bits) {
     return {contract::info(dtype).bytes, bits, dtype == contract::DType::f32 || dtype == contract::DType::f64,
-            contract::info(dtype).min_integer < 0};
+            contract::info(dtype).min_integer < 0, std::string(contract::info(dtype).name)};
   }
 
   // Whether the call may only read a buffer's memory: an input that no output shares it with.
@@ -165,16 +165,26 @@ class MemoryFilePlanner {
     }
     for (const contract::Arg& arg : contract_.kernel.args)
       plan.request.arguments.push_back(argument(plan, arg, bindings));
+    if (contract_.kernel.returns_outputs) {
+      for (const TensorSpec& spec : contract_.tensors)
+        if (spec.role == contract::Role::Out) plan.request.returned.push_back(tensor(plan, spec.name));
+    }
     return describe_launch(plan, bindings);
+  }
+
+  protocol::BufferArgument tensor(const CallPlan& plan, const std::string& name) const {
+    const int index = index_of(plan, name);
+    const Buffer& buffer = plan.buffers[static_cast<std::size_t>(index)];
+    return {index, std::string(contract::info(buffer.spec->dtype).name), buffer.extents};
   }
 
   protocol::Argument argument(const CallPlan& plan, const contract::Arg& arg,
                               const contract::Bindings& bindings) const {
     switch (arg.kind) {
       case ArgKind::Tensor:
-        return protocol::BufferArgument{index_of(plan, arg.name)};
+        return tensor(plan, arg.name);
       case ArgKind::Workspace:
-        return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1};
+        return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1, "u8", {}};
       case ArgKind::Stream:
         break;
       case ArgKind::Dim:

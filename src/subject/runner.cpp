@@ -35,6 +35,7 @@
 #include "protocol/protocol.h"
 #include "subject/event_pipe.h"
 #include "subject/images.h"
+#include "subject/interpreter.h"
 #include "subject/process.h"
 #include "subject/process_clock.h"
 
@@ -53,6 +54,8 @@ constexpr int kDying = 1000;                 // milliseconds to wait for a proce
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
+constexpr double kBuildSeconds =
+    180;                           // in which a Python subject must be loaded; and of all that it compiles
 constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 
 double machine_memory() {
@@ -83,6 +86,23 @@ struct Machine {
   bool operator==(const Machine&) const = default;
 };
 
+// Time that a Python subject spends on compiling is not the call's, as far as it goes.
+class BuildTime {
+ public:
+  void note(bool begins) { under_way_ = begins; }
+  bool under_way() const { return under_way_; }
+  // How much of so many seconds that have passed is given to the build.
+  double allowance(double seconds) {
+    const double given = std::min(seconds, left_);
+    left_ -= given;
+    return given;
+  }
+
+ private:
+  bool under_way_ = false;
+  double left_ = kBuildSeconds;
+};
+
 // What came of waiting for the worker: a line, or why there is none.
 struct Answer {
   CallOutcome outcome = CallOutcome::Ended;
@@ -106,6 +126,8 @@ struct Runner::Impl {
   std::unique_ptr<TemporaryFolder> folder;
   protocol::LineBuffer pending;  // received from the socket
   EventPipe events;
+  BuildTime builds;
+  std::optional<Answer> prepared;  // what came of starting a worker ahead of its first trial
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -120,8 +142,10 @@ struct Runner::Impl {
 
   void stop() {
     if (child > 0) {
+      const pid_t session = child;
       kill(child, SIGKILL);
       reap();
+      if (is_python()) kill_session(session);  // compilers that it had started
     }
     if (socket >= 0) close(socket);
     events.close();
@@ -130,6 +154,7 @@ struct Runner::Impl {
     socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
+    prepared.reset();
     pending.clear();
     folder.reset();
   }
@@ -141,6 +166,8 @@ struct Runner::Impl {
     child = -1;
     return status;
   }
+
+  bool is_python() const { return !subject.python.empty(); }
 
   std::vector<std::string> environment() const {
     std::vector<std::string> variables = {
@@ -167,6 +194,7 @@ struct Runner::Impl {
     protocol::Settings settings;
     settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
     settings.quiet = true;
+    settings.report_code = is_python();
     settings.stall_milliseconds = kStall;
     settings.gpu = &kGpus[machine.gpu];
     settings.checks = options.checks;
@@ -184,6 +212,34 @@ struct Runner::Impl {
             .is_kernel = subject.launched,
             .returns_int = contract.kernel.returns_int,
             .clock = is_virtual ? machine.clock : 0};
+  }
+
+  // The folder of a file of the problem's, where neither the contract nor the subject lies in it.
+  std::string hidden_with(const contract::PythonFunction& function) const {
+    const fs::path file = fs::absolute(contract.resolve(function.file)).lexically_normal();
+    const std::string folder_of = file.parent_path().string() + "/";
+    const bool shared = fs::absolute(contract.path).lexically_normal().string().starts_with(folder_of) ||
+                        subject.python.starts_with(folder_of);
+    return shared ? file.string() : file.parent_path().string();
+  }
+
+  // What says what is expected is not for a Python subject to read.
+  protocol::WorkerSetup python_setup() const {
+    std::vector<std::string> hidden = options.hidden;
+    hidden.push_back(contract.path);
+    for (const contract::PythonFunction& function : {contract.reference.python, contract.generator})
+      if (function) hidden.push_back(hidden_with(function));
+    for (std::string& path : hidden) path = fs::absolute(path).lexically_normal().string();
+    protocol::WorkerSetup setup;
+    setup.folder = folder->path();
+    setup.path = subject.python;
+    setup.symbol = subject.symbol;
+    setup.is_python = true;
+    setup.returns_outputs = contract.kernel.returns_outputs;
+    setup.default_stream = !contract.require.concurrent;
+    setup.build_folder = subject.build_folder;
+    setup.hidden = std::move(hidden);
+    return setup;
   }
 
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
@@ -255,18 +311,16 @@ struct Runner::Impl {
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
     events.open(pipe_ends[0]);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const std::string worker = program("main");
-    const auto variables = environment();
-    const pid_t judge = getpid();
-    if (!link_files()) return {CallOutcome::Unavailable, "the worker's folder could not be filled", {}};
-    child = fork();
-    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], worker, variables);
+    const std::string problem =
+        is_python() ? fork_interpreter(ends[1], pipe_ends[1]) : fork_worker(ends[1], pipe_ends[1]);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
-    if (child < 0) return {CallOutcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Answer answer =
-        protocol::send_line(socket, encode(setup())) ? receive(std::max(options.timeout, 30.0)) : died();
+    if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
+    const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, 30.0);
+    Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
+                        ? receive(loading)
+                        : died();
     if (answer.outcome == CallOutcome::Crashed)
       answer.error = fmt::format("while the subject was loaded: {}", answer.error);
     if (answer.outcome != CallOutcome::Ended) return answer;
@@ -277,6 +331,31 @@ struct Runner::Impl {
       return answer;
     }
     return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
+  }
+
+  // Why there is no worker; empty: there is.
+  std::string fork_worker(int worker_socket, int worker_events) {
+    const std::string worker = program("main");
+    const auto variables = environment();
+    const pid_t judge = getpid();
+    if (!link_files()) return "the worker's folder could not be filled";
+    child = fork();
+    if (child == 0) become_worker(judge, worker_socket, worker_events, worker, variables);
+    return child < 0 ? fmt::format("fork: {}", std::strerror(errno)) : "";
+  }
+
+  std::string fork_interpreter(int worker_socket, int worker_events) {
+    const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const auto forked = subject.interpreter->fork_worker({.folder = folder->path(),
+                                                          .settings = encode(settings()),
+                                                          .socket = worker_socket,
+                                                          .memory_file = memory_file,
+                                                          .events = worker_events,
+                                                          .log = log});
+    close(log);
+    if (!forked) return forked.error().text();
+    child = *forked;
+    return "";
   }
 
   bool grow(int64_t size) {
@@ -307,15 +386,21 @@ struct Runner::Impl {
   }
 
   Answer give_up(CallOutcome outcome, std::string why) {
+    const pid_t session = child;
     kill(child, SIGKILL);
     reap();
+    if (is_python()) kill_session(session);
     return {outcome, std::move(why), {}};
   }
 
   Answer receive(double timeout) {
     ProcessClock clock(child);
     for (;;) {
-      if (auto line = pending.take()) return {CallOutcome::Ended, "", std::move(*line)};
+      while (auto line = pending.take()) {
+        const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
+        if (!building) return {CallOutcome::Ended, "", std::move(*line)};
+        builds.note(building->begins);
+      }
       events.read();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
       poll(waiting, 2, kPollInterval);
@@ -324,6 +409,8 @@ struct Runner::Impl {
         // After an error there is no need to wait for a call that does not end, in a deadlock after a race
         // say.
         if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
+        if (builds.under_way() || (is_python() && has_children(child)))
+          timeout += builds.allowance(kPollInterval / 1e3);
         if (clock.seconds() > timeout)
           return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (clock.threads() > kMostThreads)
@@ -347,6 +434,7 @@ struct Runner::Impl {
     events.read();
     observation.events = events.take_events();
     observation.kernels = events.take_kernels();
+    observation.code = events.take_code();
     events.take_error();
   }
 
@@ -370,6 +458,7 @@ struct Runner::Impl {
                               .cycles = condition.cycles,
                               .shift = condition.shift,
                               .host_poison = condition.host_poison,
+                              .new_content = trial::pattern(condition.poison),
                               .earlier_calls = condition.looped ? kEarlierCalls : 0,
                               .calls = {}};
     for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
@@ -399,9 +488,11 @@ struct Runner::Impl {
     }
     const Machine wanted{trial.condition.gpu, trial.condition.clock};
     if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
-      stop();
+      const bool is_prepared = prepared && wanted == machine;
+      if (!is_prepared) stop();
       machine = wanted;
-      const Answer started = start();
+      const Answer started = is_prepared ? *prepared : start();
+      prepared.reset();
       if (started.outcome != CallOutcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
@@ -437,6 +528,13 @@ struct Runner::Impl {
   void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
+    if (reply.python) {
+      observation.outcome = CallOutcome::PythonFailed;
+      observation.error = reply.python->text;
+      observation.python = reply.python;
+      stop();  // what it left behind is of no further use
+      return;
+    }
     if (reply.failure) {
       observation.outcome = CallOutcome::DeviceError;
       observation.error_code = reply.failure->code;
@@ -473,6 +571,12 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   return impl_->observe(trial, *layout);
 }
 
+void Runner::prepare() {
+  if (!impl_->is_python() || interrupted()) return;
+  impl_->stop();
+  impl_->machine = {};
+  impl_->prepared = impl_->start();
+}
 void Runner::restart() {
   impl_->stop();
 }

@@ -9,6 +9,7 @@
 
 #include "contract/bindings.h"
 #include "protocol/event.h"
+#include "protocol/messages.h"
 #include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
@@ -27,6 +28,8 @@ struct RunnerOptions {
   std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
   double timeout = 30;  // seconds of one trial
   double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
+  std::vector<std::string>
+      hidden;  // files and folders that a Python subject may not read, beside the contract's
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check separates before others
@@ -48,8 +51,9 @@ struct Call {
 
 enum class CallOutcome : uint8_t {
   Ended,
-  DeviceError,  // a CUDA call or launch failed: `error`
-  Crashed,      // the process died: `error` says of what
+  DeviceError,   // a CUDA call or launch failed: `error`
+  PythonFailed,  // a Python function raised, or returned something else than the outputs: `python`
+  Crashed,       // the process died: `error` says of what
   TimedOut,
   TooLarge,     // more memory than the worker may have
   Unavailable,  // no such device, or the worker could not start
@@ -58,10 +62,12 @@ enum class CallOutcome : uint8_t {
 struct Observation {
   CallOutcome outcome = CallOutcome::Ended;
   std::string error;
-  int error_code = 0;       // the cudaError_t
+  int error_code = 0;  // the cudaError_t
+  std::optional<protocol::PythonFailure> python;
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<protocol::Event> events;
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
+  std::vector<std::string> code;                 // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
 };
 
@@ -75,6 +81,9 @@ class Runner {
   Observation run(const trial::Trial& trial, const contract::Bindings& first,
                   const contract::Bindings* second = nullptr);
 
+  // Starts the worker of a Python subject, which imports and compiles first, ahead of the first trial; what comes of
+  // it shows in that trial.
+  void prepare();
   // Ends the worker; the next trial starts a new one.
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made

@@ -108,6 +108,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::AllZeros, "all-zeros", "none set"},
     {Family::EmptyParts, "empty-parts", "many empty segments"},
     {Family::OnePart, "one-part", "everything in one segment"},
+    {Family::Problem, "problem", "the problem's own inputs"},
 };
 
 const FamilyInfo& family_info(Family family) {
@@ -562,11 +563,15 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Natural, Uniform, EmptyParts, OnePart};
     case ValuesKind::Integers:
       return {Uniform, SmallIntegers, NearTop, Extremes, OneValue, FewValues, Zeros};
+    case ValuesKind::Generated:
+      return {Problem};
   }
   return {Natural};
 }
 
 Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {
+  if (spec.values.kind == ValuesKind::Generated)
+    return Error{fmt::format("the generator makes no `{}`, which only it knows the values of", spec.name)};
   auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   Tensor tensor = Tensor::zeros(spec.dtype, std::move(*extents));

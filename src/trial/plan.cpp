@@ -107,16 +107,25 @@ void Plan::put_needed_first() {
 }
 
 void Plan::build() {
+  if (contract_.only_listed_shapes) {
+    cheapest_ = contract_.shapes;
+    std::stable_sort(cheapest_.begin(), cheapest_.end(),
+                     [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
+    if (cheapest_.size() > kMostListed) cheapest_.resize(kMostListed);
+  }
   add_plain_and_long();
   add_nonfinite();
   add_families();
   add_conditions();
   add_required();
-  add_edges();
-  add_corners();
-  add_thresholds();
-  add_model_sizes();
-  add_wide();
+  add_problem_inputs();
+  if (!contract_.only_listed_shapes) {
+    add_edges();
+    add_corners();
+    add_thresholds();
+    add_model_sizes();
+    add_wide();
+  }
   interleave();
   planned_ = queue_.size();
   require_each_kind();
@@ -134,6 +143,7 @@ void Plan::require_machines() {
   on("a slice of a GPU", [](const Gpu& gpu) { return gpu.slice; });
   on("a smaller GPU",
      [](const Gpu& gpu) { return !gpu.slice && gpu.multiprocessors < kGpus[0].multiprocessors; });
+  if (!options_.clocks) return;
   requirements_.add(RequirementGroup::Conditions, "another date",
                     [](const Trial& trial) { return trial.condition.clock != 0; });
 }
@@ -151,7 +161,7 @@ PlannedTrial Plan::placed(PlannedTrial planned) {
   const auto size = size_of(contract_, planned.trial.shape);
   const bool fits = size && size->bytes <= kMemoryShare * static_cast<double>(kGpus[gpu].bytes);
   planned.trial.condition.gpu = fits ? gpu : uint8_t{0};
-  planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
+  if (options_.clocks) planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
   return planned;
 }
 

@@ -15,6 +15,12 @@
 
 namespace assay::trial {
 
+// Of a contract that promises only the shapes it lists: so many of them, the cheapest, are tried with every
+// family of inputs and under every condition. Chosen.
+inline constexpr std::size_t kMostListed = 4;
+// Trials with the problem's own inputs at each shape. Chosen.
+inline constexpr int kProblemSeeds = 2;
+
 // ---- The order of trials ----
 
 // What a trial costs before anything is known of the kernel: seconds of its own, for a step of the formula,

@@ -68,7 +68,7 @@ void Plan::add(std::string_view stage, Shape shape, Families families, Condition
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
-  planned.trial.shape = std::move(shape);
+  planned.trial.shape = required || cheapest_.empty() ? std::move(shape) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
   planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;
@@ -178,6 +178,25 @@ void Plan::add_required() {
     add("the contract's shapes", shape, hard_sums(contract_, Family::Outliers, Family::Uniform),
         rotating_condition());
   }
+}
+
+Shape Plan::listed(std::size_t turn) const {
+  return cheapest_[turn % cheapest_.size()];
+}
+
+// What the problem itself tests with, at its own shapes or at a plain one.
+void Plan::add_problem_inputs() {
+  stages_.emplace_back();
+  if (!contract_.generator) return;
+  Families families;
+  for (const TensorSpec* spec : contract_.inputs()) families[spec->name] = Family::Problem;
+  std::vector<Shape> shapes = contract_.shapes;
+  if (!contract_.only_listed_shapes) shapes.push_back(quick(uniform_shape(contract_, kPlainSize)));
+  for (int i = 0; i < kProblemSeeds; ++i)
+    for (const Shape& shape : shapes) {
+      add("the problem's inputs", shape, families, rotating_condition());
+      stages_.back().back().trial.shape = shape;
+    }
 }
 
 void Plan::add_nonfinite() {

@@ -205,11 +205,30 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   return spec;
 }
 
-Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial) {
+Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial,
+                                       const Generator& generator) {
   contract::Bindings bindings;
   bindings.shape = trial.shape;
   bindings.scalars = trial.scalars;
-  for (const contract::TensorSpec* spec : contract.inputs()) {
+  std::map<std::string, contract::Tensor> of_problem;
+  const auto of_generator = [&](const contract::TensorSpec& spec) {
+    const auto family = trial.families.find(spec.name);
+    return spec.values.kind == contract::ValuesKind::Generated ||
+           (family != trial.families.end() && family->second == Family::Problem);
+  };
+  const std::vector<const contract::TensorSpec*> inputs_of_call = contract.inputs();
+  const bool asked = std::any_of(inputs_of_call.begin(), inputs_of_call.end(),
+                                 [&](const contract::TensorSpec* spec) { return of_generator(*spec); });
+  if (asked && generator) {
+    auto inputs = generator(trial.shape, trial.seed);
+    if (!inputs) return inputs.error();
+    of_problem = std::move(*inputs);
+  }
+  for (const contract::TensorSpec* spec : inputs_of_call) {
+    if (const auto found = of_problem.find(spec->name); found != of_problem.end() && of_generator(*spec)) {
+      bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
+      continue;
+    }
     if (trial.condition.shared_inputs) {
       const contract::TensorSpec& owner = shared_input(contract, *spec, trial.shape);
       if (const auto made = bindings.inputs.find(owner.name); made != bindings.inputs.end()) {

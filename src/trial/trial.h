@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -66,6 +67,7 @@ enum class Family : uint8_t {
   AllZeros,    // masks
   EmptyParts,  // offsets: many empty segments
   OnePart,     // offsets: everything in one segment
+  Problem,     // the problem's own generator makes all inputs together
 };
 std::string_view to_string(Family family);
 std::string_view describe(Family family);  // for people: "one element of each row far above the rest"
@@ -133,8 +135,14 @@ Result<Trial> from_json(const contract::Contract& contract, const nlohmann::orde
 const contract::TensorSpec& shared_input(const contract::Contract& contract, const contract::TensorSpec& spec,
                                          const contract::Shape& shape);
 
-// The inputs of a trial; the same trial always gives the same ones.
-Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial);
+// The problem's own inputs, those that it makes, at a shape.
+using Generator = std::function<Result<std::map<std::string, contract::Tensor>>(const contract::Shape& shape,
+                                                                                uint64_t seed)>;
+
+// The inputs of a trial; the same trial always gives the same ones. `generator`: for the family Problem; what
+// it does not make is drawn.
+Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial,
+                                       const Generator& generator = {});
 
 // Elements of all tensors together, and their bytes with the workspace; `steps` only where Work tells
 // (work.h).

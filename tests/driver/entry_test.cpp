@@ -35,17 +35,24 @@ TEST(ProcAddress, GivesTheMeaningOfTheProgramsVersion) {
 }
 
 TEST(ProcAddress, SaysWhyThereIsNone) {
-  EXPECT_EQ(in_child([](Api& api) {
-              Found unknown = find(api, "cuFrobnicate", 13000);
-              NEED(unknown.status == Status::SymbolNotFound && !unknown.address);
-              NEED(unknown.result == ProcAddressResult::NotFound);
-              Found newer = find(api, "cuLaunchKernelEx", 11000);
-              NEED(newer.status == Status::SymbolNotFound && !newer.address);
-              NEED(newer.result == ProcAddressResult::VersionNotSufficient);
-              NEED(find(api, "cuInit", 13000, 3).status == Status::InvalidValue);
-              return 0;
-            }),
-            0);
+  EXPECT_EQ(
+      in_child([](Api& api) {
+        Found unknown = find(api, "cuFrobnicate", 13000);
+        NEED(unknown.status == Status::Success && !unknown.address);
+        NEED(unknown.result == ProcAddressResult::NotFound);
+        Found newer = find(api, "cuLaunchKernelEx", 11000);
+        NEED(newer.status == Status::Success && !newer.address);
+        NEED(newer.result == ProcAddressResult::VersionNotSufficient);
+        NEED(find(api, "cuInit", 13000, 4).status == Status::InvalidValue);
+        // Per-thread default streams came with CUDA 7.
+        Found streams = find(api, "cuLaunchKernel", 6050, kPerThread);
+        NEED(!streams.address && streams.result == ProcAddressResult::VersionNotSufficient);
+        // Without a place for the reason, it is an error.
+        void* address = nullptr;
+        NEED(api("cuGetProcAddress", "cuFrobnicate", &address, 13000, kDefault) == Status::SymbolNotFound);
+        return 0;
+      }),
+      0);
 }
 
 TEST(ProcAddress, TheRuntimeAsksTheDriver) {

@@ -63,9 +63,12 @@ TEST(Modules, BrokenCodeIsAnErrorOfTheLoadWithALog) {
               NEED(api("cuModuleLoadDataEx", &module, broken, 2u, options, values) == Status::InvalidPtx);
               NEED(std::strlen(brief) == sizeof brief - 1);
               NEED(api("cuModuleLoad", &module, "/no/such/file.ptx") == Status::FileNotFound);
-              NEED(api("cuModuleLoadData", &module,
-                       "\x7f"
-                       "ELF machine code") == Status::NoKernelImageForDevice);
+              NEED(api("cuModuleLoadData", &module, "no device code at all, but long enough to look at") ==
+                   Status::InvalidKernelImage);
+              if (kIsOurs)
+                NEED(api("cuModuleLoadData", &module,
+                         "\x7f"
+                         "ELF machine code") == Status::NoKernelImageForDevice);
               return 0;
             }),
             0);
@@ -87,8 +90,9 @@ TEST(Libraries, AreModules) {
               NEED_OK(api("cuLibraryGetModule", &module, library));
               NEED_OK(api("cuKernelGetLibrary", &owner, kernel));
               NEED(owner == library);
-              NEED_OK(api("cuModuleGetFunction", &kernel, module, "add"));
-              NEED(kernel == function);
+              FunctionEntry* of_module = nullptr;
+              NEED_OK(api("cuModuleGetFunction", &of_module, module, "add"));
+              NEED(of_module == function);
               int threads = 0;
               NEED_OK(api("cuKernelGetAttribute", &threads, KernelAttribute::MaxThreads, kernel, 0));
               NEED(threads == 1024);
@@ -141,8 +145,9 @@ TEST(Linker, MakesOneModuleOfSeveralTexts) {
                           "caller", 0u, none, none));
               NEED_OK(api("cuLinkAddData_v2", linker, JitInput::Ptx, callee.data(), callee.size() + 1,
                           "callee", 0u, none, none));
-              NEED(api("cuLinkAddData_v2", linker, JitInput::Cubin, callee.data(), callee.size(), "cubin", 0u,
-                       none, none) == Status::NotSupported);
+              if (kIsOurs)
+                NEED(api("cuLinkAddData_v2", linker, JitInput::Cubin, callee.data(), callee.size(), "cubin",
+                         0u, none, none) == Status::NotSupported);
               NEED_OK(api("cuLinkComplete", linker, &image, &bytes));
               NEED(bytes > callee.size());
               LibraryHandle* module = nullptr;

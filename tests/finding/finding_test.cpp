@@ -232,5 +232,36 @@ TEST(Places, AreAllVisited) {
   EXPECT_EQ(e.other.where.file, "other.cu");
 }
 
+Finding launched_from_python() {
+  Access access{.code = {.kernel = "scale"}};
+  access.code.launched_at.stack = {{{"/lib/site-packages/triton/runtime/jit.py", 700}, "run", true},
+                                   {{"model.py", 31}, "forward", true},
+                                   {{"/lib/site-packages/torch/nn/module.py", 9}, "_call_impl", true},
+                                   {{"train.py", 40}, "<module>", true}};
+  access.place.allocation = Allocation{.label = "x", .bytes = 400};
+  access.place.allocation->made_at.stack = {{{"/lib/python/assay/virtual/aten.py", 5}, "kernel", true},
+                                            {{"train.py", 12}, "make", true}};
+  return {.kind = Kind::OutOfBounds, .evidence = std::move(access)};
+}
+
+TEST(PythonStacks, NameTheProgramsOwnFrames) {
+  EXPECT_EQ(origin_lines(launched_from_python()),
+            (std::vector<std::string>{"launched at model.py:31 in forward, called at train.py:40",
+                                      "allocated at train.py:12 in make"}));
+  EXPECT_TRUE(is_launched_by_python(launched_from_python()));
+  EXPECT_FALSE(is_launched_by_python(race()));
+}
+
+TEST(PythonStacks, AreInEventsAndReports) {
+  const auto back = finding_from_event(to_event(launched_from_python()));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(origin_lines(*back), origin_lines(launched_from_python()));
+  const Json evidence = to_json(*back)["evidence"];
+  EXPECT_EQ(evidence["launched_at"]["at"], "model.py:31 in forward");
+  EXPECT_EQ(evidence["launched_at"]["line"], 31);
+  EXPECT_EQ(evidence["launched_at"]["stack"].size(), 4);
+  EXPECT_EQ(evidence["allocation"]["file"], "train.py");
+}
+
 }  // namespace
 }  // namespace assay

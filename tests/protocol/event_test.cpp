@@ -34,7 +34,8 @@ std::vector<Event> one_of_each() {
           StillRunningEvent{"_Z1kPf", 2.5, {{{"k.cu", 3}, 12}}},
           ModuleEvent{"program", "bin/program"},
           ProfileEvent{profile},
-          UnsupportedEvent{"cudaImportExternalMemory"}};
+          UnsupportedEvent{"cudaImportExternalMemory"},
+          CodeEvent{".version 8.0\n.target sm_80"}};
 }
 
 TEST(Events, SurviveTheTrip) {

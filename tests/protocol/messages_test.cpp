@@ -23,6 +23,14 @@ TEST(Messages, SurviveTheTrip) {
   EXPECT_EQ(*decode_ready(encode(ready)), ready);
 }
 
+TEST(Messages, BuildingIsToldFromEveryOtherMessage) {
+  EXPECT_EQ(decode_building(encode(Building{true})), Building{true});
+  EXPECT_EQ(decode_building(encode(Building{false})), Building{false});
+  for (const std::string& line : {encode(full_reply()), encode(Ready{}), std::string("{\"building\": 1}"),
+                                  std::string("{\"building\": true, \"id\": 1}"), std::string("nothing")})
+    EXPECT_EQ(decode_building(line), std::nullopt) << line;
+}
+
 TEST(Messages, AreOneLine) {
   for (const std::string& line : {encode(full_setup()), encode(full_request()), encode(full_reply())})
     EXPECT_EQ(line.find('\n'), std::string::npos) << line;
@@ -76,7 +84,7 @@ TEST(Messages, AWrongTypeOrAMissingFieldIsRefused) {
   expect_refused_when_damaged(encode(full_setup()), decode_worker_setup);
   expect_refused_when_damaged(encode(Ready{.problem = "p"}), decode_ready);
   expect_refused_when_damaged(encode(full_request()), decode_request);
-  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure"});
+  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python"});
 }
 
 TEST(Messages, SomethingElseThanAnObjectIsRefused) {

@@ -19,6 +19,7 @@ inline Settings full_settings() {
           .max_instructions = 5,
           .faults = true,
           .quiet = true,
+          .report_code = true,
           .stall_milliseconds = 1500,
           .precision_lines = {{"a b:c.cu", 7}, {"d;e.cu", 8}}};
 }
@@ -31,15 +32,21 @@ inline WorkerSetup full_setup() {
           .symbol = "_Z1kPf",
           .is_kernel = true,
           .returns_int = true,
-          .clock = -5};
+          .clock = -5,
+          .is_python = true,
+          .returns_outputs = true,
+          .default_stream = true,
+          .build_folder = "build",
+          .hidden = {"reference.py", "a folder/b"}};
 }
 
 inline Request full_request() {
   CallRequest call;
   call.buffers = {{"x", 4096, 2, 4000, 0, 4096, true, true, -1, {{0, 2}, {100, 50}}},
                   {"y", 4096, 0, 4096, 8192, 12288, false, false, 0, {}}};
-  call.arguments = {BufferArgument{1}, StreamArgument{},
-                    ScalarArgument{8, std::numeric_limits<uint64_t>::max(), true, true}};
+  call.arguments = {BufferArgument{1, "f32", {4, 256}}, StreamArgument{},
+                    ScalarArgument{8, std::numeric_limits<uint64_t>::max(), true, true, "f64"}};
+  call.returned = {BufferArgument{0, "bf16", {}}};
   call.launch = {{4294967295u, 2, 3}, {4, 5, 6}, 99};
   return {.id = 1ull << 63,
           .memory_bytes = 16384,
@@ -50,6 +57,7 @@ inline Request full_request() {
           .cycles = 77,
           .shift = 512,
           .host_poison = false,
+          .new_content = 0x7fd5,
           .earlier_calls = 64,
           .calls = {call, call}};
 }
@@ -57,6 +65,7 @@ inline Request full_request() {
 inline Reply full_reply() {
   return {.id = 12,
           .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
+          .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
           .returned = {-1, 7},
           .seconds = 0.25};
 }

@@ -28,6 +28,7 @@ Tensor = torch.Tensor
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 E4M3 = torch.float8_e4m3fn
 ORDERS = ("in order", "reversed", "pairwise", "blocks", "shuffled")
+COMMON = ("bf16 accumulator", "last term dropped", "f16 intermediates", "truncating store")
 # Mean square of error / sigma from which the judge's statistics speak (kEnergyFactor with kNoiseFactor).
 ENERGY = 4.0
 
@@ -99,6 +100,8 @@ class Machine:
         return self.sum(x, dim, keepdim) / x.shape[dim]
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        if self.order == "tensor core":
+            return self._tensor_core(a, b)
         if self.order == "in order" and self.accumulator == F32 and not self.drops:
             return a @ b
         if self.order == "blocks" and self.accumulator == F32 and not self.drops:
@@ -107,6 +110,21 @@ class Machine:
                 total = total + p @ q
             return total
         return self.sum(a.unsqueeze(-2) * b.transpose(-2, -1).unsqueeze(-3))
+
+    @staticmethod
+    def _tensor_core(a: Tensor, b: Tensor) -> Tensor:
+        """Hopper's mma: 16 products and the running sum, aligned and cut off, then rounded toward zero."""
+        total = torch.zeros(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]).double()
+        for p, q in zip(a.double().split(16, -1), b.double().split(16, -2)):
+            terms = p.unsqueeze(-1) * q.unsqueeze(-3)
+            terms = torch.cat([total.unsqueeze(-2), terms], -2)
+            exponent = torch.frexp(terms.abs().amax(-2, keepdim=True)).exponent - 1
+            unit = torch.ldexp(torch.ones_like(terms[..., :1, :]), exponent - 25)
+            total = ((terms / unit).trunc() * unit).sum(-2)
+            nearest = total.float().double()
+            step = torch.ldexp(torch.ones_like(total), torch.frexp(total).exponent - 24)
+            total = torch.where(nearest.abs() > total.abs(), nearest - torch.sign(total) * step, nearest)
+        return total.float()
 
     def variance(self, x: Tensor) -> Tuple[Tensor, Tensor]:
         """Of rows: two passes, Welford, or shifted by the first element; `one pass` is the flaw."""
@@ -246,6 +264,12 @@ def _attention(m: Machine, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype) 
     return m.matmul(m.cast(m.softmax(scores), dtype), v)
 
 
+_MMA = Precision(tensor_cores=True)
+case("matmul bf16, tensor cores", standard((8, 192), (192, 8)), [BF16] * 2, F32, lambda m, a, b: m.matmul(a, b),
+     precision=_MMA)(lambda a, b: a.float() @ b.float())
+case("attention bf16, tensor cores", standard((2, 24, 16), (2, 40, 16), (2, 40, 16)), [BF16] * 3, BF16,
+     lambda m, q, k, v: _attention(m, q, k, v, BF16), variants=2, precision=_MMA)(
+    lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])
 case("matmul f16", standard((8, 192), (192, 8)), [F16] * 2, F16, lambda m, a, b: m.matmul(a, b))(lambda a, b: a @ b)
 
 
@@ -343,7 +367,7 @@ def _cross_entropy(m: Machine, x: Tensor, t: Tensor) -> Tensor:
 
 
 @case("cross-entropy backward bf16", _labels, [BF16, torch.int64], BF16,
-      lambda m, x, t: (m.softmax(x) - F.one_hot(t, ROWS[1])) / ROWS[0], variants=3,
+      lambda m, x, t: (m.softmax(x) - F.one_hot(t, ROWS[1])) / (1 if m.flaw else ROWS[0]), variants=3,
       flaws={"not divided by the rows": "normal"})
 def _(x, t):
     x = x.detach().float().requires_grad_()
@@ -626,12 +650,13 @@ def rounded_inputs(made: Case, seed: int, kind: str) -> List[Tensor]:
 
 
 def right_machines(made: Case) -> List[Machine]:
-    return [Machine(order=o, rounds=r, variant=k) for k in range(made.variants) for o in ORDERS for r in (True, False)]
+    orders = ORDERS + (("tensor core",) if made.precision.tensor_cores else ())
+    return [Machine(order=o, rounds=r, variant=k) for k in range(made.variants) for o in orders for r in (True, False)]
 
 
 def wrong_machines(made: Case) -> List[Tuple[str, Machine, Optional[str]]]:
-    common = [("bf16 accumulator", Machine(accumulator=BF16), None), ("last term dropped", Machine(drops=1), None),
-              ("f16 intermediates", Machine(middle=F16), None), ("truncating store", Machine(truncates=True), None)]
+    machines = (Machine(accumulator=BF16), Machine(drops=1), Machine(middle=F16), Machine(truncates=True))
+    common = [(name, machine, None) for name, machine in zip(COMMON, machines)]
     return common + [(name, Machine(flaw=name), kind) for name, kind in made.flaws.items()]
 
 
@@ -677,8 +702,8 @@ def main() -> int:
     options = parser.parse_args()
     torch.set_num_threads(1)
     total = accused = 0
-    print("| operator | right: trials | outside | mean z² at most | wrong: beyond the bound, or by energy too |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| operator | right kernels | outside | z² | " + " | ".join(COMMON) + " | other defects |")
+    print("| --- " * (5 + len(COMMON)) + "|")
     started = time.time()
     for made in CASES:
         if options.only not in made.name:
@@ -686,8 +711,10 @@ def main() -> int:
         torch.manual_seed(1)
         r = run_case(made, options.seeds)
         total, accused = total + r["trials"], accused + r["accused"]
-        wrong = "; ".join(f"{name} {b}/{n}" + (f" ({e})" if e != b else "") for name, (n, b, e) in r["defects"].items())
-        print(f"| {made.name} | {r['trials']} | {r['accused']} | {r['energy']:.2g} | {wrong} |", flush=True)
+        found = {name: f"{b}/{n}" + (f" ({e})" if e != b else "") for name, (n, b, e) in r["defects"].items()}
+        others = "; ".join(f"{name} {text}" for name, text in found.items() if name not in COMMON)
+        cells = [made.name, r["trials"], r["accused"], f"{r['energy']:.2g}", *(found.get(n, "") for n in COMMON), others]
+        print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
     print(f"\n{total} trials of right kernels, {accused} accused, {time.time() - started:.0f} s")
     return 1 if accused else 0
 

@@ -41,6 +41,19 @@ class TestFlags(unittest.TestCase):
         self.assertEqual(extension_build.link_flags(given), ["-L/x", "-lm", "-lcuda"])
 
 
+    def test_a_standard_is_named_unless_the_caller_names_a_recent_one(self):
+        self.assertEqual(extension_build.with_standard(["-O2"], "c++17"), ["-std=c++17", "-O2"])
+        self.assertEqual(extension_build.with_standard(["-std=c++14"], "c++17"), ["-std=c++17"])
+        self.assertEqual(extension_build.with_standard(["-std=c++20", "-O2"], "c++17"), ["-std=c++20", "-O2"])
+
+    def test_parts_of_the_header_that_are_not_mentioned_are_left_out(self):
+        flags = extension_build.feature_flags
+        self.assertEqual(flags({"x", "PYBIND11_MODULE"}), ["-DASSAY_NO_HALF", "-DASSAY_NO_LIBRARY"])
+        self.assertEqual(flags({"AT_DISPATCH_FLOATING_TYPES_AND_HALF", "TORCH_LIBRARY", "PYBIND11_MODULE"}), [])
+        self.assertEqual(flags({"kBFloat16", "getCurrentCUDABlasHandle"}), ["-DASSAY_USES_CUBLAS"])
+        self.assertEqual(extension_build.standard_headers({"cout", "map", "x"}), "#include <iostream>\n#include <map>\n")
+
+
 class TestSources(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -94,6 +107,12 @@ class TestErrors(unittest.TestCase):
             ("special_thing", 'cuda.cu(5): error: class "at::Tensor" has no member "special_thing"'),
             ("AT_DISPATCH_V9", 'cuda.cu(5): error: identifier "AT_DISPATCH_V9" is undefined'),
             ("ATen/x.h", "main.cpp:1:10: fatal error: ATen/x.h: No such file or directory"),
+            (
+                "nn",
+                'a.cu(7): error: name followed by "::" must be a class or namespace name\n'
+                "    auto y = torch::nn::functional::relu(x);\n"
+                "                    ^\n",
+            ),
             ("class_", "main.cpp:3:4: error: ‘class_’ is not a member of ‘pybind11’"),
             ("foo", "main.cpp:3:4: error: ‘class at::Tensor’ has no member named ‘foo’"),
         ):
@@ -105,6 +124,7 @@ class TestErrors(unittest.TestCase):
             "main.cpp:4:46: error: ‘forward’ was not declared in this scope; did you mean ‘std::forward’?",
             'cuda.cu(9): error: identifier "blockSize" is undefined',
             'cuda.cu(9): error: expected a ";"',
+            'a.cu(7): error: name followed by "::" must be a class or namespace name\n  my::f(torch::kInt);\n  ^\n',
             "cuda.cu(9): warning #177-D: variable of torch::Tensor was declared but never referenced",
         ):
             with self.subTest(line):
@@ -193,6 +213,19 @@ class TestHeader(unittest.TestCase):
         headers = [path.relative_to(root) for path in sorted(root.rglob("*.h")) if path.parts[-3] != "assay"]
         self.assertGreater(len(headers), 40)
         self.compile("".join(f"#include <{path}>\n" for path in headers), "-fsyntax-only")
+
+    @support.needs_torch
+    def test_every_operator_of_the_installed_torch_can_be_declared(self):
+        import torch
+
+        names = {name[6:].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+        methods, functions = extension_operators.installed_declarations(names | {name + "_out" for name in names})
+        self.assertGreater(methods.count("\n"), 400)
+        self.assertGreater(functions.count("\n"), 1500)
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "assay_methods.inc").write_text(methods)
+            pathlib.Path(folder, "assay_functions.inc").write_text(functions)
+            self.compile("#include <torch/types.h>\n", "-fsyntax-only", "-I", folder)
 
     def test_16_bit_floats_convert_as_the_compiler_converts(self):
         self.compile(
@@ -376,7 +409,7 @@ class TestOnVirtualGpu(unittest.TestCase):
             assert module.same(x) is x and module.version == 3 and "the tensor itself" in module.same.__doc__
             assert module.changed(x) is x and x[0, 0] == 1
             assert module.kinds(1) == "1 0.500000 1 text"
-            assert module.kinds(i=3, s="s", d=2) == "3 2.000000 1 s"
+            assert module.kinds(i=3, s="s", d=2, b=0) == "3 2.000000 0 s"
             tensor, number, values = module.several(x)
             assert tensor is x and number == 2 and values == [1.5, 2.5]
             assert torch.equal(module.halves((x, x))[1], x / 2) and module.halves([x, x])[0] is x
@@ -399,7 +432,7 @@ class TestOnVirtualGpu(unittest.TestCase):
                     raise AssertionError(f"{text}: nothing raised")
 
             raises(TypeError, "1. (i: int, d: float = 0.5, b: bool = True, s: str = 'text') -> str", module.kinds, 1.5)
-            raises(TypeError, "incompatible function arguments", module.kinds, 1, 0.5, 1)
+            raises(TypeError, "incompatible function arguments", module.kinds, 1, 0.5, "yes")
             raises(TypeError, "Invoked with: None", module.same, None)
             raises(TypeError, "kwargs: y=1", module.kinds, 1, y=1)
             raises(TypeError, "incompatible", module.same)
@@ -456,7 +489,7 @@ class TestOnVirtualGpu(unittest.TestCase):
             calls = []
             cpp_extension.load_inline.torch_function = lambda *given, **named: calls.append(named) or "built"
             built = cpp_extension.load_inline(
-                "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"], extra_cuda_cflags=["-arch=sm_80", "-O2"])
+                "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"], extra_cuda_cflags=["-arch=sm_80", "-O2", "-std=c++17"])
             assert built == "built" and calls[0]["extra_ldflags"] == [] and calls[0]["extra_cuda_cflags"] == ["-O2"], calls
             assert cpp_extension._get_cuda_arch_flags() == ["-gencode=arch=compute_90,code=compute_90", "-lineinfo"]
             try:
@@ -472,7 +505,7 @@ class TestOnVirtualGpu(unittest.TestCase):
                 raise AssertionError
             '''
         )
-        self.assertIn("assay: nn is not in the light header; compiling with PyTorch's own headers, which takes minutes", output)
+        self.assertIn("assay: Linear is not in the light header; compiling with PyTorch's own headers, which takes minutes", output)
         self.assertEqual(output.count("assay: "), 1)
 
 

@@ -209,6 +209,7 @@ class Shrinking(unittest.TestCase):
         found, notes = self.shrunken({"batch": 128, "d": 512, "h": 512, "w": 512}, "block = 512")
         self.assertIn("up to 32", notes[0])
         self.assertTrue(all(sizes[name] % 32 == 0 for sizes in found for name in "dhw"))
+        self.assertTrue(all(sizes["batch"] * sizes["d"] % 512 == 0 for sizes in found), found)
 
     def test_nothing_to_shrink(self):
         self.assertEqual(self.shrunken({"a": 100003, "c": 1009}, "n = 100003; m = 1009"), ([], []))
@@ -365,6 +366,11 @@ torch = "problem/call.py:make"
         definition["inputs"]["x"]["dtype"] = "float4_e2m1fn_x2"
         problem = self.copy("sol", **{"definition.json": definition})
         self.refused("float4_e2m1fn_x2", PROBLEMS / "sol/solution_triton.json", problem)
+
+    def test_a_reference_in_triton(self):
+        reference = "import triton\n\n\ndef run(x, weight, eps):\n    return x\n"
+        problem = self.copy("sol", **{"definition.json": {"reference": reference}})
+        self.refused("written in Triton", PROBLEMS / "sol/solution_triton.json", problem)
 
     @needs_torch
     def test_reference_and_inputs(self):

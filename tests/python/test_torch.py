@@ -13,6 +13,10 @@ from typing import Any, Dict, Tuple
 from support import PROGRAM, needs_program, needs_torch_cuda
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Where torch_on_virtual_gpu.Kernel launches.
+LAUNCH_LINE = 1 + next(
+    at for at, line in enumerate((HERE / "torch_on_virtual_gpu.py").read_text().splitlines())
+    if "status = self.runtime.cudaLaunchKernel(" in line)
 
 # A kernel that is launched on one element more than there is.
 PAST_THE_END = """
@@ -34,8 +38,9 @@ except RuntimeError as error:
     print("caught:", str(error).splitlines()[0])
 """
 
-# A kernel reads a tensor that a copy on another stream may still be writing.
-WITHOUT_WAITING = """
+# A kernel on one stream, after an operator on another, with and without an event between them. That the operator was
+# computed on the CPU does not order the two.
+TWO_STREAMS = """
 import torch
 from torch_on_virtual_gpu import INCREMENT, Kernel
 
@@ -44,8 +49,12 @@ x = torch.zeros(64, device="cuda")
 torch.cuda.synchronize()
 side = torch.cuda.Stream()
 with torch.cuda.stream(side):
-    kernel(x, 64)
-y = x + 1
+    x *= 2
+    temporary = x + 1
+    del temporary
+if WAITS:
+    torch.cuda.current_stream().wait_stream(side)
+kernel(x, 64)
 torch.cuda.synchronize()
 """
 
@@ -64,7 +73,7 @@ torch.cuda.synchronize()
 
 
 def assay_run(*command: str) -> Tuple[subprocess.CompletedProcess, Dict[str, Any]]:
-    """Runs Python under `assay run`; the report is what it wrote as JSON."""
+    """Runs Python under `assay run`, and returns how it ended and the report."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", PYTHONPATH=str(HERE))
     environment.pop("ASSAY_SETTINGS", None)
     with tempfile.TemporaryDirectory() as folder:
@@ -99,22 +108,24 @@ class TorchTest(unittest.TestCase):
         self.assertIn("caught: CUDA error: an illegal memory access was encountered", ended.stdout)
         finding = report["findings"][0]
         self.assertEqual(finding["kind"], "out-of-bounds")
-        self.assertIn("just past the end of `values` (400 bytes)", finding["message"])
+        self.assertIn("just past the end of `y` (400 bytes)", finding["message"])
         launched, made = finding["evidence"]["launched_at"], finding["evidence"]["allocation"]
-        self.assertEqual((os.path.basename(launched["file"]), launched["line"]), ("torch_on_virtual_gpu.py", 63))
+        self.assertEqual((os.path.basename(launched["file"]), launched["line"]), ("torch_on_virtual_gpu.py", LAUNCH_LINE))
         self.assertEqual([frame["function"] for frame in launched["stack"]], ["__call__", "step", "<module>"])
         self.assertEqual((os.path.basename(made["file"]), made["line"]), ("script.py", 6))
         self.assertRegex(ended.stderr, r"launched at .*py:\d+ in __call__, called at .*script.py:9 in step, called at .*script.py:13")
         self.assertRegex(ended.stderr, r"allocated at .*script.py:6 in make_inputs, called at .*script.py:12")
 
     def test_stream_order(self) -> None:
-        _, report = run_script(WITHOUT_WAITING)
-        self.assertIn("stream-order", [finding["kind"] for finding in report["findings"]])
+        for waits, kinds in ((False, {"data-race"}), (True, set())):
+            _, report = run_script(TWO_STREAMS.replace("WAITS", str(waits)))
+            self.assertEqual({finding["kind"] for finding in report["findings"]}, kinds)
 
     def test_initialisation(self) -> None:
         _, report = run_script(UNINITIALISED)
         self.assertEqual([finding["kind"] for finding in report["findings"]], ["uninitialized"])
-        self.assertIn("`wrong`", report["findings"][0]["message"])
+        self.assertIn("offset 128", report["findings"][0]["message"])
+        self.assertEqual(report["findings"][0]["evidence"]["launched_at"]["stack"][-1]["line"], 10)
 
     def test_start(self) -> None:
         def seconds(*command: str) -> float:

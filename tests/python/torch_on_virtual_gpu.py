@@ -164,6 +164,17 @@ class TensorTest(VirtualGpuTest):
             self.assert_same(compute(x.cuda(), index.cuda(), mask.cuda()), compute(x, index, mask))
         self.assert_same(x.cuda()[index], x[index])  # an index on the CPU is allowed
 
+    def test_sparse(self) -> None:
+        x = torch.randn(4, 5).relu()
+        for convert in (torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr):
+            on_gpu, on_cpu = convert(x.cuda()), convert(x)
+            self.assert_same(on_gpu @ torch.ones(5, 2, device="cuda"), on_cpu @ torch.ones(5, 2))
+            self.assert_same((on_gpu * 2).to_dense(), (on_cpu * 2).to_dense())
+        weight = torch.ones(5, 2, device="cuda", requires_grad=True)
+        F.embedding(torch.tensor([1, 1], device="cuda"), weight, sparse=True).sum().backward()
+        torch.optim.SGD([weight], lr=0.5).step()
+        self.assertEqual(weight[:2].tolist(), [[1, 1], [0, 0]])
+
     def test_printing_and_items(self) -> None:
         x = torch.arange(4.0, device="cuda") / 3
         self.assertEqual(repr(x), "tensor([0.0000, 0.3333, 0.6667, 1.0000], device='cuda:0')")
@@ -448,10 +459,20 @@ class StreamTest(VirtualGpuTest):
 
     def test_graph_that_waits(self) -> None:
         x, graph = torch.ones(3, device="cuda"), torch.cuda.CUDAGraph()
-        with self.assertRaisesRegex(RuntimeError, "not permitted when stream is capturing"):
+        with self.assertRaisesRegex(RuntimeError, "during capture"):
             with torch.cuda.graph(graph):
                 x.sum().item()
         self.assertEqual(x.sum().item(), 3)
+
+    def test_profiler(self) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profile:
+            torch.ones(4, device="cuda").sum()
+        self.assertIn("aten::sum", [event.key for event in profile.key_averages()])
+
+    def test_loaders(self) -> None:
+        loader = torch.utils.data.DataLoader(torch.arange(8.0), batch_size=4, num_workers=1, pin_memory=True)
+        self.assertEqual([batch.cuda(non_blocking=True).sum().item() for batch in loader], [6, 22])
 
     def test_threads(self) -> None:
         results = []

@@ -128,7 +128,7 @@ const Mistake kMistakes[] = {
      "unknown kind of math `quick`; use standard or fast"},
     {"formula = \"\"\"", "accumulate = \"e4m3\"\nformula = \"\"\"", 28, 14, "f64, f32, f16 or bf16"},
     {"formula = \"\"\"", "python = \"f.py:g\"\nformula = \"\"\"", 0, 0,
-     "exactly one of `formula`, `python` and `cuda`"},
+     "exactly one of `formula`, `python`, `torch` and `cuda`"},
     {"title = \"t\"", "title = \"t", 1, 0, ""},
     {"title = \"t\"", "title = \"\xc3\xa9\" # \xc3\xa9\n\xc6\x80 = 1", 2, 1,
      "may only appear in strings and comments"},

@@ -42,6 +42,9 @@ def main(arguments: Optional[List[str]] = None) -> int:
     except ProblemError as error:
         print(" ".join(str(error).split()), file=sys.stderr)
         return 2
+    except ModuleNotFoundError as error:
+        print(f"reading this problem needs a module that is not installed: {error}", file=sys.stderr)
+        return 2
     print(json.dumps(described))
     return 0
 

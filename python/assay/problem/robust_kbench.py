@@ -213,7 +213,7 @@ def _write(folder: Folder, source: str, cuda: str, direction: str, contract: Con
                        for setting, _ in listed)
     patterns = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {found.pattern!r},\n"
                        for setting, found in listed)
-    outputs = len(listed[0][1].outputs)
+    ranks = [len(shape) for _, shape in listed[0][1].outputs.values()]
     wanted = listed[0][1].initial  # the arguments to differentiate by
     of_dims = "(" + "".join(f"dims[{dim!r}], " for dim in names.values()) + ")"
     folder.write("problem/task.py", source)
@@ -248,7 +248,7 @@ from assay.problem.runtime.robust_kbench import Answer
 
 ARGUMENTS = {{
 {patterns}}}
-ANSWER = Answer(Path(__file__).parent / "answer", {direction!r}, {inputs!r}, {outputs})
+ANSWER = Answer(Path(__file__).parent / "answer", {direction!r}, {inputs!r}, {ranks!r})
 
 
 def run({parameters}):

@@ -60,9 +60,9 @@ def shrunken(sizes: Sizes, work: Work, extents: Extents,
     afforded.
     """
     divisors = answer.divisors()
-    for pinned in answer.relies_on(sizes):
-        free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
-        for rule in RULES:
+    for rule in RULES:
+        for pinned in answer.relies_on(sizes):
+            free = [name for name, size in sizes.items() if size > SMALLEST_SHRUNKEN and name not in pinned]
             found = smaller(sizes, work, extents, divisors, free, rule, SHRUNKEN_WORK)
             if found and work(found) <= OWN_SHAPE_WORK:
                 least = smaller(found, work, extents, divisors, free, rule, LEAST_WORK)

@@ -156,6 +156,9 @@ def _check_reference(definition: Dict[str, Any]) -> None:
                  if isinstance(node, ast.FunctionDef)}
     if "run" not in functions:
         raise ProblemError("the definition's reference defines no function `run`")
+    if re.search(r"^\s*(import|from) triton\b", definition["reference"], re.MULTILINE):
+        raise ProblemError("the definition's reference is written in Triton; only a PyTorch reference can be "
+                           "evaluated exactly")
     entry = definition.get("custom_inputs_entrypoint")
     if entry and entry not in functions:
         raise ProblemError(f"the definition's reference defines no function `{entry}` "

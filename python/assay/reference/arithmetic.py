@@ -64,6 +64,7 @@ class Arithmetic:
         self.precision = precision
         self.u = precision.u
         self.eta = precision.eta
+        self.longest = 1.0  # of the sums so far
 
     # ---- shared steps ----
 
@@ -283,6 +284,7 @@ class Arithmetic:
                variance: Optional[Tensor], walk: Optional[Tensor] = None, products: bool = False) -> Value:
         """A sum in any order from what its terms add up to: values, sizes, squares, own budgets."""
         u, n = self.u, count
+        self.note_sum(n)
         b = bound if bound is not None else torch.zeros_like(total)
         s = variance if variance is not None else torch.zeros_like(total)
         more = (n - 1.0 if not products else n * 1.0)
@@ -296,6 +298,10 @@ class Arithmetic:
         if products and self.precision.tensor_cores:
             b, s = self._tensor_core(total, size, squares, n, b, s)
         return Value(total, b, s)
+
+    def note_sum(self, count) -> None:
+        self.longest = max(self.longest, float(count.max()) if isinstance(count, Tensor) and count.numel() else
+                           float(count) if not isinstance(count, Tensor) else 1.0)
 
     def coherent(self, total: Tensor, size: Tensor, squares: Tensor, n, s: Tensor) -> Tensor:
         """Equal terms, or many that are tiny beside one: each addition loses much the same."""

@@ -18,14 +18,14 @@ import torch._refs.nn.functional
 import torch._refs.special
 from torch._decomp import decomposition_table
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
 
 from . import rules_nn, rules_sums  # noqa: F401  (they register their rules)
 from .arithmetic import Arithmetic, Value
-from .exact import Evaluation, Operator, tensors_in
+from .exact import Evaluation, Operator
 from .perturbation import perturbed
 from .precision import FP8, INF, RMS, Precision, is_narrow, round_to, unit_roundoff
 from .rules import FILLS, INTEGER_ARITHMETIC, LOOKUPS, MOVES, RULES, complex_rule
+from .tree import tensors_in, tree_map
 
 Tensor = torch.Tensor
 
@@ -54,8 +54,8 @@ class BudgetEvaluation(Evaluation):
         self.operator = ""
         self.perturbed: Set[str] = set()
         self.branched = False  # control flow on a value that rounding may change
+        self.declared_now: Optional[torch.dtype] = None  # of the current operator's result
         self._func: Any = None
-        self._current: Operator = None
 
     # ---- reading and writing ----
 
@@ -132,13 +132,17 @@ class BudgetEvaluation(Evaluation):
                 for t in tensors_in(out):
                     self._narrow(t, operator)
                 return out
-        state = (self.operator, self._func, self._current, getattr(self, "declared_now", None))
-        self.operator, self._func, self._current, self.declared_now = operator.base_name, func, operator, declared
+        state = (self.operator, self._func, self.declared_now, self.math.longest)
+        self.operator, self._func, self.declared_now, self.math.longest = operator.base_name, func, declared, 1.0
+        terms = max([self.shadows.terms(t) for t in tensors], default=1.0)
         try:
             result = self._apply(func, operator, args, kwargs)
-            return self._stored(result, func, operator, args, kwargs)
+            stored = self._stored(result, func, operator, args, kwargs)
+            for t in tensors_in(stored):
+                self.shadows.note_terms(t, max(terms, self.math.longest))
+            return stored
         finally:
-            self.operator, self._func, self._current, self.declared_now = state
+            self.operator, self._func, self.declared_now, self.math.longest = state
 
     def _narrow(self, t: Tensor, operator: Operator) -> None:
         """Factories: numbers that the precision may not hold (linspace, arange with a fractional step)."""
@@ -297,10 +301,12 @@ class BudgetEvaluation(Evaluation):
                 for one in opened[1:]:
                     listed = listed | one
             return listed.reshape(*listed.shape, *[1] * (v.ndim - listed.ndim)).expand(v.shape)
-        index = named.get("index", named.get("indices"))
+        index = named.get("index", named.get("indices", named.get("mask")))
         b, _ = self.shadows.budget(index)
         if b is None or not bool((b > 0).any()):
             return None
+        if operator.name == "masked_select":
+            return (b > 0).expand(named["self"].shape)[index.expand(named["self"].shape)]
         if operator.name == "embedding":
             return (b > 0).unsqueeze(-1).expand(v.shape)
         if operator.name == "index_select":
@@ -335,7 +341,7 @@ class BudgetEvaluation(Evaluation):
                 return made
             return x
 
-        return tree_map(fresh, result, is_leaf=lambda x: isinstance(x, Value))
+        return tree_map(fresh, result)
 
     def _as_value(self, result: Any) -> Value:
         if isinstance(result, Value):
@@ -386,6 +392,7 @@ class BudgetEvaluation(Evaluation):
         value = self.cast_to(source, target)
         made = super().copy(source, target, memory_format)
         self.shadows.set_budget(made, value.b, value.s)
+        self.shadows.note_terms(made, self.shadows.terms(source))
         return made
 
     def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
@@ -397,6 +404,7 @@ class BudgetEvaluation(Evaluation):
             tiny = torch.finfo(dtype).tiny * torch.finfo(dtype).eps * (size > 0)
             made = t.detach().clone()
             self.shadows.declare(made, self.precision.dtype)
+            self.shadows.note_terms(made, self.shadows.terms(t))
             self.shadows.set_budget(made, value.bound() + size + tiny,
                                     value.variance() + (RMS * size) ** 2 + tiny ** 2)
         return made
@@ -423,8 +431,12 @@ class BudgetEvaluation(Evaluation):
         v = value.v.double() if value.v.is_floating_point() else value.v
         b, s = value.bound(), value.variance()
         if value.v.is_floating_point():
-            b = REWRITING * b
-        sigma = torch.where(torch.isfinite(s), s, INF).sqrt()
+            # A sum may begin with what is added to it, an online softmax rescales at every step: one rounding of
+            # the result for each term (docs/numerics.md, the hard bound).
+            terms = self.shadows.terms(t)
+            more = terms * self.precision.u * v.abs() if terms > 1 else 0.0
+            b = torch.where((b > 0) & torch.isfinite(v), REWRITING * b + more, b)
+        sigma = torch.minimum(torch.where(torch.isfinite(s), s, INF).sqrt(), value.bound())
         return v.contiguous(), b.contiguous(), sigma.contiguous()
 
     def rests_on(self) -> str:

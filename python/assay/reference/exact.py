@@ -17,10 +17,10 @@ import torch
 import torch.utils.checkpoint
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_map
 
 from .precision import FP8, WIDENED, narrowed, round_to
 from .shadows import Shadows
+from .tree import tensors_in, tree_map
 
 Tensor = torch.Tensor
 _TWIN = "_assay_twin"
@@ -65,18 +65,6 @@ class Operator:
         named = dict(zip(self.arguments, args))
         named.update(kwargs)
         return named
-
-
-def tensors_in(*trees) -> List[Tensor]:
-    found: List[Tensor] = []
-
-    def note(x):
-        if isinstance(x, Tensor):
-            found.append(x)
-        return x
-
-    tree_map(note, trees)
-    return found
 
 
 def promoted(shadows: Shadows, tensors: List[Tensor]) -> torch.dtype:
@@ -533,14 +521,8 @@ class _Cpu(TorchFunctionMode):
 @contextlib.contextmanager
 def on_cpu():
     """For the problem's code outside an evaluation: importing it, and making its inputs."""
-    evaluation = Evaluation()
-    compile_ = torch.compile
-    torch.compile = lambda model=None, **_: model if model is not None else (lambda f: f)
-    try:
-        with _replaced(evaluation, backward=False), _Cpu():
-            yield
-    finally:
-        torch.compile = compile_
+    with _replaced(Evaluation(), backward=False), _Cpu():
+        yield
 
 
 def on_this_device(x: Any) -> Any:
@@ -589,6 +571,8 @@ def _replaced(evaluation: Evaluation, backward: bool = True):
         (torch.cuda, "is_current_stream_capturing", lambda *_: False),
         (torch.accelerator, "current_stream", idle()),
         (torch.utils.checkpoint, "checkpoint", _unchecked),
+        (torch, "compile", lambda model=None, **_: model if model is not None else (lambda f: f)),
+        (torch.jit, "script", lambda f, *_, **__: f),
     ]
     before = [(place, name, getattr(place, name)) for place, name, _ in changes]
     fast_path = torch.backends.mha.get_fastpath_enabled()

@@ -7,10 +7,10 @@ the server says so.
 from typing import Any, List, Sequence
 
 import torch
-from torch.utils._pytree import tree_map
 
 from .arithmetic import Value
 from .precision import FP8
+from .tree import tensors_in, tree_map
 
 Tensor = torch.Tensor
 
@@ -65,9 +65,8 @@ def perturbed(run, func, args, kwargs) -> Any:
 
 
 def _undecided_integers(run, tree) -> bool:
-    found: List[Tensor] = []
-    tree_map(lambda x: found.append(x) if isinstance(x, Tensor) and not x.is_floating_point() else None, tree)
-    return any(not t.is_complex() and run.shadows.budget(t)[0] is not None for t in found)
+    integers = [t for t in tensors_in(tree) if not t.is_floating_point() and not t.is_complex()]
+    return any(run.shadows.budget(t)[0] is not None for t in integers)
 
 
 def _unknown(t: Tensor) -> Value:
@@ -76,10 +75,7 @@ def _unknown(t: Tensor) -> Value:
 
 
 def _floats(tree) -> List[Tensor]:
-    found: List[Tensor] = []
-    inexact = lambda x: isinstance(x, Tensor) and (x.is_floating_point() or x.is_complex())
-    tree_map(lambda x: found.append(x) if inexact(x) else None, tree)
-    return found
+    return [t for t in tensors_in(tree) if t.is_floating_point() or t.is_complex()]
 
 
 def _combined(run, exact: Any, results: Sequence[Any]) -> Any:

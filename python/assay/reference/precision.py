@@ -64,10 +64,10 @@ class Precision:
         return torch.finfo(self.dtype).max
 
     def holds(self, v: torch.Tensor) -> torch.Tensor:
-        """Which values the precision represents exactly."""
-        if self.dtype == torch.float64:
-            return torch.ones_like(v, dtype=torch.bool)
-        return v.to(self.dtype).to(torch.float64) == v
+        """Which values the precision represents exactly. In f64, in which they were computed, a result is known
+        to be exact if it is much shorter."""
+        narrow = torch.float32 if self.dtype == torch.float64 else self.dtype
+        return v.to(narrow).to(torch.float64) == v
 
 
 def is_narrow(dtype: Optional[torch.dtype], precision: Precision) -> bool:

@@ -49,7 +49,7 @@ INTEGER_ARITHMETIC = {"add", "sub", "rsub", "mul", "floor_divide", "remainder", 
                       "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_left_shift", "bitwise_right_shift",
                       "__lshift__", "__rshift__"}
 # Elements that are looked up by an index.
-LOOKUPS = {"gather", "index_select", "index", "_unsafe_index", "embedding", "take", "take_along_dim"}
+LOOKUPS = {"gather", "index_select", "index", "_unsafe_index", "embedding", "take", "masked_select"}
 
 
 # ---- arithmetic ----

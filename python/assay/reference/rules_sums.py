@@ -309,6 +309,7 @@ class _Exponentials:
         self.share = self.scale / self.total
         self.count = float(x.v.shape[dim] if isinstance(dim, int) else
                            torch.tensor([x.v.shape[d] for d in dim]).prod()) if x.v.ndim else 1.0
+        math.note_sum(self.count)
         masked = (x.v <= _MASKED) & (self.top > _MASKED / 10)
         size = torch.where(torch.isfinite(x.v) & ~masked, x.v.abs() + shift.abs(), 0.0)
         distance = torch.where(masked, 0.0, self.apart.abs())
@@ -316,12 +317,12 @@ class _Exponentials:
         own = u * (relative + distance + size)
         own = torch.where(torch.isfinite(x.v) & ~masked, own, 0.0)
         bound = torch.where(masked, 0.0, x.bound())
-        # Relative error of each exponential; of their sum, with one rounding more for each new maximum.
+        # Relative error of each exponential, and of their sum.
         self.error = torch.expm1((own + bound).clamp(max=700.0))
         self.error = torch.where(torch.isfinite(bound), self.error, INF)
         lost = run.math.eta / self.total * self.count
         flat = torch.where(self.share > 0, self.share * self.error, 0.0)
-        self.total_error = flat.sum(dim, keepdim=True) + 2 * self.count * u + lost
+        self.total_error = flat.sum(dim, keepdim=True) + self.count * u + lost
         small = (RMS * u) ** 2 * (distance ** 2 + size ** 2) + (relative * u) ** 2 * 0.125
         self.variance = torch.where(masked, 0.0, small + x.variance())
         self.variance = torch.where(torch.isfinite(x.v), self.variance, 0.0)
@@ -442,7 +443,8 @@ def _addmm(run, a):
 
 
 def with_start(run, result: Value, start: Optional[Tensor], beta: Any, alpha: Any, count: float) -> Value:
-    """A sum of products that may begin with what is added to it: each partial sum is larger by that."""
+    """A sum of products that may begin with what is added to it: each partial sum is larger by that. (The bound
+    of an output allows for it: BudgetEvaluation.result.)"""
     if alpha != 1:
         result = run.math.mul(result, run.constant(float(alpha)))
     if start is None or beta == 0:
@@ -451,9 +453,8 @@ def with_start(run, result: Value, start: Optional[Tensor], beta: Any, alpha: An
     if beta != 1:
         term = run.math.mul(term, run.constant(float(beta)))
     r = run.math.add(result, term)
-    u = run.math.u
-    return Value(r.v, r.bound() + count * u * term.v.abs(),
-                 r.variance() + (RMS * u) ** 2 * count / 3 * (term.v ** 2 + r.v ** 2))
+    more = (RMS * run.math.u) ** 2 * count / 3 * (term.v ** 2 + r.v ** 2)
+    return Value(r.v, r.bound(), r.variance() + more)
 
 
 def _convolution_count(a, transposed: bool) -> float:
@@ -477,9 +478,8 @@ def _convolution(run, a):
     shape = (-1,) + (1,) * (w.v.ndim - 2)
     spread = run.read(bias).map(lambda t: t.reshape(shape))
     r = run.math.add(result, spread)
-    u = run.math.u
-    return Value(r.v, r.bound() + count * u * spread.v.abs(),
-                 r.variance() + (RMS * u) ** 2 * count / 3 * (spread.v ** 2 + r.v ** 2))
+    more = (RMS * run.math.u) ** 2 * count / 3 * (spread.v ** 2 + r.v ** 2)
+    return Value(r.v, r.bound(), r.variance() + more)
 
 
 @rule("convolution_backward")
@@ -531,6 +531,10 @@ def _scatter(run, a):
     else:
         spread = None
     lost = _undecided_places(run, a, base.v)
+    masks = a.get("indices")
+    if not adds and masks is not None and len(masks) == 1 and masks[0].dtype == torch.bool and source.v.numel() == 1:
+        spread_mask = lambda t: t.reshape(*t.shape, *[1] * (base.v.ndim - t.ndim))
+        return run.math.choose(run.raw(masks[0]).map(spread_mask), source.map(lambda t: t.reshape(())), base)
     if not adds:
         v = put(base.v, source.v)
         if base.exact and source.exact and lost is None:
@@ -561,7 +565,10 @@ def _undecided_places(run, a, base: Tensor) -> Optional[Tensor]:
         indices = [i for i in a["indices"] if i is not None]
         if all(run.raw(i).exact for i in indices):
             return None
-        if len(indices) == 1 and indices[0].dtype != torch.bool:
+        if len(indices) == 1 and indices[0].dtype == torch.bool:
+            open_ = run.raw(indices[0]).b > 0
+            return open_.reshape(*open_.shape, *[1] * (base.ndim - open_.ndim)).expand(base.shape)
+        if len(indices) == 1:
             open_ = run.raw(indices[0])
             lost = torch.zeros(base.shape[0], dtype=torch.bool)
             lost[indices[0][open_.b > 0]] = True

@@ -3,7 +3,7 @@
     python -m assay.reference.server --reference FILE:FUNCTION [--inputs FILE:FUNCTION] --declared DECLARED.json
 
 One process serves a whole check, so that torch and the problem are imported once. Tensors travel as .npy files:
-float64, or int64 for integers and booleans. Whatever the problem prints goes to stderr; an exception in the
+inputs in float64, or int64 for integers and booleans; results in float64. Whatever the problem prints goes to stderr; an exception in the
 problem is an answer, not the end of the server.
 """
 import argparse
@@ -29,7 +29,7 @@ from .exact import Evaluation, on_cpu  # noqa: E402
 from .perturbation import whole_reference  # noqa: E402
 from .precision import DTYPES, Precision  # noqa: E402
 
-_SECONDS = 120  # for one request
+_SECONDS = 100  # for one request; the check gives up after 120
 _MEMORY = 12 << 30  # bytes of address space beyond what the imports took
 
 
@@ -124,7 +124,7 @@ class Server:
         undecided = 0
         for name, (value, bound, sigma) in results.items():
             undecided += int(torch.isinf(bound).sum())
-            save(folder / f"{name}.out.npy", value)
+            save(folder / f"{name}.out.npy", value.double())
             save(folder / f"{name}@bound.out.npy", bound)
             save(folder / f"{name}@sigma.out.npy", sigma)
         answer["undecided"] = undecided

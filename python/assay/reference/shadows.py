@@ -14,13 +14,14 @@ _SWEEP_EVERY = 512  # new entries between two removals of dead ones
 
 
 class _Shadow:
-    __slots__ = ("reference", "declared", "b", "s")
+    __slots__ = ("reference", "declared", "b", "s", "terms")
 
     def __init__(self, storage: torch.UntypedStorage):
         self.reference = StorageWeakRef(storage)
         self.declared: Optional[torch.dtype] = None
         self.b: Optional[torch.Tensor] = None
         self.s: Optional[torch.Tensor] = None
+        self.terms = 1.0
 
 
 class Shadows:
@@ -52,6 +53,16 @@ class Shadows:
             return t.dtype
         found = self._find(t)
         return t.dtype if found is None or found.declared is None else found.declared
+
+    def terms(self, t: torch.Tensor) -> float:
+        """The longest sum that elements of `t` depend on."""
+        found = self._find(t)
+        return 1.0 if found is None else found.terms
+
+    def note_terms(self, t: torch.Tensor, terms: float) -> None:
+        if terms > 1:
+            entry = self._entry(t)
+            entry.terms = max(entry.terms, terms)
 
     def budget(self, t: torch.Tensor) -> Tuple[Optional[torch.Tensor], Optional[torch.Tensor]]:
         """Bound and variance, as views beside `t`; None where it is exact."""

@@ -9,8 +9,8 @@ import assay.virtual
 
 
 def _run_next(folder: str) -> None:
-    others = [entry for entry in sys.path if os.path.realpath(entry) != folder]
-    spec = PathFinder.find_spec("sitecustomize", others)
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != folder]
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
     if spec is None or spec.loader is None:
         return
     from importlib.util import module_from_spec

@@ -12,11 +12,11 @@ seeding, forking and restoring generators work; the numbers are not those of a r
 
 import functools
 import itertools
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from . import graphs, runtime, special
+from . import graphs, runtime, sparse, special
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -48,21 +48,35 @@ def install() -> None:
     library = torch.library.Library("aten", "IMPL")
     _library.append(library)
     native_copy = _native_kernel("aten::copy_")
-    registered = torch._C._dispatch_get_registrations_for_dispatch_key("CUDA")
-    names = [name[len("aten::") :] for name in registered if name.startswith("aten::")]
-    for name in set(names) - NATIVE | set(COMPOSITE):
+    for name in _registered("CUDA") - NATIVE | set(COMPOSITE):
         library.impl(name, _kernel(name), "CUDA", allow_override=True)
+    for key in sparse.KEYS:
+        for name in _registered(key) - sparse.NATIVE:
+            library.impl(name, _kernel(name), key, allow_override=True)
     library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+    runtime.library().assay_frees_wait(0)  # torch's own allocator would keep what is freed
+    graphs.install()
+    _profile_without_cupti()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
-    # torch's own allocator would keep what is freed.
-    runtime.library().assay_frees_wait(0)
-    graphs.install()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
+
+
+def _profile_without_cupti() -> None:
+    """CUPTI, with which torch profiles GPUs, needs the driver's own tables. Without it torch times with events."""
+    supported = torch.autograd._supported_activities() - {torch.autograd.ProfilerActivity.CUDA}
+    for module in (torch.autograd, torch.autograd.profiler, torch.profiler):
+        module._supported_activities = lambda: supported
+
+
+def _registered(key: str) -> Set[str]:
+    """The operators that have a kernel of their own for a dispatch key."""
+    names = torch._C._dispatch_get_registrations_for_dispatch_key(key)
+    return {name[len("aten::") :] for name in names if name.startswith("aten::")}
 
 
 def _native_kernel(name: str) -> Optional[Callable]:
@@ -83,7 +97,10 @@ def _kernel(name: str) -> Callable:
         nonlocal operator
         if operator is None:
             operator = Operator(name)
-        return operator(args, kwargs)
+        try:
+            return operator(args, kwargs)
+        except (RuntimeError, IndexError, ValueError) as error:
+            raise error.with_traceback(None)  # as short as where torch's own kernel raises it
 
     return kernel
 
@@ -201,7 +218,10 @@ class Call:
     def _tensor_to_host(self, tensor: torch.Tensor, is_written: bool, is_overwritten: bool) -> torch.Tensor:
         host = self.hosts.get(id(tensor))
         if host is None:
-            host, layout = read(tensor, self.stream, not is_overwritten)
+            if tensor.layout != torch.strided:
+                host, layout = sparse.moved(tensor, lambda part: read(part, self.stream)[0]), None
+            else:
+                host, layout = read(tensor, self.stream, not is_overwritten)
             if self.recording is not None:
                 host.zero_()  # read when the graph runs
             self.hosts[id(tensor)] = host
@@ -214,6 +234,9 @@ class Call:
         """Copies the arguments that the operator has changed to the device."""
         for key in self.written:
             tensor, host, layout = self.pairs[key]
+            if tensor.layout != torch.strided:
+                tensor.copy_(new_on_device(host, self.device, self.stream))
+                continue
             if host.size() != tensor.size():  # an out= argument of another size
                 span = span_in_bytes(tuple(host.size()), host.stride(), host.element_size())
                 tensor.resize_(span // host.element_size()).as_strided_(host.size(), host.stride())
@@ -265,7 +288,7 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
         host = compact.copy_(host)
     there, here = tensor.data_ptr(), host.data_ptr()
     if layout is None:
-        runtime.copy(there, here, tensor.numel() * tensor.element_size(), stream)
+        runtime.copy(there, here, tensor.numel() * tensor.element_size(), runtime.HOST_TO_DEVICE, stream)
         return
     for r in layout.rows:
         runtime.store(
@@ -275,13 +298,13 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
 
 def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torch.Tensor:
     """A new CUDA tensor with the values and strides of a host tensor."""
-    if host.device.type != "cpu" or not host.layout == torch.strided:
-        return special.structured_to_device(host, lambda part: new_on_device(part, device, stream))
+    if host.layout != torch.strided:
+        return sparse.moved(host, lambda part: new_on_device(part, device, stream))
     host = host.resolve_conj().resolve_neg()
     tensor = torch.empty_strided(host.size(), host.stride(), dtype=host.dtype, device=device)
     layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
     if layout.span:
-        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, stream)
+        runtime.copy(tensor.data_ptr(), host.data_ptr(), layout.span, runtime.HOST_TO_DEVICE, stream)
     return tensor
 
 
@@ -338,7 +361,7 @@ def _plain_copy(destination: torch.Tensor, source: torch.Tensor) -> torch.Tensor
         raise RuntimeError(graphs.NOT_PERMITTED)
     size = destination.numel() * destination.element_size()
     if size:
-        runtime.copy(destination.data_ptr(), source.data_ptr(), size, stream)
+        runtime.copy(destination.data_ptr(), source.data_ptr(), size, runtime.ANY_DIRECTION, stream)
     if not (destination.is_cuda and source.is_cuda):
         runtime.synchronize(stream)
     return destination

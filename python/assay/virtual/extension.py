@@ -1,9 +1,10 @@
 """torch.utils.cpp_extension.load and load_inline on the virtual GPU.
 
 Compiling against torch's own headers takes minutes. Here a source is compiled against a light header
-(include/, described in docs/extension-header.md) in seconds; it has the names that nearly all extensions use. When a name is
-missing, torch's own machinery and headers build the extension instead, in the same process, with flags that suit the virtual
-GPU. An error in the source itself is shown once, as the compiler wrote it.
+(include/, described in docs/extension-header.md) in seconds; it has the names that nearly all extensions
+use. When a name is missing, torch's own machinery and headers build the extension instead, in the same
+process, with flags that suit the virtual GPU. An error in the source itself is shown once, as the compiler
+wrote it.
 
     extension_build.py       flags, cache, compilers
     extension_operators.py   declarations of the ATen operators that a source mentions
@@ -25,7 +26,7 @@ from assay.virtual.extension_build import Build, CompileError, Source
 
 MODULE = "torch.utils.cpp_extension"
 
-# The language of a source that names none. torch's own default is newer; C++17 compiles faster and suits nearly all.
+# The language of a source that names none: C++17 compiles faster than torch's own default, which is tried next.
 STANDARD, NEWER_STANDARD = "c++17", "c++20"
 
 _loaded: Dict[str, types.ModuleType] = {}  # by library: a library can be bound to one module only
@@ -98,16 +99,19 @@ def load(
     if missing:
         raise FileNotFoundError(f"extension {name}: {missing[0]} does not exist")
 
+    common = dict(verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module, **others)
+
     def with_torch(folder: str):
         return load.torch_function(
-            name, paths, extra_cflags, _torch_cuda_flags(extra_cuda_cflags),
-            extra_ldflags=extension_build.link_flags(_list(extra_ldflags)), extra_include_paths=extra_include_paths,
-            build_directory=folder, verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module,
-            is_standalone=is_standalone, **others,
-        )  # fmt: skip
+            name,
+            paths,
+            is_standalone=is_standalone,
+            **_torch_arguments(folder, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths),
+            **common,
+        )
 
-    build = _build(name, [Source(path) for path in paths], extra_cflags, extra_cuda_cflags, extra_ldflags,
-                   extra_include_paths, with_cuda)  # fmt: skip
+    flags = (extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
+    build = _build(name, [Source(path) for path in paths], *flags, with_cuda)
     if is_standalone or any(path.endswith(".sycl") for path in paths):
         return with_torch(_folder(build, build_directory, "torch"))
     return _load(build, build_directory, verbose, is_python_module, with_torch)
@@ -137,30 +141,39 @@ def load_inline(
 ):
     """torch.utils.cpp_extension.load_inline with the light header.
 
-    The lines of a source that stands in the caller's file as it is keep that file's name and numbers, so that compiler
-    errors and findings point there.
+    The lines of a source that stands in the caller's file as it is keep that file's name and numbers, so that
+    compiler errors and findings point there.
     """
     cpp, cuda = _list(cpp_sources), _list(cuda_sources)
     if _list(sycl_sources):
         raise ValueError(f"extension {name}: SYCL sources cannot run on the virtual GPU")
     caller = _caller_file()
     bindings = _bindings(functions, with_pytorch_error_handling)
-    cpp_head = [] if no_implicit_headers else ["#include <torch/extension.h>"]
-    cuda_head = [] if no_implicit_headers else ["#include <torch/types.h>", "#include <cuda.h>", "#include <cuda_runtime.h>"]
-    sources = [Source("main.cpp", "\n".join([*cpp_head, *_placed(cpp, caller, "main.cpp"), *bindings]))]
+    heads = {"main.cpp": ["torch/extension.h"], "cuda.cu": ["torch/types.h", "cuda.h", "cuda_runtime.h"]}
+
+    def source(file: str, texts: List[str], rest: List[str]) -> Source:
+        head = [] if no_implicit_headers else [f"#include <{header}>" for header in heads[file]]
+        return Source(file, "\n".join([*head, *_placed(texts, caller, file), *rest]))
+
+    sources = [source("main.cpp", cpp, bindings)]
     if cuda:
-        sources.append(Source("cuda.cu", "\n".join([*cuda_head, *_placed(cuda, caller, "cuda.cu")])))
+        sources.append(source("cuda.cu", cuda, []))
+    common = dict(verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module, **others)
 
     def with_torch(folder: str):
         return load_inline.torch_function(
-            name, cpp, cuda or None, functions=functions, extra_cflags=extra_cflags,
-            extra_cuda_cflags=_torch_cuda_flags(extra_cuda_cflags),
-            extra_ldflags=extension_build.link_flags(_list(extra_ldflags)), extra_include_paths=extra_include_paths,
-            build_directory=folder, verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module,
-            with_pytorch_error_handling=with_pytorch_error_handling, no_implicit_headers=no_implicit_headers, **others,
-        )  # fmt: skip
+            name,
+            cpp,
+            cuda or None,
+            functions=functions,
+            with_pytorch_error_handling=with_pytorch_error_handling,
+            no_implicit_headers=no_implicit_headers,
+            **_torch_arguments(folder, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths),
+            **common,
+        )
 
-    build = _build(name, sources, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda)
+    flags = (extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
+    build = _build(name, sources, *flags, with_cuda)
     return _load(build, build_directory, verbose, is_python_module, with_torch)
 
 
@@ -194,7 +207,7 @@ def _caller_file() -> Optional[str]:
 
 
 def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[str]:
-    """Each text with a #line in front: its place in the caller's file if it stands there once, else its place in own_file."""
+    """Each text with a #line in front that names its place in the caller's file, if it stands there once."""
     try:
         with open(caller or "", encoding="utf-8") as file:
             written = file.read()
@@ -202,7 +215,7 @@ def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[
         written = ""
     placed = []
     for text in texts:
-        if text.strip() and written.count(text) == 1:
+        if text.strip() and written.count(text) == 1 and '"' not in caller and "\\" not in caller:
             line = written.count("\n", 0, written.index(text)) + 1
             placed.append(f'#line {line} "{caller}"\n{text}')
         else:
@@ -216,10 +229,14 @@ def _build(name, sources, cflags, cuda_cflags, ldflags, include_paths, with_cuda
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise ValueError(f"extension {name!r}: the name must be a Python identifier")
     return Build(
-        name, tuple(sources), tuple(_list(cflags)), tuple(_list(cuda_cflags)), tuple(_list(ldflags)),
+        name,
+        tuple(sources),
+        tuple(_list(cflags)),
+        tuple(_list(cuda_cflags)),
+        tuple(_list(ldflags)),
         tuple(os.path.abspath(path) for path in _list(include_paths)),
         any(source.is_cuda for source in sources) if with_cuda is None else with_cuda,
-    )  # fmt: skip
+    )
 
 
 def _folder(build: Build, build_directory: Optional[str], header: str) -> str:
@@ -241,9 +258,7 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
     from assay.virtual.extension_operators import installed_declarations
 
     folder = _folder(build, build_directory, "light")
-    placed = build._replace(sources=tuple(
-        source if source.text is None else source._replace(path=os.path.join(folder, source.path)) for source in build.sources
-    ))  # fmt: skip
+    placed = build._replace(sources=tuple(source.in_folder(folder) for source in build.sources))
     torch_folder = _folder(build, build_directory, "torch")
     if os.path.exists(os.path.join(torch_folder, f"{build.name}.so")):
         return _load_with_torch(with_torch, torch_folder)
@@ -253,14 +268,22 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
             return _bind(build.name, library, is_python_module)
         except CompileError as error:
             output = error.output
-        if not _may_be_newer_language(output):
+        if _names_standard(build) or not _may_be_newer_language(output):
             break
     missing = missing_name(output)
     if missing is None:
         raise RuntimeError(f"Error building extension '{build.name}': {output}") from None
-    print(f"assay: {missing} is not in the light header; compiling with PyTorch's own headers, which takes minutes",
-          file=sys.stderr, flush=True)  # fmt: skip
+    print(
+        f"assay: {missing} is not in the light header; "
+        "compiling with PyTorch's own headers, which takes minutes",
+        file=sys.stderr,
+        flush=True,
+    )
     return _load_with_torch(with_torch, torch_folder)
+
+
+def _names_standard(build: Build) -> bool:
+    return any("-std=" in flag for flag in (*build.cflags, *build.cuda_cflags))
 
 
 def _load_with_torch(with_torch, folder: str):
@@ -273,16 +296,34 @@ def _load_with_torch(with_torch, folder: str):
             os.environ["LD_PRELOAD"] = preload
 
 
-def _torch_cuda_flags(flags: Optional[Sequence[str]]) -> List[str]:
-    return extension_build.nvcc_flags(_list(flags))
+def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dict[str, Any]:
+    """Arguments for torch's own functions, with the flags that suit the virtual GPU.
+
+    A language standard is left to torch: its headers need a newer one than many sources name.
+    """
+
+    def without_standard(flags: List[str]) -> List[str]:
+        return [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
+
+    return dict(
+        build_directory=folder,
+        extra_cflags=without_standard(_list(cflags)),
+        extra_cuda_cflags=without_standard(extension_build.nvcc_flags(_list(cuda_cflags))),
+        extra_ldflags=extension_build.link_flags(_list(ldflags)),
+        extra_include_paths=include_paths,
+    )
 
 
-# What compilers say about a name that a header does not have; the group is the name. nvcc's messages first, then GCC's.
+# nvcc's error about an unknown namespace, which it only points to.
+_UNNAMED = 'name followed by "::" must be a class or namespace name'
+
+# What compilers say about a name that a header does not have; the group is the name. First nvcc, then GCC.
 _MISSING = tuple(
     re.compile(pattern)
     for pattern in (
         r"(?:namespace|class|struct) \"[^\"]+\" has no (?:actual )?member (?:class )?\"(\w+)\"",
         r"identifier \"(\w+)\" is undefined",
+        _UNNAMED + r": \"(?:\w+::)*(\w+)\"",
         r"fatal error: (\S+\.\w+): No such file",
         r"cannot open source file \"([^\"]+)\"",
         r"'(\w+)' is not a member of",
@@ -292,32 +333,44 @@ _MISSING = tuple(
         r"undefined reference to [`'](?:\w+::)*(\w+)",
     )
 )
-# Words of torch's interface, and of the standard library, of which torch's headers bring more than the light one.
-_TORCH_WORD = re.compile(r"\b(?:at|c10|torch|caffe2|py|pybind11|std|ATen|(?:AT|TORCH|C10)_\w+)\b|Tensor|assay/light")
+# Words of torch's interface, and of the standard library, of which torch's headers bring more.
+_TORCH_WORD = re.compile(
+    r"\b(?:at|c10|torch|caffe2|py|pybind11|std|ATen|(?:AT|TORCH|C10)_\w+)\b|Tensor|assay/light"
+)
 
 
 def _errors(output: str) -> List[str]:
     """The messages of the errors in a compiler's or linker's output, without places and suggestions."""
     errors = []
-    for line in output.replace("‘", "'").replace("’", "'").splitlines():
+    lines = output.replace("‘", "'").replace("’", "'").splitlines()
+    for number, line in enumerate(lines):
         place, error, message = line.partition("error:")
         if error:
             message = re.sub(r"; did you mean .*|\(did you mean .*", "", message)
+            if _UNNAMED in message:
+                message += _qualified_name(*(lines + ["", ""])[number + 1 : number + 3])
             errors.append(("fatal error:" if place.endswith("fatal ") else "") + message)
         elif "undefined reference" in line:
             errors.append(line[line.index("undefined reference") :])
     return errors
 
 
+def _qualified_name(source: str, marks: str) -> str:
+    """The name above nvcc's caret, with what stands before it: ': "torch::nn"'."""
+    name = re.match(r"\w*", source[marks.find("^") :]).group()
+    before = re.search(r"[\w:]*$", source[: marks.find("^")]).group()
+    return f': "{before}{name}"'
+
+
 def _may_be_newer_language(output: str) -> bool:
-    """Whether errors can come from a language that is too old: not if they are all about names of the source's own."""
+    """Whether errors can come from a language that is too old: not if all are about the source's own names."""
     return missing_name(output) is not None or any(
         not any(pattern.search(message) for pattern in _MISSING) for message in _errors(output)
     )
 
 
 def missing_name(output: str) -> Optional[str]:
-    """The name that an error is about if torch's own headers may have it; None if the error is in the source itself."""
+    """The name that an error is about if torch's own headers may have it; None for the source's own errors."""
     errors = _errors(output)
     for message in errors:
         for pattern in _MISSING:
@@ -346,7 +399,7 @@ def _bind(name: str, library: str, is_python_module: bool):
     elif hasattr(loaded, "assay_bind"):
         from assay.virtual.extension_calls import Callbacks
 
-        loaded.assay_bind.argtypes, loaded.assay_bind.restype = [ctypes.py_object, ctypes.py_object], ctypes.c_int
+        loaded.assay_bind.argtypes = [ctypes.py_object, ctypes.py_object]
         loaded.assay_bind(module, Callbacks)
     elif is_python_module:
         raise ImportError(f"dynamic module does not define module export function (PyInit_{name})")

@@ -1,12 +1,12 @@
 """Compiles the sources of a C++ extension against the light header, and keeps the result.
 
-A build is a folder named by the content of everything that decides it: sources and the files they include, flags, the light
-header, torch's and the compilers' versions. Two processes that build the same wait for each other; the library appears under
-its name only when it is complete.
+A build is a folder named by the content of everything that decides it: sources and the files they include,
+flags, the light header, torch's and the compilers' versions. Two processes that build the same wait for
+each other; the library appears under its name only when it is complete.
 
-The flags are the caller's, with these differences. The GPU architecture is one whose PTX the virtual GPU runs, and only PTX is
-made, so that the assembler's time is saved. Line numbers are always kept, because findings name lines. The CUDA runtime is
-always the shared one.
+The flags are the caller's, with these differences. The GPU architecture is one whose PTX the virtual GPU
+runs, and only PTX is made, which saves the assembler's time. Line numbers are always kept, because findings
+name lines. The CUDA runtime is always the shared one.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ from assay.virtual.runtime import Unsupported
 
 INCLUDE_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
 
-# CUDA C++ for sm_90 is what the virtual GPU runs; a source that asks for an architecture with features of its own
-# ("sm_90a") gets the PTX of that one.
+# CUDA C++ for sm_90 is what the virtual GPU runs; a source that asks for an architecture with features of its
+# own ("sm_90a") gets the PTX of that one.
 ARCHITECTURE = "90"
 
 # What torch passes to nvcc (COMMON_NVCC_FLAGS of torch.utils.cpp_extension).
@@ -40,7 +40,30 @@ TORCH_NVCC_FLAGS = (
 )
 
 # Parts of identifiers that mean 16-bit floats. Without them the toolkit's headers for those are left out.
-HALF_WORDS = ("half", "float16", "fp16", "bf16")
+HALF_WORDS = ("half", "float16", "fp16", "bf16", "reduced_floating")
+
+# Standard headers that torch's headers include and the light one does not, with names that need them.
+STANDARD_HEADERS = {
+    "atomic": "atomic",
+    "chrono": "chrono",
+    "deque": "deque",
+    "functional": "function bind ref cref hash plus minus multiplies divides negate greater less greater_equal "
+    "less_equal equal_to logical_and logical_or placeholders invoke",
+    "iomanip": "setw setprecision setfill fixed scientific",
+    "iostream": "cout cerr clog cin endl",
+    "list": "list",
+    "map": "map multimap",
+    "mutex": "mutex lock_guard unique_lock scoped_lock call_once once_flag",
+    "numeric": "accumulate iota inner_product partial_sum gcd lcm reduce transform_reduce inclusive_scan "
+    "exclusive_scan",
+    "random": "mt19937 mt19937_64 random_device uniform_real_distribution uniform_int_distribution "
+    "normal_distribution",
+    "set": "set multiset",
+    "thread": "thread this_thread",
+    "unordered_map": "unordered_map",
+    "unordered_set": "unordered_set",
+    "variant": "variant visit monostate",
+}
 
 # Libraries whose kernels are machine code, so that the virtual GPU cannot run them.
 MACHINE_CODE_LIBRARIES = "cublas|cublasLt|cudnn|cufft|cusparse|cusparseLt|cusolver|curand|nccl"
@@ -63,6 +86,10 @@ class Source(NamedTuple):
 
     path: str
     text: Optional[str] = None
+
+    def in_folder(self, folder: str) -> "Source":
+        """The same with its text in a folder; a file of the caller's own stays where it is."""
+        return self if self.text is None else self._replace(path=os.path.join(folder, self.path))
 
     @property
     def is_cuda(self) -> bool:
@@ -93,7 +120,7 @@ def identifiers(text: str) -> Set[str]:
 
 
 def included_files(source: Source, include_paths: Sequence[str]) -> Dict[str, str]:
-    """The texts of the files that a source includes and that are not of a toolkit: path → text, recursively."""
+    """The files that a source includes, and those include, beside it and in include_paths: path → text."""
     found: Dict[str, str] = {}
     waiting = [(source.read(), os.path.dirname(os.path.abspath(source.path)))]
     while waiting:
@@ -115,14 +142,15 @@ def _flag_words(flags: Iterable[str]) -> List[str]:
 
 
 def architecture(flags: Iterable[str]) -> str:
-    """The number of the architecture whose PTX is made: ARCHITECTURE unless the flags name one with a letter."""
+    """The architecture whose PTX is made: ARCHITECTURE unless the flags name one with a letter."""
     named = re.findall(r"(?:sm|compute)_(\d+[af])", " ".join(flags))
     return max(named, key=lambda number: int(number[:-1])) if named else ARCHITECTURE
 
 
 def nvcc_flags(flags: Iterable[str]) -> List[str]:
-    """The caller's flags for nvcc without those that the build decides: architecture, runtime library, device debugging."""
-    replaced = ("-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-cudart", "--cudart")
+    """The caller's flags for nvcc without what the build decides: architecture, runtime, device debugging."""
+    replaced = {"-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code", "-cudart"}
+    replaced.add("--cudart")
     dropped = {"-G", "--device-debug", "-dc", "-rdc=true", "--relocatable-device-code=true", "-c", "-shared"}
     kept: List[str] = []
     words = iter(_flag_words(flags))
@@ -138,7 +166,9 @@ def nvcc_flags(flags: Iterable[str]) -> List[str]:
 
 def link_flags(flags: Iterable[str]) -> List[str]:
     """The caller's linker flags without CUDA's libraries: the static runtime, and those of machine code."""
-    unwanted = re.compile(rf"-l(:lib)?(cudart|cudart_static|{MACHINE_CODE_LIBRARIES})(\.a|\.so)?|-cudart.*|.*libcudart_static\.a")
+    unwanted = re.compile(
+        rf"-l(:lib)?(cudart|cudart_static|{MACHINE_CODE_LIBRARIES})(\.a|\.so)?|-cudart.*|.*libcudart_static\.a"
+    )
     return [word for word in _flag_words(flags) if not unwanted.fullmatch(word)]
 
 
@@ -154,7 +184,8 @@ def cuda_home() -> str:
 def nvcc() -> str:
     path = os.path.join(cuda_home(), "bin", "nvcc")
     if not os.access(path, os.X_OK):
-        raise RuntimeError(f"nvcc was not found in {os.path.dirname(path)}; install the CUDA toolkit or set CUDA_HOME")
+        place = os.path.dirname(path)
+        raise RuntimeError(f"nvcc was not found in {place}; install the CUDA toolkit or set CUDA_HOME")
     return path
 
 
@@ -189,7 +220,7 @@ def compiler_version(compiler: str) -> str:
 def cache_key(build: Build, versions: Sequence[str]) -> str:
     """The name of the folder for a build."""
     content = [
-        [[source.path if source.text is None else os.path.basename(source.path), source.read()] for source in build.sources],
+        [[source.path, source.read()] for source in build.sources],
         [sorted(included_files(source, build.include_paths).items()) for source in build.sources],
         [build.name, build.cflags, build.cuda_cflags, build.ldflags, build.include_paths, build.with_cuda],
         list(versions),
@@ -197,43 +228,60 @@ def cache_key(build: Build, versions: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
 
 
-def compile_command(build: Build, source: Source, folder: str, target: str, mentioned: Set[str], standard: str) -> List[str]:
+def feature_flags(mentioned: Set[str]) -> List[str]:
+    """Macros that leave out parts of the light header that no source mentions: parsing takes the time."""
+    flags = []
+    if not any(word in name.lower() for name in mentioned for word in HALF_WORDS):
+        flags.append("-DASSAY_NO_HALF")
+    if any("blas" in name.lower() for name in mentioned):
+        flags.append("-DASSAY_USES_CUBLAS")
+    if "PYBIND11_MODULE" in mentioned and not any(name.startswith("TORCH_LIBRARY") for name in mentioned):
+        flags.append("-DASSAY_NO_LIBRARY")
+    return flags
+
+
+def standard_headers(mentioned: Set[str]) -> str:
+    """The text of assay_standard.inc: the headers of STANDARD_HEADERS that a source relies on."""
+    needed = [name for name, words in STANDARD_HEADERS.items() if mentioned & set(words.split())]
+    return "".join(f"#include <{name}>\n" for name in needed)
+
+
+def compile_command(
+    build: Build, source: Source, folder: str, target: str, mentioned: Set[str], standard: str
+) -> List[str]:
     """The command that compiles one source."""
-    folders = [f"-I{path}" for path in (*build.include_paths, folder, INCLUDE_FOLDER)]  # before nvcc's own, for cublas_v2.h
+    # With -I: nvcc searches its own folder before those of -isystem, and the light header has a cublas_v2.h.
+    folders = [f"-I{path}" for path in (*build.include_paths, folder, INCLUDE_FOLDER)]
     toolkit = ["-isystem", os.path.join(cuda_home(), "include"), "-isystem", sysconfig.get_path("include")]
     common = [f"-DTORCH_EXTENSION_NAME={build.name}", "-DTORCH_API_INCLUDE_EXTENSION_H", *folders, *toolkit]
-    if not any(word in name.lower() for name in mentioned for word in HALF_WORDS):
-        common.append("-DASSAY_NO_HALF")
-    if any("blas" in name.lower() for name in mentioned):
-        common.append("-DASSAY_USES_CUBLAS")
+    common += feature_flags(mentioned)
     if not (source.is_cuda and build.with_cuda):
-        flags = _flag_words(build.cflags)
-        standard_flags = [] if _names_standard(flags) else [f"-std={standard}"]
-        return [cxx(), *common, "-fPIC", "-fno-gnu-unique", *standard_flags, *flags, "-c", source.path, "-o", target]
-    flags = nvcc_flags(build.cuda_cflags)
+        flags = with_standard(_flag_words(build.cflags), standard)
+        command = [cxx(), *common, "-fPIC", "-fno-gnu-unique", *flags]
+        return [*command, "-c", source.path, "-o", target]
+    flags = with_standard(nvcc_flags(build.cuda_cflags), standard)
     number = architecture(build.cuda_cflags)
-    standard_flags = [] if _names_standard(flags) else [f"-std={standard}"]
-    return [
-        nvcc(), *common, *TORCH_NVCC_FLAGS, f"-gencode=arch=compute_{number},code=compute_{number}", "-lineinfo",
-        "-Xcompiler", "-fPIC,-fno-gnu-unique", *standard_flags, *flags, "-c", source.path, "-o", target,
-    ]  # fmt: skip
+    device = [f"-gencode=arch=compute_{number},code=compute_{number}", "-lineinfo"]
+    command = [nvcc(), *common, *TORCH_NVCC_FLAGS, *device, "-Xcompiler", "-fPIC,-fno-gnu-unique"]
+    return [*command, *flags, "-c", source.path, "-o", target]
 
 
-def _names_standard(flags: Iterable[str]) -> bool:
-    return any(flag.startswith(("-std", "--std")) for flag in flags)
+def with_standard(flags: Sequence[str], standard: str) -> List[str]:
+    """Flags with a language standard: the one that they name, unless it is older than C++17 or there is none."""
+    kept = [flag for flag in flags if not re.fullmatch(r"--?std=(c|gnu)\+\+(98|03|0x|11|1y|14)", flag)]
+    return kept if any(flag.startswith(("-std", "--std")) for flag in kept) else [f"-std={standard}", *kept]
 
 
 def link_command(build: Build, objects: Sequence[str], target: str) -> List[str]:
     libraries = os.path.join(cuda_home(), "lib64")
-    return [
-        cxx(), "-shared", *objects, "-o", target, "-Wl,-Bsymbolic", *link_flags(build.ldflags), f"-L{libraries}",
-        f"-L{os.path.join(libraries, 'stubs')}", "-lcudart",
-    ]  # fmt: skip
+    found_in = [f"-L{libraries}", f"-L{os.path.join(libraries, 'stubs')}", "-lcudart"]
+    return [cxx(), "-shared", *objects, "-o", target, "-Wl,-Bsymbolic", *link_flags(build.ldflags), *found_in]
 
 
 def machine_code_function(library: str) -> Optional[str]:
     """A function that a library calls and that only a library of MACHINE_CODE_LIBRARIES has."""
-    listed = subprocess.run(["nm", "-D", "--undefined-only", library], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    command = ["nm", "-D", "--undefined-only", library]
+    listed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = re.search(rf"\bU ((?:{MACHINE_CODE_LIBRARIES})[A-Z]\w*)", listed.stdout)
     return found.group(1) if found else None
 
@@ -242,7 +290,9 @@ def _run(command: Sequence[str], verbose: bool) -> None:
     if verbose:
         print(" ".join(command), flush=True)
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+    )
     if done.returncode != 0:
         raise CompileError(done.stdout)
     if verbose and done.stdout:
@@ -257,7 +307,7 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _write(path: str, text: str) -> None:
-    """Writes a file that others may be reading: it is replaced at once, and left alone when it is the same already."""
+    """Writes a file that others may be reading: it is replaced at once, and left alone when it is the same."""
     if os.path.exists(path) and Source(path).read() == text:
         return
     with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as file:
@@ -284,9 +334,11 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
         methods, functions = declarations(mentioned)
         _write(os.path.join(folder, "assay_methods.inc"), methods)
         _write(os.path.join(folder, "assay_functions.inc"), functions)
+        _write(os.path.join(folder, "assay_standard.inc"), standard_headers(mentioned))
         objects = [os.path.join(folder, f"{number}.o") for number in range(len(build.sources))]
         commands = [
-            compile_command(build, source, folder, target, mentioned, standard) for source, target in zip(build.sources, objects)
+            compile_command(build, source, folder, target, mentioned, standard)
+            for source, target in zip(build.sources, objects)
         ]
         with ThreadPoolExecutor(max_workers=min(len(commands), os.cpu_count() or 1)) as pool:
             for _ in pool.map(lambda command: _run(command, verbose), commands):
@@ -296,7 +348,10 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
         function = machine_code_function(unfinished)
         if function:
             os.remove(unfinished)
-            raise Unsupported(f"extension {build.name} calls {function}, whose library is machine code: the virtual GPU runs PTX only")
+            raise Unsupported(
+                f"extension {build.name} calls {function}, whose library is machine code: "
+                "the virtual GPU runs PTX only"
+            )
         os.replace(unfinished, library)
         for path in objects:
             os.remove(path)

@@ -1,8 +1,8 @@
-"""What an extension built with the light header asks of Python: torch's tensors, operators, streams and libraries.
+"""What an extension built with the light header asks of Python: torch's tensors, operators and streams.
 
-The C++ side (include/assay/light) calls the functions of `Callbacks` by name. Tensors pass as they are, so that allocation,
-ownership, views and errors are torch's own; operators are called by schema name and overload, and run wherever torch runs
-them (on the virtual GPU: see aten.py).
+The C++ side (include/assay/light) calls the functions of `Callbacks` by name. Tensors pass as they are, so
+that allocation, ownership, views and errors are torch's own; operators are called by schema name and
+overload, and run wherever torch runs them (on the virtual GPU: see aten.py).
 """
 
 import ctypes
@@ -11,13 +11,17 @@ from typing import Any, Callable, Dict, Tuple
 
 import torch
 
-# torch's numbers of the element types (c10/core/ScalarType.h); a type that the installed torch lacks is left out.
+from assay.virtual.runtime import Unsupported
+
+# torch's numbers of the element types (c10/core/ScalarType.h); one that the installed torch lacks is left out.
 DTYPE_NUMBERS = {
-    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7, "complex64": 9,
-    "complex128": 10, "bool": 11, "bfloat16": 15, "float8_e5m2": 23, "float8_e4m3fn": 24, "uint16": 27, "uint32": 28,
-    "uint64": 29, "float8_e8m0fnu": 44,
+    "uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "float64": 7,
+    "complex64": 9, "complex128": 10, "bool": 11, "bfloat16": 15, "float8_e5m2": 23, "float8_e4m3fn": 24,
+    "uint16": 27, "uint32": 28, "uint64": 29, "float8_e8m0fnu": 44,
 }  # fmt: skip
-NUMBER_OF_DTYPE = {getattr(torch, name): number for name, number in DTYPE_NUMBERS.items() if hasattr(torch, name)}
+NUMBER_OF_DTYPE = {
+    getattr(torch, name): number for name, number in DTYPE_NUMBERS.items() if hasattr(torch, name)
+}
 DTYPE_OF_NUMBER = {number: dtype for dtype, number in NUMBER_OF_DTYPE.items()}
 MEMORY_FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)
 DEVICE_NUMBERS = {"cpu": 0, "cuda": 1, "meta": 14}
@@ -52,7 +56,8 @@ class _DeviceMemory:
     """Memory of the device that torch.as_tensor takes without copying."""
 
     def __init__(self, address: int, count: int):
-        self.__cuda_array_interface__ = {"shape": (count,), "typestr": "|u1", "data": (address, False), "version": 2}
+        bytes_at = {"shape": (count,), "typestr": "|u1", "data": (address, False), "version": 2}
+        self.__cuda_array_interface__ = bytes_at
 
 
 def _from_blob(address, sizes, strides, dtype, layout, device, pin_memory):
@@ -70,7 +75,7 @@ def _from_blob(address, sizes, strides, dtype, layout, device, pin_memory):
 
 
 def _gemm(stream, a_transposed, b_transposed, m, n, k, count, alpha, beta, *matrices):
-    """C = alpha op(A) op(B) + beta C as cuBLAS defines it: matrices in column-major order, `count` products at once."""
+    """C = alpha op(A) op(B) + beta C as cuBLAS defines it: column-major matrices, `count` products at once."""
 
     def matrix(which, rows, columns):
         address, dtype, leading, stride = matrices[4 * which : 4 * which + 4]
@@ -160,7 +165,7 @@ FUNCTIONS: Dict[str, Callable] = {
 
 
 def _aten_function(full_name: str) -> Callable:
-    """An operator as a function of all its arguments by position, keyword-only ones included, as C++ calls it."""
+    """An operator as a function of all its arguments by position, as C++ calls it."""
     name, _, overload = full_name.partition(".")
     function = getattr(getattr(torch.ops.aten, name), overload or "default")
     arguments = function._schema.arguments
@@ -185,7 +190,7 @@ class Callbacks:
     def describe(tensor: torch.Tensor) -> Tuple:
         """What assay::TensorState::read expects."""
         if tensor.layout != torch.strided:
-            raise RuntimeError(f"an extension built with Assay's light header takes dense tensors only, not {tensor.layout}")
+            raise Unsupported(f"extensions with Assay's light header take dense tensors, not {tensor.layout}")
         device = tensor.device
         return (
             tensor.data_ptr(),

@@ -1,28 +1,38 @@
 """C++ declarations of the ATen operators that an extension mentions, made from torch's own schemas.
 
-torch's C++ interface has some 2,500 operators, and a source uses two or three. The light header therefore declares none:
-for the identifiers of a source, `declarations` writes the members of at::Tensor and the functions of namespace at with the
-overloads, argument types and defaults that torch's schemas give them. So a call resolves to the same overload as with
-torch's headers, in the torch version that is installed. Each declaration hands its arguments to assay::Call
-(include/assay/light/tensor.h), which names the overload; extension_calls.py runs it.
+torch's C++ interface has some 2,500 operators, and a source uses two or three. The light header therefore
+declares none: for the identifiers of a source, `declarations` writes the members of at::Tensor and the
+functions of namespace at with the overloads, argument types and defaults that torch's schemas give them. So
+a call resolves to the same overload as with torch's headers, in the torch version that is installed. Each
+declaration hands its arguments to assay::Call (include/assay/light/tensor.h), which names the overload;
+extension_calls.py runs it.
 
     aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
 becomes, as a member,
 
-    Tensor sum(OptionalIntArrayRef dim, bool keepdim=false, std::optional<ScalarType> dtype=std::nullopt) const {
-      return assay::Call("sum.dim_IntList")(*this)(dim)(keepdim)(dtype).result<Tensor>(); }
+    Tensor sum(OptionalIntArrayRef dim, bool keepdim = false,
+               std::optional<ScalarType> dtype = std::nullopt) const {
+      return assay::Call("sum.dim_IntList")(*this)(dim)(keepdim)(dtype).result<Tensor>();
+    }
 """
 
 import re
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-# Members that tensor.h and functions that tensor.h writes out itself.
-OWN_METHODS = frozenset("""size sizes stride strides dim numel storage_offset itemsize element_size nbytes dtype type device options
-    layout is_contiguous is_complex is_floating_point is_signed is_pinned is_same data_ptr data item contiguous to toType
-    cpu cuda index index_put_ get_device is_alias_of requires_grad grad print defined is_sparse is_cuda is_cpu is_meta is_quantized
-    is_non_overlapping_and_dense variable_data tensor_data set_requires_grad""".split())
-OWN_FUNCTIONS = frozenset("from_blob tensor scalar_tensor device layout dtype item index index_put_ to size stride".split())
+# Members and functions that tensor.h and options.h write out themselves.
+OWN_METHODS = frozenset(
+    """
+    size sizes stride strides dim numel storage_offset itemsize element_size nbytes dtype type device
+    options layout is_contiguous is_complex is_floating_point is_signed is_pinned is_same data_ptr data
+    item contiguous to toType cpu cuda index index_put_ get_device is_alias_of requires_grad grad print
+    defined is_sparse is_cuda is_cpu is_meta is_quantized is_non_overlapping_and_dense variable_data
+    tensor_data set_requires_grad
+    """.split()
+)
+OWN_FUNCTIONS = frozenset(
+    "from_blob tensor scalar_tensor device layout dtype item index index_put_ to size stride".split()
+)
 
 # Arguments that have a default in the schema and none in C++, where two overloads would be ambiguous
 # (cpp_no_default_args of torch's native_functions.yaml).
@@ -32,7 +42,8 @@ NO_CPP_DEFAULT = {
     "any.dims": ("dim",),
     **{name: ("min",) for name in ("clamp", "clamp_", "clip", "clip_")},
     **{f"conv{dims}d.padding": ("bias", "stride", "padding") for dims in (1, 2, 3)},
-    **{name + dims: ("unbiased",) for name in ("std", "var", "std_mean", "var_mean") for dims in ("", ".dim")},
+    **{name: ("unbiased",) for name in ("std", "var", "std_mean", "var_mean")},
+    **{f"{name}.dim": ("unbiased",) for name in ("std", "var", "std_mean", "var_mean")},
     "stft": ("hop_length", "win_length", "window", "normalized"),
     "linalg_pinv.atol_rtol_float": ("atol", "rtol"),
     "linalg_matrix_rank.atol_rtol_float": ("atol", "rtol"),
@@ -255,7 +266,7 @@ def function_declaration(schema: Schema) -> Optional[str]:
 
 
 def declarations(schemas: Iterable[Schema], methods: Iterable[str]) -> Tuple[str, str]:
-    """The text of assay_methods.inc and of assay_functions.inc. `methods`: the operators that are members of at::Tensor."""
+    """The texts of assay_methods.inc and assay_functions.inc. `methods`: the operators that are members."""
     methods = frozenset(methods) - OWN_METHODS
     members, functions = [], []
     for schema in schemas:

@@ -53,17 +53,14 @@ def layout_of(size: Tuple[int, ...], strides: Tuple[int, ...], item: int) -> Lay
         for at, (extent, stride) in enumerate(zip(size, strides))
         if extent > 1 and stride > 0
     )
-    elements = 1
-    for _, extent, _ in dims:
-        elements *= extent
-    if span <= elements * item:
-        return Layout(span, strides, one_piece)
-    whole = Layout(span, strides, one_piece, has_foreign_bytes=True)
-    reached = 1
+    reached, has_gaps, is_shared = 1, False, False
     for stride, extent, _ in dims:
-        if stride < reached:  # elements that share memory: no rows
-            return whole
-        reached = stride * (extent - 1) + reached
+        has_gaps = has_gaps or stride > reached
+        is_shared = is_shared or stride < reached  # elements that share memory: no rows
+        reached += stride * (extent - 1)
+    whole = Layout(span, strides, one_piece, has_gaps)
+    if not has_gaps or is_shared:
+        return whole
     host_strides = [0] * len(size)
     levels = []  # [extent, device stride, host stride], in elements, merged where they follow each other
     compact = 1

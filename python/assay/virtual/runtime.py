@@ -9,7 +9,7 @@ import ctypes
 import functools
 from typing import Optional
 
-_HOST_TO_DEVICE, _ANY_DIRECTION = 1, 4
+HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, ANY_DIRECTION = 1, 2, 3, 4
 
 _POINTER, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _PROTOTYPES = {
@@ -26,15 +26,6 @@ _PROTOTYPES = {
 
 class Unsupported(NotImplementedError):
     """The virtual GPU cannot do this; the program may be right."""
-
-
-def is_loaded() -> bool:
-    """Whether this process runs on Assay's runtime library."""
-    try:
-        ctypes.CDLL(None).assay_label
-    except AttributeError:
-        return False
-    return True
 
 
 @functools.lru_cache(maxsize=None)
@@ -56,15 +47,14 @@ def check(status: int) -> None:
         raise RuntimeError("CUDA error: " + library().cudaGetErrorString(status).decode())
 
 
-def copy(to: int, start: int, size: int, stream: int) -> None:
-    """Copies `size` bytes from `start`, between any two of device and host. Copies into pageable host memory have ended
-    when this returns."""
-    check(library().cudaMemcpyAsync(to, start, size, _ANY_DIRECTION, stream))
+def copy(to: int, start: int, size: int, direction: int, stream: int) -> None:
+    """Copies `size` bytes from `start`. Copies into pageable host memory have ended when this returns."""
+    check(library().cudaMemcpyAsync(to, start, size, direction, stream))
 
 
 def store(to: int, to_pitch: int, start: int, start_pitch: int, width: int, height: int, stream: int) -> None:
     """Copies `height` rows of `width` bytes from host to device; they lie `to_pitch` and `start_pitch` bytes apart."""
-    check(library().cudaMemcpy2DAsync(to, to_pitch, start, start_pitch, width, height, _HOST_TO_DEVICE, stream))
+    check(library().cudaMemcpy2DAsync(to, to_pitch, start, start_pitch, width, height, HOST_TO_DEVICE, stream))
 
 
 def fetch(to: int, to_pitch: int, start: int, start_pitch: int, width: int, height: int, stream: int) -> None:

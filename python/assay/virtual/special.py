@@ -7,7 +7,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 from . import attention
-from .runtime import Unsupported
 
 aten = torch.ops.aten
 
@@ -189,16 +188,3 @@ def run_wider(compute: Callable, args: Any, kwargs: Any, narrow: torch.dtype, wi
     wide_args = [widen(arg) for arg in args]
     wide_kwargs = {key: widen(value) for key, value in kwargs.items()}
     return round_to(compute(*wide_args, **wide_kwargs))
-
-
-def structured_to_device(host: torch.Tensor, convert: Callable) -> torch.Tensor:
-    """A sparse result on the device, made of its parts; a tensor that is there already as it is."""
-    if host.device.type != "cpu":
-        return host
-    if host.layout == torch.sparse_coo:
-        parts = convert(host._indices()), convert(host._values())
-        return torch.sparse_coo_tensor(*parts, host.size(), is_coalesced=host.is_coalesced())
-    if host.layout == torch.sparse_csr:
-        parts = convert(host.crow_indices()), convert(host.col_indices()), convert(host.values())
-        return torch.sparse_csr_tensor(*parts, host.size())
-    raise Unsupported(f"a result with layout {host.layout} cannot be moved to the virtual GPU")

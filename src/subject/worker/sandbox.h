@@ -7,14 +7,33 @@
 // look at a file. A subject that does something forbidden ends there, and the attempt is reported as a
 // finding. On a real GPU the driver needs its device files, sockets and helper threads; a refused call fails
 // with EPERM.
+
+//
+// A Python subject is confined by the kernel alone, because compilers that it starts inherit the rules and
+// cannot be made to judge their own calls: refused calls fail with EPERM, and Landlock confines what is read
+// as well as what is written.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace assay::worker {
 
+struct Confinement {
+  // Who makes system calls beside the subject, and so what must work.
+  enum class Who : unsigned char {
+    Library,      // nobody
+    Driver,       // of a real GPU
+    Interpreter,  // Python, torch, and the compilers that they start
+  };
+  std::string folder;  // the only place that the subject may write to
+  Who who = Who::Library;
+  std::string build_folder{};         // of an interpreter: it may write here, too
+  std::vector<std::string> hidden{};  // files and folders that an interpreter may not read
+};
+
 // An empty string, or what could not be set up. `files_guarded` says whether the kernel has Landlock.
-std::string enter_sandbox(const std::string& folder, bool real_gpu, bool& files_guarded);
+std::string enter_sandbox(const Confinement& confinement, bool& files_guarded);
 
 // Called by a function of libc that would start a process; ends the subject where that is refused.
 void refuse_process(const char* name);

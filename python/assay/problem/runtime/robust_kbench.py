@@ -93,12 +93,16 @@ class Context:
 
 
 class Answer:
-    """The answer side: the kernel, compiled with the flags of the harness."""
+    """The answer side: the kernel, compiled with the flags of the harness.
 
-    def __init__(self, folder: Path, direction: str, names: Sequence[str], outputs: int):
+    `ranks` are the numbers of axes of the outputs: the harness broadcasts when it compares, so that a tensor of
+    one element may stand for a number.
+    """
+
+    def __init__(self, folder: Path, direction: str, names: Sequence[str], ranks: Sequence[int]):
         from torch.utils.cpp_extension import load
 
-        self._backward, self._names, self._outputs = direction == "backward", list(names), outputs
+        self._backward, self._names, self._ranks = direction == "backward", list(names), list(ranks)
         extension = load(name="kernel", sources=[str(folder / "kernel.cu")], extra_cuda_cflags=COMPILE_FLAGS,
                          with_cuda=True)
         self._kernel = getattr(extension, direction)
@@ -110,7 +114,12 @@ class Answer:
         arguments = common.filled(pattern, dict(zip(self._names, tensors)))
         with torch.no_grad():
             if not self._backward:
-                return tuple(common.tensors_in(self._kernel(*arguments)))
+                return self._returned(self._kernel(*arguments))
             context = Context()
             self._function.forward(context, *arguments[1:])
-            return tuple(common.tensors_in(self._function.backward(context, arguments[0])))[: self._outputs]
+            return self._returned(self._function.backward(context, arguments[0]))
+
+    def _returned(self, result: Any) -> Tuple[torch.Tensor, ...]:
+        outputs = zip(common.tensors_in(result), self._ranks)
+        return tuple(tensor.reshape(()) if rank == 0 and tensor.numel() == 1 else tensor
+                     for tensor, rank in outputs)

@@ -1,5 +1,2 @@
 #pragma once
-#include "assay/light/library.h"
-#include "assay/light/pybind.h"
-#include "assay/light/standard.h"
-#include "assay/light/utility.h"
+#include "torch/extension.h"

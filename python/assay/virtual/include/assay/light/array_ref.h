@@ -114,11 +114,10 @@ std::ostream& operator<<(std::ostream& out, ArrayRef<T> values) {
 
 using IntArrayRef = ArrayRef<int64_t>;
 
-template <class T>
-using optional = std::optional<T>;
-using nullopt_t = std::nullopt_t;
-inline constexpr std::nullopt_t nullopt = std::nullopt;
 using std::make_optional;
+using std::nullopt;
+using std::nullopt_t;
+using std::optional;
 
 /// An ArrayRef or nothing. One integer and a braced list convert to it, as they do to torch's.
 template <class T>

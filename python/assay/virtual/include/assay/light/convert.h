@@ -8,13 +8,11 @@
 // float for an int; a sequence for a vector, but not a string; None for an empty optional.
 #pragma once
 #include <array>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -48,9 +46,18 @@ struct Convert<Object> {
 template <>
 struct Convert<bool> {
   static bool load(PyObject* object, bool convert, bool& value) {
-    if (!is_instance(object, "bool") && !(convert && is_none(object))) return false;
-    value = PyObject_IsTrue(object) == 1;
-    return true;
+    if (!is_instance(object, "bool")) {
+      if (!convert) return false;
+      Object type(PyObject_Type(object)), truth(PyObject_GetAttrString(type.get(), "__bool__"));
+      if (!truth) {
+        PyErr_Clear();
+        return false;
+      }
+    }
+    const int truth = PyObject_IsTrue(object);
+    if (truth < 0) PyErr_Clear();
+    value = truth == 1;
+    return truth >= 0;
   }
   static Object make(bool value) { return Object(PyBool_FromLong(value)); }
   static std::string name() { return "bool"; }
@@ -58,9 +65,8 @@ struct Convert<bool> {
 
 template <class T>
 struct Convert<T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool>>> {
-  static bool load(PyObject* object, bool convert, T& value) {
+  static bool load(PyObject* object, bool, T& value) {
     if (is_instance(object, "float")) return false;
-    if (!convert && !is_instance(object, "int")) return false;
     Object index(PyNumber_Index(object));
     if (index) {
       if constexpr (std::is_unsigned_v<T>) {
@@ -246,33 +252,6 @@ struct Convert<std::pair<A, B>> {
   static Object make(const std::pair<A, B>& values) { return tuple_of(values.first, values.second); }
   static std::string name() { return Convert<std::tuple<A, B>>::name(); }
 };
-
-/// std::map and std::unordered_map as dictionaries.
-template <class Map>
-struct ConvertMap {
-  using Key = typename Map::key_type;
-  using Value = typename Map::mapped_type;
-  static bool load(PyObject* object, bool convert, Map& values) {
-    values.clear();
-    if (!is_instance(object, "dict")) return false;
-    std::vector<std::pair<Key, Value>> items;
-    if (!load_sequence(Object(PyDict_Items(object)).get(), convert, items)) return false;
-    for (auto& item : items) values.emplace(std::move(item));
-    return true;
-  }
-  static Object make(const Map& values) {
-    Object dictionary(PyDict_New());
-    for (const auto& [key, value] : values) {
-      PyDict_SetItem(dictionary.get(), to_python(key).get(), to_python(value).get());
-    }
-    return dictionary;
-  }
-  static std::string name() { return "dict[" + Convert<Key>::name() + ", " + Convert<Value>::name() + "]"; }
-};
-template <class Key, class Value>
-struct Convert<std::map<Key, Value>> : ConvertMap<std::map<Key, Value>> {};
-template <class Key, class Value>
-struct Convert<std::unordered_map<Key, Value>> : ConvertMap<std::unordered_map<Key, Value>> {};
 
 /// torch's enumerations and devices: Python's objects are made from numbers and read as numbers by callbacks.
 template <class T>

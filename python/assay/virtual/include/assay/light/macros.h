@@ -1,5 +1,6 @@
 // The macros of c10/macros/Macros.h that code outside torch uses.
 #pragma once
+#include <cassert>
 
 #if defined(__CUDACC__)
 #define C10_HOST_DEVICE __host__ __device__
@@ -20,6 +21,8 @@
 #define C10_LIKELY(CONDITION) (__builtin_expect(static_cast<bool>(CONDITION), 1))
 #define C10_UNLIKELY(CONDITION) (__builtin_expect(static_cast<bool>(CONDITION), 0))
 #define C10_WARP_SIZE 32
+#define CUDA_KERNEL_ASSERT(CONDITION) assert(CONDITION)
+#define CUDA_KERNEL_ASSERT_MSG(CONDITION, MESSAGE) assert((CONDITION) && (MESSAGE))
 #define C10_EXPORT __attribute__((visibility("default")))
 #define C10_API
 #define C10_CUDA_API

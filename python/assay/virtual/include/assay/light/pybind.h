@@ -2,7 +2,41 @@
 // without defaults, py::kw_only and call guards. Classes, NumPy arrays and the wrappers of Python's own types
 // are not here.
 #pragma once
+#include <map>
+#include <unordered_map>
+
 #include "assay/light/binding.h"
+
+namespace assay {
+
+/// std::map and std::unordered_map as dictionaries.
+template <class Map>
+struct ConvertMap {
+  using Key = typename Map::key_type;
+  using Value = typename Map::mapped_type;
+  static bool load(PyObject* object, bool convert, Map& values) {
+    values.clear();
+    if (!is_instance(object, "dict")) return false;
+    std::vector<std::pair<Key, Value>> items;
+    if (!load_sequence(Object(PyDict_Items(object)).get(), convert, items)) return false;
+    for (auto& item : items) values.emplace(std::move(item));
+    return true;
+  }
+  static Object make(const Map& values) {
+    Object dictionary(PyDict_New());
+    for (const auto& [key, value] : values) {
+      PyDict_SetItem(dictionary.get(), to_python(key).get(), to_python(value).get());
+    }
+    return dictionary;
+  }
+  static std::string name() { return "dict[" + Convert<Key>::name() + ", " + Convert<Value>::name() + "]"; }
+};
+template <class Key, class Value>
+struct Convert<std::map<Key, Value>> : ConvertMap<std::map<Key, Value>> {};
+template <class Key, class Value>
+struct Convert<std::unordered_map<Key, Value>> : ConvertMap<std::unordered_map<Key, Value>> {};
+
+}  // namespace assay
 
 namespace pybind11 {
 

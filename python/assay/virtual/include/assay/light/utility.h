@@ -55,6 +55,12 @@ using at::ceil_div;
 
 namespace c10 {
 
+inline int64_t multiply_integers(IntArrayRef values) {
+  int64_t product = 1;
+  for (const int64_t value : values) product *= value;
+  return product;
+}
+
 template <class T>
 class IntegerRange {
   T begin_, end_;
@@ -116,6 +122,25 @@ inline void synchronize(int64_t = -1) {
   at::cuda::device_synchronize();
 }
 }  // namespace cuda
+
+/// The functions of torch::nn::functional that need no options.
+namespace nn::functional {
+inline Tensor relu(const Tensor& input) {
+  return assay::Call("relu")(input).result<Tensor>();
+}
+inline Tensor silu(const Tensor& input) {
+  return assay::Call("silu")(input).result<Tensor>();
+}
+inline Tensor mish(const Tensor& input) {
+  return assay::Call("mish")(input).result<Tensor>();
+}
+inline Tensor gelu(const Tensor& input) {
+  return assay::Call("gelu")(input)(std::string("none")).result<Tensor>();
+}
+inline Tensor logsigmoid(const Tensor& input) {
+  return assay::Call("log_sigmoid")(input).result<Tensor>();
+}
+}  // namespace nn::functional
 
 namespace autograd {
 using Variable = at::Tensor;
