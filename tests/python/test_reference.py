@@ -266,6 +266,14 @@ class Budgets(unittest.TestCase):
         self.assertGreater(median(product, tensor_cores=True), median(product))
         self.assertGreater(median(product, tf32=True), 10 * median(product))
 
+    def test_what_depends_on_dropout_is_not_judged(self):
+        torch = self.torch
+        dropout = torch.nn.functional.dropout
+        (_, bound, _), run = evaluate(lambda t: torch.cat([dropout(t, 0.5), dropout(t, 0.5, training=False)]),
+                                      torch.rand(8) + 1)
+        self.assertTrue(bool(torch.isinf(bound[:8]).all()) and float(bound[8:].max()) == 0)
+        self.assertIn("dropout is not judged", run.rests_on())
+
     def test_arguments_left_at_their_defaults(self):
         torch = self.torch
         x = torch.linspace(-3, 3, 13)

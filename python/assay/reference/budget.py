@@ -31,6 +31,9 @@ Tensor = torch.Tensor
 
 # What an equivalent rewriting may cost: two rounded operations for one of the reference's (docs/numerics.md).
 REWRITING = 2.0
+# Random choices: another generator makes others. (Numbers drawn otherwise are taken for constants of the
+# problem: weights, noise after a seed.)
+_DROPOUT = {"bernoulli", "native_dropout", "_fused_dropout", "rrelu_with_noise"}
 # How far two evaluations in float64 may be apart, beside the bound.
 _SLACK = 1e-9
 
@@ -67,6 +70,7 @@ class BudgetEvaluation(Evaluation):
         self.perturbed: Set[str] = set()
         self.branched = False  # control flow on a value that rounding may change
         self.declared_now: Optional[torch.dtype] = None  # of the current operator's result
+        self.random = False  # results depend on random numbers that no kernel can draw
         self._func: Any = None
 
     # ---- reading and writing ----
@@ -122,6 +126,15 @@ class BudgetEvaluation(Evaluation):
 
     def changed(self, t: Tensor) -> None:
         self.shadows.set_budget(t, None, None)
+
+    def _random(self, func, operator: Operator, args, kwargs, dtype):
+        out = super()._random(func, operator, args, kwargs, dtype)
+        if operator.base_name in _DROPOUT:
+            self.random = True
+            for t in tensors_in(out):
+                b = torch.full(t.shape, INF, dtype=torch.float64)
+                self.shadows.set_budget(t, b, b)
+        return out
 
     # ---- one operator ----
 
@@ -472,6 +485,8 @@ class BudgetEvaluation(Evaluation):
             text += ", TF32 allowed for"
         if self.perturbed:
             text += "; by moving the inputs of " + ", ".join(sorted(self.perturbed))
+        if self.random:
+            text += "; what depends on dropout is not judged"
         if self.branched:
             text += "; the reference branches on a value that rounding may change"
         return text
