@@ -129,6 +129,13 @@ class ExportTest(unittest.TestCase):
             self.export_and_call(script, "subject.run(4), subject.function.__module__"), "8 helper"
         )
 
+    def test_module_of_a_folder_that_has_left_the_path(self):
+        script = (
+            self.START + "import helper\nsys.path.remove(sys.path[0])\n"
+            "export(helper.twice, ['x'], folder, 'subject', globals())\n"
+        )
+        self.assertEqual(self.export_and_call(script, "subject.run(4)"), "8")
+
     def test_function_of_a_script_does_not_run_the_script(self):
         script = self.START + (
             "from helper import twice\nprint(1)\ndef f(x, *, y):\n    return twice(x) + y\n"
