@@ -1,6 +1,14 @@
 // The entry points of libcudart.so.13 that libcuda.so.1 is built on: the CUDA runtime API under our own types,
 // and a few functions of ours for what that API cannot express. The runtime owns all state; the driver library
 // translates.
+//
+// Example:
+//
+//     void* memory = nullptr;
+//     *assay_in_driver() = true;
+//     const Status status = cudaMalloc(&memory, 1024);
+//     *assay_in_driver() = false;
+//     if (status == Status::Success) cudaFree(memory);
 #pragma once
 
 #include "cudart/abi.h"
