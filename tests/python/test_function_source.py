@@ -58,6 +58,7 @@ class LoadTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.addCleanup(sys.modules.pop, "assay_function", None)
         self.path = os.path.join(folder.name, "script.py")
         pathlib.Path(self.path).write_text(SCRIPT)
 
