@@ -95,6 +95,10 @@ class Kernels(unittest.TestCase):
         ended, _ = run("triton_kernels.py", "wrong", "one_configuration_of_several")
         self.assertIn("tuned_kernel__BLOCK_512", ended.stderr)
 
+    def test_a_tensor_without_a_variable_has_the_name_of_the_argument(self):
+        ended, _ = run("triton_kernels.py", "wrong", "load_without_mask")
+        self.assertIn("`x_ptr`", ended.stderr)
+
     def test_features(self):
         ended, report = run("triton_features.py")
         self.assertEqual(ended.returncode, 0, ended.stderr)
