@@ -290,6 +290,10 @@ class Tensor {
   Tensor data() const { return variable_data(); }
   const Tensor& set_requires_grad(bool value) const;
   Tensor grad() const;
+  template <class Stream>
+  void record_stream(const Stream& stream) const {
+    assay::Call("record_stream")(*this)(stream.python_object()).template result<void>();
+  }
   void print() const;
   std::string toString() const { return type().toString(); }
 
