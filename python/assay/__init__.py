@@ -11,6 +11,8 @@ benchmark's problem, in a sandbox; `Contract` is the contract file as objects; `
 
 Importing this package imports neither torch nor Triton, and none of its own modules: every Python process on
 the virtual GPU imports it when it starts.
+
+PYTEST_DONT_REWRITE: the process of `pytest --assay` has imported this package before pytest looks at it.
 """
 
 TYPE_CHECKING = False  # true for type checkers, which know the name

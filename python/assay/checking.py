@@ -167,8 +167,8 @@ def _keep(folder: pathlib.Path) -> pathlib.Path:
     """Moves a contract's folder to the cache, under a name made from its content, so that findings can be
     replayed."""
     digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes() + b"\0")
     cache = (
         pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
         / "assay"

@@ -33,13 +33,18 @@ def export(
     with_imports: bool = True,
     outputs: Iterable[str] = (),
 ) -> str:
-    """Writes `name`.py to the folder and returns "name.py:run".
+    """Writes `name`/assay_`name`.py to the folder and returns "name/assay_name.py:run".
+
+    The files of each function have a folder of their own: the process of a subject sees its own folder, and not
+    that of the reference.
 
     `run` takes the parameters by position and passes those among `keywords` by name. `scope` are the globals
     of the code that asks, in which objects are found that do not know their own names. `with_imports`: a
     function of an importable module is imported with its whole module, not taken from its source. Results
     that come as a dict are put into the order of `outputs`.
     """
+    folder = folder / name
+    folder.mkdir()
     finder = _finder(function, folder, scope, with_imports)
     by_name = set(keywords)
     arguments = ", ".join("%s=%s" % (one, one) if one in by_name else one for one in parameters)
@@ -62,8 +67,8 @@ def export(
         ]
     else:
         lines.append("    return function(%s)" % arguments)
-    (folder / (name + ".py")).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return name + ".py:run"
+    (folder / ("assay_%s.py" % name)).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "%s/assay_%s.py:run" % (name, name)
 
 
 def _finder(function: Any, folder: pathlib.Path, scope: Dict[str, Any], with_imports: bool) -> str:

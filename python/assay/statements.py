@@ -27,7 +27,7 @@ def load(
     are several), from the statements of a file that it needs. `given` are variables that no statement of the
     file defines."""
     tree = ast.parse(pathlib.Path(path).read_text(encoding="utf-8"), path)
-    module = types.ModuleType("assay_subject")
+    module = types.ModuleType("assay_function")
     module.__file__ = path
     module.__package__ = package
     module.__dict__.update(given or {})

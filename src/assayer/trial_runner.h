@@ -68,6 +68,8 @@ class TrialRunner {
   // to the one that shows it. Numbers need no such test: find_cause() has its own.
   bool confirm(trial::Trial& trial, TrialResult& failed);
 
+  // What takes long and is no trial's doing: starting an interpreter, compiling.
+  void prepare() { runner_.prepare(); }
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
   void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }

@@ -93,13 +93,12 @@ bool threads_hold_copies(const Actor& actor) {
   return std::find(pragmas.begin(), pragmas.end(), kThreadsHoldCopies) != pragmas.end();
 }
 
-// Lanes that store their copies with one instruction. After a reduction whose operator rounds differently when
-// its sides are swapped (Welford's), they differ in their last bits; any of them will do.
-bool stores_a_copy(const Actor& actor, const Touch& before, const Touch& now, Address address) {
-  const Access& access = *actor.access;
-  if (!actor.shared || before.who != now.who || (access.lanes >> before.lane & 1) == 0) return false;
-  const Address theirs = access.addresses[before.lane];
-  return address + 4 > theirs && address < theirs + access.bytes;
+// Threads of a block store their copies to shared memory with one instruction. After a reduction whose steps round
+// differently when their sides are swapped (Welford's, or a sum of products fused into its first step), copies differ
+// in their last bits; any of them will do.
+bool stores_a_copy(const Actor& actor, const Touch& before, const Touch& now) {
+  return actor.shared && actor.kind == AccessKind::Store && before.who.block() == now.who.block() &&
+         before.who.site() == now.who.site();
 }
 
 // One thread of a block updates an element that another has a copy of, whose value it does not use.
@@ -118,8 +117,7 @@ bool is_race(RaceContext& context, const Actor& actor, const Touch& before, cons
              Address address) {
   if (!before || !conflicts(context, actor, before, now)) return false;
   if (actor.warp && threads_hold_copies(actor) &&
-      ((actor.access && stores_a_copy(actor, before, now, address)) ||
-       updates_a_copy(context, actor, before, now)))
+      (stores_a_copy(actor, before, now) || updates_a_copy(context, actor, before, now)))
     return false;
   if (!actor.access || !actor.access->values || !stores_the_same(context, actor, before, now, address))
     return true;

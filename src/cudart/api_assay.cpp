@@ -120,10 +120,7 @@ ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t fr
 }
 
 ASSAY_API void assay_frees_wait(int wait) {
-  (void)api([&](Context& context) {
-    context.frees_wait = wait != 0;
-    return Status::Success;
-  });
+  Runtime::get().frees_wait = wait != 0;
 }
 
 ASSAY_API void assay_report_precision() {

@@ -33,7 +33,7 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
 // Freeing waits for the device, which may still use the memory.
 Status release(Context& context, void* pointer) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
-  const assay::vgpu::UnseenWaits unseen(!context.frees_wait);
+  const assay::vgpu::UnseenWaits unseen(!Runtime::get().frees_wait);
   if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); });
       status != Status::Success)
     return status;

@@ -108,8 +108,6 @@ class Context {
   // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
   void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
   void fill_new(vgpu::Address base, uint64_t bytes);
-  // Whether cudaFree counts as waiting for the device.
-  std::atomic<bool> frees_wait{true};
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.

@@ -39,7 +39,6 @@ Runtime::Runtime()
     : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
 
 void Runtime::configure(protocol::Settings settings) {
-  bool frees_wait = true;
   {
     std::lock_guard lock(mutex_);
     settings_ = std::move(settings);
@@ -47,14 +46,12 @@ void Runtime::configure(protocol::Settings settings) {
     forked_ = false;
     if (context_) {
       // Of the process that this one was forked from: its threads are not here to be ended, so it stays as it is.
-      frees_wait = context_->frees_wait;
       new std::shared_ptr<Context>(std::move(context_));
       context_ = nullptr;
       for (const int handled : {SIGSEGV, SIGTRAP}) std::signal(handled, SIG_DFL);
     }
   }
   modules_.forget_loaded();
-  context().frees_wait = frees_wait;
 }
 
 Context& Runtime::context() {

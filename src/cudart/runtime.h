@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -44,6 +45,8 @@ class Runtime {
   bool forked() const { return forked_; }
   // After a fault even a reset does not bring the device back to this process.
   bool lost() const { return lost_; }
+  // Whether cudaFree counts as waiting for the device.
+  std::atomic<bool> frees_wait{true};
   // Whether the program has called the runtime API itself, not only the driver API on top of it; and whether one of
   // these calls needed the device.
   bool called() const { return called_; }

@@ -217,17 +217,19 @@ bool is_launched_by_python(const Finding& finding) {
 
 std::vector<std::string> origin_lines(const Finding& finding) {
   std::vector<std::string> lines;
-  if (const evidence::CodePlace* code = code_of(finding); code && code->launched_at.is_known())
-    lines.push_back("launched at " + place_text(code->launched_at));
-  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence);
-      race && race->other.operation && race->other.code.launched_at.is_known())
-    lines.push_back("the other launched at " + place_text(race->other.code.launched_at));
+  // Of a place in nobody's own code there is nothing to say.
+  const auto add = [&](std::string_view what, const evidence::HostPlace& place) {
+    if (const std::string text = place.is_known() ? place_text(place) : ""; !text.empty())
+      lines.push_back(std::string(what) + text);
+  };
+  if (const evidence::CodePlace* code = code_of(finding)) add("launched at ", code->launched_at);
+  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence); race && race->other.operation)
+    add("the other launched at ", race->other.code.launched_at);
   if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
-      finding.kind == Kind::LaunchFailure && launch && launch->host.is_known())
-    lines.push_back("launched at " + place_text(launch->host));
-  if (const evidence::Allocation* allocation = allocation_of(finding);
-      allocation && allocation->made_at.is_known())
-    lines.push_back("allocated at " + place_text(allocation->made_at));
+      launch && finding.kind == Kind::LaunchFailure)
+    add("launched at ", launch->host);
+  if (const evidence::Allocation* allocation = allocation_of(finding))
+    add("allocated at ", allocation->made_at);
   return lines;
 }
 

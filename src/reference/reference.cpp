@@ -547,6 +547,11 @@ void Reference::start() const {
   if (impl_->torch_server) impl_->torch_server->start();
 }
 
+void Reference::wait() const {
+  const std::scoped_lock lock(impl_->foreign_lock);
+  if (impl_->torch_server) impl_->torch_server->wait();
+}
+
 Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {
   if (!impl_->contract.generator) return std::map<std::string, Tensor>();
   const std::scoped_lock lock(impl_->foreign_lock);

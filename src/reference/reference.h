@@ -178,6 +178,8 @@ class Reference {
 
   // Of `torch` references. Starts their process, which takes seconds, without waiting for it.
   void start() const;
+  // Waits until it has started.
+  void wait() const;
   // The problem's own inputs, by the contract's generator.
   Result<std::map<std::string, Tensor>> problem_inputs(const Shape& shape, uint64_t seed) const;
   // What the budgets given so far rest on, a sentence each.

@@ -231,6 +231,12 @@ void TorchServer::start() {
   if (Result<void> started = process_->start(contract_); !started) process_->problem = started.error();
 }
 
+// Any answer will do, that to a question it does not know as well.
+void TorchServer::wait() {
+  start();
+  (void)process_->ask({{"op", "ready"}});
+}
+
 Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_cores) {
   start();
   const TemporaryFolder folder("call", process_->folder.path());

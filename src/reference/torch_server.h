@@ -39,6 +39,8 @@ class TorchServer {
 
   // Starts the process without waiting for it; the other functions do, if nobody did.
   void start();
+  // Waits until it answers; whether it can is for the next question to say.
+  void wait();
   Result<TorchAnswer> expect(const Bindings& bindings, bool tensor_cores);
   // The problem's own inputs, rounded to their dtypes.
   Result<std::map<std::string, Tensor>> inputs(const contract::Shape& shape, uint64_t seed);

@@ -127,6 +127,7 @@ struct Runner::Impl {
   protocol::LineBuffer pending;  // received from the socket
   EventPipe events;
   BuildTime builds;
+  std::optional<Answer> prepared;  // what came of starting a worker ahead of its first trial
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -153,6 +154,7 @@ struct Runner::Impl {
     socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
+    prepared.reset();
     pending.clear();
     folder.reset();
   }
@@ -486,9 +488,11 @@ struct Runner::Impl {
     }
     const Machine wanted{trial.condition.gpu, trial.condition.clock};
     if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
-      stop();
+      const bool is_prepared = prepared && wanted == machine;
+      if (!is_prepared) stop();
       machine = wanted;
-      const Answer started = start();
+      const Answer started = is_prepared ? *prepared : start();
+      prepared.reset();
       if (started.outcome != CallOutcome::Ended) {
         observation.outcome = started.outcome;
         observation.error = started.error;
@@ -567,6 +571,12 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   return impl_->observe(trial, *layout);
 }
 
+void Runner::prepare() {
+  if (!impl_->is_python() || interrupted()) return;
+  impl_->stop();
+  impl_->machine = {};
+  impl_->prepared = impl_->start();
+}
 void Runner::restart() {
   impl_->stop();
 }

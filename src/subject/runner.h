@@ -81,6 +81,9 @@ class Runner {
   Observation run(const trial::Trial& trial, const contract::Bindings& first,
                   const contract::Bindings* second = nullptr);
 
+  // Starts the worker of a Python subject, which imports and compiles first, ahead of the first trial; what comes of
+  // it shows in that trial.
+  void prepare();
   // Ends the worker; the next trial starts a new one.
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made

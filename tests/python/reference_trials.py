@@ -1,9 +1,9 @@
 """Simulated kernels against the budgets of PyTorch references.
 
-Every operator is implemented on a `Machine`: f32 arithmetic on the CPU with one order of summation, and perhaps
-one defect. Right machines must stay within the bound of `assay.reference.budget` for every element; how many
-outputs of wrong ones leave it, or stand out by the size of their errors, is counted. docs/numerics-torch.md has
-the table that this prints:
+Every operator is implemented on a `Machine`: f32 arithmetic on the CPU with one order of summation, and
+perhaps one defect. Right machines must stay within the bound of `assay.reference.budget` for every element;
+how many outputs of wrong ones leave it, or stand out by the size of their errors, is counted.
+docs/numerics-torch.md has the table that this prints:
 
     python tests/python/reference_trials.py --seeds 8
 """
@@ -114,7 +114,8 @@ class Machine:
     @staticmethod
     def _tensor_core(a: Tensor, b: Tensor) -> Tensor:
         """Hopper's mma: 16 products and the running sum, aligned and cut off, then rounded toward zero."""
-        total = torch.zeros(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]).double()
+        total = torch.zeros(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2],
+                            b.shape[-1]).double()
         for p, q in zip(a.double().split(16, -1), b.double().split(16, -2)):
             terms = p.unsqueeze(-1) * q.unsqueeze(-3)
             terms = torch.cat([total.unsqueeze(-2), terms], -2)
@@ -176,7 +177,8 @@ class Case:
     precision: Precision = Precision()
 
 
-KINDS = ("normal", "small", "large mean", "outliers", "positive", "heavy tail", "equal", "cancelling", "large")
+KINDS = ("normal", "small", "large mean", "outliers", "positive", "heavy tail", "equal", "cancelling",
+         "large")
 
 
 def values(g: torch.Generator, shape: Tuple[int, ...], kind: str) -> Tensor:
@@ -232,15 +234,19 @@ def _softmax_kernel(m: Machine, x: Tensor) -> Tensor:
     return m.softmax(x)
 
 
+def _product(m: Machine, a: Tensor, b: Tensor) -> Tensor:
+    return m.matmul(a, b)
+
+
 for _dtype, _label in ((BF16, "bf16"), (F32, "f32")):
     case(f"softmax {_label}", standard(ROWS), _dtype, _dtype, _softmax_kernel, variants=3,
          flaws={"no maximum": "large"})(lambda x: torch.softmax(x, -1))
     case(f"layer norm {_label}", standard(ROWS, ROWS[1:], ROWS[1:]), [_dtype] * 3, _dtype,
-         lambda m, x, w, b: _layer_norm(m, x, w, b), variants=3,
+         lambda *a: _layer_norm(*a), variants=3,
          flaws={"one-pass variance": "large mean", "eps outside the root": "small"})(
         lambda x, w, b: F.layer_norm(x, ROWS[1:], w, b, 1e-5))
     case(f"matmul {_label}", standard((8, 192), (192, 8)), [_dtype] * 2, _dtype,
-         lambda m, a, b: m.matmul(a, b))(lambda a, b: a @ b)
+         _product)(lambda a, b: a @ b)
     case(f"attention {_label}", standard((2, 24, 16), (2, 40, 16), (2, 40, 16)), [_dtype] * 3, _dtype,
          lambda m, q, k, v, d=_dtype: _attention(m, q, k, v, d), variants=3, flaws={"no scale": "normal"})(
         lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])
@@ -265,15 +271,16 @@ def _attention(m: Machine, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype) 
 
 
 _MMA = Precision(tensor_cores=True)
-case("matmul bf16, tensor cores", standard((8, 192), (192, 8)), [BF16] * 2, F32, lambda m, a, b: m.matmul(a, b),
+case("matmul bf16, tensor cores", standard((8, 192), (192, 8)), [BF16] * 2, F32, _product,
      precision=_MMA)(lambda a, b: a.float() @ b.float())
 case("attention bf16, tensor cores", standard((2, 24, 16), (2, 40, 16), (2, 40, 16)), [BF16] * 3, BF16,
      lambda m, q, k, v: _attention(m, q, k, v, BF16), variants=2, precision=_MMA)(
     lambda q, k, v: F.scaled_dot_product_attention(q[None], k[None], v[None])[0])
-case("matmul f16", standard((8, 192), (192, 8)), [F16] * 2, F16, lambda m, a, b: m.matmul(a, b))(lambda a, b: a @ b)
+case("matmul f16", standard((8, 192), (192, 8)), [F16] * 2, F16, _product)(lambda a, b: a @ b)
 
 
-@case("log softmax f32", standard(ROWS), F32, F32, lambda m, x: _log_softmax(m, x), flaws={"no maximum": "large"})
+@case("log softmax f32", standard(ROWS), F32, F32, lambda *a: _log_softmax(*a),
+      flaws={"no maximum": "large"})
 def _(x):
     return torch.log_softmax(x, -1)
 
@@ -289,7 +296,7 @@ def _(x):
     return torch.logsumexp(x, -1)
 
 
-@case("RMS norm bf16", standard(ROWS, ROWS[1:]), [BF16] * 2, BF16, lambda m, x, w: _rms_norm(m, x, w),
+@case("RMS norm bf16", standard(ROWS, ROWS[1:]), [BF16] * 2, BF16, lambda *a: _rms_norm(*a),
       flaws={"eps of 1e-4": "small", "scale in bf16": "normal"})
 def _(x, w):
     h = x.float()
@@ -303,12 +310,12 @@ def _rms_norm(m: Machine, x: Tensor, w: Tensor) -> Tensor:
     return w * m.cast(x * scale, BF16)
 
 
-@case("GELU bf16", standard(ROWS), BF16, BF16, lambda m, x: _gelu(m, x), flaws={"tanh form": "normal"})
+@case("GELU bf16", standard(ROWS), BF16, BF16, lambda *a: _gelu(*a), flaws={"tanh form": "normal"})
 def _(x):
     return F.gelu(x)
 
 
-@case("GELU tanh f32", standard(ROWS), F32, F32, lambda m, x: _gelu_tanh(m, x), flaws={"erf form": "normal"})
+@case("GELU tanh f32", standard(ROWS), F32, F32, lambda *a: _gelu_tanh(*a), flaws={"erf form": "normal"})
 def _(x):
     return F.gelu(x, approximate="tanh")
 
@@ -337,12 +344,12 @@ def _(x, w, b):
     return torch.relu(F.linear(x, w, b))
 
 
-@case("conv2d f32", standard((1, 6, 9, 9), (4, 6, 3, 3)), [F32] * 2, F32, lambda m, x, w: _conv(m, x, w))
+@case("conv2d f32", standard((1, 6, 9, 9), (4, 6, 3, 3)), [F32] * 2, F32, lambda *a: _conv(*a))
 def _(x, w):
     return F.conv2d(x, w, padding=1)
 
 
-@case("conv2d bf16", standard((1, 6, 9, 9), (4, 6, 3, 3)), [BF16] * 2, BF16, lambda m, x, w: _conv(m, x, w))
+@case("conv2d bf16", standard((1, 6, 9, 9), (4, 6, 3, 3)), [BF16] * 2, BF16, lambda *a: _conv(*a))
 def _(x, w):
     return F.conv2d(x, w, padding=1)
 
@@ -356,7 +363,7 @@ def _labels(g: torch.Generator, kind: str) -> List[Tensor]:
     return [values(g, ROWS, kind), torch.randint(0, ROWS[1], (ROWS[0],), generator=g)]
 
 
-@case("cross-entropy of bf16 logits", _labels, [BF16, torch.int64], F32, lambda m, x, t: _cross_entropy(m, x, t))
+@case("cross-entropy of bf16 logits", _labels, [BF16, torch.int64], F32, lambda *a: _cross_entropy(*a))
 def _(x, t):
     return F.cross_entropy(x.float(), t, reduction="none")
 
@@ -374,7 +381,7 @@ def _(x, t):
     return torch.autograd.grad(F.cross_entropy(x, t), x)[0].to(torch.bfloat16)
 
 
-@case("cumsum f32", standard((4, 150)), F32, F32, lambda m, x: _cumsum(m, x))
+@case("cumsum f32", standard((4, 150)), F32, F32, lambda *a: _cumsum(*a))
 def _(x):
     return x.cumsum(-1)
 
@@ -396,7 +403,7 @@ def _zipf(g: torch.Generator, kind: str) -> List[Tensor]:
     return [values(g, (300, 8), kind), tokens]
 
 
-@case("embedding backward bf16, Zipf tokens", _zipf, [BF16, torch.int64], BF16, lambda m, g, t: _scattered(m, g, t))
+@case("embedding backward bf16, Zipf tokens", _zipf, [BF16, torch.int64], BF16, lambda *a: _scattered(*a))
 def _(gradient, tokens):
     w = torch.zeros(12, 8, dtype=gradient.dtype, requires_grad=True)
     return torch.autograd.grad(F.embedding(tokens, w), w, gradient)[0]
@@ -407,7 +414,7 @@ def _scattered(m: Machine, g: Tensor, t: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-@case("batch norm, training f32", standard((40, 6), (6,), (6,)), [F32] * 3, F32, lambda m, x, w, b: _batch_norm(m, x, w, b),
+@case("batch norm, training f32", standard((40, 6), (6,), (6,)), [F32] * 3, F32, lambda *a: _batch_norm(*a),
       variants=3, flaws={"one-pass variance": "large mean"})
 def _(x, w, b):
     return F.batch_norm(x, None, None, w, b, training=True, eps=1e-5)
@@ -420,7 +427,7 @@ def _batch_norm(m: Machine, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
         ((x.T - mean) * scale + b[:, None]).T.contiguous()
 
 
-@case("group norm bf16", standard((3, 8, 5, 5), (8,), (8,)), [BF16] * 3, BF16, lambda m, x, w, b: _group_norm(m, x, w, b),
+@case("group norm bf16", standard((3, 8, 5, 5), (8,), (8,)), [BF16] * 3, BF16, lambda *a: _group_norm(*a),
       variants=3, flaws={"one-pass variance": "large mean", "one group": "normal"})
 def _(x, w, b):
     return F.group_norm(x, 2, w, b)
@@ -440,7 +447,8 @@ def _(x, w):
     return torch.topk(x @ w, 5).values
 
 
-@case("RoPE bf16", standard((4, 30, 16)), BF16, BF16, lambda m, x: _rope(m, x), flaws={"half-split as pairs": "normal"})
+@case("RoPE bf16", standard((4, 30, 16)), BF16, BF16, lambda *a: _rope(*a),
+      flaws={"half-split as pairs": "normal"})
 def _(x):
     angles = torch.outer(torch.arange(30).float(), 1.0 / 10000 ** (torch.arange(0, 16, 2).float() / 16))
     cos, sin = angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)
@@ -458,7 +466,7 @@ def _rope(m: Machine, x: Tensor) -> Tensor:
     return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-@case("quantise to e4m3 by rows", standard(ROWS), BF16, [E4M3, F32], lambda m, x: _quantise(m, x),
+@case("quantise to e4m3 by rows", standard(ROWS), BF16, [E4M3, F32], lambda *a: _quantise(*a),
       flaws={"scale in bf16": "normal", "divides by 240": "normal"})
 def _(x):
     scale = x.float().abs().amax(-1, keepdim=True).clamp(min=1e-12) / 448.0
@@ -475,7 +483,7 @@ def _quantise(m: Machine, x: Tensor) -> List[Tensor]:
 CASES[-1].variants = 2
 
 
-@case("quantise to int8 by rows", standard(ROWS), F32, torch.int8, lambda m, x: _int8(m, x), variants=2,
+@case("quantise to int8 by rows", standard(ROWS), F32, torch.int8, lambda *a: _int8(*a), variants=2,
       flaws={"truncates": "normal"})
 def _(x):
     scale = x.abs().amax(-1, keepdim=True) / 127.0
@@ -495,13 +503,14 @@ def _(x):
 
 
 @case("variance f32", standard(ROWS), F32, F32,
-      lambda m, x: m.variance(x)[0][..., 0] * (ROWS[1] / (ROWS[1] - (0 if m.flaw == "divides by n" else 1))), variants=3,
+      lambda m, x: m.variance(x)[0][..., 0] * (ROWS[1] / (ROWS[1] - (0 if m.flaw == "divides by n" else 1))),
+      variants=3,
       flaws={"one-pass variance": "large mean", "divides by n": "normal"})
 def _(x):
     return x.var(-1)
 
 
-@case("average pooling f32", standard((2, 4, 12, 12)), F32, F32, lambda m, x: _pool(m, x))
+@case("average pooling f32", standard((2, 4, 12, 12)), F32, F32, lambda *a: _pool(*a))
 def _(x):
     return F.avg_pool2d(x, 3, 3)
 
@@ -518,7 +527,7 @@ def _(x, y):
 
 
 @case("layer norm backward f32", standard(ROWS, ROWS, ROWS[1:]), [F32] * 3, [F32, F32],
-      lambda m, x, g, w: _layer_norm_backward(m, x, g, w), variants=2, flaws={"mean term missing": "normal"})
+      lambda *a: _layer_norm_backward(*a), variants=2, flaws={"mean term missing": "normal"})
 def _(x, g, w):
     x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
     return torch.autograd.grad(F.layer_norm(x, ROWS[1:], w, None, 1e-5), (x, w), g)
@@ -532,7 +541,7 @@ def _layer_norm_backward(m: Machine, x: Tensor, g: Tensor, w: Tensor) -> List[Te
     return [(h - first - y * m.mean(h * y, -1, True)) * scale, m.sum(g * y, 0)]
 
 
-@case("softmax backward bf16", standard(ROWS, ROWS), [BF16] * 2, BF16, lambda m, x, g: _softmax_backward(m, x, g),
+@case("softmax backward bf16", standard(ROWS, ROWS), [BF16] * 2, BF16, lambda *a: _softmax_backward(*a),
       variants=2, flaws={"sum missing": "normal"})
 def _(x, g):
     x = x.detach().requires_grad_()
@@ -544,7 +553,8 @@ def _softmax_backward(m: Machine, x: Tensor, g: Tensor) -> Tensor:
     return y * (g - (0.0 if m.flaw else m.sum(m.keep(g * y), -1, True)))
 
 
-@case("attention backward bf16", standard((2, 12, 16), (2, 20, 16), (2, 20, 16), (2, 12, 16)), [BF16] * 4, [BF16] * 3,
+@case("attention backward bf16", standard((2, 12, 16), (2, 20, 16), (2, 20, 16), (2, 12, 16)), [BF16] * 4,
+      [BF16] * 3,
       lambda m, *x: _attention_backward(m, *x), variants=2, flaws={"row sums missing": "normal"})
 def _(q, k, v, g):
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
@@ -556,10 +566,12 @@ def _attention_backward(m: Machine, q: Tensor, k: Tensor, v: Tensor, g: Tensor) 
     p = m.softmax(m.matmul(q, k.transpose(-2, -1)) * 0.25)
     narrow = m.cast(p, BF16)
     out = m.cast(m.matmul(narrow, v), BF16)
-    rows = m.sum(g * out, -1, True) if m.variant == 0 else m.sum(p * m.matmul(g, v.transpose(-2, -1)), -1, True)
+    of_p = m.matmul(g, v.transpose(-2, -1))
+    rows = m.sum(g * out if m.variant == 0 else p * of_p, -1, True)
     rows = 0.0 if m.flaw else rows
-    s = m.cast(m.keep(p * (m.matmul(g, v.transpose(-2, -1)) - rows)), BF16)
-    return [m.matmul(s, k) * 0.25, m.matmul(s.transpose(-2, -1), q) * 0.25, m.matmul(narrow.transpose(-2, -1), g)]
+    s = m.cast(m.keep(p * (of_p - rows)), BF16)
+    return [m.matmul(s, k) * 0.25, m.matmul(s.transpose(-2, -1), q) * 0.25,
+            m.matmul(narrow.transpose(-2, -1), g)]
 
 
 @case("linear backward bf16", standard((64, 24), (64, 10)), [BF16] * 2, [BF16, BF16],
@@ -570,7 +582,7 @@ def _(x, g):
     return torch.autograd.grad(F.linear(x, w, b), (w, b), g)
 
 
-@case("RMS norm backward bf16", standard(ROWS, ROWS), [BF16] * 2, BF16, lambda m, x, g: _rms_backward(m, x, g),
+@case("RMS norm backward bf16", standard(ROWS, ROWS), [BF16] * 2, BF16, lambda *a: _rms_backward(*a),
       flaws={"second term missing": "normal"})
 def _(x, g):
     given = x.detach().float().requires_grad_()
@@ -584,12 +596,13 @@ def _rms_backward(m: Machine, x: Tensor, g: Tensor) -> Tensor:
     return g * scale - second
 
 
-@case("mean square error f32", standard(ROWS, ROWS), [F32] * 2, F32, lambda m, x, y: m.mean((x - y).pow(2).flatten(), 0))
+@case("mean square error f32", standard(ROWS, ROWS), [F32] * 2, F32,
+      lambda m, x, y: m.mean((x - y).pow(2).flatten(), 0))
 def _(x, y):
     return F.mse_loss(x, y)
 
 
-@case("Adam step f32", standard(ROWS, ROWS), [F32] * 2, F32, lambda m, p, g: _adam(m, p, g),
+@case("Adam step f32", standard(ROWS, ROWS), [F32] * 2, F32, lambda *a: _adam(*a),
       flaws={"eps inside the root": "small", "no bias correction": "normal"})
 def _(p, g):
     first, second = 0.1 * g, 0.001 * g * g
@@ -651,7 +664,8 @@ def rounded_inputs(made: Case, seed: int, kind: str) -> List[Tensor]:
 
 def right_machines(made: Case) -> List[Machine]:
     orders = ORDERS + (("tensor core",) if made.precision.tensor_cores else ())
-    return [Machine(order=o, rounds=r, variant=k) for k in range(made.variants) for o in orders for r in (True, False)]
+    return [Machine(order=o, rounds=r, variant=k)
+            for k in range(made.variants) for o in orders for r in (True, False)]
 
 
 def wrong_machines(made: Case) -> List[Tuple[str, Machine, Optional[str]]]:
@@ -713,7 +727,8 @@ def main() -> int:
         total, accused = total + r["trials"], accused + r["accused"]
         found = {name: f"{b}/{n}" + (f" ({e})" if e != b else "") for name, (n, b, e) in r["defects"].items()}
         others = "; ".join(f"{name} {text}" for name, text in found.items() if name not in COMMON)
-        cells = [made.name, r["trials"], r["accused"], f"{r['energy']:.2g}", *(found.get(n, "") for n in COMMON), others]
+        cells = [made.name, r["trials"], r["accused"], f"{r['energy']:.2g}",
+                 *(found.get(n, "") for n in COMMON), others]
         print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
     print(f"\n{total} trials of right kernels, {accused} accused, {time.time() - started:.0f} s")
     return 1 if accused else 0

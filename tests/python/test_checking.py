@@ -61,7 +61,7 @@ def contract_of(function, reference=norm_reference, outputs=None, **options):
             globals(),
         )
         contract = call.contract(pathlib.Path(folder))
-        files = {file.name: file.read_text() for file in pathlib.Path(folder).iterdir()}
+        files = {file.name: file.read_text() for file in pathlib.Path(folder).glob("*/*.py")}
     return contract, files
 
 
@@ -80,8 +80,8 @@ class ContractOfACallTest(unittest.TestCase):
         self.assertEqual(contract.tensors["y"], Tensor("f32", ["rows", "cols"], "out"))
         self.assertEqual(contract.scalars["eps"], Scalar("f64", values=[1e-5, 1e-6]))
         self.assertEqual(contract.kernel.args, ["x", "w", "eps", "rows"])
-        self.assertIn("return function(x, w, eps, rows=rows)", files["subject.py"])
-        self.assertIn("return function(x=x, w=w, eps=eps)", files["reference.py"])
+        self.assertIn("return function(x, w, eps, rows=rows)", files["assay_subject.py"])
+        self.assertIn("return function(x=x, w=w, eps=eps)", files["assay_reference.py"])
 
     def test_examples(self):
         contract, _ = contract_of(
@@ -107,7 +107,7 @@ class ContractOfACallTest(unittest.TestCase):
         )
         self.assertEqual((contract.kernel.returns, contract.kernel.args), ("void", ["x", "out"]))
         self.assertEqual(contract.tensors["out"].role, "out")
-        self.assertIn("return function(x=x)", files["reference.py"])
+        self.assertIn("return function(x=x)", files["assay_reference.py"])
 
     def test_defaults_are_left_alone(self):
         contract, _ = contract_of(norm, shapes={"x": (2, "cols"), "w": ("cols",)}, scalars={"eps": 1})
@@ -118,13 +118,13 @@ class ContractOfACallTest(unittest.TestCase):
             return x
 
         _, files = contract_of(function, shapes={"x": ("rows", "cols")}, scalars={"scale": 2.0})
-        self.assertIn("return function(x, scale=scale)", files["subject.py"])
+        self.assertIn("return function(x, scale=scale)", files["assay_subject.py"])
 
     def test_updated_inputs(self):
         given = Tensor("f32", ["N"], role="inout")
         contract, files = contract_of(lambda x: None, lambda x: x + 1, inputs={"x": given}, outputs={})
         self.assertEqual((contract.kernel.returns, contract.tensors), ("void", {"x": given}))
-        self.assertIn("return function(x=x)", files["reference.py"])
+        self.assertIn("return function(x=x)", files["assay_reference.py"])
 
     def test_mistakes_are_one_line(self):
         for options, message in (

@@ -91,6 +91,31 @@ class TestSources(unittest.TestCase):
         keys.add(extension_build.cache_key(build, ["1"]))
         self.assertEqual(len(keys), 6)
 
+    def test_processes_that_build_the_same_wait_for_each_other(self):
+        compiler = self.write(
+            "c++",
+            f"#!{sys.executable}\n"
+            "import sys, time\n"
+            f"open({str(self.folder / 'log')!r}, 'a').write('called\\n')\n"
+            "time.sleep(0.3)\n"
+            "open(sys.argv[sys.argv.index('-o') + 1], 'w').close()\n",
+        )
+        os.chmod(compiler, 0o755)
+        program = (
+            "import sys; sys.path.insert(0, sys.argv[1])\n"
+            "from assay.virtual.extension_build import *\n"
+            "build = Build('x', (Source(sys.argv[2] + '/a.cpp', 'int a;'),), with_cuda=False)\n"
+            "print(build_library(build, sys.argv[2], lambda names: ('', ''), 'c++17'))\n"
+        )
+        target = str(self.folder / "build")
+        command = [sys.executable, "-c", program, str(support.ROOT / "python"), target]
+        started = [
+            subprocess.Popen(command, env=dict(os.environ, CXX=compiler), stdout=subprocess.PIPE, text=True) for _ in range(3)
+        ]
+        for process in started:
+            self.assertEqual(process.communicate()[0], os.path.join(target, "x.so") + "\n")
+        self.assertEqual((self.folder / "log").read_text().count("called"), 2)  # one source, one link
+
     def test_a_source_in_the_callers_file_keeps_its_lines(self):
         caller = self.write("answer.py", 'import x\n\nsource = """\n__global__ void k() {}\n"""\n')
         placed = extension._placed(["\n__global__ void k() {}\n", "int made();"], caller, "cuda.cu")
@@ -213,6 +238,19 @@ class TestHeader(unittest.TestCase):
         headers = [path.relative_to(root) for path in sorted(root.rglob("*.h")) if path.parts[-3] != "assay"]
         self.assertGreater(len(headers), 40)
         self.compile("".join(f"#include <{path}>\n" for path in headers), "-fsyntax-only")
+
+    @support.needs_torch
+    def test_every_operator_of_the_installed_torch_can_be_declared(self):
+        import torch
+
+        names = {name[6:].split(".")[0] for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")}
+        methods, functions = extension_operators.installed_declarations(names | {name + "_out" for name in names})
+        self.assertGreater(methods.count("\n"), 400)
+        self.assertGreater(functions.count("\n"), 1500)
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "assay_methods.inc").write_text(methods)
+            pathlib.Path(folder, "assay_functions.inc").write_text(functions)
+            self.compile("#include <torch/types.h>\n", "-fsyntax-only", "-I", folder)
 
     def test_16_bit_floats_convert_as_the_compiler_converts(self):
         self.compile(

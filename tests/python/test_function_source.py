@@ -110,9 +110,9 @@ class ExportTest(unittest.TestCase):
             if made.returncode:
                 return made.stderr.strip().split("\n")[-1]
             called = subprocess.run(
-                [sys.executable, "-c", "import subject; print(%s)" % expression],
+                [sys.executable, "-c", "import assay_subject as subject; print(%s)" % expression],
                 env=environment,
-                cwd=folder,
+                cwd=os.path.join(folder, "subject"),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 universal_newlines=True,
@@ -179,7 +179,7 @@ class ExportTest(unittest.TestCase):
         """A check takes an import of `assay` in an answer for an attempt to recognise it."""
         with tempfile.TemporaryDirectory() as folder:
             function_source.export(lambda x: x, ["x"], pathlib.Path(folder), "subject", globals())
-            for file in pathlib.Path(folder).iterdir():
+            for file in pathlib.Path(folder).rglob("*.py"):
                 for node in ast.walk(ast.parse(file.read_text())):
                     names = [
                         alias.name for alias in getattr(node, "names", []) if isinstance(alias, ast.alias)

@@ -55,7 +55,8 @@ class Values(unittest.TestCase):
 
         def reference(x):
             y = x.float() @ x.float().T
-            seen.extend([x.dtype, y.dtype, y.to(x.dtype).dtype, y.double().dtype, x.half().dtype, x.sum().dtype,
+            seen.extend([x.dtype, y.dtype, y.to(x.dtype).dtype, y.double().dtype, x.half().dtype,
+                         x.sum().dtype,
                          torch.finfo(x.dtype).max])
             return y
 
@@ -72,7 +73,8 @@ class Values(unittest.TestCase):
             with torch.device("cuda"):
                 ones = torch.ones(4)
             torch.cuda.synchronize()
-            return x.cuda() + torch.zeros(4, device="cuda:0") + ones.to(device) + x.to("cuda", non_blocking=True)
+            moved = x.to("cuda", non_blocking=True)
+            return x.cuda() + torch.zeros(4, device="cuda:0") + ones.to(device) + moved
 
         (value, _, _), _ = evaluate(reference, torch.full((2, 4), 2.0))
         self.assertEqual(value.tolist(), [[5.0] * 4] * 2)
@@ -157,7 +159,8 @@ class Budgets(unittest.TestCase):
     def test_exact_arithmetic_has_no_bound(self):
         torch = self.torch
         x = torch.arange(-8, 8).float().reshape(4, 4)
-        for function in (lambda t: t * 2 + 1, lambda t: t @ t, lambda t: t.sum(-1), lambda t: t.relu().amax(0),
+        for function in (lambda t: t * 2 + 1, lambda t: t @ t, lambda t: t.sum(-1),
+                         lambda t: t.relu().amax(0),
                          lambda t: t.cumsum(0), lambda t: torch.cat([t, -t]).T.contiguous()):
             (_, bound, sigma), _ = evaluate(function, x)
             self.assertEqual((float(bound.max()), float(sigma.max())), (0, 0))
@@ -174,7 +177,8 @@ class Budgets(unittest.TestCase):
         torch = self.torch
         x = torch.rand(64) + 1
         wide = x.bfloat16().double()
-        for function in (lambda t: t * t + 1, lambda t: (t.float() * t.float()).to(torch.bfloat16).float() + 1):
+        for function in (lambda t: t * t + 1,
+                         lambda t: (t.float() * t.float()).to(torch.bfloat16).float() + 1):
             (value, bound, _), _ = evaluate(function, x, dtype=torch.bfloat16)
             rounded = (wide * wide).bfloat16().double() + 1
             self.assertTrue(bool(((rounded - value).abs() <= bound).all()))
@@ -244,7 +248,8 @@ class Budgets(unittest.TestCase):
     def test_masked_scores_cost_nothing(self):
         torch = self.torch
         x = torch.randn(3, 8)
-        masks = (lambda t: t.masked_fill(t > 0, float("-inf")), lambda t: t + (t > 0) * torch.finfo(t.dtype).min)
+        masks = (lambda t: t.masked_fill(t > 0, float("-inf")),
+                 lambda t: t + (t > 0) * torch.finfo(t.dtype).min)
         for mask in masks:
             (value, bound, _), _ = evaluate(lambda t, mask=mask: mask(t).softmax(-1), x)
             self.assertLess(float(bound.max()), 1e-5)
@@ -275,7 +280,8 @@ class Budgets(unittest.TestCase):
 class SimulatedKernels(unittest.TestCase):
     """A few of the trials of reference_trials.py: no right kernel outside, the plain defects found."""
 
-    OPERATORS = ("softmax bf16", "matmul bf16", "attention backward bf16", "embedding backward bf16, Zipf tokens",
+    OPERATORS = ("softmax bf16", "matmul bf16", "attention backward bf16",
+                 "embedding backward bf16, Zipf tokens",
                  "quantise to e4m3 by rows", "variance f32")
 
     def test_right_and_wrong(self):
@@ -301,8 +307,7 @@ class Server(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def ask(self, source, requests, declared=None, inputs=None):
-        """The server's answers, and what it wrote to stderr."""
+    def prepare(self, source, declared=None):
         import numpy as np
 
         (self.path / "reference.py").write_text(source)
@@ -311,14 +316,34 @@ class Server(unittest.TestCase):
                                 "tensor_cores": False}
         (self.path / "declared.json").write_text(json.dumps(declared))
         np.save(self.path / "x.npy", np.arange(8, dtype=np.float64).reshape(2, 4) / 4)
-        command = [sys.executable, "-m", "assay.reference.server", "--reference",
-                   f"{self.path / 'reference.py'}:run", "--declared", str(self.path / "declared.json")]
-        command += ["--inputs", f"{self.path / 'reference.py'}:{inputs}"] if inputs else []
+        return declared
+
+    def run_process(self, source, requests):
+        """The answers of the program, and what it wrote to stderr."""
+        self.prepare(source)
+        reference = self.path / "reference.py"
+        command = [sys.executable, "-m", "assay.reference.server", "--reference", f"{reference}:run",
+                   "--inputs",
+                   f"{reference}:make", "--declared", str(self.path / "declared.json")]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": "",
                        "OMP_NUM_THREADS": "1"}
         lines = "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in requests)
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, env=environment, timeout=120)
+        done = subprocess.run(command, input=lines, capture_output=True, text=True, env=environment,
+                              timeout=120)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    def ask(self, source, request, declared=None):
+        """One answer, in this process."""
+        import torch
+
+        from assay.reference import server
+
+        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        declared = self.prepare(source, declared)
+        try:
+            return server.Server(f"{self.path / 'reference.py'}:run", None, declared).answer(request)
+        finally:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
     def expect(self, **more):
         return {"op": "expect", "folder": str(self.path), "numbers": {"eps": 0.5, "N": 4}, "inputs": ["x"],
@@ -344,7 +369,7 @@ def make(dims, seed):
         requests = [self.expect(), "no json", {"op": "dance"}, {"op": "inputs", "folder": str(self.path),
                                                                 "dims": {"M": 3}, "seed": 9},
                     self.expect(extents={"y": [3, 4]})]
-        answers, printed = self.ask(source, requests, inputs="make")
+        answers, printed = self.run_process(source, requests)
         self.assertEqual([a["ok"] for a in answers], [True, False, False, True, True])
         self.assertEqual((answers[0]["budget"], answers[0]["undecided"]), ("operators", 0))
         self.assertIn("called with torch.bfloat16", printed)
@@ -363,22 +388,56 @@ def run(x, eps):
     if x.shape[0] == 2:
         raise ValueError("two rows are not enough")
 """
-        answers, _ = self.ask(source, [self.expect(), self.expect(op="expect")])
-        self.assertEqual([a["ok"] for a in answers], [False, False])
-        self.assertEqual(answers[0]["error"], "ValueError: two rows are not enough (reference.py:5)")
-        answers, _ = self.ask("import torch\nrun = lambda x: x[:1]", [self.expect()])
-        self.assertIn("with the shape [1, 4], the contract says [2, 4]", answers[0]["error"])
-        answers, _ = self.ask("def run(x): return x, x", [self.expect()])
-        self.assertEqual(answers[0]["error"], "the reference returns 2 outputs, the contract has 1")
-        answers, _ = self.ask("import nothing_of_this_name", [self.expect()])
-        self.assertIn("reference.py cannot be imported: ModuleNotFoundError", answers[0]["error"])
+        answer = self.ask(source, self.expect())
+        self.assertEqual(answer,
+                         {"ok": False, "error": "ValueError: two rows are not enough (reference.py:5)"})
+        answer = self.ask("import torch\nrun = lambda x: x[:1]", self.expect())
+        self.assertIn("with the shape [1, 4], the contract says [2, 4]", answer["error"])
+        answer = self.ask("def run(x): return x, x", self.expect())
+        self.assertEqual(answer["error"], "the reference returns 2 outputs, the contract has 1")
+
+    def test_a_file_that_cannot_be_imported(self):
+        requests = [self.expect(), self.expect()]
+        answers, _ = self.run_process("import nothing_of_this_name", requests)
+        self.assertEqual(len(answers), 2)
+        self.assertIn("reference.py cannot be imported: ModuleNotFoundError", answers[1]["error"])
+
+    def test_what_cannot_be_followed_is_perturbed_as_a_whole(self):
+        import numpy as np
+
+        source = """
+import torch
+from assay.reference import rules
+
+def broken(run, a):
+    raise RuntimeError("no rule today")
+
+rules.RULES["erf"] = broken
+
+def run(x):
+    return torch.erf(x / 3)
+"""
+        from assay.reference import rules
+
+        kept = rules.RULES["erf"]
+        try:
+            answer = self.ask(source, self.expect())
+        finally:
+            rules.RULES["erf"] = kept
+        self.assertEqual(answer["budget"], "perturbation")
+        self.assertIn("no rule today", answer["rests_on"])
+        value, bound = (np.load(self.path / f"y{n}.out.npy") for n in ("", "@bound"))
+        self.assertAlmostEqual(value[1, 3], 0.5904, places=3)
+        self.assertTrue((bound[1] > 1e-8).all() and (bound < 1e-4).all())
 
     def test_arguments_by_position_and_outputs_in_place(self):
         import numpy as np
 
-        declared = {"inputs": {"x": {"dtype": "f32"}}, "outputs": {"x": {"dtype": "f32"}}, "args": ["x", "eps"]}
-        answers, _ = self.ask("def run(a, *rest):\n    a.mul_(rest[0])", [self.expect(outputs=["x"], extents={})], declared)
-        self.assertTrue(answers[0]["ok"], answers)
+        declared = {"inputs": {"x": {"dtype": "f32"}}, "outputs": {"x": {"dtype": "f32"}},
+                    "args": ["x", "eps"]}
+        request = self.expect(outputs=["x"], extents={})
+        answer = self.ask("def run(a, *rest):\n    a.mul_(rest[0])", request, declared)
+        self.assertTrue(answer["ok"], answer)
         self.assertEqual(np.load(self.path / "x.out.npy")[1, 3], 7 / 8)
 
     def test_tf32_where_the_reference_turns_it_on(self):
@@ -386,8 +445,8 @@ def run(x, eps):
         source = "import torch\n%sdef run(x): return (x + 0.1) @ (x + 0.1).T"
         request = self.expect(extents={"y": [2, 2]})
         for line, allowed in (("", False), ("torch.backends.cuda.matmul.allow_tf32 = True\n", True)):
-            answers, _ = self.ask(source % line, [request], declared)
-            self.assertEqual("TF32 allowed for" in answers[0]["rests_on"], allowed)
+            answer = self.ask(source % line, request, declared)
+            self.assertEqual("TF32 allowed for" in answer["rests_on"], allowed)
 
 
 if __name__ == "__main__":

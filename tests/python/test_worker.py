@@ -43,7 +43,7 @@ class Watching(unittest.TestCase):
         for name, content in (("watched_answer.py", text), ("reference.py", "SECRET = 1\n")):
             with open(os.path.join(folder, name), "w") as file:
                 file.write(content)
-        watching = watch.Watch(self.library, [os.path.join(folder, "reference.py")])
+        watching = watch.Watch(self.library, folder, [os.path.join(folder, "reference.py")])
         self.addCleanup(sys.modules.pop, "watched_answer", None)
         module = subject._import(os.path.join(folder, "watched_answer.py"))
         watching.read_code()

@@ -1,7 +1,7 @@
 """Arithmetic on values that carry a rounding budget.
 
-A `Value` is the exact value v in float64, a hard bound b on how far a sound kernel's value may be from it, and
-a variance s of that difference; b and s are None where the value is exact. Every operation passes the
+A `Value` is the exact value v in float64, a hard bound b on how far a sound kernel's value may be from it,
+and a variance s of that difference; b and s are None where the value is exact. Every operation passes the
 operands' b and s on by its derivatives and adds its own rounding in the declared precision:
 
     v = x * y    b = |x| b_y + |y| b_x + b_x b_y + u |v|    s = x² s_y + y² s_x + (0.425 u v)²
@@ -202,9 +202,9 @@ class Arithmetic:
     def function(self, x: Value, value: Linear, error: Callable[[Tensor, Tensor, Precision], Tuple],
                  lipschitz: Optional[Tuple[float, float]] = None, overflows: bool = False,
                  low: Optional[float] = None) -> Value:
-        """A function of one argument. `error` gives the largest error of one evaluation in units of u, relative
-        and absolute. `lipschitz`: largest slope and largest change, for functions that are not monotone. `low`:
-        the smallest argument."""
+        """A function of one argument. `error` gives the largest error of one evaluation in units of u,
+        relative and absolute. `lipschitz`: largest slope and largest change, for functions that are not
+        monotone. `low`: the smallest argument."""
         x = _real(x)
         v = value(x.v)
         relative, absolute = error(x.v, v, self.precision)
@@ -300,8 +300,9 @@ class Arithmetic:
         return Value(total, b, s)
 
     def note_sum(self, count) -> None:
-        self.longest = max(self.longest, float(count.max()) if isinstance(count, Tensor) and count.numel() else
-                           float(count) if not isinstance(count, Tensor) else 1.0)
+        if isinstance(count, Tensor):
+            count = float(count.max()) if count.numel() else 1.0
+        self.longest = max(self.longest, float(count))
 
     def coherent(self, total: Tensor, size: Tensor, squares: Tensor, n, s: Tensor) -> Tensor:
         """Equal terms, or many that are tiny beside one: each addition loses much the same."""
@@ -354,7 +355,8 @@ class Arithmetic:
             return r
         tainted = add((x.bound() == INF).double()) > 0
         from_finite = add((~torch.isfinite(x.v)).double()) == 0
-        return self._with_unknown(r, overflow | tainted | (~finite & from_finite) | (finite & torch.isnan(r.b)))
+        unknown = overflow | tainted | (~finite & from_finite) | (finite & torch.isnan(r.b))
+        return self._with_unknown(r, unknown)
 
     def mean(self, x: Value, dims: Sequence[int], keepdim: bool) -> Value:
         n = 1
@@ -417,7 +419,8 @@ class Arithmetic:
         touched = lambda a, c: op(a.double(), one_y) + op(one_x, c.double()) > 0
         tainted = touched(x.bound() == INF, y.bound() == INF)
         from_finite = ~touched(~torch.isfinite(x.v), ~torch.isfinite(y.v))
-        return self._with_unknown(r, overflow | tainted | (~finite & from_finite) | (finite & torch.isnan(r.b)))
+        unknown = overflow | tainted | (~finite & from_finite) | (finite & torch.isnan(r.b))
+        return self._with_unknown(r, unknown)
 
     def _tf32(self, x: Value) -> Value:
         """Operands rounded to 11 significand bits, where a kernel may do so."""
@@ -433,8 +436,10 @@ class Arithmetic:
             walk = partial ** 2 if walk is None else walk + partial ** 2
         return walk * (count / len(pieces))
 
-    def variance(self, x: Value, dims: Sequence[int], correction: float, keepdim: bool) -> Tuple[Value, Value]:
-        """Variance and mean: two passes, Welford's recurrence, merged or shifted moments (docs/numerics.md)."""
+    def variance(self, x: Value, dims: Sequence[int], correction: float,
+                 keepdim: bool) -> Tuple[Value, Value]:
+        """Variance and mean: two passes, Welford's recurrence, merged or shifted moments
+        (docs/numerics.md)."""
         dims = [d % max(1, x.v.ndim) for d in dims]
         n = 1
         for d in dims:

@@ -5,9 +5,9 @@
         y = reference(run.input(x, torch.bfloat16))
     value, bound, sigma = run.result(y, torch.bfloat16)
 
-A tensor's budget is kept before the rounding to its own declared type. That rounding is applied when an operator
-reads the tensor, so that the last one, which is the store of an output, is left to the judge, and elements that
-only move (cat, transpose, index) are not rounded twice.
+A tensor's budget is kept before the rounding to its own declared type. That rounding is applied when an
+operator reads the tensor, so that the last one, which is the store of an output, is left to the judge, and
+elements that only move (cat, transpose, index) are not rounded twice.
 """
 import functools
 import inspect
@@ -35,8 +35,8 @@ REWRITING = 2.0
 
 @functools.lru_cache(maxsize=None)
 def _without_compiler() -> None:
-    """torch's decompositions import its compiler on their first call, for a mark that is of no use here and takes
-    seconds: set the mark first."""
+    """torch's decompositions import its compiler on their first call, for a mark that is of no use here and
+    takes seconds: set the mark first."""
     places = [torch._refs, torch._refs.nn.functional, torch._refs.special, torch._decomp.decompositions]
     found = [f for place in places for f in vars(place).values() if callable(f)]
     for function in found + list(decomposition_table.values()):
@@ -133,7 +133,8 @@ class BudgetEvaluation(Evaluation):
                     self._narrow(t, operator)
                 return out
         state = (self.operator, self._func, self.declared_now, self.math.longest)
-        self.operator, self._func, self.declared_now, self.math.longest = operator.base_name, func, declared, 1.0
+        self.operator, self._func = operator.base_name, func
+        self.declared_now, self.math.longest = declared, 1.0
         terms = max([self.shadows.terms(t) for t in tensors], default=1.0)
         try:
             result = self._apply(func, operator, args, kwargs)
@@ -251,7 +252,9 @@ class BudgetEvaluation(Evaluation):
 
         def pick(part: str):
             def one(x):
-                if not isinstance(x, Tensor) or not (x.is_floating_point() or self.shadows.budget(x)[0] is not None):
+                if not isinstance(x, Tensor):
+                    return x
+                if not x.is_floating_point() and self.shadows.budget(x)[0] is None:
                     return x
                 value = self.moved(x) if x.is_floating_point() else self.raw(x)
                 if part == "v":
@@ -431,8 +434,8 @@ class BudgetEvaluation(Evaluation):
         v = value.v.double() if value.v.is_floating_point() else value.v
         b, s = value.bound(), value.variance()
         if value.v.is_floating_point():
-            # A sum may begin with what is added to it, an online softmax rescales at every step: one rounding of
-            # the result for each term (docs/numerics.md, the hard bound).
+            # A sum may begin with what is added to it, an online softmax rescales at every step: one rounding
+            # of the result for each term (docs/numerics.md, the hard bound).
             terms = self.shadows.terms(t)
             more = terms * self.precision.u * v.abs() if terms > 1 else 0.0
             b = torch.where((b > 0) & torch.isfinite(v), REWRITING * b + more, b)

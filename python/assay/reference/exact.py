@@ -1,10 +1,10 @@
 """The problem's PyTorch code evaluated exactly: in float64, on the CPU.
 
-Two modes work together. The function mode stands above autograd: it turns devices into the CPU, widens tensors
-that exist in f32, bf16 or f16 (parameters of a module, constants of a file), and answers questions about types
-as the problem would see them, so that `y.to(x.dtype)` means what it says. The dispatch mode stands below
-autograd: there every floating value is float64. A cast to f32, bf16 or f16 leaves the value alone and is noted
-as the tensor's declared type; casts to fp8 and to integers are what they are.
+Two modes work together. The function mode stands above autograd: it turns devices into the CPU, widens
+tensors that exist in f32, bf16 or f16 (parameters of a module, constants of a file), and answers questions
+about types as the problem would see them, so that `y.to(x.dtype)` means what it says. The dispatch mode
+stands below autograd: there every floating value is float64. A cast to f32, bf16 or f16 leaves the value
+alone and is noted as the tensor's declared type; casts to fp8 and to integers are what they are.
 
     evaluation = Evaluation()
     with evaluation:
@@ -26,17 +26,17 @@ Tensor = torch.Tensor
 _TWIN = "_assay_twin"
 
 _RANDOM = {"rand", "randn", "rand_like", "randn_like", "normal", "normal_functional", "uniform", "bernoulli",
-           "exponential", "geometric", "cauchy", "log_normal", "random", "randint", "randint_like", "multinomial",
-           "randperm", "native_dropout", "poisson", "_fused_dropout", "rrelu_with_noise"}
+           "exponential", "geometric", "cauchy", "log_normal", "random", "randint", "randint_like",
+           "multinomial", "randperm", "native_dropout", "poisson", "_fused_dropout", "rrelu_with_noise"}
 _CONSTANTS = {"full", "full_like", "new_full", "scalar_tensor", "fill"}
 # Operators that share their operand's storage, or change only how it is looked at.
 _MOVES_NOTHING = {"_unsafe_view", "_reshape_alias", "detach", "alias", "lift_fresh", "lift", "detach_", "t_",
                   "transpose_", "squeeze_", "unsqueeze_", "swapdims_", "swapaxes_", "as_strided_", "set_",
                   "requires_grad_", "rename_"}
 # What autocast runs in its narrow type.
-_AUTOCAST = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "conv1d", "conv2d", "conv3d",
-             "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum", "bilinear", "__matmul__",
-             "__rmatmul__", "scaled_dot_product_attention"}
+_AUTOCAST = {"linear", "matmul", "mm", "bmm", "addmm", "baddbmm", "addbmm", "mv", "conv1d", "conv2d",
+             "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "einsum", "bilinear",
+             "__matmul__", "__rmatmul__", "scaled_dot_product_attention"}
 
 
 class Operator:
@@ -138,7 +138,8 @@ class Evaluation:
         return t.to(dtype, copy=dtype == torch.float64)
 
     def rounded_at_any_scale(self, t: Tensor, dtype: torch.dtype) -> Tensor:
-        """A value that an implementation may round to `dtype` before or after a factor (a softmax's divisor)."""
+        """A value that an implementation may round to `dtype` before or after a factor (a softmax's
+        divisor)."""
         return t
 
     @contextlib.contextmanager
@@ -243,7 +244,8 @@ class Evaluation:
         if "dtype" in operator.arguments and dtype is not None:
             kwargs = {**kwargs, "dtype": dtype}
         out = func(*args, **kwargs)
-        return tree_map(lambda x: self._as_double(x) if isinstance(x, Tensor) and x.dtype in WIDENED else x, out)
+        widen = lambda x: self._as_double(x) if isinstance(x, Tensor) and x.dtype in WIDENED else x
+        return tree_map(widen, out)
 
     def changed(self, t: Tensor) -> None:
         """The values of `t` were replaced by exact ones."""
@@ -391,7 +393,8 @@ class _Functions(TorchFunctionMode):
         return self.evaluation.converted(t, dtype)
 
     def _attention(self, query: Tensor, key: Tensor, value: Tensor, attn_mask=None, dropout_p: float = 0.0,
-                   is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False) -> Tensor:
+                   is_causal: bool = False, scale: Optional[float] = None,
+                   enable_gqa: bool = False) -> Tensor:
         """One fused operator."""
         evaluation = self.evaluation
         declared = evaluation.shadows.declared(query)
@@ -417,7 +420,8 @@ class _Attention(torch.autograd.Function):
         with evaluation.inside(torch.promote_types(torch.float32, declared)):
             scores = query @ key.transpose(-2, -1) * factor
             if mask is not None:
-                scores = scores.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
+                lowest = float("-inf")
+                scores = scores.masked_fill(~mask, lowest) if mask.dtype == torch.bool else scores + mask
             # A row that sees nothing is zero, as torch defines it.
             hidden = (scores == float("-inf")).all(-1, keepdim=True)
             chances = scores.softmax(-1).masked_fill(hidden, 0.0)
@@ -534,15 +538,16 @@ def on_this_device(x: Any) -> Any:
 
 
 def _unchecked(function: Callable, *args, **options) -> Any:
-    """torch.utils.checkpoint: there is memory enough, and its comparison of types would not understand ours."""
+    """torch.utils.checkpoint: there is memory enough, and its comparison of types would not understand
+    ours."""
     known = ("use_reentrant", "context_fn", "determinism_check", "debug", "preserve_rng_state", "early_stop")
     return function(*args, **{k: v for k, v in options.items() if k not in known})
 
 
 @contextlib.contextmanager
 def _replaced(evaluation: Evaluation, backward: bool = True):
-    """While the problem's code runs: torch.cuda answers without a device, autocast is noted, and backward passes
-    keep the function mode."""
+    """While the problem's code runs: torch.cuda answers without a device, autocast is noted, and backward
+    passes keep the function mode."""
     run_backward = torch.autograd._engine_run_backward
 
     def keep_mode(*args, **kwargs):
@@ -563,9 +568,12 @@ def _replaced(evaluation: Evaluation, backward: bool = True):
         (torch.cuda, "current_device", lambda: 0), (torch.cuda, "synchronize", nothing()),
         (torch.cuda, "empty_cache", nothing()), (torch.cuda, "set_device", nothing()),
         (torch.cuda, "manual_seed", nothing()), (torch.cuda, "manual_seed_all", nothing()),
-        (torch.cuda, "current_stream", idle()), (torch.cuda, "default_stream", idle()), (torch.cuda, "Stream", type("Stream", (_Idle,), {})),
-        (torch.cuda, "Event", type("Event", (_Idle,), {})), (torch.cuda, "stream", idle()), (torch.cuda, "device", idle()),
-        (torch.cuda, "get_device_properties", idle()), (torch.cuda, "get_device_name", lambda *_: "no device"),
+        (torch.cuda, "current_stream", idle()), (torch.cuda, "default_stream", idle()),
+        (torch.cuda, "Stream", type("Stream", (_Idle,), {})),
+        (torch.cuda, "Event", type("Event", (_Idle,), {})), (torch.cuda, "stream", idle()),
+        (torch.cuda, "device", idle()),
+        (torch.cuda, "get_device_properties", idle()),
+        (torch.cuda, "get_device_name", lambda *_: "no device"),
         (torch.cuda, "get_device_capability", lambda *_: (9, 0)),
         (torch.cuda, "is_bf16_supported", lambda *_, **__: True),
         (torch.cuda, "is_current_stream_capturing", lambda *_: False),

@@ -1,8 +1,8 @@
 """Budgets by perturbation, for operators without a rule, and for whole references as the last resort.
 
-The operator is run again with every input moved within its bound, and once in the declared precision. What the
-results move by, with a margin, is the bound. This is an estimate: it rests on a few samples, and the answer of
-the server says so.
+The operator is run again with every input moved within its bound, and once in the declared precision. What
+the results move by, with a margin, is the bound. This is an estimate: it rests on a few samples, and the
+answer of the server says so.
 """
 from typing import Any, List, Sequence
 
@@ -123,11 +123,11 @@ def whole_reference(outputs_of, inputs, dtypes, precision) -> dict:
     exact = outputs_of(Evaluation(), inputs)
     moved: List[Any] = []
     for _ in range(RUNS):
-        shaken = {
-            name: t * (1 + 2 * precision.u * (2 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1))
-            if t.is_floating_point() and dtypes[name] not in FP8 else t
-            for name, t in inputs.items()
-        }
+        shaken = {}
+        for name, t in inputs.items():
+            moves = t.is_floating_point() and dtypes[name] not in FP8
+            signs = 2 * torch.rand(t.shape, generator=generator, dtype=torch.float64) - 1
+            shaken[name] = t * (1 + 2 * precision.u * signs) if moves else t
         moved.append(outputs_of(Evaluation(), shaken))
     results = {}
     for name, v in exact.items():

@@ -64,8 +64,8 @@ class Precision:
         return torch.finfo(self.dtype).max
 
     def holds(self, v: torch.Tensor) -> torch.Tensor:
-        """Which values the precision represents exactly. In f64, in which they were computed, a result is known
-        to be exact if it is much shorter."""
+        """Which values the precision represents exactly. In f64, in which they were computed, a result is
+        known to be exact if it is much shorter."""
         narrow = torch.float32 if self.dtype == torch.float64 else self.dtype
         return v.to(narrow).to(torch.float64) == v
 

@@ -29,25 +29,26 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
 # Elements that move unchanged: the operator is applied to values, bounds and variances alike.
 MOVES = {
-    "clone", "cat", "stack", "constant_pad_nd", "roll", "flip", "repeat", "tril", "triu", "unfold_copy", "im2col",
-    "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "reflection_pad1d", "reflection_pad2d",
+    "clone", "cat", "stack", "constant_pad_nd", "roll", "flip", "repeat", "tril", "triu", "unfold_copy",
+    "im2col", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "reflection_pad1d", "reflection_pad2d",
     "reflection_pad3d", "replication_pad1d", "replication_pad2d", "replication_pad3d", "slice_scatter",
     "select_scatter", "diagonal_scatter", "as_strided_scatter", "select_backward", "slice_backward",
     "diagonal_backward", "expand_copy", "permute_copy", "view_copy", "transpose_copy", "squeeze_copy",
-    "unsqueeze_copy", "slice_copy", "select_copy", "split_copy", "unbind_copy", "contiguous", "diag_embed", "rot90",
-    "repeat_interleave", "_reshape_copy", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
-    "_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "zeros_like",
-    "ones_like", "empty_like", "new_zeros", "new_ones", "new_empty", "new_full", "full_like", "zero", "fill",
-    "new_empty_strided", "empty_strided", "resize", "conj_physical", "tensor_split", "unsafe_split", "unsafe_chunk",
-    "unsafe_split_with_sizes", "split_with_sizes_copy", "trace_copy", "index_fill", "_unsafe_view",
+    "unsqueeze_copy", "slice_copy", "select_copy", "split_copy", "unbind_copy", "contiguous", "diag_embed",
+    "rot90", "repeat_interleave", "_reshape_copy", "upsample_nearest1d", "upsample_nearest2d",
+    "upsample_nearest3d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
+    "_upsample_nearest_exact3d", "zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones",
+    "new_empty", "new_full", "full_like", "zero", "fill", "new_empty_strided", "empty_strided", "resize",
+    "conj_physical", "tensor_split", "unsafe_split", "unsafe_chunk", "unsafe_split_with_sizes",
+    "split_with_sizes_copy", "trace_copy", "index_fill", "_unsafe_view",
 }
 # Of these, the results take nothing from the elements of the operand.
-FILLS = {"zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones", "new_empty", "new_full", "full_like",
-         "zero", "fill", "new_empty_strided", "empty_strided"}
+FILLS = {"zeros_like", "ones_like", "empty_like", "new_zeros", "new_ones", "new_empty", "new_full",
+         "full_like", "zero", "fill", "new_empty_strided", "empty_strided"}
 # Of integers the result is an integer, whatever is undecided about them.
-INTEGER_ARITHMETIC = {"add", "sub", "rsub", "mul", "floor_divide", "remainder", "fmod", "neg", "abs", "maximum",
-                      "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_left_shift", "bitwise_right_shift",
-                      "__lshift__", "__rshift__"}
+INTEGER_ARITHMETIC = {"add", "sub", "rsub", "mul", "floor_divide", "remainder", "fmod", "neg", "abs",
+                      "maximum", "minimum", "clamp", "clamp_min", "clamp_max", "bitwise_left_shift",
+                      "bitwise_right_shift", "__lshift__", "__rshift__"}
 # Elements that are looked up by an index.
 LOOKUPS = {"gather", "index_select", "index", "_unsafe_index", "embedding", "take", "masked_select"}
 
@@ -281,7 +282,8 @@ def _threshold_backward(run, a):
     return run.math.choose(keep, run.moved(a["grad_output"]), run.constant(0.0))
 
 
-_COMPARISONS = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt, "ge": torch.ge}
+_COMPARISONS = {"eq": torch.eq, "ne": torch.ne, "lt": torch.lt, "le": torch.le, "gt": torch.gt,
+                "ge": torch.ge}
 for _name, _compare in _COMPARISONS.items():
     def _comparison(run, a, compare=_compare):
         x, y = run.read(a["self"]), run.constant(a["other"])
@@ -319,7 +321,7 @@ RULES["__or__"] = RULES["bitwise_or"]
 @rule("logical_not", "bitwise_not")
 def _not(run, a):
     x = run.raw(a["self"])
-    return Value(torch.logical_not(x.v) if run.operator == "logical_not" else torch.bitwise_not(x.v), x.b, x.s)
+    return Value(getattr(torch, run.operator)(x.v), x.b, x.s)
 
 
 @rule("isnan", "isinf", "isfinite", "isneginf", "isposinf", "signbit")

@@ -118,7 +118,8 @@ def _product_of(run, x: Value, multiply, count: float) -> Value:
 
 
 def extreme_of(x: Value, dims: Sequence[int], keepdim: bool, largest: bool) -> Value:
-    choose = (lambda t: t.amax(dims, keepdim=keepdim)) if largest else (lambda t: t.amin(dims, keepdim=keepdim))
+    pick = torch.amax if largest else torch.amin
+    choose = lambda t: pick(t, dims, keepdim=keepdim)
     v = choose(x.v)
     if x.exact:
         return Value(v)
@@ -204,8 +205,8 @@ def _ordered(run, a):
     if x.v.ndim == 0:
         return Value(values, x.b, x.s), index
     stable = bool(a.get("stable"))
-    moved = (index.unsqueeze(dim), values.unsqueeze(dim)) if name == "kthvalue" and not a.get("keepdim") else \
-        (index, values)
+    dropped = name == "kthvalue" and not a.get("keepdim")
+    moved = (index.unsqueeze(dim), values.unsqueeze(dim)) if dropped else (index, values)
     chosen = _rivals(x, moved[0], moved[1], dim, stable)
     if moved[0] is not index:
         chosen = chosen.map(lambda t: t.squeeze(dim))
@@ -258,9 +259,8 @@ def _any(run, a):
     x = run.raw(a["self"])
     truth = x.v.bool()
     dims, keep = dims_of(x.v, a.get("dim")), a.get("keepdim", False)
-    fold = (lambda t: t.any(dims, keepdim=keep)) if run.operator == "any" else (lambda t: t.all(dims, keepdim=keep))
-    if not dims:
-        fold = lambda t: t
+    any_or_all = torch.any if run.operator == "any" else torch.all
+    fold = (lambda t: any_or_all(t, dims, keepdim=keep)) if dims else (lambda t: t)
     v = fold(truth)
     if x.exact:
         return v
@@ -443,8 +443,8 @@ def _addmm(run, a):
 
 
 def with_start(run, result: Value, start: Optional[Tensor], beta: Any, alpha: Any, count: float) -> Value:
-    """A sum of products that may begin with what is added to it: each partial sum is larger by that. (The bound
-    of an output allows for it: BudgetEvaluation.result.)"""
+    """A sum of products that may begin with what is added to it: each partial sum is larger by that. (The
+    bound of an output allows for it: BudgetEvaluation.result.)"""
     if alpha != 1:
         result = run.math.mul(result, run.constant(float(alpha)))
     if start is None or beta == 0:
@@ -494,7 +494,8 @@ def _convolution_backward(run, a):
         results[0] = run.math.product(grad, w, lambda g, q: back(g, x.v, q, [True, False, False])[0], count)
     if wanted[1]:
         places = max(t.shape[0] * torch.tensor(t.shape[2:]).prod().item() for t in (grad.v, x.v))
-        results[1] = run.math.product(grad, x, lambda g, p: back(g, p, w.v, [False, True, False])[1], float(places))
+        op = lambda g, p: back(g, p, w.v, [False, True, False])[1]
+        results[1] = run.math.product(grad, x, op, float(places))
     if wanted[2]:
         results[2] = run.math.sum(grad, [0] + list(range(2, grad.v.ndim)), False)
     return tuple(results)
@@ -503,8 +504,8 @@ def _convolution_backward(run, a):
 # ---- scatter ----
 
 
-@rule("scatter_add", "index_add", "index_put", "_index_put_impl", "_unsafe_index_put", "scatter", "index_copy",
-      "scatter_reduce", "put", "masked_scatter")
+@rule("scatter_add", "index_add", "index_put", "_index_put_impl", "_unsafe_index_put", "scatter",
+      "index_copy", "scatter_reduce", "put", "masked_scatter")
 def _scatter(run, a):
     name = run.operator
     adds = name in ("scatter_add", "index_add") or (
@@ -515,7 +516,9 @@ def _scatter(run, a):
         return NotImplemented
     base = run.read(a["self"]) if adds else run.moved(a["self"])
     given = a[source_name]
-    source = (run.read(given) if adds else run.moved(given)) if isinstance(given, Tensor) else run.constant(given)
+    source = run.constant(given)
+    if isinstance(given, Tensor):
+        source = run.read(given) if adds else run.moved(given)
     alpha = a.get("alpha", 1)
     if name == "index_add" and alpha != 1:
         source = run.math.mul(source, run.constant(float(alpha)))
@@ -532,7 +535,8 @@ def _scatter(run, a):
         spread = None
     lost = _undecided_places(run, a, base.v)
     masks = a.get("indices")
-    if not adds and masks is not None and len(masks) == 1 and masks[0].dtype == torch.bool and source.v.numel() == 1:
+    masked = masks is not None and len(masks) == 1 and masks[0].dtype == torch.bool
+    if not adds and masked and source.v.numel() == 1:
         spread_mask = lambda t: t.reshape(*t.shape, *[1] * (base.v.ndim - t.ndim))
         return run.math.choose(run.raw(masks[0]).map(spread_mask), source.map(lambda t: t.reshape(())), base)
     if not adds:
@@ -542,7 +546,6 @@ def _scatter(run, a):
         b = put(base.bound(), source.bound() if spread else torch.zeros(()))
         s = put(base.variance(), source.variance() if spread else torch.zeros(()))
         return _lost(Value(v, b, s), lost)
-    zero = torch.zeros_like(base.v)
     add = lambda t: put(torch.zeros_like(base.v, dtype=t.dtype), t)
     if not base.v.is_floating_point():
         return _lost(Value(put(base.v, source.v)), lost)
@@ -556,7 +559,7 @@ def _scatter(run, a):
     untouched = count == 0
     b = torch.where(untouched, base.bound(), result.bound() + more)
     s = torch.where(untouched, base.variance(), result.variance() + (RMS * u) ** 2 * count * base.v ** 2)
-    return _lost(Value(result.v, b, s), lost) if bool((b > 0).any()) or lost is not None else Value(result.v + zero)
+    return _lost(Value(result.v, b, s), lost)
 
 
 def _undecided_places(run, a, base: Tensor) -> Optional[Tensor]:

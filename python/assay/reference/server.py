@@ -1,10 +1,10 @@
 """Answers requests for exact values and budgets of a PyTorch reference, one JSON object per line.
 
-    python -m assay.reference.server --reference FILE:FUNCTION [--inputs FILE:FUNCTION] --declared DECLARED.json
+    python -m assay.reference.server --reference FILE:FUNCTION [--inputs FILE:FUNCTION] --declared FILE.json
 
-One process serves a whole check, so that torch and the problem are imported once. Tensors travel as .npy files:
-inputs in float64, or int64 for integers and booleans; results in float64. Whatever the problem prints goes to stderr; an exception in the
-problem is an answer, not the end of the server.
+One process serves a whole check, so that torch and the problem are imported once. Tensors travel as .npy
+files: inputs in float64, or int64 for integers and booleans; results in float64. Whatever the problem prints
+goes to stderr; an exception in the problem is an answer, not the end of the server.
 """
 import argparse
 import contextlib
@@ -28,6 +28,8 @@ from .budget import BudgetEvaluation  # noqa: E402
 from .exact import Evaluation, on_cpu  # noqa: E402
 from .perturbation import whole_reference  # noqa: E402
 from .precision import DTYPES, Precision  # noqa: E402
+
+Tensors = Dict[str, torch.Tensor]
 
 _SECONDS = 100  # for one request; the check gives up after 120
 _MEMORY = 12 << 30  # bytes of address space beyond what the imports took
@@ -112,15 +114,17 @@ class Server:
         answer = {"ok": True, "budget": "operators"}
         try:
             outputs = call(run, arrays)
-            results = {n: run.result(self.shaped(outputs[n], n, request), self.dtype("outputs", n)) for n in names}
+            shaped = {n: self.shaped(outputs[n], n, request) for n in names}
+            results = {n: run.result(t, self.dtype("outputs", n)) for n, t in shaped.items()}
             answer["rests_on"] = run.rests_on()
         except (Problem, _TimeOut, MemoryError):
             raise
         except Exception as error:
             results = self.by_perturbation(call, arrays, precision, request, names)
             answer["budget"] = "perturbation"
-            answer["rests_on"] = ("eight runs of the whole reference with its inputs moved by their rounding, since "
-                                  f"it could not be followed operator by operator: {describe(error)}")
+            answer["rests_on"] = (
+                "runs of the whole reference with its inputs moved by their rounding, since it could not be "
+                f"followed operator by operator: {describe(error)}")
         undecided = 0
         for name, (value, bound, sigma) in results.items():
             undecided += int(torch.isinf(bound).sum())
@@ -131,14 +135,13 @@ class Server:
         return answer
 
     def by_perturbation(self, call, arrays, precision, request, names):
-        def outputs_of(run: Evaluation, given: Dict[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+        def outputs_of(run: Evaluation, given: Tensors) -> Tensors:
             outputs = call(run, given)
             return {n: run.widened(self.shaped(outputs[n], n, request)) for n in names}
 
         return whole_reference(outputs_of, arrays, {n: self.dtype("inputs", n) for n in arrays}, precision)
 
-    def call(self, run: Evaluation, arrays: Dict[str, torch.Tensor], request: Dict[str, Any],
-             names: List[str]) -> Dict[str, torch.Tensor]:
+    def call(self, run: Evaluation, arrays: Tensors, request: Dict[str, Any], names: List[str]) -> Tensors:
         """Calls the problem's function; its outputs by name."""
         given = {n: run.input(t, self.dtype("inputs", n)) for n, t in arrays.items()}
         values = {**request.get("numbers", {}), **given}
@@ -157,7 +160,7 @@ class Server:
         order = [n for n in self.declared.get("args", list(values)) if n in values]
         return [values[n] for n in order if n not in outputs or n in values], {}
 
-    def by_name(self, returned: Any, names: List[str], given: Dict[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
+    def by_name(self, returned: Any, names: List[str], given: Tensors) -> Tensors:
         if returned is None:
             missing = [n for n in names if n not in given]
             if missing:
@@ -181,7 +184,8 @@ class Server:
         extents = request.get("extents", {}).get(name)
         if extents is None or list(t.shape) == list(extents):
             return t
-        if t.numel() == int(np.prod(extents)) and [e for e in t.shape if e != 1] == [e for e in extents if e != 1]:
+        without_ones = lambda shape: [e for e in shape if e != 1]
+        if without_ones(t.shape) == without_ones(extents):
             return t.reshape(extents)
         raise Problem(f"the reference returns `{name}` with the shape {list(t.shape)}, the contract says "
                       f"{list(extents)}")
@@ -265,7 +269,8 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
             if not isinstance(request, dict):
                 raise ValueError("not an object")
         except ValueError as error:
-            answer: Dict[str, Any] = {"ok": False, "error": f"a request must be one JSON object per line: {error}"}
+            message = f"a request must be one JSON object per line: {error}"
+            answer: Dict[str, Any] = {"ok": False, "error": message}
         else:
             with time_limit(_SECONDS):
                 answer = server.answer(request)

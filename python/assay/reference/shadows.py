@@ -1,9 +1,9 @@
-"""What is known beside the values of tensors: the type that the reference thinks a float64 tensor has, and its
-rounding budget.
+"""What is known beside the values of tensors: the type that the reference thinks a float64 tensor has, and
+its rounding budget.
 
 Both belong to storages, not to tensors: a view shares its base's values, and so shares what lies beside them,
-at the same offsets and strides. In-place operations through views need no special care then. An entry lives as
-long as its storage.
+at the same offsets and strides. In-place operations through views need no special care then. An entry lives
+as long as its storage.
 """
 from typing import Dict, Optional, Tuple
 

@@ -1,5 +1,6 @@
 """Arguments and results of operators: tensors in tuples, lists and dicts. torch's own functions for this also
-know registered classes, and are ten times slower, which counts when a recurrent reference has 10,000 operators."""
+know registered classes, and are ten times slower, which counts when a recurrent reference has 10,000
+operators."""
 from typing import Any, Callable, List
 
 import torch

@@ -45,8 +45,28 @@ def install_parts(name: str) -> None:
     """Installs what belongs to a module that has been imported."""
     import importlib
 
+    problem = _problem_with(sys.modules[name])
+    if problem:
+        sys.stderr.write(f"assay: {problem}\n")
+        return
     for part in PARTS[name]:
         importlib.import_module(f"{__name__}.{part}").install()
+
+
+def _problem_with(module) -> str:
+    """Why a module cannot run on the virtual GPU; empty where it can."""
+    import ctypes
+
+    if not hasattr(ctypes.CDLL(None), "assay_fetch"):
+        return "this process was not started for the virtual GPU; start it with `assay run -- python ...`"
+    if module.__name__ != "torch":
+        return ""
+    version = module.version.cuda
+    if version is None:
+        return f"PyTorch {module.__version__} was built without CUDA: nothing runs on the virtual GPU"
+    if not version.startswith("13."):
+        return f"PyTorch {module.__version__} was built for CUDA {version}; the virtual GPU needs one for CUDA 13"
+    return ""
 
 
 def _keep_preload_from_other_programs() -> None:

@@ -55,12 +55,11 @@ def install() -> None:
             library.impl(name, _kernel(name), key, allow_override=True)
     library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
     library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+    runtime.library().assay_frees_wait(0)  # torch's own allocator would keep what is freed
+    graphs.install()
     _profile_without_cupti()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
-    # torch's own allocator would keep what is freed.
-    runtime.library().assay_frees_wait(0)
-    graphs.install()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)

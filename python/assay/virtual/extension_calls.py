@@ -140,6 +140,7 @@ FUNCTIONS: Dict[str, Callable] = {
     "default_stream": lambda index: _stream(torch.cuda.default_stream(_device_index(index))),
     "pool_stream": lambda priority: _stream(torch.cuda.Stream(priority=priority)),
     "external_stream": lambda address: _stream(torch.cuda.ExternalStream(address)),
+    "record_stream": lambda tensor, stream: tensor.record_stream(stream),
     "set_stream": lambda stream: torch.cuda.set_stream(stream),
     "library_define": _library_define,
     "library_impl": _library_impl,

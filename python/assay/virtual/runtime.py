@@ -28,15 +28,6 @@ class Unsupported(NotImplementedError):
     """The virtual GPU cannot do this; the program may be right."""
 
 
-def is_loaded() -> bool:
-    """Whether this process runs on Assay's runtime library."""
-    try:
-        ctypes.CDLL(None).assay_label
-    except AttributeError:
-        return False
-    return True
-
-
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
     """The runtime library of this process."""

@@ -28,6 +28,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 from . import runtime
 
 MILLISECONDS = 1.0  # the answer to every question for a time
+VERSION_OF_PREPARED_PTX = 1  # of prepare_ptx(): what it made of a kernel is cached
 LAST_WITHOUT_TMA = 89
 ANY_DIRECTION = 4  # cudaMemcpyDefault
 NOT_SUPPORTED = "operation not supported"  # CUDA's words
@@ -78,7 +79,7 @@ def _hand_on_ptx(backend: type) -> None:
 
     backend.make_ttir = staticmethod(make_ttir_without_tma)
     backend.make_cubin = make_cubin
-    backend.hash = lambda self: "assay-%s" % self.target.arch  # Triton's own asks ptxas
+    backend.hash = lambda self: "assay-%d-%s" % (VERSION_OF_PREPARED_PTX, self.target.arch)  # Triton's own asks ptxas
 
 
 def prepare_ptx(source: str, name: str, new_name: str) -> str:

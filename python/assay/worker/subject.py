@@ -28,7 +28,7 @@ class Subject:
         self._name, self._returns = setup["function"], setup["returns_outputs"]
         self._folder = os.path.dirname(os.path.abspath(setup["file"]))
         _forget_settings()
-        self._watch = watch.Watch(self._library, setup["hidden"])
+        self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
         sys.path.insert(0, self._folder)
         if _mentions_triton(self._folder):
             _note_compiling(self._library)
