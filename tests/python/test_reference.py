@@ -266,6 +266,70 @@ class Budgets(unittest.TestCase):
         self.assertGreater(median(product, tensor_cores=True), median(product))
         self.assertGreater(median(product, tf32=True), 10 * median(product))
 
+    def outside(self, reference, kernel, x, **options):
+        """Elements of a kernel's f32 result that are beyond the bound and the store."""
+        (value, bound, _), _ = evaluate(reference, x, **options)
+        return int(((kernel(x).double() - value).abs() > bound + 2.0 ** -24 * value.abs() + 1e-45).sum())
+
+    def test_documented_formulas_are_allowed(self):
+        torch = self.torch
+        F, exp, log, where = torch.nn.functional, torch.exp, torch.log, torch.where
+        x = torch.cat([torch.randn(500) * scale for scale in (1e-6, 1e-3, 0.05, 1, 6)]).clamp(-60, 60)
+        x = torch.cat([x, torch.linspace(-3.001, -2.999, 500)])
+        sigmoid = lambda t: 1 / (1 + exp(-t))
+        target = torch.rand(x.shape)
+
+        def slope(function):
+            def made(t):
+                t = t.detach().requires_grad_()
+                function(t).sum().backward()
+                return t.grad
+
+            return made
+
+        def mish_slope(t):
+            w = torch.tanh(log(1 + exp(t)))
+            return w + t * sigmoid(t) * (1 - w * w)
+
+        of_logits = lambda t: F.binary_cross_entropy_with_logits(t, target.to(t.dtype), reduction="none")
+        for name, reference, kernel in [
+            ("elu", lambda t: F.elu(t, 2.5), lambda t: where(t > 0, t, 2.5 * (exp(t) - 1))),
+            ("elu_", lambda t: F.elu(t.clone(), inplace=True), lambda t: where(t > 0, t, exp(t) - 1)),
+            ("selu", F.selu, lambda t: 1.0507009873554805 * where(t > 0, t, 1.6732632423543772 *
+                                                                  (exp(t) - 1))),
+            ("celu", lambda t: F.celu(t, 1.7), lambda t: where(t > 0, t, 1.7 * (exp(t / 1.7) - 1))),
+            ("softplus", F.softplus, lambda t: where(t > 20, t, log(1 + exp(t)))),
+            ("logsigmoid", F.logsigmoid, lambda t: log(1 / (1 + exp(-t)))),
+            ("logsigmoid backward", slope(F.logsigmoid), lambda t: 1 - sigmoid(t)),
+            ("mish", F.mish, lambda t: t * torch.tanh(log(1 + exp(t)))),
+            ("mish backward", slope(F.mish), mish_slope),
+            ("tanh", torch.tanh, lambda t: (exp(t) - exp(-t)) / (exp(t) + exp(-t))),
+            ("tanh by sigmoid", torch.tanh, lambda t: 2 * sigmoid(2 * t) - 1),
+            ("hardsigmoid", F.hardsigmoid, lambda t: (t / 6 + 0.5).clamp(0, 1)),
+            ("hardswish", F.hardswish, lambda t: t * (t * (1 / 6) + 0.5).clamp(0, 1)),
+            ("soft margin", lambda t: F.soft_margin_loss(t, torch.ones_like(t), reduction="none"),
+             lambda t: log(1 + exp(-t))),
+            ("logits", of_logits, lambda t: t.clamp(min=0) - t * target + log(1 + exp(-t.abs()))),
+        ]:
+            with self.subTest(name):
+                self.assertEqual(self.outside(reference, kernel, x), 0)
+
+    def test_what_is_not_the_documented_formula(self):
+        torch = self.torch
+        F = torch.nn.functional
+        x = torch.randn(1000) * 1e-3
+        self.assertGreater(self.outside(torch.expm1, lambda t: torch.exp(t) - 1, x), 500)
+        self.assertGreater(self.outside(torch.log1p, lambda t: torch.log(1 + t), x), 500)
+        both = lambda t: torch.expm1(F.elu(t))
+        self.assertGreater(self.outside(both, lambda t: torch.exp(t) - 1, x.abs()), 500)
+        wide = torch.randn(1000)
+        by_tanh = lambda t: F.gelu(t, approximate="tanh")
+        self.assertGreater(self.outside(F.gelu, by_tanh, wide), 800)
+        overflows = lambda t: torch.log(1 / (1 + torch.exp(-t)))
+        self.assertEqual(self.outside(F.logsigmoid, overflows, torch.tensor([-95.0])), 1)
+        halved = lambda t: F.elu(t.half().float()).half().float()
+        self.assertGreater(self.outside(F.elu, halved, wide), 800)
+
     def test_what_depends_on_dropout_is_not_judged(self):
         torch = self.torch
         dropout = torch.nn.functional.dropout

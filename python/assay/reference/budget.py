@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from . import rules_nn, rules_sums  # noqa: F401  (they register their rules)
 from .arithmetic import Arithmetic, Value
 from .exact import Evaluation, Operator
+from .functions import DOCUMENTED
 from .perturbation import perturbed
 from .precision import FP8, INF, RMS, Precision, is_narrow, round_to, unit_roundoff
 from .rules import FILLS, INTEGER_ARITHMETIC, LOOKUPS, MOVES, RULES, complex_rule
@@ -71,6 +72,7 @@ class BudgetEvaluation(Evaluation):
         self.branched = False  # control flow on a value that rounding may change
         self.declared_now: Optional[torch.dtype] = None  # of the current operator's result
         self.random = False  # results depend on random numbers that no kernel can draw
+        self.documented = False  # inside an operator that PyTorch documents with a formula that cancels
         self._func: Any = None
 
     # ---- reading and writing ----
@@ -253,8 +255,12 @@ class BudgetEvaluation(Evaluation):
     def _decomposed(self, parts, args, kwargs) -> Any:
         _without_compiler()
         kwargs = {k: v for k, v in kwargs.items() if k != "out"}
-        with self._dispatch, self.inside(self.precision.dtype):
-            return parts(*args, **kwargs)
+        before, self.documented = self.documented, self.documented or self.operator in DOCUMENTED
+        try:
+            with self._dispatch, self.inside(self.precision.dtype):
+                return parts(*args, **kwargs)
+        finally:
+            self.documented = before
 
     def _functional(self, func):
         """The form of an operator that writes nothing."""

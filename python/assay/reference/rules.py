@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict
 import torch
 
 from .arithmetic import Value, undecided
-from .functions import TABLE, Function
+from .functions import AS_DOCUMENTED, LOG_SIGMOID, TABLE, Function
 from .precision import INF
 
 Tensor = torch.Tensor
@@ -193,7 +193,8 @@ def apply(run, x: Value, function: Function) -> Value:
 
 
 def _register_function(name: str, function: Function) -> None:
-    RULES[name] = lambda run, a: apply(run, run.read(a["self"]), function)
+    documented = AS_DOCUMENTED.get(name, function)
+    RULES[name] = lambda run, a: apply(run, run.read(a["self"]), documented if run.documented else function)
 
 
 for _name, _function in TABLE.items():
@@ -203,6 +204,30 @@ for _name, _value in {
     "sign": torch.sign, "sgn": torch.sgn, "relu6": torch.nn.functional.relu6,
 }.items():
     RULES[_name] = lambda run, a, value=_value: run.math.monotone(run.read(a["self"]), value)
+
+
+@rule("log_sigmoid_forward")
+def _log_sigmoid(run, a):
+    return apply(run, run.read(a["self"]), LOG_SIGMOID), run.again(a)[1]
+
+
+@rule("log_sigmoid_backward")
+def _log_sigmoid_backward(run, a):
+    """1 - sigmoid(x): what is left for a large x is a rounding of 1."""
+    share = apply(run, run.read(a["self"]), TABLE["sigmoid"])
+    return run.math.mul(run.read(a["grad_output"]), run.math.sub(run.constant(1.0), share))
+
+
+@rule("hardsigmoid")
+def _hardsigmoid(run, a):
+    """x / 6 + 1 / 2, which loses a rounding of 1 / 2 near -3."""
+    line = run.math.add(run.math.scaled(run.read(a["self"]), 1 / 6), run.constant(0.5))
+    return run.math.monotone(line, lambda t: t.clamp(0.0, 1.0))
+
+
+@rule("hardswish")
+def _hardswish(run, a):
+    return run.math.mul(run.read(a["self"]), _hardsigmoid(run, a))
 
 
 @rule("round")
