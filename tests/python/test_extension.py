@@ -144,6 +144,11 @@ class TestErrors(unittest.TestCase):
                 "    auto y = torch::nn::functional::relu(x);\n"
                 "                    ^\n",
             ),
+            (
+                "something that the source uses",
+                'a.cu(4): error: no instance of overloaded function "__ldg" matches the argument list\n'
+                "            argument types are: (const c10::Half *)\n",
+            ),
             ("class_", "main.cpp:3:4: error: ‘class_’ is not a member of ‘pybind11’"),
             ("foo", "main.cpp:3:4: error: ‘class at::Tensor’ has no member named ‘foo’"),
         ):
