@@ -20,16 +20,7 @@ namespace assay::cudart {
 // ---- The device, versions, errors ----
 ASSAY_API const char* cudaGetErrorName(Status status);
 ASSAY_API const char* cudaGetErrorString(Status status);
-ASSAY_API Status cudaPeekAtLastError();
-ASSAY_API Status cudaGetLastError();
 ASSAY_API Status cudaGetDeviceCount(int* count);
-ASSAY_API Status cudaGetDevice(int* device);
-ASSAY_API Status cudaSetDevice(int device);
-ASSAY_API Status cudaInitDevice(int device, unsigned, unsigned);
-ASSAY_API Status cudaSetValidDevices(int* devices, int count);
-ASSAY_API Status cudaChooseDevice(int* device, const DeviceProperties* wanted);
-ASSAY_API Status cudaSetDeviceFlags(unsigned flags);
-ASSAY_API Status cudaGetDeviceFlags(unsigned* flags);
 ASSAY_API Status cudaGetDeviceProperties(DeviceProperties* properties, int device);
 ASSAY_API Status cudaDeviceGetAttribute(int* value, int attribute, int device);
 ASSAY_API Status cudaDeviceSynchronize();
@@ -48,32 +39,15 @@ ASSAY_API Status cudaDeviceEnablePeerAccess(int device, unsigned);
 ASSAY_API Status cudaDeviceDisablePeerAccess(int device);
 ASSAY_API Status cudaDeviceGetP2PAttribute(int*, int, int, int);
 ASSAY_API Status cudaDriverGetVersion(int* version);
-ASSAY_API Status cudaRuntimeGetVersion(int* version);
 ASSAY_API Status cudaProfilerStart();
 ASSAY_API Status cudaProfilerStop();
-ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned,
-                                                  unsigned long long, int* found);
-ASSAY_API Status cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long flags,
-                                         int* found);
-ASSAY_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind);
 
 // ---- Kernels and launches ----
-ASSAY_API Status cudaLaunchKernel(const void* function, Dim grid, Dim block, void** arguments,
-                                  size_t shared_bytes, StreamHandle* stream);
-ASSAY_API Status cudaLaunchCooperativeKernel(const void* function, Dim grid, Dim block, void** arguments,
-                                             size_t shared_bytes, StreamHandle* stream);
-ASSAY_API Status cudaLaunchKernelExC(const LaunchConfiguration* configuration, const void* function,
-                                     void** arguments);
-ASSAY_API Status cudaLaunchKernelExC_ptsz(const LaunchConfiguration* configuration, const void* function,
-                                          void** arguments);
 ASSAY_API Status cudaGetFuncBySymbol(FunctionEntry** function, const void* symbol);
-ASSAY_API Status cudaGetKernel(FunctionEntry** kernel, const void* host);
 ASSAY_API Status cudaFuncGetName(const char** name, const void* function);
 ASSAY_API Status cudaFuncGetParamInfo(const void* function, size_t index, size_t* offset, size_t* size);
 ASSAY_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const void* function);
 ASSAY_API Status cudaFuncSetAttribute(const void* function, FunctionAttribute attribute, int value);
-ASSAY_API Status cudaKernelSetAttributeForDevice(FunctionEntry* kernel, FunctionAttribute attribute,
-                                                 int value, int device);
 ASSAY_API Status cudaFuncSetCacheConfig(const void* function, int config);
 ASSAY_API Status cudaFuncSetSharedMemConfig(const void* function, int config);
 ASSAY_API Status cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* function,
@@ -107,7 +81,6 @@ ASSAY_API Status cudaMalloc(void** pointer, size_t size);
 ASSAY_API Status cudaFree(void* pointer);
 ASSAY_API Status cudaMallocManaged(void** pointer, size_t size, unsigned flags);
 ASSAY_API Status cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height);
-ASSAY_API Status cudaMalloc3D(PitchedPointer* pointer, Extent extent);
 ASSAY_API Status cudaMallocHost(void** pointer, size_t size);
 ASSAY_API Status cudaHostAlloc(void** pointer, size_t size, unsigned flags);
 ASSAY_API Status cudaFreeHost(void* pointer);
@@ -120,8 +93,6 @@ ASSAY_API Status cudaMallocFromPoolAsync(void** pointer, size_t size, PoolHandle
 ASSAY_API Status cudaFreeAsync(void* pointer, StreamHandle* handle);
 ASSAY_API Status cudaMemGetInfo(size_t* free, size_t* total);
 ASSAY_API Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer);
-ASSAY_API Status cudaGetSymbolAddress(void** pointer, const void* symbol);
-ASSAY_API Status cudaGetSymbolSize(size_t* size, const void* symbol);
 ASSAY_API Status cudaMemPrefetchAsync(const void* pointer, size_t bytes, MemoryLocation location, unsigned,
                                       StreamHandle* stream);
 ASSAY_API Status cudaMemAdvise(const void* pointer, size_t bytes, int advice, MemoryLocation);
@@ -148,48 +119,13 @@ ASSAY_API Status cudaMemcpy(void* to, const void* from, size_t bytes, CopyKind k
 ASSAY_API Status cudaMemcpy_ptds(void* to, const void* from, size_t bytes, CopyKind kind);
 ASSAY_API Status cudaMemcpyAsync(void* to, const void* from, size_t bytes, CopyKind kind,
                                  StreamHandle* stream);
-ASSAY_API Status cudaMemcpyPeer(void* to, int to_device, const void* from, int from_device, size_t bytes);
-ASSAY_API Status cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device, size_t bytes,
-                                     StreamHandle* stream);
-ASSAY_API Status cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                              size_t height, CopyKind kind);
-ASSAY_API Status cudaMemcpy2D_ptds(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                                   size_t width, size_t height, CopyKind kind);
-ASSAY_API Status cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch,
-                                   size_t width, size_t height, CopyKind kind, StreamHandle* stream);
 ASSAY_API Status cudaMemcpy3D(const Copy3D* params);
 ASSAY_API Status cudaMemcpy3D_ptds(const Copy3D* params);
 ASSAY_API Status cudaMemcpy3DAsync(const Copy3D* params, StreamHandle* stream);
-ASSAY_API Status cudaMemcpy3DPeer(const PeerCopy3D* params);
-ASSAY_API Status cudaMemcpy3DPeer_ptds(const PeerCopy3D* params);
-ASSAY_API Status cudaMemcpy3DPeerAsync(const PeerCopy3D* params, StreamHandle* stream);
-ASSAY_API Status cudaMemcpyToSymbol(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                    CopyKind kind);
-ASSAY_API Status cudaMemcpyToSymbol_ptds(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                         CopyKind kind);
-ASSAY_API Status cudaMemcpyToSymbolAsync(const void* symbol, const void* from, size_t bytes, size_t offset,
-                                         CopyKind kind, StreamHandle* stream);
-ASSAY_API Status cudaMemcpyFromSymbol(void* to, const void* symbol, size_t bytes, size_t offset,
-                                      CopyKind kind);
-ASSAY_API Status cudaMemcpyFromSymbol_ptds(void* to, const void* symbol, size_t bytes, size_t offset,
-                                           CopyKind kind);
-ASSAY_API Status cudaMemcpyFromSymbolAsync(void* to, const void* symbol, size_t bytes, size_t offset,
-                                           CopyKind kind, StreamHandle* stream);
 ASSAY_API Status cudaMemcpyBatchAsync(void* const* to, const void* const* from, const size_t* bytes,
                                       size_t count, void*, size_t*, size_t, StreamHandle* handle);
-ASSAY_API Status cudaMemset(void* to, int value, size_t bytes);
-ASSAY_API Status cudaMemset_ptds(void* to, int value, size_t bytes);
-ASSAY_API Status cudaMemsetAsync(void* to, int value, size_t bytes, StreamHandle* stream);
-ASSAY_API Status cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t height);
-ASSAY_API Status cudaMemset2D_ptds(void* to, size_t pitch, int value, size_t width, size_t height);
-ASSAY_API Status cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
-                                   StreamHandle* stream);
-ASSAY_API Status cudaMemset3D(PitchedPointer to, int value, Extent extent);
-ASSAY_API Status cudaMemset3D_ptds(PitchedPointer to, int value, Extent extent);
-ASSAY_API Status cudaMemset3DAsync(PitchedPointer to, int value, Extent extent, StreamHandle* stream);
 
 // ---- Streams, events, capture ----
-ASSAY_API Status cudaStreamCreate(StreamHandle** stream);
 ASSAY_API Status cudaStreamCreateWithFlags(StreamHandle** stream, unsigned flags);
 ASSAY_API Status cudaStreamCreateWithPriority(StreamHandle** stream, unsigned flags, int priority);
 ASSAY_API Status cudaStreamDestroy(StreamHandle* handle);
@@ -208,7 +144,6 @@ ASSAY_API Status cudaStreamGetAttribute(StreamHandle* handle, AttributeId id, At
 ASSAY_API Status cudaStreamCopyAttributes(StreamHandle* to, StreamHandle* from);
 ASSAY_API Status cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 ASSAY_API Status cudaEventCreateWithFlags(EventHandle** event, unsigned flags);
-ASSAY_API Status cudaEventCreate(EventHandle** event);
 ASSAY_API Status cudaEventDestroy(EventHandle* event);
 ASSAY_API Status cudaEventRecordWithFlags(EventHandle* event, StreamHandle* handle, unsigned flags);
 ASSAY_API Status cudaEventRecord(EventHandle* event, StreamHandle* stream);
@@ -259,7 +194,6 @@ ASSAY_API Status cudaGraphReleaseUserObject(GraphHandle* graph, UserObject* obje
 // ---- Instantiated graphs ----
 ASSAY_API Status cudaGraphInstantiateWithFlags(GraphExec** exec, GraphHandle* graph,
                                                unsigned long long flags);
-ASSAY_API Status cudaGraphInstantiate(GraphExec** exec, GraphHandle* graph, unsigned long long flags);
 ASSAY_API Status cudaGraphInstantiateWithParams(GraphExec** exec, GraphHandle* graph,
                                                 InstantiateParams* params);
 ASSAY_API Status cudaGraphExecGetFlags(GraphExec* exec, unsigned long long* flags);
@@ -277,16 +211,6 @@ ASSAY_API Status cudaGraphAddKernelNode(GraphNode** node, GraphHandle* graph, Gr
                                         size_t count, const KernelNodeParams* params);
 ASSAY_API Status cudaGraphAddMemcpyNode(GraphNode** node, GraphHandle* graph, GraphNode* const* after,
                                         size_t count, const Copy3D* params);
-ASSAY_API Status cudaGraphAddMemcpyNode1D(GraphNode** node, GraphHandle* graph, GraphNode* const* after,
-                                          size_t count, void* to, const void* from, size_t bytes,
-                                          CopyKind kind);
-ASSAY_API Status cudaGraphAddMemcpyNodeToSymbol(GraphNode** node, GraphHandle* graph, GraphNode* const* after,
-                                                size_t count, const void* symbol, const void* from,
-                                                size_t bytes, size_t offset, CopyKind kind);
-ASSAY_API Status cudaGraphAddMemcpyNodeFromSymbol(GraphNode** node, GraphHandle* graph,
-                                                  GraphNode* const* after, size_t count, void* to,
-                                                  const void* symbol, size_t bytes, size_t offset,
-                                                  CopyKind kind);
 ASSAY_API Status cudaGraphAddMemsetNode(GraphNode** node, GraphHandle* graph, GraphNode* const* after,
                                         size_t count, const MemsetParams* params);
 ASSAY_API Status cudaGraphAddHostNode(GraphNode** node, GraphHandle* graph, GraphNode* const* after,
@@ -317,20 +241,6 @@ ASSAY_API Status cudaGraphExecKernelNodeSetParams(GraphExec* exec, GraphNode* no
                                                   const KernelNodeParams* params);
 ASSAY_API Status cudaGraphMemcpyNodeSetParams(GraphNode* node, const Copy3D* params);
 ASSAY_API Status cudaGraphExecMemcpyNodeSetParams(GraphExec* exec, GraphNode* node, const Copy3D* params);
-ASSAY_API Status cudaGraphMemcpyNodeSetParams1D(GraphNode* node, void* to, const void* from, size_t bytes,
-                                                CopyKind kind);
-ASSAY_API Status cudaGraphExecMemcpyNodeSetParams1D(GraphExec* exec, GraphNode* node, void* to,
-                                                    const void* from, size_t bytes, CopyKind kind);
-ASSAY_API Status cudaGraphMemcpyNodeSetParamsToSymbol(GraphNode* node, const void* symbol, const void* from,
-                                                      size_t bytes, size_t offset, CopyKind kind);
-ASSAY_API Status cudaGraphExecMemcpyNodeSetParamsToSymbol(GraphExec* exec, GraphNode* node,
-                                                          const void* symbol, const void* from, size_t bytes,
-                                                          size_t offset, CopyKind kind);
-ASSAY_API Status cudaGraphMemcpyNodeSetParamsFromSymbol(GraphNode* node, void* to, const void* symbol,
-                                                        size_t bytes, size_t offset, CopyKind kind);
-ASSAY_API Status cudaGraphExecMemcpyNodeSetParamsFromSymbol(GraphExec* exec, GraphNode* node, void* to,
-                                                            const void* symbol, size_t bytes, size_t offset,
-                                                            CopyKind kind);
 ASSAY_API Status cudaGraphMemsetNodeSetParams(GraphNode* node, const MemsetParams* params);
 ASSAY_API Status cudaGraphExecMemsetNodeSetParams(GraphExec* exec, GraphNode* node,
                                                   const MemsetParams* params);
