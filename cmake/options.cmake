@@ -62,9 +62,13 @@ if(ASSAY_PORTABLE)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
   # libgcc_s stays shared, and unused parts of libstdc++ (random_device) go: both would ask for a newer C library.
   add_link_options(-static-libstdc++ -Wl,--gc-sections)
-  find_path(FMT_HEADERS fmt/format.h REQUIRED)
-  add_library(fmt::fmt INTERFACE IMPORTED)  # distributions have no static one
-  target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+  find_library(FMT_STATIC fmt)  # many distributions have none
+  add_library(fmt::fmt INTERFACE IMPORTED)
+  if(FMT_STATIC)
+    target_link_libraries(fmt::fmt INTERFACE ${FMT_STATIC})
+  else()
+    target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+  endif()
 else()
   find_package(fmt REQUIRED)
 endif()

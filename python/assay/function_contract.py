@@ -73,9 +73,9 @@ class FunctionCall:
     def contract(self, folder: pathlib.Path) -> Contract:
         """The contract; the Python files that it refers to are written to the folder."""
         outputs, keys = self._expected_outputs()
-        in_place = [name for name in self.args if name in outputs or name in self.updated]
+        returns_nothing = not outputs or any(name in outputs for name in self.args)
         contract = Contract(
-            kernel=Kernel(args=self.args, returns="void" if in_place else None),
+            kernel=Kernel(args=self.args, returns="void" if returns_nothing else None),
             reference=Reference(),
             tensors={**self.tensors, **outputs},
             dims=self.dims,

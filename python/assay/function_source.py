@@ -15,7 +15,7 @@ import pathlib
 import shutil
 import sys
 import types
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from assay import statements
 from assay.statements import SourceError, attribute_of, functions_at
@@ -76,7 +76,9 @@ def _finder(function: Any, folder: pathlib.Path, scope: Dict[str, Any], with_imp
     is_nested = isinstance(function, types.FunctionType) and "<" in function.__qualname__
     imported = None if is_nested else _import_of(function)
     if imported and (with_imports or not _has_own_source(function)):
-        return "import %s\n\nfunction = %s" % (imported[0], ".".join(imported))
+        root = _root_of(imported[0])
+        found = "sys.path.insert(0, %r)\n" % root if root else ""
+        return "%simport %s\n\nfunction = %s" % (found, imported[0], ".".join(imported))
     if is_nested:
         path = _source_file(function, function.__globals__, folder)
         return _load_call(
@@ -118,13 +120,25 @@ def _load_call(folder: pathlib.Path, path: str, globals_: Dict[str, Any], **opti
     )
 
 
+def _root_of(name: str) -> str:
+    """The folder from which a module of the user's own was imported; empty for others."""
+    file = getattr(sys.modules[name], "__file__", None) or ""
+    if not file or os.path.abspath(file).startswith(_installed()):
+        return ""
+    above = name.count(".") + (os.path.basename(file) == "__init__.py")
+    return str(pathlib.Path(file).absolute().parents[above])
+
+
+def _installed() -> Tuple[str, ...]:
+    return (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
+
+
 def _search_path() -> List[str]:
     """The folders of this process's modules that are not part of its installation."""
-    installed = (sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
     return [
         os.path.abspath(path)
         for path in sys.path
-        if (not path or os.path.isdir(path)) and not os.path.abspath(path).startswith(installed)
+        if (not path or os.path.isdir(path)) and not os.path.abspath(path).startswith(_installed())
     ]
 
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>

@@ -143,7 +143,7 @@ class Builder {
     fs::create_directories(folder_, error);
     if (error) fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
     subject_.build_folder = folder_.string();
-    subject_.interpreter = std::make_shared<Interpreter>(python_environment());
+    subject_.interpreter = std::make_shared<Interpreter>(python_environment(), subject_.python);
     subject_.interpreter->start();
   }
 

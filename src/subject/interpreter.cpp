@@ -76,7 +76,7 @@ void Interpreter::start() {
   }
   log_file_ = memfd_create("log", MFD_CLOEXEC);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::vector<std::string> words = {python_program(), "-m", "assay.worker", std::to_string(getpid())};
+  std::vector<std::string> words = {python_program(), "-m", "assay.worker", std::to_string(getpid()), file_};
   const std::vector<char*> argv = pointers_to(words), variables = pointers_to(variables_);
   child_ = fork();
   if (child_ == 0) {

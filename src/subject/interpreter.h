@@ -17,8 +17,10 @@ namespace assay::subject {
 
 class Interpreter {
  public:
-  // `variables`: of the environment, "NAME=value" each.
-  explicit Interpreter(std::vector<std::string> variables) : variables_(std::move(variables)) {}
+  // `variables`: of the environment, "NAME=value" each. `file`: the subject's; it is not loaded, but shows what is worth
+  // importing.
+  Interpreter(std::vector<std::string> variables, std::string file)
+      : variables_(std::move(variables)), file_(std::move(file)) {}
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -38,6 +40,7 @@ class Interpreter {
   Error lost();
 
   std::vector<std::string> variables_;
+  std::string file_;
   pid_t child_ = -1;
   int control_ = -1;
   std::string log_;  // what it said

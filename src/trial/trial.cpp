@@ -111,7 +111,7 @@ std::vector<std::string> kinds_of(const Condition& condition) {
 }
 
 std::string to_string(const Trial& trial) {
-  std::string text = contract::to_string(trial.shape);
+  std::string text = trial.shape.empty() ? "the only shape" : contract::to_string(trial.shape);
   for (const auto& [name, family] : trial.families) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }

@@ -187,10 +187,9 @@ std::string python_text(const std::string& kernel = "args = [\"x\", \"N\"]",
 }
 
 TEST(Parse, APythonFunctionWithATorchReferenceAndAGenerator) {
-  const Contract contract =
-      parsed(python_text("args = [\"x\", \"N\"]", "torch = \"reference.py:run\"",
-                         "[inputs]\ntorch = \"inputs.py:make\"\n[[shapes]]\nN = 8\n",
-                         "only_listed_shapes = true"));
+  const Contract contract = parsed(python_text("args = [\"x\", \"N\"]", "torch = \"reference.py:run\"",
+                                               "[inputs]\ntorch = \"inputs.py:make\"\n[[shapes]]\nN = 8\n",
+                                               "only_listed_shapes = true"));
   EXPECT_EQ(contract.kernel.python.file, "sub/answer.py");
   EXPECT_EQ(contract.kernel.python.function, "run");
   EXPECT_TRUE(contract.kernel.returns_outputs);
@@ -203,7 +202,8 @@ TEST(Parse, APythonFunctionWithATorchReferenceAndAGenerator) {
 }
 
 TEST(Parse, ConstantDimsAreTheOnlyShapeThereIs) {
-  std::string text = python_text("args = [\"x\"]", "torch = \"reference.py:run\"", "", "only_listed_shapes = true");
+  std::string text =
+      python_text("args = [\"x\"]", "torch = \"reference.py:run\"", "", "only_listed_shapes = true");
   text.replace(text.find("{ min = 1, max = 64 }"), 21, "64");
   EXPECT_EQ(parsed(text).shapes, (std::vector<Shape>{{{"N", 64}}}));
   EXPECT_FALSE(parsed(text).check_shape({{"N", 32}}));

@@ -58,6 +58,7 @@ class LoadTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
+        self.addCleanup(sys.modules.pop, "assay_function", None)
         self.path = os.path.join(folder.name, "script.py")
         pathlib.Path(self.path).write_text(SCRIPT)
 
@@ -128,6 +129,13 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(
             self.export_and_call(script, "subject.run(4), subject.function.__module__"), "8 helper"
         )
+
+    def test_module_of_a_folder_that_has_left_the_path(self):
+        script = (
+            self.START + "import helper\nsys.path.remove(sys.path[0])\n"
+            "export(helper.twice, ['x'], folder, 'subject', globals())\n"
+        )
+        self.assertEqual(self.export_and_call(script, "subject.run(4)"), "8")
 
     def test_function_of_a_script_does_not_run_the_script(self):
         script = self.START + (

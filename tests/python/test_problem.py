@@ -500,6 +500,18 @@ torch = "problem/call.py:make"
         self.assertTrue(torch.equal(outputs[1], torch.relu(linear(made["x"]))))
 
     @needs_torch
+    def test_triton_products_may_use_tf32(self):
+        answer = (PROBLEMS / "cuda_l1/rows.jsonl").read_text().splitlines()[0]
+        row = json.loads(answer)
+        (self.folder / "problem.py").write_text(row["ref_code"])
+        for call, allowed in (("tl.dot(a, b)", True), ('tl.dot(a, b, input_precision="ieee")', False)):
+            (self.folder / "answer.py").write_text(row["custom_code"] + f"\ndef kernel(a, b):\n    return {call}\n")
+            out = self.folder / "out"
+            described = describe.describe(str(self.folder / "answer.py"), str(self.folder / "problem.py"), out)
+            self.assertEqual("allow_tf32 = True" in (out / "problem/call.py").read_text(), allowed)
+            self.assertEqual(any("TF32" in note for note in described["notes"]), allowed)
+
+    @needs_torch
     def test_a_random_reference_is_refused(self):
         source = (PROBLEMS / "kernelbench/problem.py").read_text().replace("torch.log(x.sum(-1))",
                                                                            "nn.functional.dropout(x)")

@@ -266,6 +266,40 @@ class Budgets(unittest.TestCase):
         self.assertGreater(median(product, tensor_cores=True), median(product))
         self.assertGreater(median(product, tf32=True), 10 * median(product))
 
+    def test_what_depends_on_dropout_is_not_judged(self):
+        torch = self.torch
+        dropout = torch.nn.functional.dropout
+        (_, bound, _), run = evaluate(lambda t: torch.cat([dropout(t, 0.5), dropout(t, 0.5, training=False)]),
+                                      torch.rand(8) + 1)
+        self.assertTrue(bool(torch.isinf(bound[:8]).all()) and float(bound[8:].max()) == 0)
+        self.assertIn("dropout is not judged", run.rests_on())
+
+    def test_arguments_left_at_their_defaults(self):
+        torch = self.torch
+        x = torch.linspace(-3, 3, 13)
+        functional = torch.nn.functional
+        for function in (lambda t: functional.hardtanh(t, -0.5, 1.0), lambda t: functional.hardtanh(t, -1.0, 2.0),
+                         lambda t: torch.fmod(t, 0.75), lambda t: torch.remainder(t, 0.75),
+                         lambda t: t.std(), lambda t: functional.leaky_relu(t), lambda t: functional.softplus(t)):
+            (value, bound, _), run = evaluate(function, x)
+            self.assertTrue(bool(((value - function(x.double())).abs() <= 1e-12).all()))
+            self.assertEqual(run.perturbed, set())
+
+    def test_a_rule_with_other_values_than_the_operator_is_not_used(self):
+        from assay.reference import rules
+        from assay.reference.arithmetic import Value
+
+        torch = self.torch
+        x = torch.linspace(-1, 1, 9)
+        kept = rules.RULES["erf"]
+        rules.RULES["erf"] = lambda run, a: Value(a["self"] * 2)
+        try:
+            (value, _, _), run = evaluate(torch.erf, x)
+        finally:
+            rules.RULES["erf"] = kept
+        self.assertLess(float((value - torch.erf(x.double())).abs().max()), 1e-12)
+        self.assertNotEqual(evaluate(torch.erf, x)[1].perturbed, run.perturbed)
+
     def test_operators_without_a_rule_are_perturbed(self):
         torch = self.torch
         x = torch.randn(4, 4) + 6 * torch.eye(4)

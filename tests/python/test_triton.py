@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from support import PROGRAM, ROOT, needs_program, needs_triton
+from support import LIBRARIES, PROGRAM, ROOT, needs_program, needs_triton
 
 from assay.virtual import triton as virtual
 
@@ -26,6 +26,22 @@ def run(program: str, *arguments: str) -> "tuple[subprocess.CompletedProcess, di
             return ended, json.load(file)
 
 
+def findings_of(program: str, *arguments: str) -> "list[dict]":
+    """Runs a program that goes on after an access out of bounds, as none does under `assay run`; its findings."""
+    with tempfile.TemporaryDirectory() as folder:
+        events = os.path.join(folder, "events")
+        environment = dict(
+            os.environ, ASSAY_CHECK="all", ASSAY_REPORT=events, PYTORCH_NO_CUDA_MEMORY_CACHING="1",
+            LD_PRELOAD="%s/libcudart.so.13:%s/libcuda.so.1" % (LIBRARIES, LIBRARIES), LD_LIBRARY_PATH=str(LIBRARIES),
+            PYTHONPATH="%s/python/assay/site:%s/python" % (ROOT, ROOT), TRITON_CACHE_DIR=os.path.join(folder, "triton"))
+        ended = subprocess.run([sys.executable, PROGRAMS / program, *arguments], env=environment,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        if ended.returncode != 0:
+            raise AssertionError(ended.stdout)
+        with open(events) as file:
+            return [event["finding"] for event in map(json.loads, file) if event["event"] == "finding"]
+
+
 def marked(program: str, pattern: str) -> "set[tuple[str, int]]":
     """The lines of a program that end with a comment, and the comments."""
     with open(PROGRAMS / program) as file:
@@ -33,9 +49,9 @@ def marked(program: str, pattern: str) -> "set[tuple[str, int]]":
     return {(match.group(1), number) for match, number in found if match}
 
 
-def placed(report: dict) -> "set[tuple[str, int]]":
-    """The kinds and lines of the errors in a report."""
-    return {(f["kind"], f["where"]["line"]) for f in report["findings"] if f["severity"] == "error"}
+def placed(findings: "list[dict]") -> "set[tuple[str, int]]":
+    """The kinds and lines of the errors among findings."""
+    return {(f["kind"], f["where"]["line"]) for f in findings if f["severity"] == "error"}
 
 
 class PreparedCode(unittest.TestCase):
@@ -83,22 +99,26 @@ class Kernels(unittest.TestCase):
     KINDS = "out-of-bounds|uninitialized|data-race"
 
     def test_wrong_kernels_are_found_at_their_lines(self):
-        _, report = run("triton_kernels.py", "wrong")
-        self.assertEqual(placed(report), marked("triton_kernels.py", self.KINDS))
+        findings = findings_of("triton_kernels.py", "wrong")
+        self.assertEqual(placed(findings), marked("triton_kernels.py", self.KINDS))
 
     def test_right_kernels_are_not_accused(self):
         ended, report = run("triton_kernels.py", "right")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(placed(report), set())
+        self.assertEqual(placed(report["findings"]), set())
 
     def test_a_finding_names_the_configuration(self):
         ended, _ = run("triton_kernels.py", "wrong", "one_configuration_of_several")
         self.assertIn("tuned_kernel__BLOCK_512", ended.stderr)
 
+    def test_a_tensor_without_a_variable_has_the_name_of_the_argument(self):
+        ended, _ = run("triton_kernels.py", "wrong", "load_without_mask")
+        self.assertIn("`x_ptr`", ended.stderr)
+
     def test_features(self):
         ended, report = run("triton_features.py")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(placed(report), set())
+        self.assertEqual(placed(report["findings"]), set())
         with open(PROGRAMS / "triton_features.py") as file:
             expected = re.findall(r"(?m)^@feature\ndef (\w+)", file.read())
         self.assertEqual(re.findall(r"(?m)^right: (\w+)", ended.stdout), expected)
@@ -123,7 +143,7 @@ class Compiled(unittest.TestCase):
     def test_compiled_functions_are_right_and_not_accused(self):
         ended, report = run("compiled.py")
         self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(placed(report), set())
+        self.assertEqual(placed(report["findings"]), set())
         self.assertEqual(len(re.findall(r"(?m)^right: ", ended.stdout)), 4)
 
 

@@ -83,7 +83,7 @@ const Mistake kMistakes[] = {
     {"title = \"t\"", "titel = \"t\"", 1, 1, "did you mean `title`"},
     {"title = \"t\"", "title = 5", 1, 9, "`title` must be a string, not an integer"},
     {"entry = \"k\"", "entri = \"k\"", 4, 1, "did you mean `entry`"},
-    {"entry = \"k\"\n", "", 0, 0, "either `entry`"},
+    {"entry = \"k\"\n", "", 0, 0, "needs one of `entry`"},
     {"entry = \"k\"", "global = \"k\"", 0, 0, "`global` needs `grid`"},
     {"entry = \"k\"", "entry = \"k\"\ngrid = [1]", 5, 0, "`grid` belongs to `global`"},
     {"source = \"k.cu\"", "source = \"k.cpp\"", 3, 0, "neither CUDA C++ (.cu) nor PTX (.ptx)"},

@@ -1,5 +1,7 @@
 // `torch` references: a process that speaks the server's protocol stands in for it, so neither torch nor NumPy is
 // needed. It doubles its input, and says which question it was asked.
+#include "reference/torch_server.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -8,7 +10,6 @@
 #include <fstream>
 
 #include "operators.h"
-#include "reference/torch_server.h"
 
 namespace assay::reference {
 namespace {

@@ -23,6 +23,14 @@ from assay.problem.source_constants import SizesOfAnswer, module_integers, with_
 FAST_MATH = re.compile(
     r"use_fast_math|__(?:exp|log|log2|powf?|sin|cos|tan|tanh|fdivide)f?\b|__frcp_|__frsqrt|\.approx|"
     r"\bimport triton\b|\bfrom triton\b")
+# Triton multiplies float32 matrices in TF32 unless the call says otherwise.
+TF32_PRODUCT = re.compile(r"\btl\.dot\((?![^\n]*(?:input_precision|allow_tf32\s*=\s*False))")
+TF32_NOTE = "float32 products may be rounded to TF32: tl.dot does so unless told otherwise"
+TF32_LINES = """
+import torch
+
+torch.backends.cuda.matmul.allow_tf32 = True  # tl.dot in the answer rounds float32 to TF32
+"""
 
 
 def is_problem(source: str) -> bool:
@@ -64,7 +72,10 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     if FAST_MATH.search(answer):
         contract.math = "fast"
         notes.append('math = "fast": the answer uses Triton or fast versions of functions')
-    _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer)
+    tf32 = TF32_LINES if TF32_PRODUCT.search(answer) else ""
+    if tf32:
+        notes.append(TF32_NOTE)
+    _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer, tf32)
     return contract
 
 
@@ -205,7 +216,7 @@ def _index_bound(problem: str, dim_names: Dict[str, str]) -> Optional[str]:
 
 def _write(folder: Folder, problem: str, answer: str, contract: Contract, pattern: Any,
            dim_names: Dict[str, str],
-           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer) -> None:
+           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer, tf32: str) -> None:
     inputs = [name for name, _ in contract.inputs()]
     tensors, parameters = ", ".join(inputs), ", ".join(contract.args)
     sizes_text = "{" + ", ".join(f"{name!r}: {dim}" for name, dim in dim_names.items()) + "}"
@@ -215,7 +226,7 @@ def _write(folder: Folder, problem: str, answer: str, contract: Contract, patter
 from pathlib import Path
 
 from assay.problem.runtime.kernelbench import Problem
-
+{tf32}
 PROBLEM = Problem(Path(__file__).with_name("problem.py"), {inputs!r}, {pattern!r})
 
 

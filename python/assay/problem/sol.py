@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Tuple, Union
 from assay.problem import ProblemError
 from assay.problem.contract_file import DTYPES, FLOATS, Contract, Dim, Scalar, Tensor, safe_name
 from assay.problem.folder import Folder
-from assay.problem.kernelbench import FAST_MATH
+from assay.problem.kernelbench import FAST_MATH, TF32_LINES, TF32_NOTE, TF32_PRODUCT
 from assay.problem.shrink import OWN_SHAPE_WORK, Sizes, shrunken
 from assay.problem.sol_problem import Problem
 from assay.problem.sol_values import find_file, values_of
@@ -264,12 +264,16 @@ def _write(folder: Folder, problem: Problem, solution: Dict[str, Any], contract:
     folder.write("problem/reference.py", problem.reference)
     axes = {name: names[name] for name in definition["axes"] if names[name] in contract.dims}
     renamed = {name: names[name] for name in definition["inputs"]}
+    sources = "\n".join(source["content"] for source in solution["sources"])
+    tf32 = TF32_LINES if TF32_PRODUCT.search(sources) else ""
+    if tf32:
+        contract.notes.append(TF32_NOTE)
     files = str(problem.file.parent.resolve())
     folder.write("problem/call.py", f'''"""Calls the reference and its generators as the benchmark does."""
 from pathlib import Path
 
 from assay.problem.runtime.sol import Problem
-
+{tf32}
 # The names of axes and inputs in the contract, axes that follow from others, workloads with their inputs.
 AXES = {axes!r}
 INPUTS = {renamed!r}

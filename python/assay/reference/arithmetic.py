@@ -10,6 +10,7 @@ An infinite bound means that nothing is known about the element: an intermediate
 may be zero, or an index is undecided. A nonfinite v that follows from nonfinite inputs has the bound 0.
 For bool and integer tensors b is how far another outcome within the budget could move the value.
 """
+import math
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -50,7 +51,15 @@ class Value(NamedTuple):
 
 
 def _all_finite(x: Tensor) -> bool:
-    return bool(torch.isfinite(x).all())
+    # A sum is finite only if all terms are, and reads memory once.
+    return math.isfinite(float(x.sum())) or bool(torch.isfinite(x).all())
+
+
+def _largest(x: Tensor) -> float:
+    if not x.numel():
+        return 0.0
+    low, high = torch.aminmax(x)
+    return max(-float(low), float(high))
 
 
 def _integral(x: Tensor) -> bool:
@@ -88,14 +97,13 @@ class Arithmetic:
     def settle(self, r: Value, operands: Sequence[Value], pole: bool = False) -> Value:
         """Nonfinite values and bounds: what may overflow has an infinite bound, what is nonfinite because the
         operands are has none. `pole`: a finite operand may give an infinity exactly (1 / 0, log 0)."""
-        finite = torch.isfinite(r.v)
-        if r.b is None and bool(finite.all()):
-            return r
-        b = r.bound()
         limit = self.precision.max * (1 + 2 * self.u)
+        if _all_finite(r.v) and _largest(r.v) <= limit:
+            if r.b is None or (_all_finite(r.b) and _all_finite(r.s)):
+                return r
+        finite = torch.isfinite(r.v)
+        b = r.bound()
         beyond = (r.v.abs() > limit) & finite
-        if bool(finite.all()) and _all_finite(b) and not bool(beyond.any()) and _all_finite(r.variance()):
-            return r
         unknown = torch.isnan(b) | beyond | (b == INF)
         if not bool(finite.all()):
             shape = r.v.shape

@@ -31,6 +31,11 @@ Tensor = torch.Tensor
 
 # What an equivalent rewriting may cost: two rounded operations for one of the reference's (docs/numerics.md).
 REWRITING = 2.0
+# Random choices: another generator makes others. (Numbers drawn otherwise are taken for constants of the
+# problem: weights, noise after a seed.)
+_DROPOUT = {"bernoulli", "native_dropout", "_fused_dropout", "rrelu_with_noise"}
+# How far two evaluations in float64 may be apart, beside the bound.
+_SLACK = 1e-9
 
 
 @functools.lru_cache(maxsize=None)
@@ -46,6 +51,16 @@ def _without_compiler() -> None:
             function = getattr(function, "__wrapped__", None)
 
 
+def _close(made: Any, own: Tensor) -> bool:
+    v = made.v if isinstance(made, Value) else made
+    if v.shape != own.shape:
+        return False
+    if not own.is_floating_point():
+        return not v.is_floating_point() and torch.equal(v.to(own.dtype), own)
+    slack = _SLACK * own.abs() + (made.bound() if isinstance(made, Value) else 0.0)
+    return bool((((v - own).abs() <= slack) | (v == own) | (torch.isnan(v) & torch.isnan(own))).all())
+
+
 class BudgetEvaluation(Evaluation):
     def __init__(self, precision: Precision):
         super().__init__()
@@ -55,6 +70,7 @@ class BudgetEvaluation(Evaluation):
         self.perturbed: Set[str] = set()
         self.branched = False  # control flow on a value that rounding may change
         self.declared_now: Optional[torch.dtype] = None  # of the current operator's result
+        self.random = False  # results depend on random numbers that no kernel can draw
         self._func: Any = None
 
     # ---- reading and writing ----
@@ -111,6 +127,15 @@ class BudgetEvaluation(Evaluation):
     def changed(self, t: Tensor) -> None:
         self.shadows.set_budget(t, None, None)
 
+    def _random(self, func, operator: Operator, args, kwargs, dtype):
+        out = super()._random(func, operator, args, kwargs, dtype)
+        if operator.base_name in _DROPOUT:
+            self.random = True
+            for t in tensors_in(out):
+                b = torch.full(t.shape, INF, dtype=torch.float64)
+                self.shadows.set_budget(t, b, b)
+        return out
+
     # ---- one operator ----
 
     def dispatch(self, func, args, kwargs):
@@ -163,7 +188,7 @@ class BudgetEvaluation(Evaluation):
         found = RULES.get(name)
         if found is not None:
             result = found(self, named)
-            if result is not NotImplemented:
+            if result is not NotImplemented and self._agrees(result, func, args, kwargs):
                 return result
         if name in MOVES:
             return self._move(func, operator, args, kwargs)
@@ -176,6 +201,15 @@ class BudgetEvaluation(Evaluation):
         if torch._C._dispatch_has_kernel_for_dispatch_key(functional.name(), "CompositeImplicitAutograd"):
             return self._decomposed(functional.decompose, args, kwargs)
         return self._perturb(functional, operator, args, kwargs)
+
+    def _agrees(self, result: Any, func, args, kwargs) -> bool:
+        """Whether a rule has the operator's own values. If not, the operator is treated as one without."""
+        functional = self._functional(func)
+        if Operator.of(functional).written or "batch_norm" in self.operator:  # it would update its statistics
+            return True
+        wanted = functional(*args, **{k: x for k, x in kwargs.items() if k != "out"})
+        pairs = zip(result, wanted) if type(result) is tuple else [(result, wanted)]
+        return all(_close(made, own) for made, own in pairs if isinstance(own, Tensor))
 
     def _of_integers(self, func, args, kwargs) -> Value:
         """Arithmetic on integers, some of them undecided: nothing is known about what they make."""
@@ -451,6 +485,8 @@ class BudgetEvaluation(Evaluation):
             text += ", TF32 allowed for"
         if self.perturbed:
             text += "; by moving the inputs of " + ", ".join(sorted(self.perturbed))
+        if self.random:
+            text += "; what depends on dropout is not judged"
         if self.branched:
             text += "; the reference branches on a value that rounding may change"
         return text

@@ -577,11 +577,12 @@ def _replaced(evaluation: Evaluation, backward: bool = True):
         (torch.cuda, "get_device_capability", lambda *_: (9, 0)),
         (torch.cuda, "is_bf16_supported", lambda *_, **__: True),
         (torch.cuda, "is_current_stream_capturing", lambda *_: False),
-        (torch.accelerator, "current_stream", idle()),
+        (getattr(torch, "accelerator", None), "current_stream", idle()),
         (torch.utils.checkpoint, "checkpoint", _unchecked),
         (torch, "compile", lambda model=None, **_: model if model is not None else (lambda f: f)),
         (torch.jit, "script", lambda f, *_, **__: f),
     ]
+    changes = [change for change in changes if hasattr(change[0], change[1])]  # older versions lack some
     before = [(place, name, getattr(place, name)) for place, name, _ in changes]
     fast_path = torch.backends.mha.get_fastpath_enabled()
     for place, name, made in changes:

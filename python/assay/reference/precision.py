@@ -27,8 +27,8 @@ DTYPES = {
     "f64": torch.float64, "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16,
     "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "bool": torch.bool,
     "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
 }
+DTYPES.update({f"u{n}": getattr(torch, f"uint{n}") for n in (16, 32, 64) if hasattr(torch, f"uint{n}")})
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:

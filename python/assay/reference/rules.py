@@ -214,7 +214,7 @@ def _round(run, a):
 @rule("remainder", "fmod")
 def _remainder(run, a):
     x, y = run.read(a["self"]), run.read(a["other"])
-    v = torch.remainder(x.v, y.v)
+    v = getattr(torch, run.operator)(x.v, y.v)
     if x.exact and y.exact:
         return run.math.narrow(v.double())
     b = x.bound() + (x.v / y.v).abs().ceil() * y.bound()
@@ -237,12 +237,14 @@ def _minimum(run, a):
     return run.math.extreme(run.read(a["self"]), run.read(a["other"]), False)
 
 
-@rule("clamp", "clip", "hardtanh")
+@rule("hardtanh")
+def _hardtanh(run, a):
+    return _clamp(run, {"self": a["self"], "min": a.get("min_val", -1.0), "max": a.get("max_val", 1.0)})
+
+
+@rule("clamp", "clip")
 def _clamp(run, a):
-    x = run.read(a["self"])
-    low, high = a.get("min", a.get("min_val")), a.get("max", a.get("max_val"))
-    if low is None and high is None and "min_val" not in a:
-        low, high = (-1.0, 1.0) if run.operator == "hardtanh" else (None, None)
+    x, low, high = run.read(a["self"]), a.get("min"), a.get("max")
     if low is not None:
         x = run.math.extreme(x, run.constant(low), True)
     if high is not None:

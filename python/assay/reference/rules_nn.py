@@ -66,8 +66,7 @@ def _group_norm(run, a):
 
 
 @rule("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training",
-      "_native_batch_norm_legit_functional", "_batch_norm_with_update", "_batch_norm_no_update",
-      "cudnn_batch_norm")
+      "_native_batch_norm_legit_functional", "_batch_norm_with_update", "_batch_norm_no_update")
 def _batch_norm(run, a):
     x = run.read(a["input"])
     dims = [0] + list(range(2, x.v.ndim))
@@ -103,8 +102,8 @@ def _batch_norm(run, a):
 
 
 def _reserve(run) -> tuple:
-    """The fourth result of cuDNN's forms."""
-    has_one = run.operator.startswith(("_batch_norm_with", "_batch_norm_no", "cudnn"))
+    """The fourth result of some forms."""
+    has_one = run.operator.startswith(("_batch_norm_with", "_batch_norm_no"))
     return (torch.zeros(0, dtype=torch.uint8),) if has_one else ()
 
 

@@ -23,10 +23,16 @@ def dims_of(x: Tensor, dim: Any) -> List[int]:
 @rule("sum")
 def _sum(run, a):
     x = run.read(a["self"])
-    x = Value(x.v.double(), x.b, x.s) if a.get("dtype") is not None else x
+    x = _as_number(x, a.get("dtype"))
     if not x.v.is_floating_point():
         return _integer_sum(run, a, x)
     return run.math.sum(x, dims_of(x.v, a.get("dim")), a.get("keepdim", False))
+
+
+def _as_number(x: Value, dtype: Optional[torch.dtype]) -> Value:
+    """Integers that are summed in a floating type."""
+    floats = dtype is not None and dtype.is_floating_point
+    return Value(x.v.double(), x.b, x.s) if floats else x
 
 
 def _integer_sum(run, a, x: Value):
@@ -273,7 +279,7 @@ def _any(run, a):
 
 @rule("cumsum")
 def _cumsum(run, a):
-    x, dim = run.read(a["self"]), a["dim"]
+    x, dim = _as_number(run.read(a["self"]), a.get("dtype")), a["dim"]
     if not x.v.is_floating_point():
         v = x.v.cumsum(dim)
         return v if x.exact else Value(v, x.b.cumsum(dim), x.s.cumsum(dim))
@@ -512,7 +518,7 @@ def _scatter(run, a):
         name in ("index_put", "_index_put_impl", "_unsafe_index_put", "put") and a.get("accumulate")) or \
         (name in ("scatter", "scatter_reduce") and a.get("reduce") in ("add", "sum"))
     source_name = next((n for n in ("src", "source", "values", "value") if n in a), None)
-    if source_name is None or (a.get("reduce") not in (None, "add", "sum")):
+    if source_name is None or a.get("reduce") not in (None, "add", "sum") or not a.get("include_self", True):
         return NotImplemented
     base = run.read(a["self"]) if adds else run.moved(a["self"])
     given = a[source_name]

@@ -37,11 +37,17 @@ def install() -> None:
 def _name_memory(bases: Any, count: int) -> None:
     try:
         wanted = {bases[at] for at in range(count)}
-        names = names_of(wanted, sys._getframe(1))
+        names = {**_arguments_of_triton(), **names_of(wanted, sys._getframe(1))}
         for base in wanted:
             runtime.label(base, names.get(base, UNKNOWN))
     except Exception as error:  # a name is not worth an error in the program
         sys.stderr.write(f"assay: no names for tensors: {error}\n")
+
+
+def _arguments_of_triton() -> Dict[int, str]:
+    """The arguments of the Triton kernel that is launched: names for tensors that no variable holds."""
+    triton = sys.modules.get(f"{__package__}.triton")
+    return triton.argument_names() if triton else {}
 
 
 def names_of(bases: "set[int]", frame: "FrameType | None") -> Dict[int, str]:
@@ -97,4 +103,9 @@ _LIBRARIES = tuple(
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(_LIBRARIES) or f"{os.sep}triton{os.sep}" in file or file.startswith("<frozen")
+    triton = getattr(sys.modules.get("triton"), "__file__", None)
+    return (
+        file.startswith(_LIBRARIES)
+        or file.startswith("<frozen")
+        or (triton is not None and file.startswith(os.path.dirname(triton) + os.sep))
+    )

@@ -69,7 +69,6 @@ def _hand_on_ptx(backend: type) -> None:
     make_ttir = backend.make_ttir
 
     def make_ttir_without_tma(module: Any, metadata: Dict[str, Any], options: Any, capability: int) -> Any:
-        _say_once("the virtual GPU runs Triton kernels with mma instead of wgmma, and pointers instead of TMA")
         return make_ttir(module, metadata, options, min(capability, LAST_WITHOUT_TMA))
 
     def make_cubin(self: Any, source: str, metadata: Dict[str, Any], options: Any, capability: int) -> bytes:
@@ -160,6 +159,7 @@ def _remember_arguments(launcher: type) -> None:
     @functools.wraps(make)
     def make_with_names(self: Any, source: Any, metadata: Any) -> None:
         make(self, source, metadata)
+        _say_once("the virtual GPU runs Triton kernels with mma instead of wgmma, and pointers instead of TMA")
         self.assay_name = metadata.name
         self.assay_arguments = tuple(getattr(getattr(source, "fn", None), "arg_names", ()))
 

@@ -20,11 +20,13 @@ PR_SET_PDEATHSIG = 1
 
 def main() -> int:
     path = os.environ.get("ASSAY_WORKER_LIBRARY")
-    if not path or len(sys.argv) != 2:
+    if not path or len(sys.argv) != 3:
         sys.exit("assay.worker is started by assay, not by hand")
     command = int(sys.argv[1])
     from assay.worker.library import Library
-    from assay.worker.subject import Subject  # imports torch, where there is one
+    from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
+
+    import_triton(os.path.dirname(os.path.abspath(sys.argv[2])))
 
     library = Library(path)
     gc.freeze()  # so that workers need not look through all of torch

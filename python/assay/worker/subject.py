@@ -1,5 +1,6 @@
 """The subject: its file, its function, and what went wrong in it."""
 import gc
+import importlib
 import importlib.util
 import itertools
 import os
@@ -30,7 +31,7 @@ class Subject:
         _forget_settings()
         self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
         sys.path.insert(0, self._folder)
-        if _mentions_triton(self._folder):
+        if import_triton(self._folder):
             _note_compiling(self._library)
         try:
             module = _import(setup["file"])
@@ -153,6 +154,17 @@ def _forget_settings() -> None:
             del os.environ[name]
 
 
+def import_triton(folder: str) -> bool:
+    """Imports Triton where a file of the folder mentions it and it is installed."""
+    if not _mentions_triton(folder):
+        return False
+    try:
+        importlib.import_module("triton")
+    except ImportError:
+        return False
+    return True
+
+
 def _mentions_triton(folder: str) -> bool:
     for place, _, names in itertools.islice(os.walk(folder), 50):
         for name in names:
@@ -188,9 +200,8 @@ class _on_stream:
 
 def _note_compiling(library: Library) -> None:
     """Triton compiles within the process, which nobody could tell from a call that takes long."""
-    try:
-        from triton import knobs
-    except ImportError:
+    knobs = getattr(sys.modules["triton"], "knobs", None)  # of older versions: none
+    if knobs is None:
         return
     runtime = knobs.runtime
     before, after = runtime.jit_cache_hook, runtime.jit_post_compile_hook

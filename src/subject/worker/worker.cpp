@@ -91,7 +91,8 @@ class Worker {
     }
     check(runtime_.cudaFree(nullptr), "the device could not be used");
     for (Stream& stream : streams_)
-      if (!setup_.default_stream) check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
+      if (!setup_.default_stream)
+        check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
     if (!python_) {
       know_callers(setup_.path, reinterpret_cast<const void*>(runtime_.cudaFree));
       report_to(runtime_.assay_report_host);
