@@ -30,6 +30,8 @@ LEAST_WORK = 60_000  # of a second, still smaller shape, where many trials are c
 SMALLEST_SHRUNKEN = 8  # sizes up to this in the benchmark are kernel sizes, strides, groups, and stay
 SMALLEST_SIZE = 4  # no size is made smaller than this
 BATCH = re.compile(r"batch|^b$|^bs$", re.IGNORECASE)
+GROUPS = re.compile(r"group|heads?$", re.IGNORECASE)
+SMALLEST_GROUP = 8  # a normalisation over fewer elements than this amplifies rounding errors
 
 
 @dataclass
@@ -90,7 +92,7 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
                      for product in _products(extents(sizes), rule.neighbours)]
 
     def cost_of(candidate: Sizes) -> Optional[int]:
-        cost = work(candidate)
+        cost = work(candidate) if _keeps_groups(sizes, candidate) else None
         if cost is None:
             return None
         products = _products(extents(candidate), rule.neighbours)
@@ -116,6 +118,18 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
         else:
             break
     return current if current != sizes else None
+
+
+def _keeps_groups(sizes: Sizes, candidate: Sizes) -> bool:
+    """Whether sizes that are divided into groups stay so, with groups that are not much smaller."""
+    for groups in (name for name in sizes if GROUPS.search(name) and sizes[name] > 1):
+        for name, size in sizes.items():
+            if name == groups or size % sizes[groups] != 0 or size == sizes[groups]:
+                continue
+            least = min(size // sizes[groups], SMALLEST_GROUP)
+            if candidate[name] % candidate[groups] != 0 or candidate[name] // candidate[groups] < least:
+                return False
+    return True
 
 
 def _products(shapes: Sequence[Sequence[int]], neighbours: bool) -> List[int]:
