@@ -19,7 +19,7 @@ from typing import List, Optional, Sequence, Union
 from assay import program
 from assay.report import Report
 
-SECONDS_BESIDE_TRIALS = 60.0  # for compiling the answer and importing torch, on a busy machine
+SECONDS_BESIDE_TRIALS = 120.0  # for compiling the answer and importing torch, on a busy machine
 
 
 def reward(
@@ -36,7 +36,7 @@ def reward(
     `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
     definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
     ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials, `timeout` those
-    of the whole call (default: a minute more).
+    of the whole call (default: two minutes more).
 
     Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
     for a problem that does not exist.
@@ -55,10 +55,10 @@ def reward(
             file.write(code)
         arguments = ["check", answer, "--problem", problem, "--budget", "%g" % budget]
         ended = program.run(arguments + (["--seed", str(seed)] if seed is not None else []), limit)
+    if ended.stopped and not (ended.report and ended.report.verdict == "fail"):
+        return Report.made_here("inconclusive", "not judged within %g s" % limit)
     if ended.report is not None and ended.status != 2:
         return ended.report
-    if ended.stopped:
-        return Report.made_here("inconclusive", "not judged within %g s" % limit)
     refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status
     # "the answer defines no class ModelNew" is about the answer; the rest is about what cannot be read: the
     # problem, or the language of a solution.

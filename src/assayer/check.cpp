@@ -119,9 +119,13 @@ class Check {
     trials_->prepare();
     reference_->wait();
     if (contract_.kernel.python) subject_.seconds += since(begun);
+    built_ = trials_->build_seconds();
     start_ = Clock::now();
     return true;
   }
+
+  // Seconds of trials so far.
+  double spent() const { return since(start_) - (trials_ ? trials_->build_seconds() - built_ : 0); }
 
   bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
@@ -150,7 +154,7 @@ class Check {
   }
 
   bool affordable(const contract::Shape& shape, bool needed) const {
-    const double left = std::max(1.0, options_.budget - since(start_));
+    const double left = std::max(1.0, options_.budget - spent());
     return cost_.predict(shape) <= (needed ? kNeededShare : kTrialShare) * left;
   }
 
@@ -161,7 +165,7 @@ class Check {
     if (planned.brief) return std::max(kBriefSeconds, kBriefShare * options_.budget);
     if (planned.trial.condition.looped) return kTrialSeconds;  // dozens of calls
     const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
-    return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - since(start_)));
+    return std::min(std::max(patience_, slow), std::max(kFirstTrialSeconds, options_.budget - spent()));
   }
 
   // `planned` becomes the smallest trial that does not end, if that is what it shows.
@@ -190,13 +194,20 @@ class Check {
     return trials_->run(planned.trial);
   }
 
+  // A Python function's trials take their time on a busy machine: what a pass requires of them may exceed the budget.
+  bool out_of_time(const trial::Plan& plan) const {
+    if (spent() < options_.budget) return false;
+    if (!contract_.kernel.python || spent() >= kPythonBudgets * options_.budget) return true;
+    return plan.needed_left().empty();
+  }
+
   // The next trial of the plan, and how it was chosen; none when the check is over.
   std::optional<trial::PlannedTrial> next(trial::Plan& plan) {
     const std::size_t step = timeline_.steps().size();
     if (options_.timeline && step == options_.timeline->steps().size()) return std::nullopt;
     Timeline::Step taken;
     taken.out_of_time = options_.timeline ? options_.timeline->steps()[step].out_of_time
-                                          : since(start_) >= options_.budget && coverage_.trials() > 0;
+                                          : out_of_time(plan) && coverage_.trials() > 0;
     const auto affordable = [&](const contract::Shape& shape, bool needed) {
       const bool passed_over = options_.timeline
                                    ? taken.passed_over < options_.timeline->steps()[step].passed_over
@@ -240,7 +251,7 @@ class Check {
 
   // Seconds in which what is left of the plan, as far as a verdict needs it, could be run. A round number.
   double budget_needed(const trial::Plan& plan) const {
-    double seconds = std::max(options_.budget, since(start_)), most = 0;
+    double seconds = std::max(options_.budget, spent()), most = 0;
     for (const Trial* trial : plan.needed_left()) {
       const double one = cost_.predict(trial->shape);
       seconds += one;
@@ -278,10 +289,10 @@ class Check {
         continue;
       }
       if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, result.seconds);
-      if (result.seconds > kHeldUpShare * options_.budget && since(start_) > options_.budget)
+      if (result.seconds > kHeldUpShare * options_.budget && spent() > options_.budget)
         held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), result.seconds));
       if (options_.trace) {
-        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), result.seconds,
+        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", spent(), result.seconds,
                                    planned->needed ? '*' : ' ', planned->stage,
                                    trial::to_string(planned->trial)));
       }
@@ -300,9 +311,8 @@ class Check {
   }
 
   std::string progress_text(const trial::PlannedTrial& planned) const {
-    return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}",
-                       std::min(100.0, 100 * since(start_) / options_.budget), coverage_.trials(),
-                       planned.stage, contract::to_string(planned.trial.shape));
+    return fmt::format("{:>3.0f} %  {:>3} trials  {}: {}", std::min(100.0, 100 * spent() / options_.budget),
+                       coverage_.trials(), planned.stage, contract::to_string(planned.trial.shape));
   }
 
   void note_interruption() {
@@ -315,7 +325,8 @@ class Check {
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
-    report.seconds = subject_.seconds + (trials_ ? since(start_) : 0);
+    if (trials_) subject_.seconds += trials_->build_seconds() - built_;
+    report.seconds = subject_.seconds + (trials_ ? spent() : 0);
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (wants_kernel() && failures_) {
@@ -358,6 +369,7 @@ class Check {
   std::optional<TrialRunner> trials_;
   std::optional<Failures> failures_;
   Clock::time_point start_;
+  double built_ = 0;  // seconds of compiling before that
   Cost cost_;
   KernelsSeen kernels_;
   Timeline timeline_;

@@ -23,6 +23,8 @@ inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
 inline constexpr int64_t kBriefSample = 1 << 13;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
 inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
+// Budgets that a Python function may take for the trials that a pass requires. Chosen: on an idle machine one is enough.
+inline constexpr double kPythonBudgets = 4;
 // Share of the budget: a trial that takes more is named in the report.
 inline constexpr double kHeldUpShare = 0.5;
 // Elements of a trial per second of budget, and at least: drawing, copying and judging them takes time as

@@ -35,6 +35,15 @@ void add_sightings(const Observation& observation, std::vector<Finding>& finding
   }
 }
 
+// Torch and its libraries try what they can do without: of a Python subject only what may have made the call fail
+// matters, and never that a library of torch's has a runtime of its own.
+bool matters(const protocol::UnsupportedEvent& unsupported, const subject::Subject& subject,
+             const Observation& observation) {
+  constexpr std::string_view kOwnRuntime = "a CUDA runtime that is linked into the program";
+  if (subject.python.empty()) return true;
+  return observation.outcome != CallOutcome::Ended && !unsupported.what.starts_with(kOwnRuntime);
+}
+
 // Lines of the subject's host code, from its own line table. Of an allocation, the subject did not make it.
 void name_host_code(const subject::Subject& subject, std::vector<Finding>& findings) {
   if (subject.library.empty()) return;
@@ -61,7 +70,8 @@ Seen seen_by_device(const contract::Contract& contract, const subject::Subject& 
   Seen seen;
   std::vector<Finding> all;
   for (const protocol::Event& event : observation.events) {
-    if (const auto* unsupported = std::get_if<protocol::UnsupportedEvent>(&event))
+    const auto* unsupported = std::get_if<protocol::UnsupportedEvent>(&event);
+    if (unsupported && matters(*unsupported, subject, observation))
       seen.unsupported = fmt::format("the virtual GPU does not support {}", unsupported->what);
     if (const auto* found = std::get_if<protocol::FindingEvent>(&event)) all.push_back(found->finding);
   }

@@ -186,6 +186,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   }
   ++runs_;
   const auto start = std::chrono::steady_clock::now();
+  const double built = runner_.build_seconds();
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
   if ((size && size->bytes > kMostOrderedBytes) || !trial.sparse.empty()) trial.condition.ordered = false;
@@ -204,7 +205,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
   result.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
   observe(trial, bindings, diagnose, result);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+                   (runner_.build_seconds() - built);
   return result;
 }
 

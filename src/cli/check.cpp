@@ -27,6 +27,8 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
   std::vector<std::string> contracts;
   for (const std::string& path : paths) {
     std::error_code error;
+    if (path.ends_with(".py") || path.ends_with(".json") || path.ends_with(".jsonl"))
+      return Error{"this is no contract; to check an answer, name its problem with --problem", path};
     if (!fs::is_directory(path, error)) {
       contracts.push_back(path);
       continue;

@@ -20,9 +20,16 @@ namespace {
 
 constexpr double kSeconds = 120;  // to read a problem: importing torch and a pass without data
 
-// Files of a problem: itself, or those that lie in its folder.
-std::vector<std::string> files_of(const std::string& path) {
+// Without the row, of "FILE.jsonl:ROW".
+std::string file_of(const std::string& path) {
   std::error_code error;
+  return fs::exists(path, error) ? path : path.substr(0, path.rfind(':'));
+}
+
+// Files of a problem: itself, or those that lie in its folder.
+std::vector<std::string> files_of(const std::string& given) {
+  std::error_code error;
+  const std::string path = file_of(given);
   if (fs::is_regular_file(path, error)) return {fs::absolute(path).lexically_normal().string()};
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path, error))
@@ -50,7 +57,7 @@ std::string last_line(std::string text) {
 
 Result<Problem> describe_problem(const std::string& answer, const std::string& problem) {
   std::error_code error;
-  if (!fs::exists(problem, error)) return Error{"there is no such problem", problem};
+  if (!fs::exists(file_of(problem), error)) return Error{"there is no such problem", problem};
   const std::string package = python_package_folder();
   if (package.empty()) return Error{"Assay's Python package is not beside the program; install it whole"};
   Problem described;

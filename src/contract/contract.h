@@ -166,9 +166,16 @@ struct ReferenceSpec {
   Math math = Math::Standard;
 };
 
+// What becomes of a NaN or infinity in an input.
+enum class NonfiniteRule : uint8_t {
+  Propagate,  // it reaches the outputs that depend on it; to hide it is an error
+  Warn,       // to hide it is a warning
+  Ignore,     // not tried
+};
+
 struct Require {
   bool deterministic = false;
-  bool nonfinite_propagate = true;
+  NonfiniteRule nonfinite = NonfiniteRule::Propagate;
   bool concurrent = true;
   bool own_kernel = true;                    // a Python function must launch kernels
   std::vector<std::string> batch_invariant;  // dims along which a slice's bits depend on that slice alone

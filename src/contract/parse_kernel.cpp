@@ -256,8 +256,8 @@ void Reader::read_require(const TomlValue& root) {
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
   require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
   require.own_kernel = boolean(table->find("own_kernel"), true, "own_kernel");
-  require.nonfinite_propagate =
-      choice(table->find("nonfinite"), {"propagate", "ignore"}, "rule for nonfinite values", 0) == 0;
+  require.nonfinite = static_cast<NonfiniteRule>(
+      choice(table->find("nonfinite"), {"propagate", "warn", "ignore"}, "rule for nonfinite values", 0));
   read_batch_invariant(table->find("batch_invariant"));
   for (auto [key, target] : {std::pair{"rtol", &require.rtol}, std::pair{"atol", &require.atol}}) {
     const TomlValue* value = table->find(key);

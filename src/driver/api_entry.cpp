@@ -1,5 +1,8 @@
 // cuGetProcAddress, cuGetExportTable: other ways to the entry points.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "driver/driver.h"
 #include "driver/entries.h"
@@ -43,6 +46,13 @@ Status give_address(const char* name, void (**address)(), int version, uint64_t 
   return entry || found ? Status::Success : Status::SymbolNotFound;
 }
 
+bool is_nvidia_library(const void* code) {
+  Dl_info found{};
+  if (dladdr(code, &found) == 0 || !found.dli_fname) return false;
+  const std::string_view path = found.dli_fname, name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libcu") || name.starts_with("libnv") || name.starts_with("libnccl");
+}
+
 }  // namespace
 
 DRIVER_API Status cuGetProcAddress_v2(const char* name, void (**address)(), int version, uint64_t flags,
@@ -54,8 +64,10 @@ DRIVER_API Status cuGetProcAddress(const char* name, void (**address)(), int ver
 }
 
 // Through these tables a runtime that is linked into a program reaches parts of the driver that are not documented.
+// NVIDIA's own libraries (cuDNN, NCCL, …) ask for them when they are loaded and go on without: they are refused in silence.
 DRIVER_API Status cuGetExportTable(const void** table, const void*) {
   if (table) *table = nullptr;
+  if (is_nvidia_library(__builtin_return_address(0))) return Status::NotSupported;
   const InDriver inside;
   return assay_not_supported(
       "a CUDA runtime that is linked into the program (it needs undocumented tables of the driver through "

@@ -215,6 +215,13 @@ void add_margins(const Gauge& gauge, const Measured& measured, Margins& margins)
     if (bucket.observed >= kLeastFlips) margins.energy = std::max(margins.energy, bucket.log_p / kEnergyGate);
 }
 
+// An output that only hides what is not finite may be a warning: the contract says so.
+Severity severity_of(const Contract& contract, const Failure& failure) {
+  const bool only_hides = failure.hidden > 0 && failure.hidden == failure.outside && failure.failing.empty();
+  return only_hides && contract.require.nonfinite == contract::NonfiniteRule::Warn ? Severity::Warning
+                                                                                   : Severity::Error;
+}
+
 // As many elements as the work allows, knowing the length of the sums only after a first look.
 Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
                                         const std::string& output, const contract::Tensor& tensor,
@@ -265,7 +272,9 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options);
-  judgement.findings.push_back({.kind = named.kind, .evidence = evidence_of(measured, failure, named)});
+  judgement.findings.push_back({.kind = named.kind,
+                                .severity = severity_of(contract, failure),
+                                .evidence = evidence_of(measured, failure, named)});
   return {};
 }
 

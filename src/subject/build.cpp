@@ -180,7 +180,7 @@ class Builder {
     constexpr std::size_t kMost = 64;
     constexpr int kDeepest = 1;              // folders below
     constexpr uintmax_t kLargest = 1 << 20;  // bytes
-    constexpr std::string_view kEndings[] = {".py", ".cu", ".cuh", ".cpp", ".h", ".hpp", ".json"};
+    constexpr std::string_view kEndings[] = {".py", ".cu", ".cuh", ".cpp", ".h", ".hpp"};
     std::vector<std::string> files;
     std::error_code error;
     constexpr auto kOptions = fs::directory_options::skip_permission_denied;

@@ -91,16 +91,17 @@ class BuildTime {
  public:
   void note(bool begins) { under_way_ = begins; }
   bool under_way() const { return under_way_; }
-  // How much of so many seconds that have passed is given to the build.
+  // How much of the seconds that have passed since the last time is given to the build.
   double allowance(double seconds) {
-    const double given = std::min(seconds, left_);
-    left_ -= given;
+    const double given = std::min(seconds, kBuildSeconds - spent_);
+    spent_ += given;
     return given;
   }
+  double spent() const { return spent_; }
 
  private:
   bool under_way_ = false;
-  double left_ = kBuildSeconds;
+  double spent_ = 0;
 };
 
 // What came of waiting for the worker: a line, or why there is none.
@@ -395,11 +396,12 @@ struct Runner::Impl {
 
   Answer receive(double timeout) {
     ProcessClock clock(child);
+    auto looked = Clock::now();
     for (;;) {
       while (auto line = pending.take()) {
         const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
+        builds.note(building && building->begins);
         if (!building) return {CallOutcome::Ended, "", std::move(*line)};
-        builds.note(building->begins);
       }
       events.read();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
@@ -409,8 +411,9 @@ struct Runner::Impl {
         // After an error there is no need to wait for a call that does not end, in a deadlock after a race
         // say.
         if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
-        if (builds.under_way() || (is_python() && has_children(child)))
-          timeout += builds.allowance(kPollInterval / 1e3);
+        const double passed = std::chrono::duration<double>(Clock::now() - looked).count();
+        looked = Clock::now();
+        if (is_python() && (builds.under_way() || has_children(child))) timeout += builds.allowance(passed);
         if (clock.seconds() > timeout)
           return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (clock.threads() > kMostThreads)
@@ -585,6 +588,9 @@ int64_t Runner::calls_in_process() const {
 }
 bool Runner::files_guarded() const {
   return impl_->guarded;
+}
+double Runner::build_seconds() const {
+  return impl_->builds.spent();
 }
 void Runner::set_timeout(double seconds) {
   impl_->options.timeout = seconds;

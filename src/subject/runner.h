@@ -88,6 +88,7 @@ class Runner {
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
+  double build_seconds() const;      // that a Python subject has spent on compiling
   void set_timeout(double seconds);
 
   struct Impl;

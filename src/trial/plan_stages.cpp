@@ -201,7 +201,7 @@ void Plan::add_problem_inputs() {
 
 void Plan::add_nonfinite() {
   stages_.emplace_back();
-  if (!contract_.require.nonfinite_propagate) return;
+  if (contract_.require.nonfinite == contract::NonfiniteRule::Ignore) return;
   for (const Family family :
        {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
     for (const TensorSpec* spec : contract_.inputs()) {

@@ -76,7 +76,7 @@ atol = 1e-6
   EXPECT_EQ(contract.reference.math, Math::Fast);
   EXPECT_TRUE(contract.require.deterministic);
   EXPECT_EQ(contract.require.batch_invariant, std::vector<std::string>{"N"});
-  EXPECT_FALSE(contract.require.nonfinite_propagate);
+  EXPECT_EQ(contract.require.nonfinite, NonfiniteRule::Ignore);
   EXPECT_FALSE(contract.require.concurrent);
   EXPECT_EQ(contract.require.rtol, 1e-3);
   EXPECT_EQ(contract.require.atol, 1e-6);
@@ -105,7 +105,7 @@ formula = "y[n] = i[n]"
   EXPECT_EQ(contract.tensor("y")->align, 256);
   EXPECT_EQ(contract.reference.accumulate, DType::f32);
   EXPECT_EQ(contract.reference.math, Math::Standard);
-  EXPECT_TRUE(contract.require.nonfinite_propagate);
+  EXPECT_EQ(contract.require.nonfinite, NonfiniteRule::Propagate);
   EXPECT_TRUE(contract.require.concurrent);
   EXPECT_FALSE(contract.require.rtol);
 }

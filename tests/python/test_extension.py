@@ -144,6 +144,11 @@ class TestErrors(unittest.TestCase):
                 "    auto y = torch::nn::functional::relu(x);\n"
                 "                    ^\n",
             ),
+            (
+                "something that the source uses",
+                'a.cu(4): error: no instance of overloaded function "__ldg" matches the argument list\n'
+                "            argument types are: (const c10::Half *)\n",
+            ),
             ("class_", "main.cpp:3:4: error: ‘class_’ is not a member of ‘pybind11’"),
             ("foo", "main.cpp:3:4: error: ‘class at::Tensor’ has no member named ‘foo’"),
         ):
@@ -447,7 +452,14 @@ class TestOnVirtualGpu(unittest.TestCase):
             std::map<std::string, int> counts(torch::Dtype dtype) {
               return {{"bytes", int(c10::elementSize(dtype))}};
             }
+            py::tuple taken(py::tuple values, py::object other) {
+              py::list found;
+              found.append(values.size());
+              found.append(values[1].cast<double>());
+              return py::make_tuple(values[0], found, other.attr("real"));
+            }
             PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+              m.def("taken", &taken);
               m.def("same", &same, "the tensor itself");
               m.def("changed", &changed);
               m.def("kinds", &kinds, py::arg("i"), py::arg("d") = 0.5, py::arg("b") = true,
@@ -480,6 +492,7 @@ class TestOnVirtualGpu(unittest.TestCase):
             assert not module.given() and not module.given(None) and module.given(x)
             assert module.product([2, 3, 4]) == 24 and module.undefined() is None
             assert module.over(1) == 1 and module.over("a") == 2 and module.twice(2) == 4.0
+            assert module.taken((x, 2), 3 + 4j)[1:] == ([2, 2.0], 3.0) and module.taken((x, 2), 1)[0] is x
             assert module.counts(torch.float16) == {"bytes": 2}
             assert module.described(x) == "[2, 3][3, 1]floatFloatcpu14", module.described(x)
             c = torch.cat([x, x]).double().t().contiguous()

@@ -108,6 +108,7 @@ math = "standard"
 torch = "problem/call.py:make"
 
 [require]
+nonfinite = "warn"
 own_kernel = false
 ''')
 
@@ -211,6 +212,13 @@ class Shrinking(unittest.TestCase):
         self.assertTrue(all(sizes[name] % 32 == 0 for sizes in found for name in "dhw"))
         self.assertTrue(all(sizes["batch"] * sizes["d"] % 512 == 0 for sizes in found), found)
 
+    def test_groups_stay_groups(self):
+        found, _ = self.shrunken({"rows": 8192, "features": 8192, "num_groups": 256}, "")
+        self.assertTrue(found)
+        for sizes in found:
+            self.assertEqual(sizes["features"] % sizes["num_groups"], 0)
+            self.assertGreaterEqual(sizes["features"] // sizes["num_groups"], shrink.SMALLEST_GROUP)
+
     def test_nothing_to_shrink(self):
         self.assertEqual(self.shrunken({"a": 100003, "c": 1009}, "n = 100003; m = 1009"), ([], []))
 
@@ -295,6 +303,9 @@ math = "fast"
 
 [inputs]
 torch = "problem/call.py:make"
+
+[require]
+nonfinite = "warn"
 ''')
 
     def test_sources_are_written_as_they_are(self):
@@ -308,7 +319,7 @@ torch = "problem/call.py:make"
     def test_a_pytorch_solution_needs_no_kernel(self):
         self.described("sol/solution_pytorch.json", "sol")
         self.assertIn('returns = "outputs"\n', self.contract())
-        self.assertIn("[require]\nown_kernel = false\n", self.contract())
+        self.assertIn("own_kernel = false\n", self.contract())
         self.assertIn('args = ["x", "weight", "eps"]', self.contract())
 
     def test_too_large_constants_are_made_smaller(self):
@@ -474,6 +485,9 @@ math = "standard"
 
 [inputs]
 torch = "problem/call.py:make"
+
+[require]
+nonfinite = "warn"
 ''')
 
     @needs_torch

@@ -249,7 +249,8 @@ class Budgets(unittest.TestCase):
         torch = self.torch
         x = torch.randn(3, 8)
         masks = (lambda t: t.masked_fill(t > 0, float("-inf")),
-                 lambda t: t + (t > 0) * torch.finfo(t.dtype).min)
+                 lambda t: t + (t > 0) * torch.finfo(t.dtype).min,
+                 lambda t: t + (t > 0) * torch.finfo(t.dtype).min * 2)  # two masks: beyond f32
         for mask in masks:
             (value, bound, _), _ = evaluate(lambda t, mask=mask: mask(t).softmax(-1), x)
             self.assertLess(float(bound.max()), 1e-5)

@@ -27,7 +27,7 @@ def run(program: str, *arguments: str) -> "tuple[subprocess.CompletedProcess, di
 
 
 def findings_of(program: str, *arguments: str) -> "list[dict]":
-    """Runs a program that goes on after an access out of bounds, as none does under `assay run`; its findings."""
+    """Runs a program on the virtual GPU so that a fault does not end it; its findings."""
     with tempfile.TemporaryDirectory() as folder:
         events = os.path.join(folder, "events")
         environment = dict(

@@ -6,7 +6,7 @@ import unittest
 
 import support  # noqa: F401  (finds the package)
 from assay.worker import subject, tensors, watch
-from assay.worker.library import CALLS_REFERENCE, ENVIRONMENT_PROBE, TAMPERING
+from assay.worker.library import CALLS_REFERENCE, ENVIRONMENT_PROBE, FORBIDDEN_CALL, TAMPERING
 
 
 class FakeLibrary:
@@ -71,6 +71,24 @@ class Watching(unittest.TestCase):
         self.load("import sys\n\ndef run(x):\n    if 'assay' in sys.modules:\n        return sys._getframe(1)\n")
         self.assertEqual([(report[0], report[3]) for report in self.library.reports],
                          [(ENVIRONMENT_PROBE, 4), (ENVIRONMENT_PROBE, 5)])
+
+    def test_a_stream_that_is_never_joined(self):
+        text = "def run(torch, x):\n    side = torch.cuda.Stream()\n    with torch.cuda.stream(side):\n        x @ x\n"
+        self.load(text)
+        self.assertEqual([(report[0], report[3]) for report in self.library.reports], [(FORBIDDEN_CALL, 2)])
+        joined = FakeLibrary()
+        self.library = joined
+        self.load(text + "    torch.cuda.current_stream().wait_stream(side)\n")
+        self.assertEqual(joined.reports, [])
+
+    def test_a_file_that_is_imported_later_is_read_before_it_runs(self):
+        folder = os.path.realpath(self.folder.name)
+        with open(os.path.join(folder, "watched_answer.py"), "w") as file:
+            file.write("import sys\nsys._getframe(0)\nraise RuntimeError('ran')\n")
+        watch.Watch(self.library, folder, [])
+        with self.assertRaises(RuntimeError):
+            subject._import(os.path.join(folder, "watched_answer.py"))
+        self.assertEqual([(report[0], report[3]) for report in self.library.reports], [(ENVIRONMENT_PROBE, 2)])
 
     def test_the_seed_is_a_warning(self):
         self.load("def run(torch):\n    return torch.initial_seed()\n")

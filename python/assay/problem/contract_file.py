@@ -117,8 +117,9 @@ class Contract:
         parts.append('[reference]\ntorch = "problem/call.py:run"\n'
                      f'accumulate = "{self.accumulate}"\nmath = "{self.math}"\n')
         parts.append('[inputs]\ntorch = "problem/call.py:make"\n')
-        if not self.own_kernel:
-            parts.append("[require]\nown_kernel = false\n")
+        # No benchmark promises anything about NaN in inputs.
+        own_kernel = "" if self.own_kernel else "own_kernel = false\n"
+        parts.append(f'[require]\nnonfinite = "warn"\n{own_kernel}')
         return "\n".join(parts)
 
     def inputs(self) -> List[Tuple[str, Tensor]]:

@@ -30,6 +30,9 @@ LEAST_WORK = 60_000  # of a second, still smaller shape, where many trials are c
 SMALLEST_SHRUNKEN = 8  # sizes up to this in the benchmark are kernel sizes, strides, groups, and stay
 SMALLEST_SIZE = 4  # no size is made smaller than this
 BATCH = re.compile(r"batch|^b$|^bs$", re.IGNORECASE)
+GROUPS = re.compile(r"group|heads?$", re.IGNORECASE)
+GROUPED = re.compile(r"feature|channel|hidden|embed|model|output_size", re.IGNORECASE)  # what groups divide
+SMALLEST_GROUP = 8  # a normalisation over fewer elements than this amplifies rounding errors
 
 
 @dataclass
@@ -90,7 +93,7 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
                      for product in _products(extents(sizes), rule.neighbours)]
 
     def cost_of(candidate: Sizes) -> Optional[int]:
-        cost = work(candidate)
+        cost = work(candidate) if _keeps_groups(sizes, candidate) else None
         if cost is None:
             return None
         products = _products(extents(candidate), rule.neighbours)
@@ -118,6 +121,18 @@ def smaller(sizes: Sizes, work: Work, extents: Extents, divisors: Sequence[int],
     return current if current != sizes else None
 
 
+def _keeps_groups(sizes: Sizes, candidate: Sizes) -> bool:
+    """Whether sizes that are divided into groups stay so, with groups that are not much smaller."""
+    for groups in (name for name in sizes if GROUPS.search(name) and sizes[name] > 1):
+        for name, size in sizes.items():
+            if not GROUPED.search(name) or size % sizes[groups] != 0 or size == sizes[groups]:
+                continue
+            least = min(size // sizes[groups], SMALLEST_GROUP)
+            if candidate[name] % candidate[groups] != 0 or candidate[name] // candidate[groups] < least:
+                return False
+    return True
+
+
 def _products(shapes: Sequence[Sequence[int]], neighbours: bool) -> List[int]:
     """Elements of each tensor; or those in each run of two or more neighbouring axes."""
     if not neighbours:
@@ -131,10 +146,12 @@ def _dividing(product: int, divisors: Sequence[int]) -> List[int]:
 
 
 def _groups(sizes: Sizes) -> List[List[str]]:
-    """What to try to halve: the largest size first, then all sizes equal to it together."""
+    """What to try to halve: the largest size first, alone, with its groups, or with its equals."""
     largest = sorted(sizes, key=lambda name: -sizes[name])
+    groups = [name for name in largest if GROUPS.search(name)]
     together = [[other for other in largest if sizes[other] == sizes[name]] for name in largest]
-    return [[name] for name in largest] + [group for group in together if len(group) > 1]
+    with_groups = [[name, *groups] for name in largest if groups and name not in groups]
+    return [[name] for name in largest] + with_groups + [group for group in together if len(group) > 1]
 
 
 def halved(size: int, divisors: Sequence[int]) -> int:

@@ -349,6 +349,8 @@ def _errors(output: str) -> List[str]:
             message = re.sub(r"; did you mean .*|\(did you mean .*", "", message)
             if _UNNAMED in message:
                 message += _qualified_name(*(lines + ["", ""])[number + 1 : number + 3])
+            types = [later for later in lines[number + 1 : number + 6] if "argument types are" in later]
+            message += types[0] if types and "no instance of" in message else ""
             errors.append(("fatal error:" if place.endswith("fatal ") else "") + message)
         elif "undefined reference" in line:
             errors.append(line[line.index("undefined reference") :])

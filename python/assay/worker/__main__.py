@@ -23,6 +23,8 @@ def main() -> int:
     if not path or len(sys.argv) != 3:
         sys.exit("assay.worker is started by assay, not by hand")
     command = int(sys.argv[1])
+    for descriptor in (4, 5):  # a worker's: nothing that is imported may have them
+        os.dup2(0, descriptor)
     from assay.worker.library import Library
     from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
 

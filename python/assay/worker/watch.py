@@ -36,6 +36,9 @@ _LOOKS_AT_CALLERS = {
     "gc": ["get_objects", "get_referents", "get_referrers"],
 }
 _LOOKS_AT_SEEDS = {"torch": ["get_rng_state", "initial_seed"], "torch.cuda": ["get_rng_state", "initial_seed"]}
+# What orders work on a stream of the answer's own with the caller's stream.
+_STREAM = "torch.cuda.Stream"
+_JOINS = {"wait_stream", "wait_event", "synchronize", "wait"}
 _CHECKER = "assay"
 _ADAPTERS = "assay.problem.runtime"  # what calls an answer as its benchmark does
 
@@ -56,6 +59,7 @@ class Watch:
         self._folder = folder
         self._hidden = [os.path.realpath(path) for path in hidden]
         self._reported: set = set()
+        self._texts_read: set = set()
         self._before = dict(_functions())
         sys.addaudithook(self._audit)
 
@@ -70,15 +74,7 @@ class Watch:
         """Reports what the files of an answer show without being run: those in its folder. A function that assay.check
         was called with lies elsewhere, in the caller's own code."""
         for file in self._files():
-            if not os.path.abspath(file).startswith(self._folder + os.sep):
-                continue
-            try:
-                with open(file, encoding="utf-8") as text:
-                    tree = ast.parse(text.read())
-            except (OSError, SyntaxError, ValueError):
-                continue
-            for node in ast.walk(tree):
-                self._judge(node, file)
+            self._read(file)
 
     def report_threads(self) -> None:
         """Reports threads of the subject's that go on after its function has returned."""
@@ -91,6 +87,8 @@ class Watch:
     # ---- while it runs -------------------------------------------------------------------------------------------
 
     def _audit(self, event: str, arguments: Tuple[Any, ...]) -> None:
+        if event == "exec":  # a module that is imported later, before it runs
+            self._read(getattr(arguments[0], "co_filename", ""))
         if event != "open" or not isinstance(arguments[0], (str, bytes)):
             return
         path = os.path.realpath(os.fsdecode(arguments[0]))
@@ -114,6 +112,23 @@ class Watch:
     def _files(self) -> List[str]:
         files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
         return sorted(file for file in files if is_own(file))
+
+    def _read(self, file: str) -> None:
+        if not file.startswith(self._folder + os.sep) or file in self._texts_read or not is_own(file):
+            return
+        self._texts_read.add(file)
+        try:
+            with open(file, encoding="utf-8") as text:
+                nodes = list(ast.walk(ast.parse(text.read())))
+        except (OSError, SyntaxError, ValueError):
+            return
+        for node in nodes:
+            self._judge(node, file)
+        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        for node in nodes:
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == _STREAM and not attributes & _JOINS:
+                self._report(FORBIDDEN_CALL, "the answer leaves work on a stream of its own: it never joins this "
+                             "torch.cuda.Stream with the caller's (wait_stream)", file, node.lineno)
 
     def _judge(self, node: ast.AST, file: str) -> None:
         line = getattr(node, "lineno", 0)

@@ -164,6 +164,15 @@ ASSAY_FLOAT16(BFloat16)
 #undef ASSAY_FLOAT16
 #undef ASSAY_ARITHMETIC
 
+#if defined(ASSAY_HALF_OF_CUDA)
+inline __device__ Half __ldg(const Half* pointer) {
+  return ::__ldg(reinterpret_cast<const __half*>(pointer));
+}
+inline __device__ BFloat16 __ldg(const BFloat16* pointer) {
+  return ::__ldg(reinterpret_cast<const __nv_bfloat16*>(pointer));
+}
+#endif
+
 /// FP8 values are only stored and passed on; kernels convert them with the toolkit's types.
 struct alignas(1) Float8_e4m3fn {
   uint8_t x;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "assay/light/binding.h"
+#include "assay/light/python_objects.h"
 
 namespace assay {
 
