@@ -547,6 +547,42 @@ def run(x):
             answer = self.ask(source % line, request, declared)
             self.assertEqual("TF32 allowed for" in answer["rests_on"], allowed)
 
+    def test_tf32_operands_are_cut_off(self):
+        import numpy as np
+        import torch
+
+        source = """
+import torch
+torch.backends.cuda.matmul.allow_tf32 = True
+def run(x):
+    a, w, c = weights()
+    return torch.logsumexp(torch.sigmoid(a @ w) @ c, 1), a @ w, (a @ w).relu().mean(1)
+def weights():
+    torch.manual_seed(4)
+    return torch.randn(64, 96), torch.randn(96, 80) / 8, torch.randn(80, 128) / 8
+"""
+        declared = {"inputs": {"x": {"dtype": "f32"}}, "args": ["x"],
+                    "outputs": {name: {"dtype": "f32"} for name in "ypm"}}
+        answer = self.ask(source, self.expect(outputs=["y", "p", "m"], extents={}), declared)
+        self.assertTrue(answer["ok"], answer)
+        scope = {}
+        exec(source.replace("torch.backends.cuda.matmul.allow_tf32 = True", ""), scope)
+
+        def cut(t):
+            bits = t.numpy().astype(np.float32).view(np.uint32) & np.uint32(0xffffe000)
+            return torch.from_numpy(bits.view(np.float32).astype(np.float64))
+
+        a, w, c = map(cut, scope["weights"]())
+        h = a @ w
+        kernel = {"y": torch.logsumexp(cut(torch.sigmoid(h)) @ c, 1), "p": h, "m": h.relu().mean(1)}
+        for name, made in kernel.items():
+            load = lambda part: np.load(self.path / f"{name}{part}.out.npy")
+            value, bound, sigma = load(""), load("@bound"), load("@sigma")
+            error = np.abs(made.numpy() - value)
+            self.assertTrue((error <= bound).all())
+            ratio = np.sqrt(np.mean((error / sigma) ** 2))
+            self.assertTrue(0.3 < ratio < 1.1, f"{name}: {ratio}")
+
 
 if __name__ == "__main__":
     unittest.main()

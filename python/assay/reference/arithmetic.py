@@ -16,6 +16,7 @@ from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 import torch
 
 from .precision import INF, RMS, Precision, half_ulp, round_to
+from .tf32 import LARGEST, MEAN, cut_off
 
 Tensor = torch.Tensor
 Bilinear = Callable[[Tensor, Tensor], Tensor]
@@ -417,6 +418,8 @@ class Arithmetic:
                 variance = variance + op(sx, y2 + sy)
             if not yb.exact:
                 variance = variance + op(x2, sy)
+            cut = (xb is not x) + (yb is not y)
+            variance = variance + (cut * MEAN * LARGEST * v) ** 2
         walk = self._walk(x, y, parts, count) if parts is not None else None
         r = self.sum_of(v, size, op(x2, y2), count, bound, variance, walk, products=True)
         overflow = (size > self.precision.max) & torch.isfinite(size)
@@ -431,9 +434,13 @@ class Arithmetic:
         return self._with_unknown(r, unknown)
 
     def _tf32(self, x: Value) -> Value:
-        """Operands rounded to 11 significand bits, where a kernel may do so."""
-        size = x.v.abs() * ~(x.v.to(torch.bfloat16).double() == x.v)
-        return Value(x.v, x.bound() + 2.0 ** -11 * size, x.variance() + (RMS * 2.0 ** -11 * size) ** 2)
+        """Operands with 11 significand bits, where a kernel may do so: rounded, or cut off as the hardware
+        does."""
+        wider = (cut_off(x.v) != x.v) | (x.bound() > 0)
+        if not bool(wider.any()):
+            return x
+        most = LARGEST * x.v.abs() * wider
+        return Value(x.v, x.bound() * (1 + LARGEST) + most, x.variance() + (RMS * most) ** 2)
 
     def _walk(self, x: Value, y: Value, parts: Callable, count) -> Tensor:
         """The sum of squared partial sums, followed in a few parts."""

@@ -42,7 +42,7 @@ class Precision:
     dtype: torch.dtype = torch.float32
     fast: bool = False  # the documented errors of the intrinsics of --use_fast_math
     tensor_cores: bool = False
-    tf32: bool = False  # f32 operands of products may be rounded to tf32
+    tf32: bool = False  # f32 operands of products may be rounded or cut off to tf32
 
     @property
     def u(self) -> float:

@@ -24,9 +24,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
+from . import tf32  # noqa: E402
 from .budget import BudgetEvaluation  # noqa: E402
 from .exact import Evaluation, on_cpu  # noqa: E402
-from .perturbation import whole_reference  # noqa: E402
+from .perturbation import MARGIN, whole_reference  # noqa: E402
 from .precision import DTYPES, Precision  # noqa: E402
 
 Tensors = Dict[str, torch.Tensor]
@@ -111,6 +112,7 @@ class Server:
         names: List[str] = request["outputs"]
         call = lambda run, given: self.call(run, given, request, names)
         run = BudgetEvaluation(precision)
+        random = torch.get_rng_state()
         answer = {"ok": True, "budget": "operators"}
         try:
             outputs = call(run, arrays)
@@ -125,6 +127,11 @@ class Server:
             answer["rests_on"] = (
                 "runs of the whole reference with its inputs moved by their rounding, since it could not be "
                 f"followed operator by operator: {describe(error)}")
+        if precision.tf32:
+            torch.set_rng_state(random)
+            shaped_outputs = lambda run: {n: self.shaped(t, n, request) for n, t in call(run, arrays).items()}
+            margin = MARGIN if answer["budget"] == "perturbation" else 0.0
+            results = tf32.allowed_for(results, shaped_outputs, margin)
         undecided = 0
         for name, (value, bound, sigma) in results.items():
             undecided += int(torch.isinf(bound).sum())
@@ -218,10 +225,10 @@ class Server:
     def precision(self, request: Dict[str, Any]) -> Precision:
         tensor_cores = request.get("tensor_cores", self.declared.get("tensor_cores", False))
         # TF32 is not f32: it is allowed where the problem says so or its reference turns it on.
-        tf32 = bool(self.declared.get("tf32")) or torch.backends.cuda.matmul.allow_tf32 or \
+        cut_off = bool(self.declared.get("tf32")) or torch.backends.cuda.matmul.allow_tf32 or \
             torch.backends.cudnn.allow_tf32
         return Precision(DTYPES[self.declared.get("accumulate", "f32")], self.declared.get("math") == "fast",
-                         bool(tensor_cores), tf32)
+                         bool(tensor_cores), cut_off)
 
 
 def save(path: Path, t: torch.Tensor) -> None:
