@@ -105,7 +105,7 @@ class TorchTest(unittest.TestCase):
 
     def test_out_of_bounds(self) -> None:
         ended, report = run_script(PAST_THE_END)
-        self.assertIn("caught: CUDA error: an illegal memory access was encountered", ended.stdout)
+        self.assertEqual(ended.returncode, 0, "the script goes on after the access")
         finding = report["findings"][0]
         self.assertEqual(finding["kind"], "out-of-bounds")
         self.assertIn("just past the end of `y` (400 bytes)", finding["message"])
