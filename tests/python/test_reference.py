@@ -255,6 +255,14 @@ class Budgets(unittest.TestCase):
             (value, bound, _), _ = evaluate(lambda t, mask=mask: mask(t).softmax(-1), x)
             self.assertLess(float(bound.max()), 1e-5)
 
+    def test_fast_math_takes_subnormal_numbers_for_zeros(self):
+        torch = self.torch
+        x, y = torch.tensor([2.0, 0.5, 2.0 ** 100, 0.0]), torch.tensor([2.0 ** -130, 2.0 ** -126, 2.0 ** -130, 1.0])
+        for fast in (False, True):
+            (value, bound, _), _ = evaluate(lambda x, y: x * y, x, y, fast=fast)
+            may_be_zero = [fast, fast, fast, True]  # an operand, the result, an operand; the last is zero anyway
+            self.assertEqual((bound >= value.abs()).tolist(), may_be_zero)
+
     def test_fast_math_tensor_cores_and_tf32_are_wider(self):
         torch = self.torch
         x = torch.randn(8, 64)

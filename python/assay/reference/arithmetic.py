@@ -95,6 +95,14 @@ class Arithmetic:
         size = v.abs() + b
         return Value(v, b + relative * u * size + self.eta * (size > 0), s + (rms * u * v) ** 2)
 
+    def flushed(self, r: Value) -> Value:
+        """An operand of which subnormal numbers may be taken for zeros."""
+        tiny = self.precision.flushed(r.v)
+        if not bool(tiny.any()):
+            return r
+        lost = r.v.abs() * tiny
+        return Value(r.v, r.bound() + lost, r.variance() + lost ** 2)
+
     def settle(self, r: Value, operands: Sequence[Value], pole: bool = False) -> Value:
         """Nonfinite values and bounds: what may overflow has an infinite bound, what is nonfinite because the
         operands are has none. `pole`: a finite operand may give an infinity exactly (1 / 0, log 0)."""

@@ -91,7 +91,9 @@ class BudgetEvaluation(Evaluation):
         if x.dtype == torch.float64:
             declared = self.shadows.declared(x)
             if is_narrow(declared, self.precision):
-                return self.math.cast(value, declared)
+                value = self.math.cast(value, declared)
+            if self.precision.fast:
+                value = self.math.flushed(value)
         return value
 
     def moved(self, x: Any) -> Value:

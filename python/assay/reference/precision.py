@@ -67,7 +67,12 @@ class Precision:
         """Which values the precision represents exactly. In f64, in which they were computed, a result is
         known to be exact if it is much shorter."""
         narrow = torch.float32 if self.dtype == torch.float64 else self.dtype
-        return v.to(narrow).to(torch.float64) == v
+        held = v.to(narrow).to(torch.float64) == v
+        return held & ~self.flushed(v) if self.fast else held
+
+    def flushed(self, v: torch.Tensor) -> torch.Tensor:
+        """Which values `--use_fast_math` takes for zeros, as operands and as results."""
+        return (v != 0) & (v.abs() < torch.finfo(torch.float32).tiny)
 
 
 def is_narrow(dtype: Optional[torch.dtype], precision: Precision) -> bool:
