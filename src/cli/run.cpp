@@ -143,8 +143,11 @@ int run(const RunOptions& options) {
   if (auto good = check_runtime(*file, path); !good) return refuse(good.error());
   if (!fs::exists(library_folder() + "/libcudart.so.13"))
     return refuse({fmt::format("libcudart.so.13 is missing in {}", library_folder()), "", 0, 0});
-  if (file->is_python)
+  if (file->is_python) {
     if (auto good = prepare_python(command, library_folder()); !good) return refuse(good.error());
+    // An access error is skipped and the script goes on: torch's destructors abort when the device has failed.
+    settings->faults = false;
+  }
   auto suppressions = read_suppressions(options.suppressions);
   if (!suppressions) return refuse(suppressions.error());
 

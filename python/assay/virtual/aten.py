@@ -12,6 +12,7 @@ seeding, forking and restoring generators work; the numbers are not those of a r
 
 import functools
 import itertools
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
@@ -48,16 +49,19 @@ def install() -> None:
     library = torch.library.Library("aten", "IMPL")
     _library.append(library)
     native_copy = _native_kernel("aten::copy_")
-    for name in _registered("CUDA") - NATIVE | set(COMPOSITE):
-        library.impl(name, _kernel(name), "CUDA", allow_override=True)
-    for key in sparse.KEYS:
-        for name in _registered(key) - sparse.NATIVE:
-            library.impl(name, _kernel(name), key, allow_override=True)
-    library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
-    library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning only once for all operators", UserWarning)  # torch 2.11
+        for name in _registered("CUDA") - NATIVE | set(COMPOSITE):
+            library.impl(name, _kernel(name), "CUDA", allow_override=True)
+        for key in sparse.KEYS:
+            for name in _registered(key) - sparse.NATIVE:
+                library.impl(name, _kernel(name), key, allow_override=True)
+        library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
+        library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
     runtime.library().assay_frees_wait(0)  # torch's own allocator would keep what is freed
     graphs.install()
     _profile_without_cupti()
+    _count_devices_without_nvml()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
     torch.backends.cudnn.enabled = False
@@ -71,6 +75,11 @@ def _profile_without_cupti() -> None:
     supported = torch.autograd._supported_activities() - {torch.autograd.ProfilerActivity.CUDA}
     for module in (torch.autograd, torch.autograd.profiler, torch.profiler):
         module._supported_activities = lambda: supported
+
+
+def _count_devices_without_nvml() -> None:
+    """NVML, which torch asks before the runtime, knows the GPUs of the machine and not the virtual one."""
+    torch.cuda._device_count_nvml = lambda: -1  # torch then asks the runtime
 
 
 def _registered(key: str) -> Set[str]:
