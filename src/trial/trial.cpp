@@ -194,6 +194,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
 const contract::TensorSpec& shared_input(const Contract& contract, const contract::TensorSpec& spec,
                                          const contract::Shape& shape) {
   if (spec.role != contract::Role::In) return spec;
+  // What a generator makes for one input need not be legal for another.
+  if (spec.values.kind == contract::ValuesKind::Generated) return spec;
   const auto extents = spec.extents(shape);
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
@@ -225,16 +227,16 @@ Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& tr
     of_problem = std::move(*inputs);
   }
   for (const contract::TensorSpec* spec : inputs_of_call) {
-    if (const auto found = of_problem.find(spec->name); found != of_problem.end() && of_generator(*spec)) {
-      bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
-      continue;
-    }
     if (trial.condition.shared_inputs) {
       const contract::TensorSpec& owner = shared_input(contract, *spec, trial.shape);
       if (const auto made = bindings.inputs.find(owner.name); made != bindings.inputs.end()) {
         bindings.inputs[spec->name] = made->second;
         continue;
       }
+    }
+    if (const auto found = of_problem.find(spec->name); found != of_problem.end() && of_generator(*spec)) {
+      bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
+      continue;
     }
     const auto family = trial.families.find(spec->name);
     const Family drawn = family == trial.families.end() ? Family::Natural : family->second;

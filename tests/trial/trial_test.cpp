@@ -372,6 +372,43 @@ TEST(Plan, StaysAtTheListedShapesWhereNoOthersArePromised) {
   EXPECT_EQ(stages.count("edges"), 0u);
 }
 
+// Two inputs at one address hold the same values, whoever made them.
+TEST(Inputs, AtOneAddressAreTheSame) {
+  const Contract contract = *contract::parse(R"(
+    [kernel]
+    source = "k.cu"
+    entry = "k"
+    args = ["a", "b", "y"]
+    [dims]
+    N = { min = 1, max = 64 }
+    [tensors.a]
+    dtype = "f32"
+    shape = ["N"]
+    [tensors.b]
+    dtype = "f32"
+    shape = ["N"]
+    [tensors.y]
+    dtype = "f32"
+    shape = ["N"]
+    role = "out"
+    [reference]
+    formula = "y[i] = a[i] * b[i]"
+  )");
+  const Generator generator = [](const Shape& shape, uint64_t) {
+    std::map<std::string, contract::Tensor> made;
+    for (const auto& [name, value] : {std::pair{"a", 1.0}, std::pair{"b", 2.0}})
+      made[name] = contract::Tensor::of(contract::DType::f32, {shape.at("N")},
+                                        std::vector<double>(static_cast<std::size_t>(shape.at("N")), value));
+    return Result<std::map<std::string, contract::Tensor>>(std::move(made));
+  };
+  Trial trial;
+  trial.shape = {{"N", 8}};
+  trial.families = {{"a", Family::Problem}, {"b", Family::Problem}};
+  EXPECT_EQ(make_inputs(contract, trial, generator)->inputs.at("b")->load(0), 2);
+  trial.condition.shared_inputs = true;
+  EXPECT_EQ(make_inputs(contract, trial, generator)->inputs.at("b")->load(0), 1);
+}
+
 TEST(Inputs, OfTheGeneratorAreItsOwnWhereTheTrialAsksForThem) {
   const Generator generator = [](const Shape& shape, uint64_t seed) {
     std::map<std::string, contract::Tensor> made;
