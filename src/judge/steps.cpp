@@ -123,6 +123,7 @@ std::vector<Finding> attributed(std::vector<Finding> findings, const Known& know
   return one;
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as the other steps, and without a cause it is returned
 std::vector<Finding> screened(std::vector<Finding> findings, const Known& known) {
   return known.apart ? distinct(findings, *known.apart) : findings;
 }

@@ -255,6 +255,15 @@ class Budgets(unittest.TestCase):
             (value, bound, _), _ = evaluate(lambda t, mask=mask: mask(t).softmax(-1), x)
             self.assertLess(float(bound.max()), 1e-5)
 
+    def test_nothing_is_required_of_what_may_have_overflowed_before(self):
+        torch = self.torch
+        functional = torch.nn.functional
+        x, y = torch.randn(4, 16).abs() + 1, (torch.randn(16, 4).abs() + 1) * 3e37  # x @ y is beyond f32
+        for bounded in (torch.sigmoid, torch.tanh, torch.relu, lambda t: t.clamp(-1, 1), lambda t: t.softmax(-1),
+                        lambda t: functional.layer_norm(t, (4,))):
+            (_, bound, _), _ = evaluate(lambda x, y: bounded(x @ y), x, y)
+            self.assertTrue(torch.isinf(bound).all())
+
     def test_fast_math_takes_subnormal_numbers_for_zeros(self):
         torch = self.torch
         x, y = torch.tensor([2.0, 0.5, 2.0 ** 100, 0.0]), torch.tensor([2.0 ** -130, 2.0 ** -126, 2.0 ** -130, 1.0])

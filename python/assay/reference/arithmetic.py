@@ -242,7 +242,7 @@ class Arithmetic:
         most = torch.where(torch.isnan(most), INF, most)
         if lipschitz is not None:
             most = torch.maximum(most, (lipschitz[0] * x.b).clamp(max=lipschitz[1]))
-        most = torch.where(x.b == 0, 0.0, most)
+        most = torch.where(x.b == 0, 0.0, torch.where(x.b == INF, INF, most))
         slope = torch.where(x.b > 0, most / x.b, 0.0)
         return most * 1.01, torch.nan_to_num(slope, nan=INF) ** 2 * x.s
 

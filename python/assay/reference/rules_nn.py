@@ -19,8 +19,8 @@ def _normalised(run, x: Value, mean: Value, rstd: Value, weight: Any, bias: Any,
     if not y.exact:
         # However little is known of the variance, a normalised element of n is at most sqrt(n).
         most = y.v.abs() + count ** 0.5 * (1 + 8 * math.u)
-        y = Value(y.v, torch.minimum(y.b, torch.where(torch.isfinite(y.v), most, INF)),
-                  torch.minimum(y.s, most ** 2))
+        most = torch.where(torch.isfinite(y.v) & (mean.bound() != INF), most, INF)  # x itself may have overflowed
+        y = Value(y.v, torch.minimum(y.b, most), torch.minimum(y.s, most ** 2))
     scale = rstd.v.abs()
     if weight is not None:
         w = run.read(weight).map(lambda t: t.reshape(shape))

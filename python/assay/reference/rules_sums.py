@@ -359,7 +359,9 @@ def _softmax(run, a):
     s = v ** 2 * (e.variance + e.total_variance + (RMS * 1.5 * math.u) ** 2)
     s = torch.minimum(torch.nan_to_num(s, nan=INF), b ** 2)
     finite = torch.isfinite(v)
-    return Value(v, torch.where(finite, b, torch.where(e.tainted, INF, 0.0)), torch.where(finite, s, 0.0))
+    # Of what may have overflowed before, nothing is left to require: exp(inf - inf) is NaN.
+    return Value(v, torch.where(e.tainted, INF, torch.where(finite, b, 0.0)),
+                 torch.where(e.tainted, INF, torch.where(finite, s, 0.0)))
 
 
 @rule("_log_softmax", "log_softmax")
