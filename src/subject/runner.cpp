@@ -444,7 +444,14 @@ struct Runner::Impl {
   std::string output_tail() const {
     if (!folder) return "";
     std::string text = text_of(folder->file("output"));
-    if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
+    // A crashed interpreter lists where it was, the innermost function first.
+    const size_t fatal = text.rfind("Fatal Python error: ");
+    if (fatal != std::string::npos) {
+      text = text.substr(fatal, 600);
+      text = text.substr(0, text.rfind('\n')) + "\n…";
+    } else if (text.size() > 400) {
+      text = "…" + text.substr(text.size() - 400);
+    }
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   }

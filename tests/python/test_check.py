@@ -174,6 +174,15 @@ class WithoutTorch(Checking):
         lines = answer.splitlines()
         self.assertEqual(lines[finding["where"]["line"] - 1].strip(), "raise ValueError('thirty-three')")
 
+    def test_a_crash_inside_a_library_tells_the_line(self):
+        answer = TWICE.replace("def run(x, y, n):\n", "def run(x, y, n):\n    ctypes.string_at(1)\n")
+        report, _ = self.check(answer, TWICE_CONTRACT, "--budget", "2")
+        finding = report["findings"][0]
+        line = answer.splitlines().index("    ctypes.string_at(1)") + 1
+        self.assertEqual(finding["kind"], "crash")
+        self.assertIn("signal 11", finding["message"])
+        self.assertRegex(finding["message"], r'answer\.py", line %d in run' % line)
+
     def test_a_function_without_a_launch_is_no_kernel(self):
         answer = '''
         import ctypes

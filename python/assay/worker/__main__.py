@@ -3,6 +3,7 @@
 It must neither touch the device nor load any code of the subject's: whatever it did, every worker would have done.
 """
 import ctypes
+import faulthandler
 import gc
 import json
 import os
@@ -82,6 +83,7 @@ def _become_worker(request: dict, files: list, command: int, library: object, su
         os.dup2(spare[i], descriptor)
     os.dup2(1, 2)
     os.closerange(6, 4096)
+    faulthandler.enable(all_threads=False)  # a crash inside a library is told with the subject's line
     for limit, most in ((resource.RLIMIT_FSIZE, MOST_WRITTEN), (resource.RLIMIT_CORE, 0)):
         resource.setrlimit(limit, (most, most))
     os.chdir(request["folder"])

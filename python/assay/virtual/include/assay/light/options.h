@@ -15,8 +15,11 @@ inline constexpr DeviceType kCPU = DeviceType::CPU;
 inline constexpr DeviceType kCUDA = DeviceType::CUDA;
 inline constexpr DeviceType kMeta = DeviceType::Meta;
 
+inline const char* device_type_name(DeviceType type) {
+  return type == DeviceType::CUDA ? "cuda" : type == DeviceType::CPU ? "cpu" : "meta";
+}
 inline std::ostream& operator<<(std::ostream& out, DeviceType type) {
-  return out << (type == DeviceType::CUDA ? "cuda" : type == DeviceType::CPU ? "cpu" : "meta");
+  return out << device_type_name(type);
 }
 
 /// A kind of device and its index; -1 stands for the current one.
@@ -42,7 +45,10 @@ class Device {
   bool is_cuda() const { return type_ == DeviceType::CUDA; }
   bool is_cpu() const { return type_ == DeviceType::CPU; }
   bool is_meta() const { return type_ == DeviceType::Meta; }
-  std::string str() const { return has_index() ? c10::str(type_, ':', int(index_)) : c10::str(type_); }
+  std::string str() const {
+    const std::string name = device_type_name(type_);
+    return has_index() ? name + ':' + std::to_string(index_) : name;
+  }
   bool operator==(const Device& other) const { return type_ == other.type_ && index_ == other.index_; }
   bool operator!=(const Device& other) const { return !(*this == other); }
   friend std::ostream& operator<<(std::ostream& out, const Device& device) { return out << device.str(); }
