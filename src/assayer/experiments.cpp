@@ -294,6 +294,7 @@ bool TrialRunner::find_chance(Trial& trial, TrialResult& failed) {
 }
 
 // A new process, calls that were made before, and this one.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a copy, for running trials changes the history it may come from
 bool TrialRunner::fails_after(const Trial& trial, std::vector<Trial> before) {
   runner_.restart();
   for (const Trial& earlier : before) run(earlier, false);

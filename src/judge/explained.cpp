@@ -126,7 +126,8 @@ bool is_never_narrow(const contract::Contract& contract, const Profile& profile)
          });
 }
 
-void explain(Finding& finding, const contract::Contract& contract, std::shared_ptr<const Profile> profile) {
+void explain(Finding& finding, const contract::Contract& contract,
+             const std::shared_ptr<const Profile>& profile) {
   auto* numeric = std::get_if<Numeric>(&finding.evidence);
   if (!numeric || !is_numeric(finding.kind)) return;
   numeric->profile = profile;

@@ -56,7 +56,7 @@ std::string shortest(double x, int fewest, IsNear&& is_near) {
   if (x == 0) return "0";
   if (std::abs(x) < kLargestPlain && x == std::trunc(x)) return fmt::format("{:.0f}", x);
   for (int digits = fewest; digits < kMostDigits; ++digits) {
-    const std::string text = with_digits(x, digits);
+    std::string text = with_digits(x, digits);
     if (is_near(std::strtod(text.c_str(), nullptr))) return text;
   }
   return with_digits(x, kMostDigits);

@@ -99,8 +99,9 @@ void paint_grid(Picture& picture, const Look& look) {
   const int64_t side = Picture::kSide;
   picture.grid_rows = static_cast<int>(std::min(picture.rows, side));
   picture.grid_columns = static_cast<int>(std::min(picture.columns, side));
-  picture.grid.assign(static_cast<std::size_t>(picture.grid_rows * picture.grid_columns),
-                      std::numeric_limits<float>::quiet_NaN());
+  picture.grid.assign(
+      static_cast<std::size_t>(picture.grid_rows) * static_cast<std::size_t>(picture.grid_columns),
+      std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < look.measured.elements.size(); ++i) {
     const Element& element = look.measured.elements[i];
     if (!is_specified(element)) continue;

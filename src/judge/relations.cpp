@@ -13,7 +13,6 @@ namespace assay::judge {
 using contract::Bindings;
 using contract::Contract;
 using contract::Tensor;
-using contract::TensorSpec;
 using reference::Reference;
 
 namespace {
