@@ -113,7 +113,7 @@ std::optional<trial::Trial> with_inputs(const contract::Contract& contract, tria
 std::shared_ptr<const Profile> profile_of(const contract::Contract& contract, const subject::Subject& subject,
                                           const trial::Trial& trial, const CheckOptions& options,
                                           const Deadline& deadline) {
-  const auto profile = follow(contract, subject, trial, options, {}, deadline);
+  auto profile = follow(contract, subject, trial, options, {}, deadline);
   if (!profile || pooled(*profile) < kPooled) return profile;
   const auto again = follow(contract, subject, trial, options, leading_lines(*profile), deadline);
   return again && pooled(*again) < pooled(*profile) ? again : profile;
@@ -123,7 +123,7 @@ std::shared_ptr<const Profile> profile_of(const Finding& finding, const contract
                                           const subject::Subject& subject, const trial::Trial& found,
                                           const trial::Trial& smallest, const CheckOptions& options,
                                           const Deadline& deadline) {
-  const auto profile = profile_of(contract, subject, smallest, options, deadline);
+  auto profile = profile_of(contract, subject, smallest, options, deadline);
   if (finding.kind != Kind::Nonfinite || any_broken(profile)) return profile;
   // An infinity that was put in, or a zero that was left of something small, says nothing about lines. What
   // overflows for large inputs does.
