@@ -110,8 +110,10 @@ class Watch:
     # ---- its text ------------------------------------------------------------------------------------------------
 
     def _files(self) -> List[str]:
+        """The subject's files, those of its folder first."""
         files = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
-        return sorted(file for file in files if is_own(file))
+        return sorted((file for file in files if is_own(file)),
+                      key=lambda file: (not file.startswith(self._folder + os.sep), file))
 
     def _read(self, file: str) -> None:
         if not file.startswith(self._folder + os.sep) or file in self._texts_read or not is_own(file):
