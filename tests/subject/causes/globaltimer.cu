@@ -11,8 +11,7 @@ __device__ unsigned long long now() {
 
 __global__ void twice(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  // Every lane takes another bit of the time, so that no two calls agree by chance.
-  if (i < n) y[i] = (unsigned(now() / 64) * 2654435761u >> i % 31) % 2 == 0 ? 0.0f : 2 * x[i];
+  if (i < n) y[i] = now() / 64 % 2 == 0 ? 0.0f : 2 * x[i];
 }
 
 extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {
