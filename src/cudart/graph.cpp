@@ -200,6 +200,22 @@ bool Graphs::remove(GraphExec* exec) {
   return execs_.erase(exec) == 1;
 }
 
+namespace {
+
+// With ASSAY_RECORD the host's code runs as ever, and the device only says what it was asked for.
+void record_instead(Context& context, vgpu::Work& work, uint32_t shared_limit) {
+  Runtime& runtime = Runtime::get();
+  if (!runtime.settings().record) return;
+  const bool on_device = std::holds_alternative<vgpu::GridWork>(work) ||
+                         std::holds_alternative<vgpu::FillWork>(work) ||
+                         std::holds_alternative<vgpu::CopyWork>(work);
+  if (!on_device) return;
+  runtime.report().recorded(work, context.memory(), shared_limit);
+  work = vgpu::MarkerWork{};
+}
+
+}  // namespace
+
 Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::OperationId* operation) {
   if (operation) *operation = 0;
   if (Status status = check_capture(context, stream); status != Status::Success) return status;
@@ -208,7 +224,9 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
     stream->capture_after = {node};
     return Status::Success;
   }
-  const vgpu::OrderedWork item{make_work(spec), {}};
+  vgpu::OrderedWork item{make_work(spec), {}};
+  const auto* kernel = std::get_if<KernelSpec>(&spec);
+  record_instead(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
   const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
   if (HostCheck* check = context.host_check()) check->submitted(id, {&item, 1});
   if (operation) *operation = id;
@@ -221,6 +239,7 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   wait_for_events(context, *exec.graph, stream->id);
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
+  for (vgpu::OrderedWork& item : works) record_instead(context, item.work, 0);
   const vgpu::OperationId last = context.streams().submit(stream->id, works);
   if (HostCheck* check = context.host_check()) check->submitted(last, works);
   return Status::Success;

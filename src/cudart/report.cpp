@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "cudart/code_place.h"
@@ -81,6 +82,71 @@ void Report::launch(const vgpu::GridRun& run) {
              {"instructions", outcome.warp_instructions},
              {"seconds", outcome.seconds},
              {"fault", std::string(kFaultNames[static_cast<size_t>(outcome.fault.kind)])}}));
+}
+
+namespace {
+
+constexpr size_t kWord = 4;  // bytes: parameters are told in words, so that structs need no description
+
+nlohmann::json place_json(vgpu::Address address, const vgpu::Memory& memory) {
+  const auto found = memory.find(address);
+  if (!found) return nullptr;
+  return {{"label", found->label}, {"offset", address - found->base}};
+}
+
+nlohmann::json side_json(const vgpu::Place& place, const vgpu::Memory& memory) {
+  return place.host ? nlohmann::json("host") : place_json(place.address, memory);
+}
+
+// Every aligned word, and for every aligned pair of words that is a device address what it points to.
+nlohmann::json parameters_json(const std::vector<std::byte>& bytes, const vgpu::Memory& memory) {
+  nlohmann::json words = nlohmann::json::array(), pointers = nlohmann::json::array();
+  std::vector<std::byte> whole = bytes;
+  whole.resize((bytes.size() + kWord - 1) / kWord * kWord);
+  for (size_t at = 0; at < whole.size(); at += kWord) {
+    uint32_t word = 0;
+    std::memcpy(&word, whole.data() + at, kWord);
+    words.push_back(word);
+    if (at % 8 != 0 || at + 8 > whole.size()) continue;
+    vgpu::Address address = 0;
+    std::memcpy(&address, whole.data() + at, 8);
+    if (nlohmann::json place = place_json(address, memory); !place.is_null()) {
+      place["at"] = at;
+      pointers.push_back(std::move(place));
+    }
+  }
+  return {{"words", words}, {"pointers", pointers}};
+}
+
+}  // namespace
+
+void Report::recorded(const vgpu::Work& work, const vgpu::Memory& memory, uint32_t shared_limit) {
+  if (const auto* grid = std::get_if<vgpu::GridWork>(&work)) {
+    line(dump({{"event", "recorded"},
+               {"what", "launch"},
+               {"kernel", std::string(grid->kernel.name())},
+               {"grid", dim_json(grid->config.grid)},
+               {"block", dim_json(grid->config.block)},
+               {"cluster", dim_json(grid->config.cluster)},
+               {"cooperative", grid->config.cooperative},
+               {"dynamic_shared", grid->config.dynamic_shared},
+               {"static_shared", grid->kernel.function->shared_bytes},
+               {"shared_limit", shared_limit},
+               {"parameters", parameters_json(grid->parameters, memory)}}));
+  } else if (const auto* fill = std::get_if<vgpu::FillWork>(&work)) {
+    line(dump({{"event", "recorded"},
+               {"what", "fill"},
+               {"to", side_json(fill->to, memory)},
+               {"width", fill->width},
+               {"rows", fill->height * fill->depth}}));
+  } else if (const auto* copy = std::get_if<vgpu::CopyWork>(&work)) {
+    line(dump({{"event", "recorded"},
+               {"what", "copy"},
+               {"to", side_json(copy->to, memory)},
+               {"from", side_json(copy->from, memory)},
+               {"width", copy->width},
+               {"rows", copy->height * copy->depth}}));
+  }
 }
 
 void Report::fault(const vgpu::FaultInfo& fault) {

@@ -9,6 +9,7 @@
 
 #include "base/finding.h"
 #include "vgpu/device.h"
+#include "vgpu/stream.h"
 
 namespace assay::cudart {
 
@@ -23,6 +24,9 @@ class Report {
   void say_once(std::string_view message);
 
   void launch(const vgpu::GridRun& run);
+  // What a stream was asked to do where nothing is done (ASSAY_RECORD). Pointers among a kernel's parameters are
+  // given as an allocation's label and an offset in it.
+  void recorded(const vgpu::Work& work, const vgpu::Memory& memory, uint32_t shared_limit);
   void fault(const vgpu::FaultInfo& fault);
   void unsupported(std::string_view function);  // names it once
   void unsupported_kernel(std::string_view message);

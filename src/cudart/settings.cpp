@@ -26,6 +26,7 @@ Settings settings_from_environment() {
           .suppressions = text("ASSAY_SUPPRESSIONS"),
           .max_instructions = number("ASSAY_MAX_INSTRUCTIONS"),
           .faults = number("ASSAY_FAULTS") != 0,
+          .record = number("ASSAY_RECORD") != 0,
           .quiet = number("ASSAY_QUIET") != 0};
 }
 

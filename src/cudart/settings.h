@@ -16,6 +16,7 @@ struct Settings {
   std::string suppressions;       // ASSAY_SUPPRESSIONS: file
   uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
   bool faults = false;            // ASSAY_FAULTS: a launch whose accesses the checks left out ends with their error
+  bool record = false;            // ASSAY_RECORD: launches, copies and fills are reported, not done
   bool quiet = false;             // ASSAY_QUIET: no messages on stderr
 };
 

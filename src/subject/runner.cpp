@@ -155,7 +155,9 @@ struct Runner::Impl {
       variables.push_back("ASSAY_QUIET=1");
       if (!options.precision_lines.empty())
         variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.precision ? "precision"
+      if (options.record) variables.push_back("ASSAY_RECORD=1");
+      variables.push_back(fmt::format("ASSAY_CHECK={}", options.record      ? "none"
+                                                        : options.precision ? "precision"
                                                         : options.checked ? "memory,init,races,streams,sync"
                                                                           : "none"));
     } else {
@@ -435,6 +437,50 @@ struct Runner::Impl {
     return observation;
   }
 
+  // One call of which nothing is copied, there or back.
+  Observation record(Layout& layout) {
+    Observation observation;
+    if (child < 0) {
+      stop();
+      const Reply started = start();
+      observation.outcome = started.outcome;
+      observation.error = started.error;
+      if (started.outcome != Outcome::Ended || !grow(sysconf(_SC_PAGESIZE))) return observation;
+      read_events(observation);
+      observation.events.clear();
+    }
+    if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
+    Json& call = layout.calls.front().request;
+    for (Json& buffer : call["buffers"]) {
+      buffer["data"] = true;
+      buffer["parts"] = Json::array();
+    }
+    const Json request = {{"id", request_id},   {"size", mapped},  {"seed", 0},
+                          {"ordered", false},   {"others_late", false}, {"moved", false},
+                          {"calls", Json::array({call})}};
+    Reply reply = send(request) ? receive(options.timeout) : died();
+    if (reply.outcome == Outcome::Ended) reject_forgery(reply);
+    read_events(observation);
+    observation.outcome = reply.outcome;
+    observation.error = reply.error;
+    if (reply.outcome != Outcome::Ended || forged) {
+      stop();
+      if (observation.outcome == Outcome::Ended) observation.outcome = Outcome::Crashed;
+      return observation;
+    }
+    ++calls;
+    observation.error_code = reply.json.value("error", 0);
+    observation.calls.emplace_back();
+    const Json returned = reply.json.value("returned", Json::array());
+    if (!returned.empty() && returned[0].is_number_integer()) observation.calls[0].returned = returned[0];
+    if (observation.error_code == 0) return observation;
+    observation.outcome = Outcome::DeviceError;
+    observation.error = fmt::format("{} from {}", reply.json.value("name", "an error"),
+                                    reply.json.value("stage", "the call"));
+    stop();
+    return observation;
+  }
+
   void read_reply(const Json& json, const trial::Trial& trial, const Layout& layout,
                   Observation& observation) {
     observation.seconds = json.value("seconds", 0.0);
@@ -474,6 +520,15 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   }
   if (trial.condition.fresh) restart();
   return impl_->observe(trial, *layout);
+}
+
+Observation Runner::record(const contract::Bindings& bindings) {
+  auto layout = lay_out(impl_->contract, trial::Trial{}, {&bindings}, 0);
+  if (layout) return impl_->record(*layout);
+  Observation observation;
+  observation.outcome = Outcome::Unavailable;
+  observation.error = layout.error().text();
+  return observation;
 }
 
 void Runner::restart() {

@@ -22,6 +22,7 @@ struct RunnerOptions {
   double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
   bool checked = true;          // the virtual device watches accesses, races, initialisation
   bool precision = false;       // … or where precision is lost, instead
+  bool record = false;          // … or only tells what it is asked to do, and does nothing (virtual)
   std::string precision_lines;  // … told apart before others: "FILE:LINE;FILE:LINE"
 };
 
@@ -69,6 +70,10 @@ class Runner {
   // `second`: the inputs of the overlapped call, where the trial's condition asks for one.
   Observation run(const trial::Trial& trial, const contract::Bindings& first,
                   const contract::Bindings* second = nullptr);
+
+  // Calls the subject without doing what it asks of the device: the events say which kernels it would have
+  // launched, with what. The inputs need no values. For a runner whose options say `record`.
+  Observation record(const contract::Bindings& bindings);
 
   // Ends the worker; the next trial starts a new one.
   void restart();

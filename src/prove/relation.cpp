@@ -1,0 +1,338 @@
+#include "prove/relation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "trial/random.h"
+#include "trial/trial.h"
+
+namespace assay::prove {
+
+using contract::Contract;
+using contract::Shape;
+using subject::Event;
+
+namespace {
+
+constexpr double kMostBytes = 100e9;  // the virtual device holds 141 GB
+
+struct Record {
+  Shape shape;
+  std::vector<Event> operations;
+};
+
+// ---- shapes
+
+int64_t clipped(const contract::Dim& dim, int64_t value) {
+  value = value / dim.multiple_of * dim.multiple_of;
+  return std::clamp(value, dim.lowest(), dim.highest());
+}
+
+// Corners, each dim alone at its ends, ordinary numbers, numbers about multiples of likely tiles, and the whole
+// range evenly by magnitude.
+class Shapes {
+ public:
+  explicit Shapes(const Contract& contract) : contract_(contract) {}
+
+  std::vector<Shape> some(int count, uint64_t seed) {
+    std::vector<Shape> shapes;
+    const auto add = [&](const std::function<int64_t(const contract::Dim&)>& value) {
+      Shape shape;
+      for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
+      if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
+    };
+    const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
+    const auto high = [](const contract::Dim& dim) { return dim.highest(); };
+    add(low);
+    add(high);
+    for (const contract::Dim& one : contract_.dims) {
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : low(dim); });
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? low(dim) : high(dim); });
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : 100; });
+    }
+    trial::Random random(seed);
+    for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
+      add([&](const contract::Dim& dim) { return drawn(dim, random); });
+    return shapes;
+  }
+
+  // Every shape, where there are at most so many.
+  std::vector<Shape> all(int64_t most) {
+    std::vector<Shape> shapes = {{}};
+    for (const contract::Dim& dim : contract_.dims) {
+      const int64_t values = (dim.highest() - dim.lowest()) / dim.multiple_of + 1;
+      if (values <= 0 || values > most / static_cast<int64_t>(shapes.size())) return {};
+      std::vector<Shape> more;
+      for (const Shape& shape : shapes)
+        for (int64_t i = 0; i < values; ++i) {
+          more.push_back(shape);
+          more.back()[dim.name] = dim.lowest() + i * dim.multiple_of;
+        }
+      shapes = std::move(more);
+    }
+    return shapes;
+  }
+
+  bool fits(const Shape& shape) const {
+    if (!contract_.check_shape(shape)) return false;
+    const auto size = trial::size_of(contract_, shape);
+    return size && size->bytes < kMostBytes;
+  }
+
+ private:
+  static int64_t drawn(const contract::Dim& dim, trial::Random& random) {
+    static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,  17,  31,  32,  33,  63,   64,   65,  96,
+                                            100, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
+    if (random.between(0, 2) == 0) return kOrdinary[random.between(0, std::size(kOrdinary) - 1)];
+    const int64_t span = dim.highest() - dim.lowest() + 1;
+    int64_t reach = span;
+    for (int64_t halvings = random.between(0, 63); halvings > 0 && reach > 1; --halvings) reach = (reach + 1) / 2;
+    return dim.lowest() + random.between(0, reach - 1);
+  }
+
+  const Contract& contract_;
+  std::set<Shape> seen_;
+};
+
+// ---- recording
+
+class Recorder {
+ public:
+  Recorder(const Contract& contract, const subject::Subject& subject)
+      : contract_(contract), runner_(contract, subject, recording()) {}
+
+  // None where the shape could not be recorded; `relation` says why.
+  std::optional<Record> record(const Shape& shape, Relation& relation, uint64_t choice) {
+    contract::Bindings bindings;
+    bindings.shape = shape;
+    for (const contract::ScalarSpec& scalar : contract_.scalars) {
+      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low) : scalar.values[choice % scalar.values.size()];
+      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+    }
+    for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
+    const subject::Observation seen = runner_.record(bindings);
+    const bool refused = seen.outcome == subject::Outcome::DeviceError || (!seen.calls.empty() && seen.calls[0].returned != 0);
+    if (refused) {
+      relation.refused.push_back({shape, seen.error.empty() ? fmt::format("the host code returned {}", seen.calls[0].returned) : seen.error});
+    } else if (seen.outcome != subject::Outcome::Ended) {
+      gap(relation, fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
+      return std::nullopt;
+    }
+    Record record{shape, {}};
+    for (const Event& event : seen.events)
+      if (event.value("event", "") == "recorded") record.operations.push_back(event);
+    if (refused) return std::nullopt;
+    return record;
+  }
+
+ private:
+  static subject::RunnerOptions recording() {
+    subject::RunnerOptions options;
+    options.record = true;
+    return options;
+  }
+
+  static void gap(Relation& relation, std::string text) {
+    if (relation.gaps.empty()) relation.gaps.push_back(std::move(text));
+  }
+
+  const Contract& contract_;
+  subject::Runner runner_;
+};
+
+std::string signature(const Record& record) {
+  std::string text;
+  for (const Event& operation : record.operations)
+    text += operation.value("what", "") + ":" + operation.value("kernel", "") + ";";
+  return text;
+}
+
+// ---- inference
+
+using Numbers = std::function<std::optional<int64_t>(const Event&)>;
+
+class Inference {
+ public:
+  Inference(const Contract& contract, Relation& relation) : contract_(contract), relation_(relation) {}
+
+  Case one_case(const std::vector<const Record*>& records) {
+    Case found;
+    found.shapes = records.size();
+    found.example = records.front()->shape;
+    for (size_t i = 0; i < records.front()->operations.size(); ++i) {
+      const Event& first = records.front()->operations[i];
+      if (first["what"] == "launch") found.launches.push_back(launch(records, i));
+      else other(first, found);
+    }
+    return found;
+  }
+
+  // Whether a record is as the case says.
+  bool agrees(const Case& found, const Record& record) const {
+    size_t next = 0;
+    for (const Event& operation : record.operations) {
+      if (operation["what"] != "launch") continue;
+      if (next >= found.launches.size()) return false;
+      if (!agrees(found.launches[next++], operation, record.shape)) return false;
+    }
+    return next == found.launches.size();
+  }
+
+ private:
+  bool agrees(const Launch& launch, const Event& event, const Shape& shape) const {
+    const auto same = [&](const ExprPtr& expr, int64_t value) { return !expr || evaluate(*expr, shape) == value; };
+    for (size_t axis = 0; axis < 3; ++axis)
+      if (!same(launch.grid[axis], event["grid"][axis]) || !same(launch.block[axis], event["block"][axis])) return false;
+    if (!same(launch.dynamic_shared, event["dynamic_shared"])) return false;
+    for (const auto& [at, expr] : launch.words)
+      if (!same(expr, word(event, at))) return false;
+    for (const auto& [at, expr] : launch.pairs)
+      if (!same(expr, pair(event, at))) return false;
+    for (const auto& [at, pointer] : launch.pointers) {
+      const auto place = pointer_at(event, at);
+      if (!place || place->first != pointer.array || !same(pointer.offset, place->second - shift_of(pointer.array))) return false;
+    }
+    return event["static_shared"] == launch.static_shared && same(launch.shared_limit, event["shared_limit"]);
+  }
+
+  static int64_t word(const Event& event, uint32_t at) {
+    return static_cast<int32_t>(event["parameters"]["words"][at / 4].get<uint32_t>());
+  }
+  static int64_t pair(const Event& event, uint32_t at) {
+    const auto& words = event["parameters"]["words"];
+    const uint64_t low = words[at / 4].get<uint32_t>(), high = words[at / 4 + 1].get<uint32_t>();
+    return static_cast<int64_t>(low | high << 32);
+  }
+  static std::optional<std::pair<std::string, int64_t>> pointer_at(const Event& event, uint32_t at) {
+    for (const Event& pointer : event["parameters"]["pointers"])
+      if (pointer["at"] == at) return std::pair{pointer["label"].get<std::string>(), pointer["offset"].get<int64_t>()};
+    return std::nullopt;
+  }
+
+  // Where a buffer's data begins: a pointer is aligned to what the contract promises and no more.
+  int64_t shift_of(const std::string& array) const {
+    const contract::TensorSpec* tensor = contract_.tensor(array);
+    return tensor && tensor->align < 256 ? tensor->align : 0;
+  }
+
+  Launch launch(const std::vector<const Record*>& records, size_t which) {
+    const auto fitted = [&](const Numbers& number) -> ExprPtr {
+      std::vector<Point> points;
+      for (const Record* record : records) {
+        const auto value = number(record->operations[which]);
+        if (!value) return nullptr;
+        points.push_back({&record->shape, *value});
+      }
+      return fit(contract_, points);
+    };
+    const Event& first = records.front()->operations[which];
+    Launch launch;
+    launch.kernel = first["kernel"];
+    launch.static_shared = first["static_shared"];
+    launch.shared_limit = fitted([](const Event& e) -> std::optional<int64_t> {
+      const int64_t limit = e["shared_limit"];
+      return limit == 0 ? std::nullopt : std::optional(limit);
+    });
+    launch.cooperative = first["cooperative"];
+    launch.clusters = first["cluster"][0].get<int64_t>() > 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      launch.grid[axis] = fitted([&](const Event& e) { return e["grid"][axis].get<int64_t>(); });
+      launch.block[axis] = fitted([&](const Event& e) { return e["block"][axis].get<int64_t>(); });
+    }
+    launch.dynamic_shared = fitted([](const Event& e) { return e["dynamic_shared"].get<int64_t>(); });
+    const auto words = static_cast<uint32_t>(first["parameters"]["words"].size());
+    launch.parameter_bytes = 4 * words;
+    for (uint32_t at = 0; at < 4 * words; at += 4) {
+      if (const auto place = pointer_at(first, at)) {
+        const std::string array = place->first;
+        const auto offset = [&, at](const Event& e) -> std::optional<int64_t> {
+          const auto here = pointer_at(e, at);
+          if (!here || here->first != array) return std::nullopt;
+          return here->second - shift_of(array);
+        };
+        const bool always = std::all_of(records.begin(), records.end(),
+                                        [&](const Record* r) { return offset(r->operations[which]).has_value(); });
+        if (always) launch.pointers[at] = {array, fitted(offset)};
+        continue;
+      }
+      launch.words[at] = fitted([at](const Event& e) { return word(e, at); });
+      if (at % 8 == 0 && at + 8 <= 4 * words) launch.pairs[at] = fitted([at](const Event& e) { return pair(e, at); });
+    }
+    std::erase_if(launch.words, [](const auto& item) { return !item.second; });
+    std::erase_if(launch.pairs, [](const auto& item) { return !item.second; });
+    return launch;
+  }
+
+  void other(const Event& operation, Case& found) {
+    if (operation["to"] == "host")
+      relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
+    else if (operation["to"].is_object())
+      found.filled.push_back(operation["to"]["label"]);
+  }
+
+  const Contract& contract_;
+  Relation& relation_;
+};
+
+}  // namespace
+
+std::vector<std::string> Launch::text() const {
+  std::vector<std::string> lines;
+  const auto say = [&](const std::string& name, const ExprPtr& expr, const char* usual) {
+    const std::string value = expr ? prove::text(*expr) : "anything";
+    if (value != usual) lines.push_back(fmt::format("{} = {}", name, value));
+  };
+  for (size_t axis = 0; axis < 3; ++axis) say(fmt::format("grid.{}", "xyz"[axis]), grid[axis], axis ? "1" : "");
+  for (size_t axis = 0; axis < 3; ++axis) say(fmt::format("block.{}", "xyz"[axis]), block[axis], axis ? "1" : "");
+  say("dynamic shared memory", dynamic_shared, "0");
+  for (const auto& [at, pointer] : pointers) {
+    const std::string offset = pointer.offset ? prove::text(*pointer.offset) : "anything";
+    lines.push_back(fmt::format("parameter {} -> {}{}", at, pointer.array, offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
+  }
+  for (uint32_t at = 0; at < parameter_bytes; at += 4) {
+    if (pointers.contains(at) || (at >= 4 && pointers.contains(at - 4))) continue;
+    const auto known = words.find(at);
+    if (known != words.end()) lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*known->second)));
+  }
+  return lines;
+}
+
+Result<Relation> infer(const Contract& contract, const subject::Subject& subject, const RelationOptions& options) {
+  Relation relation;
+  Shapes shapes(contract);
+  Recorder recorder(contract, subject);
+  const std::vector<Shape> every = shapes.all(options.exhaustive);
+  std::vector<Record> records;
+  uint64_t choice = 0;
+  for (const Shape& shape : shapes.some(options.fitted, 7))
+    if (auto record = recorder.record(shape, relation, choice++)) records.push_back(std::move(*record));
+  std::map<std::string, std::vector<const Record*>> by_signature;
+  for (const Record& record : records) by_signature[signature(record)].push_back(&record);
+  Inference inference(contract, relation);
+  std::map<std::string, size_t> case_of;
+  for (const auto& [key, same] : by_signature) {
+    case_of[key] = relation.cases.size();
+    relation.cases.push_back(inference.one_case(same));
+  }
+  relation.recorded = records.size();
+  relation.all = !every.empty();
+  for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
+    if (!shapes.fits(shape)) {
+      relation.all = false;
+      continue;
+    }
+    const auto record = recorder.record(shape, relation, choice++);
+    if (!record) continue;
+    ++relation.recorded;
+    const auto known = case_of.find(signature(*record));
+    if (known == case_of.end() || !inference.agrees(relation.cases[known->second], *record)) {
+      relation.gaps.push_back(fmt::format("no launch relation was found that also holds at {}", contract::to_string(shape)));
+      break;
+    }
+  }
+  return relation;
+}
+
+}  // namespace assay::prove
