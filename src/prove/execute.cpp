@@ -27,6 +27,7 @@ class Executor {
     if (graph_.order.empty()) return;
     State start;
     start.registers.assign(kernel_.registers.size(), kNoTerm);
+    start.path = machine_.entry_path();
     region(graph_.order.front(), graph_.order, std::move(start));
   }
 
@@ -74,7 +75,10 @@ class Executor {
     const auto go = [&](uint32_t to, Term condition) {
       if (terms_.value(condition) == Bits{0}) return;
       State next = state;
-      if (!terms_.is_constant(condition)) next.path.push_back(condition);
+      if (!terms_.is_constant(condition)) {
+        next.path.push_back(condition);
+        next.control.push_back(condition);
+      }
       edges.push_back({to, std::move(next)});
     };
     if (jumps) go(block.next.front(), taken);
@@ -86,6 +90,14 @@ class Executor {
 
   State merge(std::vector<State> states) {
     if (states.size() == 1) return std::move(states.front());
+    std::vector<State> controls;
+    for (const State& state : states) controls.push_back({state.control, {}, {}});
+    State merged = merge_paths(std::move(states));
+    merged.control = merge_paths(std::move(controls)).path;
+    return merged;
+  }
+
+  State merge_paths(std::vector<State> states) {
     size_t common = 0;
     const auto agrees = [&](size_t at) {
       return std::all_of(states.begin(), states.end(), [&](const State& s) {
@@ -185,12 +197,26 @@ class Executor {
     return result;
   }
 
-  Exits run_body(uint32_t head, const State& entry, const Guesses& guesses) {
+  bool may_return_in(const std::vector<uint32_t>& members) const {
+    return std::any_of(members.begin(), members.end(), [&](uint32_t block) {
+      const ptx::Opcode last = kernel_.body[graph_.blocks[block].end - 1].opcode;
+      return last == ptx::Opcode::ret || last == ptx::Opcode::exit || last == ptx::Opcode::trap;
+    });
+  }
+
+  Exits run_body(uint32_t head, const State& entry, const Guesses& guesses, Var count) {
     State start = entry;
     for (const auto& [reg, guess] : guesses) start.registers[reg] = guess.head;
     const uint32_t outer = std::exchange(loop_head_, head);
+    machine_.enter_loop(count);
     Exits exits = region(head, graph_.loops[head], std::move(start));
+    machine_.leave_loop();
     loop_head_ = outer;
+    // Loops end: a loop with one way out is left by it sooner or later, whatever the condition.
+    const bool one_way = !may_return_in(graph_.loops[head]) && std::all_of(exits.out.begin(), exits.out.end(),
+                                     [&](const Edge& edge) { return edge.to == exits.out.front().to; });
+    if (one_way)
+      for (Edge& edge : exits.out) edge.state.control = entry.control;
     return exits;
   }
 
@@ -203,7 +229,7 @@ class Executor {
         blank[reg].head = terms_.unknown(terms_.width(entry.registers[reg]), "head");
       else
         blank[reg].head = kNoTerm;
-    const Exits exits = quiet([&] { return run_body(head, entry, blank); });
+    const Exits exits = quiet([&] { return run_body(head, entry, blank, terms_.mentions(k).front()); });
     if (exits.back.empty()) return {};
     const State back = merge(exits.back);
     Guesses guesses;
@@ -277,7 +303,7 @@ class Executor {
           guess.head = entry.registers[reg] == kNoTerm
                            ? kNoTerm
                            : terms_.unknown(terms_.width(entry.registers[reg]), "carried");
-      const Exits exits = quiet([&] { return run_body(head, entry, guesses); });
+      const Exits exits = quiet([&] { return run_body(head, entry, guesses, count); });
       stable = true;
       if (exits.back.empty()) break;
       const State back = merge(exits.back);
@@ -288,13 +314,19 @@ class Executor {
       }
     }
     const Var before = terms_.variables();
-    Loop& info = machine_.summary().loops[count];
+    Exits exits = run_body(head, entry, guesses, count);
+    Loop info;
     info.count = count;
     info.entry = entry.path;
     for (const auto& [reg, guess] : guesses)
       if (guess.kind == Guess::Kind::Grows) info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
-    Exits exits = run_body(head, entry, guesses);
-    if (!exits.back.empty()) info.repeats = repeats(merge(std::move(exits.back)), entry.path.size(), before, guesses);
+    if (!exits.back.empty()) {
+      const State back = merge(std::move(exits.back));
+      info.repeats = repeats(back, entry.path.size(), before, guesses);
+      info.again.assign(back.control.begin() + static_cast<std::ptrdiff_t>(std::min(entry.control.size(), back.control.size())),
+                        back.control.end());
+    }
+    machine_.summary().loops[count] = std::move(info);
     return std::move(exits.out);
   }
 
@@ -338,6 +370,19 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
   Machine machine(terms, dims, module, kernel, launch, written);
   Executor(machine, kernel, *graph).run();
   return std::move(machine.summary());
+}
+
+Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch) {
+  Path path;
+  for (const Condition& condition : launch.when) {
+    const Term dim = dims.term(std::string_view(condition.dim)), value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
+    if (condition.kind == Condition::Kind::AtLeast) path.push_back(terms.compare(Op::Sle, value, dim));
+    if (condition.kind == Condition::Kind::AtMost) path.push_back(terms.compare(Op::Sle, dim, value));
+    const Term divides = terms.compare(Op::Eq, terms.bitwise(Op::URem, dim, value), terms.constant(0, 64));
+    if (condition.kind == Condition::Kind::Multiple) path.push_back(divides);
+    if (condition.kind == Condition::Kind::NoMultiple) path.push_back(terms.negation(divides));
+  }
+  return path;
 }
 
 std::optional<Var> base_of(Terms& terms, Term address) {

@@ -53,9 +53,14 @@ struct Access {
   Path path;
 };
 
+// An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
 struct Barrier {
   const ptx::Instruction* instruction = nullptr;
-  Path path;
+  bool of_warp = false;
+  Term mask = kNoTerm;  // of_warp: the lanes that it names
+  // What decides whether a thread gets here, given that loops end.
+  Path control;
+  std::vector<Var> loops;  // around it, by count
 };
 
 // A register that grows by the same amount in every iteration.
@@ -71,6 +76,7 @@ struct Loop {
   std::vector<Induction> inductions;
   // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there before.
   std::vector<Term> repeats;
+  Path again;  // all that decides whether a thread goes from iteration k to k + 1
 };
 
 struct Summary {
@@ -86,6 +92,9 @@ struct Summary {
 // says.
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written);
+
+// The conditions of a launch as terms.
+Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch);
 
 // The arrays that a summary's accesses may write, by name.
 std::vector<std::string> written_arrays(Terms& terms, const Summary& summary);

@@ -56,6 +56,7 @@ class Legality {
     if (!term) return open(fmt::format("{} = {} may be too large to reason about", what, text(*expr)), std::nullopt);
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
     try {
+      for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch)) lowering.assume(condition);
       const Poly value = lowering.signed_value(*term);
       const Formula bad = any_of({at_least_zero(plus(scale(value, -1), low - 1)), at_least_zero(plus(value, -high - 1))});
       const Answer answer = lowering.ask(bad, setting_.access_seconds);

@@ -66,6 +66,10 @@ Machine::Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx:
   }
 }
 
+Path Machine::entry_path() {
+  return conditions_of(terms_, dims_, launch_);
+}
+
 // Thread and block indices below the launch's extents. An extent that the relation does not give may be any that
 // the hardware takes.
 void Machine::set_up_indices() {
@@ -121,16 +125,33 @@ Term Machine::guard(const ptx::Instruction& instruction, State& state) {
 
 void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32_t>& defined, State& state) {
   const Step step{instruction, state, guard(instruction, state), defined};
+  note_meeting(step);
   if (is_barrier(instruction.opcode)) {
-    Path path = state.path;
-    if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
-    if (recording_) summary_.barriers.push_back({&instruction, std::move(path)});
+    if (instruction.opcode == Opcode::bar_arrive || instruction.opcode == Opcode::barrier_arrive)
+      gap(step, "named barriers that only some wait for");
     forget(step);
     return;
   }
   if (arithmetic(step) || memory(step)) return;
   forget(step);
   if (!is_pure(instruction.opcode)) gap(step, "it may touch memory");
+}
+
+// Barriers of the block, and operations of a warp that name their lanes.
+void Machine::note_meeting(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const bool of_warp = i.opcode == Opcode::shfl_sync || i.opcode == Opcode::bar_warp_sync || i.opcode == Opcode::vote_sync ||
+                       i.opcode == Opcode::redux_sync || i.opcode == Opcode::match_any || i.opcode == Opcode::match_all ||
+                       i.opcode == Opcode::elect_sync;
+  const bool whole_warp = i.opcode == Opcode::mma || i.opcode == Opcode::wmma_mma || i.opcode == Opcode::ldmatrix ||
+                          i.opcode == Opcode::stmatrix || i.opcode == Opcode::movmatrix || i.opcode == Opcode::wmma_load_a ||
+                          i.opcode == Opcode::wmma_load_b || i.opcode == Opcode::wmma_load_c || i.opcode == Opcode::wmma_store_d;
+  if (!recording_ || (!is_barrier(i.opcode) && !of_warp && !whole_warp)) return;
+  Barrier barrier{&i, of_warp || whole_warp, kNoTerm, step.state.control, loops_};
+  if (of_warp) barrier.mask = value(step, i.operands.back(), 32);
+  if (whole_warp) barrier.mask = terms_.constant(~Bits{0}, 32);
+  if (!terms_.is_constant(step.guard)) barrier.control.push_back(step.guard);
+  summary_.barriers.push_back(std::move(barrier));
 }
 
 // ---- operands

@@ -12,7 +12,8 @@
 namespace assay::prove {
 
 struct State {
-  Path path;
+  Path path;     // what holds here
+  Path control;  // of it, what decides whether a thread gets here at all: not that a loop has ended
   std::vector<Term> registers;  // kNoTerm: never written
 };
 
@@ -25,10 +26,15 @@ class Machine {
   // Whether the instruction's guard lets it run.
   Term guard(const ptx::Instruction& instruction, State& state);
 
+  // What the launch takes to be true of the dims.
+  Path entry_path();
+
   Terms& terms() { return terms_; }
   Summary& summary() { return summary_; }
   // While not recording, accesses, barriers and gaps are not noted. Returns what it was.
   bool set_recording(bool recording) { return std::exchange(recording_, recording); }
+  void enter_loop(Var count) { loops_.push_back(count); }
+  void leave_loop() { loops_.pop_back(); }
 
  private:
   struct Step {  // the instruction at work
@@ -80,6 +86,7 @@ class Machine {
   Term tensor_base(const std::string& name);
   ptx::Space space_of(const ptx::Instruction& instruction) const;
   void gap(const Step& step, const std::string& why);
+  void note_meeting(const Step& step);
 
   Terms& terms_;
   Dims& dims_;
@@ -89,6 +96,7 @@ class Machine {
   std::set<std::string> written_;
   Summary summary_;
   bool recording_ = true;
+  std::vector<Var> loops_;  // around the present instruction
   std::map<std::string, Var> bases_;
   std::map<uint32_t, uint32_t> parameter_offsets_;
   Term thread_[3], block_[3], threads_[3], blocks_[3];  // 32 bits

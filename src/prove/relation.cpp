@@ -149,6 +149,63 @@ std::string signature(const Record& record) {
   return text;
 }
 
+// ---- which shapes a case is for
+
+// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range lies
+// somewhere between shapes that were seen: it is found by halving, running the host code each time.
+class Separation {
+ public:
+  using Belongs = std::function<bool(const Shape&)>;
+  Separation(const Contract& contract, std::vector<const Shape*> own, std::vector<const Shape*> others, Belongs belongs)
+      : contract_(contract), own_(std::move(own)), others_(std::move(others)), belongs_(std::move(belongs)) {}
+
+  std::vector<Condition> run() {
+    if (others_.empty()) return {};
+    for (const contract::Dim& dim : contract_.dims) {
+      if (auto found = range(dim, true)) return {*found};
+      if (auto found = range(dim, false)) return {*found};
+    }
+    for (const contract::Dim& dim : contract_.dims)
+      for (const int64_t by : {2, 4, 8, 16, 32, 64, 128, 256})
+        for (const auto kind : {Condition::Kind::Multiple, Condition::Kind::NoMultiple}) {
+          const Condition condition{kind, dim.name, by};
+          if (separates(condition)) return {condition};
+        }
+    return {};
+  }
+
+ private:
+  bool separates(const Condition& condition) const {
+    return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }) &&
+           std::none_of(others_.begin(), others_.end(), [&](const Shape* s) { return condition.holds(*s); });
+  }
+
+  // The shape whose value of the dim is the least (or the greatest).
+  static const Shape* extreme(const std::vector<const Shape*>& shapes, const std::string& dim, bool least) {
+    return *std::min_element(shapes.begin(), shapes.end(), [&](const Shape* a, const Shape* b) {
+      return least ? a->at(dim) < b->at(dim) : a->at(dim) > b->at(dim);
+    });
+  }
+
+  std::optional<Condition> range(const contract::Dim& dim, bool at_least) {
+    const Shape& inside = *extreme(own_, dim.name, at_least);
+    int64_t in = inside.at(dim.name), out = extreme(others_, dim.name, !at_least)->at(dim.name);
+    if (at_least ? out >= in : out <= in) return std::nullopt;
+    while ((at_least ? in - out : out - in) > dim.multiple_of) {
+      Shape middle = inside;
+      int64_t& value = middle[dim.name];
+      value = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
+      if (value == in || value == out) break;
+      (belongs_(middle) ? in : out) = value;
+    }
+    return Condition{at_least ? Condition::Kind::AtLeast : Condition::Kind::AtMost, dim.name, in};
+  }
+
+  const Contract& contract_;
+  std::vector<const Shape*> own_, others_;
+  Belongs belongs_;
+};
+
 // ---- inference
 
 using Numbers = std::function<std::optional<int64_t>(const Event&)>;
@@ -182,6 +239,8 @@ class Inference {
 
  private:
   bool agrees(const Launch& launch, const Event& event, const Shape& shape) const {
+    for (const Condition& condition : launch.when)
+      if (!condition.holds(shape)) return false;
     const auto same = [&](const ExprPtr& expr, int64_t value) { return !expr || evaluate(*expr, shape) == value; };
     for (size_t axis = 0; axis < 3; ++axis)
       if (!same(launch.grid[axis], event["grid"][axis]) || !same(launch.block[axis], event["block"][axis])) return false;
@@ -278,8 +337,28 @@ class Inference {
 
 }  // namespace
 
+bool Condition::holds(const contract::Shape& shape) const {
+  const int64_t at = shape.at(dim);
+  switch (kind) {
+    case Kind::AtLeast: return at >= value;
+    case Kind::AtMost: return at <= value;
+    case Kind::Multiple: return at % value == 0;
+    default: return at % value != 0;
+  }
+}
+
+std::string Condition::text() const {
+  switch (kind) {
+    case Kind::AtLeast: return fmt::format("{} >= {}", dim, value);
+    case Kind::AtMost: return fmt::format("{} <= {}", dim, value);
+    case Kind::Multiple: return fmt::format("{} % {} == 0", dim, value);
+    default: return fmt::format("{} % {} != 0", dim, value);
+  }
+}
+
 std::vector<std::string> Launch::text() const {
   std::vector<std::string> lines;
+  for (const Condition& condition : when) lines.push_back("if " + condition.text());
   const auto say = [&](const std::string& name, const ExprPtr& expr, const char* usual) {
     const std::string value = expr ? prove::text(*expr) : "anything";
     if (value != usual) lines.push_back(fmt::format("{} = {}", name, value));
@@ -315,6 +394,14 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   for (const auto& [key, same] : by_signature) {
     case_of[key] = relation.cases.size();
     relation.cases.push_back(inference.one_case(same));
+    std::vector<const Shape*> own, others;
+    for (const Record& record : records) (signature(record) == key ? own : others).push_back(&record.shape);
+    const auto belongs = [&](const Shape& shape) {
+      const auto record = recorder.record(shape, relation, choice++);
+      return record && signature(*record) == key;
+    };
+    const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
+    for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
   relation.recorded = records.size();
   relation.all = !every.empty();

@@ -9,7 +9,8 @@
 //   block.x = 256   grid.x = ceil_div(n, 256)   parameter 0 -> x   parameter 16 = n
 //
 // A number without an expression is unknown: any value is then possible. Shapes may differ in which kernels
-// they launch: each sequence of launches is a case of its own, and is taken to be possible for every shape.
+// they launch: each sequence of launches is a case of its own. A condition on one dim that tells its shapes from
+// the others is looked for (n >= 1, D % 4 == 0), and where none is found it is taken to be possible for every shape.
 #pragma once
 
 #include <functional>
@@ -22,6 +23,16 @@
 
 namespace assay::prove {
 
+// Which shapes a case is for, as far as that was found.
+struct Condition {
+  enum class Kind : uint8_t { AtLeast, AtMost, Multiple, NoMultiple } kind = Kind::AtLeast;
+  std::string dim;
+  int64_t value = 0;
+
+  bool holds(const contract::Shape& shape) const;
+  std::string text() const;
+};
+
 struct Pointer {
   std::string array;  // a tensor or "workspace"
   ExprPtr offset;     // bytes; null: unknown
@@ -29,6 +40,7 @@ struct Pointer {
 
 struct Launch {
   std::string kernel;       // its symbol
+  std::vector<Condition> when;  // it is launched only if these hold
   ExprPtr grid[3], block[3];  // null: unknown
   ExprPtr dynamic_shared;
   int64_t static_shared = 0;
