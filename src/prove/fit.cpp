@@ -59,6 +59,12 @@ class Fitter {
     for (const EOp op : {EOp::CeilDiv, EOp::Div, EOp::Mod})
       for (const ExprPtr& monomial : monomials)
         for (const int64_t by : kDivisors) add(Expr::make(op, monomial, Expr::literal(by)));
+    // Vectors first, then tiles of them.
+    for (const EOp op : {EOp::Div, EOp::CeilDiv})
+      for (const ExprPtr& monomial : monomials)
+        for (const int64_t width : {2, 4, 8, 16})
+          for (const int64_t by : {32, 64, 128, 256, 512, 1024})
+            add(Expr::make(EOp::CeilDiv, Expr::make(op, monomial, Expr::literal(width)), Expr::literal(by)));
   }
 
   void add(const ExprPtr& expr) {

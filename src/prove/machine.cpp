@@ -82,16 +82,16 @@ void Machine::set_up_indices() {
     variable.high = most;
     return terms_.variable(std::move(variable));
   };
-  const auto index = [&](const std::string& name, VarKind kind, Term extent, Int most) {
-    if (terms_.value(extent) == Bits{1}) return terms_.constant(0, 32);
+  const auto index = [&](const std::string& name, VarKind kind, Term below, Int most) {
+    if (terms_.value(below) == Bits{1}) return terms_.constant(0, 32);
     Variable variable{name, kind};
     variable.width = 32;
-    const auto known = terms_.value(extent);
+    const auto known = terms_.value(below);
     variable.high = (known ? std::min(most, static_cast<Int>(*known)) : most) - 1;
     const Term term = terms_.variable(std::move(variable));
     if (!known)
       terms_.var(terms_.mentions(term).front()).facts.push_back(
-          terms_.compare(Op::Ult, terms_.zext(term, 64), extent));
+          terms_.compare(Op::Ult, terms_.zext(term, 64), below));
     return term;
   };
   for (unsigned i = 0; i < 3; ++i) {

@@ -190,7 +190,7 @@ class Prover {
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     if (!options_.dump.empty()) setting.dump = [&](const std::string& name, const std::string& smt) { dump(launch.kernel, name, smt); };
     setting.until = until;
-    for (const auto& prove : {prove_launch, prove_bounds, prove_overflow, prove_alignment, prove_barriers}) {
+    for (const auto& prove : {prove_launch, prove_alignment, prove_bounds, prove_overflow, prove_barriers}) {
       Obligation obligation = prove(setting);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       proof_.obligations.push_back(std::move(obligation));

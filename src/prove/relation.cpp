@@ -316,6 +316,7 @@ class Inference {
         if (always) launch.pointers[at] = {array, fitted(offset)};
         continue;
       }
+      if (at >= 4 && pointer_at(first, at - 4)) continue;  // the upper half of an address
       launch.words[at] = fitted([at](const Event& e) { return word(e, at); });
       if (at % 8 == 0 && at + 8 <= 4 * words) launch.pairs[at] = fitted([at](const Event& e) { return pair(e, at); });
     }

@@ -186,13 +186,16 @@ Solver::~Solver() = default;
 Answer Solver::ask(const Question& question) {
   const std::string key = (question.nonlinear ? "n" : "l") + question.smt;
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  if (const auto found = undecided_.find(key); found != undecided_.end() && found->second >= question.seconds) return {};
   const auto start = Clock::now();
   ++questions_;
   const std::string text = process_->ask(question);
   seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   if (text.starts_with("error") && std::getenv("ASSAY_PROVE_TRACE")) fmt::print(stderr, "{}\n", text);
   Answer answer = parsed(text);
-  if (answer.kind != Answer::Kind::Unknown && known_.size() < kMostKnown) known_[key] = answer;
+  if (known_.size() + undecided_.size() >= kMostKnown) return answer;
+  if (answer.kind == Answer::Kind::Unknown) undecided_[key] = question.seconds;
+  else known_[key] = answer;
   return answer;
 }
 

@@ -43,6 +43,7 @@ class Solver {
   struct Process;
   std::unique_ptr<Process> process_;
   std::unordered_map<std::string, Answer> known_;
+  std::unordered_map<std::string, double> undecided_;  // with how many seconds it was tried
   double seconds_ = 0;
   int questions_ = 0;
 };
