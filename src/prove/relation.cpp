@@ -100,8 +100,8 @@ class Shapes {
 
 class Recorder {
  public:
-  Recorder(const Contract& contract, const subject::Subject& subject)
-      : contract_(contract), runner_(contract, subject, recording()) {}
+  Recorder(const Contract& contract, const subject::Subject& subject, const subject::RunnerOptions& options)
+      : contract_(contract), runner_(contract, subject, recording(options)) {}
 
   // None where the shape could not be recorded; `relation` says why.
   std::optional<Record> record(const Shape& shape, Relation& relation, uint64_t choice) {
@@ -128,8 +128,7 @@ class Recorder {
   }
 
  private:
-  static subject::RunnerOptions recording() {
-    subject::RunnerOptions options;
+  static subject::RunnerOptions recording(subject::RunnerOptions options) {
     options.record = true;
     return options;
   }
@@ -382,7 +381,7 @@ std::vector<std::string> Launch::text() const {
 Result<Relation> infer(const Contract& contract, const subject::Subject& subject, const RelationOptions& options) {
   Relation relation;
   Shapes shapes(contract);
-  Recorder recorder(contract, subject);
+  Recorder recorder(contract, subject, options.runner);
   const std::vector<Shape> every = shapes.all(options.exhaustive);
   std::vector<Record> records;
   uint64_t choice = 0;

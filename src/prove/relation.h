@@ -79,6 +79,7 @@ struct RelationOptions {
   int fitted = 90;        // shapes from which it is inferred
   int checked = 160;      // further shapes on which it is checked
   int64_t exhaustive = 3000;  // where there are no more shapes than this, all are
+  subject::RunnerOptions runner{};  // where the worker is
 };
 
 Result<Relation> infer(const contract::Contract& contract, const subject::Subject& subject,
