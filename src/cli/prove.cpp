@@ -20,7 +20,8 @@ int status_of(const prove::Proof& proof) {
 
 int prove_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds, indices that do "
+      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds, "
+      "indices that do "
       "not overflow, aligned accesses, legal launches.",
       "assay prove");
   std::string path, json;
@@ -28,7 +29,8 @@ int prove_command(std::vector<std::string> args) {
   arguments.add("contract", path, "a contract file").required();
   arguments.add("--json", json, "write the result to this file");
   arguments.add("--time", options.seconds, "seconds for the solver").positive();
-  arguments.add("--dump", options.dump, "write each proved question to this folder, as SMT-LIB for another solver");
+  arguments.add("--dump", options.dump,
+                "write each proved question to this folder, as SMT-LIB for another solver");
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {

@@ -35,7 +35,8 @@ Where Setting::where(const ptx::Instruction& instruction) const {
   // Code that was inlined is placed where the kernel calls it.
   while (module.locations[at].inlined_at != ptx::kNone) at = module.locations[at].inlined_at;
   const ptx::SourceLocation& location = module.locations[at];
-  return {location.file < module.files.size() ? module.files[location.file] : "", static_cast<int>(location.line)};
+  return {location.file < module.files.size() ? module.files[location.file] : "",
+          static_cast<int>(location.line)};
 }
 
 std::vector<Part> parts_of(Terms& terms, const Access& access) {
@@ -58,11 +59,11 @@ std::vector<Part> parts_of(Terms& terms, const Access& access) {
     }
     const Node node = terms[choice];
     for (const bool first : {true, false}) {
-      Ring changed;
       Term address = terms.constant(0, terms.width(part.address));
       for (const auto& [leaves, by] : Ring(terms.ring(part.address))) {
         Term product = terms.constant(by, terms.width(part.address));
-        for (const Term leaf : leaves) product = terms.mul(leaf == choice ? (first ? node.b : node.c) : leaf, product);
+        for (const Term leaf : leaves)
+          product = terms.mul(leaf == choice ? (first ? node.b : node.c) : leaf, product);
         address = terms.add(address, product);
       }
       Path conditions = part.conditions;
@@ -73,7 +74,7 @@ std::vector<Part> parts_of(Terms& terms, const Access& access) {
   return done;
 }
 
-Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term) {
+Path relevant(Terms& terms, const Path& path, Term term) {
   std::set<Var> vars;
   const std::function<void(Term)> include = [&](Term from) {
     for (const Var var : std::vector<Var>(terms.mentions(from))) {
@@ -82,7 +83,6 @@ Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term)
     }
   };
   include(term);
-  (void)summary;
   std::vector<bool> kept(path.size(), false);
   for (bool changed = true; changed;) {
     changed = false;
@@ -110,10 +110,14 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
   Terms& terms = setting.terms;
   const auto base = base_of(terms, part.address);
   if (!base) throw TooHard{"it is not clear which array the address begins in"};
-  Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver), &setting.summary.arrays.at(*base), {}, {}, 0};
+  Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver),
+                 &setting.summary.arrays.at(*base),
+                 {},
+                 {},
+                 0};
   Lowering& lowering = result.lowering;
   lowering.set_deadline(std::min(setting.access_seconds, setting.until - now()));
-  for (const Term condition : whole_path ? access.path : relevant(terms, setting.summary, access.path, part.address))
+  for (const Term condition : whole_path ? access.path : relevant(terms, access.path, part.address))
     lowering.assume(condition);
   for (const Term condition : part.conditions) lowering.assume(condition);
   result.wraps = lowering.wraps().size();
@@ -172,7 +176,8 @@ std::optional<Candidate> counterexample(Setting& setting, const Access& access, 
         const Variable& variable = setting.terms.var(var);
         if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
         if (candidate.words.size() < 120)
-          candidate.words += fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
+          candidate.words +=
+              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
       }
       return candidate;
     }

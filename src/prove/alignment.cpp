@@ -1,8 +1,8 @@
 // Every access is aligned as its width demands.
 //
-// A base is a multiple of what the contract (or the declaration of a variable) promises, and a dim with `multiple_of` is
-// a multiple of that; so most addresses are visibly a sum of multiples. Where one is not, the question is whether
-// the remainder can be other than 0.
+// A base is a multiple of what the contract (or the declaration of a variable) promises, and a dim with
+// `multiple_of` is a multiple of that; so most addresses are visibly a sum of multiples. Where one is not,
+// the question is whether the remainder can be other than 0.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,9 +33,11 @@ std::optional<Place> check(Setting& setting, const Access& access) {
       continue;
     }
     Place place;
-    place.reason = fmt::format("an access of {} bytes to {} {}", access.bytes, at.array->name,
-                               answer.kind == Answer::Kind::Satisfiable ? "may be misaligned" : "could not be decided in time");
-    place.candidate = counterexample(setting, access, part, [&](Lowered& whole) { return misaligned(whole, access.alignment); });
+    place.reason = fmt::format(
+        "an access of {} bytes to {} {}", access.bytes, at.array->name,
+        answer.kind == Answer::Kind::Satisfiable ? "may be misaligned" : "could not be decided in time");
+    place.candidate = counterexample(setting, access, part,
+                                     [&](Lowered& whole) { return misaligned(whole, access.alignment); });
     return place;
   }
   return std::nullopt;

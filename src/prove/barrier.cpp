@@ -1,10 +1,11 @@
-// Every thread of a block reaches a barrier, or none does; and so for the lanes of a warp that an operation names.
+// Every thread of a block reaches a barrier, or none does; and so for the lanes of a warp that an operation
+// names.
 //
-// Each condition that decides whether a thread gets there must be the same for all of them. Most speak of nothing that
-// differs between threads. For the others two threads are compared: the question is whether the condition can hold
-// for one and fail for the other, in the same block (the same warp) and the same iteration of the loops around it. That a
-// loop goes on must be agreed, too, or one thread would meet the barrier in an iteration that another never makes.
-// That a loop before it has ended decides nothing: loops end.
+// Each condition that decides whether a thread gets there must be the same for all of them. Most speak of
+// nothing that differs between threads. For the others two threads are compared: the question is whether the
+// condition can hold for one and fail for the other, in the same block (the same warp) and the same iteration
+// of the loops around it. That a loop goes on must be agreed, too, or one thread would meet the barrier in an
+// iteration that another never makes. That a loop before it has ended decides nothing: loops end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,11 +23,13 @@ constexpr Bits kAllLanes = 0xffffffff;
 
 class Uniformity {
  public:
-  Uniformity(Setting& setting, const Barrier& barrier) : setting_(setting), terms_(setting.terms), barrier_(barrier) {}
+  Uniformity(Setting& setting, const Barrier& barrier)
+      : setting_(setting), terms_(setting.terms), barrier_(barrier) {}
 
   // Why it is not proved; none: it is.
   std::optional<std::string> problem() {
-    if (barrier_.of_warp && terms_.value(barrier_.mask) != kAllLanes) return "the mask of the lanes is computed";
+    if (barrier_.of_warp && terms_.value(barrier_.mask) != kAllLanes)
+      return "the mask of the lanes is computed";
     if (barrier_.of_warp && !whole_warps()) return "the block may not be made of whole warps";
     Path conditions = barrier_.control;
     for (const Var loop : barrier_.loops) {
@@ -53,7 +56,8 @@ class Uniformity {
   bool differs(Var var) const {
     const VarKind kind = terms_.var(var).kind;
     if (kind == VarKind::Thread || kind == VarKind::Unknown) return true;
-    return kind == VarKind::Count && std::find(barrier_.loops.begin(), barrier_.loops.end(), var) == barrier_.loops.end();
+    return kind == VarKind::Count &&
+           std::find(barrier_.loops.begin(), barrier_.loops.end(), var) == barrier_.loops.end();
   }
 
   // The same variable of the other thread.
@@ -83,7 +87,8 @@ class Uniformity {
     Term index[3] = {kNoTerm, kNoTerm, kNoTerm};
     for (Var var = 0; var < none; ++var)
       for (unsigned axis = 0; axis < 3; ++axis)
-        if (terms_.var(var).name == fmt::format("tid.{}", "xyz"[axis])) index[axis] = terms_.zext(terms_.of(var), 64);
+        if (terms_.var(var).name == fmt::format("tid.{}", "xyz"[axis]))
+          index[axis] = terms_.zext(terms_.of(var), 64);
     Term linear = terms_.constant(0, 64);
     for (int axis = 2; axis >= 0; --axis)
       linear = terms_.add(terms_.mul(linear, setting_.summary.threads[axis]),
@@ -105,11 +110,13 @@ class Uniformity {
                                        terms_.bitwise(Op::LShr, rename(mine, renamed), warp)));
       }
       for (const Term earlier : barrier_.control)
-        if (earlier != condition && std::none_of(terms_.mentions(earlier).begin(), terms_.mentions(earlier).end(),
-                                                 [&](Var v) { return differs(v); }))
+        if (earlier != condition &&
+            std::none_of(terms_.mentions(earlier).begin(), terms_.mentions(earlier).end(),
+                         [&](Var v) { return differs(v); }))
           lowering.assume(earlier);
       lowering.assume(condition);
-      return lowering.ask(lowering.formula(terms_.negation(theirs)), kSeconds).kind == Answer::Kind::Unsatisfiable;
+      return lowering.ask(lowering.formula(terms_.negation(theirs)), kSeconds).kind ==
+             Answer::Kind::Unsatisfiable;
     } catch (const TooHard&) {
       return false;
     }
@@ -129,8 +136,10 @@ Obligation prove_barriers(Setting& setting) {
   const auto start = std::chrono::steady_clock::now();
   for (const Barrier& barrier : setting.summary.barriers) {
     ++result.total;
-    auto problem = setting.out_of_time() ? std::optional<std::string>("time ran out") : Uniformity(setting, barrier).problem();
-    if (problem) result.open.push_back({setting.where(*barrier.instruction), std::move(*problem), std::nullopt});
+    auto problem = setting.out_of_time() ? std::optional<std::string>("time ran out")
+                                         : Uniformity(setting, barrier).problem();
+    if (problem)
+      result.open.push_back({setting.where(*barrier.instruction), std::move(*problem), std::nullopt});
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

@@ -33,8 +33,8 @@ class Executor {
 
  private:
   struct Exits {
-    std::vector<Edge> out;      // to blocks outside
-    std::vector<State> back;    // to the head
+    std::vector<Edge> out;    // to blocks outside
+    std::vector<State> back;  // to the head
   };
 
   // Runs the blocks of a region once. Inner loops are run by `loop`, as a whole.
@@ -53,9 +53,12 @@ class Executor {
       std::vector<Edge> edges = whole ? loop(block, std::move(state)) : run_block(block, std::move(state));
       first = false;
       for (Edge& edge : edges) {
-        if (edge.to == head && loop_head_ == head) exits.back.push_back(std::move(edge.state));
-        else if (inside.contains(edge.to)) incoming[edge.to].push_back(std::move(edge.state));
-        else exits.out.push_back(std::move(edge));
+        if (edge.to == head && loop_head_ == head)
+          exits.back.push_back(std::move(edge.state));
+        else if (inside.contains(edge.to))
+          incoming[edge.to].push_back(std::move(edge.state));
+        else
+          exits.out.push_back(std::move(edge));
       }
     }
     return exits;
@@ -63,7 +66,8 @@ class Executor {
 
   std::vector<Edge> run_block(uint32_t number, State state) {
     const Block& block = graph_.blocks[number];
-    for (uint32_t i = block.first; i < block.end; ++i) machine_.step(kernel_.body[i], flow_.defined(i), state);
+    for (uint32_t i = block.first; i < block.end; ++i)
+      machine_.step(kernel_.body[i], flow_.defined(i), state);
     if (block.next.empty()) return {};
     const ptx::Instruction& last = kernel_.body[block.end - 1];
     const bool jumps = last.opcode == ptx::Opcode::bra;
@@ -105,7 +109,8 @@ class Executor {
       });
     };
     while (agrees(common)) ++common;
-    Path prefix(states.front().path.begin(), states.front().path.begin() + static_cast<std::ptrdiff_t>(common));
+    Path prefix(states.front().path.begin(),
+                states.front().path.begin() + static_cast<std::ptrdiff_t>(common));
     for (State& state : states)
       state.path.erase(state.path.begin(), state.path.begin() + static_cast<std::ptrdiff_t>(common));
     State merged = choose(std::move(states));
@@ -115,8 +120,8 @@ class Executor {
     return merged;
   }
 
-  // One of several states, of which a thread is in exactly one: their paths exclude each other. The paths of the
-  // result have at most one element.
+  // One of several states, of which a thread is in exactly one: their paths exclude each other. The paths of
+  // the result have at most one element.
   State choose(std::vector<State> states) {
     if (states.size() == 1) {
       const Term condition = terms_.all(states.front().path);
@@ -165,7 +170,8 @@ class Executor {
       Term& x = a.registers[r];
       const Term y = b.registers[r];
       if (x == y) continue;
-      x = x == kNoTerm || y == kNoTerm || terms_.width(x) != terms_.width(y) ? kNoTerm : terms_.ite(test, x, y);
+      x = x == kNoTerm || y == kNoTerm || terms_.width(x) != terms_.width(y) ? kNoTerm
+                                                                             : terms_.ite(test, x, y);
     }
     return a;
   }
@@ -213,7 +219,8 @@ class Executor {
     machine_.leave_loop();
     loop_head_ = outer;
     // Loops end: a loop with one way out is left by it sooner or later, whatever the condition.
-    const bool one_way = !may_return_in(graph_.loops[head]) && std::all_of(exits.out.begin(), exits.out.end(),
+    const bool one_way = !may_return_in(graph_.loops[head]) &&
+                         std::all_of(exits.out.begin(), exits.out.end(),
                                      [&](const Edge& edge) { return edge.to == exits.out.front().to; });
     if (one_way)
       for (Edge& edge : exits.out) edge.state.control = entry.control;
@@ -319,19 +326,21 @@ class Executor {
     info.count = count;
     info.entry = entry.path;
     for (const auto& [reg, guess] : guesses)
-      if (guess.kind == Guess::Kind::Grows) info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
+      if (guess.kind == Guess::Kind::Grows)
+        info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
     if (!exits.back.empty()) {
       const State back = merge(std::move(exits.back));
       info.repeats = repeats(back, entry.path.size(), before, guesses);
-      info.again.assign(back.control.begin() + static_cast<std::ptrdiff_t>(std::min(entry.control.size(), back.control.size())),
+      info.again.assign(back.control.begin() +
+                            static_cast<std::ptrdiff_t>(std::min(entry.control.size(), back.control.size())),
                         back.control.end());
     }
     machine_.summary().loops[count] = std::move(info);
     return std::move(exits.out);
   }
 
-  // The conditions of the back edge that speak only of k and of what was there before the loop. The others speak of
-  // what one iteration alone has seen, and say nothing about the next.
+  // The conditions of the back edge that speak only of k and of what was there before the loop. The others
+  // speak of what one iteration alone has seen, and say nothing about the next.
   std::vector<Term> repeats(const State& back, size_t entry, Var before, const Guesses& guesses) {
     std::set<Var> own;
     for (const auto& [reg, guess] : guesses)
@@ -375,7 +384,8 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
 Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch) {
   Path path;
   for (const Condition& condition : launch.when) {
-    const Term dim = dims.term(std::string_view(condition.dim)), value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
+    const Term dim = dims.term(std::string_view(condition.dim)),
+               value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
     if (condition.kind == Condition::Kind::AtLeast) path.push_back(terms.compare(Op::Sle, value, dim));
     if (condition.kind == Condition::Kind::AtMost) path.push_back(terms.compare(Op::Sle, dim, value));
     const Term divides = terms.compare(Op::Eq, terms.bitwise(Op::URem, dim, value), terms.constant(0, 64));

@@ -4,15 +4,15 @@
 // holds the choice between both. The result is the list of every memory access that the kernel can make, each
 // with its address as a term and the conditions under which a thread gets there.
 //
-// A loop is not unrolled. Its iterations are numbered by a variable k, and the registers that its body changes
-// are described at the head of iteration k:
+// A loop is not unrolled. Its iterations are numbered by a variable k, and the registers that its body
+// changes are described at the head of iteration k:
 //   - one that the body leaves as it was keeps its value;
 //   - one to which the body adds the same amount each time is start + k * step;
 //   - one that is shifted right from a constant is one of the values that this can give;
 //   - any other is unknown.
-// Each description is first guessed from a run of the body, then verified by a second run that starts from it:
-// the value that goes back to the head must be the description at k + 1. By induction over k it then holds for
-// every iteration; what fails the test becomes unknown, and the body runs again.
+// Each description is first guessed from a run of the body, then verified by a second run that starts from
+// it: the value that goes back to the head must be the description at k + 1. By induction over k it then
+// holds for every iteration; what fails the test becomes unknown, and the body runs again.
 //
 // What is not modelled is listed in `gaps`: with one of these, nothing may be called proved.
 #pragma once
@@ -71,10 +71,11 @@ struct Induction {
 };
 
 struct Loop {
-  Var count = 0;    // k
-  Path entry;       // when the loop is reached
+  Var count = 0;  // k
+  Path entry;     // when the loop is reached
   std::vector<Induction> inductions;
-  // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there before.
+  // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
+  // before.
   std::vector<Term> repeats;
   Path again;  // all that decides whether a thread goes from iteration k to k + 1
 };
@@ -85,7 +86,7 @@ struct Summary {
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
-  Term threads[3], blocks[3];   // of a block, of the grid; 64 bits
+  Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
 };
 
 // `written`: arrays that some kernel of the call, or a copy, writes; the values in others are as the contract

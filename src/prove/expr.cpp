@@ -42,10 +42,14 @@ class Parser {
     ExprPtr left = factor();
     while (left) {
       EOp op;
-      if (take("*")) op = EOp::Mul;
-      else if (take("/") || take("//")) op = EOp::Div;
-      else if (take("%")) op = EOp::Mod;
-      else break;
+      if (take("*"))
+        op = EOp::Mul;
+      else if (take("/") || take("//"))
+        op = EOp::Div;
+      else if (take("%"))
+        op = EOp::Mod;
+      else
+        break;
       left = joined(op, left, factor());
     }
     return left;
@@ -110,19 +114,29 @@ Result<ExprPtr> parse_expr(std::string_view text) {
 
 std::string text(const Expr& expr) {
   switch (expr.op) {
-    case EOp::Literal: return fmt::format("{}", expr.value);
-    case EOp::Dim: return expr.name;
-    case EOp::Min: return fmt::format("min({}, {})", text(*expr.a), text(*expr.b));
-    case EOp::Max: return fmt::format("max({}, {})", text(*expr.a), text(*expr.b));
-    case EOp::CeilDiv: return fmt::format("ceil_div({}, {})", text(*expr.a), text(*expr.b));
-    default: break;
+    case EOp::Literal:
+      return fmt::format("{}", expr.value);
+    case EOp::Dim:
+      return expr.name;
+    case EOp::Min:
+      return fmt::format("min({}, {})", text(*expr.a), text(*expr.b));
+    case EOp::Max:
+      return fmt::format("max({}, {})", text(*expr.a), text(*expr.b));
+    case EOp::CeilDiv:
+      return fmt::format("ceil_div({}, {})", text(*expr.a), text(*expr.b));
+    default:
+      break;
   }
   const int own = precedence(expr.op);
   const auto side = [&](const Expr& part, bool right) {
     const int level = precedence(part.op);
     return level < own || (right && level == own) ? fmt::format("({})", text(part)) : text(part);
   };
-  const char* sign = expr.op == EOp::Add ? "+" : expr.op == EOp::Sub ? "-" : expr.op == EOp::Mul ? "*" : expr.op == EOp::Div ? "/" : "%";
+  const char* sign = expr.op == EOp::Add   ? "+"
+                     : expr.op == EOp::Sub ? "-"
+                     : expr.op == EOp::Mul ? "*"
+                     : expr.op == EOp::Div ? "/"
+                                           : "%";
   return fmt::format("{} {} {}", side(*expr.a, false), sign, side(*expr.b, true));
 }
 
@@ -136,14 +150,22 @@ std::optional<int64_t> evaluate(const Expr& expr, const contract::Shape& shape) 
   if (!a || !b) return std::nullopt;
   Int value = 0;
   switch (expr.op) {
-    case EOp::Add: value = Int{*a} + *b; break;
-    case EOp::Sub: value = Int{*a} - *b; break;
-    case EOp::Mul: value = Int{*a} * *b; break;
-    case EOp::Min: return std::min(*a, *b);
-    case EOp::Max: return std::max(*a, *b);
+    case EOp::Add:
+      value = Int{*a} + *b;
+      break;
+    case EOp::Sub:
+      value = Int{*a} - *b;
+      break;
+    case EOp::Mul:
+      value = Int{*a} * *b;
+      break;
+    case EOp::Min:
+      return std::min(*a, *b);
+    case EOp::Max:
+      return std::max(*a, *b);
     default:
       if (*b <= 0) return std::nullopt;
-      value = expr.op == EOp::Mod ? Int{*a} - Int{floor_div(*a, *b)} * *b
+      value = expr.op == EOp::Mod   ? Int{*a} - Int{floor_div(*a, *b)} * *b
               : expr.op == EOp::Div ? floor_div(*a, *b)
                                     : -Int{floor_div(-*a, *b)};
   }
@@ -162,15 +184,23 @@ std::optional<Interval> interval(const Expr& expr, const contract::Contract& con
   if (!a || !b) return std::nullopt;
   Interval all;
   switch (expr.op) {
-    case EOp::Add: all = {a->low + b->low, a->high + b->high}; break;
-    case EOp::Sub: all = {a->low - b->high, a->high - b->low}; break;
+    case EOp::Add:
+      all = {a->low + b->low, a->high + b->high};
+      break;
+    case EOp::Sub:
+      all = {a->low - b->high, a->high - b->low};
+      break;
     case EOp::Mul: {
       const Int corners[] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
       all = {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
       break;
     }
-    case EOp::Min: all = {std::min(a->low, b->low), std::min(a->high, b->high)}; break;
-    case EOp::Max: all = {std::max(a->low, b->low), std::max(a->high, b->high)}; break;
+    case EOp::Min:
+      all = {std::min(a->low, b->low), std::min(a->high, b->high)};
+      break;
+    case EOp::Max:
+      all = {std::max(a->low, b->low), std::max(a->high, b->high)};
+      break;
     default:
       if (a->low < 0 || b->low < 1) return std::nullopt;
       if (expr.op == EOp::Mod) all = {0, std::min(a->high, b->high - 1)};
@@ -187,7 +217,8 @@ Dims::Dims(Terms& terms, const contract::Contract& contract) : terms_(terms), co
       dims_[dim.name] = terms.constant(static_cast<Bits>(Int{dim.lowest()}), 64);
       continue;
     }
-    Variable variable{dim.multiple_of == 1 ? dim.name : fmt::format("{}/{}", dim.name, dim.multiple_of), VarKind::Dim};
+    Variable variable{dim.multiple_of == 1 ? dim.name : fmt::format("{}/{}", dim.name, dim.multiple_of),
+                      VarKind::Dim};
     variable.width = 64;
     variable.is_signed = true;
     variable.low = dim.lowest() / dim.multiple_of;
@@ -213,15 +244,22 @@ Term Dims::build(const Expr& expr) {
   if (expr.op == EOp::Dim) return term(std::string_view(expr.name));
   const Term a = build(*expr.a), b = build(*expr.b);
   switch (expr.op) {
-    case EOp::Add: return terms_.add(a, b);
-    case EOp::Sub: return terms_.sub(a, b);
-    case EOp::Mul: return terms_.mul(a, b);
-    case EOp::Div: return terms_.bitwise(Op::UDiv, a, b);
-    case EOp::Mod: return terms_.bitwise(Op::URem, a, b);
+    case EOp::Add:
+      return terms_.add(a, b);
+    case EOp::Sub:
+      return terms_.sub(a, b);
+    case EOp::Mul:
+      return terms_.mul(a, b);
+    case EOp::Div:
+      return terms_.bitwise(Op::UDiv, a, b);
+    case EOp::Mod:
+      return terms_.bitwise(Op::URem, a, b);
     case EOp::CeilDiv:
       return terms_.bitwise(Op::UDiv, terms_.add(a, terms_.sub(b, terms_.constant(1, 64))), b);
-    case EOp::Min: return terms_.ite(terms_.compare(Op::Sle, a, b), a, b);
-    default: return terms_.ite(terms_.compare(Op::Sle, a, b), b, a);
+    case EOp::Min:
+      return terms_.ite(terms_.compare(Op::Sle, a, b), a, b);
+    default:
+      return terms_.ite(terms_.compare(Op::Sle, a, b), b, a);
   }
 }
 

@@ -1,5 +1,5 @@
-// Integer expressions over dims, with their structure: the language of contracts (sizes, ranges of indices) and of
-// launch relations. Floor division; a value that leaves 62 bits is no value.
+// Integer expressions over dims, with their structure: the language of contracts (sizes, ranges of indices)
+// and of launch relations. Floor division; a value that leaves 62 bits is no value.
 #pragma once
 
 #include <cstdint>

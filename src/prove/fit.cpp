@@ -1,9 +1,9 @@
 // Expressions for numbers: the smallest of a small grammar that agrees with every point.
 //
-// Host code computes a launch from its arguments by few operations: products of dims, ceiling division by a tile,
-// rounding up, a cap. The grammar is a constant; a·u + b; min(u, c) and max(u, c); u·v, where u and v are products
-// of up to three dims, perhaps divided (either way) by a constant. Simple forms are tried first, so that of two
-// expressions that agree everywhere the one a person would write is found.
+// Host code computes a launch from its arguments by few operations: products of dims, ceiling division by a
+// tile, rounding up, a cap. The grammar is a constant; a·u + b; min(u, c) and max(u, c); u·v, where u and v
+// are products of up to three dims, perhaps divided (either way) by a constant. Simple forms are tried first,
+// so that of two expressions that agree everywhere the one a person would write is found.
 #include <algorithm>
 
 #include "prove/relation.h"
@@ -14,8 +14,9 @@ namespace {
 
 using EOp = Expr::Op;
 
-constexpr int64_t kDivisors[] = {2,  3,  4,  5,  6,  7,   8,   10,  12,  16,  20,  24,  28,   32,   40,   48,  56,
-                                 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 512, 640, 768, 1024, 2048, 4096, 8192};
+constexpr int64_t kDivisors[] = {2,   3,   4,   5,   6,   7,   8,   10,   12,   16,   20,  24,
+                                 28,  32,  40,  48,  56,  64,  80,  96,   112,  128,  160, 192,
+                                 224, 256, 320, 384, 512, 640, 768, 1024, 2048, 4096, 8192};
 
 struct Unit {
   ExprPtr expr;
@@ -54,7 +55,8 @@ class Fitter {
     for (size_t i = 0; i < dims_.size(); ++i)
       for (size_t j = i + 1; j < dims_.size(); ++j)
         for (size_t k = j + 1; k < dims_.size(); ++k)
-          monomials.push_back(Expr::make(EOp::Mul, Expr::make(EOp::Mul, Expr::dim(dims_[i]), Expr::dim(dims_[j])), Expr::dim(dims_[k])));
+          monomials.push_back(Expr::make(
+              EOp::Mul, Expr::make(EOp::Mul, Expr::dim(dims_[i]), Expr::dim(dims_[j])), Expr::dim(dims_[k])));
     for (const ExprPtr& monomial : monomials) add(monomial);
     for (const EOp op : {EOp::CeilDiv, EOp::Div, EOp::Mod})
       for (const ExprPtr& monomial : monomials)
@@ -89,7 +91,8 @@ class Fitter {
     if (slope > INT32_MAX || slope < -INT32_MAX || rest > INT32_MAX || rest < -INT32_MAX) return nullptr;
     for (size_t i = 0; i < wanted_.size(); ++i)
       if (slope * unit.values[i] + rest != wanted_[i]) return nullptr;
-    ExprPtr expr = slope == 1 ? unit.expr : Expr::make(EOp::Mul, Expr::literal(static_cast<int64_t>(slope)), unit.expr);
+    ExprPtr expr =
+        slope == 1 ? unit.expr : Expr::make(EOp::Mul, Expr::literal(static_cast<int64_t>(slope)), unit.expr);
     if (rest > 0) expr = Expr::make(EOp::Add, expr, Expr::literal(static_cast<int64_t>(rest)));
     if (rest < 0) expr = Expr::make(EOp::Sub, expr, Expr::literal(static_cast<int64_t>(-rest)));
     return expr;
@@ -105,8 +108,10 @@ class Fitter {
   ExprPtr capped(const Unit& unit, int64_t low, int64_t high) const {
     for (const int64_t by : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
       const ExprPtr scaled = by == 1 ? unit.expr : Expr::make(EOp::Mul, Expr::literal(by), unit.expr);
-      if (matches(unit, [&](int64_t u) { return std::min(by * u, high); })) return Expr::make(EOp::Min, scaled, Expr::literal(high));
-      if (matches(unit, [&](int64_t u) { return std::max(by * u, low); })) return Expr::make(EOp::Max, scaled, Expr::literal(low));
+      if (matches(unit, [&](int64_t u) { return std::min(by * u, high); }))
+        return Expr::make(EOp::Min, scaled, Expr::literal(high));
+      if (matches(unit, [&](int64_t u) { return std::max(by * u, low); }))
+        return Expr::make(EOp::Max, scaled, Expr::literal(low));
       if (matches(unit, [&](int64_t u) { return std::max(std::min(by * u, high), low); }))
         return Expr::make(EOp::Max, Expr::make(EOp::Min, scaled, Expr::literal(high)), Expr::literal(low));
     }
@@ -137,8 +142,11 @@ class Fitter {
       const Int factor = wanted_[0] / first;
       if (factor > INT32_MAX || factor < 1) continue;
       bool all = true;
-      for (size_t p = 0; all && p < wanted_.size(); ++p) all = factor * a.values[p] * b.values[p] == wanted_[p];
-      if (all) return Expr::make(EOp::Mul, Expr::make(EOp::Mul, Expr::literal(static_cast<int64_t>(factor)), a.expr), b.expr);
+      for (size_t p = 0; all && p < wanted_.size(); ++p)
+        all = factor * a.values[p] * b.values[p] == wanted_[p];
+      if (all)
+        return Expr::make(EOp::Mul, Expr::make(EOp::Mul, Expr::literal(static_cast<int64_t>(factor)), a.expr),
+                          b.expr);
     }
     return nullptr;
   }

@@ -1,7 +1,8 @@
 // The control flow of one kernel: basic blocks, dominators and natural loops.
 //
-// Only reducible graphs are taken: every cycle has one head that dominates it, which is what compilers make of
-// structured code. A graph that is not, an indirect branch or a call is an Error, and the kernel stays unproved.
+// Only reducible graphs are taken: every cycle has one head that dominates it, which is what compilers make
+// of structured code. A graph that is not, an indirect branch or a call is an Error, and the kernel stays
+// unproved.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +22,9 @@ struct Block {
 
 struct Graph {
   std::vector<Block> blocks;
-  std::vector<uint32_t> order;              // reachable blocks in reverse post-order
+  std::vector<uint32_t> order;                    // reachable blocks in reverse post-order
   std::vector<std::vector<uint32_t>> dominators;  // of each block, itself included, sorted
-  std::vector<std::vector<uint32_t>> loops;  // by head: the blocks of its loop, sorted; empty: no head
+  std::vector<std::vector<uint32_t>> loops;       // by head: the blocks of its loop, sorted; empty: no head
 
   bool is_head(uint32_t block) const { return !loops[block].empty(); }
   bool dominates(uint32_t a, uint32_t b) const;

@@ -1,5 +1,5 @@
-// The launch is one that the hardware takes, for every shape: no empty grid, no extent beyond its limit, no more shared
-// memory than the kernel was allowed.
+// The launch is one that the hardware takes, for every shape: no empty grid, no extent beyond its limit, no
+// more shared memory than the kernel was allowed.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -27,19 +27,22 @@ class Legality {
     if (block[0] && block[1] && block[2]) {
       Int most = kMostTogether;
       const auto& limit = setting_.kernel.max_threads;
-      if (limit[0] != 0) most = std::min<Int>(most, Int{limit[0]} * std::max(limit[1], 1u) * std::max(limit[2], 1u));
+      if (limit[0] != 0)
+        most = std::min<Int>(most, Int{limit[0]} * std::max(limit[1], 1u) * std::max(limit[2], 1u));
       const auto times = [](const ExprPtr& a, const ExprPtr& b) { return Expr::make(Expr::Op::Mul, a, b); };
       between("the number of threads of a block", times(times(block[0], block[1]), block[2]), 1, most);
     }
     if (setting_.launch.shared_limit && setting_.launch.dynamic_shared) {
       ++result_.total;
-      const ExprPtr room = Expr::make(Expr::Op::Sub, setting_.launch.shared_limit, setting_.launch.dynamic_shared);
+      const ExprPtr room =
+          Expr::make(Expr::Op::Sub, setting_.launch.shared_limit, setting_.launch.dynamic_shared);
       between("the dynamic shared memory that is left", room, 0, Int{1} << 40);
     } else {
       open("the shared memory of the launch is not known for every shape", std::nullopt);
     }
     if (setting_.launch.clusters) open("clusters are not modelled", std::nullopt);
-    if (setting_.launch.cooperative) open("whether all blocks of a cooperative launch are resident is not modelled", std::nullopt);
+    if (setting_.launch.cooperative)
+      open("whether all blocks of a cooperative launch are resident is not modelled", std::nullopt);
   }
 
  private:
@@ -53,18 +56,23 @@ class Legality {
     const auto range = interval(*expr, setting_.dims.contract());
     if (range && range->low >= low && range->high <= high) return;
     const auto term = setting_.dims.term(*expr);
-    if (!term) return open(fmt::format("{} = {} may be too large to reason about", what, text(*expr)), std::nullopt);
+    if (!term)
+      return open(fmt::format("{} = {} may be too large to reason about", what, text(*expr)), std::nullopt);
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
     try {
-      for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch)) lowering.assume(condition);
+      for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch))
+        lowering.assume(condition);
       const Poly value = lowering.signed_value(*term);
-      const Formula bad = any_of({at_least_zero(plus(scale(value, -1), low - 1)), at_least_zero(plus(value, -high - 1))});
+      const Formula bad =
+          any_of({at_least_zero(plus(scale(value, -1), low - 1)), at_least_zero(plus(value, -high - 1))});
       const Answer answer = lowering.ask(bad, setting_.access_seconds);
       if (answer.kind == Answer::Kind::Unsatisfiable) return;
       std::optional<Candidate> candidate;
       const Answer exact = lowering.ask_nonlinear(bad, setting_.access_seconds, 0);
-      if (exact.kind == Answer::Kind::Satisfiable) candidate = Candidate{setting_.dims.shape(lowering.values(exact)), ""};
-      open(fmt::format("{} = {} may be outside {} to {}", what, text(*expr), decimal(low), decimal(high)), std::move(candidate));
+      if (exact.kind == Answer::Kind::Satisfiable)
+        candidate = Candidate{setting_.dims.shape(lowering.values(exact)), ""};
+      open(fmt::format("{} = {} may be outside {} to {}", what, text(*expr), decimal(low), decimal(high)),
+           std::move(candidate));
     } catch (const TooHard& hard) {
       open(fmt::format("{}: {}", what, hard.why), std::nullopt);
     }

@@ -11,8 +11,8 @@ namespace {
 
 // Beyond these, lemmas cost more than they give.
 constexpr size_t kMostProducts = 140;
-constexpr size_t kMostCompared = 60;    // products of which pairs are compared
-constexpr size_t kLongestFact = 6;      // terms
+constexpr size_t kMostCompared = 60;  // products of which pairs are compared
+constexpr size_t kLongestFact = 6;    // terms
 constexpr size_t kMostFactors = 4;
 
 std::string number(Int value) {
@@ -33,7 +33,8 @@ Monomial common(const Monomial& a, const Monomial& b) {
 }  // namespace
 
 bool Lemmas::nonnegative(const Monomial& monomial) const {
-  return std::all_of(monomial.begin(), monomial.end(), [&](Atom atom) { return lowering_.atoms_[atom].low >= 0; });
+  return std::all_of(monomial.begin(), monomial.end(),
+                     [&](Atom atom) { return lowering_.atoms_[atom].low >= 0; });
 }
 
 std::string Lemmas::product(const Monomial& monomial) {
@@ -55,23 +56,28 @@ std::string Lemmas::text(const Poly& poly) {
   if (poly.empty()) return "0";
   std::string sum;
   for (const auto& [monomial, by] : poly) {
-    if (monomial.empty()) sum += " " + number(by);
-    else if (by == 1) sum += " " + product(monomial);
-    else sum += fmt::format(" (* {} {})", number(by), product(monomial));
+    if (monomial.empty())
+      sum += " " + number(by);
+    else if (by == 1)
+      sum += " " + product(monomial);
+    else
+      sum += fmt::format(" (* {} {})", number(by), product(monomial));
   }
   return poly.size() == 1 ? sum.substr(1) : fmt::format("(+{})", sum);
 }
 
 std::string Lemmas::text(const Formula& formula) {
   switch (formula.kind) {
-    case Formula::Kind::AtLeastZero: return fmt::format("(>= {} 0)", text(formula.poly));
+    case Formula::Kind::AtLeastZero:
+      return fmt::format("(>= {} 0)", text(formula.poly));
     case Formula::Kind::Bool: {
       const std::string name = fmt::format("b{}", formula.var);
       if (declarations_.find(fmt::format("(declare-const {} Bool)", name)) == std::string::npos)
         declarations_ += fmt::format("(declare-const {} Bool)\n", name);
       return formula.positive ? name : fmt::format("(not {})", name);
     }
-    default: break;
+    default:
+      break;
   }
   const bool all = formula.kind == Formula::Kind::All;
   if (formula.parts.empty()) return all ? "true" : "false";
@@ -101,7 +107,9 @@ std::string Lemmas::multiples(const std::vector<Formula>& facts, bool again) {
       if (!nonnegative(rest)) continue;
       for (size_t i = 0; i < facts.size(); ++i) {
         const Formula& fact = facts[i];
-        if (fact.kind != Formula::Kind::AtLeastZero || fact.poly.size() > kLongestFact || !fact.poly.contains({factor})) continue;
+        if (fact.kind != Formula::Kind::AtLeastZero || fact.poly.size() > kLongestFact ||
+            !fact.poly.contains({factor}))
+          continue;
         const bool too_long = std::any_of(fact.poly.begin(), fact.poly.end(), [&](const auto& item) {
           return item.first.size() + rest.size() > kMostFactors;
         });
@@ -117,9 +125,11 @@ std::string Lemmas::multiples(const std::vector<Formula>& facts, bool again) {
       // The bounds of the atom itself are facts, too.
       const AtomInfo& info = lowering_.atoms_[factor];
       if (info.low > -kInfinity && info.low != 0)
-        text += fmt::format("(assert (>= {} (* {} {})))\n", product(monomial), number(info.low), product(rest));
+        text +=
+            fmt::format("(assert (>= {} (* {} {})))\n", product(monomial), number(info.low), product(rest));
       if (info.high < kInfinity)
-        text += fmt::format("(assert (<= {} (* {} {})))\n", product(monomial), number(info.high), product(rest));
+        text +=
+            fmt::format("(assert (<= {} (* {} {})))\n", product(monomial), number(info.high), product(rest));
     }
   }
   return text;
@@ -135,9 +145,12 @@ std::string Lemmas::orders() {
       const Monomial rest = without(monomial, {factor});
       if (!nonnegative(rest)) continue;
       const std::string x = fmt::format("a{}", factor), xc = product(monomial), c = product(rest);
-      text += fmt::format("(assert (=> (>= {0} 1) (>= {1} {2})))\n(assert (=> (<= {0} 0) (<= {1} 0)))\n"
-                          "(assert (=> (= {0} 0) (= {1} 0)))\n(assert (=> (<= {0} 1) (<= {1} {2})))\n", x, xc, c);
-      if (lowering_.atoms_[factor].low < 0) text += fmt::format("(assert (=> (<= {} (- 1)) (<= {} (- {}))))\n", x, xc, c);
+      text += fmt::format(
+          "(assert (=> (>= {0} 1) (>= {1} {2})))\n(assert (=> (<= {0} 0) (<= {1} 0)))\n"
+          "(assert (=> (= {0} 0) (= {1} 0)))\n(assert (=> (<= {0} 1) (<= {1} {2})))\n",
+          x, xc, c);
+      if (lowering_.atoms_[factor].low < 0)
+        text += fmt::format("(assert (=> (<= {} (- 1)) (<= {} (- {}))))\n", x, xc, c);
     }
   }
   return text;
@@ -159,9 +172,11 @@ std::string Lemmas::comparisons() {
         if (part.empty() || !nonnegative(part)) continue;
         const std::string x = product(without(monomials[i], part)), y = product(without(monomials[j], part)),
                           c = product(part), xc = product(monomials[i]), yc = product(monomials[j]);
-        text += fmt::format("(assert (=> (>= {0} (+ {1} 1)) (>= {2} (+ {3} {4}))))\n"
-                            "(assert (=> (>= {1} (+ {0} 1)) (>= {3} (+ {2} {4}))))\n"
-                            "(assert (=> (= {0} {1}) (= {2} {3})))\n", x, y, xc, yc, c);
+        text += fmt::format(
+            "(assert (=> (>= {0} (+ {1} 1)) (>= {2} (+ {3} {4}))))\n"
+            "(assert (=> (>= {1} (+ {0} 1)) (>= {3} (+ {2} {4}))))\n"
+            "(assert (=> (= {0} {1}) (= {2} {3})))\n",
+            x, y, xc, yc, c);
       }
     }
   }

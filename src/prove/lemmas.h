@@ -1,7 +1,7 @@
 // What the solver is told about products.
 //
-// To a linear solver a product of atoms is one more unknown. These are the facts about it that right kernels turn
-// out to need, each true of all integers:
+// To a linear solver a product of atoms is one more unknown. These are the facts about it that right kernels
+// turn out to need, each true of all integers:
 //   L1  g >= 0 and c >= 0 give g c >= 0, for a known fact g about a factor x of the product x c.
 //       (row < rows becomes row * columns + columns <= rows * columns.)
 //   L2  for c >= 0: x >= 1 gives x c >= c; x <= 0 gives x c <= 0; x <= 1 gives x c <= c; x = 0 gives x c = 0.

@@ -89,8 +89,8 @@ void Lowering::take_exact(Term term, bool is_signed, Poly value) {
   (is_signed ? exact_signed_ : exact_unsigned_)[terms_.canonical(term)] = std::move(value);
 }
 
-// What is known at the head of iteration k: its counters are exact as far as claimed, at k and at k - 1; and if k >= 1,
-// iteration k - 1 ended by going back to the head.
+// What is known at the head of iteration k: its counters are exact as far as claimed, at k and at k - 1; and
+// if k >= 1, iteration k - 1 ended by going back to the head.
 void Lowering::introduce_loop(Var count) {
   const auto found = summary_.loops.find(count);
   if (found == summary_.loops.end() || !claims_) return;
@@ -98,7 +98,8 @@ void Lowering::introduce_loop(Var count) {
   const Poly k = this->count(count);
   const std::map<Var, Term> before = {{count, terms_.sub(terms_.of(count), terms_.constant(1, 64))}};
   for (const Claim& claim : claims_->of(count)) {
-    const Poly start = claim.is_signed ? signed_value(claim.induction.start) : unsigned_value(claim.induction.start);
+    const Poly start =
+        claim.is_signed ? signed_value(claim.induction.start) : unsigned_value(claim.induction.start);
     const Poly step = signed_value(claim.induction.step);
     const Poly value = add(start, multiply(k, step));
     take_exact(claim.induction.value, claim.is_signed, value);
@@ -120,7 +121,8 @@ Interval Lowering::interval(const Poly& poly) const {
     Int low = 1, high = 1;
     for (const Atom atom : monomial) {
       const Int a = atoms_[atom].low, b = atoms_[atom].high;
-      const Int corners[] = {saturated_mul(low, a), saturated_mul(low, b), saturated_mul(high, a), saturated_mul(high, b)};
+      const Int corners[] = {saturated_mul(low, a), saturated_mul(low, b), saturated_mul(high, a),
+                             saturated_mul(high, b)};
       low = *std::min_element(corners, corners + 4);
       high = *std::max_element(corners, corners + 4);
     }
@@ -147,8 +149,10 @@ void Lowering::assume(const Formula& formula) {
     if (rest.size() == 1 && rest.begin()->first.size() == 1) {
       AtomInfo& info = atoms_[rest.begin()->first.front()];
       const Int by = rest.begin()->second;
-      if (by > 0) info.low = std::max(info.low, -floor_div(c, by));
-      else info.high = std::min(info.high, floor_div(c, -by));
+      if (by > 0)
+        info.low = std::max(info.low, -floor_div(c, by));
+      else
+        info.high = std::min(info.high, floor_div(c, -by));
     }
   }
   facts_.push_back(formula);
@@ -156,9 +160,9 @@ void Lowering::assume(const Formula& formula) {
     for (Formula& part : more.parts) facts_.push_back(std::move(part));
 }
 
-// A cut: where a dim n = c q + r (0 <= r < c) stands in p >= 0, replace it; the part of p that c divides is then
-// at least the floor of what the rest can be at most. Sound: g c + rest >= 0 and rest <= high give g >= -high / c.
-// Solvers find this by search, and these by the hundred make the search long.
+// A cut: where a dim n = c q + r (0 <= r < c) stands in p >= 0, replace it; the part of p that c divides is
+// then at least the floor of what the rest can be at most. Sound: g c + rest >= 0 and rest <= high give g >=
+// -high / c. Solvers find this by search, and these by the hundred make the search long.
 Formula Lowering::strengthened(const Formula& formula) const {
   std::vector<Formula> found;
   if (formula.kind != Formula::Kind::AtLeastZero) return formula;
@@ -166,11 +170,14 @@ Formula Lowering::strengthened(const Formula& formula) const {
     const auto at = formula.poly.find({elimination.dim});
     if (at == formula.poly.end() || (at->second != 1 && at->second != -1)) continue;
     const Int by = at->second;
-    const Poly replaced = add(add(formula.poly, atom_poly(elimination.dim), -by), elimination.replacement, by);
+    const Poly replaced =
+        add(add(formula.poly, atom_poly(elimination.dim), -by), elimination.replacement, by);
     Poly whole, rest;
     for (const auto& [monomial, coefficient] : replaced) {
-      if (!monomial.empty() && coefficient % elimination.divisor == 0) whole[monomial] = coefficient / elimination.divisor;
-      else rest[monomial] = coefficient;
+      if (!monomial.empty() && coefficient % elimination.divisor == 0)
+        whole[monomial] = coefficient / elimination.divisor;
+      else
+        rest[monomial] = coefficient;
     }
     if (whole.empty()) continue;
     const Interval range = interval(rest);
@@ -192,27 +199,44 @@ Poly Lowering::poly(Term term) {
 Poly Lowering::lowered(Term term) {
   const Node node = terms_[term];
   switch (node.op) {
-    case Op::Const: return constant_poly(signed_of(node.value, node.width));
+    case Op::Const:
+      return constant_poly(signed_of(node.value, node.width));
     case Op::Var: {
       const auto var = static_cast<Var>(node.value);
       const Atom atom = atom_of(var);
       return atom_poly(atom, terms_.var(var).multiple_of);
     }
-    case Op::Add: return add(poly(node.a), poly(node.b));
-    case Op::Mul: return multiply(poly(node.a), poly(node.b));
-    case Op::Trunc: return poly(node.a);
-    case Op::ZExt: return unsigned_value(node.a);
-    case Op::SExt: return signed_value(node.a);
-    case Op::UDiv: case Op::URem: case Op::SDiv: case Op::SRem: case Op::LShr: case Op::AShr:
+    case Op::Add:
+      return add(poly(node.a), poly(node.b));
+    case Op::Mul:
+      return multiply(poly(node.a), poly(node.b));
+    case Op::Trunc:
+      return poly(node.a);
+    case Op::ZExt:
+      return unsigned_value(node.a);
+    case Op::SExt:
+      return signed_value(node.a);
+    case Op::UDiv:
+    case Op::URem:
+    case Op::SDiv:
+    case Op::SRem:
+    case Op::LShr:
+    case Op::AShr:
       return lowered_division(term, node);
-    case Op::And: return lowered_mask(term, node);
-    case Op::Or: case Op::Xor: return lowered_disjunction(term, node);
-    case Op::Ite: return lowered_choice(node);
-    default: return unknown_poly(term, kInfinity);
+    case Op::And:
+      return lowered_mask(term, node);
+    case Op::Or:
+    case Op::Xor:
+      return lowered_disjunction(term, node);
+    case Op::Ite:
+      return lowered_choice(node);
+    default:
+      return unknown_poly(term, kInfinity);
   }
 }
 
-// Any value of the term's width up to `high`: weaker than the truth, so that a proof stands and a model may not.
+// Any value of the term's width up to `high`: weaker than the truth, so that a proof stands and a model may
+// not.
 Poly Lowering::unknown_poly(Term term, Int high) {
   imprecise_ = true;
   const Int most = static_cast<Int>(mask_of(std::min(terms_.width(term), 120u)));
@@ -226,7 +250,8 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
     const Poly value = is_signed ? signed_value(node.a) : unsigned_value(node.a);
     const auto by = terms_.value(node.b);
     if (by) {
-      const unsigned amount = static_cast<unsigned>(std::min<Bits>(*by, is_signed ? node.width - 1 : node.width));
+      const unsigned amount =
+          static_cast<unsigned>(std::min<Bits>(*by, is_signed ? node.width - 1 : node.width));
       if (amount >= 100) throw TooHard{"a shift by very much"};
       return divided(value, constant_poly(Int{1} << amount)).first;
     }
@@ -248,10 +273,13 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
   // Towards zero: x = d q + r, |r| < d, and r has the sign of x.
   const Interval range = interval(x);
   const Int most = std::max(range.high, -range.low), widest = interval(d).high;
-  const Atom q = atom("quotient", -most, most), r = atom("remainder", -std::min(most, widest), std::min(most, widest));
+  const Atom q = atom("quotient", -most, most),
+             r = atom("remainder", -std::min(most, widest), std::min(most, widest));
   assume(equal_to_zero(add(add(x, multiply(d, atom_poly(q)), -1), atom_poly(r), -1)));
-  const Formula positive = all_of({at_least_zero(x), at_least_zero(atom_poly(r)), at_least_zero(plus(add(d, atom_poly(r), -1), -1))});
-  const Formula negative = all_of({at_least_zero(plus(scale(x, -1), -1)), at_least_zero(atom_poly(r, -1)), at_least_zero(plus(add(d, atom_poly(r)), -1))});
+  const Formula positive = all_of(
+      {at_least_zero(x), at_least_zero(atom_poly(r)), at_least_zero(plus(add(d, atom_poly(r), -1), -1))});
+  const Formula negative = all_of({at_least_zero(plus(scale(x, -1), -1)), at_least_zero(atom_poly(r, -1)),
+                                   at_least_zero(plus(add(d, atom_poly(r)), -1))});
   assume(any_of({positive, negative}));
   return atom_poly(quotient ? q : r);
 }
@@ -267,7 +295,8 @@ Poly Lowering::lowered_mask(Term term, const Node& node) {
   if ((ones & (ones + 1)) != 0) return unknown_poly(term, static_cast<Int>(*mask));
   Bits above = lowest * (ones + 1);  // 2^(number of the first bit above the mask)
   const bool to_the_top = node.width < 128 && above == Bits{1} << node.width;
-  Poly value = to_the_top ? unsigned_value(node.a) : divided(poly(node.a), constant_poly(static_cast<Int>(above))).second;
+  Poly value = to_the_top ? unsigned_value(node.a)
+                          : divided(poly(node.a), constant_poly(static_cast<Int>(above))).second;
   if (lowest > 1) value = add(value, divided(value, constant_poly(static_cast<Int>(lowest))).second, -1);
   return value;
 }
@@ -288,7 +317,8 @@ Poly Lowering::lowered_choice(const Node& node) {
   const Formula test = formula(node.a);
   Poly x = poly(node.b), y = poly(node.c);
   if (x == y) return x;
-  // Narrow values are taken as such, so that the result has a value of its own; a common base is kept outside.
+  // Narrow values are taken as such, so that the result has a value of its own; a common base is kept
+  // outside.
   if (node.width <= 32) x = signed_value(node.b), y = signed_value(node.c);
   Poly common;
   for (const auto& [monomial, by] : x) {
@@ -313,8 +343,10 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
     if (c == 1) return {value, {}};
     Poly rest;
     for (const auto& [monomial, by] : value) {
-      if (by % c == 0) whole[monomial] = by / c;
-      else rest[monomial] = by;
+      if (by % c == 0)
+        whole[monomial] = by / c;
+      else
+        rest[monomial] = by;
     }
     const Interval range = interval(rest);
     if (range.low >= 0 && range.high < c) return {whole, rest};
@@ -369,7 +401,8 @@ Poly Lowering::exact(Term term, bool is_signed) {
   const Poly value = poly(term);
   const Interval seen = interval(value);
   if (width > 64) {  // a product of 64-bit values, which 128 bits hold
-    if (seen.low <= (is_signed ? -kInfinity : -1) || seen.high >= kInfinity) throw TooHard{"a 128-bit product"};
+    if (seen.low <= (is_signed ? -kInfinity : -1) || seen.high >= kInfinity)
+      throw TooHard{"a 128-bit product"};
     return value;
   }
   const Interval range = range_of(width, is_signed);
@@ -381,7 +414,8 @@ Poly Lowering::exact(Term term, bool is_signed) {
   const auto within = [&](const Poly& p) {
     return all_of({at_least_zero(plus(p, -range.low)), at_least_zero(plus(scale(p, -1), range.high))});
   };
-  if (const auto found = other.find(canonical); found != other.end() && proves(within(found->second), kRangeSeconds))
+  if (const auto found = other.find(canonical);
+      found != other.end() && proves(within(found->second), kRangeSeconds))
     return found->second;
   if (proves(within(value), kRangeSeconds)) return value;
   const Int modulus = Int{1} << width;
@@ -399,15 +433,20 @@ Poly Lowering::exact(Term term, bool is_signed) {
 Formula Lowering::formula(Term term) {
   const Node node = terms_[term];
   switch (node.op) {
-    case Op::Const: return node.value ? all_of({}) : any_of({});
+    case Op::Const:
+      return node.value ? all_of({}) : any_of({});
     case Op::Var: {
       const auto var = static_cast<Var>(node.value);
       return {Formula::Kind::Bool, {}, {}, var, true};
     }
-    case Op::Not: return negated(formula(node.a));
-    case Op::Both: return all_of({formula(node.a), formula(node.b)});
-    case Op::Eq: return equality(node);
-    default: return compared(node);
+    case Op::Not:
+      return negated(formula(node.a));
+    case Op::Both:
+      return all_of({formula(node.a), formula(node.b)});
+    case Op::Eq:
+      return equality(node);
+    default:
+      return compared(node);
   }
 }
 
@@ -422,7 +461,8 @@ Formula Lowering::compared(const Node& node) {
 Formula Lowering::equality(const Node& node) {
   // (x | y) & 1…10…0 == 0: both are below the lowest one. How 64-bit division asks whether 32 bits will do.
   const Node left = terms_[node.a];
-  if (terms_.value(node.b) == Bits{0} && left.op == Op::And && terms_.is_constant(left.b) && terms_[left.a].op == Op::Or) {
+  if (terms_.value(node.b) == Bits{0} && left.op == Op::And && terms_.is_constant(left.b) &&
+      terms_[left.a].op == Op::Or) {
     const Bits mask = *terms_.value(left.b), lowest = mask & -mask;
     if (((mask + lowest) & mask_of(left.width)) == 0) {
       const Node either = terms_[left.a];
@@ -490,7 +530,8 @@ std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
   std::string body;
   for (const Formula& fact : facts_) body += fmt::format("(assert {})\n", lemmas.text(fact));
   Formula target = goal;
-  if (Formula more = strengthened(goal); more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
+  if (Formula more = strengthened(goal);
+      more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
     target = all_of({goal, std::move(more)});
   body += fmt::format("(assert {})\n", lemmas.text(target));
   const std::string more = lemmas.about_products(facts_);
@@ -510,7 +551,8 @@ Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
 bool Lowering::proves(const Formula& formula, double seconds) {
   if (formula.kind == Formula::Kind::AtLeastZero && interval(formula.poly).low >= 0) return true;
   if (formula.kind == Formula::Kind::All)
-    return std::all_of(formula.parts.begin(), formula.parts.end(), [&](const Formula& part) { return proves(part, seconds); });
+    return std::all_of(formula.parts.begin(), formula.parts.end(),
+                       [&](const Formula& part) { return proves(part, seconds); });
   return ask(negated(formula), seconds).kind == Answer::Kind::Unsatisfiable;
 }
 

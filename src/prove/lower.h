@@ -1,16 +1,19 @@
 // From bit-vectors to integers, exactly.
 //
-// The solver is good at linear integer arithmetic and poor at 64-bit multiplication, so terms are translated to
-// polynomials over integer atoms. `poly` gives a polynomial that is congruent to a term modulo 2^width; that is all
-// that addition and multiplication need. Where the value itself matters (a comparison, a division, an extension to
-// more bits) the polynomial must lie within the range of the type. Three ways, in this order:
+// The solver is good at linear integer arithmetic and poor at 64-bit multiplication, so terms are translated
+// to polynomials over integer atoms. `poly` gives a polynomial that is congruent to a term modulo 2^width;
+// that is all that addition and multiplication need. Where the value itself matters (a comparison, a
+// division, an extension to more bits) the polynomial must lie within the range of the type. Three ways, in
+// this order:
 //   - intervals of the atoms, or the facts known so far, show that it does;
 //   - the term is a loop's counter, of which the loop's claims say so (claims.h);
-//   - otherwise it may wrap: value = poly - 2^width * q with a new atom q. That is exact too, and the wrap is noted.
-// So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real failure.
+//   - otherwise it may wrap: value = poly - 2^width * q with a new atom q. That is exact too, and the wrap is
+//   noted.
+// So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
+// failure.
 //
-// Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a question that
-// looks for a counterexample they are products.
+// Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a
+// question that looks for a counterexample they are products.
 #pragma once
 
 #include <functional>
@@ -23,7 +26,8 @@
 
 namespace assay::prove {
 
-// Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's range.
+// Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's
+// range.
 struct Claim {
   Induction induction;
   bool is_signed = true;
@@ -73,8 +77,8 @@ class Lowering {
   Answer ask_nonlinear(const Formula& formula, double seconds, Int cap);
   std::map<Var, Int> values(const Answer& answer) const;
 
-  // offset = sum of R_s * s over products s of dims; each R_s of several terms becomes one atom. Without it a row index
-  // of several terms meets its stride only term by term, and the lemmas about products say nothing.
+  // offset = sum of R_s * s over products s of dims; each R_s of several terms becomes one atom. Without it a
+  // row index of several terms meets its stride only term by term, and the lemmas about products say nothing.
   Poly delinearised(const Poly& poly);
 
   const std::vector<AtomInfo>& atoms() const { return atoms_; }
@@ -129,7 +133,8 @@ class Lowering {
 // What is known of loops, found once for each and used wherever its count appears.
 class Claims {
  public:
-  Claims(Terms& terms, const Summary& summary, Solver& solver) : terms_(terms), summary_(summary), solver_(solver) {}
+  Claims(Terms& terms, const Summary& summary, Solver& solver)
+      : terms_(terms), summary_(summary), solver_(solver) {}
   const std::vector<Claim>& of(Var count);
 
  private:
@@ -141,8 +146,8 @@ class Claims {
   std::map<Var, std::vector<Claim>> known_;
 };
 
-// s * k <= D: a loop that goes on until a counter equals a limit ends where it does. None where the condition is none of
-// this kind.
+// s * k <= D: a loop that goes on until a counter equals a limit ends where it does. None where the condition
+// is none of this kind.
 std::optional<Formula> ends_on_equality(Lowering& lowering, Terms& terms, Var count, Term repeats);
 
 }  // namespace assay::prove

@@ -21,24 +21,93 @@ constexpr unsigned kWarp = 32;
 // Instructions that touch no memory and order nothing: their results are unknown where no rule gives them.
 bool is_pure(Opcode opcode) {
   switch (opcode) {
-    case Opcode::abs: case Opcode::add: case Opcode::addc: case Opcode::bfe: case Opcode::bfi: case Opcode::bfind:
-    case Opcode::bmsk: case Opcode::brev: case Opcode::clz: case Opcode::cnot: case Opcode::copysign: case Opcode::cos:
-    case Opcode::div: case Opcode::dp2a: case Opcode::dp4a: case Opcode::ex2: case Opcode::fma: case Opcode::fns:
-    case Opcode::lg2: case Opcode::mad: case Opcode::mad24: case Opcode::madc: case Opcode::max: case Opcode::min:
-    case Opcode::mul: case Opcode::mul24: case Opcode::neg: case Opcode::popc: case Opcode::rcp: case Opcode::rem:
-    case Opcode::rsqrt: case Opcode::sad: case Opcode::sin: case Opcode::sqrt: case Opcode::sub: case Opcode::subc:
-    case Opcode::szext: case Opcode::tanh: case Opcode::testp: case Opcode::set: case Opcode::setp: case Opcode::selp:
-    case Opcode::slct: case Opcode::and_: case Opcode::or_: case Opcode::xor_: case Opcode::not_: case Opcode::lop3:
-    case Opcode::shf: case Opcode::shl: case Opcode::shr: case Opcode::cvt: case Opcode::cvt_pack: case Opcode::mov:
-    case Opcode::prmt: case Opcode::shfl: case Opcode::shfl_sync: case Opcode::isspacep: case Opcode::activemask:
-    case Opcode::match_all: case Opcode::match_any: case Opcode::redux_sync: case Opcode::vote: case Opcode::vote_sync:
-    case Opcode::elect_sync: case Opcode::mma: case Opcode::wmma_mma: case Opcode::movmatrix: case Opcode::createpolicy:
+    case Opcode::abs:
+    case Opcode::add:
+    case Opcode::addc:
+    case Opcode::bfe:
+    case Opcode::bfi:
+    case Opcode::bfind:
+    case Opcode::bmsk:
+    case Opcode::brev:
+    case Opcode::clz:
+    case Opcode::cnot:
+    case Opcode::copysign:
+    case Opcode::cos:
+    case Opcode::div:
+    case Opcode::dp2a:
+    case Opcode::dp4a:
+    case Opcode::ex2:
+    case Opcode::fma:
+    case Opcode::fns:
+    case Opcode::lg2:
+    case Opcode::mad:
+    case Opcode::mad24:
+    case Opcode::madc:
+    case Opcode::max:
+    case Opcode::min:
+    case Opcode::mul:
+    case Opcode::mul24:
+    case Opcode::neg:
+    case Opcode::popc:
+    case Opcode::rcp:
+    case Opcode::rem:
+    case Opcode::rsqrt:
+    case Opcode::sad:
+    case Opcode::sin:
+    case Opcode::sqrt:
+    case Opcode::sub:
+    case Opcode::subc:
+    case Opcode::szext:
+    case Opcode::tanh:
+    case Opcode::testp:
+    case Opcode::set:
+    case Opcode::setp:
+    case Opcode::selp:
+    case Opcode::slct:
+    case Opcode::and_:
+    case Opcode::or_:
+    case Opcode::xor_:
+    case Opcode::not_:
+    case Opcode::lop3:
+    case Opcode::shf:
+    case Opcode::shl:
+    case Opcode::shr:
+    case Opcode::cvt:
+    case Opcode::cvt_pack:
+    case Opcode::mov:
+    case Opcode::prmt:
+    case Opcode::shfl:
+    case Opcode::shfl_sync:
+    case Opcode::isspacep:
+    case Opcode::activemask:
+    case Opcode::match_all:
+    case Opcode::match_any:
+    case Opcode::redux_sync:
+    case Opcode::vote:
+    case Opcode::vote_sync:
+    case Opcode::elect_sync:
+    case Opcode::mma:
+    case Opcode::wmma_mma:
+    case Opcode::movmatrix:
+    case Opcode::createpolicy:
     // Hints, waits and fences: they change when something happens, not where.
-    case Opcode::prefetch: case Opcode::prefetchu: case Opcode::membar: case Opcode::fence: case Opcode::nanosleep:
-    case Opcode::cp_async_commit_group: case Opcode::cp_async_wait_group: case Opcode::cp_async_wait_all:
-    case Opcode::bar_warp_sync: case Opcode::pmevent: case Opcode::brkpt: case Opcode::griddepcontrol:
+    case Opcode::prefetch:
+    case Opcode::prefetchu:
+    case Opcode::membar:
+    case Opcode::fence:
+    case Opcode::nanosleep:
+    case Opcode::cp_async_commit_group:
+    case Opcode::cp_async_wait_group:
+    case Opcode::cp_async_wait_all:
+    case Opcode::bar_warp_sync:
+    case Opcode::pmevent:
+    case Opcode::brkpt:
+    case Opcode::griddepcontrol:
     // Control flow is the executor's.
-    case Opcode::bra: case Opcode::ret: case Opcode::exit: case Opcode::trap:
+    case Opcode::bra:
+    case Opcode::ret:
+    case Opcode::exit:
+    case Opcode::trap:
       return true;
     default:
       return false;
@@ -54,7 +123,12 @@ bool is_barrier(Opcode opcode) {
 
 Machine::Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                  const Launch& launch, const std::vector<std::string>& written)
-    : terms_(terms), dims_(dims), module_(module), kernel_(kernel), launch_(launch), written_(written.begin(), written.end()) {
+    : terms_(terms),
+      dims_(dims),
+      module_(module),
+      kernel_(kernel),
+      launch_(launch),
+      written_(written.begin(), written.end()) {
   set_up_indices();
   uint32_t at = 0;
   for (uint32_t i = 0; i < kernel.parameters.size(); ++i) {
@@ -70,8 +144,8 @@ Path Machine::entry_path() {
   return conditions_of(terms_, dims_, launch_);
 }
 
-// Thread and block indices below the launch's extents. An extent that the relation does not give may be any that
-// the hardware takes.
+// Thread and block indices below the launch's extents. An extent that the relation does not give may be any
+// that the hardware takes.
 void Machine::set_up_indices() {
   const auto extent = [&](const ExprPtr& expr, const std::string& name, Int most) {
     if (expr)
@@ -90,8 +164,8 @@ void Machine::set_up_indices() {
     variable.high = (known ? std::min(most, static_cast<Int>(*known)) : most) - 1;
     const Term term = terms_.variable(std::move(variable));
     if (!known)
-      terms_.var(terms_.mentions(term).front()).facts.push_back(
-          terms_.compare(Op::Ult, terms_.zext(term, 64), below));
+      terms_.var(terms_.mentions(term).front())
+          .facts.push_back(terms_.compare(Op::Ult, terms_.zext(term, 64), below));
     return term;
   };
   for (unsigned i = 0; i < 3; ++i) {
@@ -140,12 +214,14 @@ void Machine::step(const ptx::Instruction& instruction, const std::vector<uint32
 // Barriers of the block, and operations of a warp that name their lanes.
 void Machine::note_meeting(const Step& step) {
   const ptx::Instruction& i = step.instruction;
-  const bool of_warp = i.opcode == Opcode::shfl_sync || i.opcode == Opcode::bar_warp_sync || i.opcode == Opcode::vote_sync ||
-                       i.opcode == Opcode::redux_sync || i.opcode == Opcode::match_any || i.opcode == Opcode::match_all ||
+  const bool of_warp = i.opcode == Opcode::shfl_sync || i.opcode == Opcode::bar_warp_sync ||
+                       i.opcode == Opcode::vote_sync || i.opcode == Opcode::redux_sync ||
+                       i.opcode == Opcode::match_any || i.opcode == Opcode::match_all ||
                        i.opcode == Opcode::elect_sync;
-  const bool whole_warp = i.opcode == Opcode::mma || i.opcode == Opcode::wmma_mma || i.opcode == Opcode::ldmatrix ||
-                          i.opcode == Opcode::stmatrix || i.opcode == Opcode::movmatrix || i.opcode == Opcode::wmma_load_a ||
-                          i.opcode == Opcode::wmma_load_b || i.opcode == Opcode::wmma_load_c || i.opcode == Opcode::wmma_store_d;
+  const bool whole_warp =
+      i.opcode == Opcode::mma || i.opcode == Opcode::wmma_mma || i.opcode == Opcode::ldmatrix ||
+      i.opcode == Opcode::stmatrix || i.opcode == Opcode::movmatrix || i.opcode == Opcode::wmma_load_a ||
+      i.opcode == Opcode::wmma_load_b || i.opcode == Opcode::wmma_load_c || i.opcode == Opcode::wmma_store_d;
   if (!recording_ || (!is_barrier(i.opcode) && !of_warp && !whole_warp)) return;
   Barrier barrier{&i, of_warp || whole_warp, kNoTerm, step.state.control, loops_};
   if (of_warp) barrier.mask = value(step, i.operands.back(), 32);
@@ -184,13 +260,18 @@ Term Machine::value(const Step& step, const Operand& operand, unsigned width) {
       break;
     }
     case Operand::Kind::Immediate:
-      return operand.is_float && !operand.is_f32_bits ? terms_.unknown(width, "float") : terms_.constant(operand.bits, width);
-    case Operand::Kind::Special: term = special(operand); break;
+      return operand.is_float && !operand.is_f32_bits ? terms_.unknown(width, "float")
+                                                      : terms_.constant(operand.bits, width);
+    case Operand::Kind::Special:
+      term = special(operand);
+      break;
     case Operand::Kind::Symbol:
       term = symbol_address(operand.symbol);
-      if (term != kNoTerm) term = terms_.add(term, terms_.constant(static_cast<Bits>(Int{operand.offset}), 64));
+      if (term != kNoTerm)
+        term = terms_.add(term, terms_.constant(static_cast<Bits>(Int{operand.offset}), 64));
       break;
-    default: break;
+    default:
+      break;
   }
   if (term == kNoTerm || (terms_.width(term) == 0) != (width == 0)) return terms_.unknown(width, "operand");
   return width == 0 ? term : terms_.zext(term, width);
@@ -227,7 +308,8 @@ void Machine::forget(const Step& step) {
 
 bool Machine::is_float(const Step& step) const {
   const auto& types = step.instruction.types;
-  return std::any_of(types.begin(), types.end(), [](Type type) { return ptx::kind_of(type) == TypeKind::Float; });
+  return std::any_of(types.begin(), types.end(),
+                     [](Type type) { return ptx::kind_of(type) == TypeKind::Float; });
 }
 
 // ---- instructions
@@ -237,11 +319,20 @@ bool Machine::arithmetic(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   if (i.operands.empty() || step.defined.empty()) return false;
   switch (i.opcode) {
-    case Opcode::mov: move(step); return true;
-    case Opcode::setp: compare(step); return true;
-    case Opcode::cvt: convert(step); return true;
-    case Opcode::cvta: convert_address(step); return true;
-    default: break;
+    case Opcode::mov:
+      move(step);
+      return true;
+    case Opcode::setp:
+      compare(step);
+      return true;
+    case Opcode::cvt:
+      convert(step);
+      return true;
+    case Opcode::cvta:
+      convert_address(step);
+      return true;
+    default:
+      break;
   }
   if (is_float(step) && i.opcode != Opcode::selp) return false;
   if (i.type() == Type::Pred) {
@@ -266,34 +357,67 @@ bool Machine::arithmetic(const Step& step) {
   };
   Term result = kNoTerm;
   switch (i.opcode) {
-    case Opcode::add: result = terms_.add(in(1), in(2)); break;
-    case Opcode::sub: result = terms_.sub(in(1), in(2)); break;
-    case Opcode::neg: result = terms_.neg(in(1)); break;
-    case Opcode::not_: result = terms_.complement(in(1)); break;
-    case Opcode::mul: case Opcode::mad: result = multiply(step); break;
-    case Opcode::and_: result = terms_.bitwise(Op::And, in(1), in(2)); break;
-    case Opcode::or_: result = terms_.bitwise(Op::Or, in(1), in(2)); break;
-    case Opcode::xor_: result = terms_.bitwise(Op::Xor, in(1), in(2)); break;
-    case Opcode::shl: if (w >= 32) result = shift(Op::Shl); break;
-    case Opcode::shr: if (w >= 32) result = shift(sign ? Op::AShr : Op::LShr); break;
-    case Opcode::div: result = terms_.bitwise(sign ? Op::SDiv : Op::UDiv, in(1), in(2)); break;
-    case Opcode::rem: result = terms_.bitwise(sign ? Op::SRem : Op::URem, in(1), in(2)); break;
-    case Opcode::min: result = choose(sign ? Op::Slt : Op::Ult, true); break;
-    case Opcode::max: result = choose(sign ? Op::Slt : Op::Ult, false); break;
+    case Opcode::add:
+      result = terms_.add(in(1), in(2));
+      break;
+    case Opcode::sub:
+      result = terms_.sub(in(1), in(2));
+      break;
+    case Opcode::neg:
+      result = terms_.neg(in(1));
+      break;
+    case Opcode::not_:
+      result = terms_.complement(in(1));
+      break;
+    case Opcode::mul:
+    case Opcode::mad:
+      result = multiply(step);
+      break;
+    case Opcode::and_:
+      result = terms_.bitwise(Op::And, in(1), in(2));
+      break;
+    case Opcode::or_:
+      result = terms_.bitwise(Op::Or, in(1), in(2));
+      break;
+    case Opcode::xor_:
+      result = terms_.bitwise(Op::Xor, in(1), in(2));
+      break;
+    case Opcode::shl:
+      if (w >= 32) result = shift(Op::Shl);
+      break;
+    case Opcode::shr:
+      if (w >= 32) result = shift(sign ? Op::AShr : Op::LShr);
+      break;
+    case Opcode::div:
+      result = terms_.bitwise(sign ? Op::SDiv : Op::UDiv, in(1), in(2));
+      break;
+    case Opcode::rem:
+      result = terms_.bitwise(sign ? Op::SRem : Op::URem, in(1), in(2));
+      break;
+    case Opcode::min:
+      result = choose(sign ? Op::Slt : Op::Ult, true);
+      break;
+    case Opcode::max:
+      result = choose(sign ? Op::Slt : Op::Ult, false);
+      break;
     case Opcode::abs: {
       const Term a = in(1);
       result = terms_.ite(terms_.compare(Op::Slt, a, terms_.constant(0, w)), terms_.neg(a), a);
       break;
     }
-    case Opcode::selp: result = terms_.ite(value(step, i.operands[3], 0), in(1), in(2)); break;
+    case Opcode::selp:
+      result = terms_.ite(value(step, i.operands[3], 0), in(1), in(2));
+      break;
     case Opcode::bfe: {
-      const auto from = terms_.value(value(step, i.operands[2], 32)), size = terms_.value(value(step, i.operands[3], 32));
+      const auto from = terms_.value(value(step, i.operands[2], 32)),
+                 size = terms_.value(value(step, i.operands[3], 32));
       if (sign || !from || !size || *from >= w || *size == 0 || *size >= w) break;
       const Term shifted = terms_.bitwise(Op::LShr, in(1), terms_.constant(*from, w));
       result = terms_.bitwise(Op::And, shifted, terms_.constant(mask_of(static_cast<unsigned>(*size)), w));
       break;
     }
-    default: break;
+    default:
+      break;
   }
   if (result == kNoTerm) return false;
   put(step, i.operands[0], result);
@@ -313,7 +437,9 @@ Term Machine::multiply(const Step& step) {
     return step.is_signed() ? terms_.sext(narrow, 2 * w) : terms_.zext(narrow, 2 * w);
   };
   Term product = terms_.mul(widened(1), widened(2));
-  if (high) product = terms_.trunc(terms_.bitwise(step.is_signed() ? Op::AShr : Op::LShr, product, terms_.constant(w, 2 * w)), w);
+  if (high)
+    product = terms_.trunc(
+        terms_.bitwise(step.is_signed() ? Op::AShr : Op::LShr, product, terms_.constant(w, 2 * w)), w);
   return adds ? terms_.add(product, value(step, i.operands[3], high ? w : 2 * w)) : product;
 }
 
@@ -325,16 +451,26 @@ void Machine::compare(const Step& step) {
     const Term a = value(step, i.operands[1], w), b = value(step, i.operands[2], w);
     const bool sign = step.is_signed();
     const Op less = sign ? Op::Slt : Op::Ult, at_most = sign ? Op::Sle : Op::Ule;
-    if (i.has(Mod::eq)) result = terms_.compare(Op::Eq, a, b);
-    else if (i.has(Mod::ne)) result = terms_.negation(terms_.compare(Op::Eq, a, b));
-    else if (i.has(Mod::lt)) result = terms_.compare(less, a, b);
-    else if (i.has(Mod::le)) result = terms_.compare(at_most, a, b);
-    else if (i.has(Mod::gt)) result = terms_.compare(less, b, a);
-    else if (i.has(Mod::ge)) result = terms_.compare(at_most, b, a);
-    else if (i.has(Mod::ls)) result = terms_.compare(Op::Ule, a, b);
-    else if (i.has(Mod::hs)) result = terms_.compare(Op::Ule, b, a);
-    else if (i.has(Mod::lo)) result = terms_.compare(Op::Ult, a, b);
-    else if (i.has(Mod::hi)) result = terms_.compare(Op::Ult, b, a);
+    if (i.has(Mod::eq))
+      result = terms_.compare(Op::Eq, a, b);
+    else if (i.has(Mod::ne))
+      result = terms_.negation(terms_.compare(Op::Eq, a, b));
+    else if (i.has(Mod::lt))
+      result = terms_.compare(less, a, b);
+    else if (i.has(Mod::le))
+      result = terms_.compare(at_most, a, b);
+    else if (i.has(Mod::gt))
+      result = terms_.compare(less, b, a);
+    else if (i.has(Mod::ge))
+      result = terms_.compare(at_most, b, a);
+    else if (i.has(Mod::ls))
+      result = terms_.compare(Op::Ule, a, b);
+    else if (i.has(Mod::hs))
+      result = terms_.compare(Op::Ule, b, a);
+    else if (i.has(Mod::lo))
+      result = terms_.compare(Op::Ult, a, b);
+    else if (i.has(Mod::hi))
+      result = terms_.compare(Op::Ult, b, a);
   }
   if (result == kNoTerm) result = terms_.unknown(0, "compared");
   Term opposite = terms_.negation(result);
@@ -343,7 +479,8 @@ void Machine::compare(const Step& step) {
     const auto with = [&](Term term) {
       if (i.has(Mod::and_)) return terms_.both(term, other);
       if (i.has(Mod::or_)) return terms_.either(term, other);
-      return i.has(Mod::xor_) ? terms_.negation(terms_.compare(Op::Eq, term, other)) : terms_.unknown(0, "compared");
+      return i.has(Mod::xor_) ? terms_.negation(terms_.compare(Op::Eq, term, other))
+                              : terms_.unknown(0, "compared");
     };
     result = with(result);
     opposite = with(opposite);
@@ -358,11 +495,16 @@ void Machine::logic_on_predicates(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   const auto in = [&](size_t n) { return value(step, i.operands[n], 0); };
   switch (i.opcode) {
-    case Opcode::and_: return put(step, i.operands[0], terms_.both(in(1), in(2)));
-    case Opcode::or_: return put(step, i.operands[0], terms_.either(in(1), in(2)));
-    case Opcode::xor_: return put(step, i.operands[0], terms_.negation(terms_.compare(Op::Eq, in(1), in(2))));
-    case Opcode::not_: return put(step, i.operands[0], terms_.negation(in(1)));
-    default: forget(step);
+    case Opcode::and_:
+      return put(step, i.operands[0], terms_.both(in(1), in(2)));
+    case Opcode::or_:
+      return put(step, i.operands[0], terms_.either(in(1), in(2)));
+    case Opcode::xor_:
+      return put(step, i.operands[0], terms_.negation(terms_.compare(Op::Eq, in(1), in(2))));
+    case Opcode::not_:
+      return put(step, i.operands[0], terms_.negation(in(1)));
+    default:
+      forget(step);
   }
 }
 
@@ -393,14 +535,17 @@ void Machine::move(const Step& step) {
 
 void Machine::convert(const Step& step) {
   const ptx::Instruction& i = step.instruction;
-  if (is_float(step) || i.types.size() != 2 || i.has(Mod::sat) || i.operands[0].kind != Operand::Kind::Register)
+  if (is_float(step) || i.types.size() != 2 || i.has(Mod::sat) ||
+      i.operands[0].kind != Operand::Kind::Register)
     return forget(step);
   const unsigned to = ptx::bits_of(i.types[0]), from = ptx::bits_of(i.types[1]);
   if (to == 0 || from == 0 || to > 64 || from > 64) return forget(step);
-  const Term source = terms_.trunc(value(step, i.operands[1], std::max(from, from)), from);
-  Term result = ptx::kind_of(i.types[1]) == TypeKind::Signed ? terms_.sext(source, to) : terms_.zext(source, to);
+  const Term source = terms_.trunc(value(step, i.operands[1], from), from);
+  Term result =
+      ptx::kind_of(i.types[1]) == TypeKind::Signed ? terms_.sext(source, to) : terms_.zext(source, to);
   // A result narrower than its register is extended by the sign of its type.
-  if (ptx::kind_of(i.types[0]) == TypeKind::Signed) result = terms_.sext(result, width_of(i.operands[0].index));
+  if (ptx::kind_of(i.types[0]) == TypeKind::Signed)
+    result = terms_.sext(result, width_of(i.operands[0].index));
   put(step, i.operands[0], result);
 }
 

@@ -1,8 +1,8 @@
 // One instruction at a time: what it does to the registers of a state, and which memory it touches.
 //
-// Integer instructions become terms, exactly. Everything that the prover has no use for (floating point, shuffles,
-// votes, loaded values that no contract bounds) becomes an unknown value, which stands for any. An instruction that
-// may touch memory in a way that is not modelled is a gap.
+// Integer instructions become terms, exactly. Everything that the prover has no use for (floating point,
+// shuffles, votes, loaded values that no contract bounds) becomes an unknown value, which stands for any. An
+// instruction that may touch memory in a way that is not modelled is a gap.
 #pragma once
 
 #include <set>
@@ -19,8 +19,8 @@ struct State {
 
 class Machine {
  public:
-  Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel, const Launch& launch,
-          const std::vector<std::string>& written);
+  Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
+          const Launch& launch, const std::vector<std::string>& written);
 
   void step(const ptx::Instruction& instruction, const std::vector<uint32_t>& defined, State& state);
   // Whether the instruction's guard lets it run.
@@ -43,7 +43,9 @@ class Machine {
     Term guard;
     const std::vector<uint32_t>& defined;
     ptx::Type type(size_t i = 0) const { return instruction.type(i); }
-    unsigned width() const { return ptx::bits_of(instruction.types.empty() ? ptx::Type::None : instruction.types.back()); }
+    unsigned width() const {
+      return ptx::bits_of(instruction.types.empty() ? ptx::Type::None : instruction.types.back());
+    }
     bool is_signed() const {
       return !instruction.types.empty() && ptx::kind_of(instruction.types.back()) == ptx::TypeKind::Signed;
     }
@@ -76,12 +78,12 @@ class Machine {
   void fragment(const Step& step);
   void convert_address(const Step& step);
   Term address(const Step& step, const ptx::Operand& operand);
-  void note(const Step& step, Effect effect, ptx::Space space, Term address, uint32_t bytes, uint32_t alignment,
-            bool exact = true, Term condition = kNoTerm);
+  void note(const Step& step, Effect effect, ptx::Space space, Term address, uint32_t bytes,
+            uint32_t alignment, bool exact = true, Term condition = kNoTerm);
   Term loaded(Term address, unsigned width, unsigned at);
   std::optional<Term> from_tensor(const Array& array, Term address, unsigned width, unsigned at);
-  Term base(const std::string& name, ptx::Space space, Term bytes, Int align, const contract::TensorSpec* tensor,
-            const std::string& view = "");
+  Term base(const std::string& name, ptx::Space space, Term bytes, Int align,
+            const contract::TensorSpec* tensor, const std::string& view = "");
   Term generic_view(Var base);
   Term tensor_base(const std::string& name);
   ptx::Space space_of(const ptx::Instruction& instruction) const;

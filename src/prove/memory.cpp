@@ -33,13 +33,14 @@ constexpr FragmentShape kFragmentShapes[] = {
 
 // ---- where arrays begin
 
-Term Machine::base(const std::string& name, Space space, Term bytes, Int align, const contract::TensorSpec* tensor,
-                   const std::string& view) {
+Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
+                   const contract::TensorSpec* tensor, const std::string& view) {
   const std::string key = name + view;
   if (const auto found = bases_.find(key); found != bases_.end()) return terms_.of(found->second);
   Variable variable{"@" + key, VarKind::Base};
   variable.width = 64;
-  const bool small = view.empty() && (space == Space::Shared || space == Space::Local || space == Space::Const);
+  const bool small =
+      view.empty() && (space == Space::Shared || space == Space::Local || space == Space::Const);
   variable.high = small ? kSharedWindow - align : kAddresses - align;
   variable.multiple_of = align;
   const Term term = terms_.variable(std::move(variable));
@@ -49,7 +50,8 @@ Term Machine::base(const std::string& name, Space space, Term bytes, Int align, 
   return term;
 }
 
-// A tensor that an output may share the memory of is where that output is; the worst case for bounds is the same.
+// A tensor that an output may share the memory of is where that output is; the worst case for bounds is the
+// same.
 Term Machine::tensor_base(const std::string& name) {
   const contract::Contract& contract = dims_.contract();
   const contract::TensorSpec* tensor = contract.tensor(name);
@@ -87,8 +89,8 @@ Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
   return base(name, variable->space, bytes, std::max(1u, variable->align), nullptr);
 }
 
-// The generic address of an array elsewhere than in global memory is another number than its own address: a base
-// of its own, aligned as well (the windows begin at multiples of 2^24).
+// The generic address of an array elsewhere than in global memory is another number than its own address: a
+// base of its own, aligned as well (the windows begin at multiples of 2^24).
 Term Machine::generic_view(Var var) {
   const Array array = summary_.arrays.at(var);
   return base(array.name, array.space, array.bytes, terms_.var(var).multiple_of, array.tensor, " (generic)");
@@ -142,19 +144,24 @@ Term Machine::address(const Step& step, const Operand& operand) {
   return terms_.add(at, terms_.constant(static_cast<Bits>(Int{operand.offset}), terms_.width(at)));
 }
 
-void Machine::note(const Step& step, Effect effect, Space space, Term address, uint32_t bytes, uint32_t alignment,
-                   bool exact, Term condition) {
+void Machine::note(const Step& step, Effect effect, Space space, Term address, uint32_t bytes,
+                   uint32_t alignment, bool exact, Term condition) {
   if (!recording_ || terms_.value(step.guard) == Bits{0}) return;
   Path path = step.state.path;
   if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
   if (condition != kNoTerm && !terms_.is_constant(condition)) path.push_back(condition);
-  summary_.accesses.push_back({&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path)});
+  summary_.accesses.push_back(
+      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path)});
 }
 
 bool Machine::memory(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   switch (i.opcode) {
-    case Opcode::ld: case Opcode::ldu: case Opcode::st: case Opcode::atom: case Opcode::red:
+    case Opcode::ld:
+    case Opcode::ldu:
+    case Opcode::st:
+    case Opcode::atom:
+    case Opcode::red:
       if (i.has(Mod::shared_cluster)) {
         gap(step, "shared memory of a cluster");
         forget(step);
@@ -164,12 +171,20 @@ bool Machine::memory(const Step& step) {
         load_store(step);
       }
       return true;
-    case Opcode::cp_async: copy_async(step); return true;
-    case Opcode::ldmatrix: matrix_rows(step); return true;
-    case Opcode::wmma_load_a: case Opcode::wmma_load_b: case Opcode::wmma_load_c: case Opcode::wmma_store_d:
+    case Opcode::cp_async:
+      copy_async(step);
+      return true;
+    case Opcode::ldmatrix:
+      matrix_rows(step);
+      return true;
+    case Opcode::wmma_load_a:
+    case Opcode::wmma_load_b:
+    case Opcode::wmma_load_c:
+    case Opcode::wmma_store_d:
       fragment(step);
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
@@ -177,7 +192,8 @@ void Machine::load_parameter(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   const Operand& from = i.operands.back();
   const bool known = i.opcode == Opcode::ld && from.kind == Operand::Kind::Address &&
-                     from.base == Operand::Base::Symbol && from.symbol.kind == ptx::SymbolRef::Kind::Parameter;
+                     from.base == Operand::Base::Symbol &&
+                     from.symbol.kind == ptx::SymbolRef::Kind::Parameter;
   if (!known) {
     if (i.opcode != Opcode::ld) gap(step, "parameters of a call");
     return forget(step);
@@ -197,7 +213,8 @@ void Machine::load_parameter(const Step& step) {
   };
   const Operand& to = i.operands[0];
   if (to.kind == Operand::Kind::Register) return put(step, to, word(at));
-  for (size_t n = 0; n < to.elements.size(); ++n) put(step, to.elements[n], word(at + static_cast<uint32_t>(n) * w / 8));
+  for (size_t n = 0; n < to.elements.size(); ++n)
+    put(step, to.elements[n], word(at + static_cast<uint32_t>(n) * w / 8));
 }
 
 void Machine::load_store(const Step& step) {
@@ -210,8 +227,8 @@ void Machine::load_store(const Step& step) {
     return forget(step);
   }
   const Effect effect = i.opcode == Opcode::atom || i.opcode == Opcode::red ? Effect::Atomic
-                        : loads                                            ? Effect::Read
-                                                                           : Effect::Write;
+                        : loads                                             ? Effect::Read
+                                                                            : Effect::Write;
   const Term at = address(step, place);
   const uint32_t bytes = components(i) * w / 8;
   note(step, effect, space_of(i), at, bytes, bytes);
@@ -254,8 +271,8 @@ void Machine::matrix_rows(const Step& step) {
   forget(step);
 }
 
-// wmma: the warp touches rows of a matrix whose rows lie `stride` elements apart; which lane touches what is left
-// open by the manual, so each lane is taken to touch any row.
+// wmma: the warp touches rows of a matrix whose rows lie `stride` elements apart; which lane touches what is
+// left open by the manual, so each lane is taken to touch any row.
 void Machine::fragment(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   const bool stores = i.opcode == Opcode::wmma_store_d;
@@ -278,9 +295,10 @@ void Machine::fragment(const Step& step) {
   const Term offset = terms_.mul(terms_.mul(row, stride), terms_.constant(element / 8, 64));
   const Term start = address(step, i.operands[stores ? 0 : 1]);
   const uint32_t bytes = columns * element / 8;
-  // The address and the stride must be multiples of 32 and 16 bytes (half precision, and likewise for others).
-  note(step, stores ? Effect::Write : Effect::Read, space_of(i), terms_.add(start, terms_.trunc(offset, terms_.width(start))),
-       bytes, 16);
+  // The address and the stride must be multiples of 32 and 16 bytes (half precision, and likewise for
+  // others).
+  note(step, stores ? Effect::Write : Effect::Read, space_of(i),
+       terms_.add(start, terms_.trunc(offset, terms_.width(start))), bytes, 16);
   forget(step);
 }
 
@@ -296,8 +314,8 @@ Term Machine::loaded(Term at, unsigned width, unsigned offset) {
 }
 
 // An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
-// address that is a whole number of elements past the tensor's beginning: then, the access being within the tensor
-// (which is proved of every access), what it reads is an element.
+// address that is a whole number of elements past the tensor's beginning: then, the access being within the
+// tensor (which is proved of every access), what it reads is an element.
 std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned width, unsigned offset) {
   const contract::TensorSpec& tensor = *array.tensor;
   if (tensor.role != contract::Role::In || written_.contains(tensor.name)) return std::nullopt;

@@ -6,8 +6,8 @@
 //   legality.cpp    the launch is one that the hardware takes
 //   barrier.cpp     every thread of a block reaches each barrier, or none does
 //
-// Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which counts only when
-// the virtual GPU shows it (witness.h). Neither: unknown.
+// Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which
+// counts only when the virtual GPU shows it (witness.h). Neither: unknown.
 #pragma once
 
 #include <functional>
@@ -41,8 +41,8 @@ struct Obligation {
   std::string kernel;  // its symbol
   std::string name;    // "bounds"
   Status status = Status::Unknown;
-  size_t total = 0;           // accesses, barriers, numbers looked at
-  std::vector<Place> open;    // of them, those not proved
+  size_t total = 0;         // accesses, barriers, numbers looked at
+  std::vector<Place> open;  // of them, those not proved
   double seconds = 0;
   Where where;
   std::string reason;
@@ -60,7 +60,8 @@ struct Setting {
   Solver& solver;
   double access_seconds = 5;  // for one access
   double until = 0;           // of the steady clock: no question is asked later
-  std::function<void(const std::string& name, const std::string& smt)> dump{};  // proved questions; may be empty
+  std::function<void(const std::string& name, const std::string& smt)>
+      dump{};  // proved questions; may be empty
 
   bool out_of_time() const;
   Where where(const ptx::Instruction& instruction) const;
@@ -81,16 +82,16 @@ struct Part {
 };
 std::vector<Part> parts_of(Terms& terms, const Access& access);
 
-// The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not depend on.
-// Fewer facts prove less, never more.
-Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term);
+// The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not
+// depend on. Fewer facts prove less, never more.
+Path relevant(Terms& terms, const Path& path, Term term);
 
 // A part of an access, lowered.
 struct Lowered {
   Lowering lowering;
   const Array* array = nullptr;
-  Poly address;   // with its base
-  Poly offset;    // from the base
+  Poly address;      // with its base
+  Poly offset;       // from the base
   size_t wraps = 0;  // those before this came from the path, those from here on from the address
 };
 // Throws TooHard where there is no base, or more than one.

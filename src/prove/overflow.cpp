@@ -1,8 +1,8 @@
 // No narrow index wraps on its way into an address.
 //
-// Lowering notes each value that it could not show to stay within its type while an address was translated. For each of
-// these the question is whether it can wrap where the access is reached, everything known taken together. Wrapping
-// that never reaches an address (a hash, a comparison trick) is nobody's business.
+// Lowering notes each value that it could not show to stay within its type while an address was translated.
+// For each of these the question is whether it can wrap where the access is reached, everything known taken
+// together. Wrapping that never reaches an address (a hash, a comparison trick) is nobody's business.
 #include "prove/obligation.h"
 
 namespace assay::prove {
@@ -41,17 +41,20 @@ std::optional<Place> check(Setting& setting, const Access& access) {
     for (size_t i = at.wraps; i < wraps.size(); ++i) {
       const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
         const Term bears = Influence(setting.terms, wrap.term).on(part.address);
-        return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)), at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
+        return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
+                               at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
                        where.lowering.formula(bears)});
       };
       const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.access_seconds);
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;
-      place.reason = answer.kind == Answer::Kind::Satisfiable ? "an index on the way into this address may overflow"
-                                                              : "whether an index overflows could not be decided in time";
+      place.reason = answer.kind == Answer::Kind::Satisfiable
+                         ? "an index on the way into this address may overflow"
+                         : "whether an index overflows could not be decided in time";
       place.candidate = counterexample(setting, access, part, [&](Lowered& whole) {
         std::vector<Formula> any;
-        for (size_t w = whole.wraps; w < whole.lowering.wraps().size(); ++w) any.push_back(wrapped(whole, whole.lowering.wraps()[w]));
+        for (size_t w = whole.wraps; w < whole.lowering.wraps().size(); ++w)
+          any.push_back(wrapped(whole, whole.lowering.wraps()[w]));
         return any_of(std::move(any));
       });
       return place;

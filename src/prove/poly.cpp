@@ -104,9 +104,13 @@ Formula equal_to_zero(const Poly& poly) {
 Formula negated(const Formula& formula) {
   Formula result = formula;
   switch (formula.kind) {
-    case Formula::Kind::AtLeastZero: return at_least_zero(plus(scale(formula.poly, -1), -1));  // p < 0: -p - 1 >= 0
-    case Formula::Kind::Bool: result.positive = !result.positive; return result;
-    default: break;
+    case Formula::Kind::AtLeastZero:
+      return at_least_zero(plus(scale(formula.poly, -1), -1));  // p < 0: -p - 1 >= 0
+    case Formula::Kind::Bool:
+      result.positive = !result.positive;
+      return result;
+    default:
+      break;
   }
   result.kind = formula.kind == Formula::Kind::All ? Formula::Kind::Any : Formula::Kind::All;
   for (Formula& part : result.parts) part = negated(part);

@@ -1,6 +1,7 @@
 // Polynomials with integer coefficients over numbered atoms, and formulas over them.
 //
-// Coefficients are exact up to 2^120; beyond, an operation throws TooHard, which makes the obligation unknown.
+// Coefficients are exact up to 2^120; beyond, an operation throws TooHard, which makes the obligation
+// unknown.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@ struct TooHard {
 };
 
 using Atom = uint32_t;
-using Monomial = std::vector<Atom>;  // sorted
+using Monomial = std::vector<Atom>;    // sorted
 using Poly = std::map<Monomial, Int>;  // no zero coefficients
 
 inline constexpr Int kInfinity = Int{1} << 120;

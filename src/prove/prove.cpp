@@ -18,7 +18,6 @@ namespace assay::prove {
 namespace {
 
 constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
-constexpr double kOwnShare = 0.5;     // of the time left, for the bounds of one kernel
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -37,7 +36,8 @@ constexpr const char* kNotYet[] = {"race", "coverage", "values"};
 
 class Prover {
  public:
-  Prover(const contract::Contract& contract, const Options& options) : contract_(contract), options_(options) {}
+  Prover(const contract::Contract& contract, const Options& options)
+      : contract_(contract), options_(options) {}
 
   Proof run() {
     const double start = now();
@@ -100,11 +100,14 @@ class Prover {
 
   std::optional<Found> find(const std::string& symbol) const {
     for (const ptx::Module& module : modules_)
-      if (const ptx::Function* kernel = module.find(symbol); kernel && kernel->is_entry) return Found{&module, kernel};
+      if (const ptx::Function* kernel = module.find(symbol); kernel && kernel->is_entry)
+        return Found{&module, kernel};
     return std::nullopt;
   }
 
-  static std::string relation_text(const Launch& launch) { return fmt::format("{}", fmt::join(launch.text(), ", ")); }
+  static std::string relation_text(const Launch& launch) {
+    return fmt::format("{}", fmt::join(launch.text(), ", "));
+  }
 
   // Launches of the same kernel under the same relation are one.
   std::vector<Job> jobs() {
@@ -116,8 +119,10 @@ class Prover {
         if (!seen.insert(launch.kernel + text).second) continue;
         proof_.launches.push_back({launch.kernel, text});
         const auto found = find(launch.kernel);
-        if (found) jobs.emplace_back(launch, *found);
-        else leave_unknown(launch.kernel, "its PTX was not found");
+        if (found)
+          jobs.emplace_back(launch, *found);
+        else
+          leave_unknown(launch.kernel, "its PTX was not found");
       }
     }
     return jobs;
@@ -133,7 +138,8 @@ class Prover {
     }
   }
 
-  // Arrays whose contents may change during the call: what the contract says of an input's values holds of others only.
+  // Arrays whose contents may change during the call: what the contract says of an input's values holds of
+  // others only.
   std::vector<std::string> written(const std::vector<Job>& jobs) {
     std::set<std::string> names;
     for (const Case& one : relation_.cases) names.insert(one.filled.begin(), one.filled.end());
@@ -151,8 +157,9 @@ class Prover {
       for (const std::string& name : written_arrays(terms, *summary)) names.insert(name);
       for (const Access& access : summary->accesses) {
         const auto& vars = terms.mentions(access.address);
-        anywhere |= access.effect != Effect::Read &&
-                    std::none_of(vars.begin(), vars.end(), [&](Var v) { return terms.var(v).kind == VarKind::Base; });
+        anywhere |= access.effect != Effect::Read && std::none_of(vars.begin(), vars.end(), [&](Var v) {
+                      return terms.var(v).kind == VarKind::Base;
+                    });
       }
       anywhere |= !summary->gaps.empty();
     }
@@ -170,7 +177,8 @@ class Prover {
     for (const auto& [launch, found] : all) {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
       const double left = until_ - now();
-      prove_one(launch, found, changed, until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 1)));
+      prove_one(launch, found, changed,
+                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 1)));
     }
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
     if (!relation_.gaps.empty())
@@ -181,14 +189,16 @@ class Prover {
         }
   }
 
-  void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed, double until) {
+  void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed,
+                 double until) {
     Terms terms;
     Dims dims(terms, contract_);
     const auto summary = execute(terms, dims, *found.module, *found.kernel, launch, changed);
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
-    if (!options_.dump.empty()) setting.dump = [&](const std::string& name, const std::string& smt) { dump(launch.kernel, name, smt); };
+    if (!options_.dump.empty())
+      setting.dump = [&](const std::string& name, const std::string& smt) { dump(launch.kernel, name, smt); };
     setting.until = until;
     for (const auto& prove : {prove_launch, prove_alignment, prove_bounds, prove_overflow, prove_barriers}) {
       Obligation obligation = prove(setting);
@@ -207,7 +217,8 @@ class Prover {
   void look_for_witness(Obligation& obligation) {
     std::set<contract::Shape> tried;
     for (const Place& place : obligation.open) {
-      if (!place.candidate || tried.size() >= kMostWitnesses || !tried.insert(place.candidate->shape).second) continue;
+      if (!place.candidate || tried.size() >= kMostWitnesses || !tried.insert(place.candidate->shape).second)
+        continue;
       progress(fmt::format("replaying {}", contract::to_string(place.candidate->shape)));
       if (auto finding = shown(contract_, place.candidate->shape, obligation.name)) {
         obligation.status = Status::Refuted;
@@ -216,20 +227,23 @@ class Prover {
         proof_.findings.push_back(std::move(*finding));
         return;
       }
-      proof_.gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name, place.reason,
-                                        contract::to_string(place.candidate->shape), place.candidate->words.empty() ? "" : ", ",
-                                        place.candidate->words));
+      proof_.gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
+                                        place.reason, contract::to_string(place.candidate->shape),
+                                        place.candidate->words.empty() ? "" : ", ", place.candidate->words));
     }
   }
 
   // The host code was run, and the runtime refused a launch: that needs no further witness.
   void note_refusal(const Refusal& refusal) {
-    if (std::any_of(proof_.obligations.begin(), proof_.obligations.end(), [](const Obligation& o) { return o.name == "launch" && o.status == Status::Refuted; })) return;
+    if (std::any_of(proof_.obligations.begin(), proof_.obligations.end(),
+                    [](const Obligation& o) { return o.name == "launch" && o.status == Status::Refuted; }))
+      return;
     Obligation failed;
     failed.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
     failed.name = "launch";
     failed.status = Status::Refuted;
-    failed.reason = fmt::format("at {} the runtime refuses the launch: {}", contract::to_string(refusal.shape), refusal.error);
+    failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
+                                contract::to_string(refusal.shape), refusal.error);
     Finding finding;
     finding.kind = "launch-failure";
     finding.message = failed.reason;
@@ -240,14 +254,16 @@ class Prover {
   void dump(const std::string& kernel, const std::string& name, const std::string& smt) {
     std::error_code error;
     std::filesystem::create_directories(options_.dump, error);
-    const std::string path = fmt::format("{}/{}-{}-{:04}.smt2", options_.dump, plain_name(kernel), name, ++dumped_);
+    const std::string path =
+        fmt::format("{}/{}-{}-{:04}.smt2", options_.dump, plain_name(kernel), name, ++dumped_);
     std::ofstream(path) << "(set-logic QF_LIA)\n(set-info :status unsat)\n" << smt << "(check-sat)\n";
   }
 
   void decide() {
     proof_.assumptions.assign(std::begin(kAssumptions), std::end(kAssumptions));
     if (!proof_.all_shapes_recorded)
-      proof_.assumptions.push_back(fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
+      proof_.assumptions.push_back(
+          fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
     for (Obligation& obligation : proof_.obligations) {
       if (obligation.reason.empty() && !obligation.open.empty()) {
         obligation.reason = obligation.open.front().reason;
@@ -255,11 +271,12 @@ class Prover {
       }
     }
     const auto any = [&](Status status) {
-      return std::any_of(proof_.obligations.begin(), proof_.obligations.end(), [&](const Obligation& o) { return o.status == status; });
+      return std::any_of(proof_.obligations.begin(), proof_.obligations.end(),
+                         [&](const Obligation& o) { return o.status == status; });
     };
-    proof_.verdict = any(Status::Refuted)                                        ? Status::Refuted
+    proof_.verdict = any(Status::Refuted)                                 ? Status::Refuted
                      : any(Status::Unknown) || proof_.obligations.empty() ? Status::Unknown
-                                                                                 : Status::Proved;
+                                                                          : Status::Proved;
   }
 
   const contract::Contract& contract_;

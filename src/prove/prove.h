@@ -13,8 +13,8 @@
 //   solve.h       Z3 in a process of its own
 //   witness.h     a counterexample becomes a trial, and counts only if the virtual GPU shows it
 //
-// What is proved is proved under the launch relation and the assumptions that the proof lists. What is not modelled is
-// unknown, never assumed away.
+// What is proved is proved under the launch relation and the assumptions that the proof lists. What is not
+// modelled is unknown, never assumed away.
 #pragma once
 
 #include <functional>
@@ -42,14 +42,14 @@ struct LaunchStatement {
 struct Proof {
   std::string contract, title;
   Status verdict = Status::Unknown;
-  std::vector<std::string> shapes;       // "T from 1 to 65536"
+  std::vector<std::string> shapes;  // "T from 1 to 65536"
   std::vector<LaunchStatement> launches;
   bool all_shapes_recorded = false;
   size_t recorded = 0;
   std::vector<std::string> assumptions;
   std::vector<Obligation> obligations;
-  std::vector<Finding> findings;         // of refuted ones, as the virtual GPU reported them
-  std::vector<std::string> gaps;         // counterexamples that the virtual GPU did not show
+  std::vector<Finding> findings;  // of refuted ones, as the virtual GPU reported them
+  std::vector<std::string> gaps;  // counterexamples that the virtual GPU did not show
   double seconds = 0;
 
   bool contract_wrong = false;  // exit status 2; `problem` says why

@@ -16,7 +16,8 @@ using subject::Event;
 
 namespace {
 
-constexpr double kMostBytes = 100e9;  // the virtual device holds 141 GB
+constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
+constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 
 struct Record {
   Shape shape;
@@ -30,8 +31,8 @@ int64_t clipped(const contract::Dim& dim, int64_t value) {
   return std::clamp(value, dim.lowest(), dim.highest());
 }
 
-// Corners, each dim alone at its ends, ordinary numbers, numbers about multiples of likely tiles, and the whole
-// range evenly by magnitude.
+// Corners, each dim alone at its ends, ordinary numbers, numbers about multiples of likely tiles, and the
+// whole range evenly by magnitude.
 class Shapes {
  public:
   explicit Shapes(const Contract& contract) : contract_(contract) {}
@@ -83,12 +84,14 @@ class Shapes {
 
  private:
   static int64_t drawn(const contract::Dim& dim, trial::Random& random) {
-    static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,  17,  31,  32,  33,  63,   64,   65,  96,
-                                            100, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
+    static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,   17,   31,   32,
+                                            33,  63,  64,  65,  96,  100, 127,  128,  129,  255,
+                                            256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
     if (random.between(0, 2) == 0) return kOrdinary[random.between(0, std::size(kOrdinary) - 1)];
     const int64_t span = dim.highest() - dim.lowest() + 1;
     int64_t reach = span;
-    for (int64_t halvings = random.between(0, 63); halvings > 0 && reach > 1; --halvings) reach = (reach + 1) / 2;
+    for (int64_t halvings = random.between(0, 63); halvings > 0 && reach > 1; --halvings)
+      reach = (reach + 1) / 2;
     return dim.lowest() + random.between(0, reach - 1);
   }
 
@@ -97,6 +100,13 @@ class Shapes {
 };
 
 // ---- recording
+
+// Errors that say that a launch is illegal: an invalid value or configuration, too many resources, too large
+// a cooperative launch, an invalid cluster. Others (memory that ran out, say) are no fault of the launch.
+bool is_refusal(int error) {
+  constexpr int kIllegal[] = {1, 9, 701, 720, 912};
+  return std::find(std::begin(kIllegal), std::end(kIllegal), error) != std::end(kIllegal);
+}
 
 class Recorder {
  public:
@@ -108,22 +118,31 @@ class Recorder {
     contract::Bindings bindings;
     bindings.shape = shape;
     for (const contract::ScalarSpec& scalar : contract_.scalars) {
-      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low) : scalar.values[choice % scalar.values.size()];
+      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low)
+                                             : scalar.values[choice % scalar.values.size()];
       bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
     }
     for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
     const subject::Observation seen = runner_.record(bindings);
-    const bool refused = seen.outcome == subject::Outcome::DeviceError || (!seen.calls.empty() && seen.calls[0].returned != 0);
-    if (refused) {
-      relation.refused.push_back({shape, seen.error.empty() ? fmt::format("the host code returned {}", seen.calls[0].returned) : seen.error});
-    } else if (seen.outcome != subject::Outcome::Ended) {
-      gap(relation, fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
+    const int returned = seen.calls.empty() ? 0 : seen.calls.front().returned;
+    const int code = seen.error_code != 0 ? seen.error_code : returned;
+    if (code != 0) {
+      const std::string error =
+          seen.error.empty() ? fmt::format("the host code returned {}", code) : seen.error;
+      if (is_refusal(code))
+        relation.refused.push_back({shape, error});
+      else
+        gap(relation, fmt::format("the host code failed at {}: {}", contract::to_string(shape), error));
+      return std::nullopt;
+    }
+    if (seen.outcome != subject::Outcome::Ended) {
+      gap(relation,
+          fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
       return std::nullopt;
     }
     Record record{shape, {}};
     for (const Event& event : seen.events)
       if (event.value("event", "") == "recorded") record.operations.push_back(event);
-    if (refused) return std::nullopt;
     return record;
   }
 
@@ -150,12 +169,13 @@ std::string signature(const Record& record) {
 
 // ---- which shapes a case is for
 
-// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range lies
-// somewhere between shapes that were seen: it is found by halving, running the host code each time.
+// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range
+// lies somewhere between shapes that were seen: it is found by halving, running the host code each time.
 class Separation {
  public:
   using Belongs = std::function<bool(const Shape&)>;
-  Separation(const Contract& contract, std::vector<const Shape*> own, std::vector<const Shape*> others, Belongs belongs)
+  Separation(const Contract& contract, std::vector<const Shape*> own, std::vector<const Shape*> others,
+             Belongs belongs)
       : contract_(contract), own_(std::move(own)), others_(std::move(others)), belongs_(std::move(belongs)) {}
 
   std::vector<Condition> run() {
@@ -219,8 +239,10 @@ class Inference {
     found.example = records.front()->shape;
     for (size_t i = 0; i < records.front()->operations.size(); ++i) {
       const Event& first = records.front()->operations[i];
-      if (first["what"] == "launch") found.launches.push_back(launch(records, i));
-      else other(first, found);
+      if (first["what"] == "launch")
+        found.launches.push_back(launch(records, i));
+      else
+        other(first, found);
     }
     return found;
   }
@@ -240,9 +262,12 @@ class Inference {
   bool agrees(const Launch& launch, const Event& event, const Shape& shape) const {
     for (const Condition& condition : launch.when)
       if (!condition.holds(shape)) return false;
-    const auto same = [&](const ExprPtr& expr, int64_t value) { return !expr || evaluate(*expr, shape) == value; };
+    const auto same = [&](const ExprPtr& expr, int64_t value) {
+      return !expr || evaluate(*expr, shape) == value;
+    };
     for (size_t axis = 0; axis < 3; ++axis)
-      if (!same(launch.grid[axis], event["grid"][axis]) || !same(launch.block[axis], event["block"][axis])) return false;
+      if (!same(launch.grid[axis], event["grid"][axis]) || !same(launch.block[axis], event["block"][axis]))
+        return false;
     if (!same(launch.dynamic_shared, event["dynamic_shared"])) return false;
     for (const auto& [at, expr] : launch.words)
       if (!same(expr, word(event, at))) return false;
@@ -250,7 +275,9 @@ class Inference {
       if (!same(expr, pair(event, at))) return false;
     for (const auto& [at, pointer] : launch.pointers) {
       const auto place = pointer_at(event, at);
-      if (!place || place->first != pointer.array || !same(pointer.offset, place->second - shift_of(pointer.array))) return false;
+      if (!place || place->first != pointer.array ||
+          !same(pointer.offset, place->second - shift_of(pointer.array)))
+        return false;
     }
     return event["static_shared"] == launch.static_shared && same(launch.shared_limit, event["shared_limit"]);
   }
@@ -265,7 +292,8 @@ class Inference {
   }
   static std::optional<std::pair<std::string, int64_t>> pointer_at(const Event& event, uint32_t at) {
     for (const Event& pointer : event["parameters"]["pointers"])
-      if (pointer["at"] == at) return std::pair{pointer["label"].get<std::string>(), pointer["offset"].get<int64_t>()};
+      if (pointer["at"] == at)
+        return std::pair{pointer["label"].get<std::string>(), pointer["offset"].get<int64_t>()};
     return std::nullopt;
   }
 
@@ -310,14 +338,16 @@ class Inference {
           if (!here || here->first != array) return std::nullopt;
           return here->second - shift_of(array);
         };
-        const bool always = std::all_of(records.begin(), records.end(),
-                                        [&](const Record* r) { return offset(r->operations[which]).has_value(); });
+        const bool always = std::all_of(records.begin(), records.end(), [&](const Record* r) {
+          return offset(r->operations[which]).has_value();
+        });
         if (always) launch.pointers[at] = {array, fitted(offset)};
         continue;
       }
       if (at >= 4 && pointer_at(first, at - 4)) continue;  // the upper half of an address
       launch.words[at] = fitted([at](const Event& e) { return word(e, at); });
-      if (at % 8 == 0 && at + 8 <= 4 * words) launch.pairs[at] = fitted([at](const Event& e) { return pair(e, at); });
+      if (at % 8 == 0 && at + 8 <= 4 * words)
+        launch.pairs[at] = fitted([at](const Event& e) { return pair(e, at); });
     }
     std::erase_if(launch.words, [](const auto& item) { return !item.second; });
     std::erase_if(launch.pairs, [](const auto& item) { return !item.second; });
@@ -340,19 +370,27 @@ class Inference {
 bool Condition::holds(const contract::Shape& shape) const {
   const int64_t at = shape.at(dim);
   switch (kind) {
-    case Kind::AtLeast: return at >= value;
-    case Kind::AtMost: return at <= value;
-    case Kind::Multiple: return at % value == 0;
-    default: return at % value != 0;
+    case Kind::AtLeast:
+      return at >= value;
+    case Kind::AtMost:
+      return at <= value;
+    case Kind::Multiple:
+      return at % value == 0;
+    default:
+      return at % value != 0;
   }
 }
 
 std::string Condition::text() const {
   switch (kind) {
-    case Kind::AtLeast: return fmt::format("{} >= {}", dim, value);
-    case Kind::AtMost: return fmt::format("{} <= {}", dim, value);
-    case Kind::Multiple: return fmt::format("{} % {} == 0", dim, value);
-    default: return fmt::format("{} % {} != 0", dim, value);
+    case Kind::AtLeast:
+      return fmt::format("{} >= {}", dim, value);
+    case Kind::AtMost:
+      return fmt::format("{} <= {}", dim, value);
+    case Kind::Multiple:
+      return fmt::format("{} % {} == 0", dim, value);
+    default:
+      return fmt::format("{} % {} != 0", dim, value);
   }
 }
 
@@ -363,22 +401,27 @@ std::vector<std::string> Launch::text() const {
     const std::string value = expr ? prove::text(*expr) : "anything";
     if (value != usual) lines.push_back(fmt::format("{} = {}", name, value));
   };
-  for (size_t axis = 0; axis < 3; ++axis) say(fmt::format("grid.{}", "xyz"[axis]), grid[axis], axis ? "1" : "");
-  for (size_t axis = 0; axis < 3; ++axis) say(fmt::format("block.{}", "xyz"[axis]), block[axis], axis ? "1" : "");
+  for (size_t axis = 0; axis < 3; ++axis)
+    say(fmt::format("grid.{}", "xyz"[axis]), grid[axis], axis ? "1" : "");
+  for (size_t axis = 0; axis < 3; ++axis)
+    say(fmt::format("block.{}", "xyz"[axis]), block[axis], axis ? "1" : "");
   say("dynamic shared memory", dynamic_shared, "0");
   for (const auto& [at, pointer] : pointers) {
     const std::string offset = pointer.offset ? prove::text(*pointer.offset) : "anything";
-    lines.push_back(fmt::format("parameter {} -> {}{}", at, pointer.array, offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
+    lines.push_back(fmt::format("parameter {} -> {}{}", at, pointer.array,
+                                offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
   }
   for (uint32_t at = 0; at < parameter_bytes; at += 4) {
     if (pointers.contains(at) || (at >= 4 && pointers.contains(at - 4))) continue;
     const auto known = words.find(at);
-    if (known != words.end()) lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*known->second)));
+    if (known != words.end())
+      lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*known->second)));
   }
   return lines;
 }
 
-Result<Relation> infer(const Contract& contract, const subject::Subject& subject, const RelationOptions& options) {
+Result<Relation> infer(const Contract& contract, const subject::Subject& subject,
+                       const RelationOptions& options) {
   Relation relation;
   Shapes shapes(contract);
   Recorder recorder(contract, subject, options.runner);
@@ -410,12 +453,14 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       relation.all = false;
       continue;
     }
+    if (relation.refused.size() > kEnoughRefusals) break;
     const auto record = recorder.record(shape, relation, choice++);
     if (!record) continue;
     ++relation.recorded;
     const auto known = case_of.find(signature(*record));
     if (known == case_of.end() || !inference.agrees(relation.cases[known->second], *record)) {
-      relation.gaps.push_back(fmt::format("no launch relation was found that also holds at {}", contract::to_string(shape)));
+      relation.gaps.push_back(
+          fmt::format("no launch relation was found that also holds at {}", contract::to_string(shape)));
       break;
     }
   }

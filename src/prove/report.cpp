@@ -54,9 +54,12 @@ std::string terminal(const Proof& proof) {
   std::string kernel;
   for (const Obligation& obligation : proof.obligations) {
     if (obligation.kernel != kernel) text += fmt::format("{}\n", plain_name(kernel = obligation.kernel));
-    text += fmt::format("  {:<8} {:<10} {}", to_string(obligation.status), obligation.name, statement_of(obligation.name));
+    text += fmt::format("  {:<8} {:<10} {}", to_string(obligation.status), obligation.name,
+                        statement_of(obligation.name));
     if (obligation.total > 0)
-      text += fmt::format("  ({} of {})", obligation.total - std::min(obligation.total, obligation.open.size()), obligation.total);
+      text +=
+          fmt::format("  ({} of {})", obligation.total - std::min(obligation.total, obligation.open.size()),
+                      obligation.total);
     text += "\n";
     if (obligation.status == Status::Refuted) {
       text += fmt::format("           {}{}\n", place_text(obligation.where), obligation.reason);
@@ -74,7 +77,8 @@ std::string terminal(const Proof& proof) {
       text += fmt::format("           {}{}{}\n", place_text(seen.first), reason,
                           seen.second > 1 ? fmt::format(" ({} such places)", seen.second) : "");
     }
-    if (reasons.size() > kMostOpen) text += fmt::format("           and {} other reasons\n", reasons.size() - kMostOpen);
+    if (reasons.size() > kMostOpen)
+      text += fmt::format("           and {} other reasons\n", reasons.size() - kMostOpen);
   }
   text += "\nassumed:\n";
   for (const std::string& assumption : proof.assumptions) text += fmt::format("  - {}\n", assumption);

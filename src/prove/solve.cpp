@@ -50,8 +50,8 @@ bool read_all(int file, void* data, size_t bytes) {
   return true;
 }
 
-// Linear questions: equations are solved first, then the older of Z3's arithmetic solvers, which is many times
-// faster on these than the default one.
+// Linear questions: equations are solved first, then the older of Z3's arithmetic solvers, which is many
+// times faster on these than the default one.
 z3::solver linear_solver(z3::context& context) {
   z3::params old(context);
   old.set("arith.solver", 2u);
@@ -119,7 +119,8 @@ Answer parsed(const std::string& text) {
     const size_t end = text.find('\n', at + 1);
     const std::string line = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
     const size_t space = line.rfind(' ');
-    if (space != std::string::npos && line.size() - space < 37) answer.model[line.substr(0, space)] = number(line.substr(space + 1));
+    if (space != std::string::npos && line.size() - space < 37)
+      answer.model[line.substr(0, space)] = number(line.substr(space + 1));
     at = end;
   }
   return answer;
@@ -159,9 +160,11 @@ struct Solver::Process {
   // What the child said, or nothing in time.
   std::string ask(const Question& question) {
     if (child < 0 && !start()) return "";
-    const Header header{question.smt.size(), static_cast<uint32_t>(question.seconds * 1000), question.nonlinear ? 1u : 0u};
+    const Header header{question.smt.size(), static_cast<uint32_t>(question.seconds * 1000),
+                        question.nonlinear ? 1u : 0u};
     const auto until = Clock::now() + std::chrono::duration<double>(question.seconds + kGrace);
-    if (!write_all(socket, &header, sizeof header) || !write_all(socket, question.smt.data(), question.smt.size())) {
+    if (!write_all(socket, &header, sizeof header) ||
+        !write_all(socket, question.smt.data(), question.smt.size())) {
       stop();
       return "";
     }
@@ -169,7 +172,8 @@ struct Solver::Process {
     pollfd waiting{socket, POLLIN, 0};
     uint64_t bytes = 0;
     std::string text;
-    if (poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left, 1))) == 1 && read_all(socket, &bytes, sizeof bytes)) {
+    if (poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left, 1))) == 1 &&
+        read_all(socket, &bytes, sizeof bytes)) {
       text.resize(bytes);
       if (read_all(socket, text.data(), bytes)) return text;
     }
@@ -186,16 +190,18 @@ Solver::~Solver() = default;
 Answer Solver::ask(const Question& question) {
   const std::string key = (question.nonlinear ? "n" : "l") + question.smt;
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
-  if (const auto found = undecided_.find(key); found != undecided_.end() && found->second >= question.seconds) return {};
+  if (const auto found = undecided_.find(key); found != undecided_.end() && found->second >= question.seconds)
+    return {};
   const auto start = Clock::now();
   ++questions_;
   const std::string text = process_->ask(question);
   seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
-  if (text.starts_with("error") && std::getenv("ASSAY_PROVE_TRACE")) fmt::print(stderr, "{}\n", text);
   Answer answer = parsed(text);
   if (known_.size() + undecided_.size() >= kMostKnown) return answer;
-  if (answer.kind == Answer::Kind::Unknown) undecided_[key] = question.seconds;
-  else known_[key] = answer;
+  if (answer.kind == Answer::Kind::Unknown)
+    undecided_[key] = question.seconds;
+  else
+    known_[key] = answer;
   return answer;
 }
 

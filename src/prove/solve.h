@@ -3,9 +3,9 @@
 //   Solver solver;
 //   Answer answer = solver.ask({.smt = text, .seconds = 2});
 //
-// A question is SMT-LIB text, so that what was asked can be written to a file and asked of another solver. Z3's own
-// time limit is not reliable: a process that does not answer in time is killed, and the next question starts another.
-// The same question asked twice is answered from memory.
+// A question is SMT-LIB text, so that what was asked can be written to a file and asked of another solver.
+// Z3's own time limit is not reliable: a process that does not answer in time is killed, and the next
+// question starts another. The same question asked twice is answered from memory.
 #pragma once
 
 #include <map>
@@ -18,7 +18,7 @@
 namespace assay::prove {
 
 struct Question {
-  std::string smt;       // declarations and assertions; no check-sat
+  std::string smt;  // declarations and assertions; no check-sat
   double seconds = 5;
   bool nonlinear = false;  // products are products, not atoms: for counterexamples
 };

@@ -16,24 +16,42 @@ Bits apply(Op op, unsigned width, Bits a, Bits b) {
   const Bits mask = mask_of(width);
   const Int x = signed_of(a, width), y = signed_of(b, width);
   switch (op) {
-    case Op::Add: return (a + b) & mask;
-    case Op::Mul: return (a * b) & mask;
-    case Op::And: return a & b;
-    case Op::Or: return a | b;
-    case Op::Xor: return a ^ b;
-    case Op::Shl: return b >= width ? 0 : (a << b) & mask;
-    case Op::LShr: return b >= width ? 0 : a >> b;
-    case Op::AShr: return static_cast<Bits>(x >> std::min<Bits>(b, width - 1)) & mask;
-    case Op::UDiv: return b == 0 ? mask : a / b;
-    case Op::URem: return b == 0 ? a : a % b;
-    case Op::SDiv: return y == 0 ? mask : static_cast<Bits>(x / y) & mask;
-    case Op::SRem: return y == 0 ? a : static_cast<Bits>(x % y) & mask;
-    case Op::Eq: return a == b;
-    case Op::Ult: return a < b;
-    case Op::Ule: return a <= b;
-    case Op::Slt: return x < y;
-    case Op::Sle: return x <= y;
-    default: return 0;
+    case Op::Add:
+      return (a + b) & mask;
+    case Op::Mul:
+      return (a * b) & mask;
+    case Op::And:
+      return a & b;
+    case Op::Or:
+      return a | b;
+    case Op::Xor:
+      return a ^ b;
+    case Op::Shl:
+      return b >= width ? 0 : (a << b) & mask;
+    case Op::LShr:
+      return b >= width ? 0 : a >> b;
+    case Op::AShr:
+      return static_cast<Bits>(x >> std::min<Bits>(b, width - 1)) & mask;
+    case Op::UDiv:
+      return b == 0 ? mask : a / b;
+    case Op::URem:
+      return b == 0 ? a : a % b;
+    case Op::SDiv:
+      return y == 0 ? mask : static_cast<Bits>(x / y) & mask;
+    case Op::SRem:
+      return y == 0 ? a : static_cast<Bits>(x % y) & mask;
+    case Op::Eq:
+      return a == b;
+    case Op::Ult:
+      return a < b;
+    case Op::Ule:
+      return a <= b;
+    case Op::Slt:
+      return x < y;
+    case Op::Sle:
+      return x <= y;
+    default:
+      return 0;
   }
 }
 
@@ -171,8 +189,7 @@ Term Terms::ite(Term condition, Term a, Term b) {
 }
 
 Term Terms::compare(Op op, Term a, Term b) {
-  if (width(a) == 0 && op == Op::Eq)
-    return either(both(a, b), both(negation(a), negation(b)));
+  if (width(a) == 0 && op == Op::Eq) return either(both(a, b), both(negation(a), negation(b)));
   if (const auto folded = fold(op, a, b)) return *folded;
   if (a == b) return truth(op == Op::Eq || op == Op::Ule || op == Op::Sle);
   if (op == Op::Eq && is_constant(a)) std::swap(a, b);
@@ -229,15 +246,37 @@ Term Terms::substitute(Term term, const std::map<Var, Term>& by) {
     const Term a = node.a == kNoTerm ? kNoTerm : go(node.a), b = node.b == kNoTerm ? kNoTerm : go(node.b);
     Term result = at;
     switch (node.op) {
-      case Op::Var: result = by.at(static_cast<Var>(node.value)); break;
-      case Op::ZExt: result = zext(a, node.width); break;
-      case Op::SExt: result = sext(a, node.width); break;
-      case Op::Trunc: result = trunc(a, node.width); break;
-      case Op::Ite: result = ite(a, b, go(node.c)); break;
-      case Op::Not: result = negation(a); break;
-      case Op::Both: result = both(a, b); break;
-      case Op::Eq: case Op::Ult: case Op::Ule: case Op::Slt: case Op::Sle: result = compare(node.op, a, b); break;
-      default: result = bitwise(node.op, a, b); break;
+      case Op::Var:
+        result = by.at(static_cast<Var>(node.value));
+        break;
+      case Op::ZExt:
+        result = zext(a, node.width);
+        break;
+      case Op::SExt:
+        result = sext(a, node.width);
+        break;
+      case Op::Trunc:
+        result = trunc(a, node.width);
+        break;
+      case Op::Ite:
+        result = ite(a, b, go(node.c));
+        break;
+      case Op::Not:
+        result = negation(a);
+        break;
+      case Op::Both:
+        result = both(a, b);
+        break;
+      case Op::Eq:
+      case Op::Ult:
+      case Op::Ule:
+      case Op::Slt:
+      case Op::Sle:
+        result = compare(node.op, a, b);
+        break;
+      default:
+        result = bitwise(node.op, a, b);
+        break;
     }
     return done[at] = result;
   };
@@ -293,15 +332,33 @@ Bits Terms::evaluate(Term term, const std::function<Bits(Var)>& of) const {
     const Bits mask = mask_of(node.width);
     Bits result = 0;
     switch (node.op) {
-      case Op::Const: result = node.value; break;
-      case Op::Var: result = of(static_cast<Var>(node.value)) & mask; break;
-      case Op::ZExt: result = go(node.a); break;
-      case Op::SExt: result = static_cast<Bits>(signed_of(go(node.a), width(node.a))) & mask; break;
-      case Op::Trunc: result = go(node.a) & mask; break;
-      case Op::Ite: result = go(node.a) ? go(node.b) : go(node.c); break;
-      case Op::Not: result = !go(node.a); break;
-      case Op::Both: result = go(node.a) && go(node.b); break;
-      default: result = apply(node.op, width(node.a), go(node.a), go(node.b)); break;
+      case Op::Const:
+        result = node.value;
+        break;
+      case Op::Var:
+        result = of(static_cast<Var>(node.value)) & mask;
+        break;
+      case Op::ZExt:
+        result = go(node.a);
+        break;
+      case Op::SExt:
+        result = static_cast<Bits>(signed_of(go(node.a), width(node.a))) & mask;
+        break;
+      case Op::Trunc:
+        result = go(node.a) & mask;
+        break;
+      case Op::Ite:
+        result = go(node.a) ? go(node.b) : go(node.c);
+        break;
+      case Op::Not:
+        result = !go(node.a);
+        break;
+      case Op::Both:
+        result = go(node.a) && go(node.b);
+        break;
+      default:
+        result = apply(node.op, width(node.a), go(node.a), go(node.b));
+        break;
     }
     return done[at] = result;
   };
@@ -309,8 +366,9 @@ Bits Terms::evaluate(Term term, const std::function<Bits(Var)>& of) const {
 }
 
 std::string Terms::text(Term term, int depth) const {
-  static constexpr const char* kNames[] = {"",  "",  "+",    "*",    "&",     "|",  "^", "<<", ">>", ">>s", "/",  "%", "/s",
-                                           "%s", "zext", "sext", "trunc", "ite", "!", "&&", "==", "<u", "<=u", "<", "<="};
+  static constexpr const char* kNames[] = {"",    "",   "+",  "*",  "&",   "|",    "^",    "<<",    ">>",
+                                           ">>s", "/",  "%",  "/s", "%s",  "zext", "sext", "trunc", "ite",
+                                           "!",   "&&", "==", "<u", "<=u", "<",    "<="};
   const Node& node = nodes_[term];
   if (node.op == Op::Const) {
     const Int shown = signed_of(node.value, node.width);
@@ -320,8 +378,10 @@ std::string Terms::text(Term term, int depth) const {
   if (depth == 0) return "…";
   const char* name = kNames[static_cast<size_t>(node.op)];
   if (node.c != kNoTerm)
-    return fmt::format("({} ? {} : {})", text(node.a, depth - 1), text(node.b, depth - 1), text(node.c, depth - 1));
-  if (node.b != kNoTerm) return fmt::format("({} {} {})", text(node.a, depth - 1), name, text(node.b, depth - 1));
+    return fmt::format("({} ? {} : {})", text(node.a, depth - 1), text(node.b, depth - 1),
+                       text(node.c, depth - 1));
+  if (node.b != kNoTerm)
+    return fmt::format("({} {} {})", text(node.a, depth - 1), name, text(node.b, depth - 1));
   return fmt::format("{}({})", name, text(node.a, depth - 1));
 }
 

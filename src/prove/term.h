@@ -2,9 +2,9 @@
 //
 // A term is a node of a directed acyclic graph of bit-vector operations, exactly those of PTX: everything is
 // modulo 2^width, and nothing is rounded off or assumed. Equal terms are one node (hash-consing), so that
-// comparing two is comparing two numbers, and a kernel unrolled a hundredfold stays small. A width of 0 means a
-// truth value. The constructors fold constants and a few identities; each of them is an equation of bit-vector
-// arithmetic, which tests/prove/term_test.cpp checks against an evaluator.
+// comparing two is comparing two numbers, and a kernel unrolled a hundredfold stays small. A width of 0 means
+// a truth value. The constructors fold constants and a few identities; each of them is an equation of
+// bit-vector arithmetic, which tests/prove/term_test.cpp checks against an evaluator.
 //
 //   Terms t;
 //   Term i = t.add(t.mul(ctaid, t.constant(256, 32)), tid);
@@ -27,25 +27,47 @@ __extension__ typedef __int128 Int;
 inline constexpr Term kNoTerm = 0xffffffff;
 
 enum class Op : uint8_t {
-  Const, Var,
-  Add, Mul, And, Or, Xor, Shl, LShr, AShr, UDiv, URem, SDiv, SRem,
-  ZExt, SExt, Trunc, Ite,
-  Not, Both, Eq, Ult, Ule, Slt, Sle,  // truth values; Both: conjunction
+  Const,
+  Var,
+  Add,
+  Mul,
+  And,
+  Or,
+  Xor,
+  Shl,
+  LShr,
+  AShr,
+  UDiv,
+  URem,
+  SDiv,
+  SRem,
+  ZExt,
+  SExt,
+  Trunc,
+  Ite,
+  Not,
+  Both,
+  Eq,
+  Ult,
+  Ule,
+  Slt,
+  Sle,  // truth values; Both: conjunction
 };
 
 // What a variable stands for. `Thread` differs within a block, `Block` between blocks; a `Count` numbers the
 // iterations of a loop; `Base` is where an array begins; `Unknown` is anything: a loaded value, say.
 enum class VarKind : uint8_t { Dim, Thread, Block, Count, Base, Unknown };
 
-using Var = uint32_t;  // in the order of creation: what a loop's body makes has a higher number than what it uses
+using Var =
+    uint32_t;  // in the order of creation: what a loop's body makes has a higher number than what it uses
 
 struct Variable {
   std::string name;
   VarKind kind = VarKind::Unknown;
   uint8_t width = 32;
-  bool is_signed = false;  // how `low` and `high` read the bits
-  Int low = 0, high = 0;   // both included
-  Int multiple_of = 1;     // Base: alignment
+  bool is_signed = false;     // how `low` and `high` read the bits
+  Int low = 0, high = 0;      // both included
+  Int multiple_of = 1;        // Base: alignment
   std::vector<Term> facts{};  // hold whenever the variable has a meaning
 };
 

@@ -1,8 +1,9 @@
 // Witnesses: a counterexample of the solver, shown on the virtual GPU.
 //
-// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at that shape,
-// with inputs that reach the ends of their ranges, under all checks; only a finding of an apt kind refutes the
-// obligation, and it is the finding that is reported. A counterexample that no run shows is a gap of the prover.
+// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at
+// that shape, with inputs that reach the ends of their ranges, under all checks; only a finding of an apt
+// kind refutes the obligation, and it is the finding that is reported. A counterexample that no run shows is
+// a gap of the prover.
 #pragma once
 
 #include <optional>
@@ -18,6 +19,7 @@ namespace assay::prove {
 std::span<const std::string_view> kinds_of(std::string_view obligation);
 
 // The first finding of such a kind at this shape. None: no run showed one, or the shape is too large to run.
-std::optional<Finding> shown(const contract::Contract& contract, const contract::Shape& shape, std::string_view obligation);
+std::optional<Finding> shown(const contract::Contract& contract, const contract::Shape& shape,
+                             std::string_view obligation);
 
 }  // namespace assay::prove

@@ -1,5 +1,5 @@
-// What is proved of small kernels, and above all what is not: each rule of the prover has here a kernel that it must not
-// let through.
+// What is proved of small kernels, and above all what is not: each rule of the prover has here a kernel that
+// it must not let through.
 #include "kernel.h"
 
 namespace assay::prove::testing {
@@ -72,14 +72,16 @@ std::string strided_loop(int step, const char* test) {
     add.s32 %r10, %r10, {};
     {}
     @%p2 bra LOOP;
-    END:)", step, test);
+    END:)",
+                     step, test);
 }
 
 TEST(Loops, a_counter_below_n_is_in_bounds) {
   EXPECT_EQ(ProvedKernel(kernel(strided_loop(256, "setp.lt.s32 %p2, %r10, %r1;"))).bounds(), Status::Proved);
 }
 
-// The no-wrap claim is needed and checked: with a step of 2^30 the counter passes INT_MAX and comes back negative.
+// The no-wrap claim is needed and checked: with a step of 2^30 the counter passes INT_MAX and comes back
+// negative.
 TEST(Loops, a_counter_that_wraps_is_not) {
   KernelText text = kernel(strided_loop(1 << 30, "setp.lt.s32 %p2, %r10, %r1;"));
   text.dims = "n = { min = 1, max = 2000000000 }";
@@ -100,7 +102,8 @@ std::string until_equal(int step) {
     mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
     add.s32 %r10, %r10, {};
     setp.ne.s32 %p2, %r10, %r1;
-    @%p2 bra LOOP;)", step);
+    @%p2 bra LOOP;)",
+                     step);
 }
 
 TEST(Loops, ending_on_equality_bounds_the_counter) {
@@ -129,7 +132,9 @@ TEST(Loops, a_counter_that_only_some_iterations_change_is_unknown) {
     @%p3 add.s32 %r10, %r10, 1;
     add.s32 %r11, %r11, 1;
     setp.lt.s32 %p2, %r11, %r1;
-    @%p2 bra LOOP;)")).bounds(), Status::Unknown);
+    @%p2 bra LOOP;)"))
+                .bounds(),
+            Status::Unknown);
 }
 
 // What one iteration has seen says nothing about the next: the loaded bound is another value each time.
@@ -140,7 +145,9 @@ TEST(Loops, a_condition_on_a_loaded_value_bounds_nothing) {
     mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r11, [%rd4];
     add.s32 %r10, %r10, 1;
     setp.lt.s32 %p2, %r10, %r11;
-    @%p2 bra LOOP;)")).bounds(), Status::Unknown);
+    @%p2 bra LOOP;)"))
+                .bounds(),
+            Status::Unknown);
 }
 
 TEST(Loops, halving_strides_stay_within_the_array) {
@@ -179,10 +186,12 @@ TEST(Indices, a_promised_index_is_within_its_table) {
   EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4];")).bounds(), Status::Proved);
 }
 TEST(Indices, not_if_it_is_read_from_between_two_elements) {
-  EXPECT_EQ(ProvedKernel(gather("ld.global.u32 %r30, [%rd4+4]; cvt.u64.u32 %rd5, %r30;")).bounds(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(gather("ld.global.u32 %r30, [%rd4+4]; cvt.u64.u32 %rd5, %r30;")).bounds(),
+            Status::Unknown);
 }
 TEST(Indices, not_if_the_kernel_writes_the_indices) {
-  EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4]; st.global.u64 [%rd4], %rd3;")).bounds(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4]; st.global.u64 [%rd4], %rd3;")).bounds(),
+            Status::Unknown);
 }
 TEST(Indices, not_if_the_promise_is_larger) {
   KernelText text = gather("ld.global.u64 %rd5, [%rd4];");
@@ -216,7 +225,9 @@ TEST(Arithmetic, a_negative_index_is_not_hidden_by_an_unsigned_extension) {
   EXPECT_EQ(ProvedKernel(kernel(R"(
     setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
     sub.s32 %r7, %r2, 1; mul.wide.u32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
-    END:)")).bounds(), Status::Unknown);
+    END:)"))
+                .bounds(),
+            Status::Unknown);
 }
 
 TEST(Arithmetic, a_quotient_of_what_may_be_zero_is_unknown) {
@@ -250,25 +261,36 @@ TEST(Gaps, an_unknown_grid_may_be_any) {
 // ---- barriers and launches
 
 TEST(Barriers, in_a_branch_that_only_some_threads_take) {
-  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r3, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(), Status::Proved);
-  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(), Status::Unknown);
-  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r5, 256; @!%p1 bra END; bar.sync 0; END:")).barriers(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r3, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Unknown);
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r5, 256; @!%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Proved);
 }
 
 TEST(Barriers, in_a_loop_of_which_threads_make_different_numbers_of_iterations) {
-  const char* loop = "mov.u32 %r10, {}; LOOP: bar.sync 0; add.s32 %r10, %r10, 256; setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;";
+  const char* loop =
+      "mov.u32 %r10, {}; LOOP: bar.sync 0; add.s32 %r10, %r10, 256; setp.lt.s32 %p2, %r10, %r1; @%p2 bra "
+      "LOOP;";
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "0"))).barriers(), Status::Proved);
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "%r5"))).barriers(), Status::Unknown);
 }
 
 TEST(Barriers, a_loop_that_has_ended_divides_nobody_unless_it_returns) {
-  const char* loop = "mov.u32 %r10, %r5; LOOP: add.s32 %r10, %r10, 256; {} setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP; bar.sync 0;";
+  const char* loop =
+      "mov.u32 %r10, %r5; LOOP: add.s32 %r10, %r10, 256; {} setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP; "
+      "bar.sync 0;";
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), ""))).barriers(), Status::Proved);
-  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "setp.eq.s32 %p3, %r10, 300; @%p3 ret;"))).barriers(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "setp.eq.s32 %p3, %r10, 300; @%p3 ret;")))
+                .barriers(),
+            Status::Unknown);
 }
 
 TEST(Barriers, a_shuffle_needs_its_warp_only) {
-  const char* shuffle = "shr.u32 %r7, %r5, {}; setp.ne.s32 %p1, %r7, 0; @%p1 bra END; shfl.sync.down.b32 %r8, %r5, 1, 31, -1; END:";
+  const char* shuffle =
+      "shr.u32 %r7, %r5, {}; setp.ne.s32 %p1, %r7, 0; @%p1 bra END; shfl.sync.down.b32 %r8, %r5, 1, 31, -1; "
+      "END:";
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(shuffle), 5))).barriers(), Status::Proved);
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(shuffle), 4))).barriers(), Status::Unknown);
 }

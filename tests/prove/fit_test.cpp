@@ -23,7 +23,8 @@ shape = ["n", "m"]
 role = "out"
 [reference]
 formula = "x[i, j] = 0"
-)", "test.toml");
+)",
+                                  "test.toml");
   EXPECT_TRUE(contract) << contract.error().text();
   return *contract;
 }
@@ -33,7 +34,8 @@ std::string fitted(const std::function<int64_t(int64_t, int64_t)>& value) {
   std::mt19937 random(1);
   std::vector<contract::Shape> shapes;
   for (int i = 0; i < 60; ++i)
-    shapes.push_back({{"n", 1 + static_cast<int64_t>(random() % 5000)}, {"m", 1 + static_cast<int64_t>(random() % 5000)}});
+    shapes.push_back(
+        {{"n", 1 + static_cast<int64_t>(random() % 5000)}, {"m", 1 + static_cast<int64_t>(random() % 5000)}});
   std::vector<Point> points;
   for (const contract::Shape& shape : shapes) points.push_back({&shape, value(shape.at("n"), shape.at("m"))});
   const ExprPtr found = fit(contract, points);
@@ -46,7 +48,8 @@ TEST(Fit, finds_what_launchers_compute) {
   EXPECT_EQ(fitted([](int64_t n, int64_t m) { return n * m; }), "n * m");
   EXPECT_EQ(fitted([](int64_t n, int64_t) { return (n + 255) / 256; }), "ceil_div(n, 256)");
   EXPECT_EQ(fitted([](int64_t n, int64_t) { return 4 * n + 12; }), "4 * n + 12");
-  EXPECT_EQ(fitted([](int64_t n, int64_t) { return std::min<int64_t>((n + 127) / 128, 16); }), "min(ceil_div(n, 128), 16)");
+  EXPECT_EQ(fitted([](int64_t n, int64_t) { return std::min<int64_t>((n + 127) / 128, 16); }),
+            "min(ceil_div(n, 128), 16)");
   EXPECT_EQ(fitted([](int64_t n, int64_t m) { return (n + 31) / 32 * m; }), "m * ceil_div(n, 32)");
 }
 
@@ -91,7 +94,9 @@ TEST(Terms, are_what_the_machine_computes) {
       case 2: {
         const Term test = terms.compare(Op::Slt, pool[x], pool[y]);
         term = terms.ite(test, pool[y], terms.canonical(terms.sub(pool[x], pool[y])));
-        value = signed_of(expected[x], 32) < signed_of(expected[y], 32) ? expected[y] : (expected[x] - expected[y]) & mask_of(32);
+        value = signed_of(expected[x], 32) < signed_of(expected[y], 32)
+                    ? expected[y]
+                    : (expected[x] - expected[y]) & mask_of(32);
         break;
       }
       default:

@@ -1,4 +1,5 @@
-// A kernel in PTX under a contract and a launch, for tests: what is proved of it, and whether its summary is true.
+// A kernel in PTX under a contract and a launch, for tests: what is proved of it, and whether its summary is
+// true.
 #pragma once
 
 #include <fmt/format.h>
@@ -23,16 +24,19 @@ struct KernelText {
 shape = ["n"])";
   std::string more_tensors;  // tables of their own
   std::string grid = "ceil_div(n, 256)", block = "256", shared;
-  // Parameters in the order of the PTX: "x", "x + 4 * n" (a pointer) or "= n" (a 32-bit number) or "== n" (64 bits).
+  // Parameters in the order of the PTX: "x", "x + 4 * n" (a pointer) or "= n" (a 32-bit number) or "== n" (64
+  // bits).
   std::vector<std::string> parameters = {"x", "y", "= n"};
-  std::string registers = ".reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<20>; .reg .b16 %h<20>;";
+  std::string registers =
+      ".reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<20>; .reg .b16 %h<20>;";
   std::string body;
 };
 
 // Everything that the obligations need, kept together.
 class ProvedKernel {
  public:
-  explicit ProvedKernel(const KernelText& text) : contract_(contract_of(text)), module_(module_of(text)), launch_(launch_of(text)) {
+  explicit ProvedKernel(const KernelText& text)
+      : contract_(contract_of(text)), module_(module_of(text)), launch_(launch_of(text)) {
     summary_ = std::make_unique<Result<Summary>>(
         execute(terms_, dims(), module_, module_.functions.front(), launch_, written_in_a_first_run()));
   }
@@ -62,8 +66,10 @@ class ProvedKernel {
  private:
   static contract::Contract contract_of(const KernelText& text) {
     const std::string toml = fmt::format(
-        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\"]\ngrid = [1]\nblock = [1]\n[dims]\n{}\n[tensors.x]\n{}\n{}\n"
-        "[tensors.y]\ndtype = \"f32\"\nshape = [\"n\"]\nrole = \"out\"\n[reference]\nformula = \"y[i] = 0\"\n",
+        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\"]\ngrid = [1]\nblock = "
+        "[1]\n[dims]\n{}\n[tensors.x]\n{}\n{}\n"
+        "[tensors.y]\ndtype = \"f32\"\nshape = [\"n\"]\nrole = \"out\"\n[reference]\nformula = \"y[i] = "
+        "0\"\n",
         text.dims, text.x, text.more_tensors);
     auto contract = contract::parse(toml, "test.toml");
     EXPECT_TRUE(contract) << contract.error().text();
@@ -73,9 +79,12 @@ class ProvedKernel {
   static ptx::Module module_of(const KernelText& text) {
     std::string parameters;
     for (size_t i = 0; i < text.parameters.size(); ++i)
-      parameters += fmt::format("{}.param .{} p{}", i ? ", " : "", text.parameters[i].starts_with("= ") ? "u32" : "u64", i);
-    auto module = ptx::parse(fmt::format(".version 9.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry k({})\n{{\n{}\n{}\nret;\n}}\n",
-                                         text.shared, parameters, text.registers, text.body), "test.ptx");
+      parameters += fmt::format("{}.param .{} p{}", i ? ", " : "",
+                                text.parameters[i].starts_with("= ") ? "u32" : "u64", i);
+    auto module = ptx::parse(fmt::format(".version 9.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry "
+                                         "k({})\n{{\n{}\n{}\nret;\n}}\n",
+                                         text.shared, parameters, text.registers, text.body),
+                             "test.ptx");
     EXPECT_TRUE(module) << module.error().text();
     return *module;
   }
@@ -92,10 +101,15 @@ class ProvedKernel {
     for (const std::string& parameter : text.parameters) {
       const bool word = parameter.starts_with("= "), pair = parameter.starts_with("== ");
       at = word ? at : (at + 7) / 8 * 8;
-      if (word) launch.words[at] = expr(parameter.substr(2));
-      else if (pair) launch.pairs[at] = expr(parameter.substr(3));
-      else launch.pointers[at] = {parameter.substr(0, parameter.find(' ')),
-                                  parameter.find('+') == std::string::npos ? Expr::literal(0) : expr(parameter.substr(parameter.find('+') + 1))};
+      if (word)
+        launch.words[at] = expr(parameter.substr(2));
+      else if (pair)
+        launch.pairs[at] = expr(parameter.substr(3));
+      else
+        launch.pointers[at] = {parameter.substr(0, parameter.find(' ')),
+                               parameter.find('+') == std::string::npos
+                                   ? Expr::literal(0)
+                                   : expr(parameter.substr(parameter.find('+') + 1))};
       at += word ? 4 : 8;
     }
     launch.parameter_bytes = at;

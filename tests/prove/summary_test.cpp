@@ -1,6 +1,6 @@
-// The prover's picture of a kernel against the virtual GPU: every access that a run makes must be one that the summary
-// allows, for that thread, block and shape. If the facts about the loops, the lowering or an instruction's meaning were wrong,
-// some access that really happens would contradict them.
+// The prover's picture of a kernel against the virtual GPU: every access that a run makes must be one that
+// the summary allows, for that thread, block and shape. If the facts about the loops, the lowering or an
+// instruction's meaning were wrong, some access that really happens would contradict them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -32,10 +32,15 @@ class Sampler : public vgpu::Listener {
       if (!(access.lanes >> lane & 1)) continue;
       std::vector<Seen>& kept = seen_[inst.source];
       const uint64_t number = ++counts_[inst.source];
-      const Seen seen{inst.source, access.space, access.addresses[lane], warp.index * 32 + lane,
+      const Seen seen{inst.source,
+                      access.space,
+                      access.addresses[lane],
+                      warp.index * 32 + lane,
                       {warp.block->id[0], warp.block->id[1], warp.block->id[2]}};
-      if (kept.size() < kKept) kept.push_back(seen);
-      else if (const uint64_t at = random_() % number; at < kKept) kept[at] = seen;
+      if (kept.size() < kKept)
+        kept.push_back(seen);
+      else if (const uint64_t at = random_() % number; at < kKept)
+        kept[at] = seen;
     }
   }
   std::vector<Seen> take() {
@@ -77,9 +82,11 @@ class Agreement {
         known = true;
         possible = allows(terms, dims, *summary, claims, solver, access, one);
       }
-      EXPECT_TRUE(known) << "an access that the summary does not have: " << ptx::print(*module, *kernel, kernel->body[one.instruction]);
-      EXPECT_TRUE(possible) << "contradicted at " << contract::to_string(shape_) << ", thread " << one.thread << " of block "
-                            << one.block[0] << "," << one.block[1] << ": " << ptx::print(*module, *kernel, kernel->body[one.instruction]);
+      EXPECT_TRUE(known) << "an access that the summary does not have: "
+                         << ptx::print(*module, *kernel, kernel->body[one.instruction]);
+      EXPECT_TRUE(possible) << "contradicted at " << contract::to_string(shape_) << ", thread " << one.thread
+                            << " of block " << one.block[0] << "," << one.block[1] << ": "
+                            << ptx::print(*module, *kernel, kernel->body[one.instruction]);
     }
     return seen.size();
   }
@@ -96,7 +103,9 @@ class Agreement {
         value = static_cast<int64_t>(random_() % static_cast<uint64_t>(bound(tensor.values.a)));
       if (tensor.values.kind == ValuesKind::Mask) value = static_cast<int64_t>(random_() % 2);
       if (tensor.values.kind == ValuesKind::Integers)
-        value = bound(tensor.values.a) + static_cast<int64_t>(random_() % static_cast<uint64_t>(bound(tensor.values.b) - bound(tensor.values.a) + 1));
+        value = bound(tensor.values.a) +
+                static_cast<int64_t>(
+                    random_() % static_cast<uint64_t>(bound(tensor.values.b) - bound(tensor.values.a) + 1));
       std::memcpy(to + static_cast<size_t>(i) * item, &value, item);
     }
   }
@@ -106,7 +115,8 @@ class Agreement {
     const auto loaded = device.load(ptx_, "kernel.ptx");
     const auto kernel = device.kernel(*loaded, launch.kernel);
     const auto allocate = [&](const std::string& name, int64_t bytes) {
-      start_[name] = *device.memory().allocate(static_cast<uint64_t>(std::max<int64_t>(bytes, 1)), 256, vgpu::MemoryKind::Device, name);
+      start_[name] = *device.memory().allocate(static_cast<uint64_t>(std::max<int64_t>(bytes, 1)), 256,
+                                               vgpu::MemoryKind::Device, name);
       return device.memory().host(start_[name], static_cast<uint64_t>(std::max<int64_t>(bytes, 1)));
     };
     for (const contract::TensorSpec& tensor : contract_.tensors) {
@@ -128,7 +138,8 @@ class Agreement {
       set(at, &value, 8);
     }
     for (const auto& [at, pointer] : launch.pointers) {
-      const uint64_t address = start_.at(pointer.array) + static_cast<uint64_t>(*evaluate(*pointer.offset, shape_));
+      const uint64_t address =
+          start_.at(pointer.array) + static_cast<uint64_t>(*evaluate(*pointer.offset, shape_));
       set(at, &address, 8);
     }
     vgpu::LaunchConfig config;
@@ -143,14 +154,19 @@ class Agreement {
     return sampler.take();
   }
 
-  bool allows(Terms& terms, Dims& dims, const Summary& summary, Claims& claims, Solver& solver, const Access& access, const Seen& seen) {
+  bool allows(Terms& terms, Dims& dims, const Summary& summary, Claims& claims, Solver& solver,
+              const Access& access, const Seen& seen) {
     const auto base = base_of(terms, access.address);
     if (!base) return true;  // says nothing
     Lowering lowering(terms, summary, &claims, solver);
-    const auto fix = [&](Term term, Int value) { lowering.assume(equal_to_zero(plus(lowering.poly(term), -value))); };
+    const auto fix = [&](Term term, Int value) {
+      lowering.assume(equal_to_zero(plus(lowering.poly(term), -value)));
+    };
     for (const contract::Dim& dim : contract_.dims)
-      if (const Term term = dims.term(std::string_view(dim.name)); !terms.is_constant(term)) fix(term, shape_.at(dim.name));
-    const Int thread[3] = {seen.thread % block_[0], seen.thread / block_[0] % block_[1], seen.thread / block_[0] / block_[1]};
+      if (const Term term = dims.term(std::string_view(dim.name)); !terms.is_constant(term))
+        fix(term, shape_.at(dim.name));
+    const Int thread[3] = {seen.thread % block_[0], seen.thread / block_[0] % block_[1],
+                           seen.thread / block_[0] / block_[1]};
     for (Var var = 0; var < terms.variables(); ++var)
       for (unsigned axis = 0; axis < 3; ++axis) {
         if (terms.var(var).name == fmt::format("tid.{}", "xyz"[axis])) fix(terms.of(var), thread[axis]);
@@ -203,8 +219,11 @@ TEST_P(Corpus, every_access_of_a_run_is_one_that_the_summary_allows) {
   for (int i = 0; i < 3; ++i) {
     contract::Shape shape;
     for (const contract::Dim& dim : contract->dims) {
-      const int64_t reach = std::min<int64_t>(dim.highest(), dim.lowest() + (i == 0 ? 5 : 90 * dim.multiple_of));
-      shape[dim.name] = dim.lowest() + static_cast<int64_t>(random() % static_cast<uint64_t>(reach - dim.lowest() + 1)) / dim.multiple_of * dim.multiple_of;
+      const int64_t reach =
+          std::min<int64_t>(dim.highest(), dim.lowest() + (i == 0 ? 5 : 90 * dim.multiple_of));
+      shape[dim.name] =
+          dim.lowest() + static_cast<int64_t>(random() % static_cast<uint64_t>(reach - dim.lowest() + 1)) /
+                             dim.multiple_of * dim.multiple_of;
     }
     for (const Launch& launch : relation->cases.front().launches)
       for (const std::string& text : *texts) compared += Agreement(*contract, text, shape).run(launch);
@@ -212,7 +231,9 @@ TEST_P(Corpus, every_access_of_a_run_is_one_that_the_summary_allows) {
   EXPECT_GT(compared, 10u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Prove, Corpus, ::testing::Values("softmax", "gemm", "embedding_grad", "cross_entropy", "conv1d", "transpose"),
+INSTANTIATE_TEST_SUITE_P(Prove, Corpus,
+                         ::testing::Values("softmax", "gemm", "embedding_grad", "cross_entropy", "conv1d",
+                                           "transpose"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
