@@ -121,7 +121,8 @@ class Agreement {
     };
     for (const contract::TensorSpec& tensor : contract_.tensors) {
       int64_t count = 1;
-      for (const int64_t extent : *tensor.extents(shape_)) count *= extent;
+      const auto extents = tensor.extents(shape_);
+      for (const int64_t extent : *extents) count *= extent;
       fill(tensor, allocate(tensor.name, count * contract::info(tensor.dtype).bytes), count);
     }
     allocate("workspace", *contract_.kernel.workspace_bytes.eval(shape_));
@@ -234,7 +235,7 @@ TEST_P(Corpus, every_access_of_a_run_is_one_that_the_summary_allows) {
 INSTANTIATE_TEST_SUITE_P(Prove, Corpus,
                          ::testing::Values("softmax", "gemm", "embedding_grad", "cross_entropy", "conv1d",
                                            "transpose"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
 }  // namespace assay::prove
