@@ -6,7 +6,8 @@
 // A check takes trials from the plan as long as they can be afforded. The first that shows an error is
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.
 //
-//   attempt.h    one trial, run and judged; what its failure is a failure of
+//   attempt.h    one trial, run and judged; what its failure is a failure of; whether it ever ends
+//   causes.h     which findings have one cause
 //   course.h     how it went, so that it can be repeated exactly
 //   locate.h     which source line a numeric finding is about
 //   coverage.h   what was tried; records of trials
@@ -34,6 +35,7 @@ struct CheckOptions {
   std::string cache;             // of builds; empty: the user's
   int threads = 0;               // of the judge; 0: as many as the machine has
   bool pictures = false;         // the report gets what its page draws
+  bool keep_going = false;       // after a finding: until the budget is spent, for other causes
   subject::RunnerOptions runner;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial

@@ -9,7 +9,11 @@
 #include <optional>
 
 #include "assayer/events.h"
+#include "assayer/locate.h"
+#include "base/symbol.h"
+#include "judge/numbers.h"
 #include "judge/relations.h"
+#include "subject/places.h"
 #include "trial/random.h"
 #include "trial/shapes.h"
 
@@ -23,10 +27,11 @@ using trial::Trial;
 
 namespace {
 
-// A trial with more steps than this may be slow on the virtual device without being endless.
-constexpr double kSmallTrial = 2e6;
 constexpr double kSmallBytes = 16e6;  // of a trial that has no need for all the machine's memory
 constexpr double kMostOrderedBytes = 256e6;
+constexpr std::size_t kMostHistory = 64;  // calls of a process that are remembered
+constexpr double kLeastLimit = 0.3;       // seconds that a call gets however late it is
+constexpr const char* kNoTime = "there was no time left for it";
 
 subject::RunnerOptions runner_options(const CheckOptions& options) {
   subject::RunnerOptions runner = options.runner;
@@ -48,9 +53,14 @@ std::string trespass_text(const subject::Trespass& t) {
                                     t.bytes, t.tensor, t.offset);
 }
 
-bool has_error(const std::vector<Finding>& findings) {
-  return std::any_of(findings.begin(), findings.end(),
-                     [](const Finding& f) { return f.severity == Severity::Error; });
+bool is_host_warning(const Finding& finding) {
+  return finding.severity == Severity::Warning &&
+         (finding.kind == "forbidden-call" || finding.kind == "environment-probe");
+}
+
+bool is_list_of_texts(const Json& json) {
+  return json.is_array() &&
+         std::all_of(json.begin(), json.end(), [](const Json& item) { return item.is_string(); });
 }
 
 // What was seen in a launch that was cut short, where nothing more was heard of it.
@@ -69,7 +79,42 @@ void add_sightings(const contract::Contract& contract, const Trial& trial, const
   }
 }
 
+// Where a call stood when it was last heard of: at lines of a kernel that had not ended, or in host code.
+Finding unended(const Observation& observation, const std::string& entry) {
+  const subject::Event* running = nullptr;
+  for (const subject::Event& event : observation.events) {
+    const std::string what = text_at(event, "event");
+    if (what == "still-running") running = &event;
+    if (what == "launch") running = nullptr;  // that one ended
+  }
+  if (running == nullptr)
+    return finding_of("timeout", fmt::format("the host code of {} did not return ({}), and no kernel was running",
+                                             entry, observation.error));
+  Finding finding = finding_of("timeout", "");
+  const std::string kernel = plain_name(text_at(*running, "kernel"));
+  finding.evidence["kernel"] = kernel;
+  finding.evidence["standing"] = Json::array();
+  std::string places;
+  const Json lines = running->value("lines", Json::array());
+  for (const Json& line : lines.is_array() ? lines : Json::array()) {
+    if (!line.is_object() || !line.contains("line") || !line["line"].is_number_integer()) continue;
+    const Where where{text_at(line, "file"), line["line"].get<int>()};
+    if (finding.where.line == 0) finding.where = where;
+    const std::string place = fmt::format("{}:{}", shown(where.file), where.line);
+    finding.evidence["standing"].push_back(place);
+    places += (places.empty() ? "" : ", ") + place;
+  }
+  finding.message = fmt::format("kernel `{}` did not end ({}){}", kernel, observation.error,
+                                places.empty() ? "" : fmt::format("; its warps are at {}", places));
+  return finding;
+}
+
 }  // namespace
+
+bool has_error(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return f.severity == Severity::Error; });
+}
 
 bool is_inexact(std::string_view kind) {
   return kind == "wrong-result" || kind == "low-precision-accumulation" || kind == "precision-loss" ||
@@ -98,9 +143,30 @@ void Laboratory::read_events(const Trial& trial, const Observation& observation,
       attempt.problem = fmt::format("the virtual GPU does not support {}", what);
       continue;
     }
-    if (auto finding = read_event(contract_, trial, event)) attempt.findings.push_back(std::move(*finding));
+    auto finding = read_event(contract_, trial, event);
+    if (finding)
+      (is_host_warning(*finding) ? attempt.warnings : attempt.findings).push_back(std::move(*finding));
   }
   add_sightings(contract_, trial, observation, attempt.findings);
+  name_host_code(attempt.findings);
+  name_host_code(attempt.warnings);
+}
+
+// Lines of the subject's host code, from its own line table.
+void Laboratory::name_host_code(std::vector<Finding>& findings) const {
+  bool any = false;
+  for (Finding& finding : findings) {
+    Json& evidence = finding.evidence;
+    if (evidence.contains("calls") && !is_list_of_texts(evidence["calls"])) evidence.erase("calls");
+    if (evidence.contains("host") && !evidence["host"].is_string()) evidence.erase("host");
+    if (evidence.contains("allocation") && evidence["allocation"].is_object())
+      evidence["allocation"].erase("calls");
+    any |= evidence.contains("calls") || evidence.contains("host");
+  }
+  if (!any || subject_.library.empty()) return;
+  subject::Places places;
+  places.add_module(subject::kLibraryName, subject_.library);
+  places.name(findings);
 }
 
 void Laboratory::read_outcome(const Trial& trial, const Observation& observation, Attempt& attempt) {
@@ -108,12 +174,12 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
     case Outcome::Ended:
       break;
     case Outcome::DeviceError:
-      if (attempt.findings.empty() && attempt.state == AttemptState::Judged) {
+      if (!has_error(attempt.findings) && attempt.state == AttemptState::Judged) {
         attempt.findings.push_back(finding_of("launch-failure", observation.error));
       }
       return;
     case Outcome::Crashed:
-      if (attempt.findings.empty()) attempt.findings.push_back(finding_of("crash", observation.error));
+      if (!has_error(attempt.findings)) attempt.findings.push_back(finding_of("crash", observation.error));
       // What the device says of host code that touched its memory is what that code died of.
       for (Finding& finding : attempt.findings) {
         if (text_at(finding.evidence, "space") == "host") finding.kind = "crash";
@@ -121,14 +187,9 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
       return;
     case Outcome::TimedOut: {
       if (has_error(attempt.findings)) return;  // seen before its time was up
-      const auto size = work_.of(trial.shape);
-      const bool small = size && size->steps <= kSmallTrial;
-      if (late_ == Late::Finding || (late_ == Late::FindingIfSmall && small)) {
-        attempt.findings.push_back(finding_of("timeout", "the call did not end: " + observation.error));
-      } else {
-        attempt.state = AttemptState::TooSlow;
-        attempt.problem = fmt::format("{}: {}", trial::to_string(trial), observation.error);
-      }
+      attempt.state = AttemptState::TooSlow;
+      attempt.problem = fmt::format("{}: {}", trial::to_string(trial), observation.error);
+      attempt.unended = unended(observation, subject_.symbol);
       return;
     }
     case Outcome::TooLarge:
@@ -162,7 +223,7 @@ void Laboratory::read_outcome(const Trial& trial, const Observation& observation
 void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings, Attempt& attempt,
                              bool diagnose) {
   judge::Options options;
-  options.tensor_cores = subject_.tensor_cores;
+  options.tensor_cores = !attempt.wider_budgets.empty();
   options.diagnose = diagnose;
   options.seed = options_.seed;
   options.threads = options_.threads;
@@ -183,6 +244,13 @@ void Laboratory::judge_calls(const Trial&, const std::vector<Bindings>& bindings
   }
 }
 
+double Laboratory::time_limit() const {
+  if (!deadline_) return timeout_;
+  const double left =
+      std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
+  return std::min(timeout_, std::max(kLeastLimit, left));
+}
+
 // Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
 // addresses.
 void Laboratory::warm_up(const Trial& trial) {
@@ -193,7 +261,7 @@ void Laboratory::warm_up(const Trial& trial) {
     value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
   }
   for (Trial& call : earlier) {
-    call.condition = {};
+    call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = trial::mix(trial.seed, 7);
     if (const auto inputs = trial::make_inputs(contract_, call)) runner_.run(call, *inputs);
   }
@@ -201,6 +269,12 @@ void Laboratory::warm_up(const Trial& trial) {
 
 Attempt Laboratory::run(const Trial& asked, bool diagnose) {
   Attempt attempt;
+  if (out_of_time()) {
+    attempt.state = AttemptState::Skipped;
+    attempt.problem = kNoTime;
+    return attempt;
+  }
+  ++runs_;
   const auto start = std::chrono::steady_clock::now();
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
@@ -227,12 +301,17 @@ Attempt Laboratory::run(const Trial& asked, bool diagnose) {
 // Runs the call, or two at once, and judges what comes back.
 void Laboratory::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
                          Attempt& attempt) {
+  runner_.set_timeout(time_limit());
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
   read_events(trial, observation, attempt);
   read_outcome(trial, observation, attempt);
   attempt.calls = std::move(observation.calls);
+  attempt.call_seconds = observation.seconds;
+  attempt.wider_budgets = tensor_cores_.reasons(observation.kernels);
   if (attempt.state == AttemptState::Judged && !has_error(attempt.findings))
     judge_calls(trial, bindings, attempt, diagnose);
+  std::stable_partition(attempt.findings.begin(), attempt.findings.end(),
+                        [](const Finding& f) { return f.severity == Severity::Error; });
 }
 
 // Once more under another schedule, at other addresses, over other remains.
@@ -256,11 +335,30 @@ void Laboratory::compare_repetition(const Trial& trial, Attempt& attempt) {
           "nondeterministic",
           fmt::format("two calls with the same inputs differ in {} elements of {}: {}{} is {} and then {}",
                       differing, name, name, contract::coordinates(tensor->extents, first),
-                      tensor->load(first), second.load(first)));
+                      judge::element_text(*tensor, first), judge::element_text(second, first)));
       finding.evidence["differing"] = differing;
       attempt.findings.push_back(std::move(finding));
     }
   }
+}
+
+// Whether the companion is wrong after the trial's own call and right as the first of a process, twice, so
+// that chance has no part in it.
+bool Laboratory::is_of_earlier_calls(const Trial& trial, const Bindings& first, const Trial& companion,
+                                     const Bindings& second) {
+  const auto is_right = [&](const Trial& call, const Bindings& inputs) {
+    Attempt attempt;
+    observe(call, {inputs}, false, attempt);
+    return attempt.state == AttemptState::Judged && !has_error(attempt.findings);
+  };
+  for (int i = 0; i < 2; ++i) {
+    runner_.restart();
+    if (!is_right(companion, second)) return false;
+    runner_.restart();
+    is_right(trial, first);
+    if (is_right(companion, second)) return false;
+  }
+  return true;
 }
 
 // The same call with inputs changed in known ways: each must be right by itself, and what must hold between
@@ -274,11 +372,8 @@ void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
     Attempt second;
     observe(other, {companion.bindings}, true, second);
     if (second.state != AttemptState::Judged) continue;
-    if (!second.findings.empty()) {
-      runner_.restart();
-      Attempt alone;
-      observe(other, {companion.bindings}, false, alone);
-      const bool stale = alone.state == AttemptState::Judged && alone.findings.empty();
+    if (has_error(second.findings)) {
+      const bool stale = is_of_earlier_calls(trial, *bindings, other, companion.bindings);
       for (Finding& finding : second.findings) {
         if (stale) finding.kind = "stale-state";
         finding.message =
@@ -297,12 +392,17 @@ void Laboratory::compare_related(const Trial& trial, Attempt& attempt) {
 }
 
 Attempt Laboratory::attempt(const Trial& trial, bool diagnose) {
+  const trial::Condition& condition = trial.condition;
+  if (runner_.calls_in_process() == 0 || condition.fresh || condition.warmed || condition.grown) history_.clear();
   Attempt attempt = run(trial, diagnose);
-  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.related)
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings) && trial.condition.related)
     compare_related(trial, attempt);
-  if (attempt.state == AttemptState::Judged && attempt.findings.empty() && trial.condition.repeated) {
+  if (attempt.state == AttemptState::Judged && !has_error(attempt.findings) && trial.condition.repeated) {
     compare_repetition(trial, attempt);
   }
+  if (has_error(attempt.findings)) attempt.before = history_;
+  if (history_.size() == kMostHistory) history_.erase(history_.begin());
+  history_.push_back(trial);
   return attempt;
 }
 

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "assayer/assayer.h"
 #include "assayer/attempt.h"
+#include "assayer/causes.h"
 #include "assayer/constants.h"
 #include "assayer/cost.h"
 #include "assayer/coverage.h"
@@ -14,6 +16,7 @@
 #include "assayer/gallery.h"
 #include "assayer/locate.h"
 #include "assayer/precision.h"
+#include "base/interrupt.h"
 #include "subject/cuda_reference.h"
 #include "subject/subject.h"
 #include "trial/plan.h"
@@ -28,15 +31,24 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double kShrinkSeconds = 2;
-constexpr double kShare = 0.25;            // of the time left that one trial may take
-constexpr double kNeededShare = 0.5;       // … that a pass requires
-constexpr double kNeededSlack = 3;         // times as long as predicted that such a trial may take
-constexpr double kHang = 20;               // seconds, at least, after which it is no slowness
-constexpr double kKnownHang = 6;           // … where like trials were seen to be fast
-constexpr double kMuchSlower = 20;         // times what like trials let expect
-constexpr double kPatience = 10;           // seconds of an ordinary trial, at most
-constexpr double kEndless = 2;             // … of a smaller one than one that did not end
+constexpr double kShare = 0.25;         // of the time left that one trial may take
+constexpr double kNeededShare = 0.5;    // … that a pass requires
+constexpr double kNeededSlack = 3;      // times as long as predicted that such a trial may take
+constexpr double kPatience = 10;        // seconds of an ordinary trial, at most
+constexpr double kFirstPatience = 2.5;  // … until one has shown that calls may take longer and still end
+constexpr double kWaiting = 3;          // … of an attempt to shrink what waits for ever
+constexpr int kWaitingAttempts = 3;     // of those
+constexpr int kShrinkAttempts = 200;    // of others
+constexpr double kHeldUp = 0.5;         // of the budget: a trial that takes more is named in the report
+// What follows a failure has its own seconds, so that a check ends soon after its budget is spent:
+constexpr double kHangSeconds = 8;   // to tell slow from endless: many short calls and a long one, or two
+constexpr double kCauseSeconds = 4;  // to see it again and to find its cause: about a dozen calls
+constexpr double kCauseCalls = 3;    // … but so many calls at least, where each is slow,
+constexpr double kLongCauseSeconds = 12;  // … up to this
+constexpr double kShrinkSeconds = 2;      // to make the trial small: many short calls
+constexpr double kProfileSeconds = 3;     // to follow where precision is lost: a few slow ones
+constexpr int kRechecks = 6;              // looks whether a failure has a known cause that is named otherwise
+constexpr double kPictureSeconds = 1;     // for the numbers of the smallest case: one call
 constexpr int64_t kBriefSample = 1 << 13;  // elements of each output judged in such a trial
 constexpr double kBudgetMargin = 1.3;      // on what a longer budget is estimated to be
 constexpr double kBriefShare = 0.12;       // of the budget, for a trial that may be slow
@@ -67,10 +79,12 @@ class Check {
   // `kind`: of the finding that the trial was recorded for.
   CheckOutcome run_one(const Trial& trial, std::string_view kind) {
     if (!prepare()) return finish();
+    lab_->set_timeout(kind == "timeout" ? kFirstPatience : 3 * kPatience);
     Attempt attempt = lab_->attempt(trial);
-    if (!note(attempt)) return finish();
     Trial shown = trial;
-    if (!attempt.findings.empty()) attempt = lab_->attribute(shown, std::move(attempt));
+    if (attempt.state == AttemptState::TooSlow) lab_->never_ends(shown, attempt);
+    if (!note(attempt)) return finish();
+    if (has_error(attempt.findings)) attempt = lab_->attribute(shown, std::move(attempt));
     for (Finding& finding : attempt.findings) name_as(finding, kind);
     coverage_.add(trial, "replay", attempt);
     if (!attempt.findings.empty()) report_findings(trial, attempt, false);
@@ -101,9 +115,11 @@ class Check {
       return false;
     }
     subject_ = std::move(*built.subject);
-    notes_ = read_code(contract_, subject_);
+    CodeReading code = read_code(contract_, subject_);
+    notes_ = std::move(code.notes);
     constants_ = read_constants(contract_, subject_);
     lab_.emplace(contract_, *reference_, subject_, options_);
+    lab_->set_tensor_cores(std::move(code.tensor_cores));
     lab_->set_hints(lint::hints(notes_));
     start_ = Clock::now();
     return true;
@@ -133,28 +149,42 @@ class Check {
     return cost_.predict(shape) <= (needed ? kNeededShare : kShare) * left;
   }
 
-  Attempt run_planned(const trial::PlannedTrial& planned) {
-    if (!planned.brief) {
-      const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
-      lab_->set_timeout(planned.required ? std::max(60.0, 3 * options_.budget) : std::max(kPatience, slow));
-      return lab_->attempt(planned.trial);
-    }
-    lab_->set_sample(kBriefSample);
-    Attempt attempt = run_brief(planned.trial);
-    lab_->set_sample(judge::Options{}.max_elements);
-    return attempt;
+  // Seconds that a planned call may take. A repeated check knows which were given up.
+  double patience(const trial::PlannedTrial& planned) const {
+    if (planned.required) return std::max(60.0, 3 * options_.budget);
+    if (options_.course) return 3 * kPatience;
+    if (planned.brief) return std::max(0.5, kBriefShare * options_.budget);
+    if (planned.trial.condition.looped) return kPatience;  // dozens of calls
+    const double slow = planned.needed ? kNeededSlack * cost_.predict(planned.trial.shape) : 0;
+    return std::min(std::max(patience_, slow), std::max(kFirstPatience, options_.budget - since(start_)));
   }
 
-  Attempt run_brief(const Trial& trial) {
-    const double brief = std::max(0.5, kBriefShare * options_.budget);
-    lab_->set_timeout(brief, Late::Slow);
-    Attempt attempt = lab_->attempt(trial);
-    // Others let expect that it ends in this time: it may hang, and that takes longer to tell.
-    const double predicted = cost_.predict(trial.shape);
-    if (attempt.state != AttemptState::TooSlow || predicted > brief) return attempt;
-    const double least = cost_.knows(trial.shape) ? kKnownHang : kHang;
-    lab_->set_timeout(std::max(least, kMuchSlower * predicted), Late::Finding);
-    return lab_->attempt(trial);
+  // `planned` becomes the smallest trial that does not end, if that is what it shows.
+  Attempt run_planned(trial::PlannedTrial& planned) {
+    const double limit = patience(planned);
+    lab_->set_timeout(limit);
+    lab_->set_sample(planned.brief ? kBriefSample : judge::Options{}.max_elements);
+    Attempt attempt = lab_->attempt(planned.trial);
+    lab_->set_sample(judge::Options{}.max_elements);
+    if (attempt.state != AttemptState::TooSlow) return attempt;
+    if (planned.brief && cost_.predict(planned.trial.shape) > limit) return attempt;
+    if (attempt.unended && causes_.knows(*attempt.unended)) {
+      attempt.findings = {*attempt.unended};
+      attempt.state = AttemptState::Judged;
+      return attempt;
+    }
+    say(fmt::format("no end after {:.0f} s: is it slow, or endless?", limit));
+    begin_stage(kHangSeconds);
+    const bool endless = lab_->never_ends(planned.trial, attempt);
+    end_stage();
+    for (const auto& [shape, seconds] : attempt.probed) cost_.learn(shape, seconds);
+    if (endless || planned.brief || patience_ == kPatience) return attempt;
+    // Only slow: if it will end in it, it gets the time that it was not given before that was known.
+    patience_ = kPatience;
+    const double more = patience(planned);
+    if (cost_.predict(planned.trial.shape) > more) return attempt;
+    lab_->set_timeout(more);
+    return lab_->attempt(planned.trial);
   }
 
   // The next trial of the plan, and how it was chosen; none when the check is over.
@@ -176,7 +206,7 @@ class Check {
     return planned;
   }
 
-  Attempt run_step(const trial::PlannedTrial& planned) {
+  Attempt run_step(trial::PlannedTrial& planned) {
     Attempt attempt;
     const std::size_t step = course_.steps().size() - 1;
     const std::string slow = options_.course ? options_.course->steps()[step].slow : "";
@@ -192,6 +222,7 @@ class Check {
 
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
+    plan_options.machines = options_.device == subject::Device::Virtual;
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements = std::clamp(options_.budget * 2.5e5, 1.5e6, plan_options.max_elements);
     plan_options.constants = constants_;
@@ -223,22 +254,25 @@ class Check {
 
   void try_planned(trial::Plan& plan) {
     int useless = 0;
-    while (const auto planned = next(plan)) {
+    while (auto planned = interrupted() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
       Attempt attempt = run_step(*planned);
+      if (interrupted() && !failed(attempt)) continue;
       if (attempt.state == AttemptState::Unavailable || attempt.state == AttemptState::Unjudgeable) {
         note(attempt);
         return;
       }
       if (!note(attempt)) {
-        if (attempt.state == AttemptState::Skipped) plan.skip(planned->trial);
+        if (attempt.state == AttemptState::Skipped) plan.skip(*planned);
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
               "the contract's shape {}: {}", contract::to_string(planned->trial.shape), attempt.problem));
         if (++useless > 200 || (attempt.state == AttemptState::Unsupported && ++useless > 3)) return;
         continue;
       }
-      cost_.learn(planned->trial.shape, attempt.seconds);
+      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, attempt.seconds);
+      if (attempt.seconds > kHeldUp * options_.budget && since(start_) > options_.budget)
+        held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), attempt.seconds));
       if (options_.trace) {
         options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", since(start_), attempt.seconds,
                                    planned->needed ? '*' : ' ', planned->stage,
@@ -246,10 +280,11 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, attempt);
       plan.judged(planned->trial);
+      keep_host_warnings(attempt);
       gallery_.add(planned->trial, attempt);
       if (!failed(attempt)) {
         keep_warnings(planned->trial, attempt);
-      } else if (settle(planned->trial, std::move(attempt))) {
+      } else if (settle(planned->trial, std::move(attempt)) && !options_.keep_going) {
         return;
       }
     }
@@ -268,21 +303,82 @@ class Check {
 
   // A failure becomes findings; false where it does not show again, and the check goes on.
   bool settle(Trial trial, Attempt attempt) {
+    if (options_.keep_going && !is_new(trial, attempt)) return false;
     say("found something: looking for its cause");
-    if (!lab_->confirm(trial, attempt)) {
+    const std::vector<Finding> seen = attempt.findings;
+    const std::string first_seen =
+        fmt::format("{}: {} ({})", seen.front().kind, seen.front().message, trial::to_string(trial));
+    const std::size_t which = course_.settled.size();
+    course_.settled.emplace_back();
+    begin_stage(std::clamp(kCauseCalls * attempt.seconds, kCauseSeconds, kLongCauseSeconds));
+    if (options_.course && which < options_.course->settled.size()) {
+      if (const int runs = options_.course->settled[which].runs; runs != Course::kAll)
+        lab_->set_most_runs(lab_->runs() + runs);
+    }
+    const int before = lab_->runs();
+    const std::string kind = attempt.findings.front().kind;
+    const bool is_smallest = attempt.is_smallest;
+    const bool confirmed = lab_->confirm(trial, attempt);
+    if (confirmed) attempt = lab_->attribute(trial, std::move(attempt));
+    const bool cut = lab_->out_of_time();
+    course_.settled.back().runs = cut ? lab_->runs() - before : Course::kAll;
+    lab_->set_most_runs(std::nullopt);
+    end_stage();
+    if (interrupted()) return leave_unsettled(first_seen);
+    if (!confirmed && cut) {
+      outcome_.report.unknown.push_back(
+          fmt::format("seen once, and there was no time to see it again: {} ({})",
+                      attempt.findings.front().message, trial::to_string(trial)));
+      return false;
+    }
+    if (!confirmed) {
       coverage_.miss(fmt::format("seen once, not shown again: {} ({})", attempt.findings.front().message,
                                  trial::to_string(trial)));
       return false;
     }
-    attempt = lab_->attribute(trial, std::move(attempt));
-    report_findings(trial, attempt, true);
+    if (cut && attempt.findings.front().kind == kind)
+      attempt.findings.front().evidence["cause"] = "there was no time to look for a cause behind it";
+    report_findings(trial, attempt, !is_smallest, seen);
     return true;
   }
 
+  // A failure whose cause nobody had the time to look for is no finding yet.
+  bool leave_unsettled(const std::string& seen) {
+    outcome_.report.unknown.push_back("seen when it was interrupted, and not confirmed: " + seen);
+    return true;
+  }
+
+  // Whether a failure has a cause that is not known yet: its findings become those that nothing explains.
+  bool is_new(const Trial& trial, Attempt& attempt) {
+    std::vector<Finding> rest = causes_.unexplained(attempt.findings);
+    if (!rest.empty()) {
+      attempt.findings = std::move(rest);
+      return true;
+    }
+    const std::string renamed = causes_.renamed(attempt.findings);
+    if (renamed.empty() || rechecks_ == kRechecks) return false;
+    ++rechecks_;
+    begin_stage(kCauseSeconds);
+    Trial shown = trial;
+    Attempt again = attempt;
+    const bool same = lab_->attribute_again(shown, again, renamed);
+    end_stage();
+    return !same;
+  }
+
+  // What follows has so much time; a check that follows the course of another has all it needs.
+  void begin_stage(double seconds) {
+    if (options_.course) return;
+    lab_->set_deadline(Clock::now() +
+                       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  }
+  void end_stage() { lab_->set_deadline(std::nullopt); }
+
   // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
   // look like, depends on how many there are: errors of an output are one failure whatever they look like.
-  static bool same_failure(const Finding& found, const Finding& small) {
-    if (small.kind == found.kind) return true;
+  bool same_failure(const Finding& found, const Finding& small) const {
+    if (small.severity != found.severity) return false;
+    if (small.kind == found.kind) return !options_.keep_going || signature_of(small) == signature_of(found);
     return is_inexact(found.kind) && is_inexact(small.kind) &&
            text_at(found.evidence, "output") == text_at(small.evidence, "output");
   }
@@ -290,21 +386,19 @@ class Check {
   // "dw[0, 3] is 1.5, should be 1.25"
   static std::string worst_text(const Finding& finding) {
     const Json worst = finding.evidence.value("worst", Json::object());
-    if (!worst.contains("stored") || !worst["stored"].is_number() || !worst["exact"].is_number()) return "";
-    return fmt::format("{}{} is {:.6g}, should be {:.6g}", text_at(finding.evidence, "output"),
-                       text_at(worst, "element"), worst["stored"].get<double>(),
-                       worst["exact"].get<double>());
+    const std::string sentence = text_at(worst.value("text", Json::object()), "sentence");
+    if (sentence.empty()) return "";
+    return fmt::format("{}{} {}", text_at(finding.evidence, "output"), text_at(worst, "element"), sentence);
   }
 
   // The smallest trial that still shows the failure. The finding becomes what that trial shows, unless only
   // the larger one tells what kind of error it is.
   Trial smallest(const Trial& trial, Finding& finding) {
-    const auto start = Clock::now();
     std::optional<Finding> small;
     const bool inexact = is_inexact(finding.kind);
     const auto still_fails = [&](const Trial& candidate) {
-      if (!options_.course && since(start) > kShrinkSeconds) return false;
-      ++course_.shrinking;
+      if (lab_->out_of_time()) return false;
+      ++course_.settled.back().shrinking;
       say(fmt::format("shrinking: {}", contract::to_string(candidate.shape)));
       Attempt attempt = lab_->attempt(candidate, !inexact);
       if (attempt.state != AttemptState::Judged || attempt.findings.empty()) return false;
@@ -317,11 +411,16 @@ class Check {
       small = *same;
       return true;
     };
-    const bool endless =
-        finding.kind == "timeout" || finding.kind == "deadlock";  // every attempt costs the limit
-    lab_->set_timeout(endless ? kEndless : kPatience);
-    const int most = options_.course ? options_.course->shrinking : endless ? 3 : 200;
+    const bool waits = finding.kind == "deadlock" || text_at(finding.evidence, "symptom") == "deadlock";
+    lab_->set_timeout(waits ? kWaiting : kPatience);
+    const std::size_t which = course_.settled.size() - 1;
+    const int most = options_.course && which < options_.course->settled.size()
+                         ? options_.course->settled[which].shrinking
+                     : waits ? kWaitingAttempts
+                             : kShrinkAttempts;
+    begin_stage(waits ? kWaiting * kWaitingAttempts : kShrinkSeconds);
     Trial reached = trial::shrink(contract_, trial, still_fails, most).trial;
+    end_stage();
     if (!small) return reached;
     if (!inexact) {
       finding = std::move(*small);
@@ -329,40 +428,6 @@ class Check {
       finding.evidence["smallest_shows"] = shows;
     }
     return reached;
-  }
-
-  // One finding for each cause, the heaviest first. Of one kind only the first line is told, others are
-  // evidence; what a heavier finding's line does besides is a symptom of it, as is a value that an illegal
-  // access or a race left undefined.
-  static std::vector<Finding> distinct(const std::vector<Finding>& findings) {
-    std::vector<Finding> kept;
-    for (const Finding& finding : findings) {
-      const auto same =
-          std::find_if(kept.begin(), kept.end(), [&](const Finding& f) { return f.kind == finding.kind; });
-      if (same == kept.end()) {
-        kept.push_back(finding);
-      } else if (finding.where.line > 0 && finding.where.line != same->where.line) {
-        same->evidence["also"].push_back(fmt::format("{}:{}", finding.where.file, finding.where.line));
-      }
-    }
-    const auto weight = [](const Finding& f) {
-      const judge::KindInfo* kind = judge::kind_named(f.kind);
-      return (f.severity == Severity::Error ? 1000 : 0) + (kind ? kind->weight : 0);
-    };
-    std::stable_sort(kept.begin(), kept.end(),
-                     [&](const Finding& a, const Finding& b) { return weight(a) > weight(b); });
-    for (std::size_t i = 1; i < kept.size();) {
-      const bool symptom =
-          kept[i].kind == "uninitialized" || kept[i].where.line == 0 ||
-          (kept[i].where.line == kept[0].where.line && kept[i].where.file == kept[0].where.file);
-      if (!symptom) {
-        ++i;
-        continue;
-      }
-      kept[0].evidence["symptoms"].push_back(fmt::format("{}: {}", kept[i].kind, kept[i].message));
-      kept.erase(kept.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    return kept;
   }
 
   // A trial that was made small shows the failure, and the larger one told its kind.
@@ -374,41 +439,84 @@ class Check {
 
   static std::string relation_of(const Finding& finding) { return text_at(finding.evidence, "relation"); }
 
-  // Relations that do not hold in trials that otherwise pass, one of a kind.
+  // Warnings of trials that otherwise pass: relations that do not hold, and what the device saw; each once.
   void keep_warnings(const Trial& trial, const Attempt& attempt) {
     for (const Finding& finding : attempt.findings) {
-      const std::string relation = relation_of(finding);
-      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
-                                     [&](const Finding& f) { return relation_of(f) == relation; });
-      if (relation.empty() || known) continue;
       Finding kept = finding;
+      locate(contract_, notes_, kept);
+      const bool known = std::any_of(outcome_.report.findings.begin(), outcome_.report.findings.end(),
+                                     [&](const Finding& f) { return same_warning(f, kept); });
+      if (known) continue;
       kept.evidence["found_with"] = trial::to_string(trial);
       kept.evidence["trial"] = trial::to_json(trial);
       outcome_.report.findings.push_back(std::move(kept));
     }
   }
 
-  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking) {
-    std::vector<Finding> kept = distinct(attempt.findings);
-    const Trial small = shrinking && !kept.empty() ? smallest(trial, kept.front()) : trial;
-    gallery_.add_failure(trial, attempt, small, *lab_);
-    const bool numeric = !kept.empty() && is_numeric(kept.front().kind);
-    const bool of_found = !kept.empty() && kept.front().evidence.contains("smallest_shows");
-    const Json profile =
-        numeric ? precision_of(kept.front(), contract_, subject_, trial, of_found ? trial : small, options_)
-                : Json();
-    outcome_.report.files = files_of(contract_, subject_);
-    for (Finding& finding : kept) {
-      locate(contract_, notes_, finding);
-      accuse(contract_, finding, profile);
-      name_by_code(finding);
-      finding.evidence["found_with"] = trial::to_string(trial);
-      finding.evidence["smallest"] = trial::to_string(small);
-      finding.evidence["trial"] = trial::to_json(small);
-      const std::string record = save_trial(contract_, options_, finding, small, outcome_.report.files);
-      if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
-      outcome_.report.findings.push_back(std::move(finding));
+  static bool same_warning(const Finding& a, const Finding& b) {
+    const std::string relation = relation_of(a);
+    if (!relation.empty() || !relation_of(b).empty()) return relation == relation_of(b);
+    return a.kind == b.kind && a.where.file == b.where.file && a.where.line == b.where.line;
+  }
+
+  void keep_host_warnings(const Attempt& attempt) {
+    for (Finding warning : attempt.warnings) {
+      const bool known = std::any_of(
+          outcome_.report.findings.begin(), outcome_.report.findings.end(),
+          [&](const Finding& f) { return f.kind == warning.kind && f.message == warning.message; });
+      if (known) continue;
+      locate(contract_, notes_, warning);
+      outcome_.report.findings.push_back(std::move(warning));
     }
+  }
+
+  // `seen`: what the failure looked like before its cause was known.
+  void report_findings(const Trial& trial, const Attempt& attempt, bool shrinking,
+                       const std::vector<Finding>& seen = {}) {
+    std::vector<Finding> kept = distinct(attempt.findings, options_.keep_going);
+    outcome_.report.files = files_of(contract_, subject_);
+    Trial small = trial;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (options_.keep_going && causes_.knows(kept[i])) continue;
+      // Apart, each has a smallest case of its own; else they are consequences in that of the first.
+      if (i == 0 || options_.keep_going) {
+        if (shrinking) small = smallest(trial, kept[i]);
+        name_surroundings(small, kept[i]);
+      }
+      causes_.add(kept[i], seen);
+      report_finding(std::move(kept[i]), trial, small, attempt);
+    }
+  }
+
+  // A failure that takes a particular GPU or date says so first.
+  void name_surroundings(const Trial& small, Finding& finding) {
+    begin_stage(kCauseSeconds);
+    const std::string needed = lab_->needed_surroundings(small);
+    end_stage();
+    if (needed.empty()) return;
+    finding.message = fmt::format("{}: {}", needed, finding.message);
+    finding.evidence["surroundings"] = needed;
+  }
+
+  void report_finding(Finding finding, const Trial& trial, const Trial& small, const Attempt& attempt) {
+    begin_stage(kPictureSeconds);
+    gallery_.add_failure(finding, trial, attempt, small, *lab_);
+    end_stage();
+    // What the smallest case only shows a part of is followed where it was found.
+    const Trial& followed = finding.evidence.contains("smallest_shows") ? trial : small;
+    const Json profile = is_numeric(finding.kind)
+                             ? precision_of(finding, contract_, subject_, trial, followed, options_,
+                                            options_.course ? Deadline() : Deadline(kProfileSeconds))
+                             : Json();
+    locate(contract_, notes_, finding);
+    accuse(contract_, finding, profile);
+    name_by_code(finding);
+    finding.evidence["found_with"] = trial::to_string(trial);
+    finding.evidence["smallest"] = trial::to_string(small);
+    finding.evidence["trial"] = trial::to_json(small);
+    const std::string record = save_trial(contract_, options_, finding, small, outcome_.report.files);
+    if (!record.empty()) finding.reproduce = fmt::format("assay replay {}", record);
+    outcome_.report.findings.push_back(std::move(finding));
   }
 
   // Sums that are too inaccurate, in code that keeps a sum in bf16 or f16: that is the cause, if the error
@@ -433,8 +541,17 @@ class Check {
     if (guilty.is_null()) finding.where = {shown(narrow->where.file), narrow->where.line};
   }
 
+  void note_interruption() {
+    outcome_.contract_wrong = false;
+    std::vector<std::string>& unknown = outcome_.report.unknown;
+    std::erase_if(unknown, [](const std::string& text) { return text.ends_with("interrupted"); });
+    unknown.insert(unknown.begin(), fmt::format("interrupted ({}) after {} trial{}", strsignal(interrupted()),
+                                                coverage_.trials(), coverage_.trials() == 1 ? "" : "s"));
+  }
+
   CheckOutcome finish() {
     report::Report& report = outcome_.report;
+    if (interrupted()) note_interruption();
     report.seconds = subject_.seconds + (lab_ ? since(start_) : 0);
     if (lab_ && !lab_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
@@ -444,13 +561,17 @@ class Check {
     if (!failed && needs_more_ && report.unknown.empty())
       report.unknown.push_back(fmt::format(
           "{}. Try --budget {:.0f}", coverage_.too_little(options_.min_coverage), course_.budget_needed));
+    if (options_.keep_going) {
+      for (Finding& finding : report.findings)
+        if (finding.evidence.contains("trial")) finding.evidence["trials"] = causes_.trials(finding);
+    }
     report.coverage = coverage_.json();
     report.coverage["seed"] = options_.seed;
     report.coverage["budget_seconds"] = options_.budget;
     if (options_.min_coverage > 0) report.coverage["min_coverage"] = options_.min_coverage;
     report.coverage["course"] = course_.json();
+    if (!held_up_.empty()) report.coverage["held_up"] = held_up_;
     report.coverage["build"] = {{"seconds", subject_.seconds}, {"cached", subject_.cached}};
-    report.coverage["tensor_cores"] = subject_.tensor_cores;
     if (contract_.require.rtol || contract_.require.atol) report.coverage["budget_overridden"] = true;
     report.verdict = failed                                               ? Verdict::Fail
                      : !report.unknown.empty() || coverage_.trials() == 0 ? Verdict::Inconclusive
@@ -459,7 +580,7 @@ class Check {
       report.unknown.push_back("no trial could be run");
     }
     for (const lint::Note& note : notes_) report.findings.push_back(lint::to_finding(note));
-    if (reference_) gallery_.hang(*reference_, subject_, report);
+    if (reference_) gallery_.hang(*reference_, report);
     return std::move(outcome_);
   }
 
@@ -477,17 +598,34 @@ class Check {
   Course course_;
   SizeConstants constants_;  // of the subject's code
   bool needs_more_ = false;  // trials, for a pass
+  Causes causes_;
+  double patience_ = kFirstPatience;  // seconds
+  int rechecks_ = 0;                  // of failures that may have a known cause
+  std::vector<std::string> held_up_;  // trials that took much of the time
 };
+
+// Whatever goes wrong in the judge itself costs this check, not the others that run beside it.
+template <class Run>
+CheckOutcome guarded(const Contract& contract, Run run) {
+  try {
+    return run();
+  } catch (const std::exception& error) {
+    CheckOutcome outcome;
+    outcome.report.contract = contract.path;
+    outcome.report.unknown = {fmt::format("assay failed: {}", error.what())};
+    return outcome;
+  }
+}
 
 }  // namespace
 
 CheckOutcome check(const Contract& contract, const CheckOptions& options) {
-  return Check(contract, options).run();
+  return guarded(contract, [&] { return Check(contract, options).run(); });
 }
 
 CheckOutcome replay(const Contract& contract, const Trial& trial, std::string_view kind,
                     const CheckOptions& options) {
-  return Check(contract, options).run_one(trial, kind);
+  return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
 }
 
 }  // namespace assay::assayer

@@ -1,9 +1,9 @@
 #include "assayer/constants.h"
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 
+#include "base/file.h"
 #include "lint/constants.h"
 #include "subject/device_code.h"
 
@@ -14,11 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostText = 1 << 20;  // bytes of source files that are read
-
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 }  // namespace
 
@@ -37,7 +32,7 @@ SizeConstants read_constants(const contract::Contract& contract, const subject::
   std::size_t size = 0;
   for (const std::string& path : paths) {
     if (path.ends_with(".ptx") || !seen.insert(path).second) continue;
-    const std::string text = read(path);
+    const std::string text = text_of(path);
     size += text.size();
     if (size > kMostText) break;
     lint::constants_of(text, found);

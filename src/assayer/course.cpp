@@ -9,7 +9,8 @@ constexpr int kOutOfTime = -1;  // in place of how many were passed over
 
 }  // namespace
 
-// {"steps": [[0, 35], [1, 4]], "slow": {"12": "…"}, "shrinking": 20}: runs of equal steps.
+// {"steps": [[0, 35], [1, 4]], "slow": {"12": "…"}, "settled": [[-1, 20]]}: runs of equal steps; what
+// followed each failure.
 Json Course::json() const {
   Json json, runs = Json::array(), slow = Json::object();
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -23,7 +24,8 @@ Json Course::json() const {
   }
   json["steps"] = runs;
   if (!slow.empty()) json["slow"] = slow;
-  json["shrinking"] = shrinking;
+  json["settled"] = Json::array();
+  for (const Settled& s : settled) json["settled"].push_back({s.runs, s.shrinking});
   if (budget_needed > 0) json["budget_needed"] = budget_needed;
   return json;
 }
@@ -47,8 +49,11 @@ Result<Course> Course::from_json(const Json& json) {
     if (i >= course.steps_.size() || !why.is_string()) return wrong;
     course.steps_[i].slow = why;
   }
-  if (const auto it = json.find("shrinking"); it != json.end() && it->is_number_integer())
-    course.shrinking = *it;
+  for (const Json& s : json.value("settled", Json::array())) {
+    if (!s.is_array() || s.size() != 2 || !s[0].is_number_integer() || !s[1].is_number_integer())
+      return wrong;
+    course.settled.push_back({s[0], s[1]});
+  }
   if (const auto it = json.find("budget_needed"); it != json.end() && it->is_number())
     course.budget_needed = *it;
   return course;

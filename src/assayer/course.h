@@ -25,7 +25,13 @@ class Course {
   Step& last() { return steps_.back(); }
   const std::vector<Step>& steps() const { return steps_; }
 
-  int shrinking = 0;         // attempts to make the failing trial smaller
+  // One for each failure that became findings.
+  struct Settled {
+    int runs = 0;       // to confirm it and to find its cause, if time ended that; else kAll
+    int shrinking = 0;  // attempts to make the failing trial smaller
+  };
+  static constexpr int kAll = -1;
+  std::vector<Settled> settled;
   double budget_needed = 0;  // seconds with which the check would have been a verdict; 0: it was one
 
   Json json() const;

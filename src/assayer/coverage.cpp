@@ -25,7 +25,7 @@ constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, Requiremen
                                         RequirementGroup::Corners,    RequirementGroup::Edges,
                                         RequirementGroup::Thresholds, RequirementGroup::Shapes};
 
-std::string text_of(const trial::Requirement& requirement) {
+std::string requirement_text(const trial::Requirement& requirement) {
   const bool inputs = requirement.group == RequirementGroup::Inputs;
   return (inputs ? "inputs " : "") + requirement.text;
 }
@@ -48,6 +48,7 @@ void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& at
     largest_ = size->elements;
     largest_shape_ = trial.shape;
   }
+  wider_.insert(attempt.wider_budgets.begin(), attempt.wider_budgets.end());
   judged_ += attempt.judged;
   elements_ += attempt.elements;
   undecided_ += attempt.undecided;
@@ -81,7 +82,7 @@ std::string Coverage::too_little(double min_share) const {
         named.push_back(fmt::format("and {} more", of - met - kMostNamed));
         break;
       }
-      named.push_back(text_of(*requirement));
+      named.push_back(requirement_text(*requirement));
     }
     return fmt::format("{} of the {} things that a pass requires: {}", of - met, of, fmt::join(named, "; "));
   }
@@ -109,6 +110,8 @@ Json Coverage::json() const {
   json["dims"] = dims;
   json["stages"] = stages;
   json["inputs"] = families_;
+  json["tensor_cores"] = !wider_.empty();
+  if (!wider_.empty()) json["wider_budgets"] = wider_;
   json["not_covered"] = missed_;
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;
@@ -127,7 +130,8 @@ Json Coverage::json() const {
     const auto count = requirements_.count(group);
     if (count.of > 0) required["groups"][to_string(group)] = {{"met", count.met}, {"of", count.of}};
   }
-  for (const trial::Requirement* requirement : requirements_.open()) open.push_back(text_of(*requirement));
+  for (const trial::Requirement* requirement : requirements_.open())
+    open.push_back(requirement_text(*requirement));
   required["missing"] = open;
   json["required"] = required;
   json["thresholds"] = thresholds_;

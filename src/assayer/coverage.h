@@ -32,7 +32,7 @@ class Coverage {
   int trials_ = 0;
   int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
   std::map<std::string, int> stages_;
-  std::set<std::string> shapes_, families_;
+  std::set<std::string> shapes_, families_, wider_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;
   std::vector<std::string> missed_;
   double largest_ = 0, largest_sparse_ = 0;  // elements of all tensors of one trial

@@ -7,6 +7,7 @@
 
 #include "assayer/locate.h"
 #include "base/symbol.h"
+#include "report/elements.h"
 
 namespace assay::assayer {
 
@@ -30,7 +31,8 @@ std::string replaced(const std::string& text, const std::regex& pattern,
   return out.append(at, text.cend());
 }
 
-// "y[3, 5]" for a byte of a tensor whose buffer is exactly as large as it is.
+// "y[3, 5]" for a byte of a tensor's buffer, which may begin before the tensor (where callers promise less
+// than a fresh allocation's alignment) and ends with it.
 std::string element(const contract::Contract& contract, const trial::Trial& trial, const std::string& name,
                     int64_t offset, int64_t bytes) {
   const contract::TensorSpec* spec = contract.tensor(name);
@@ -43,15 +45,28 @@ std::string element(const contract::Contract& contract, const trial::Trial& tria
     extents.push_back(*n);
     count *= *n;
   }
-  const int64_t item = bytes / count;
-  if (item <= 0 || item * count != bytes || item > 8 || offset < 0 || offset >= bytes) return "";
-  return name + contract::coordinates(extents, offset / item);
+  const int64_t item = contract::info(spec->dtype).bytes, begin = bytes - item * count;
+  if (begin < 0 || offset < begin || offset >= bytes) return "";
+  return name + contract::coordinates(extents, (offset - begin) / item);
+}
+
+// "[3, 5]" for a tensor's name.
+std::string shape_text(const contract::Contract& contract, const trial::Trial& trial, const std::string& name) {
+  const contract::TensorSpec* spec = contract.tensor(name);
+  if (!spec) return "";
+  std::string text;
+  for (const auto& extent : spec->shape) {
+    const auto n = extent.eval(trial.shape);
+    if (!n) return "";
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", *n);
+  }
+  return "[" + text + "]";
 }
 
 std::string in_words(const contract::Contract& contract, const trial::Trial& trial, std::string text) {
   static const std::regex kMangled("\\b_Z[A-Za-z0-9_.$]+"), kFile("(/[^ :]+):(\\d+)"),
       kOffset("offset (\\d{1,15}) of `([A-Za-z_][A-Za-z0-9_]*)` \\(allocation \\d+, (\\d{1,15}) bytes\\)"),
-      kAllocation("\\(allocation \\d+, ");
+      kTensor("`([A-Za-z_][A-Za-z0-9_]*)` \\(allocation \\d+, (\\d{1,15}) bytes\\)"), kAllocation("\\(allocation \\d+, ");
   if (text.size() > kLongestMessage) text.resize(kLongestMessage);
   text = replaced(text, kMangled, [](const std::smatch& m) { return plain_name(m[0]); });
   text = replaced(text, kFile, [](const std::smatch& m) { return shown(m[1]) + ":" + m[2].str(); });
@@ -59,7 +74,24 @@ std::string in_words(const contract::Contract& contract, const trial::Trial& tri
     const std::string place = element(contract, trial, m[2], std::stoll(m[1]), std::stoll(m[3]));
     return place.empty() ? m[0].str() : place;
   });
+  text = replaced(text, kTensor, [&](const std::smatch& m) {
+    const std::string extents = shape_text(contract, trial, m[1]);
+    return extents.empty() ? m[0].str() : fmt::format("`{}` (shape {})", m[1].str(), extents);
+  });
   return replaced(text, kAllocation, [](const std::smatch&) { return std::string("("); });
+}
+
+// Of the frames that a place was inlined through, and of the other side of a race.
+void shorten_paths(Json& place) {
+  const auto shorten = [](Json& frame) {
+    if (const std::string file = text_at(frame, "file"); !file.empty()) frame["file"] = shown(file);
+  };
+  if (const auto chain = place.find("chain"); chain != place.end() && chain->is_array())
+    for (Json& frame : *chain) shorten(frame);
+  const auto other = place.find("other");
+  if (other == place.end() || !other->is_object()) return;
+  shorten(*other);
+  shorten_paths(*other);
 }
 
 }  // namespace
@@ -84,6 +116,8 @@ std::optional<Finding> read_event(const contract::Contract& contract, const tria
   if (const auto evidence = event.find("evidence"); evidence != event.end() && evidence->is_object())
     finding.evidence = *evidence;
   for (const char* key : kReserved) finding.evidence.erase(key);
+  report::name_elements(finding);
+  shorten_paths(finding.evidence);
   const std::string severity = text_at(event, "severity");
   if (severity == "warning") finding.severity = Severity::Warning;
   if (severity == "note") finding.severity = Severity::Note;

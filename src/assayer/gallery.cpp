@@ -45,6 +45,17 @@ std::string condition_text(const trial::Condition& condition) {
   return parts.empty() ? "plain" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
+// Inputs of which most results are zero, equal, exact or not finite: a picture of those tells nothing.
+bool is_degenerate(const Trial& trial) {
+  using trial::Family;
+  constexpr Family kDegenerate[] = {Family::Zeros,    Family::Constant, Family::SmallIntegers, Family::Ties,
+                                    Family::AllZeros, Family::OneValue, Family::IndexCoded,    Family::Subnormal};
+  return std::any_of(trial.families.begin(), trial.families.end(), [&](const auto& input) {
+    return trial::is_nonfinite(input.second) ||
+           std::find(std::begin(kDegenerate), std::end(kDegenerate), input.second) != std::end(kDegenerate);
+  });
+}
+
 bool has_failed(const Attempt& attempt) {
   return std::any_of(attempt.findings.begin(), attempt.findings.end(),
                      [](const Finding& finding) { return finding.severity == Severity::Error; });
@@ -52,21 +63,24 @@ bool has_failed(const Attempt& attempt) {
 
 }  // namespace
 
-std::vector<lint::Note> read_code(const contract::Contract& contract, const subject::Subject& subject) {
-  std::vector<lint::Note> notes;
+CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject) {
+  CodeReading reading;
   const auto texts = subject::device_code(subject, contract.kernel.arch);
-  if (!texts) return notes;
+  if (!texts) return reading;
+  std::vector<ptx::Module> modules;
   const lint::Options options{.fast_math = contract.reference.math == contract::Math::Fast};
   for (const std::string& text : *texts) {
-    const auto module = ptx::parse(text, "ptx");
+    auto module = ptx::parse(text, "ptx");
     if (!module) continue;
     const std::string name = subject.ptx.empty() ? contract.kernel.sources.front() : subject.ptx;
     for (lint::Note& note : lint::lint(*module, options, name)) {
       note.where.file = shown(note.where.file);
-      notes.push_back(std::move(note));
+      reading.notes.push_back(std::move(note));
     }
+    modules.push_back(std::move(*module));
   }
-  return notes;
+  reading.tensor_cores = subject::TensorCores(modules);
+  return reading;
 }
 
 void Gallery::add(const Trial& trial, const Attempt& attempt) {
@@ -75,39 +89,52 @@ void Gallery::add(const Trial& trial, const Attempt& attempt) {
   rows_.push_back(
       {contract::to_string(trial.shape), inputs_text(trial), condition_text(trial.condition), failed});
   const auto size = trial::size_of(contract_, trial.shape);
-  if (failed || attempt.calls.empty() || !size || size->elements <= largest_elements_) return;
-  largest_elements_ = size->elements;
-  largest_ = {trial, attempt.calls.front().outputs};
+  if (failed || attempt.calls.empty() || !size) return;
+  const auto telling = std::pair(!is_degenerate(trial), size->elements);
+  if (telling <= most_telling_) return;
+  most_telling_ = telling;
+  sound_ = {trial, attempt.calls.front().outputs, !attempt.wider_budgets.empty()};
 }
 
-void Gallery::add_failure(const Trial& trial, const Attempt& attempt, const Trial& small, Laboratory& lab) {
-  if (!options_.pictures || attempt.calls.empty()) return;
-  failed_ = {trial, attempt.calls.front().outputs};
+void Gallery::add_failure(const Finding& finding, const Trial& trial, const Attempt& attempt,
+                          const Trial& small, Laboratory& lab) {
+  const bool of_numbers = finding.evidence.contains("worst") || finding.kind == "unwritten-output";
+  if (!options_.pictures || attempt.calls.empty() || drawn_of_numbers_) return;
+  if (!failed_.outputs.empty() && !of_numbers) return;
+  drawn_of_numbers_ = of_numbers;
+  failed_ = {trial, attempt.calls.front().outputs, !attempt.wider_budgets.empty()};
   const Attempt again = lab.attempt(small);
-  if (!again.calls.empty()) smallest_ = {small, again.calls.front().outputs};
+  if (!again.calls.empty()) smallest_ = {small, again.calls.front().outputs, !again.wider_budgets.empty()};
 }
 
-void Gallery::hang(const contract::Reference& reference, const subject::Subject& subject,
-                   report::Report& report) const {
+judge::Options Gallery::options_for(const Shown& shown) const {
+  judge::Options options;
+  options.tensor_cores = shown.tensor_cores;
+  options.threads = options_.threads;
+  options.seed = options_.seed;
+  return options;
+}
+
+void Gallery::hang(const contract::Reference& reference, report::Report& report) const {
   if (!options_.pictures) return;
   report.trials = rows_;
   for (const std::string& source : contract_.kernel.sources) {
     report.sources.push_back(shown(contract_.resolve(source)));
   }
-  judge::Options options;
-  options.tensor_cores = subject.tensor_cores;
-  options.threads = options_.threads;
-  options.seed = options_.seed;
-  const Shown& drawn = failed_.outputs.empty() ? largest_ : failed_;
+  const Shown& drawn = failed_.outputs.empty() ? sound_ : failed_;
   if (const auto inputs = trial::make_inputs(contract_, drawn.trial); inputs && !drawn.outputs.empty()) {
-    if (auto pictures = judge::draw(contract_, reference, *inputs, drawn.outputs, options)) {
+    if (auto pictures = judge::draw(contract_, reference, *inputs, drawn.outputs, options_for(drawn))) {
+      // Outputs that are right say nothing of a finding that is not about numbers.
+      if (!failed_.outputs.empty() && !drawn_of_numbers_)
+        std::erase_if(*pictures, [](const judge::Picture& picture) { return picture.outside == 0; });
       report.pictures = std::move(*pictures);
       report.picture_of = trial::to_string(drawn.trial);
     }
   }
   if (const auto inputs = trial::make_inputs(contract_, smallest_.trial);
       inputs && !smallest_.outputs.empty()) {
-    if (auto sheets = judge::tabulate(contract_, reference, *inputs, smallest_.outputs, options)) {
+    if (auto sheets =
+            judge::tabulate(contract_, reference, *inputs, smallest_.outputs, options_for(smallest_))) {
       report.numbers = std::move(*sheets);
       report.numbers_of = trial::to_string(smallest_.trial);
     }

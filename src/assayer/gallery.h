@@ -3,12 +3,17 @@
 
 #include "assayer/attempt.h"
 #include "lint/lint.h"
+#include "subject/tensor_cores.h"
 
 namespace assay::assayer {
 
-// What the subject's PTX says, read from what was built. Nothing where it cannot be read: notes are no
+// What the subject's PTX says, read from what was built. No notes where it cannot be read: they are no
 // verdict.
-std::vector<lint::Note> read_code(const contract::Contract& contract, const subject::Subject& subject);
+struct CodeReading {
+  std::vector<lint::Note> notes;
+  subject::TensorCores tensor_cores;
+};
+CodeReading read_code(const contract::Contract& contract, const subject::Subject& subject);
 
 // Collects what the page draws. Costs nothing unless the options ask for it.
 class Gallery {
@@ -16,26 +21,30 @@ class Gallery {
   Gallery(const contract::Contract& contract, const CheckOptions& options)
       : contract_(contract), options_(options) {}
 
-  // Every trial that was judged; the largest sound one is drawn if nothing fails.
+  // Every trial that was judged; the largest sound one with telling inputs is drawn if nothing fails.
   void add(const trial::Trial& trial, const Attempt& attempt);
-  // The trial that failed, and the smallest that does, run once more for its numbers.
-  void add_failure(const trial::Trial& trial, const Attempt& attempt, const trial::Trial& small,
-                   Laboratory& lab);
+  // The trial that failed, and the smallest that does, run once more for its numbers. Of several findings the
+  // first that numbers tell something of is drawn.
+  void add_failure(const Finding& finding, const trial::Trial& trial, const Attempt& attempt,
+                   const trial::Trial& small, Laboratory& lab);
 
-  void hang(const contract::Reference& reference, const subject::Subject& subject,
-            report::Report& report) const;
+  void hang(const contract::Reference& reference, report::Report& report) const;
 
  private:
   struct Shown {
     trial::Trial trial;
     judge::Outputs outputs;
+    bool tensor_cores = false;  // its budgets allow for them
   };
+
+  judge::Options options_for(const Shown& shown) const;
 
   const contract::Contract& contract_;
   const CheckOptions& options_;
   std::vector<report::TrialRow> rows_;
-  Shown largest_, failed_, smallest_;
-  double largest_elements_ = -1;
+  Shown sound_, failed_, smallest_;
+  bool drawn_of_numbers_ = false;
+  std::pair<bool, double> most_telling_{false, -1};  // of the sound ones: inputs worth a look, elements
 };
 
 }  // namespace assay::assayer

@@ -17,7 +17,8 @@ namespace assay::assayer {
 
 namespace {
 
-constexpr double kMostSeconds = 30;
+constexpr double kMostSeconds = 30;   // of a call, where nothing else is waiting
+constexpr double kWorthTrying = 0.2;  // seconds: less are not enough for a call
 constexpr double kManyElements = 1 << 16;  // to follow, where fewer may do
 // The largest error that the shadow saw, as a part of the worst that the judge saw, for one to explain the
 // other.
@@ -119,7 +120,8 @@ std::string leading_lines(const Json& profile) {
 }
 
 Json follow(const contract::Contract& contract, const subject::Subject& subject, const trial::Trial& trial,
-            const CheckOptions& options, const std::string& lines) {
+            const CheckOptions& options, const std::string& lines, const Deadline& deadline) {
+  if (deadline.left() < kWorthTrying) return nullptr;
   if (options.device != subject::Device::Virtual) return nullptr;
   trial::Trial plain = trial;
   plain.condition.ordered = plain.condition.overlapped = plain.condition.warmed = plain.condition.grown =
@@ -130,7 +132,7 @@ Json follow(const contract::Contract& contract, const subject::Subject& subject,
   runner_options.device = subject::Device::Virtual;
   runner_options.precision = true;
   runner_options.precision_lines = lines;
-  runner_options.timeout = kMostSeconds;
+  runner_options.timeout = std::min(kMostSeconds, deadline.left());
   subject::Runner runner(contract, subject, runner_options);
   const subject::Observation seen = runner.run(plain, *inputs);
   for (const subject::Event& event : seen.events)
@@ -142,10 +144,10 @@ Json follow(const contract::Contract& contract, const subject::Subject& subject,
 }  // namespace
 
 Json precision_of(const contract::Contract& contract, const subject::Subject& subject,
-                  const trial::Trial& trial, const CheckOptions& options) {
-  Json profile = follow(contract, subject, trial, options, "");
+                  const trial::Trial& trial, const CheckOptions& options, const Deadline& deadline) {
+  Json profile = follow(contract, subject, trial, options, "", deadline);
   if (!profile.is_object() || pooled(profile) < kPooled) return profile;
-  Json again = follow(contract, subject, trial, options, leading_lines(profile));
+  Json again = follow(contract, subject, trial, options, leading_lines(profile), deadline);
   return again.is_object() && pooled(again) < pooled(profile) ? again : profile;
 }
 
@@ -178,8 +180,9 @@ std::optional<trial::Trial> with_inputs(const contract::Contract& contract, tria
 }  // namespace
 
 Json precision_of(const Finding& finding, const contract::Contract& contract, const subject::Subject& subject,
-                  const trial::Trial& found, const trial::Trial& smallest, const CheckOptions& options) {
-  Json profile = precision_of(contract, subject, smallest, options);
+                  const trial::Trial& found, const trial::Trial& smallest, const CheckOptions& options,
+                  const Deadline& deadline) {
+  Json profile = precision_of(contract, subject, smallest, options, deadline);
   if (finding.kind != "nonfinite" || any_broken(profile)) return profile;
   // An infinity that was put in, or a zero that was left of something small, says nothing about lines. What
   // overflows for large inputs does.
@@ -188,7 +191,7 @@ Json precision_of(const Finding& finding, const contract::Contract& contract, co
   for (const trial::Family family : kLarge) {
     const auto large = with_inputs(contract, base, family);
     if (!large) continue;
-    Json other = precision_of(contract, subject, *large, options);
+    Json other = precision_of(contract, subject, *large, options, deadline);
     if (!any_broken(other)) continue;
     other["inputs"] = trial::to_string(*large);
     return other;

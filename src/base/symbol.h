@@ -38,6 +38,20 @@ inline std::string plain_name(const std::string& symbol) {
   return name.substr(start);
 }
 
+// A function by its last name alone, as its source has it: "load_tile<64>".
+inline std::string function_name(const std::string& symbol, size_t most = 40) {
+  std::string name = plain_name(symbol);
+  int depth = 0;
+  size_t start = 0;
+  for (size_t i = 0; i + 1 < name.size(); ++i) {
+    depth += name[i] == '<';
+    depth -= name[i] == '>';
+    if (depth == 0 && name[i] == ':' && name[i + 1] == ':') start = i + 2;
+  }
+  name.erase(0, start);
+  return name.size() <= most ? name : name.substr(0, std::min(most, name.find('<')));
+}
+
 // A plain name that fits into a line: where it is too long, without its template arguments.
 inline std::string short_name(const std::string& symbol, size_t most = 100) {
   const std::string name = plain_name(symbol);

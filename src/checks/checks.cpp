@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
+#include "base/symbol.h"
 #include "vgpu/grid.h"
-#include "vgpu/program.h"
 
 namespace assay::checks {
 
@@ -62,8 +62,12 @@ void FindingLog::add(const std::string& key, Finding finding, const Occurrence& 
     if (hear_) hear_(finding);
     findings_.push_back(std::move(finding));
     counts_.push_back(1);
+    ranks_.push_back(occurrence.rank);
   } else {
     ++counts_[it->second];
+    if (ranks_[it->second] >= occurrence.rank) return;
+    ranks_[it->second] = occurrence.rank;
+    findings_[it->second] = std::move(finding);
   }
 }
 
@@ -73,6 +77,7 @@ std::vector<Finding> FindingLog::take() {
   by_key_.clear();
   by_occurrence_.clear();
   counts_.clear();
+  ranks_.clear();
   return std::exchange(findings_, {});
 }
 
@@ -106,11 +111,22 @@ Result<std::vector<std::unique_ptr<vgpu::Listener>>> make_checks(std::string_vie
   return made;
 }
 
+namespace {
+
+void add_frames(const std::vector<vgpu::SourceFrame>& frames, Json& chain) {
+  for (const vgpu::SourceFrame& frame : frames)
+    chain.push_back(
+        {{"file", frame.file}, {"line", frame.line}, {"function", function_name(frame.function)}});
+}
+
+}  // namespace
+
 Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane) {
   const vgpu::Program& program = *warp.grid->program;
   const vgpu::Frame* frame = warp.frame;
   const vgpu::Function& function = frame ? *frame->function : *warp.grid->entry;
-  const vgpu::SourcePlace place = vgpu::place_of(program, function, inst);
+  const auto frames = vgpu::frames_of(program, function, inst);
+  const vgpu::SourcePlace place = vgpu::place_of(frames);
   const vgpu::Dim3& extent = warp.grid->info.config.block;
   const uint32_t thread = warp.index * vgpu::kWarpSize + lane;
   Finding finding;
@@ -123,7 +139,22 @@ Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::In
   if (inst.source < function.ptx->body.size())
     finding.evidence["instruction"] =
         ptx::print(program.module, *function.ptx, function.ptx->body[inst.source]);
+  Json chain = Json::array();
+  add_frames(frames, chain);
+  for (; frame && frame->caller && !frames.empty(); frame = frame->caller) {
+    const size_t call = chain.size();
+    add_frames(vgpu::frames_of(program, *frame->caller->function, frame->return_to[-1]), chain);
+    if (chain.size() > call) chain[call]["called"] = true;
+  }
+  if (chain.size() > 1) finding.evidence["chain"] = std::move(chain);
   return finding;
+}
+
+Json chain_of(const std::vector<vgpu::SourceFrame>& frames) {
+  if (frames.size() < 2) return nullptr;
+  Json chain = Json::array();
+  add_frames(frames, chain);
+  return chain;
 }
 
 std::string key_of(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst) {
@@ -163,9 +194,9 @@ std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, 
     return near->live ? fmt::format("offset {} of {}", address - near->base, name)
                       : fmt::format("offset {} of {}, which has been freed", address - near->base, name);
   }
-  if (address == near->end()) return "the end of " + name;
-  if (address > near->end()) return fmt::format("a place {} bytes past the end of {}", address - near->end(), name);
-  return fmt::format("a place {} bytes before {}", near->base - address, name);
+  if (address == near->end()) return "just past the end of " + name;
+  if (address > near->end()) return fmt::format("{} bytes past the end of {}", address - near->end(), name);
+  return fmt::format("{} bytes before {}", near->base - address, name);
 }
 
 }  // namespace assay::checks

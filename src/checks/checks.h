@@ -18,6 +18,7 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "vgpu/device.h"
+#include "vgpu/program.h"
 
 namespace assay::checks {
 
@@ -26,6 +27,7 @@ struct Occurrence {
   std::string_view kind;
   const void* here = nullptr;
   const void* other = nullptr;
+  int rank = 0;  // of several under one key, that of the highest rank is told
   auto operator<=>(const Occurrence&) const = default;
 };
 
@@ -34,7 +36,7 @@ class FindingLog {
   // Calls `hear` with each finding when it first shows, before it is known how often it will: the launch that
   // it belongs to may never end.
   void tell(std::function<void(const Finding&)> hear) { hear_ = std::move(hear); }
-  // Keeps the first finding under a key and counts the others: evidence["count"].
+  // Keeps the first finding of the highest rank under a key and counts the others: evidence["count"].
   void add(const std::string& key, Finding finding, const Occurrence& occurrence);
   // Counts one more of an occurrence that was added before; false if it was not. A defect may show
   // millions of times: only the first is worth its text.
@@ -47,6 +49,7 @@ class FindingLog {
   std::mutex mutex_;
   std::vector<Finding> findings_;
   std::vector<uint64_t> counts_;
+  std::vector<int> ranks_;
   std::map<std::string, size_t> by_key_;
   std::map<Occurrence, size_t> by_occurrence_;
 };
@@ -69,7 +72,9 @@ bool includes(std::string_view list, std::string_view check);
 Finding finding_at(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t lane);
 // One for each kind, kernel and line.
 std::string key_of(std::string_view kind, const vgpu::Warp& warp, const vgpu::Inst& inst);
-// "a place 12 bytes past the end of `x` (cudaMalloc, 4096 bytes)".
+// Where inlined code comes from (base/chain.h); null where it is not inlined.
+Json chain_of(const std::vector<vgpu::SourceFrame>& frames);
+// "12 bytes past the end of `x` (allocation 3, 4096 bytes)".
 std::string describe_address(const vgpu::Memory& memory, vgpu::Address address, Json& evidence);
 
 std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog&, const vgpu::Memory&);

@@ -9,6 +9,7 @@
 #include "checks/checks.h"
 #include "checks/layout.h"
 #include "checks/shared_bases.h"
+#include "checks/shared_place.h"
 #include "vgpu/grid.h"
 
 namespace assay::checks {
@@ -16,13 +17,20 @@ namespace assay::checks {
 namespace {
 
 std::string_view verb(vgpu::AccessKind kind) {
-  constexpr std::string_view kVerbs[] = {"reads", "writes", "updates (atomic)", "updates (atomic)"};
+  constexpr std::string_view kVerbs[] = {"reads", "writes", "atomically updates", "atomically updates"};
   return kVerbs[static_cast<size_t>(kind)];
 }
 
 std::string_view name_of(ptx::Space space) {
   constexpr std::string_view kNames[] = {"", "generic", "global", "shared", "local", "constant", "parameter"};
   return kNames[static_cast<size_t>(space)];
+}
+
+// "at offset 4 of …", but "just past the end of …" and ", 12 bytes past the end of …".
+std::string located(const std::string& place) {
+  const bool counts =
+      std::isdigit(static_cast<unsigned char>(place.front())) != 0 && !place.starts_with("0x");
+  return (counts ? ", " : place.starts_with("just") ? " " : " at ") + place;
 }
 
 constexpr uint32_t kWidest = 32;  // of one access of a lane; what is wider is a bulk copy
@@ -126,13 +134,17 @@ class MemoryCheck final : public vgpu::Listener {
     finding.evidence["bytes"] = access.bytes;
     finding.evidence["space"] = name_of(access.space);
     finding.evidence["array"] = {{"name", array.name}, {"bytes", array.high - array.low}};
-    const std::string far = address < array.low ? fmt::format("{} bytes before", array.low - address)
-                                                : fmt::format("{} bytes into", address - array.low);
-    finding.message = fmt::format("{} {} bytes at {} shared array `{}` of {} bytes", verb(access.kind),
-                                  access.bytes, far, array.name, array.high - array.low);
+    const vgpu::SharedVariable* mine = shared_variable(*warp.grid->program, *warp.grid->entry, array.low);
+    finding.message = address < array.low
+                          ? fmt::format("{} {} bytes at {} bytes before shared array `{}`", verb(access.kind),
+                                        access.bytes, array.low - address, array.name)
+                          : fmt::format("{} {}, past the end of shared array `{}` of {} bytes",
+                                        verb(access.kind), describe_shared(mine, address, finding.evidence),
+                                        array.name, array.high - array.low);
     if (const SharedArray* other = arrays_of(warp, inst).bases.at(address); other && other != &array) {
       finding.evidence["other"] = {{"array", other->name}};
-      finding.message += fmt::format(", in `{}`", other->name);
+      finding.message +=
+          fmt::format("; {} lies there", describe_shared(*warp.block, address, finding.evidence));
     }
     log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
   }
@@ -149,17 +161,28 @@ class MemoryCheck final : public vgpu::Listener {
                        block.id[1], block.id[2], vgpu::has_ended(block) ? ", which has ended" : "");
   }
 
-  std::string place(const vgpu::Warp& warp, const vgpu::ViolationInfo& info, Json& evidence) const {
+  // By the array that the instruction's address is based on, where that is certain.
+  std::string shared_text(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address,
+                          Json& evidence) {
+    const auto& all = warp.grid->program->shared_variables.at(warp.grid->entry->index);
+    const SharedArray* array = arrays_of(warp, inst).by_instruction[inst.index];
+    const vgpu::SharedVariable* base =
+        array             ? shared_variable(*warp.grid->program, *warp.grid->entry, array->low)
+        : all.size() == 1 ? &all.front()
+                          : nullptr;
+    return describe_shared(base, address, evidence);
+  }
+
+  std::string place(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info,
+                    Json& evidence) {
     if (info.space == ptx::Space::Global || info.space == ptx::Space::Const ||
         info.space == ptx::Space::Generic)
       return describe_address(memory_, info.address, evidence);
     evidence["address"] = fmt::format("0x{:x}", info.address);
     if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift != 0)
       return place_in_cluster(*warp.block->cluster, info.address);
-    std::string place = fmt::format("offset {} of {} memory", info.address, name_of(info.space));
-    if (info.space == ptx::Space::Shared)
-      place += fmt::format(", of which the block has {} bytes", warp.block->shared_bytes);
-    return place;
+    if (info.space == ptx::Space::Shared) return shared_text(warp, inst, info.address, evidence);
+    return fmt::format("offset {} of {} memory", info.address, name_of(info.space));
   }
 
   // Where an access begins inside an allocation, how far it goes beyond.
@@ -179,8 +202,10 @@ class MemoryCheck final : public vgpu::Listener {
     } else {
       finding.evidence["bytes"] = info.bytes;
       finding.evidence["space"] = name_of(info.space);
-      finding.message =
-          fmt::format("{} {} bytes at {}", verb(info.kind), info.bytes, place(warp, info, finding.evidence));
+      finding.message = fmt::format("{} {} bytes{}", verb(info.kind), info.bytes,
+                                    located(place(warp, inst, info, finding.evidence)));
+      if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift == 0)
+        finding.message += fmt::format("; the block has {} bytes of shared memory", warp.block->shared_bytes);
       finding.message +=
           info.detail.empty() ? overhang(info, finding.evidence) : ": " + std::string(info.detail);
     }
@@ -192,9 +217,9 @@ class MemoryCheck final : public vgpu::Listener {
     if (log_.counted(occurrence)) return;
     Finding finding = finding_at("misaligned", warp, inst, info.first_lane);
     finding.evidence["bytes"] = info.bytes;
-    finding.message =
-        fmt::format("{} {} bytes at {}, an address that is not a multiple of {}", verb(info.kind), info.bytes,
-                    place(warp, info, finding.evidence), info.bytes > kWidest ? kBulkAlignment : info.bytes);
+    finding.message = fmt::format("{} {} bytes{}, an address that is not a multiple of {}", verb(info.kind),
+                                  info.bytes, located(place(warp, inst, info, finding.evidence)),
+                                  info.bytes > kWidest ? kBulkAlignment : info.bytes);
     log_.add(key_of("misaligned", warp, inst), std::move(finding), occurrence);
   }
 };

@@ -312,11 +312,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       used.lanes &= site.chooser.picked(warp);
       used.shape = vgpu::Shape::Other;
       if (used.lanes == 0) return;
-      const Actor actor{state, used.kind, who, shared, &warp, &inst, &used};
+      const Actor actor{state, used.kind, who, shared, &warp, &inst, &used, nullptr, site.noncoherent};
       return shared ? access_shared(context_, actor) : memory_.access(actor);
     }
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
-    const Actor actor{state, access.kind, who, shared, &warp, &inst, &access};
+    const Actor actor{state, access.kind, who, shared, &warp, &inst, &access, nullptr, site.noncoherent};
     shared ? access_shared(context_, actor) : memory_.access(actor);
     if (access.mbarrier) {  // an arrival brings itself, too
       std::lock_guard lock(context_.mutex);

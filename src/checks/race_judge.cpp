@@ -45,6 +45,8 @@ bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, co
     return !context.order.is_before(a.block(), *state.operation);
   }
   if (!context.scope.within_launches || !actor.warp) return false;
+  // The read-only cache may hold what was there before a write of the same launch, whatever orders the two.
+  if (actor.noncoherent) return true;
   const bool same_thread =
       same_block && a.warp() == b.warp() && before.lane == now.lane && !before.several && !now.several;
   if (a.order() == kInFlight) return !same_thread || actor.kind == AccessKind::Load;

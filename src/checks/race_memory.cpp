@@ -31,6 +31,7 @@ bool is_past(const Actor& actor, const Cells& cells) {
 bool is_harmless(const Actor& actor, const RowMark& before, const RowMark& now) {
   const Who who = before.who;
   if (who.block() < actor.state.ordered_below) return true;
+  if (actor.noncoherent) return false;
   const bool same_block = who.block() == now.who.block();
   if (same_block) {
     const WarpClock& clock = actor.state.clock.warps[now.who.warp()];
@@ -353,7 +354,7 @@ void RaceMemory::judge(const Actor& actor, const Touch& before, const Touch& now
 
 void RaceMemory::touch(BlockState& state, const RangeInfo& range, AccessKind kind) {
   if (range.host || !context_.scope.between_operations) return;
-  const Actor actor{state, kind, Who::make(state.clock.id, 0, 0, kWeak, 0)};
+  const Actor actor{state, kind, Who::make(state.clock.id, 0, writes(kind) ? kCopyWrites : 0, kWeak, 0)};
   RowLock lock(locks_);
   const bool dense = (range.height == 1 || range.row_pitch == range.width) &&
                      (range.depth == 1 || range.slice_pitch == range.width * range.height);

@@ -50,6 +50,9 @@ struct Who {
 // How an access is ordered: not at all, strongly within the block or on the device, or in flight (cp.async).
 enum Strength : uint32_t { kWeak = 0, kStrongInBlock = 1, kStrong = 2, kInFlight = 3 };
 
+// A copy or a fill has no ticks; this in their place says that it wrote.
+inline constexpr uint32_t kCopyWrites = 1;
+
 inline constexpr uint32_t kMostTicks = 0xffff;
 inline constexpr uint32_t kMostSites = 0xfff;
 inline constexpr uint32_t kMostBlocks = (1u << 29) - 1;

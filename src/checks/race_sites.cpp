@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
@@ -33,28 +34,32 @@ bool uses(const ptx::Instruction& inst, const Registers& carriers) {
                      [&](const ptx::Operand& operand) { return carries(operand, carriers); });
 }
 
-bool is_barrier(const ptx::Instruction& inst) {
+bool is_barrier(const ptx::Instruction& inst, Barriers counts) {
   using ptx::Opcode;
   constexpr Opcode kBarriers[] = {Opcode::bar_sync, Opcode::bar_red, Opcode::barrier_sync,
-                                  Opcode::barrier_red, Opcode::bar_warp_sync};
-  return std::find(std::begin(kBarriers), std::end(kBarriers), inst.opcode) != std::end(kBarriers);
+                                  Opcode::barrier_red};
+  if (inst.opcode == Opcode::bar_warp_sync) return counts == Barriers::Warp;
+  return counts != Barriers::None &&
+         std::find(std::begin(kBarriers), std::end(kBarriers), inst.opcode) != std::end(kBarriers);
 }
 
-// Whether a way leads from one instruction to another that passes no barrier.
-bool is_reached_without_barrier(const ptx::Function& function, size_t from, size_t to) {
+// Whether a way leads from one of some instructions to one of others that passes no barrier.
+bool is_reached_without_barrier(const ptx::Function& function, std::span<const size_t> from,
+                                std::span<const size_t> to, Barriers counts) {
   using ptx::Opcode;
   const auto& body = function.body;
   std::vector<bool> seen(body.size(), false);
-  std::vector<size_t> open{from + 1};
+  std::vector<size_t> open;
+  for (const size_t at : from) open.push_back(at + 1);
   while (!open.empty()) {
     const size_t at = open.back();
     open.pop_back();
-    if (at == to) return true;
+    if (std::find(to.begin(), to.end(), at) != to.end()) return true;
     if (at >= body.size() || seen[at]) continue;
     seen[at] = true;
     const ptx::Instruction& inst = body[at];
     if (inst.opcode == Opcode::brx_idx) return true;
-    if (is_barrier(inst) && inst.guard == ptx::kNone) continue;
+    if (is_barrier(inst, counts) && inst.guard == ptx::kNone) continue;
     for (const ptx::Operand& operand : inst.operands)
       if (operand.kind == ptx::Operand::Kind::Label) open.push_back(operand.index);
     const bool leaves =
@@ -86,7 +91,8 @@ bool was_hoisted(const ptx::Function& function, uint32_t source) {
     }
     if (inst.opcode == Opcode::selp) {
       if (carries(inst.operands[1], carriers) && carries(inst.operands[2], carriers)) return false;
-      if (!is_reached_without_barrier(function, source, i)) return false;
+      const size_t here = source;
+      if (!is_reached_without_barrier(function, {&here, 1}, {&i, 1}, Barriers::Warp)) return false;
       selected = true;
       continue;
     }
@@ -128,6 +134,12 @@ Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
   return {};
 }
 
+bool is_noncoherent(const ptx::Function& function, uint32_t source) {
+  if (source >= function.body.size()) return false;
+  const ptx::Instruction& inst = function.body[source];
+  return inst.has(ptx::Mod::nc) || inst.opcode == ptx::Opcode::ldu;
+}
+
 // The warp may have gone on to another since.
 const vgpu::Function& function_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
   const auto has = [&](const vgpu::Function& f) {
@@ -158,14 +170,23 @@ RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& in
   if (!fresh) return it->second;
   const vgpu::Program& program = *warp.grid->program;
   const vgpu::Function& function = function_of(warp, inst);
-  const vgpu::SourcePlace place = vgpu::place_of(program, function, inst);
-  RaceSite site{place.file, place.line, vgpu::where(program, function, inst), kind, asynchronous, false};
+  RaceSite site;
+  site.frames = vgpu::frames_of(program, function, inst);
+  const vgpu::SourcePlace place = vgpu::place_of(site.frames);
+  site.file = place.file;
+  site.line = place.line;
+  site.where = vgpu::where(program, function, inst);
+  site.kind = kind;
+  site.asynchronous = asynchronous;
   if (place.line) site.where = fmt::format("{}:{}", place.file, place.line);
   site.hoisted = kind == vgpu::AccessKind::Load && was_hoisted(*function.ptx, inst.source);
   if (site.hoisted) it->second.chooser = chooser_of(function, inst.source);
   site.hoisted &= !it->second.chooser.known;
-  const std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
-                                      static_cast<int>(site.kind), site.hoisted, site.asynchronous);
+  site.noncoherent = it->second.noncoherent = is_noncoherent(*function.ptx, inst.source);
+  std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
+                                static_cast<int>(site.kind), site.hoisted, site.asynchronous);
+  if (sites_.size() < kMostSites / 2)  // while there is room, code that is inlined in two places is two sites
+    for (const vgpu::SourceFrame& frame : site.frames) key += fmt::format("|{}:{}", frame.file, frame.line);
   const auto [known, unknown] = by_place_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
   if (unknown) {
     if (sites_.size() > kMostSites) {
@@ -176,6 +197,9 @@ RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& in
     }
   }
   it->second.number = known->second;
+  Code& code = code_[known->second];
+  if (!code.function) code.function = function.ptx;
+  if (code.function == function.ptx) code.sources.push_back(inst.source);
   return it->second;
 }
 
@@ -184,9 +208,17 @@ const RaceSite* RaceSites::at(uint32_t number) const {
   return number && number < sites_.size() ? &sites_[number] : nullptr;
 }
 
+bool RaceSites::is_reached(uint32_t from, uint32_t to, Barriers counts) const {
+  std::lock_guard lock(mutex_);
+  const auto a = code_.find(from), b = code_.find(to);
+  if (a == code_.end() || b == code_.end() || a->second.function != b->second.function) return false;
+  return is_reached_without_barrier(*a->second.function, a->second.sources, b->second.sources, counts);
+}
+
 void RaceSites::forget_instructions() {
   std::lock_guard lock(mutex_);
   by_instruction_.clear();
+  code_.clear();
   version_ = new_version();
 }
 

@@ -8,8 +8,10 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "checks/race_shadow.h"
+#include "vgpu/program.h"
 #include "vgpu/watch.h"
 
 namespace assay::checks {
@@ -22,6 +24,8 @@ struct RaceSite {
   bool asynchronous = false;
   bool hoisted = false;  // a load whose value only a selp sees, nobody can say when: the compiler moved it
                          // out of a condition
+  bool noncoherent = false;  // a load through the read-only cache: ld.global.nc, ldu
+  std::vector<vgpu::SourceFrame> frames;
 };
 
 // A load whose value only a selp sees, by a predicate that is known at the load: it counts for the lanes that
@@ -41,10 +45,14 @@ struct SiteCache {
     uint64_t version = 0;
     uint32_t number = 0;
     Chooser chooser{};
+    bool noncoherent = false;
     vgpu::Address last = 0;  // where it was, of lane 0
   };
   Entry entries[64];
 };
+
+// Which barriers are looked for in the code: none, those of the block, those of the warp as well.
+enum class Barriers : uint8_t { None, Block, Warp };
 
 class RaceSites {
  public:
@@ -57,11 +65,14 @@ class RaceSites {
     const uint64_t version = version_.load(std::memory_order_relaxed);
     if (entry.inst != &inst || entry.version != version) {
       const Known known = look_up(warp, inst, kind, asynchronous);
-      entry = {&inst, version, known.number, known.chooser};
+      entry = {&inst, version, known.number, known.chooser, known.noncoherent};
     }
     return entry;
   }
   const RaceSite* at(uint32_t number) const;
+  // Whether a thread may get from one site to another without passing a barrier that `counts`. Of sites of
+  // the running launches; false where that is not known.
+  bool is_reached(uint32_t from, uint32_t to, Barriers counts) const;
   bool is_hoisted(uint32_t number) const { return hoisted_[number].load(std::memory_order_relaxed); }
   // The addresses of instructions mean something else from now on.
   void forget_instructions();
@@ -70,6 +81,7 @@ class RaceSites {
   struct Known {
     uint32_t number = 0;
     Chooser chooser{};
+    bool noncoherent = false;
   };
   static uint64_t new_version();
   Known look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::AccessKind kind, bool asynchronous);
@@ -79,6 +91,11 @@ class RaceSites {
       version_;  // different in every object and after every forgetting: numbers are cached by it
   std::deque<RaceSite> sites_;
   std::array<std::atomic<bool>, kMostSites + 1> hoisted_{};  // by number, to be asked without the lock
+  struct Code {
+    const ptx::Function* function = nullptr;
+    std::vector<size_t> sources;  // a line that was unrolled has several
+  };
+  std::unordered_map<uint32_t, Code> code_;  // by number, as long as instructions are remembered
   std::unordered_map<const vgpu::Inst*, Known> by_instruction_;
   std::unordered_map<std::string, uint32_t> by_place_;
 };

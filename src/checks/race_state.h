@@ -47,6 +47,7 @@ struct Actor {
   const vgpu::Inst* inst = nullptr;
   const vgpu::Access* access = nullptr;
   const vgpu::Block* owner = nullptr;  // of the shared memory, where that is another block
+  bool noncoherent = false;            // a load through the read-only cache
 };
 
 inline bool writes(vgpu::AccessKind kind) {

@@ -1,6 +1,6 @@
 #include "checks/shared_bases.h"
 
-#include "base/symbol.h"
+#include "checks/shared_place.h"
 
 namespace assay::checks {
 
@@ -8,13 +8,6 @@ namespace {
 
 using ptx::Opcode;
 using Kind = ptx::Operand::Kind;
-
-// "kernel(int*)::tile" is `tile`.
-std::string source_name(const std::string& symbol) {
-  const std::string plain = demangled(symbol);
-  const size_t last = plain.rfind("::");
-  return last == std::string::npos ? plain : plain.substr(last + 2);
-}
 
 bool is_load(Opcode opcode) {
   return opcode == Opcode::ld || opcode == Opcode::atom;
@@ -47,7 +40,7 @@ void SharedBases::add_arrays(const std::vector<ptx::Variable>& variables, const 
     const ptx::Variable& variable = variables[v];
     const bool is_array = variable.space == ptx::Space::Shared;
     indices.push_back(is_array ? static_cast<uint32_t>(arrays_.size()) : ptx::kNone);
-    if (is_array) arrays_.push_back({source_name(variable.name), places[v], places[v] + variable.size});
+    if (is_array) arrays_.push_back({variable_name(variable.name), places[v], places[v] + variable.size});
   }
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
+#include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/jobs.h"
 #include "cli/recorded.h"
@@ -29,8 +30,10 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
       continue;
     }
     std::vector<std::string> found;
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(path, error)) {
-      if (entry.path().extension() == ".toml") found.push_back(entry.path().string());
+    const auto options = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(path, options, error), end; !error && it != end;
+         it.increment(error)) {
+      if (it->path().extension() == ".toml") found.push_back(it->path().string());
     }
     if (found.empty()) return Error{"there is no contract (*.toml) in this folder", path};
     std::sort(found.begin(), found.end());
@@ -81,9 +84,16 @@ struct Checked {
   int status = 0;
   std::string problem;  // with a contract that is wrong; for stderr
   report::Report report;
+  bool skipped = false;
 };
 
 Checked check_one(const std::string& path, const CheckOptions& options) {
+  if (interrupted()) {
+    Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
+    skipped.report.contract = path;
+    skipped.report.unknown = {"interrupted before its check began"};
+    return skipped;
+  }
   auto contract = contract::load(path);
   if (!contract) {
     Checked wrong{kWrongUse, contract.error().text(), {}};
@@ -117,6 +127,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
       [&](std::size_t i) {
         progress.clear();
         told = i + 1;
+        if (checked[i].skipped) return;
         if (checked[i].problem.empty()) {
           fmt::print("{}\n", report::terminal(checked[i].report, terminal_options()));
         } else {
@@ -150,6 +161,8 @@ int check_command(std::vector<std::string> args) {
   arguments.add(
       "--min-coverage", min_coverage,
       "share of the planned trials, 0.8 or 80%; with less a check is inconclusive instead of a pass");
+  arguments.add_flag("--keep-going", options.keep_going,
+                     "go on after a finding, until the budget is spent, and report each cause once");
   int jobs = cores();
   arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
       .positive();
@@ -185,6 +198,7 @@ int check_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", contracts.error().text());
     return kWrongUse;
   }
+  announce_cache();
   std::vector<report::Report> reports;
   int status = 0;
   for (Checked& checked :

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "assayer/assayer.h"
+#include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/jobs.h"
 #include "cli/terminal.h"
@@ -38,7 +39,7 @@ struct Case {
   std::string name;             // "softmax/wrong/no_maximum"
   bool wrong = false;           // it should fail
   std::set<std::string> kinds;  // with one of these
-  char family = '-';            // class of defect, A to K
+  char family = '-';            // class of defect, A to L
 };
 
 enum class Mark : uint8_t {
@@ -337,6 +338,7 @@ int corpus_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", cases.error().text());
     return kWrongUse;
   }
+  announce_cache();
   std::vector<Outcome> outcomes(cases->size());
   Progress progress;
   bool all_right = true, broken = false;
@@ -344,15 +346,18 @@ int corpus_command(std::vector<std::string> args) {
   in_order(
       cases->size(), jobs,
       [&](std::size_t i) {
+        if (interrupted()) return;
         CheckOptions own = options;
         own.threads = std::max(1, cores() / jobs);
         own.progress = [&, i](const std::string& text) {
           progress.show(fmt::format("{}/{}  {}  {}", told, cases->size(), (*cases)[i].name, text));
         };
-        outcomes[i] = check_case((*cases)[i], own, !plain);
+        Outcome outcome = check_case((*cases)[i], own, !plain);
+        if (!interrupted()) outcomes[i] = std::move(outcome);
       },
       [&](std::size_t i) {
         const Outcome& outcome = outcomes[i];
+        if (outcome.checked.name.empty()) return;  // interrupted
         progress.clear();
         told = i + 1;
         const bool right = outcome.mark == Mark::Right;
@@ -362,6 +367,7 @@ int corpus_command(std::vector<std::string> args) {
         all_right &= right || outcome.mark == Mark::OtherKind;
         broken |= outcome.mark == Mark::Broken;
       });
+  std::erase_if(outcomes, [](const Outcome& outcome) { return outcome.checked.name.empty(); });
   print_summary(outcomes, !plain);
   if (!json.empty() && !write_text(json, to_json(outcomes).dump(2) + "\n")) return kWrongUse;
   return broken ? kWrongUse : all_right ? 0 : 1;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "assayer/precision.h"
+#include "base/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/precision.h"
 #include "cli/terminal.h"
@@ -128,9 +129,10 @@ int explain_command(std::vector<std::string> args) {
     }
     shape[word.substr(0, equals)] = value;
   }
+  announce_cache();
   const assayer::Explanation explanation = assayer::explain(*contract, shape, options);
   if (!explanation.problem.empty()) {
-    fmt::print(stderr, "assay: {}\n", explanation.problem);
+    fmt::print(stderr, "assay: {}\n", interrupted() ? "interrupted" : explanation.problem);
     return explanation.contract_wrong ? 2 : 3;
   }
   fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial),

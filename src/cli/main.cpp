@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/run_commands.h"
+#include "cli/signals.h"
 #include "cli/verdict_commands.h"
 
 namespace assay::cli {
@@ -61,7 +62,8 @@ int dispatch(int argc, char** argv) {
     fmt::print(stderr, "assay: there is no command '{}'; `assay help` lists them\n", name);
     return 2;
   }
-  return found->run({argv + 2, argv + argc});
+  stop_on_signals();
+  return status_after_signals(found->run({argv + 2, argv + argc}));
 }
 
 }  // namespace

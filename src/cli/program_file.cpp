@@ -1,6 +1,5 @@
 #include "cli/program_file.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -67,9 +66,8 @@ Result<ProgramFile> read_program(const std::string& path) {
   if (bytes.starts_with("#!"))
     return wrong(
         fmt::format("{} is a script; run the program that it starts, or its interpreter, instead", path));
-  if (!bytes.starts_with(ELFMAG)) return wrong(fmt::format("{} is not an ELF program", path));
   const auto elf = subject::read_elf(bytes);
-  if (!elf) return wrong(fmt::format("{}: {}", path, elf.error().message));
+  if (!elf) return wrong(fmt::format("{} is not an ELF program for 64-bit x86", path));
   return ProgramFile{.needed = elf->needed,
                      .is_dynamic = elf->has_interpreter,
                      .has_rpath = elf->has_rpath,

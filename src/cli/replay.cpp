@@ -149,6 +149,7 @@ int replay_command(std::vector<std::string> args) {
     return kWrongUse;
   }
   if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
+  announce_cache();
   CheckOptions options;
   options.device = device.device();
   const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "base/temporary_folder.h"
 #include "checks/checks.h"
 #include "cli/arguments.h"
 #include "cli/program_file.h"
@@ -114,16 +115,6 @@ int end_as(int status) {
   return 128 + signal;
 }
 
-struct TemporaryFile {
-  std::string path;
-  TemporaryFile() {
-    path = (fs::temp_directory_path() / "assay-run-XXXXXX").string();
-    int file = mkstemp(path.data());
-    if (file >= 0) close(file);
-  }
-  ~TemporaryFile() { unlink(path.c_str()); }
-};
-
 int refuse(const Error& error) {
   fmt::print(stderr, "assay: {}\n", error.text());
   return 2;
@@ -142,12 +133,13 @@ int run(const RunOptions& options) {
   int status;
   RunSummary summary;
   {
-    TemporaryFile report;
-    set_environment(options, report.path, *file);
+    const TemporaryFolder folder("run");
+    const std::string report = folder.file("report");
+    set_environment(options, report, *file);
     auto ended = run_child(options.program, path);
     if (!ended) return refuse(ended.error());
     status = *ended;
-    summary = read_summary(report.path, *suppressions);
+    summary = read_summary(report, *suppressions);
   }
   if (!options.quiet) print_summary(summary);
   if (!options.json.empty())

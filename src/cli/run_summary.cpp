@@ -12,8 +12,10 @@
 #include <sstream>
 
 #include "base/symbol.h"
-#include "cli/places.h"
+#include "subject/places.h"
 #include "cli/precision.h"
+#include "report/elements.h"
+#include "report/evidence.h"
 
 namespace assay::cli {
 namespace {
@@ -26,13 +28,6 @@ std::string dim_text(const Json& dim) {
   if (at(2) != 1) return fmt::format("{} x {} x {}", at(0), at(1), at(2));
   if (at(1) != 1) return fmt::format("{} x {}", at(0), at(1));
   return std::to_string(at(0));
-}
-
-// "(1,0,0)".
-std::string triple_text(const Json& triple) {
-  std::string text;
-  for (const Json& item : triple) text += fmt::format("{}{}", text.empty() ? "" : ",", item.dump());
-  return "(" + text + ")";
 }
 
 std::string string_at(const Json& line, const char* key) {
@@ -103,6 +98,7 @@ class Collector {
     if (event == "launch") add_launch(line);
     if (event == "finding") add_finding(finding_of(line));
     if (event == "sighting" && line.contains("finding")) sightings_.push_back(finding_of(line["finding"]));
+    if (event == "told") sightings_.clear();
     if (event == "module") places_.add_module(string_at(line, "name"), string_at(line, "path"));
     if (event == "allocation" && line.contains("calls"))
       places_.add_allocation(number_at<uint64_t>(line, "id"), line["calls"].get<std::vector<std::string>>());
@@ -154,6 +150,7 @@ class Collector {
     uint64_t count = std::max<uint64_t>(1, number_at<uint64_t>(finding.evidence, "count"));
     auto [place, fresh] = findings_.try_emplace(key, summary_.findings.size());
     if (fresh) {
+      report::name_elements(finding);
       places_.note(finding);
       summary_.findings.push_back(std::move(finding));
     }
@@ -167,7 +164,7 @@ class Collector {
   std::map<std::string, size_t> findings_;
   std::set<std::string> reported_;  // suppressed ones too
   std::vector<Finding> sightings_;
-  Places places_;
+  subject::Places places_;
 };
 
 std::string seconds_text(double seconds) {
@@ -197,11 +194,11 @@ void print_finding(const Finding& finding) {
   uint64_t count = number_at<uint64_t>(finding.evidence, "count");
   fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, kSeverities[static_cast<size_t>(finding.severity)],
              finding.kind, finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
-  const std::string kernel = string_at(finding.evidence, "kernel");
-  const auto block = finding.evidence.find("block"), thread = finding.evidence.find("thread");
-  if (!kernel.empty() && block != finding.evidence.end() && thread != finding.evidence.end())
-    fmt::print(stderr, "assay:     kernel {}, block {}, thread {}\n", short_name(kernel), triple_text(*block),
-               triple_text(*thread));
+  std::istringstream source(report::source_text(finding));
+  for (std::string line; std::getline(source, line);) fmt::print(stderr, "assay:   {}\n", line);
+  for (const std::string& chain : report::chain_lines(finding)) fmt::print(stderr, "assay:     {}\n", chain);
+  if (const std::string thread = report::thread_text(finding); !thread.empty())
+    fmt::print(stderr, "assay:     {}\n", thread);
   if (finding.kind == "launch-failure" && !string_at(finding.evidence, "host").empty())
     fmt::print(stderr, "assay:     launched at {}\n", string_at(finding.evidence, "host"));
   const auto allocation = finding.evidence.find("allocation");

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "subject/subject.h"
+
 namespace assay::cli {
 
 namespace {
@@ -46,6 +48,11 @@ void Progress::clear() {
   std::lock_guard lock(mutex_);
   if (shown_) std::fputs("\r\033[K", stderr);
   shown_ = false;
+}
+
+void announce_cache() {
+  const std::string note = subject::cache_note("");
+  if (!note.empty()) std::fprintf(stderr, "assay: %s\n", note.c_str());
 }
 
 bool write_text(const std::string& path, const std::string& text) {

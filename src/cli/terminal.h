@@ -24,6 +24,9 @@ class Progress {
   bool shown_ = false;
 };
 
+// Says on stderr where builds go, if that is not the user's cache.
+void announce_cache();
+
 // Writes a file, or says on stderr why it could not.
 bool write_text(const std::string& path, const std::string& text);
 

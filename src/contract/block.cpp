@@ -22,6 +22,13 @@ bool all_representable(DType dtype, const double* v, int n) {
   return true;
 }
 
+bool all_finite(const double* v, int n) {
+  // All exponent bits set carries into the sign: an integer loop, which is a vector loop.
+  uint64_t all = 0;
+  for (int l = 0; l < n; ++l) all |= (std::bit_cast<uint64_t>(v[l]) & kMagnitude) + (uint64_t{1} << 52);
+  return all >> 63 == 0;
+}
+
 // The largest change of f when its argument moves by up to b.
 double reach(const FunctionInfo& f, double x, double value, double b) {
   if (b <= 1e-3 * std::min(1.0, std::abs(x))) return std::abs(f.slope(x, value)) * b * 1.01;
@@ -82,10 +89,7 @@ void Arithmetic::need_flags(Lanes& x, int n) const {
 }
 
 void Arithmetic::flag_nonfinite(Lanes& x, int n) const {
-  // All exponent bits set carries into the sign: an integer loop, which is a vector loop.
-  uint64_t all = 0;
-  for (int l = 0; l < n; ++l) all |= (std::bit_cast<uint64_t>(x.v[l]) & kMagnitude) + (uint64_t{1} << 52);
-  if (all >> 63 == 0) return;
+  if (all_finite(x.v, n)) return;
   need_flags(x, n);
   for (int l = 0; l < n; ++l)
     if (!std::isfinite(x.v[l])) x.f[l] |= kNonfiniteInput;
@@ -174,6 +178,21 @@ void Arithmetic::settle(Lanes& r, int n) const {
   }
 }
 
+// An infinity of finite operands: FP64 itself has overflowed. As a result it is stored as what it is.
+void Arithmetic::flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const {
+  if (simulated || all_finite(r.v, n)) return;
+  need_flags(r, n);
+  for (int l = 0; l < n; ++l)
+    if (std::isinf(r.v[l]) && std::isfinite(x.v[l]) && std::isfinite(y.v[l])) r.f[l] |= kBeyond;
+}
+
+// What a function or a quotient makes of such an infinity is not known.
+void Arithmetic::forget_beyond(Lanes& r, int n) const {
+  if (!r.f) return;
+  for (int l = 0; l < n; ++l)
+    if ((r.f[l] & kBeyond) != 0) r.f[l] |= kUnspecified;
+}
+
 void Arithmetic::narrow(Lanes& x, int n) const {
   if (x.bits <= precision->bits) return;
   own_rounding(x, n, 1, kRms, true);
@@ -209,6 +228,7 @@ Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
       r.s[l] = x.v[l] * x.v[l] * sy + y.v[l] * y.v[l] * sx + sx * sy;
     }
   own_rounding(r, n, 1, kRms, !r.b);
+  flag_beyond(r, x, y, n);
   return r;
 }
 
@@ -225,10 +245,16 @@ Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers
       const double square = y.v[l] * y.v[l];
       r.b[l] = by < size ? (bx + std::abs(q) * by) / (size - by) : kInf;
       r.s[l] = ((x.s ? x.s[l] : 0) + q * q * (y.s ? y.s[l] : 0)) / square;
+      // A divisor that overflows makes the quotient 0: x / (1 + exp(-x)) far below 0.
+      if (size + by > precision->max && r.b[l] < std::abs(q)) {
+        r.b[l] = std::abs(q);
+        r.s[l] = q * q;
+      }
       if (std::isinf(size)) r.b[l] = r.s[l] = 0;
     }
   const double relative = precision->math == Math::Fast ? 5 : 2;
   own_rounding(r, n, relative, kRms * relative * 0.75, of_integers && !r.b);
+  forget_beyond(r, n);
   return r;
 }
 
@@ -282,6 +308,7 @@ Lanes Arithmetic::power(const Lanes& x, int64_t exponent, int n) const {
     }
   const double steps = std::abs(p) + (exponent < 0 ? 2 : 0);
   own_rounding(r, n, steps, kRms * std::sqrt(steps), !r.b && exponent >= 0);
+  exponent > 0 ? flag_beyond(r, x, x, n) : forget_beyond(r, n);
   return r;
 }
 
@@ -318,6 +345,7 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
   const FunctionInfo& f = function_info(op);
   Lanes r = merged(x, nullptr, n);
   for (int l = 0; l < n; ++l) r.v[l] = f.value(x.v[l]);
+  forget_beyond(r, n);
   if (simulated) {
     if (simulated->approximate_math)
       for (int l = 0; l < n; ++l) {
@@ -349,16 +377,51 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
   return r;
 }
 
-void Arithmetic::widen_exponential(Lanes& r, const Lanes& x, const Lanes& m, int n) const {
+void Arithmetic::widen_exponential(Lanes& r, const double* size, const double* squares, int n) const {
   if (!budget || simulated || !r.b) return;
   const double u = precision->u;
   for (int l = 0; l < n; ++l) {
-    if (!std::isfinite(x.v[l]) || !std::isfinite(m.v[l]) || !std::isfinite(r.v[l])) continue;
-    const double a = u * x.v[l], c = u * m.v[l];
-    const double size = std::abs(a) + std::abs(c);
-    r.b[l] += std::abs(r.v[l]) * std::expm1(std::min(size, 100.0));
-    r.s[l] += r.v[l] * r.v[l] * kRms * kRms * (a * a + c * c);
+    if (!std::isfinite(size[l]) || !std::isfinite(r.v[l])) continue;
+    r.b[l] += std::abs(r.v[l]) * std::expm1(std::min(u * size[l], 100.0));
+    r.s[l] += r.v[l] * r.v[l] * kRms * kRms * u * u * squares[l];
   }
+}
+
+void Arithmetic::widen_logarithm(Lanes& r, const double* size, int n, LogOf what) const {
+  if (!budget || simulated || !r.b) return;
+  // logf documents 1 ulp, __logf 3; the addition's own rounding is counted already.
+  const double relative = precision->math == Math::Fast ? 5 : 1;
+  for (int l = 0; l < n; ++l) {
+    if (!std::isfinite(r.v[l]) || !std::isfinite(size[l])) continue;
+    const double more = what == LogOf::Shared     ? 0
+                        : what == LogOf::Quotient ? size[l]
+                                                  : 4 + 2 * size[l];  // exp_error
+    const double own = precision->u * (relative * std::abs(r.v[l]) + more);
+    r.b[l] += own;
+    r.s[l] += own * own * 0.125;
+  }
+}
+
+// What exps are shifted by. Infinite, it is no shift: then the exps are what they are. A kernel that
+// subtracts it all the same gets NaN, as most do; nobody can say what one element at infinity gives.
+Lanes Arithmetic::shift(const Lanes& x, int n, bool of_one_element) const {
+  Lanes r = x;
+  r.v = arena->get<double>(n);
+  const bool left_out = simulated && simulated->no_max_subtraction;
+  bool infinite = false;
+  for (int l = 0; l < n; ++l) {
+    infinite |= std::isinf(x.v[l]);
+    r.v[l] = left_out || std::isinf(x.v[l]) ? 0 : x.v[l];
+  }
+  if (!infinite) return r;
+  r.f = nullptr;
+  need_flags(r, n);
+  for (int l = 0; l < n; ++l) {
+    r.f[l] = x.f ? x.f[l] : 0;
+    if (std::isinf(x.v[l]))
+      r.f[l] |= of_one_element && x.v[l] > 0 ? uint8_t{kUnspecified} : uint8_t{kMayOverflow};
+  }
+  return r;
 }
 
 void Arithmetic::widen_quotient(Lanes& r, int n) const {
@@ -381,6 +444,8 @@ Lanes Arithmetic::unary(const Node& node, const Lanes& x, int n) const {
       return to_integer(node.dtype, x, n, false);
     case Op::StoreInt:
       return to_integer(node.dtype, x, n, true);
+    case Op::Shift:
+      return shift(x, n, node.integer != 0);
     case Op::Floor:
     case Op::Ceil:
     case Op::Round:

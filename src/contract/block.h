@@ -82,9 +82,14 @@ struct Arithmetic {
 
   Lanes unary(const Node& node, const Lanes& x, int n) const;
   Lanes binary(const Node& node, const Lanes& x, const Lanes& y, int n) const;
-  // `exp` of a difference: in log2 units, or with x - m expanded, it is as good as
-  // its operands are precise.
-  void widen_exponential(Lanes& r, const Lanes& x, const Lanes& m, int n) const;
+  // `exp` of a sum or difference: in log2 units, or as a product of exps, it is as good as its operands are
+  // precise. `size` is the sum of their sizes, `squares` of their squares.
+  void widen_exponential(Lanes& r, const double* size, const double* squares, int n) const;
+  // m + log(y), where a kernel may take the logarithm of y exp(m) itself: its error is that of a logarithm
+  // as large as the result. `size`, the sum of the sizes of m's terms: if m is of one element only, the exps
+  // under it have errors of their own; if m is a difference, as of log(exp(a) / b), so have the logarithms.
+  enum class LogOf : uint8_t { Shared = 1, OneElement = 2, Quotient = 3 };
+  void widen_logarithm(Lanes& r, const double* size, int n, LogOf what) const;
   // A quotient of exps: a kernel may have shifted both by a maximum, and x - max is
   // rounded where x was not.
   void widen_quotient(Lanes& r, int n) const;
@@ -107,6 +112,8 @@ struct Arithmetic {
   Lanes merged(const Lanes& x, const Lanes* y, int n) const;
   void own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable = false) const;
   void settle(Lanes& r, int n) const;
+  void flag_beyond(Lanes& r, const Lanes& x, const Lanes& y, int n) const;
+  void forget_beyond(Lanes& r, int n) const;
   void round_all(Lanes& r, int n) const;
   Lanes add(const Lanes& x, const Lanes& y, int n, double sign) const;
   Lanes multiply(const Lanes& x, const Lanes& y, int n) const;
@@ -118,6 +125,7 @@ struct Arithmetic {
   Lanes integer_binary(const Node& node, const Lanes& x, const Lanes& y, int n) const;
   Lanes function(Op op, const Lanes& x, int n) const;
   Lanes rounding(Op op, const Lanes& x, int n) const;
+  Lanes shift(const Lanes& x, int n, bool of_one_element) const;
 
  public:
   // Set when an integer result does not fit 64 bits or a divisor is zero.

@@ -1,5 +1,6 @@
 // Nodes, conversions and index variables; and the whole.
 #include "contract/compiler.h"
+#include "contract/shifted.h"
 
 namespace assay::contract {
 namespace {
@@ -35,6 +36,7 @@ Result<std::shared_ptr<const Program>> Compiler::run() {
   Result<Formula> formula =
       parse_formula(reference.formula, reference.formula_place, contract_.path, contract_.names());
   if (!formula) return formula.error();
+  if (!as_written_) shift_exponentials(contract_, *formula);
   for (const Statement& written : formula->statements) {
     statement(written);
     if (failed_) return error_;
@@ -210,8 +212,8 @@ std::string_view to_string(Reduce reduce) {
   return kNames[static_cast<std::size_t>(reduce)];
 }
 
-Result<std::shared_ptr<const Program>> compile(const Contract& contract) {
-  Result<std::shared_ptr<const Program>> program = Compiler(contract).run();
+Result<std::shared_ptr<const Program>> compile(const Contract& contract, bool as_written) {
+  Result<std::shared_ptr<const Program>> program = Compiler(contract, as_written).run();
   if (!program) return program;
   for (const Shape& shape : telling_shapes(contract)) {
     Result<Plan> plan = make_plan(contract, **program, shape);

@@ -1,5 +1,7 @@
 // Expressions: what stands on the right.
+#include "contract/block.h"
 #include "contract/compiler.h"
+#include "contract/shifted.h"
 
 namespace assay::contract {
 namespace {
@@ -14,6 +16,17 @@ constexpr FunctionRow kFunctions[] = {
     {"tanh", Op::Tanh},         {"erf", Op::Erf},     {"erfc", Op::Erfc},   {"sigmoid", Op::Sigmoid},
     {"softplus", Op::Softplus}, {"sin", Op::Sin},     {"cos", Op::Cos},
 };
+// What the logarithm is of that was shifted by this.
+Arithmetic::LogOf kind_of_shift(const std::vector<Node>& nodes, int id) {
+  const Node& node = nodes[static_cast<std::size_t>(id)];
+  if (node.op == Op::Shift && node.integer == 0) return Arithmetic::LogOf::Shared;
+  const auto part = [&](int child) {
+    return child >= 0 && kind_of_shift(nodes, child) != Arithmetic::LogOf::OneElement;
+  };
+  const bool sum = node.op == Op::Add || node.op == Op::Sub || node.op == Op::Neg;
+  return sum && (part(node.a) || part(node.b)) ? Arithmetic::LogOf::Quotient : Arithmetic::LogOf::OneElement;
+}
+
 // These keep integers as they are.
 constexpr FunctionRow kRoundings[] = {{"floor", Op::Floor}, {"ceil", Op::Ceil}, {"round", Op::Round}};
 
@@ -306,12 +319,24 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
     if (unify(scope, list[0], list[1]) == Type::Float) return fail(place, "'ceil_div' is for integers");
     return add(scope, Op::CeilDiv, Type::Int, place, list[0], list[1]);
   }
+  if (expr.name == kLogOfScaled) {
+    if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;
+    const int shift = to_float(scope, list[0]), rest = to_float(scope, list[1]);
+    const int sum = add(scope, Op::Add, Type::Float, place, shift, rest);
+    at(scope, sum).integer = static_cast<int64_t>(kind_of_shift(definition(scope).nodes, shift));
+    return sum;
+  }
   if (const auto dtype = dtype_named(expr.name)) return cast(scope, expr, context, *dtype);
   if (arguments(scope, expr, context, 1, 1, list) < 0) return -1;
   const int operand = list[0];
   const Type type = at(scope, operand).type;
   if (expr.name == "abs") return add(scope, Op::Abs, type, place, operand);
   if (expr.name == "sign") return add(scope, Op::Sign, type, place, operand);
+  if (expr.name == kShift || expr.name == kPivot) {
+    const int node = add(scope, Op::Shift, Type::Float, place, to_float(scope, operand));
+    at(scope, node).integer = expr.name == kPivot;
+    return node;
+  }
   if (expr.name == "isnan") return add(scope, Op::IsNan, Type::Bool, place, to_float(scope, operand));
   for (const FunctionRow& row : kRoundings)
     if (row.name == expr.name)

@@ -1,5 +1,6 @@
 // Reductions and assignments.
 #include "contract/compiler.h"
+#include "contract/expr.h"
 
 namespace assay::contract {
 namespace {
@@ -70,6 +71,7 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   definition(scope).reduced = std::move(reduced);
   definition(scope).filter = filter;
   definition(scope).body = body;
+  definition(scope).key = canonical_text(expr);
   const int twin = find_twin(outer, scope);
   if (twin >= 0) {
     program_.definitions.resize(static_cast<std::size_t>(scope.definition));
@@ -78,19 +80,30 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   return load_captured(outer, scope, expr);
 }
 
-// The same reduction of the same indices, written before in this definition:
+// Which variable of the statement a captured one is.
+std::pair<int, int> Compiler::origin(int definition_id, int variable) const {
+  while (true) {
+    const Variable& made = program_.definitions[static_cast<std::size_t>(definition_id)]
+                               .variables[static_cast<std::size_t>(variable)];
+    if (made.outer_definition < 0) return {definition_id, variable};
+    definition_id = made.outer_definition;
+    variable = made.outer_variable;
+  }
+}
+
+// The same reduction of the same indices, written before in this statement:
 // one tensor, so that its error is one error.
 int Compiler::find_twin(const Scope& outer, const Scope& scope) {
   const Definition& made = definition(scope);
-  for (int id = outer.definition + 1; id < scope.definition; ++id) {
+  const Scope* root = &outer;
+  while (root->outer) root = root->outer;
+  for (int id = root->definition + 1; id < scope.definition; ++id) {
     const Definition& other = program_.definitions[static_cast<std::size_t>(id)];
-    if (other.name != made.name || other.coordinates.size() != made.coordinates.size()) continue;
+    if (other.key != made.key || other.coordinates.size() != made.coordinates.size()) continue;
     bool same = true;
-    for (std::size_t i = 0; i < made.coordinates.size() && same; ++i) {
-      const Variable& a = made.variables[static_cast<std::size_t>(made.coordinates[i].variable)];
-      const Variable& b = other.variables[static_cast<std::size_t>(other.coordinates[i].variable)];
-      same = a.outer_definition == b.outer_definition && a.outer_variable == b.outer_variable;
-    }
+    for (std::size_t i = 0; i < made.coordinates.size() && same; ++i)
+      same =
+          origin(scope.definition, made.coordinates[i].variable) == origin(id, other.coordinates[i].variable);
     // Without coordinates nothing tells where it stands; the same text is the same value.
     if (same) return id;
   }
@@ -106,10 +119,11 @@ int Compiler::load_captured(Scope& outer, const Scope& scope, const Expr& expr) 
   node.type = reduced_type(made.reduce, made.type());
   node.text = made.name;
   node.guarded = true;  // verified where it is used, not here
-  std::vector<int> captured;
+  std::vector<std::string> captured;
   for (const Coordinate& coordinate : made.coordinates)
-    captured.push_back(made.variables[static_cast<std::size_t>(coordinate.variable)].outer_variable);
-  for (const int variable : captured) node.subscripts.push_back(index_node(outer, variable, expr.place));
+    captured.push_back(made.variables[static_cast<std::size_t>(coordinate.variable)].name);
+  for (const std::string& index : captured)
+    node.subscripts.push_back(index_node(outer, find_variable(outer, index), expr.place));
   node.ref = add_source({false, -1, scope.definition});
   return add(outer, std::move(node));
 }

@@ -31,7 +31,7 @@ struct Scope {
 
 class Compiler {
  public:
-  explicit Compiler(const Contract& contract) : contract_(contract) {
+  Compiler(const Contract& contract, bool as_written) : contract_(contract), as_written_(as_written) {
     program_.final_definition.assign(contract.tensors.size(), -1);
     for (std::size_t i = 0; i < contract.tensors.size(); ++i)
       if (contract.tensors[i].is_input()) names_[contract.tensors[i].name] = add_source({true, int(i), -1});
@@ -97,6 +97,7 @@ class Compiler {
                   bool on_left);
   int reduction(Scope& outer, const Expr& expr, Context context);
   int find_twin(const Scope& outer, const Scope& scope);
+  std::pair<int, int> origin(int definition_id, int variable) const;
   static bool find_in_outer(const Scope& scope, const std::string& word) {
     for (const Scope* s = &scope; s; s = s->outer)
       if (s->names.contains(word)) return true;
@@ -109,6 +110,7 @@ class Compiler {
   void left_side(Scope& scope, const Statement& written, const TensorSpec* spec, int tensor, int previous);
   void place(Scope& scope, const Statement& written, std::size_t i, int variable, int tensor, int previous);
   const Contract& contract_;
+  const bool as_written_;
   Program program_;
   std::map<std::string, int, std::less<>> names_;  // the latest source of every name
   bool failed_ = false;

@@ -126,6 +126,10 @@ bool has_extreme(const Definition& made) {
          });
 }
 
+bool has_shift(const Definition& made) {
+  return std::ranges::any_of(made.nodes, [](const Node& n) { return n.op == Op::Shift; });
+}
+
 bool has_shifted_exp(const Definition& made) {
   return std::ranges::any_of(made.nodes, [&](const Node& n) {
     return (n.op == Op::Exp || n.op == Op::Exp2) && made.nodes[static_cast<std::size_t>(n.a)].op == Op::Sub;
@@ -150,7 +154,8 @@ bool defect_applies(const Program& program, const Contract& contract, const Defe
     return any_definition(program, [](const Definition& made) { return made.reduce == Reduce::Mean; });
   if (defect.one_pass_variance) return any_definition(program, Worker::is_variance);
   if (defect.no_max_subtraction)
-    return any_definition(program, has_shifted_exp) && any_definition(program, has_extreme);
+    return any_definition(program, has_shift) ||
+           (any_definition(program, has_shifted_exp) && any_definition(program, has_extreme));
   if (defect.hides_nan) return any_definition(program, has_extreme);
   if (defect.approximate_math)
     return contract.reference.math == Math::Standard && any_definition(program, has_function);

@@ -30,6 +30,11 @@ std::string to_text(const Expr& expr) {
     case ExprKind::Element:
       return fmt::format("{}[{}]", expr.name, join(expr.children));
     case ExprKind::Call:
+      // What only a rewritten formula has (shifted.h): shifts as what they are, logarithms as sums.
+      if (expr.name[0] == '\'')
+        return expr.children.size() == 1
+                   ? operand(*expr.children[0])
+                   : fmt::format("({} + {})", operand(*expr.children[0]), operand(*expr.children[1]));
       return fmt::format("{}({})", expr.name, join(expr.children));
     case ExprKind::If:
       return fmt::format("if {} then {} else {}", to_text(*expr.children[0]), to_text(*expr.children[1]),

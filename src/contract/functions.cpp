@@ -75,7 +75,8 @@ void sigmoid_error(double x, double value, const Precision& precision, double& r
 void softplus_error(double x, double value, const Precision& precision, double& relative, double& absolute) {
   double of_exp = 0;
   exp_error(x, value, precision, of_exp, absolute);
-  relative = of_exp + 4;
+  // Of an error of the exp, in units of its logarithm, as much as the slope lets through.
+  relative = 4 + (value > 0 ? of_exp * sigmoid(x) / value : of_exp);
   absolute = 0;
 }
 

@@ -25,8 +25,8 @@ enum class Op : uint8_t {
   // leaves
   Integer, Real, Dim, Scalar, Index, Load,
   // conversions: Int to Float; a cast that an implementation may round at; to an
-  // integer toward zero (CastInt) or to nearest even (StoreInt)
-  ToFloat, CastFloat, CastInt, StoreInt, ToBool,
+  // integer toward zero (CastInt) or to nearest even (StoreInt); a shift of exps (shifted.h)
+  ToFloat, CastFloat, CastInt, StoreInt, ToBool, Shift,
   // arithmetic, on Int or Float as the node's type says
   Neg, Add, Sub, Mul, Div, FloorDiv, Mod, CeilDiv, Pow, Min, Max, Abs, Sign,
   // functions of Float
@@ -43,7 +43,9 @@ struct Node {
   Type type = Type::Int;
   Place place;
   int a = -1, b = -1, c = -1;  // operands
-  int64_t integer = 0;         // Integer; Pow: a literal exponent if `a_literal`; Div: 1 if of integers
+  // Integer; Pow: a literal exponent if `literal_exponent`; Div: 1 if of integers; Shift: 1 if it depends on
+  // one element only; Add: of a logarithm that was shifted, what it is of (Arithmetic::LogOf)
+  int64_t integer = 0;
   double real = 0;
   int ref = -1;                   // Dim, Scalar, Index, Load: which
   DType dtype = DType::f32;       // casts
@@ -80,7 +82,7 @@ struct Variable {
   int outer_definition = -1, outer_variable = -1;  // captured
   std::vector<Use> uses;
   std::vector<Use> divided_uses;  // tell the range where no other use does
-  std::string range_text;  // as written; empty: inferred
+  std::string range_text;         // as written; empty: inferred
 };
 
 enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };
@@ -93,6 +95,7 @@ struct Coordinate {
 
 struct Definition {
   std::string name;  // as people know it: "dw", "sum[k](...)"
+  std::string key;   // of a reduction: its text, whatever its indices are called
   Place place;
   std::vector<Node> nodes;
   std::vector<Variable> variables;
@@ -119,8 +122,8 @@ struct Program {
 };
 
 // Resolves, types and verifies the formula of a contract, its index ranges
-// included, at shapes chosen from the whole promise.
-Result<std::shared_ptr<const Program>> compile(const Contract& contract);
+// included, at shapes chosen from the whole promise. `as_written`: exps are not shifted (shifted.h).
+Result<std::shared_ptr<const Program>> compile(const Contract& contract, bool as_written = false);
 
 // Type of the result of a reduction of a body of type `body`.
 Type reduced_type(Reduce reduce, Type body);

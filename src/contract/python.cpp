@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 #include <fstream>
 
 #include "base/file.h"
+#include "base/interrupt.h"
+#include "base/temporary_folder.h"
 #include "contract/foreign.h"
 
 extern char** environ;
@@ -20,6 +23,8 @@ namespace assay::contract {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr useconds_t kGlance = 2000;  // microseconds between looks at whether it has ended
 
 // Loads the function, calls it with arrays and numbers by name in float64, and saves what it returns: a dict
 // by name, a tuple or list in the order of the outputs, or one array. Then calls it again and again in the
@@ -113,26 +118,6 @@ for name in job["outputs"]:
     save(name + "@largest", largest[name])
 )py";
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "assay-reference-XXXXXX").string();
-    if (mkdtemp(name.data())) path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  bool ok() const { return !path_.empty(); }
-  std::string file(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
-
 std::string json_string(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
@@ -186,7 +171,7 @@ std::string last_lines(const std::string& path) {
   return line == std::string::npos ? all : all.substr(line + 1);
 }
 
-Result<void> run(const Folder& folder) {
+Result<void> run(const TemporaryFolder& folder) {
   const std::string driver = folder.file("driver.py"), log = folder.file("log"), where = folder.path();
   std::ofstream(driver) << kDriver;
   posix_spawn_file_actions_t actions;
@@ -203,8 +188,14 @@ Result<void> run(const Folder& folder) {
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return Error{fmt::format("{} could not be started", words[0])};
   int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return Error{"python3 was lost"};
+  for (pid_t ended = 0; ended == 0;) {
+    ended = waitpid(child, &status, WNOHANG);
+    if (ended < 0 && errno != EINTR) return Error{"python3 was lost"};
+    if (ended < 0) ended = 0;
+    if (ended == 0 && interrupted()) kill(child, SIGKILL);
+    if (ended == 0) usleep(kGlance);
+  }
+  if (interrupted()) return Error{"interrupted"};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   return Error{last_lines(log)};
 }
@@ -217,8 +208,8 @@ Result<std::map<std::string, Tensor>> run_python(const Contract& contract, const
   if (!fs::exists(file))
     return Error{fmt::format("the reference {} does not exist", contract.reference.python_file),
                  contract.path};
-  const Folder folder;
-  if (!folder.ok()) return Error{"no temporary folder could be made"};
+  const TemporaryFolder folder("reference");
+  if (folder.path().empty()) return Error{"no temporary folder could be made"};
   Result<std::string> job = job_text(contract, bindings);
   if (!job) return job.error();
   std::ofstream(folder.file("job.json")) << *job;

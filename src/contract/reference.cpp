@@ -182,6 +182,18 @@ Result<Reference> Reference::make(const Contract& contract, ReferenceProvider pr
   return reference;
 }
 
+Result<Reference> Reference::as_written(const Contract& contract) {
+  Result<Reference> reference = make(contract);
+  if (!reference || !reference->impl_->program) return reference;
+  Result<std::shared_ptr<const Program>> program = compile(contract, true);
+  if (!program) return program.error();
+  auto impl = std::make_shared<Impl>();
+  impl->contract = contract;
+  impl->program = *program;
+  reference->impl_ = std::move(impl);
+  return reference;
+}
+
 Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, int tensor,
                                                     std::span<const int64_t> elements,
                                                     const BudgetOptions& options) const {

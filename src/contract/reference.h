@@ -52,6 +52,7 @@ enum Flag : uint8_t {
   kExact = 32,        // no rounding anywhere: the stored value must be the value's own rounding
   kCoherent = 64,     // the terms of a sum are so alike that their roundings need not be independent:
                       // sigma is a worst case, leave it out of energy statistics
+  kBeyond = 128,  // a product or power of finite values left the range of FP64, in which all this is computed
 };
 
 struct Interval {
@@ -132,6 +133,9 @@ class Reference {
   // `provider` runs `cuda` references; without one they are an error when
   // evaluated. `python` references run in a child process of their own.
   static Result<Reference> make(const Contract& contract, ReferenceProvider provider = {});
+  // For simulations of a kernel that computes a formula step by step: exps overflow as they stand there,
+  // where `make` takes what they mean.
+  static Result<Reference> as_written(const Contract& contract);
 
   // `elements` are linear indices into the output, in any order.
   Result<Expectation> expect(const Bindings& bindings, const std::string& output,

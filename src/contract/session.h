@@ -221,7 +221,12 @@ class Worker {
   void demand(int definition_id, const int64_t* elements, int n);
   void out_of_range(const Block& block, const Node& node, std::size_t subscript, int64_t value, int lane);
   Lanes scalar(const Block& block, const Node& node);
+  Lanes with_defect(const Block& block, int node_id, const Lanes& r);
+  struct Exponent;
+  Exponent new_exponent(int n);
+  Lanes exponent(Block& block, int node_id, Exponent& found);
   Lanes exponential(Block& block, const Node& node);
+  Lanes logarithm(Block& block, const Node& node);
   Lanes conditional(Block& block, const Node& node);
   void widen_undecided(const Lanes& condition, const Lanes branches[2], int* const lanes[2],
                        const int count[2], int n, const Arithmetic& math, Lanes& r);

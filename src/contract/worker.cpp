@@ -117,7 +117,11 @@ void Worker::write(const Lanes& value, int n, const Elements& out) const {
 // ---- expressions ---------------------------------------------------------------
 
 Lanes Worker::eval(Block& block, int node_id) {
-  Lanes r = eval_node(block, node_id);
+  return with_defect(block, node_id, eval_node(block, node_id));
+}
+
+// The one value that a simulated defect rounds.
+Lanes Worker::with_defect(const Block& block, int node_id, const Lanes& r) {
   const Defect* defect = session_.simulated;
   if (!defect || defect->only_value != node_id || defect->value_of != block.definition || !r.v) return r;
   Lanes rounds = r;
@@ -158,6 +162,7 @@ Lanes Worker::eval_node(Block& block, int node_id) {
     default:
       break;
   }
+  if (node.op == Op::Add && node.integer != 0) return logarithm(block, node);
   const Lanes a = eval(block, node.a);
   Lanes r;
   if (node.b < 0) {
@@ -175,14 +180,67 @@ Lanes Worker::eval_node(Block& block, int node_id) {
   return r;
 }
 
-// exp of a difference remembers what was subtracted from what.
+// What an exp is of, as a sum: the sizes of its terms.
+struct Worker::Exponent {
+  double* size = nullptr;
+  double* squares = nullptr;
+  bool shifts_one_element = false;
+};
+
+Worker::Exponent Worker::new_exponent(int n) {
+  Exponent made{arena_.get<double>(n), arena_.get<double>(n)};
+  std::fill_n(made.size, n, 0.0);
+  std::fill_n(made.squares, n, 0.0);
+  return made;
+}
+
+Lanes Worker::exponent(Block& block, int node_id, Exponent& found) {
+  const Node& node = definition(block.definition).nodes[static_cast<std::size_t>(node_id)];
+  const Arithmetic& math = block.values_only ? plain_ : budget_;
+  const bool sum = node.op == Op::Add || node.op == Op::Sub;
+  if (node.type == Type::Float && (sum || node.op == Op::Neg)) {
+    const Lanes a = exponent(block, node.a, found);
+    if (!sum) return with_defect(block, node_id, math.unary(node, a, block.n));
+    return with_defect(block, node_id, math.binary(node, a, exponent(block, node.b, found), block.n));
+  }
+  found.shifts_one_element |= node.op == Op::Shift && node.integer != 0;
+  const Lanes leaf = eval(block, node_id);
+  if (leaf.v)
+    for (int l = 0; l < block.n; ++l) {
+      found.size[l] += std::abs(leaf.v[l]);
+      found.squares[l] += leaf.v[l] * leaf.v[l];
+    }
+  return leaf;
+}
+
+// exp of a sum or difference remembers of what, since exp(a + b) may be computed as exp(a) exp(b). One that
+// is shifted by its own argument is exactly 1.
 Lanes Worker::exponential(Block& block, const Node& node) {
   const Arithmetic& math = block.values_only ? plain_ : budget_;
-  const Node& argument = definition(block.definition).nodes[static_cast<std::size_t>(node.a)];
-  if (argument.op != Op::Sub) return math.unary(node, eval(block, node.a), block.n);
-  const Lanes x = eval(block, argument.a), m = eval(block, argument.b);
-  Lanes r = math.unary(node, math.binary(argument, x, m, block.n), block.n);
-  math.widen_exponential(r, x, m, block.n);
+  const std::vector<Node>& nodes = definition(block.definition).nodes;
+  const Node* argument = &nodes[static_cast<std::size_t>(node.a)];
+  while (argument->op == Op::Neg) argument = &nodes[static_cast<std::size_t>(argument->a)];
+  const bool sum = argument->op == Op::Add || argument->op == Op::Sub;
+  if (!sum || !math.budget || math.simulated) return math.unary(node, eval(block, node.a), block.n);
+  Exponent found = new_exponent(block.n);
+  const Lanes x = exponent(block, node.a, found);
+  Lanes r = math.unary(node, x, block.n);
+  if (!found.shifts_one_element) {
+    math.widen_exponential(r, found.size, found.squares, block.n);
+    return r;
+  }
+  for (int l = 0; l < block.n; ++l)
+    if (x.v[l] == 0 && r.b) r.b[l] = r.s[l] = 0;
+  return r;
+}
+
+// A logarithm that was shifted (shifted.h): m + log(y).
+Lanes Worker::logarithm(Block& block, const Node& node) {
+  const Arithmetic& math = block.values_only ? plain_ : budget_;
+  Exponent found = new_exponent(block.n);
+  const Lanes m = exponent(block, node.a, found);
+  Lanes r = math.binary(node, m, eval(block, node.b), block.n);
+  math.widen_logarithm(r, found.size, block.n, static_cast<Arithmetic::LogOf>(node.integer));
   return r;
 }
 

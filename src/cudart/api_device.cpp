@@ -31,6 +31,10 @@ const StatusText* find_text(Status status) {
   return nullptr;
 }
 
+const assay::Gpu& own_gpu() {
+  return *Runtime::get().settings().gpu;
+}
+
 Status check_device(int device) {
   return device == 0 ? Status::Success : Status::InvalidDevice;
 }
@@ -115,14 +119,14 @@ ASSAY_API Status cudaGetDeviceFlags(unsigned* flags) {
 ASSAY_API Status cudaGetDeviceProperties(DeviceProperties* properties, int device) {
   return plain_api([&] {
     if (Status status = check_device(device); status != Status::Success) return status;
-    return give(properties, device_properties());
+    return give(properties, device_properties(own_gpu()));
   });
 }
 
 ASSAY_API Status cudaDeviceGetAttribute(int* value, int attribute, int device) {
   return plain_api([&] {
     if (Status status = check_device(device); status != Status::Success) return status;
-    auto found = device_attribute(attribute);
+    auto found = device_attribute(own_gpu(), attribute);
     return found ? give(value, *found) : Status::InvalidValue;
   });
 }
@@ -185,8 +189,8 @@ ASSAY_API Status cudaDeviceGetPCIBusId(char* text, int size, int device) {
   return plain_api([&] {
     if (Status status = check_device(device); status != Status::Success) return status;
     if (!text || size <= 0) return Status::InvalidValue;
-    std::snprintf(text, static_cast<size_t>(size), "%04x:%02x:%02x.0", device_attribute(50).value_or(0),
-                  device_attribute(33).value_or(0), device_attribute(34).value_or(0));
+    std::snprintf(text, static_cast<size_t>(size), "%04x:%02x:%02x.0", 0, own_gpu().pci_bus,
+                  own_gpu().pci_device);
     return Status::Success;
   });
 }

@@ -395,7 +395,8 @@ ASSAY_API Status cudaOccupancyMaxActiveClusters(int* clusters, const void* funct
     const Dim& block = configuration->block;
     uint32_t resident =
         resident_blocks(context, entry, block.x * block.y * block.z, configuration->dynamic_shared);
-    *clusters = size ? static_cast<int>(uint64_t{resident} * kMultiprocessors / size) : 0;
+    const uint64_t blocks = uint64_t{resident} * context.device().options().multiprocessors;
+    *clusters = size ? static_cast<int>(blocks / size) : 0;
     return Status::Success;
   });
 }

@@ -30,7 +30,8 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   vgpu::Options options;
   options.threads = settings.threads;
   options.seed = settings.seed;
-  options.capacity = kGlobalBytes;
+  options.capacity = settings.gpu->bytes;
+  options.multiprocessors = settings.gpu->multiprocessors;
   options.instruction_limit = settings.max_instructions;
   std::string checks = settings.check;
   if (shadow::take_precision(checks)) {
@@ -45,6 +46,10 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
     std::lock_guard lock(print_mutex_);
     printed_ += text;
   };
+  options.still_running = [this](const vgpu::LaunchInfo& launch, double seconds,
+                                 std::span<const vgpu::Standing> lines) {
+    report_.still_running(launch, seconds, lines);
+  };
   findings_.tell([this](Finding finding) {
     name_places(finding);
     report_.sighting(finding);
@@ -52,6 +57,8 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
   stream_options.seed = settings.seed;
+  if (settings.stall_milliseconds != 0)
+    stream_options.stall_seconds = static_cast<double>(settings.stall_milliseconds) / 1000;
   stream_options.grid_ended = [this](const vgpu::GridRun& run) {
     report_.launch(run);
     report_findings();
@@ -101,7 +108,9 @@ void Context::host_waited() {
 }
 
 void Context::report_findings() {
-  for (Finding& finding : findings_.take()) tell(finding);
+  std::vector<Finding> findings = findings_.take();
+  for (Finding& finding : findings) tell(finding);
+  if (!findings.empty()) report_.told();
 }
 
 void Context::tell(Finding& finding) {
@@ -125,13 +134,33 @@ void Context::name_places(Finding& finding) {
   const auto about = finding.evidence.find("allocation");
   if (about == finding.evidence.end() || !about->contains("id")) return;
   const auto id = about->at("id").get<uint64_t>();
-  std::lock_guard lock(mutex_);
-  const auto found = allocated_by_.find(id);
-  if (found == allocated_by_.end()) return;
-  std::vector<std::string> places;
-  for (uint64_t call : found->second) places.push_back(place_in_code(call - 1));  // just before the return
+  const std::vector<std::string> places = calls_of(id);
+  if (places.empty()) return;
   (*about)["at"] = places.front();
   report_.allocation(id, places);
+}
+
+std::vector<std::string> Context::calls_of(uint64_t allocation) {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> places;
+  const auto found = allocated_by_.find(allocation);
+  if (found == allocated_by_.end()) return places;
+  for (uint64_t call : found->second) places.push_back(place_in_code(call - 1));  // just before the return
+  return places;
+}
+
+void Context::report(Finding finding) {
+  tell(finding);
+}
+
+std::size_t Context::stream_count() {
+  std::lock_guard lock(mutex_);
+  return stream_handles_.size();
+}
+
+std::size_t Context::event_count() {
+  std::lock_guard lock(mutex_);
+  return events_.size();
 }
 
 void Context::report_precision() {

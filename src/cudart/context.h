@@ -14,6 +14,7 @@
 #include "checks/checks.h"
 #include "cudart/host_check.h"
 #include "cudart/abi.h"
+#include "cudart/growth.h"
 #include "shadow/shadow.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
@@ -110,6 +111,15 @@ class Context {
   // Writes out where precision was lost since the last time, when that is watched.
   void report_precision();
 
+  // What the calls of whoever drives this library leave behind (growth.h).
+  Growth& growth() { return growth_; }
+  std::size_t stream_count();
+  std::size_t event_count();
+  // The calls that led to an allocation, as places in code, innermost first.
+  std::vector<std::string> calls_of(uint64_t allocation);
+  // Writes out a finding of the host's side.
+  void report(Finding finding);
+
  private:
   void listen(std::string_view checks);
   void tell(Finding& finding);
@@ -135,6 +145,7 @@ class Context {
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
   std::unordered_map<uint64_t, std::vector<uint64_t>> allocated_by_;  // calls, by the id of an allocation
+  Growth growth_;
   std::mutex print_mutex_;
   std::string printed_;
   std::atomic<bool> fault_reported_{false};

@@ -216,6 +216,11 @@ void record_instead(Context& context, vgpu::Work& work, uint32_t shared_limit) {
 
 }  // namespace
 
+std::size_t Graphs::count() {
+  std::lock_guard lock(mutex_);
+  return graphs_.size() + execs_.size();
+}
+
 Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::OperationId* operation) {
   if (operation) *operation = 0;
   if (Status status = check_capture(context, stream); status != Status::Success) return status;

@@ -116,6 +116,7 @@ class Graphs {
   GraphExec* add(GraphExec exec);
   GraphExec* exec(GraphExec* handle);
   bool remove(GraphExec* exec);
+  std::size_t count();  // of both
 
  private:
   std::mutex mutex_;

@@ -151,8 +151,8 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
   spec.shared_bytes = static_cast<uint32_t>(request.shared_bytes);
   if (spec.cooperative) {
     auto threads = static_cast<uint32_t>(count_of(spec.block));
-    uint64_t resident =
-        uint64_t{resident_blocks(context, *spec.function, threads, spec.shared_bytes)} * kMultiprocessors;
+    uint64_t resident = uint64_t{resident_blocks(context, *spec.function, threads, spec.shared_bytes)} *
+                        context.device().options().multiprocessors;
     if (count_of(spec.grid) > resident) return Status::CooperativeLaunchTooLarge;
   }
   return pack_arguments(request, spec);

@@ -166,6 +166,23 @@ void Report::sighting(const Finding& finding) {
   line(dump({{"event", "sighting"}, {"finding", finding_json(finding)}}));
 }
 
+void Report::still_running(const vgpu::LaunchInfo& launch, double seconds,
+                           std::span<const vgpu::Standing> lines) {
+  constexpr size_t kMostLines = 8;
+  if (file_ < 0) return;
+  nlohmann::json places = nlohmann::json::array();
+  for (const vgpu::Standing& at : lines.first(std::min(lines.size(), kMostLines)))
+    places.push_back({{"file", at.file}, {"line", at.line}, {"warps", at.warps}});
+  line(dump({{"event", "still-running"},
+             {"kernel", std::string(launch.kernel.name())},
+             {"seconds", seconds},
+             {"lines", places}}));
+}
+
+void Report::told() {
+  line(dump({{"event", "told"}}));
+}
+
 void Report::allocation(uint64_t id, const std::vector<std::string>& calls) {
   if (file_ < 0) return;
   for (const std::string& place : calls) module(place);

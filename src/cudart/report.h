@@ -34,6 +34,10 @@ class Report {
   // One that has just shown, in a launch that still runs: whoever reads the report of a program that was killed
   // has no other word of it.
   void sighting(const Finding& finding);
+  // Where the warps of a launch that goes on and on stand.
+  void still_running(const vgpu::LaunchInfo& launch, double seconds, std::span<const vgpu::Standing> lines);
+  // What was sighted until now has been told as findings.
+  void told();
   // Which calls led to an allocation, as places in code, innermost first; and the file that a place is in.
   void allocation(uint64_t id, const std::vector<std::string>& calls);
   void module(const std::string& place);

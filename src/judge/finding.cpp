@@ -7,6 +7,8 @@ namespace {
 constexpr KindInfo kKinds[] = {
     {"launch-failure", 95, "a launch or a runtime call failed"},
     {"crash", 94, "the host code died"},
+    {"forbidden-call", 93, "host code asked the system for what a kernel has no business with"},
+    {"environment-probe", 92, "host code looked at where it runs: the process, its parent, the checker"},
     {"out-of-bounds", 90, "an access outside every live allocation, or past the tensor it started in"},
     {"misaligned", 88, "an access not aligned to its width"},
     {"deadlock", 86, "no thread can go on"},
@@ -25,6 +27,7 @@ constexpr KindInfo kKinds[] = {
     {"precision-loss", 54, "too inaccurate"},
     {"biased-rounding", 52, "errors lean to one side"},
     {"nondeterministic", 50, "different bits from the same inputs"},
+    {"leak", 48, "memory that each call allocates and nothing frees"},
     // Notes from reading the code (room lint): they never change a verdict.
     {"narrow-sum", 16, "a sum kept in f16 or bf16 from term to term"},
     {"narrow-atomic", 15, "atomic additions in f16 or bf16"},

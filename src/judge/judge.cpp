@@ -21,12 +21,9 @@ using contract::Reference;
 
 namespace {
 
-std::string number(double x) {
-  return std::isnan(x) ? "NaN" : std::isinf(x) ? (x > 0 ? "inf" : "-inf") : fmt::format("{:.6g}", x);
-}
 Json json_number(double x) {
   if (std::isfinite(x)) return x;
-  return number(x);
+  return number_text(contract::DType::f64, x);
 }
 
 // What went wrong with one output, before it has a name.
@@ -36,6 +33,7 @@ struct Failure {
   int64_t hidden = 0;         // of those: the value is not finite, the stored result is
   const Element* worst = nullptr;
   std::size_t worst_at = 0;
+  ComparedText text;            // of the worst
   std::vector<Bucket> failing;  // by the energy gate, most unlikely first
   bool any() const { return outside > 0 || !failing.empty(); }
 };
@@ -177,11 +175,9 @@ Named name_failure(const Measured& measured, const Failure& failure, const Refer
   return named;
 }
 
-std::string element_text(const Measured& measured, const Failure& failure) {
-  const Element& worst = *failure.worst;
-  return fmt::format("{}{} is {}, should be {}", measured.output,
-                     contract::coordinates(measured.extents, worst.at), number(worst.stored),
-                     number(worst.value));
+std::string worst_text(const Measured& measured, const Failure& failure) {
+  return fmt::format("{}{} {}", measured.output, contract::coordinates(measured.extents, failure.worst->at),
+                     failure.text.sentence);
 }
 
 // The most telling thing that can be said of where the errors are.
@@ -189,8 +185,10 @@ std::string extent_text(const Measured& measured, const Failure& failure) {
   const auto judged = static_cast<double>(measured.elements.size());
   std::string text;
   if (failure.outside > 0) {
-    text = fmt::format("{} of {} elements judged lie outside what rounding can explain", failure.outside,
-                       measured.elements.size());
+    text = fmt::format("{} of {} elements judged {}", failure.outside, measured.elements.size(),
+                       contract::is_float(measured.dtype) ? "lie outside what rounding can explain"
+                       : failure.outside == 1             ? "is wrong"
+                                                          : "are wrong");
   } else {
     const Bucket& bucket = failure.failing.front();
     const bool seldom = bucket.expected < bucket.count / 2;  // is a result not the nearest number
@@ -227,7 +225,13 @@ Json evidence_of(const Measured& measured, const Failure& failure, const Named& 
         {"admitted",
          {json_number(measured.low[failure.worst_at]), json_number(measured.high[failure.worst_at])}},
         {"z", json_number(worst.z)},
-        {"terms", worst.terms}};
+        {"terms", worst.terms},
+        {"text",
+         {{"stored", failure.text.stored},
+          {"exact", failure.text.exact},
+          {"error", failure.text.error},
+          {"budget", failure.text.budget},
+          {"sentence", failure.text.sentence}}}};
   }
   Json parts = Json::array();
   for (std::size_t i = 0; i < std::min<std::size_t>(failure.failing.size(), 5); ++i) {
@@ -256,10 +260,10 @@ std::string message_of(const Measured& measured, const Failure& failure, const N
         failure.hidden > 0 ? "hides a NaN or infinity" : "is NaN or infinite where the result is finite";
     if (failure.hidden == 0 && !std::isfinite(failure.worst->value)) what = "has the wrong NaN or infinity";
     return fmt::format("{} {} in {} element{}: {}{}", measured.output, what, failure.class_differs,
-                       failure.class_differs == 1 ? "" : "s", element_text(measured, failure), named.why);
+                       failure.class_differs == 1 ? "" : "s", worst_text(measured, failure), named.why);
   }
   return fmt::format("{}: {}{}: {}", measured.output, extent_text(measured, failure), named.why,
-                     element_text(measured, failure));
+                     worst_text(measured, failure));
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
@@ -306,8 +310,9 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
     return admitted.error();
   }
   judgement.undecided += measured.undecided;
-  const Failure failure = find_failure(measured);
+  Failure failure = find_failure(measured);
   if (!failure.any()) return {};
+  if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options);
   Finding finding;
   finding.kind = named.kind;

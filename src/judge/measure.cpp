@@ -198,14 +198,35 @@ void Gauge::compare(Element& element, std::size_t i) const {
 //   most |v| and the sum of sizes, so the bound grows by itself once more and by n u |v|.
 // - An equivalent rewriting may take two rounded operations for one (a reciprocal and a product, a scale
 //   folded in): twice the bound.
+// The largest error that these admit; negative where they do not apply.
+double Gauge::rewritten(const Element& element, std::size_t i) const {
+  constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
+  if (!is_float(tensor_.dtype) || (element.flags & kStrict) || !(expected_.bound[i] > 0)) return -1;
+  const double start = element.terms > 1 ? element.terms * unit_ * std::abs(element.value) : 0;
+  return 0.5 * spacing_.at(element.value) + 2 * expected_.bound[i] + start;
+}
+
 bool Gauge::admits(const Element& element, std::size_t i) const {
   const bool inside = expected_.integer.empty() ? expected_.admits(i, element.stored)
                                                 : expected_.admits(i, tensor_, element.at);
-  if (inside) return true;
-  constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
-  if (!is_float(tensor_.dtype) || (element.flags & kStrict) || !(expected_.bound[i] > 0)) return false;
-  const double start = element.terms > 1 ? element.terms * unit_ * std::abs(element.value) : 0;
-  return std::abs(element.error) <= 0.5 * spacing_.at(element.value) + 2 * expected_.bound[i] + start;
+  return inside || std::abs(element.error) <= rewritten(element, i);
+}
+
+double Gauge::limit(const Element& element, std::size_t i) const {
+  if (options_.overridden())
+    return options_.atol.value_or(0) + options_.rtol.value_or(0) * std::abs(element.value);
+  const double side = element.error > 0 ? expected_.high[i] - element.value : element.value - expected_.low[i];
+  return std::max({0.0, side, rewritten(element, i)});
+}
+
+Compared Gauge::compared(std::size_t i) const {
+  const Element element = (*this)(i);
+  Compared compared{tensor_.dtype, element.stored, element.value, {}, {}, {}};
+  if (!is_float(tensor_.dtype)) compared.stored_integer = tensor_.load_int(element.at);
+  if (!expected_.integer.empty()) compared.exact_integer = expected_.integer[i];
+  // Where a comparison could go either way, several results are right, each with a limit of its own.
+  if (!(element.flags & (contract::kUndecided | contract::kUnspecified))) compared.limit = limit(element, i);
+  return compared;
 }
 
 Element Gauge::operator()(std::size_t i) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contract/reference.h"
+#include "judge/numbers.h"
 
 namespace assay::judge {
 
@@ -65,8 +66,12 @@ class Gauge {
  public:
   Gauge(const contract::Tensor& tensor, const contract::Expectation& expected, const MeasureOptions& options);
   Element operator()(std::size_t i) const;  // of `expected`
+  // The element beside what it should be, for a text; its limit is that of errors to its own side.
+  Compared compared(std::size_t i) const;
 
  private:
+  double rewritten(const Element& element, std::size_t i) const;
+  double limit(const Element& element, std::size_t i) const;
   bool near_underflow(const Element& element) const;
   double started(const Element& element) const;
   void compare(Element& element, std::size_t i) const;

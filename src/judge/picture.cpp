@@ -23,11 +23,12 @@ constexpr double kMostWork = 1e8;           // terms of sums evaluated for it, a
 struct Look {
   Measured measured;
   std::vector<double> sigma;
+  std::vector<std::pair<std::size_t, ComparedText>> wrong;  // those not admitted, if they were asked for
 };
 
 Result<Look> look_at(const contract::Contract& contract, const contract::Reference& reference,
                      const contract::Bindings& bindings, const std::string& output, const Tensor& tensor,
-                     const std::vector<int64_t>& elements, const Options& options) {
+                     const std::vector<int64_t>& elements, const Options& options, bool in_words = false) {
   const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
   auto expected = reference.expect(bindings, output, elements, budget);
   if (!expected) return expected.error();
@@ -35,9 +36,14 @@ Result<Look> look_at(const contract::Contract& contract, const contract::Referen
   how.rtol = contract.require.rtol;
   how.atol = contract.require.atol;
   how.accumulate = contract.reference.accumulate;
-  Look look{measure(output, tensor, *expected, how), std::move(expected->sigma)};
+  Look look{measure(output, tensor, *expected, how), expected->sigma, {}};
   if (auto admitted = admit_masked(reference, bindings, tensor, budget, look.measured); !admitted) {
     return admitted.error();
+  }
+  if (!in_words) return look;
+  const Gauge gauge(tensor, *expected, how);
+  for (std::size_t i = 0; i < look.measured.elements.size(); ++i) {
+    if (!look.measured.elements[i].admitted) look.wrong.emplace_back(i, text_of(gauge.compared(i)));
   }
   return look;
 }
@@ -148,7 +154,10 @@ Sheet values_of(const std::string& name, const Tensor& tensor) {
       .name = name, .dtype = std::string(contract::info(tensor.dtype).name), .extents = tensor.extents};
   const int64_t take = std::min(tensor.count(), Sheet::kMostValues);
   sheet.is_cut = take < tensor.count();
-  for (int64_t i = 0; i < take; ++i) sheet.values.push_back(tensor.load(i));
+  for (int64_t i = 0; i < take; ++i) {
+    sheet.values.push_back(tensor.load(i));
+    sheet.texts.push_back(element_text(tensor, i));
+  }
   return sheet;
 }
 
@@ -195,16 +204,20 @@ Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const co
     if (found == outputs.end()) continue;
     Sheet sheet = values_of(spec->name, *found->second);
     sheet.is_output = true;
-    std::vector<int64_t> elements(sheet.values.size());
+    std::vector<int64_t> elements(
+        static_cast<std::size_t>(std::min(found->second->count(), Sheet::kMostLooked)));
     std::iota(elements.begin(), elements.end(), int64_t{0});
-    const auto look = look_at(contract, reference, bindings, spec->name, *found->second, elements, options);
+    const auto look = look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
     if (!look) return look.error();
-    for (std::size_t i = 0; i < elements.size(); ++i) {
+    for (const auto& [at, text] : look->wrong)
+      sheet.wrong.push_back({elements[at], std::abs(look->measured.elements[at].error), text});
+    for (std::size_t i = 0; i < sheet.values.size(); ++i) {
       sheet.exact.push_back(look->measured.elements[i].value);
       sheet.admitted.push_back(look->measured.elements[i].admitted);
     }
-    sheet.low = look->measured.low;
-    sheet.high = look->measured.high;
+    const auto shown = static_cast<std::ptrdiff_t>(sheet.values.size());
+    sheet.low.assign(look->measured.low.begin(), look->measured.low.begin() + shown);
+    sheet.high.assign(look->measured.high.begin(), look->measured.high.begin() + shown);
     sheets.push_back(std::move(sheet));
   }
   return sheets;

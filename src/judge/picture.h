@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "judge/judge.h"
+#include "judge/numbers.h"
 
 namespace assay::judge {
 
@@ -56,6 +57,14 @@ struct Sheet {
   std::vector<double> values;
   std::vector<double> exact, low, high;  // of outputs; beside `values`
   std::vector<bool> admitted;
+  std::vector<std::string> texts;  // of `values`, each with the digits that its type needs
+  static constexpr int64_t kMostLooked = 1 << 14;
+  struct Wrong {
+    int64_t at;    // linear index; may lie beyond `values`
+    double error;  // its size
+    ComparedText text;
+  };
+  std::vector<Wrong> wrong;  // of outputs, among the first kMostLooked elements
 };
 
 Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "judge/numbers.h"
+
 namespace assay::judge {
 
 using contract::Bindings;
@@ -80,12 +82,12 @@ constexpr std::string_view kBroken[] = {"do not scale with it",    "do not chang
                                         "change that should stay", "change that should stay"};
 
 Finding finding_of(const Companion& companion, bool declared, const std::string& output, std::size_t count,
-                   const std::string& element, double is, double was) {
+                   const std::string& element, const std::string& is, const std::string& was) {
   Finding finding;
   finding.kind = declared ? "nondeterministic" : "wrong-result";
   finding.severity = declared ? Severity::Error : Severity::Warning;
   finding.message =
-      fmt::format("{}: with {}, {} elements {}, though {}: {}{} is {:.9g} where {:.9g} was expected", output,
+      fmt::format("{}: with {}, {} elements {}, though {}: {}{} is {} where {} was expected", output,
                   companion.text, count, kBroken[static_cast<std::size_t>(companion.relation)],
                   declared ? fmt::format("the contract says batch_invariant along {}", companion.dim)
                            : std::string("the formula says so"),
@@ -124,8 +126,8 @@ std::vector<Finding> compare(const Contract& contract, const Reference& referenc
     const int64_t at = sure.front();
     findings.push_back(finding_of(companion, declared, name,
                                   sure.size() < kMostConfirmed ? sure.size() : count,
-                                  contract::coordinates(after.extents, at), after.load(at),
-                                  kept.factor * before.load(kept.from[static_cast<std::size_t>(at)])));
+                                  contract::coordinates(after.extents, at), element_text(after, at),
+                                  number_text(after.dtype, kept.factor * before.load(kept.from[static_cast<std::size_t>(at)]))));
   }
   return findings;
 }

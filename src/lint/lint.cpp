@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/symbol.h"
+#include "base/toolkit.h"
 #include "lint/rules.h"
 
 namespace assay::lint {
@@ -16,11 +17,6 @@ namespace {
 using Rule = void (*)(const Subject&, Hits&);
 constexpr Rule kRules[] = {find_sums,        find_atomics, find_matrices,
                            find_truncations, find_math,    find_collectives};
-
-bool is_toolkit_header(std::string_view file) {
-  return (file.find("/include/") != std::string_view::npos && file.find("cuda") != std::string_view::npos) ||
-         file.starts_with("/usr/include/") || file.starts_with("/usr/lib/");
-}
 
 // From the innermost inlined line outward: the first that is the user's own.
 Where place(const ptx::Module& module, uint32_t at) {

@@ -1,8 +1,10 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <set>
+#include <utility>
 
 #include "report/report.h"
 
@@ -35,6 +37,33 @@ std::string xml_escaped(std::string_view text) {
 
 Json where_json(const Where& where) {
   return {{"file", where.file}, {"line", where.line}};
+}
+
+// Where the code of a finding was inlined from and into, and the other access of a race, for SARIF.
+Json related_places(const Finding& finding) {
+  Json related = Json::array();
+  const auto add = [&](const std::string& file, int line, std::string text) {
+    Json place = {{"artifactLocation", {{"uri", file}}}, {"region", {{"startLine", line}}}};
+    related.push_back({{"id", related.size() + 1},
+                       {"physicalLocation", std::move(place)},
+                       {"message", {{"text", std::move(text)}}}});
+  };
+  const auto add_chain = [&](const Json& side, std::string_view whose) {
+    if (!side.is_object() || !side.contains("chain") || !side["chain"].is_array()) return;
+    bool first = true;
+    for (const Json& frame : side["chain"]) {
+      if (!frame.is_object()) continue;
+      const std::string function = frame.value("function", "");
+      add(frame.value("file", ""), std::max(1, frame.value("line", 1)),
+          fmt::format("{}{}{}", whose, std::exchange(first, false) ? "inlined code" : "inlined here",
+                      function.empty() ? "" : ", in " + function));
+    }
+  };
+  add_chain(finding.evidence, "");
+  const Where other = other_place(finding);
+  if (other.line > 0) add(other.file, other.line, "the other access");
+  if (finding.evidence.contains("other")) add_chain(finding.evidence["other"], "the other access: ");
+  return related;
 }
 
 // "a.cu:14: race of ... \n assay replay …"
@@ -132,6 +161,8 @@ Json sarif(std::span<const Report> reports) {
                          {"level", judge::to_string(finding.severity)},
                          {"message", {{"text", finding.message}}},
                          {"locations", Json::array({{{"physicalLocation", place}}})}});
+      if (Json related = related_places(finding); !related.empty())
+        results.back()["relatedLocations"] = std::move(related);
     }
   }
   Json run;

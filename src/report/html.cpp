@@ -30,11 +30,6 @@ Json number(double x) {
   if (std::isinf(x)) return x > 0 ? "inf" : "-inf";
   return x;
 }
-Json numbers(const std::vector<double>& values) {
-  Json list = Json::array();
-  for (const double value : values) list.push_back(number(value));
-  return list;
-}
 
 Json picture_json(const judge::Picture& picture) {
   Json json;
@@ -69,14 +64,17 @@ Json sheet_json(const judge::Sheet& sheet) {
   json["extents"] = sheet.extents;
   json["is_output"] = sheet.is_output;
   json["is_cut"] = sheet.is_cut;
-  json["values"] = numbers(sheet.values);
+  json["values"] = sheet.texts;
   if (!sheet.is_output) return json;
-  json["exact"] = numbers(sheet.exact);
-  json["low"] = numbers(sheet.low);
-  json["high"] = numbers(sheet.high);
-  Json admitted = Json::array();
-  for (const bool ok : sheet.admitted) admitted.push_back(ok);
-  json["admitted"] = std::move(admitted);
+  json["wrong"] = Json::array();
+  for (const judge::Sheet::Wrong& wrong : sheet.wrong) {
+    json["wrong"].push_back({{"at", wrong.at},
+                             {"stored", wrong.text.stored},
+                             {"exact", wrong.text.exact},
+                             {"error", wrong.text.error},
+                             {"budget", wrong.text.budget},
+                             {"size", number(wrong.error)}});
+  }
   return json;
 }
 
@@ -145,6 +143,8 @@ Json sources_json(const Report& report) {
   for (const std::string& source : report.sources) files[source];
   for (const Finding& finding : report.findings) {
     if (finding.where.line > 0) files[named(report, finding.where.file)].insert(finding.where.line);
+    if (const Where other = other_place(finding); other.line > 0)
+      files[named(report, other.file)].insert(other.line);
   }
   Json json = Json::object();
   for (const auto& [path, lines] : files) {
@@ -161,6 +161,11 @@ Json page_json(const Report& report) {
   for (Json& finding : json["findings"]) {
     Json& file = finding["where"]["file"];
     file = named(report, file.get<std::string>());
+    const Finding shown{.where = {file, finding["where"]["line"]}, .evidence = finding["evidence"]};
+    if (const Where other = other_place(shown); other.line > 0)
+      finding["other"] = {{"file", named(report, other.file)}, {"line", other.line}};
+    finding["chains"] = chain_lines(shown);
+    finding["who"] = thread_text(shown);
   }
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;

@@ -13,6 +13,7 @@
 
 #include "judge/finding.h"
 #include "judge/picture.h"
+#include "report/evidence.h"
 
 namespace assay::report {
 
@@ -59,8 +60,5 @@ Json to_json(const Report& report);
 std::string junit(std::span<const Report> reports);
 Json sarif(std::span<const Report> reports);
 std::string html(std::span<const Report> reports);
-
-// "file.cu:14" and the lines about it, as far as the file can be read.
-std::string excerpt(const Where& where, int around = 1);
 
 }  // namespace assay::report

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
 
 #include "report/report.h"
 
@@ -52,6 +52,19 @@ std::string note_text(const Finding& note, const Painter& paint, const TerminalO
          paint(kDim, wrapped(note.message, options.width, "  "));
 }
 
+// What else was seen because of it.
+std::string consequences_text(const Finding& finding, const TerminalOptions& options) {
+  constexpr std::size_t kMost = 3;
+  const auto symptoms = finding.evidence.find("symptoms");
+  if (symptoms == finding.evidence.end() || !symptoms->is_array()) return "";
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kMost, symptoms->size()); ++i)
+    if ((*symptoms)[i].is_string())
+      text += wrapped("consequence: " + (*symptoms)[i].get<std::string>(), options.width, "  ");
+  if (symptoms->size() > kMost) text += fmt::format("  {} more consequences\n", symptoms->size() - kMost);
+  return text;
+}
+
 std::string finding_text(const Finding& finding, const Painter& paint, const TerminalOptions& options) {
   if (finding.severity == Severity::Note && finding.where.line > 0) return note_text(finding, paint, options);
   std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, finding.kind);
@@ -60,13 +73,18 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
                                    : fmt::format("  {}", finding.where.file);
   }
   text += "\n" + wrapped(finding.message, options.width, "  ");
-  if (finding.where.line > 0) text += excerpt(finding.where);
+  text += source_text(finding);
+  for (const std::string& chain : chain_lines(finding)) text += wrapped(chain, options.width, "  ");
+  if (const std::string thread = thread_text(finding); !thread.empty()) text += "  " + thread + "\n";
+  text += consequences_text(finding, options);
   if (finding.evidence.contains("smallest")) {
     std::string smallest = "smallest case: " + finding.evidence["smallest"].get<std::string>();
     if (finding.evidence.contains("smallest_shows"))
       smallest += "; there " + finding.evidence["smallest_shows"].get<std::string>();
     text += wrapped(smallest, options.width, "  ");
   }
+  if (const int trials = finding.evidence.value("trials", 1); trials > 1)
+    text += fmt::format("  seen in {} trials\n", trials);
   if (!finding.reproduce.empty()) text += paint(kDim, "  " + finding.reproduce) + "\n";
   return text;
 }
@@ -93,7 +111,7 @@ std::string trials_text(const Json& c) {
   return fmt::format("{} (all {} planned)", counted(trials, "trial"), planned);
 }
 
-// "required for a pass: conditions 14 of 14, inputs 20 of 24, …".
+// "14 conditions, 20 of 24 inputs".
 std::string required_text(const Json& required) {
   std::string text;
   const Json groups = required.value("groups", Json::object());
@@ -121,6 +139,15 @@ std::string range_text(const Json& c) {
   return text;
 }
 
+// "\nTITLE: one; another", if there are any.
+void add_list(const Json& coverage, const char* key, std::string_view title, std::string& text) {
+  const auto list = coverage.find(key);
+  if (list == coverage.end() || list->empty()) return;
+  std::string joined;
+  for (const Json& item : *list) joined += (joined.empty() ? "" : "; ") + item.get<std::string>();
+  text += fmt::format("\n{}: {}", title, joined);
+}
+
 std::string coverage_text(const Report& report, const TerminalOptions& options) {
   const Json& c = report.coverage;
   const auto judged = c.value("elements_judged", int64_t{0}), all = c.value("elements", int64_t{0});
@@ -134,30 +161,15 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
                         counted(c.value("shapes", 0), "shape"), elements, report.device, report.seed);
   if (c.contains("required") && report.verdict != judge::Verdict::Fail)
     text += "\nrequired for a pass: " + required_text(c["required"]);
+  for (const Json& trial : c.value("held_up", Json::array()))
+    text += fmt::format("\nheld up by {}", trial.get<std::string>());
   if (c.contains("dims")) text += "\n" + range_text(c);
-  if (c.contains("not_covered") && !c["not_covered"].empty()) {
-    text += "\nnot covered: ";
-    bool first = true;
-    for (const Json& item : c["not_covered"]) {
-      text += (first ? "" : "; ") + item.get<std::string>();
-      first = false;
-    }
-  }
+  add_list(c, "wider_budgets", "budgets allow for tensor-core rounding", text);
+  add_list(c, "not_covered", "not covered", text);
   return wrapped(text, options.width, "  ");
 }
 
 }  // namespace
-
-std::string excerpt(const Where& where, int around) {
-  std::ifstream file(where.file);
-  std::string text, line;
-  for (int number = 1; std::getline(file, line); ++number) {
-    if (number < where.line - around || number > where.line + around) continue;
-    if (line.size() > 160) line.resize(160);
-    text += fmt::format("  {} {:>5} | {}\n", number == where.line ? ">" : " ", number, line);
-  }
-  return text;
-}
 
 std::string terminal(const Report& report, const TerminalOptions& options) {
   const Painter paint(options.colour);

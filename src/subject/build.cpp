@@ -7,16 +7,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include "base/file.h"
 #include "base/symbol.h"
+#include "base/temporary_folder.h"
 #include "subject/device_code.h"
 #include "subject/elf.h"
 #include "subject/entry.h"
 #include "subject/process.h"
 #include "subject/signature.h"
+#include "subject/source_text.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -69,12 +70,6 @@ std::vector<std::string> dependencies(const std::string& rule) {
   return files;
 }
 
-bool speaks_of_tensor_cores(const std::string& source) {
-  static const std::regex pattern(
-      R"(\b(w?g?mma|wmma|mma_sync|mma\.sync|wgmma\w*|cutlass|cute)\b|mma\.sync|wgmma)");
-  return std::regex_search(source, pattern);
-}
-
 class Builder {
  public:
   Builder(const Contract& contract, const BuildOptions& options) : contract_(contract), options_(options) {}
@@ -93,7 +88,7 @@ class Builder {
     }
     subject_.launched = !contract_.kernel.global.empty();
     subject_.symbol = subject_.launched ? "assay_launch" : contract_.kernel.entry;
-    if (prepare_folder() && (load_cached() || compile()) && check_arguments()) find_entry();
+    if (prepare_folder() && (load_cached() || compile())) find_entry();
     subject_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return outcome();
   }
@@ -132,7 +127,7 @@ class Builder {
       paths_.push_back(fs::absolute(contract_.resolve(source)).lexically_normal().string());
       auto text = read_file(paths_.back());
       if (!text) return fail(fmt::format("source {} cannot be read: {}", source, text.error().message), true);
-      note_file(paths_.back(), *text);
+      note_file(paths_.back());
       texts_.push_back(std::move(*text));
     }
     return true;
@@ -161,9 +156,14 @@ class Builder {
       fail(fmt::format("{} has no kernel {}; it has {}", contract_.kernel.sources.front(), wanted,
                        fmt::join(names, ", ")),
            true);
+      return;
     }
+    const auto module = ptx::parse(texts_[0], paths_.front());
+    const ptx::Function* kernel = module ? module->find(subject_.symbol) : nullptr;
+    if (kernel) compare(wanted, subject_.symbol, signature_of(*kernel));
   }
 
+  // Whether the function is there, and takes what the contract passes.
   void find_entry() {
     const auto bytes = read_file(subject_.library);
     const auto library = bytes ? read_elf(*bytes) : Result<ElfFile>(bytes.error());
@@ -172,22 +172,34 @@ class Builder {
       return;
     }
     const std::string why = why_missing(*library, subject_.symbol);
-    if (!why.empty())
+    if (!why.empty()) {
       fail(fmt::format("{}: {}", fmt::join(contract_.kernel.sources, ", "), why), true, "", "entry");
+      return;
+    }
+    const std::string function = subject_.launched ? contract_.kernel.global : contract_.kernel.entry;
+    const std::string own_name = function.substr(function.rfind(':') + 1);  // without its namespaces
+    if (const auto signature = signature_of(*library, own_name, subject_.launched))
+      compare(plain_name(function), plain_name(own_name), *signature);
   }
 
-  // A call with too few arguments, or too many, would show as anything but what it is.
-  bool check_arguments() {
-    if (subject_.launched) return true;
-    const auto given = static_cast<int>(contract_.kernel.args.size());
-    for (const std::string& text : texts_) {
-      const auto wanted = parameters_of(text, contract_.kernel.entry);
-      if (wanted && *wanted != given)
-        return fail(fmt::format("{} takes {} argument{}, and the contract gives it {}",
-                                contract_.kernel.entry, *wanted, *wanted == 1 ? "" : "s", given),
-                    true, "", "args");
+  // A path as a person would write it from here.
+  static std::string shown(const std::string& path) {
+    std::error_code error;
+    const fs::path relative = fs::relative(path, fs::current_path(error), error);
+    const bool below = !error && !relative.empty() && *relative.begin() != "..";
+    return below ? relative.string() : path;
+  }
+
+  void compare(const std::string& function, std::string_view own_name, const CSignature& signature) {
+    std::vector<std::string> texts;
+    for (const std::string& path : subject_.files) texts.push_back(text_of(path));
+    const std::string why = misfit(contract_, function, signature, texts);
+    if (why.empty()) return;
+    fail(why, true, "", "args");
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (line_names(texts[i], signature.line, own_name))
+        failure_.error = {why, shown(subject_.files[i]), signature.line};
     }
-    return true;
   }
 
   bool prepare_folder() {
@@ -207,7 +219,7 @@ class Builder {
   }
 
   std::vector<std::string> command(const std::string& library) const {
-    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC",
+    std::vector<std::string> words = {nvcc_,     "-shared", "-Xcompiler", "-fPIC,-g",
                                       "-cudart", "shared",  "-lineinfo",  "-arch=" + contract_.kernel.arch};
     bool optimised = false;
     for (const std::string& flag : contract_.kernel.flags)
@@ -235,15 +247,14 @@ class Builder {
       const auto text = space == std::string::npos ? Error{} : read_file(line.substr(space + 1));
       if (!text || fmt::format("{:016x}", hash_more(kHashStart, *text)) != line.substr(0, space))
         return false;
-      note_file(line.substr(space + 1), *text);
+      note_file(line.substr(space + 1));
     }
     subject_.cached = whole;
     return whole;
   }
 
-  void note_file(const std::string& path, const std::string& text) {
+  void note_file(const std::string& path) {
     if (path.find("/cuda") != std::string::npos || path.rfind("/usr/", 0) == 0) return;
-    subject_.tensor_cores |= speaks_of_tensor_cores(text);
     const std::string absolute = fs::absolute(path).lexically_normal().string();
     if (std::find(subject_.files.begin(), subject_.files.end(), absolute) == subject_.files.end())
       subject_.files.push_back(absolute);
@@ -281,13 +292,10 @@ class Builder {
 
   // Several may build the same at the same time: each in a folder of its own, and the last to end stays.
   bool compile() {
-    std::string scratch = (folder_ / "building-XXXXXX").string();
-    if (!mkdtemp(scratch.data())) return fail(fmt::format("{} cannot be written", folder_.string()));
-    scratch_ = scratch;
-    const bool done = compile_in_scratch();
-    std::error_code error;
-    fs::remove_all(scratch_, error);
-    return done;
+    const TemporaryFolder scratch("building", folder_.parent_path().string());
+    if (scratch.path().empty()) return fail(fmt::format("{} cannot be written", folder_.string()));
+    scratch_ = scratch.path();
+    return compile_in_scratch();
   }
 
   bool compile_in_scratch() {
@@ -297,7 +305,7 @@ class Builder {
     if (!include_.empty()) words.push_back("-I" + include_);
     const std::string rule_file = temporary + ".d";
     if (paths_.size() == 1) words.insert(words.end(), {"-MD", "-MF", rule_file});
-    const auto result = run_command(words, options_.timeout);
+    const auto result = run_command(words, options_.timeout, {.temporary = scratch_.string()});
     if (!result) return fail(result.error().message);
     if (result->timed_out)
       return fail(fmt::format("the compiler did not end within {:.0f} s", options_.timeout), false,
@@ -315,7 +323,7 @@ class Builder {
       const auto text = path.ends_with("launcher.cu") ? Error{} : read_file(path);
       if (!text) continue;
       manifest += fmt::format("{:016x} {}\n", hash_more(kHashStart, *text), path);
-      note_file(path, *text);
+      note_file(path);
     }
     std::error_code error;
     fs::rename(temporary, subject_.library, error);
@@ -354,7 +362,7 @@ class Builder {
       words.insert(words.end(), contract_.kernel.flags.begin(), contract_.kernel.flags.end());
       if (!include_.empty()) words.push_back("-I" + include_);
       words.push_back(path);
-      const auto result = run_command(words, options_.timeout);
+      const auto result = run_command(words, options_.timeout, {.temporary = scratch_.string()});
       const auto rule = read_file(rule_file);
       if (!result || result->timed_out || result->status != 0 || !rule) return {};
       for (std::string& one : dependencies(*rule)) all.push_back(std::move(one));
@@ -389,15 +397,6 @@ std::string find_nvcc() {
     if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
   }
   return "";
-}
-
-std::string cache_folder(const std::string& wanted) {
-  std::error_code error;
-  if (!wanted.empty()) return fs::absolute(wanted, error).string();
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/') return std::string(xdg) + "/assay";
-  const char* home = std::getenv("HOME");
-  const bool usable = home && *home == '/';
-  return std::string(usable ? home : "/tmp") + "/.cache/assay";
 }
 
 BuildOutcome build(const Contract& contract, const BuildOptions& options) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/file.h"
+#include "base/temporary_folder.h"
 #include "cudart/fatbinary.h"
 #include "subject/process.h"
 
@@ -23,24 +24,6 @@ unsigned architecture_number(const std::string& arch) {
   const std::size_t digit = arch.find_first_of("0123456789");
   return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
 }
-
-// A folder that goes away with its owner.
-class TemporaryFolder {
- public:
-  TemporaryFolder() : path_((fs::temp_directory_path() / "assay-ptx-XXXXXX").string()) {
-    if (!mkdtemp(path_.data())) path_.clear();
-  }
-  ~TemporaryFolder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace
 
@@ -78,13 +61,13 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
         "nvcc is not on PATH, in CUDA_HOME or in /usr/local/cuda: CUDA C++ sources cannot be compiled",
         source};
   }
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("ptx");
   if (folder.path().empty()) return Error{"no temporary folder can be made"};
-  const std::string out = folder.path() + "/subject.ptx";
+  const std::string out = folder.file("subject.ptx");
   std::vector<std::string> words = {nvcc, "-ptx", "-lineinfo", "-arch=" + arch};
   words.insert(words.end(), flags.begin(), flags.end());
   words.insert(words.end(), {"-o", out, source});
-  const auto result = run_command(words, kCompileSeconds);
+  const auto result = run_command(words, kCompileSeconds, {.temporary = folder.path()});
   if (!result) return result.error();
   if (result->timed_out) {
     return Error{fmt::format("the compiler did not end within {:.0f} s", kCompileSeconds), source};

@@ -75,6 +75,7 @@ class LayoutMaker {
       plan.buffers.push_back(std::move(buffer));
     }
     if (trial_.condition.aliased) share_memory(plan);
+    if (trial_.condition.shared_inputs) share_inputs(plan, bindings.shape);
     const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
     if (!workspace) return workspace.error();
     Buffer scratch{"workspace", nullptr, {}};
@@ -121,6 +122,13 @@ class LayoutMaker {
     }
   }
 
+  void share_inputs(CallPlan& plan, const contract::Shape& shape) const {
+    for (Buffer& buffer : plan.buffers) {
+      const TensorSpec& owner = trial::shared_input(contract_, *buffer.spec, shape);
+      if (&owner != buffer.spec) buffer.share = index_of(plan, owner.name);
+    }
+  }
+
   void reserve(Buffer& buffer) {
     buffer.in = size_;
     size_ += rounded_up(buffer.bytes, kPage);
@@ -142,9 +150,19 @@ class LayoutMaker {
             {"signed", contract::info(dtype).min_integer < 0}};
   }
 
+  // Whether the call may only read a buffer's memory: an input that no output shares it with.
+  static bool is_read_only(const CallPlan& plan, std::size_t i) {
+    const Buffer& owner = plan.buffers[i];
+    if (!owner.spec || owner.spec->role != contract::Role::In || owner.share >= 0) return false;
+    return std::none_of(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) {
+      return b.share == static_cast<int>(i) && (!b.spec || b.spec->role != contract::Role::In);
+    });
+  }
+
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
     Json buffers = Json::array(), args = Json::array();
-    for (const Buffer& b : plan.buffers) {
+    for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+      const Buffer& b = plan.buffers[i];
       buffers.push_back({{"name", b.name},
                          {"bytes", b.bytes},
                          {"offset", b.offset},
@@ -152,6 +170,7 @@ class LayoutMaker {
                          {"in", b.in},
                          {"out", b.out},
                          {"data", b.input != nullptr},
+                         {"read_only", is_read_only(plan, i)},
                          {"poison", trial::pattern(trial_.condition.poison)},
                          {"share", b.share}});
       if (!b.parts.empty()) buffers.back()["parts"] = b.parts;
@@ -248,7 +267,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
   Call call;
   std::vector<bool> shared(plan.buffers.size(), false);
   for (const Buffer& b : plan.buffers) {
-    if (b.share >= 0) shared[static_cast<std::size_t>(b.share)] = true;
+    if (b.share >= 0 && b.spec->is_output()) shared[static_cast<std::size_t>(b.share)] = true;
   }
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     const Buffer& b = plan.buffers[i];
@@ -264,7 +283,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
       }
     }
     if (!b.spec) continue;
-    if (b.spec->role == contract::Role::In && !shared[i] && has_changed(b, before, after)) {
+    if (b.spec->role == contract::Role::In && !shared[i] && !borrowed && has_changed(b, before, after)) {
       call.changed_inputs.push_back(b.name);
     }
     if (b.spec->is_output()) {

@@ -14,9 +14,15 @@ struct CommandResult {
   std::string output;  // stdout and stderr together, at most 256 KiB
 };
 
-// Runs argv[0] by path or through PATH. The whole process group is killed at the limit.
+struct CommandOptions {
+  std::string folder;     // to run in; empty: this program's
+  std::string temporary;  // for its temporary files; empty: as for this program
+};
+
+// Runs argv[0] by path or through PATH. The whole process group is killed at the limit, and when this program
+// is interrupted, which is an Error.
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
-                                  const std::string& folder = "");
+                                  const CommandOptions& options = {});
 
 // The folder of the running program.
 std::string program_folder();

@@ -20,6 +20,8 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "base/interrupt.h"
+#include "base/temporary_folder.h"
 #include "subject/images.h"
 #include "subject/process.h"
 #include "subject/protocol.h"
@@ -38,7 +40,10 @@ constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worke
 constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
 constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
 constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
+constexpr const char* kInterrupted = "interrupted";
+constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
 constexpr std::size_t kMostEvents = 1000;
 constexpr std::size_t kMostEventBytes = 16 << 20;
 
@@ -63,23 +68,11 @@ std::string signal_text(int status) {
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
 }
 
-// A folder that goes with its owner.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (fs::temp_directory_path() / "assay-worker-XXXXXX").string();
-    if (mkdtemp(pattern.data())) path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code error;
-    if (!path_.empty()) fs::remove_all(path_, error);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+// What a process is told of where it runs, for as long as it lives.
+struct Machine {
+  uint8_t gpu = 0;
+  int64_t clock = 0;
+  bool operator==(const Machine&) const = default;
 };
 
 struct Reply {
@@ -96,11 +89,12 @@ struct Runner::Impl {
   RunnerOptions options;
 
   pid_t child = -1;
+  Machine machine;  // that it takes itself to be on
   int socket = -1;
   int memory_file = -1;
   int64_t mapped = 0;
   std::byte* memory = nullptr;
-  std::unique_ptr<Folder> folder;
+  std::unique_ptr<TemporaryFolder> folder;
   std::string pending;        // received, not yet a whole line
   int events = -1;            // the read end of the pipe
   std::string heard;          // from it
@@ -148,11 +142,14 @@ struct Runner::Impl {
 
   std::vector<std::string> environment() const {
     std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
-                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8"};
+                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
+                                          "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
-      variables.push_back("LD_LIBRARY_PATH=" + options.cudart);
+      variables.push_back("LD_LIBRARY_PATH=" + program(""));
       variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
       variables.push_back("ASSAY_QUIET=1");
+      variables.push_back(fmt::format("ASSAY_STALL_MS={}", kStall));
+      variables.push_back(fmt::format("ASSAY_GPU={}", kGpus[machine.gpu].id));
       if (!options.precision_lines.empty())
         variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
       if (options.record) variables.push_back("ASSAY_RECORD=1");
@@ -175,28 +172,31 @@ struct Runner::Impl {
   }
 
   std::vector<std::string> arguments() const {
-    return {options.worker,
+    return {program("main"),
             options.device == Device::Virtual ? "virtual" : "cuda",
             folder->path(),
             subject.ptx.empty() ? "library" : "ptx",
-            subject.ptx.empty() ? subject.library : subject.ptx,
+            subject.ptx.empty() ? program(kLibraryName) : subject.ptx,
             subject.symbol,
             subject.launched ? "launch" : "call",
-            contract.kernel.returns_int ? "int" : "void"};
+            contract.kernel.returns_int ? "int" : "void",
+            std::to_string(options.device == Device::Virtual ? machine.clock : 0)};
   }
 
-  [[noreturn]] void become_worker(int worker_socket, int worker_events, const std::vector<std::string>& argv,
+  [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
+                                  const std::vector<std::string>& argv,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    personality(ADDR_NO_RANDOMIZE);  // the same addresses in the report of the same check
+    if (getppid() != judge) _exit(126);  // it died before it could be told of
+    personality(ADDR_NO_RANDOMIZE);      // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
       setrlimit(resource, &value);
     };
     limit(RLIMIT_FSIZE, kMostWritten);
     limit(RLIMIT_CORE, 0);
-    const int log = open((folder->path() + "/output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     const int null = open("/dev/null", O_RDONLY);
     // Above the numbers they go to, so that neither overwrites the other.
     const int spare_socket = fcntl(worker_socket, F_DUPFD, 16), spare_file = fcntl(memory_file, F_DUPFD, 16),
@@ -218,10 +218,32 @@ struct Runner::Impl {
     _exit(127);
   }
 
+  // The program and its libraries by other names than their own: what the loader tells a subject of them, and
+  // what it can see of its command line, holds no name of ours.
+  bool link_files() const {
+    std::error_code error;
+    fs::create_directory(program(""), error);
+    const auto link = [&](const fs::path& file, const std::string& name) {
+      if (!error) fs::create_symlink(fs::absolute(file), program(name), error);
+    };
+    link(options.worker, "main");
+    if (subject.ptx.empty()) link(subject.library, kLibraryName);
+    if (error || options.device != Device::Virtual) return !error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(options.cudart, error)) {
+      const std::string name = entry.path().filename().string();
+      if (name.find(".so") != std::string::npos) link(entry.path(), name);
+    }
+    return !error;
+  }
+
+  std::string program(const std::string& name) const {
+    return fmt::format("{}/{}/{}", folder->path(), kProgramFolder, name);
+  }
+
   Reply start() {
-    folder = std::make_unique<Folder>();
+    folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
-    memory_file = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
       return {
@@ -232,8 +254,10 @@ struct Runner::Impl {
     fcntl(events, F_SETFL, O_NONBLOCK);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
     const auto argv = arguments(), variables = environment();
+    const pid_t judge = getpid();
+    if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
     child = fork();
-    if (child == 0) become_worker(ends[1], pipe_ends[1], argv, variables);
+    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], argv, variables);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
@@ -306,11 +330,12 @@ struct Runner::Impl {
       listen();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
       poll(waiting, 2, kGlance);
+      if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
         // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
         if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
         if (pulse.seconds() > timeout)
-          return give_up(Outcome::TimedOut, fmt::format("no end after {:.0f} s", timeout));
+          return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
         if (pulse.threads() > kMostThreads)
           return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
@@ -359,11 +384,14 @@ struct Runner::Impl {
   void read_events(Observation& observation) {
     if (options.device != Device::Virtual) return;
     listen();
+    observation.kernels.emplace();
     std::size_t at = 0;
     for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
       Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
                                  heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
       forged |= !event.is_object();
+      if (event.is_object() && event.value("event", Event()) == "launch" && event["kernel"].is_string())
+        observation.kernels->insert(event["kernel"].get<std::string>());
       if (event.is_object() && observation.events.size() < kMostEvents)
         observation.events.push_back(std::move(event));
     }
@@ -373,7 +401,7 @@ struct Runner::Impl {
 
   std::string output_tail() const {
     if (!folder) return "";
-    std::string text = text_of(folder->path() + "/output");
+    std::string text = text_of(folder->file("output"));
     if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
@@ -390,8 +418,15 @@ struct Runner::Impl {
 
   Observation observe(const trial::Trial& trial, const Layout& layout) {
     Observation observation;
-    if (child < 0) {
+    if (interrupted()) {
+      observation.outcome = Outcome::Unavailable;
+      observation.error = kInterrupted;
+      return observation;
+    }
+    const Machine wanted{trial.condition.gpu, trial.condition.clock};
+    if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
       stop();
+      machine = wanted;
       const Reply started = start();
       if (started.outcome != Outcome::Ended) {
         observation.outcome = started.outcome;
@@ -411,6 +446,10 @@ struct Runner::Impl {
                       {"ordered", trial.condition.ordered},
                       {"others_late", trial.condition.others_late},
                       {"moved", trial.condition.moved},
+                      {"cycles", trial.condition.cycles},
+                      {"shift", trial.condition.shift},
+                      {"host_poison", trial.condition.host_poison},
+                      {"earlier", trial.condition.looped ? kEarlierCalls : 0},
                       {"calls", Json::array()}};
       for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
       reply = send(request) ? receive(options.timeout) : died();
@@ -422,18 +461,13 @@ struct Runner::Impl {
     observation.outcome = reply.outcome;
     observation.error = reply.error;
     if (reply.outcome != Outcome::Ended) {
-      if (const std::string said = output_tail(); !said.empty()) observation.error += "; it said: " + said;
+      const std::string said = interrupted() ? "" : output_tail();
+      if (!said.empty()) observation.error += "; it said: " + said;
       stop();
       return observation;
     }
     calls += static_cast<int64_t>(layout.calls.size());
-    try {
-      read_reply(reply.json, trial, layout, observation);
-    } catch (const Json::exception&) {
-      observation.outcome = Outcome::Crashed;
-      observation.error = "the worker sent something that is no reply";
-      stop();
-    }
+    read_reply(reply.json, trial, layout, observation);
     return observation;
   }
 
@@ -519,7 +553,15 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
     return observation;
   }
   if (trial.condition.fresh) restart();
-  return impl_->observe(trial, *layout);
+  try {
+    return impl_->observe(trial, *layout);
+  } catch (const Json::exception&) {  // a field of another type than it should be
+    impl_->stop();
+    Observation observation;
+    observation.outcome = Outcome::Crashed;
+    observation.error = "the worker sent something that is no reply";
+    return observation;
+  }
 }
 
 Observation Runner::record(const contract::Bindings& bindings) {

@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,10 @@
 namespace assay::subject {
 
 enum class Device : uint8_t { Virtual, Cuda };
+
+// What the subject's library is called in the worker, and so in the places of host code that the worker
+// reports.
+inline constexpr const char* kLibraryName = "libkernel.so";
 
 struct RunnerOptions {
   Device device = Device::Virtual;
@@ -58,7 +64,8 @@ struct Observation {
   int error_code = 0;       // the cudaError_t
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<Event> events;
-  double seconds = 0;  // of the call itself
+  std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
+  double seconds = 0;                            // of the call itself
 };
 
 class Runner {

@@ -31,4 +31,14 @@ std::string without_comments(std::string_view text) {
   return out;
 }
 
+bool line_names(std::string_view text, int line, std::string_view name) {
+  std::size_t start = 0;
+  for (int i = 1; i < line && start != std::string_view::npos; ++i) {
+    const std::size_t end = text.find('\n', start);
+    start = end == std::string_view::npos ? end : end + 1;
+  }
+  if (start == std::string_view::npos || line < 1) return false;
+  return text.substr(start, text.find('\n', start) - start).find(name) != std::string_view::npos;
+}
+
 }  // namespace assay::subject

@@ -11,4 +11,7 @@ std::string without_comments(std::string_view text);
 
 bool is_word(char c);
 
+// Whether the line with this number (from 1) holds the name.
+bool line_names(std::string_view text, int line, std::string_view name);
+
 }  // namespace assay::subject

@@ -26,11 +26,10 @@ struct BuildOptions {
 };
 
 struct Subject {
-  std::string library;        // the shared object; empty for PTX
-  std::string ptx;            // the PTX file; empty for CUDA C++
-  std::string symbol;         // the function to call, or the kernel to launch
-  bool launched = false;      // `global`: the worker launches it
-  bool tensor_cores = false;  // its source speaks of mma
+  std::string library;    // the shared object; empty for PTX
+  std::string ptx;        // the PTX file; empty for CUDA C++
+  std::string symbol;     // the function to call, or the kernel to launch
+  bool launched = false;  // `global`: the worker launches it
   bool cached = false;
   double seconds = 0;  // that building took
   // What it was built from, the toolkit's and the system's own files apart; absolute.
@@ -51,9 +50,11 @@ struct BuildOutcome {
 };
 BuildOutcome build(const contract::Contract& contract, const BuildOptions& options);
 
-// Where builds and records of trials are kept, as an absolute path; `wanted` if it is not empty. A relative
-// XDG_CACHE_HOME is ignored, as its specification demands.
+// Where builds and records of trials are kept, as an absolute path: `wanted`, if it is not empty, or the
+// user's cache; where that cannot be written, a folder under /tmp.
 std::string cache_folder(const std::string& wanted);
+// A line for a person on why it is another folder than that; empty: it is not.
+std::string cache_note(const std::string& wanted);
 
 // nvcc on PATH, in CUDA_HOME or in /usr/local/cuda; empty if there is none.
 std::string find_nvcc();

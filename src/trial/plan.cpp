@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "trial/shapes.h"
 
@@ -17,6 +18,32 @@ namespace {
 // and for a row, which is a block as a rule. Only to put trials in order, so it does not depend on the
 // machine.
 constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
+constexpr double kManyCalls = 5;  // what many small calls in one trial cost, in trials
+
+// Trials that the first machines get, and all later ones. A process that makes at least kStay calls shows
+// what goes wrong only after dozens of them.
+constexpr std::size_t kFirstStays[] = {5, 3, 3}, kStay = 64;
+// Of a GPU's memory, what a trial's buffers may take at most: kernels need some, too.
+constexpr double kMemoryShare = 0.1;
+
+// When a machine starts: the time it is, and moments unlike it by year, month, weekday and hour (UTC), among
+// them a leap day, the turn of a year and the end of 32-bit time. Their number and that of the GPUs have no
+// common factor, so each GPU meets each of them in time.
+constexpr int64_t kClocks[] = {
+    0,
+    1804991400,  // 2027-03-14 02:30, Sunday
+    2147483645,  // 2038-01-19 03:14:05, Tuesday
+    1798761590,  // 2026-12-31 23:59:50, Thursday
+    1736154000,  // 2025-01-06 09:00, Monday
+    1835481570,  // 2028-02-29 23:59:30, Tuesday
+    1909137600,  // 2030-07-01 12:00, Monday
+    1964886300,  // 2032-04-06 17:45, Tuesday
+};
+static_assert(std::gcd(std::size(kClocks), std::size(kGpus)) == 1);
+
+constexpr std::string_view kRandom = "random";  // a stage without end
+
+constexpr double kSpecialShare = 0.2;  // of the dims of random shapes
 
 }  // namespace
 
@@ -36,10 +63,10 @@ double Plan::shape_cost(const Shape& shape) const {
 }
 
 double Plan::cost(const PlannedTrial& planned) const {
-  const double calls = planned.trial.condition.overlapped || planned.trial.condition.repeated ? 2 : 1;
-  // What must run anyway may as well run early, and what shows nothing but at large shapes is not to wait for
-  // all that small ones can show.
-  const double share = planned.required ? 0.25 : planned.brief ? 0.1 : 1;
+  const Condition& condition = planned.trial.condition;
+  const double calls = condition.looped ? kManyCalls : condition.overlapped || condition.repeated ? 2 : 1;
+  // What shows nothing but at large shapes is not to wait for all that small ones can show.
+  const double share = planned.brief ? 0.1 : 1;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
 }
 
@@ -96,15 +123,17 @@ void Plan::require_each_kind() {
 }
 
 // Trials that a pass requires come first, in the order that they have among themselves: as soon as they have
-// run, whatever the budget, a verdict can be given.
+// run, whatever the budget, a verdict can be given. The contract's own shapes, which may be large, follow:
+// they run even when the budget is spent.
 void Plan::put_needed_first() {
   Requirements open = requirements_;
   for (PlannedTrial& planned : queue_) {
     planned.needed = !planned.brief && open.wants(planned.trial);
     if (planned.needed) open.meet(planned.trial);
   }
-  std::stable_partition(queue_.begin(), queue_.end(),
-                        [](const PlannedTrial& planned) { return planned.needed; });
+  const auto rank = [](const PlannedTrial& planned) { return planned.required ? 1 : planned.needed ? 0 : 2; };
+  std::stable_sort(queue_.begin(), queue_.end(),
+                   [&](const PlannedTrial& a, const PlannedTrial& b) { return rank(a) < rank(b); });
 }
 
 void Plan::build() {
@@ -122,6 +151,38 @@ void Plan::build() {
   planned_ = queue_.size();
   require_each_kind();
   put_needed_first();
+  require_machines();
+}
+
+void Plan::require_machines() {
+  if (!options_.machines) return;
+  const auto on = [&](const char* text, auto met_by) {
+    requirements_.add(RequirementGroup::Conditions, text,
+                      [met_by](const Trial& trial) { return met_by(kGpus[trial.condition.gpu]); });
+  };
+  on("a full GPU", [](const Gpu& gpu) { return gpu.multiprocessors == kGpus[0].multiprocessors; });
+  on("a slice of a GPU", [](const Gpu& gpu) { return gpu.slice; });
+  on("a smaller GPU",
+     [](const Gpu& gpu) { return !gpu.slice && gpu.multiprocessors < kGpus[0].multiprocessors; });
+  requirements_.add(RequirementGroup::Conditions, "another date",
+                    [](const Trial& trial) { return trial.condition.clock != 0; });
+}
+
+// The machine is that of the trial's place in the order in which trials are handed out, so that those that
+// follow each other share a process.
+PlannedTrial Plan::placed(PlannedTrial planned) {
+  if (!options_.machines) return planned;
+  std::size_t machine = 0, left = handed_out_++;
+  for (; machine < std::size(kFirstStays) && left >= kFirstStays[machine]; ++machine)
+    left -= kFirstStays[machine];
+  if (machine == std::size(kFirstStays)) machine += left / kStay;
+  // What is too large for a slice's memory stays on a full GPU.
+  const auto gpu = static_cast<uint8_t>(machine % std::size(kGpus));
+  const auto size = size_of(contract_, planned.trial.shape);
+  const bool fits = size && size->bytes <= kMemoryShare * static_cast<double>(kGpus[gpu].bytes);
+  planned.trial.condition.gpu = fits ? gpu : uint8_t{0};
+  planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
+  return planned;
 }
 
 PlannedTrial Plan::next(const Affordable& affordable) {
@@ -129,16 +190,19 @@ PlannedTrial Plan::next(const Affordable& affordable) {
     if (!it->required && !it->brief && !affordable(it->trial.shape, it->needed)) continue;
     PlannedTrial planned = std::move(*it);
     queue_.erase(it);
-    return planned;
+    return placed(std::move(planned));
   }
-  return random_trial(affordable);
+  return placed(random_trial(affordable));
 }
 
-void Plan::skip(const Trial& trial) {
+void Plan::skip(const PlannedTrial& skipped) {
   std::vector<const Trial*> left;
   for (const PlannedTrial& planned : queue_) left.push_back(&planned.trial);
-  requirements_.waive(trial, left);
-  ++skipped_;
+  Trial anywhere = skipped.trial;  // others will be on its machine, too
+  anywhere.condition.gpu = 0;
+  anywhere.condition.clock = 0;
+  requirements_.waive(anywhere, left);
+  skipped_ += skipped.stage != kRandom;
 }
 
 std::vector<const Trial*> Plan::needed_left() const {
@@ -154,19 +218,33 @@ std::optional<PlannedTrial> Plan::next_required() {
   if (it == queue_.end()) return std::nullopt;
   PlannedTrial planned = std::move(*it);
   queue_.erase(it);
-  return planned;
+  return placed(std::move(planned));
+}
+
+// Now and then one dim takes a size of the kernel's code or of a model, so that these meet other dims of all
+// kinds.
+Shape Plan::with_special_size(Shape shape, int64_t limit) {
+  for (const contract::Dim& dim : contract_.dims) {
+    if (dim.is_constant() || !random_.chance(kSpecialShare)) continue;
+    std::vector<int64_t> sizes = random_.chance(0.5) ? thresholds_.values(dim) : model_sizes(dim);
+    std::erase_if(sizes, [&](int64_t size) { return size > limit; });
+    if (!sizes.empty())
+      shape[dim.name] =
+          sizes[static_cast<std::size_t>(random_.between(0, static_cast<int64_t>(sizes.size()) - 1))];
+  }
+  return shape;
 }
 
 PlannedTrial Plan::random_trial(const Affordable& affordable) {
   stages_.assign(1, {});
   Shape shape;
   for (int64_t limit = 20000; limit > 0; limit /= 2) {
-    shape = quick(random_shape(contract_, random_, limit), 2);
+    shape = quick(with_special_size(random_shape(contract_, random_, limit), limit), 2);
     if (affordable(shape, false)) break;
   }
   Condition condition = rotating_condition();
   if (contract_.require.concurrent && random_.chance(0.1)) condition.overlapped = true;
-  add("random", std::move(shape), random_families(), condition);
+  add(kRandom, std::move(shape), random_families(), condition);
   PlannedTrial planned = std::move(stages_[0][0]);
   stages_.clear();
   return planned;

@@ -6,6 +6,10 @@
 // kernel's own thresholds. Then the rest of each kind, sizes of real models, the widest shapes (a dim beyond
 // 2^15 and 2^16, or at its largest), and random shapes without end. Kinds of trial take turns by what they
 // cost.
+//
+// A fleet has more than one kind of GPU, and a kernel runs on any day: the first trials run on a full GPU, a
+// slice of one and a smaller one, and later ones take turns, many trials on each. A process stays on its
+// machine, and what a kernel remembers from call to call shows only in a process that goes on.
 #pragma once
 
 #include <deque>
@@ -28,6 +32,7 @@ struct PlanOptions {
   double max_sparse_bytes = 10e9;  // of a trial that touches few of them
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
+  bool machines = true;            // the device can present itself as different GPUs
   SizeConstants constants;         // of the kernel's code
 };
 
@@ -52,7 +57,7 @@ class Plan {
 
   // What became of a trial: it was judged, or cannot be made (no legal inputs at this shape).
   void judged(const Trial& trial) { requirements_.meet(trial); }
-  void skip(const Trial& trial);
+  void skip(const PlannedTrial& skipped);
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
@@ -75,6 +80,7 @@ class Plan {
   void add_edges();
   void add_corners();
   void add_thresholds();
+  void add_joint(std::vector<contract::Shape> shapes);
   void add_model_sizes();
   void add_wide();
   void interleave();
@@ -82,15 +88,19 @@ class Plan {
   void put_needed_first();
   void require_dim(RequirementGroup group, const contract::Dim& dim, std::string_view relation,
                    int64_t value);
+  contract::Shape stretch(const contract::Dim& dim) const;
   bool within_corners(const contract::Shape& shape) const;
   contract::Shape farthest(const contract::Dim& dim) const;
   double shape_cost(const contract::Shape& shape) const;
   double cost(const PlannedTrial& planned) const;
   contract::Shape quick(contract::Shape shape, double share = 1, std::string_view keep = "") const;
+  contract::Shape with_special_size(contract::Shape shape, int64_t limit);
   PlannedTrial random_trial(const Affordable& affordable);
   std::map<std::string, Family, std::less<>> random_families();
   void fill_scalars(Trial& trial, bool first);
   Condition rotating_condition();
+  void require_machines();
+  PlannedTrial placed(PlannedTrial planned);
 
   const contract::Contract& contract_;
   PlanOptions options_;
@@ -102,6 +112,7 @@ class Plan {
   std::vector<std::vector<PlannedTrial>> stages_;
   std::size_t planned_ = 0, skipped_ = 0;
   uint64_t trials_ = 0;
+  std::size_t handed_out_ = 0;
 };
 
 }  // namespace assay::trial

@@ -19,18 +19,23 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
-constexpr int64_t kStretched = 4099;  // what one dim is where sums are to be long
+constexpr int64_t kStretched = 4099;       // what one dim is where sums are to be long
+constexpr double kStretchedSteps = 1.6e6;  // of the formula; these trials open the plan
 
 // How large the trials are that a pass requires: a kernel of ordinary speed takes some tenths of a second for
 // the largest of them. Rows are blocks as a rule, and cost more than elements.
 constexpr double kCornerElements = 1 << 18;  // of all tensors
-constexpr double kCornerSteps = 1 << 21;     // of the formula
-constexpr int64_t kCornerRows = 1 << 13;
-constexpr double kEdgeShare = 0.3;  // of the elements and steps of a quick trial
+constexpr double kCornerSteps = 1 << 20;     // of the formula
+constexpr int64_t kCornerRows = 1 << 12;
+constexpr double kEachShare = 0.3;  // of a quick trial, for each family and condition
+constexpr double kEdgeElements = 1e5;
+constexpr double kEdgeSteps = 4e5;
 
+constexpr int64_t kThresholdRows = 1 << 13;
 constexpr double kThresholdElements = 1 << 20;  // of a trial at a kernel's threshold or a model's size
 constexpr std::size_t kMostThresholds = 32;     // trials, for each dim and for dims together
-constexpr double kMostJointCost = 1;            // seconds, of a trial of dims together
+constexpr double kMostJointElements = 4e7;      // of a trial of dims together
+constexpr int kMostLargeJoint = 3;              // of those larger than other trials may be
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -66,6 +71,12 @@ contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
 
 Families all(const Contract& contract, Family floats) {
   return hard_sums(contract, floats, Family::Uniform);
+}
+
+// For sizes of which each is tried once: a missing term is lost among terms of both signs, and shows among
+// terms of one; a softmax of large scores shows nothing else. So they take turns.
+Families turns(const Contract& contract, uint64_t turn) {
+  return turn % 2 == 0 ? Families() : all(contract, Family::SameSign);
 }
 
 }  // namespace
@@ -125,14 +136,19 @@ Shape Plan::quick(Shape shape, double share, std::string_view keep) const {
   return fit(contract_, work_, std::move(shape), limits, keep).shape;
 }
 
+// A shape in which sums along this dim are long.
+Shape Plan::stretch(const Dim& dim) const {
+  Shape shape = uniform_shape(contract_, 24);
+  shape[dim.name] = snap(dim, kStretched);
+  const Limits limits{options_.quick_elements, options_.max_bytes, kStretchedSteps};
+  return fit(contract_, work_, std::move(shape), limits, dim.name).shape;
+}
+
 void Plan::add_plain_and_long() {
   stages_.emplace_back();
   std::vector<Shape> stretched;
   for (const Dim& dim : contract_.dims) {
-    if (dim.is_constant()) continue;
-    Shape shape = uniform_shape(contract_, 24);
-    shape[dim.name] = snap(dim, kStretched);
-    stretched.push_back(quick(std::move(shape), 1, dim.name));
+    if (!dim.is_constant()) stretched.push_back(stretch(dim));
   }
   // What there are many of costs more than how long each is: sums first.
   std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
@@ -149,6 +165,16 @@ void Plan::add_plain_and_long() {
   }
   for (const Shape& shape : stretched) {
     add("long sums", shape, hard_sums(contract_, Family::LargeMean, Family::OneValue), rotating_condition());
+  }
+  // Statistics need many elements: where those were cut to be quick, once more at full size.
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    Shape whole = uniform_shape(contract_, 24);
+    whole[dim.name] = snap(dim, kStretched);
+    whole = quick(std::move(whole), 1, dim.name);
+    if (whole == stretch(dim)) continue;
+    for (const Family family : {Family::LargeMean, Family::Natural, Family::SameSign})
+      add("long sums", whole, hard_sums(contract_, family, Family::OneValue), rotating_condition());
   }
   add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
       rotating_condition());
@@ -188,13 +214,13 @@ void Plan::add_families() {
   std::size_t values = 1;
   for (const contract::ScalarSpec& spec : contract_.scalars) values = std::max(values, spec.values.size());
   for (std::size_t i = 0; i < std::min<std::size_t>(values, 3); ++i) {
-    add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::SmallScale),
+    add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::SmallScale),
         rotating_condition());
     for (const contract::ScalarSpec& spec : contract_.scalars)
       if (i < spec.values.size())
         stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
   }
-  add("input families", quick(uniform_shape(contract_, 96)), all(contract_, Family::HeavyTail),
+  add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::HeavyTail),
       rotating_condition());
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
@@ -204,7 +230,7 @@ void Plan::add_families() {
       const TensorSpec* spec = inputs[(i + j) % inputs.size()];
       const std::vector<Family> known = families_for(*spec);
       if (i >= known.size()) continue;
-      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200));
+      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200), kEachShare);
       add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
     }
   }
@@ -212,11 +238,16 @@ void Plan::add_families() {
 
 void Plan::add_conditions() {
   stages_.emplace_back();
-  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), 0.5); };
+  const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
+  const bool shares = std::any_of(
+      contract_.tensors.begin(), contract_.tensors.end(),
+      [&](const TensorSpec& t) { return &shared_input(contract_, t, uniform_shape(contract_, 48)) != &t; });
+  add("many calls", shape(5), {}, {.ordered = false, .looped = true});
   uint64_t schedule = 0;
   for (const int64_t value : {48, 129, 5}) {
+    if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
       add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
@@ -262,17 +293,19 @@ void Plan::add_edges() {
       if (i >= values[d].size()) continue;
       const Dim& dim = contract_.dims[d];
       const int64_t value = values[d][i];
-      const bool required = std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end();
       Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
       shape[dim.name] = value;
-      // What a pass requires has to be cheap.
-      const double share = required ? kEdgeShare : 2;
-      const Limits limits{options_.quick_elements * share, options_.max_bytes, options_.quick_steps * share};
-      Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
-      if (!fitted.fits) continue;
-      if (required && fitted.shape.at(dim.name) == value)
-        require_dim(RequirementGroup::Edges, dim, "=", value);
-      add("edges", std::move(fitted.shape), random_families(), rotating_condition());
+      Fitted fitted{shape, false, false};
+      if (std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end()) {
+        // What a pass requires has to be cheap.
+        const Limits cheap{kEdgeElements, options_.max_bytes, kEdgeSteps};
+        fitted = fit(contract_, work_, shape, cheap, dim.name);
+        fitted.fits &= fitted.shape.at(dim.name) == value;
+        if (fitted.fits) require_dim(RequirementGroup::Edges, dim, "=", value);
+      }
+      const Limits limits{options_.quick_elements * 2, options_.max_bytes, options_.quick_steps * 2};
+      if (!fitted.fits) fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
+      if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
     }
   }
 }
@@ -356,26 +389,33 @@ void Plan::add_thresholds() {
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
+      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
       if (thresholds_.is_required(dim, values[d][i]) && within_corners(fitted.shape))
         require_dim(RequirementGroup::Thresholds, dim, "=", values[d][i]);
-      add("thresholds", std::move(fitted.shape), {}, rotating_condition());
+      add("thresholds", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
   }
+  add_joint(thresholds_.pairs());
+  add_joint(thresholds_.products());
+}
+
+// Shapes in which several dims matter together, the cheapest first.
+void Plan::add_joint(std::vector<Shape> shapes) {
   stages_.emplace_back();
-  std::vector<Shape> joint = thresholds_.pairs();
-  const std::vector<Shape> products = thresholds_.products();
-  joint.insert(joint.end(), products.begin(), products.end());
-  std::erase_if(joint, [&](const Shape& shape) {
+  std::erase_if(shapes, [&](const Shape& shape) {
     const auto size = work_.of(shape);
-    return !size || size->elements > options_.max_elements || size->bytes > options_.max_bytes ||
-           shape_cost(shape) > kMostJointCost;
+    return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;
   });
-  std::stable_sort(joint.begin(), joint.end(),
+  std::stable_sort(shapes.begin(), shapes.end(),
                    [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
-  joint.erase(std::unique(joint.begin(), joint.end()), joint.end());
-  for (std::size_t i = 0; i < std::min(joint.size(), kMostThresholds); ++i)
-    add("thresholds", joint[i], {}, rotating_condition());
+  shapes.erase(std::unique(shapes.begin(), shapes.end()), shapes.end());
+  int large = 0;
+  for (std::size_t i = 0; i < std::min(shapes.size(), kMostThresholds); ++i) {
+    const bool brief = work_.of(shapes[i])->elements > options_.max_elements;
+    if (brief && ++large > kMostLargeJoint) break;
+    add("thresholds", shapes[i], turns(contract_, trials_), rotating_condition());
+    stages_.back().back().brief = brief;
+  }
 }
 
 void Plan::add_model_sizes() {
@@ -396,8 +436,8 @@ void Plan::add_model_sizes() {
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
-      if (leading_extent(contract_, fitted.shape) > kCornerRows) continue;
-      add("model sizes", std::move(fitted.shape), {}, rotating_condition());
+      if (leading_extent(contract_, fitted.shape) > kThresholdRows) continue;
+      add("model sizes", std::move(fitted.shape), turns(contract_, trials_), rotating_condition());
     }
   }
 }
@@ -432,10 +472,7 @@ void Plan::add_wide() {
     }
     // What the trials that open the plan are too short for, where a formula takes many steps for an element.
     const int64_t stretched = snap(dim, kStretched);
-    Shape opening = uniform_shape(contract_, 24);
-    opening[dim.name] = stretched;
-    if (stretched < reached && quick(opening, 1, dim.name).at(dim.name) < stretched)
-      values.push_back(stretched);
+    if (stretched < reached && stretch(dim).at(dim.name) < stretched) values.push_back(stretched);
     if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
       values.push_back(reached);
     for (const int64_t value : values) {

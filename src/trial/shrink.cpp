@@ -121,6 +121,12 @@ class Search {
     plain.condition.fresh = best_.trial.condition.fresh;
     plain.condition.warmed = best_.trial.condition.warmed;
     plain.condition.grown = best_.trial.condition.grown;
+    plain.condition.shared_inputs = best_.trial.condition.shared_inputs;
+    plain.condition.looped = best_.trial.condition.looped;
+    if (attempt(plain)) return;
+    simplify_machine();
+    plain.condition.gpu = best_.trial.condition.gpu;
+    plain.condition.clock = best_.trial.condition.clock;
     if (attempt(std::move(plain))) return;
     for (bool Condition::*member : {&Condition::repeated, &Condition::overlapped, &Condition::moved}) {
       if (!(best_.trial.condition.*member)) continue;
@@ -133,6 +139,15 @@ class Search {
       candidate.condition.schedule = 0;
       attempt(std::move(candidate));
     }
+  }
+
+  void simplify_machine() {
+    Trial usual = best_.trial;
+    usual.condition.gpu = 0;
+    attempt(std::move(usual));
+    Trial now = best_.trial;
+    now.condition.clock = 0;
+    attempt(std::move(now));
   }
 
   const Contract& contract_;

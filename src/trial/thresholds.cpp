@@ -17,8 +17,8 @@ constexpr std::size_t kMostMentioned = 12;  // … of those that are only mentio
 constexpr std::size_t kMostResidues = 6;
 constexpr std::size_t kMostSides = 6;       // values of a dim in pairs
 constexpr int64_t kLeastProduct = 1 << 12;  // below, edges try products of all kinds
-constexpr int64_t kMostProduct = 1 << 26;
-constexpr int64_t kFew = 8;       // the smaller factor of a product
+constexpr int64_t kMostProduct = 1 << 25;
+constexpr int64_t kFew = 7;       // the smaller factor of a product
 constexpr int64_t kLarge = 1000;  // a dim that is not small, for remainders of large sizes
 
 class Values {
@@ -45,15 +45,22 @@ int64_t below(const Dim& dim, int64_t value) {
   return at == value ? at - dim.multiple_of : at;
 }
 
-// The first legal value from `from` on with this remainder; none within a few hundred steps: 0.
+// An odd value, where there is one next to it: products of round numbers have no tails.
+int64_t odd(const Dim& dim, int64_t value) {
+  return value % 2 == 0 && dim.multiple_of % 2 == 1 ? value + dim.multiple_of : value;
+}
+
+// The first legal value from `from` on with this remainder; 0 where there is none.
 int64_t with_residue(const Dim& dim, int64_t from, Residue residue) {
-  int64_t value = above(dim, from - 1);
-  for (int step = 0; step < 400 && value <= dim.highest(); ++step, value += dim.multiple_of)
-    if (value % residue.modulus == residue.remainder) return value;
+  from = std::max(from, dim.lowest());
+  int64_t value = from - from % residue.modulus + residue.remainder;
+  if (value < from) value += residue.modulus;
+  for (int64_t i = 0; i < dim.multiple_of && value <= dim.highest(); ++i, value += residue.modulus)
+    if (dim.contains(value)) return value;
   return 0;
 }
 
-// Values that the plan's ordinary edges hold anyway go last.
+// Sizes that the plan's edges hold anyway.
 bool is_ordinary(int64_t constant) {
   return constant <= 4 || (constant <= 1024 && (constant & (constant - 1)) == 0);
 }
@@ -67,13 +74,11 @@ void keep_first(std::vector<T>& list, std::size_t most) {
 
 Thresholds::Thresholds(const Contract& contract, SizeConstants constants)
     : contract_(contract), constants_(std::move(constants)) {
-  std::vector<int64_t>& compared = constants_.compared;
-  std::erase_if(compared, [](int64_t c) { return c < 3; });
-  std::stable_partition(compared.begin(), compared.end(), [](int64_t c) { return !is_ordinary(c); });
+  std::vector<int64_t>&compared = constants_.compared, &mentioned = constants_.mentioned;
+  std::erase_if(compared, is_ordinary);
   keep_first(compared, kMostCompared);
   std::erase_if(constants_.residues, [](Residue r) { return r.modulus < 2; });
   keep_first(constants_.residues, kMostResidues);
-  std::vector<int64_t>& mentioned = constants_.mentioned;
   std::erase_if(mentioned, [&](int64_t c) {
     return is_ordinary(c) || std::find(compared.begin(), compared.end(), c) != compared.end();
   });
@@ -91,7 +96,6 @@ std::vector<int64_t> Thresholds::values(const Dim& dim) const {
     values.add(below(dim, c));
   }
   for (const int64_t c : constants_.compared) {
-    if (is_ordinary(c)) continue;
     for (const Residue& residue : constants_.residues) values.add(with_residue(dim, c + 1, residue));
     for (const int64_t divisor : {8, 4}) values.add(with_residue(dim, c + 1, {divisor, 0}));
   }
@@ -100,8 +104,7 @@ std::vector<int64_t> Thresholds::values(const Dim& dim) const {
     values.add(with_residue(dim, kLarge, residue));
     if (residue.remainder != 0) values.add(with_residue(dim, kLarge, {residue.modulus, 0}));
   }
-  for (const int64_t c : constants_.compared)
-    if (!is_ordinary(c)) values.add(snap(dim, 2 * c));
+  for (const int64_t c : constants_.compared) values.add(snap(dim, 2 * c));
   for (const int64_t c : constants_.mentioned) {
     values.add(above(dim, c));
     values.add(c);
@@ -113,18 +116,21 @@ bool Thresholds::is_required(const Dim& dim, int64_t value) const {
   const std::size_t count = std::min(constants_.compared.size(), kMostRequired);
   return std::any_of(constants_.compared.begin(),
                      constants_.compared.begin() + static_cast<std::ptrdiff_t>(count),
-                     [&](int64_t c) { return !is_ordinary(c) && value == above(dim, c); });
+                     [&](int64_t c) { return value == above(dim, c); });
 }
 
-// What to combine with other dims: beyond each threshold, and each remainder.
+// What to combine with other dims: beyond each threshold, and each remainder, in turn, so that neither crowds
+// out the other.
 std::vector<int64_t> Thresholds::sides(const Dim& dim) const {
-  Values values(dim);
-  for (const int64_t c : constants_.compared)
-    if (!is_ordinary(c)) values.add(above(dim, c));
+  std::vector<int64_t> remainders;
   for (const Residue& residue : constants_.residues) {
-    values.add(with_residue(dim, residue.modulus, residue));
-    for (const int64_t c : constants_.compared)
-      if (!is_ordinary(c)) values.add(with_residue(dim, c + 1, residue));
+    remainders.push_back(with_residue(dim, residue.modulus, residue));
+    for (const int64_t c : constants_.compared) remainders.push_back(with_residue(dim, c + 1, residue));
+  }
+  Values values(dim);
+  for (std::size_t i = 0; i < std::max(constants_.compared.size(), remainders.size()); ++i) {
+    if (i < constants_.compared.size()) values.add(above(dim, constants_.compared[i]));
+    if (i < remainders.size()) values.add(remainders[i]);
   }
   std::vector<int64_t> found = values.take();
   keep_first(found, kMostSides);
@@ -163,11 +169,11 @@ std::vector<Shape> Thresholds::products() const {
         for (const int64_t factor : {kFew, root}) {
           if (factor == root && &a > &b) continue;  // the same both ways
           Shape shape = uniform_shape(contract_, 1);
-          shape[a.name] = snap(a, factor);
-          shape[b.name] = above(b, limit / shape[a.name]);
+          shape[a.name] = odd(a, snap(a, factor));
+          shape[b.name] = odd(b, above(b, limit / shape[a.name]));
           if (shape[b.name] > b.highest()) {
-            shape[b.name] = b.highest();
-            shape[a.name] = above(a, limit / b.highest());
+            shape[b.name] = b.highest() - (b.highest() > b.lowest() ? b.multiple_of : 0);
+            shape[a.name] = odd(a, above(a, limit / shape[b.name]));
           }
           if (!a.contains(shape[a.name])) continue;
           shapes.push_back(std::move(shape));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "trial/families.h"
 #include "trial/random.h"
@@ -46,13 +47,39 @@ constexpr Switch kSwitches[] = {
     {"fresh", &Condition::fresh},
     {"warmed", &Condition::warmed, "after earlier calls"},
     {"grown", &Condition::grown, "after a smaller call"},
+    {"host_poison", &Condition::host_poison},
+    {"shared_inputs", &Condition::shared_inputs, "inputs at one address"},
+    {"looped", &Condition::looped, "many calls"},
 };
+
+// Whether the legal values of both are the same: as written, or any real number under different names.
+bool same_values(const contract::Values& a, const contract::Values& b) {
+  using contract::ValuesKind;
+  const auto any_real = [](ValuesKind kind) {
+    return kind == ValuesKind::Real || kind == ValuesKind::Activations || kind == ValuesKind::Gradients ||
+           kind == ValuesKind::Weights;
+  };
+  return (a.kind == b.kind && a.text == b.text) || (any_real(a.kind) && any_real(b.kind));
+}
 
 Error bad(std::string_view what) {
   return Error{fmt::format("the trial's {} cannot be read", what)};
 }
 
 }  // namespace
+
+std::string describe(const Gpu& gpu) {
+  return fmt::format("{} ({} multiprocessors)", gpu.name, gpu.multiprocessors);
+}
+
+std::string date(int64_t unix_seconds) {
+  const auto seconds = static_cast<std::time_t>(unix_seconds);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
+  return text;
+}
 
 std::string_view to_string(Poison poison) {
   for (const PoisonInfo& p : kPoisons) {
@@ -95,6 +122,10 @@ std::string to_string(const Trial& trial) {
   for (const Switch& s : kSwitches) {
     if (s.words && trial.condition.*s.member) text += fmt::format(", {}", s.words);
   }
+  if (trial.condition.cycles != 0) text += ", at another time";
+  if (trial.condition.shift != 0) text += ", at other addresses";
+  if (trial.condition.gpu != 0) text += fmt::format(", {}", describe(kGpus[trial.condition.gpu]));
+  if (trial.condition.clock != 0) text += fmt::format(", clock at {}", date(trial.condition.clock));
   return text + fmt::format(", seed {}", trial.seed);
 }
 
@@ -108,7 +139,11 @@ Json to_json(const Trial& trial) {
   for (const auto& [name, family] : trial.families) families[name] = to_string(family);
   condition["poison"] = to_string(trial.condition.poison);
   condition["schedule"] = trial.condition.schedule;
+  condition["cycles"] = trial.condition.cycles;
+  condition["shift"] = trial.condition.shift;
   for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
+  condition["gpu"] = kGpus[trial.condition.gpu].id;
+  condition["clock"] = trial.condition.clock;
   json["shape"] = shape;
   json["scalars"] = scalars;
   json["inputs"] = families;
@@ -138,8 +173,14 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
       if (p.name == poison) trial.condition.poison = p.poison;
     }
     trial.condition.schedule = condition.at("schedule").get<uint64_t>();
+    trial.condition.cycles = condition.value("cycles", uint64_t{0});
+    trial.condition.shift = condition.value("shift", int64_t{0});
     for (const Switch& s : kSwitches)
       trial.condition.*s.member = condition.value(s.name, trial.condition.*s.member);
+    const Gpu* gpu = gpu_named(condition.value("gpu", std::string(kGpus[0].id)));
+    if (!gpu) return bad("GPU");
+    trial.condition.gpu = static_cast<uint8_t>(gpu - kGpus);
+    trial.condition.clock = condition.value("clock", int64_t{0});
   } catch (const nlohmann::json::exception& e) {
     return Error{fmt::format("this is not a trial: {}", e.what())};
   }
@@ -147,11 +188,32 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
   return trial;
 }
 
+const contract::TensorSpec& shared_input(const Contract& contract, const contract::TensorSpec& spec,
+                                         const contract::Shape& shape) {
+  if (spec.role != contract::Role::In) return spec;
+  const auto extents = spec.extents(shape);
+  for (const contract::TensorSpec& other : contract.tensors) {
+    if (&other == &spec || !extents) break;
+    const auto others = other.extents(shape);
+    if (other.role == contract::Role::In && other.dtype == spec.dtype && other.align == spec.align &&
+        others && *others == *extents && same_values(other.values, spec.values))
+      return other;
+  }
+  return spec;
+}
+
 Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial) {
   contract::Bindings bindings;
   bindings.shape = trial.shape;
   bindings.scalars = trial.scalars;
   for (const contract::TensorSpec* spec : contract.inputs()) {
+    if (trial.condition.shared_inputs) {
+      const contract::TensorSpec& owner = shared_input(contract, *spec, trial.shape);
+      if (const auto made = bindings.inputs.find(owner.name); made != bindings.inputs.end()) {
+        bindings.inputs[spec->name] = made->second;
+        continue;
+      }
+    }
     const auto family = trial.families.find(spec->name);
     const Family drawn = family == trial.families.end() ? Family::Natural : family->second;
     const uint64_t seed = mix(trial.seed, hash(spec->name));

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/gpus.h"
 #include "base/result.h"
 #include "contract/reference.h"
 
@@ -96,6 +97,15 @@ struct Condition {
   bool warmed =
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
+  // What differs from run to run without anybody's doing.
+  uint64_t cycles = 0;      // that the device's clock is ahead
+  int64_t shift = 0;        // bytes that device addresses are further on; in a new process only
+  bool host_poison = true;  // host memory that malloc gives is not zero
+  bool shared_inputs = false;  // inputs that may hold the same values lie at one address
+  bool looped = false;         // the call is made many times over: what it allocates must not pile up
+  uint8_t gpu =
+      0;  // what the virtual device presents itself as: an index of kGpus. Another one, another process
+  int64_t clock = 0;  // Unix seconds that the worker's clock shows at its start; 0: the time it is
 };
 
 // The kinds of condition that this is, in words: "two calls at once", "memory poisoned with large".
@@ -110,10 +120,20 @@ struct Trial {
   std::string sparse;  // the dim whose tensors hold few rows (sparse.h); empty: none
 };
 
+// "NVIDIA H20 (78 multiprocessors)"
+std::string describe(const Gpu& gpu);
+// "2028-02-29 23:59", in UTC.
+std::string date(int64_t unix_seconds);
+
 // "T=17 D=8 V=3, tokens zipf, seed 5"
 std::string to_string(const Trial& trial);
 nlohmann::ordered_json to_json(const Trial& trial);
 Result<Trial> from_json(const contract::Contract& contract, const nlohmann::ordered_json& json);
+
+// The first input whose memory `spec` may use as well (itself, if there is none before it): equal shapes,
+// dtypes and alignments, and what is legal for one is legal for the other.
+const contract::TensorSpec& shared_input(const contract::Contract& contract, const contract::TensorSpec& spec,
+                                         const contract::Shape& shape);
 
 // The inputs of a trial; the same trial always gives the same ones.
 Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial);

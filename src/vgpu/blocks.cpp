@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/symbol.h"
 #include "vgpu/layout.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
@@ -118,6 +119,44 @@ bool run_round(Cluster& cluster, uint64_t round) {
     }
   }
   return ran;
+}
+
+constexpr double kLook = 1;  // second of a launch after which, and then again, it tells where its warps stand
+
+// Lines by the number of warps that stand there, those that could run before those that wait for them.
+std::vector<Standing> standing(const Cluster& cluster) {
+  std::vector<Standing> lines;
+  const auto add = [&](const Warp& w, const Fragment& f) {
+    const SourcePlace place = place_of(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc);
+    const auto same = std::find_if(lines.begin(), lines.end(),
+                                   [&](const Standing& s) { return s.line == place.line && s.file == place.file; });
+    if (same != lines.end()) {
+      ++same->warps;
+    } else if (place.line > 0) {
+      lines.push_back({place.file, place.line, 1});
+    }
+  };
+  for (const bool running : {true, false}) {
+    for (const Block& block : cluster.blocks) {
+      for (const Warp& w : block.warps) {
+        if (w.pc && running) add(w, {.pc = w.pc, .lanes = w.active, .frame = w.frame});
+        for (const Fragment& f : w.others)
+          if ((f.wait == Wait::None) == running) add(w, f);
+      }
+    }
+    if (!lines.empty()) break;
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Standing& a, const Standing& b) { return a.warps > b.warps; });
+  return lines;
+}
+
+void tell_if_still_running(Cluster& cluster) {
+  GridContext& grid = *cluster.blocks.front().grid;
+  if (!grid.options->still_running) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count();
+  uint32_t looks = grid.looks.load(std::memory_order_relaxed);
+  if (seconds < kLook * (looks + 1) || !grid.looks.compare_exchange_strong(looks, static_cast<uint32_t>(seconds / kLook))) return;
+  grid.options->still_running(grid.info, seconds, standing(cluster));
 }
 
 bool all_ended(const Cluster& cluster) {
@@ -269,7 +308,7 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
     const uint32_t warps = (block.threads + kWarpSize - 1) / kWarpSize;
     block.warps.resize(warps);
     for (BlockBarrier& barrier : block.barriers) clear(barrier, warps);
-    block.clock = grid.clock_begin + block.linear / kMultiprocessors * kClocksOfABlock;
+    block.clock = grid.clock_begin + block.linear / grid.options->multiprocessors * kClocksOfABlock;
     for (uint32_t w = 0; w < warps; ++w) start_warp(block.warps[w], block, w, worker);
     for (Listener* listener : grid.listeners) listener->on_block(block);
   }
@@ -307,6 +346,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       }
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
+    tell_if_still_running(cluster);
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
       for (const Block& block : cluster.blocks)
@@ -368,7 +408,7 @@ void tell_pending(const Warp& w) {
 std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
   const Dim3& extent = w.grid->info.config.block;
   const uint32_t thread = w.index * kWarpSize + lane;
-  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", w.grid->entry->ptx->name,
+  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", short_name(w.grid->entry->ptx->name),
                      where(*w.grid->program, *w.frame->function, inst), w.block->id[0], w.block->id[1], w.block->id[2],
                      thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y);
 }

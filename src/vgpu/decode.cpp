@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "base/toolkit.h"
 #include "vgpu/layout.h"
 #include "vgpu/planes.h"
 #include "vgpu/program.h"
@@ -398,19 +399,29 @@ Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Me
   return program;
 }
 
-SourcePlace place_of(const Program& program, const Function& function, const Inst& inst) {
+std::vector<SourceFrame> frames_of(const Program& program, const Function& function, const Inst& inst) {
+  constexpr size_t kDeepest = 64;  // what a broken table may chain in a circle
   if (inst.source == ptx::kNone || inst.source >= function.ptx->body.size()) return {};
-  uint32_t at = function.ptx->body[inst.source].location;
-  SourcePlace outermost;
-  for (int depth = 0; at != ptx::kNone && depth < 64; ++depth) {
-    const ptx::SourceLocation& location = program.module.locations[at];
-    outermost = {location.file < program.module.files.size() ? program.module.files[location.file] : "", location.line};
-    const bool is_header_of_toolkit = outermost.file.find("/include/") != std::string::npos &&
-                                      outermost.file.find("cuda") != std::string::npos;
-    if (!is_header_of_toolkit) return outermost;
+  const auto& [locations, files] = std::tie(program.module.locations, program.module.files);
+  std::vector<SourceFrame> frames;
+  for (uint32_t at = function.ptx->body[inst.source].location;
+       at != ptx::kNone && frames.size() < kDeepest;) {
+    const ptx::SourceLocation& location = locations[at];
     at = location.inlined_at;
+    frames.push_back({location.file < files.size() ? files[location.file] : "", location.line,
+                      at == ptx::kNone ? function.ptx->name : location.function});
   }
-  return outermost;
+  return frames;
+}
+
+SourcePlace place_of(const std::vector<SourceFrame>& frames) {
+  for (const SourceFrame& frame : frames)
+    if (!is_toolkit_header(frame.file)) return {frame.file, frame.line};
+  return frames.empty() ? SourcePlace{} : SourcePlace{frames.back().file, frames.back().line};
+}
+
+SourcePlace place_of(const Program& program, const Function& function, const Inst& inst) {
+  return place_of(frames_of(program, function, inst));
 }
 
 std::string where(const Program& program, const Function& function, const Inst& inst) {

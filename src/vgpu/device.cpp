@@ -72,6 +72,7 @@ class Run final : public GridRun {
     grid_.options = &device.options;
     grid_.watched = device.options.watch;
     grid_.clock_begin = device.clock + kClocksOfALaunch;
+    grid_.began = Clock::now();
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
       std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(grid_.access_listeners[space]),
@@ -142,7 +143,8 @@ class Run final : public GridRun {
 
   void choose_resident_and_threads() {
     const uint64_t blocks = resident_blocks(grid_.info.config.block.count(), grid_.shared_bytes);
-    resident_limit_ = std::max<uint64_t>(1, kMultiprocessors * std::max<uint64_t>(blocks, 1) / grid_.cluster.count());
+    resident_limit_ = std::max<uint64_t>(
+        1, device_.options.multiprocessors * std::max<uint64_t>(blocks, 1) / grid_.cluster.count());
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
@@ -259,6 +261,7 @@ Device::~Device() = default;
 Memory& Device::memory() { return impl_->memory; }
 const Options& Device::options() const { return impl_->options; }
 void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
+void Device::advance_clock(uint64_t cycles) { impl_->clock += cycles; }
 
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);

@@ -29,6 +29,15 @@ namespace assay::vgpu {
 
 class Instrumenter;
 
+struct LaunchInfo;
+
+// Where warps of a long launch stand: a source line, and how many of those that were looked at are there.
+struct Standing {
+  std::string file;
+  uint32_t line = 0;
+  uint32_t warps = 0;
+};
+
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
   uint64_t count() const { return uint64_t{x} * y * z; }
@@ -41,8 +50,11 @@ struct Options {
   bool fault_after_violation = false;         // a watched launch with an access that was left out ends as a fault
   uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
   uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
+  uint32_t multiprocessors = 132;
   Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
+  // Where the warps of one cluster stand, once a second of a launch that takes longer than that; most warps first.
+  std::function<void(const LaunchInfo&, double seconds, std::span<const Standing>)> still_running;
 };
 
 struct LaunchConfig {
@@ -93,6 +105,7 @@ class Device {
   Memory& memory();
   const Options& options() const;
   void set_seed(uint64_t seed);  // of launches that start later
+  void advance_clock(uint64_t cycles);  // %clock64 of launches that start later
 
   using ModuleId = uint32_t;
   Result<ModuleId> load(std::string_view ptx, std::string_view name);
@@ -112,7 +125,7 @@ class Device {
   void listen(Listener* listener);
   void ignore(Listener* listener);
 
-  // Blocks of a kernel that fit on one multiprocessor of an H200.
+  // Blocks of a kernel that fit on one multiprocessor.
   uint32_t resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
 
   struct Impl;

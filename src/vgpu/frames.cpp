@@ -67,8 +67,8 @@ uint64_t special_value(const Warp& w, ptx::SpecialRegister special, uint8_t whic
     case S::Laneid: return lane;
     case S::Warpid: return w.index;
     case S::Nwarpid: return 64;
-    case S::Smid: return block.linear % kMultiprocessors;
-    case S::Nsmid: return kMultiprocessors;
+    case S::Smid: return block.linear % grid.options->multiprocessors;
+    case S::Nsmid: return grid.options->multiprocessors;
     case S::Gridid: return grid.info.id;
     case S::IsExplicitCluster: return c.count() > 1;
     case S::Clusterid: return component({id.x / c.x, id.y / c.y, id.z / c.z}, which);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct GridContext {
   uint64_t clock_begin = 0;               // %clock64 when the launch began
   std::atomic<uint64_t> clock_end{0};     // the latest of the blocks that have ended
   std::mutex print_mutex;
+  std::chrono::steady_clock::time_point began{};
+  std::atomic<uint32_t> looks{0};         // how often Options::still_running was told
 
   const std::vector<Listener*>& listeners_of(ptx::Space space) const {
     return access_listeners[static_cast<size_t>(space)];

@@ -88,6 +88,7 @@ class Layout {
         shared_(program.functions.size(), 0) {}
 
   Result<void> run() {
+    program_.shared_variables.resize(program_.functions.size());
     if (Result<void> placed = place_module_variables(); !placed) return placed.error();
     program_.function_variables.resize(program_.module.functions.size());
     // What functions declare lies before what kernels do: several kernels may call them.
@@ -114,13 +115,17 @@ class Layout {
 
   uint64_t place_shared(const ptx::Variable& v, const std::vector<uint32_t>& users) {
     if (v.is_unsized) {
+      for (uint32_t entry : users) program_.shared_variables[entry].push_back({&v, 0});
       dynamic_align_ = std::max<uint64_t>(dynamic_align_, v.align);
       return 0;  // point_unsized_at_dynamic knows
     }
     uint64_t place = 0;
     for (uint32_t entry : users) place = std::max(place, shared_[entry]);
     place = align_up(place, std::max<uint32_t>(v.align, 1));
-    for (uint32_t entry : users) shared_[entry] = place + v.size;
+    for (uint32_t entry : users) {
+      shared_[entry] = place + v.size;
+      program_.shared_variables[entry].push_back({&v, place});
+    }
     return place;
   }
 
@@ -184,6 +189,9 @@ class Layout {
   }
 
   void point_unsized_at_dynamic() {
+    for (auto& variables : program_.shared_variables)
+      for (SharedVariable& shared : variables)
+        if (shared.variable->is_unsized) shared.offset = program_.dynamic_shared_base;
     for (size_t v = 0; v < program_.module.variables.size(); ++v)
       if (program_.module.variables[v].is_unsized) program_.variables[v] = program_.dynamic_shared_base;
     for (size_t f = 0; f < program_.module.functions.size(); ++f)

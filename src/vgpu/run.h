@@ -27,7 +27,6 @@ void recheck_cluster(Cluster& cluster);
 // ---- blocks.cpp ----
 // Shared memory: what the program may touch, a red zone, and the bytes that the system keeps for
 // cooperative groups (at GridContext::reserved_shared).
-inline constexpr uint32_t kMultiprocessors = 132;
 inline constexpr uint32_t kSharedRedZone = 256, kReservedShared = 1024;
 uint32_t shared_limit(const GridContext& grid);
 enum class Turn : uint8_t { Ended, Polled, Stopped };

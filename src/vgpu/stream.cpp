@@ -11,7 +11,6 @@ namespace {
 using std::chrono::duration;
 
 constexpr unsigned kStepsInARow = 16;  // of one grid before the next has its turn
-constexpr double kStallSeconds = 5;    // without anybody who could end it: a deadlock
 constexpr auto kStallPause = std::chrono::microseconds(200);
 
 double now() {
@@ -466,7 +465,7 @@ bool Streams::step_locked(Lock& lock, size_t position) {
 void Streams::watch_stall_locked() {
   if (stalled_since_ == 0) stalled_since_ = now();
   bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
-  if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < kStallSeconds) return;
+  if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < options_.stall_seconds) return;
   for (OperationId id : running_)
     pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
 }

@@ -98,6 +98,7 @@ struct StreamOptions {
   unsigned concurrent_grids = 16;
   unsigned pending_limit = 1024;  // more makes the device start, and twice as many the host wait
   double nudge_seconds = 0.02;    // of the host's silence
+  double stall_seconds = 5;       // in which every grid polls and nobody could end that: a deadlock
   std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
 };
 

@@ -5,6 +5,7 @@
 //   // right:                     and when run(false) runs
 //   // checks: all,same-value     what watches, where that is not `all`
 //   // threads: 4                 of the engine, where that is not 1
+//   // shows: reads tile[1], …    what `assay run` says of run(true): all of these, in this order
 //
 // All are compiled together, once for each content, and every one runs in a process of its own.
 #include <gmock/gmock.h>
@@ -178,6 +179,51 @@ TEST_P(Cases, AreJudgedAsTheySay) {
     EXPECT_THAT(placed, ::testing::IsSupersetOf(expected.placed)) << variant << "\n" << all;
   }
 }
+
+// ---- What is shown ----
+
+std::vector<std::string> shown_by(const std::string& name) {
+  std::vector<std::string> lines;
+  std::istringstream file(read(kCases / (name + ".cu")));
+  const std::string start = "// shows: ";
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(start)) lines.push_back(line.substr(start.size()));
+  return lines;
+}
+
+std::vector<std::string> shown_names() {
+  std::vector<std::string> names = case_names();
+  std::erase_if(names, [](const std::string& name) { return shown_by(name).empty(); });
+  return names;
+}
+
+std::string terminal_of(const std::string& name) {
+  const fs::path output = kBuild / (name + "." + std::to_string(getpid()) + ".shown");
+  const std::string command = ASSAY_BINARY_DIR "/bin/assay run --check=" + setting_of(name, "checks", "all") +
+                              " --threads=" + setting_of(name, "threads", "1") +
+                              " --seed=" + setting_of(name, "seed", "0") + " -- " + built().program.string() +
+                              " " + name + " wrong > /dev/null 2> " + output.string();
+  std::system(("timeout 60 " + command).c_str());
+  std::string text = read(output);
+  fs::remove(output);
+  return text;
+}
+
+class Shown : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Shown, AsTheCaseSays) {
+  if (built().program.empty()) GTEST_SKIP() << built().trouble;
+  const std::string text = terminal_of(GetParam());
+  size_t at = 0;
+  for (const std::string& line : shown_by(GetParam())) {
+    const size_t found = text.find(line, at);
+    EXPECT_NE(found, std::string::npos) << "not shown: " << line << "\n" << text;
+    if (found != std::string::npos) at = found + line.size();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Shown, ::testing::ValuesIn(shown_names()),
+                         [](const auto& c) { return c.param; });
 
 INSTANTIATE_TEST_SUITE_P(All, Cases, ::testing::ValuesIn(case_names()),
                          [](const auto& c) { return c.param; });

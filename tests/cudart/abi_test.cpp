@@ -73,7 +73,7 @@ static_assert(static_cast<int>(Limit::PersistingL2) == cudaLimitPersistingL2Cach
 static_assert(static_cast<int>(UpdateResult::NotSupported) == cudaGraphExecUpdateErrorNotSupported);
 
 TEST(Abi, PropertiesReadBackThroughTheToolkitsLayout) {
-  DeviceProperties ours = device_properties();
+  DeviceProperties ours = device_properties(kGpus[0]);
   cudaDeviceProp theirs;
   std::memcpy(&theirs, &ours, sizeof theirs);
   EXPECT_STREQ(theirs.name, "NVIDIA H200");
@@ -89,6 +89,25 @@ TEST(Abi, PropertiesReadBackThroughTheToolkitsLayout) {
   EXPECT_EQ(theirs.cooperativeLaunch, 1);
   EXPECT_EQ(theirs.clusterLaunch, 1);
   EXPECT_EQ(theirs.gpuPciDeviceID, 590680286u);
+}
+
+TEST(Abi, EveryGpuGivesOneAnswer) {
+  for (const Gpu& gpu : kGpus) {
+    const DeviceProperties ours = device_properties(gpu);
+    cudaDeviceProp theirs;
+    std::memcpy(&theirs, &ours, sizeof theirs);
+    EXPECT_EQ(theirs.name, gpu.name);
+    EXPECT_EQ(theirs.totalGlobalMem, gpu.bytes);
+    EXPECT_EQ(theirs.major, 9);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrMultiProcessorCount), theirs.multiProcessorCount);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrL2CacheSize), theirs.l2CacheSize);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrMaxPersistingL2CacheSize), theirs.persistingL2CacheMaxSize);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrGlobalMemoryBusWidth), theirs.memoryBusWidth);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrPciBusId), theirs.pciBusID);
+    EXPECT_EQ(device_attribute(gpu, cudaDevAttrClockRate), gpu.clock_khz);
+    EXPECT_EQ(theirs.maxThreadsPerMultiProcessor, 2048);
+    EXPECT_EQ(gpu_named(gpu.id), &gpu);
+  }
 }
 
 }  // namespace

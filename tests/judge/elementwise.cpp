@@ -86,10 +86,11 @@ float gelu_tanh(float x) {
 
 }  // namespace
 
-Operator silus(const char* dtype) {
+Operator silus(const char* dtype, const char* formula) {
   const bool narrow = std::string(dtype) == "bf16";
   Operator op = elementwise(
-      "silu", dtype, "x[i] * sigmoid(x[i])", silu, silu_by_reciprocal,
+      formula ? "silu through exp" : "silu", dtype, formula ? formula : "x[i] * sigmoid(x[i])", silu,
+      silu_by_reciprocal,
       narrow ? [](float x) { return silu(bf16(x * 1.01f)); } : [](float x) { return bf16(silu(x)); });
   // e to the power 100 is no float: infinity divided by itself.
   op.variants.push_back({"exponential above",

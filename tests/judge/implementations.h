@@ -41,10 +41,12 @@ Operator matrix_product(const char* dtype, const char* stored);
 Operator embeddings();
 Operator rms_norms();
 Operator layer_norms(bool statistics);
-Operator softmaxes(const char* dtype);
-Operator cross_entropies();
-Operator attentions();
-Operator silus(const char* dtype);
+// `shifted`: by a maximum that the formula names.
+Operator softmaxes(const char* dtype, bool shifted = true);
+Operator cross_entropies(bool shifted = true);
+Operator attentions(bool shifted = true);
+Operator log_sum_exps();
+Operator silus(const char* dtype, const char* formula = nullptr);
 Operator gelus();
 Operator adams();
 Operator ropes();

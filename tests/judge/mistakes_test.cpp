@@ -144,7 +144,7 @@ Outputs outputs_of(const Subject& subject, const Mistake& mistake, const Setting
     for (const std::string& name : setting.earlier) seen.inputs[name] = earlier->inputs.at(name);
   }
   const Contract wrong = parsed(subject, tensors, mistake.formula);
-  const auto reference = contract::Reference::make(wrong);
+  const auto reference = contract::Reference::as_written(wrong);
   EXPECT_TRUE(reference) << subject.name << ", " << mistake.name << ": " << reference.error().text();
   Outputs outputs;
   if (!reference) return outputs;

@@ -28,6 +28,13 @@ const std::vector<Operator>& operators() {
       quantisations(),
       prefix_sums(),
       convolutions(),
+      softmaxes("bf16", false),
+      softmaxes("f32", false),
+      cross_entropies(false),
+      attentions(false),
+      log_sum_exps(),
+      silus("f32", "x[i] / (1 + exp(-x[i]))"),
+      silus("bf16", "x[i] * exp(x[i]) / (1 + exp(x[i]))"),
   };
   return table;
 }

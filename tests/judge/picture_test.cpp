@@ -125,6 +125,10 @@ TEST(Sheets, HoldInputsAndWhatOutputsShouldBe) {
   EXPECT_EQ(y.values[1], 9);
   EXPECT_EQ(y.admitted, (std::vector<bool>{true, false, true, true}));
   EXPECT_EQ(y.exact[0], y.values[0]);
+  EXPECT_EQ(y.texts[1], "9");
+  ASSERT_EQ(y.wrong.size(), 1u);
+  EXPECT_EQ(y.wrong[0].at, 1);
+  EXPECT_EQ(y.wrong[0].text.stored, "9");
   EXPECT_LE(y.low[0], y.exact[0]);
   EXPECT_GE(y.high[0], y.exact[0]);
 }

@@ -62,8 +62,11 @@ Implementation softmax(SoftmaxParts parts) {
 
 }  // namespace
 
-Operator softmaxes(const char* dtype) {
-  Operator op{std::string("softmax ") + dtype,
+Operator softmaxes(const char* dtype, bool shifted) {
+  const std::string formula =
+      shifted ? "m[i] = max[k](x[i, k])\ne[i, k] = exp(x[i, k] - m[i])\ny[i, k] = e[i, k] / sum[j](e[i, j])"
+              : "y[i, k] = exp(x[i, k]) / sum[j](exp(x[i, j]))";
+  Operator op{std::string("softmax ") + dtype + (shifted ? "" : " as written"),
               std::string(R"(
 [kernel]
 source = "k.cu"
@@ -84,9 +87,7 @@ shape = ["M", "N"]
 role = "out"
 [reference]
 formula = """
-m[i] = max[k](x[i, k])
-e[i, k] = exp(x[i, k] - m[i])
-y[i, k] = e[i, k] / sum[j](e[i, j])
+)" + formula + R"(
 """
 )",
               {}};
@@ -143,7 +144,7 @@ Implementation cross_entropy(Sum sum, bool round_before, bool forget_target) {
 
 struct AttentionParts {
   Sum sum = sequential;
-  bool round_probabilities = false, lose_last_key = false, scale_by_keys = false;
+  bool round_probabilities = false, lose_last_key = false, scale_by_keys = false, no_max = false;
 };
 
 Implementation attention(AttentionParts parts) {
@@ -163,7 +164,7 @@ Implementation attention(AttentionParts parts) {
         for (int64_t c = 0; c < d; ++c) terms.push_back(at(q, i, c) * at(k, j, c));
         p.push_back(sequential(terms) * scale);
       }
-      const float top = largest(p);
+      const float top = parts.no_max ? 0 : largest(p);
       for (float& x : p) x = std::exp(x - top);
       const float total = sequential(p);
       for (int64_t c = 0; c < d; ++c) {
@@ -181,14 +182,15 @@ Implementation attention(AttentionParts parts) {
 
 }  // namespace
 
-Operator cross_entropies() {
-  Operator op{"cross entropy gradient",
+Operator cross_entropies(bool shifted) {
+  Operator op{std::string("cross entropy gradient") + (shifted ? "" : " as written"),
               contract_of("x, t, d, M, N", "M = { min = 1, max = 64 }\nN = { min = 1, max = 2048 }",
                           {{"x", "bf16", "M, N", "values = \"activations\""},
                            {"t", "i64", "M", "values = \"index(N)\""},
                            {"d", "f32", "M, N", "role = \"out\""}},
-                          "m[i] = max[k](x[i, k])\ne[i, k] = exp(x[i, k] - m[i])\n"
-                          "d[i, k] = e[i, k] / sum[j](e[i, j]) - (if k == t[i] then 1 else 0)"),
+                          std::string(shifted ? "m[i] = max[k](x[i, k])\ne[i, k] = exp(x[i, k] - m[i])\n"
+                                              : "e[i, k] = exp(x[i, k])\n") +
+                              "d[i, k] = e[i, k] / sum[j](e[i, j]) - (if k == t[i] then 1 else 0)"),
               {}};
   for (const auto& [name, sum] : sound_sums())
     op.variants.push_back({name, cross_entropy(sum, false, false), {}, {}, {}});
@@ -208,18 +210,19 @@ Operator cross_entropies() {
   return op;
 }
 
-Operator attentions() {
-  Operator op{
-      "attention",
-      contract_of("q, k, v, o, M, N, D",
-                  "M = { min = 1, max = 32 }\nN = { min = 1, max = 96 }\nD = { min = 1, max = 64 }",
-                  {{"q", "bf16", "M, D", "values = \"activations\""},
-                   {"k", "bf16", "N, D", "values = \"activations\""},
-                   {"v", "bf16", "N, D", "values = \"activations\""},
-                   {"o", "bf16", "M, D", "role = \"out\""}},
-                  "s[i, j] = sum[d](q[i, d] * k[j, d]) / sqrt(D)\nm[i] = max[j](s[i, j])\n"
-                  "e[i, j] = exp(s[i, j] - m[i])\no[i, d] = sum[j](e[i, j] * v[j, d]) / sum[j](e[i, j])"),
-      {}};
+Operator attentions(bool shifted) {
+  Operator op{std::string("attention") + (shifted ? "" : " as written"),
+              contract_of("q, k, v, o, M, N, D",
+                          "M = { min = 1, max = 32 }\nN = { min = 1, max = 96 }\nD = { min = 1, max = 64 }",
+                          {{"q", "bf16", "M, D", "values = \"activations\""},
+                           {"k", "bf16", "N, D", "values = \"activations\""},
+                           {"v", "bf16", "N, D", "values = \"activations\""},
+                           {"o", "bf16", "M, D", "role = \"out\""}},
+                          std::string("s[i, j] = sum[d](q[i, d] * k[j, d]) / sqrt(D)\n") +
+                              (shifted ? "m[i] = max[j](s[i, j])\ne[i, j] = exp(s[i, j] - m[i])\n"
+                                       : "e[i, j] = exp(s[i, j])\n") +
+                              "o[i, d] = sum[j](e[i, j] * v[j, d]) / sum[j](e[i, j])"),
+              {}};
   for (const auto& [name, sum] : sound_sums())
     op.variants.push_back({name, attention({.sum = sum}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 96}, {"D", 64}};
@@ -230,6 +233,55 @@ Operator attentions() {
       {"scaled by the keys", attention({.scale_by_keys = true}), {"wrong-result"}, {}, shape});
   op.variants.push_back(
       {"bf16 accumulator", attention({.sum = in_bf16}), {"low-precision-accumulation"}, {}, shape});
+  op.variants.push_back(
+      {"no maximum", attention({.no_max = true}), {"nonfinite"}, {{"q", "large-scale"}}, shape});
+  return op;
+}
+
+namespace {
+
+// log(sum(exp(x))): in two passes or online, or without the maximum.
+Implementation log_sum_exp(bool online, bool no_max, bool round_sum) {
+  return [=](const Call& call) {
+    const Floats x = call.in("x");
+    Tensor y = call.out("y");
+    const int64_t m = call.dim("M"), n = call.dim("N");
+    for (int64_t i = 0; i < m; ++i) {
+      const Floats row(x.begin() + i * n, x.begin() + (i + 1) * n);
+      float top = no_max ? 0 : online ? -INFINITY : largest(row), sum = 0;
+      for (const float v : row) {
+        const float next = online ? largest({top, v}) : top;
+        if (next == -INFINITY) continue;
+        if (online) sum *= std::exp(top - next);
+        sum += std::exp(v - next);
+        top = next;
+      }
+      if (round_sum) sum = bf16(sum);
+      y.store(i, top == -INFINITY ? top : top + std::log(sum));
+    }
+    return one("y", std::move(y));
+  };
+}
+
+}  // namespace
+
+Operator log_sum_exps() {
+  Operator op{
+      "log-sum-exp as written",
+      contract_of("x, y, M, N", "M = { min = 1, max = 64 }\nN = { min = 1, max = 2048 }",
+                  {{"x", "bf16", "M, N", "values = \"activations\""}, {"y", "f32", "M", "role = \"out\""}},
+                  "y[i] = log(sum[k](exp(x[i, k])))"),
+      {}};
+  op.variants.push_back({"two-pass", log_sum_exp(false, false, false), {}, {}, {}});
+  op.variants.push_back({"online", log_sum_exp(true, false, false), {}, {}, {}});
+  const std::map<std::string, int64_t> shape = {{"M", 64}, {"N", 512}};
+  op.variants.push_back(
+      {"no maximum", log_sum_exp(false, true, false), {"nonfinite"}, {{"x", "large-mean"}}, shape});
+  op.variants.push_back({"sum rounded",
+                         log_sum_exp(false, false, true),
+                         {"precision-loss", "low-precision-accumulation"},
+                         {},
+                         shape});
   return op;
 }
 

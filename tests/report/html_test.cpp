@@ -85,7 +85,9 @@ judge::Sheet sheet(bool output) {
   s.is_output = output;
   for (int i = 0; i < 24; ++i) {
     s.values.push_back(i == 5 && output ? std::nan("") : 0.125 * i - 1);
+    s.texts.push_back(judge::number_text(contract::DType::bf16, s.values.back()));
     if (!output) continue;
+    if (i == 5 || i == 9) s.wrong.push_back({i, 0.002, {s.texts.back(), "0.1", "0.002", "0.001", ""}});
     s.exact.push_back(0.125 * i - 1);
     s.low.push_back(0.125 * i - 1.001);
     s.high.push_back(0.125 * i - 0.999);
@@ -138,7 +140,13 @@ Report failing(int trials = 500) {
                         {"exact", -0.0417343},
                         {"admitted", {-0.0419, -0.0415}},
                         {"z", 112.5},
-                        {"terms", 4096}}},
+                        {"terms", 4096},
+                        {"text",
+                         {{"stored", "-0.0625"},
+                          {"exact", "-0.0417343"},
+                          {"error", "0.0208"},
+                          {"budget", "0.00019"},
+                          {"sentence", ""}}}}},
                       {"smallest", "D=16 T=22 V=66, seed 5"}};
   finding.evidence["precision"] = precision(file);
   finding.reproduce = "assay replay trials/ac010a75828e.json";

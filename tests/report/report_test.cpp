@@ -56,12 +56,103 @@ TEST(Terminal, SaysWhatWhereAndHowMuch) {
   EXPECT_THAT(terminal(failing(), {.colour = true}), HasSubstr("\033["));
 }
 
+TEST(Terminal, SaysWhyABudgetIsWider) {
+  Report report = failing();
+  EXPECT_THAT(terminal(report, {}), Not(HasSubstr("tensor-core")));
+  report.coverage["wider_budgets"] = {"kernel gemm uses mma (f32 += bf16 × bf16)"};
+  EXPECT_THAT(terminal(report, {}),
+              HasSubstr("budgets allow for tensor-core rounding: kernel gemm uses mma (f32 +="));
+}
+
+TEST(Terminal, SaysHowMuchWasTriedAndPromised) {
+  Report report;
+  report.contract = "softmax.toml";
+  report.verdict = judge::Verdict::Inconclusive;
+  report.unknown = {"4 of the 38 things that a pass requires: two calls at once. Try --budget 60"};
+  report.coverage = Json::parse(R"({
+    "trials": 61, "planned": 234, "planned_run": 61, "shapes": 40,
+    "required": {"met": 34, "of": 38, "missing": ["two calls at once"],
+                 "groups": {"conditions": {"met": 14, "of": 14}, "inputs": {"met": 20, "of": 24}}},
+    "dims": {"rows": {"tried_min": 1, "tried_max": 131072}, "cols": {"tried_min": 8, "tried_max": 8}},
+    "largest": {"elements": 655360, "promised_elements": 8589934592}})");
+  const std::string text = terminal(report, {.width = 200});
+  for (const char* part :
+       {"61 of 234 planned trials, 40 shapes", "required for a pass: 14 conditions, 20 of 24 inputs\n",
+        "rows 1 to 131072, cols 8; together up to 655,360 of 8.6 G promised elements\n", "Try --budget 60"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  report.coverage["planned_run"] = 234;
+  report.coverage["trials"] = 300;
+  EXPECT_THAT(terminal(report, {.width = 200}), HasSubstr("300 trials (all 234 planned)"));
+}
+
 TEST(Terminal, ShowsTheSourceLine) {
   const std::string path = ::testing::TempDir() + "assay_report_test.cu";
   std::ofstream(path) << "one\ntwo\nthree\nfour\n";
   EXPECT_EQ(excerpt({path, 2}), "        1 | one\n  >     2 | two\n        3 | three\n");
   EXPECT_EQ(excerpt({path + ".missing", 2}), "");
   std::remove(path.c_str());
+}
+
+// A race between two helpers: both lines with their code, both chains, who did it.
+Finding inlined_race(const std::string& path) {
+  Finding finding;
+  finding.kind = "data-race";
+  finding.message = "reads tile[1]";
+  finding.where = {path, 4};
+  finding.evidence = Json::parse(R"({"kernel": "_Z4turnPi", "block": [0, 0, 0], "thread": [5, 0, 0]})");
+  finding.evidence["chain"] = {{{"file", path}, {"line", 4}, {"function", "get"}},
+                               {{"file", path}, {"line", 9}, {"function", "turn"}}};
+  finding.evidence["other"] = {{"file", path}, {"line", 2}};
+  finding.evidence["other"]["chain"] = {
+      {{"file", "/usr/local/cuda/include/put.hpp"}, {"line", 7}, {"function", "put"}},
+      {{"file", path}, {"line", 2}, {"function", "turn"}}};
+  return finding;
+}
+
+TEST(Terminal, ShowsBothSidesOfARaceAndTheirChains) {
+  const std::string path = ::testing::TempDir() + "assay_report_race.cu";
+  std::ofstream(path) << "one\ntwo\nthree\nfour\nfive\n";
+  Report report = failing();
+  report.findings = {inlined_race(path)};
+  const std::string text = terminal(report, {.width = 1000});
+  EXPECT_THAT(
+      text,
+      HasSubstr("        1 | one\n  >     2 | two\n        3 | three\n  >     4 | four\n        5 | five\n"));
+  EXPECT_THAT(text, HasSubstr(path + ":4 in get, inlined at " + path + ":9 in turn\n"));
+  EXPECT_THAT(text, Not(HasSubstr("put.hpp")));  // nothing but a call of the toolkit's on the line that is shown
+  EXPECT_THAT(text, HasSubstr("kernel turn, block (0,0,0), thread (5,0,0)\n"));
+  std::remove(path.c_str());
+}
+
+TEST(Terminal, ShowsPlacesThatLieApartOneByOne) {
+  const std::string path = ::testing::TempDir() + "assay_report_apart.cu";
+  std::ofstream file(path);
+  for (int i = 1; i <= 40; ++i) file << "line " << i << "\n";
+  file.close();
+  Finding finding;
+  finding.where = {path, 30};
+  finding.evidence["other"] = {{"file", path}, {"line", 10}};
+  const std::string text = source_text(finding);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "  >    10 | line 10\n       11 | line 11\n      ...\n       29 | line 29\n  >    30 | line 30\n"));
+  std::remove(path.c_str());
+}
+
+TEST(Sarif, RelatesTheOtherAccessAndTheChain) {
+  Report report = failing();
+  report.findings = {inlined_race("k.cu")};
+  const std::vector<Report> reports = {report};
+  const Json result = sarif(reports)["runs"][0]["results"][0];
+  std::vector<std::string> related;
+  for (const Json& place : result["relatedLocations"])
+    related.push_back(place["message"]["text"].get<std::string>() + " " +
+                      place["physicalLocation"]["region"]["startLine"].dump());
+  EXPECT_THAT(related, testing::ElementsAre("inlined code, in get 4", "inlined here, in turn 9",
+                                            "the other access 2", "the other access: inlined code, in put 7",
+                                            "the other access: inlined here, in turn 2"));
 }
 
 TEST(Table, CountsVerdicts) {
@@ -142,6 +233,9 @@ TEST(Kinds, AreThoseOfTheManual) {
                            "launch-failure",
                            "crash",
                            "timeout",
+                           "leak",
+                           "environment-probe",
+                           "forbidden-call",
                            "narrow-sum",
                            "narrow-atomic",
                            "narrow-mma",
@@ -151,7 +245,7 @@ TEST(Kinds, AreThoseOfTheManual) {
                            "partial-collective"}) {
     EXPECT_NE(judge::kind_named(kind), nullptr) << kind;
   }
-  EXPECT_EQ(judge::kinds().size(), 27u);
+  EXPECT_EQ(judge::kinds().size(), 30u);
 }
 
 TEST(Notes, AreShownButFailNothing) {

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "subject/process.h"
-#include "subject/signature.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -143,7 +142,8 @@ extern "C" void k(const float* x, float* y, int n, cudaStream_t s) {
 }
 )";
   ASSERT_EQ(check_kernel(kept, "[require]\nconcurrent = false\n"), 1) << last_.output;
-  EXPECT_EQ(kind(), "out-of-bounds");
+  EXPECT_EQ(kind(), "stale-state");
+  EXPECT_THAT(last_.output, HasSubstr("consequence in a later call: out-of-bounds"));
   EXPECT_THAT(last_.output, HasSubstr("after a smaller call"));
 }
 
@@ -214,7 +214,7 @@ TEST_F(CheckTest, AGraphOfTheFirstCallIsNoQuestionOfConcurrency) {
                                 "cudaStreamEndCapture(own, &graph); cudaGraphInstantiate(&exec, graph, 0); }"
                                 "cudaGraphLaunch(exec, stream);")),
             1);
-  EXPECT_EQ(kind(), "out-of-bounds") << last_.output;
+  EXPECT_EQ(kind(), "stale-state") << last_.output;
   EXPECT_EQ(assay({"replay", path("report.json")}).status, 1);
 }
 
@@ -409,17 +409,8 @@ TEST_F(CheckTest, ArgumentsThatTheFunctionDoesNotTakeAreStatusTwo) {
   EXPECT_EQ(check_kernel("#include <cuda_runtime.h>\n// k(1, 2)\n"
                          "extern \"C\" void k(const float* x, float* y, cudaStream_t stream) {}\n"),
             2);
-  EXPECT_THAT(last_.output, HasSubstr("k.toml:5: k takes 3 arguments, and the contract gives it 4"));
-}
-
-TEST(Signature, IsReadFromTheDefinition) {
-  EXPECT_EQ(parameters_of("void k(int a, float b) {}", "k"), 2);
-  EXPECT_EQ(parameters_of("void k(); void j() { k(1, 2, 3); } void k(void) {}", "k"), 0);
-  EXPECT_EQ(parameters_of("/* k(int a) { */ void k(std::pair<int, int> a, void (*f)(int, int)) {}", "k"), 2);
-  EXPECT_EQ(parameters_of("void k(const float*, int n /* , more */)\n{}", "k"), 2);
-  EXPECT_EQ(parameters_of("void other_k(int a) {}", "k"), std::nullopt);
-  EXPECT_EQ(parameters_of("void k(ARGUMENTS) {}", "k"), std::nullopt);
-  EXPECT_EQ(parameters_of("void k(int a) {}\nvoid k(int a, int b) {}", "k"), std::nullopt);
+  EXPECT_THAT(last_.output,
+              HasSubstr("k.cu:3: k takes 3 arguments (x, y, stream), but the contract passes 4"));
 }
 
 TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
@@ -430,6 +421,46 @@ TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
   EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;") + "\n#define k other\n",
                          "\n[dims.m]\nmin = 3\nmax = 2\n"),
             2);
+}
+
+// A pass after a handful of trials would say nothing.
+TEST_F(CheckTest, TooFewTrialsAreInconclusiveAndSayWhatIsMissing) {
+  const std::string right = kernel("if (i < n) y[i] = x[i] * 2.0f;");
+  EXPECT_EQ(check_kernel(right, "", "0.02"), 3);
+  EXPECT_THAT(last_.output, HasSubstr("things that a pass requires: "));
+  EXPECT_THAT(last_.output, HasSubstr("Try --budget "));
+  const json required = report()["coverage"]["required"];
+  EXPECT_LT(required["met"], required["of"]);
+  EXPECT_FALSE(required["missing"].empty());
+  // A wrong kernel fails whatever was tried.
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 3.0f;"), "", "0.02"), 1);
+}
+
+TEST_F(CheckTest, APassMayAskForAShareOfThePlan) {
+  ASSERT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;"), "", "3"), 0) << last_.output;
+  const json coverage = report()["coverage"];
+  EXPECT_EQ(coverage["required"]["met"], coverage["required"]["of"]);
+  EXPECT_TRUE(coverage["required"]["missing"].empty());
+  EXPECT_EQ(coverage["largest"]["promised_elements"], 200000);
+  EXPECT_EQ(assay({"check", path("k.toml"), "--budget", "3", "--min-coverage", "10%"}).status, 0);
+  const CommandResult thin = assay({"check", path("k.toml"), "--budget", "0.3", "--min-coverage", "1.0"});
+  EXPECT_EQ(thin.status, 3) << thin.output;
+  EXPECT_THAT(thin.output, HasSubstr("Try --budget"));
+  for (const char* wrong : {"x", "120%", "-1", "0.5x"})
+    EXPECT_EQ(assay({"check", path("k.toml"), "--min-coverage", wrong}).status, 2) << wrong;
+}
+
+// Wrong for one size only, which its own code names: on the host, in device code, as a product.
+TEST_F(CheckTest, SizesThatTheCodeNamesAreTried) {
+  for (const char* host : {"if (n == 54321) n -= 1;", "switch (n) { case 7 * 1111: n -= 1; }"}) {
+    const std::string wrong =
+        kernel("if (i < n) y[i] = x[i] * 2.0f;",
+               std::string(host) + " twice<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);");
+    EXPECT_EQ(check_kernel(wrong), 1) << host << last_.output;
+    EXPECT_EQ(kind(), "unwritten-output");
+  }
+  EXPECT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * (n % 1234 == 765 && n > 9999 ? 3.0f : 2.0f);")), 1)
+      << last_.output;
 }
 
 TEST_F(CheckTest, ASourceThatDoesNotCompileIsInconclusive) {

@@ -113,6 +113,44 @@ TEST(Images, AChangedInputIsSeen) {
   EXPECT_THAT(images.read().changed_inputs, ::testing::ElementsAre("x"));
 }
 
+TEST(Images, InputsAtOneAddressAreOneBuffer) {
+  Folder folder;
+  auto contract = contract::parse(R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["a", "b", "y", "n"]
+[dims]
+n = { min = 1, max = 100 }
+[tensors.a]
+dtype = "f32"
+shape = ["n"]
+[tensors.b]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = a[i] + b[i]"
+)",
+                                  folder.path("k.toml"));
+  ASSERT_TRUE(contract);
+  trial::Trial trial = trial_of(10);
+  trial.condition.shared_inputs = true;
+  const contract::Bindings bindings = *trial::make_inputs(*contract, trial);
+  const Layout layout = *lay_out(*contract, trial, {&bindings}, 4096);
+  const auto& buffers = layout.calls[0].buffers;
+  EXPECT_EQ(buffers[1].share, 0);
+  EXPECT_EQ(buffers[2].share, -1);
+  std::vector<std::byte> memory(static_cast<std::size_t>(layout.size));
+  write_images(layout, trial, memory.data());
+  for (const Buffer& b : buffers)
+    std::memcpy(memory.data() + b.out, memory.data() + b.in, static_cast<std::size_t>(b.bytes));
+  memory[static_cast<std::size_t>(buffers[0].out + buffers[0].offset)] ^= std::byte{1};
+  EXPECT_THAT(read_images(layout.calls[0], trial, memory.data()).changed_inputs, ::testing::ElementsAre("a"));
+}
+
 TEST(Images, AWriteOutsideATensorIsSeenAndPlaced) {
   Images images;
   const Buffer& y = images.buffer("y");
@@ -138,9 +176,12 @@ TEST(Build, AMissingSourceIsTheContractsFault) {
 
 TEST(Build, FindsAKernelInPtxByEitherName) {
   Folder folder;
-  folder.write(
-      "k.ptx",
-      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry _Z5scalePKfPfi(\n)\n{\nret;\n}\n");
+  folder.write("k.ptx",
+               ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry _Z5scalePKfPfi(\n.param .u64 "
+               "x, .param .u64 y, "
+               ".param .u32 n, .param .u64 stream)\n{\nret;\n}\n.visible .entry wide(.param .u64 x, .param "
+               ".u64 y, .param .u64 n, "
+               ".param .u64 stream)\n{\nret;\n}\n");
   for (const char* name : {"scale", "_Z5scalePKfPfi"}) {
     const Contract contract = contract_in(
         folder, "k.ptx", std::string("global = \"") + name + "\"\ngrid = [\"1\"]\nblock = [\"32\"]");
@@ -154,6 +195,12 @@ TEST(Build, FindsAKernelInPtxByEitherName) {
   const BuildOutcome outcome = build(other, {.cache = folder.path("cache")});
   ASSERT_FALSE(outcome.subject);
   EXPECT_TRUE(outcome.failure.contract_wrong);
+  const BuildOutcome wide =
+      build(contract_in(folder, "k.ptx", "global = \"wide\"\ngrid = [\"1\"]\nblock = [\"32\"]"),
+            {.cache = folder.path("cache")});
+  ASSERT_FALSE(wide.subject);
+  EXPECT_THAT(wide.failure.error.text(),
+              HasSubstr("parameter 3 of wide is `.u64 n`, but the contract passes dim n as i32"));
 }
 
 constexpr const char* kCopyKernel = R"(
@@ -257,8 +304,8 @@ INSTANTIATE_TEST_SUITE_P(
                "global = \"scal" LAUNCH, "k.cu has no kernel scal; it has "},
         Lookup{"template <int N> __global__ void __launch_bounds__(N) scale(float*, float*, int) {}\n",
                "global = \"scale" LAUNCH, "scale is a template: name an instance of it, as scale<…>"},
-        Lookup{"__global__ void scale(float*) {}\n__global__ void scale(const float*, float*, int) {}\n",
-               "global = \"_Z5scalePKfPfi" LAUNCH, ""}));
+        Lookup{"__global__ void scale(float*) {}\n__global__ void scale" ARGUMENTS " {}\n",
+               "global = \"_Z5scalePKfPfiP11CUstream_st" LAUNCH, ""}));
 
 // ---- the worker -------------------------------------------------------------------------------
 
@@ -267,9 +314,16 @@ constexpr const char* kHostSubject = R"(
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <fstream>
 #include <pthread.h>
+#include <pwd.h>
 #include <signal.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -332,6 +386,84 @@ SUBJECT(scribbles_unseen) {
   unsigned long how[3] = {O_WRONLY | O_CREAT, 0600, 0};
   return syscall(SYS_openat2, AT_FDCWD, "/tmp/assay-scribble", how, sizeof how) == -1 ? 0 : 1;
 }
+SUBJECT(runs_a_command) { return system("true"); }
+SUBJECT(removes) { return unlink("/tmp/assay-victim") == -1 ? 0 : 1; }
+SUBJECT(renames) { return rename("notes", "/tmp/assay-victim") == -1 ? 0 : 1; }
+extern "C" int cudaDeviceGetAttribute(int*, int, int);
+extern "C" int cudaMemGetInfo(size_t*, size_t*);
+SUBJECT(counts_multiprocessors) { int count = 0; cudaDeviceGetAttribute(&count, 16, 0); return count; }
+SUBJECT(tells_the_year) { time_t now = time(nullptr); tm parts; gmtime_r(&now, &parts); return parts.tm_year; }
+SUBJECT(waits_a_moment) {
+  static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+  timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  if ((until.tv_nsec += 50000000) >= 1000000000) { until.tv_nsec -= 1000000000; ++until.tv_sec; }
+  pthread_mutex_lock(&mutex);
+  timespec before, after;
+  clock_gettime(CLOCK_MONOTONIC, &before);
+  pthread_cond_timedwait(&never, &mutex, &until);
+  clock_gettime(CLOCK_MONOTONIC, &after);
+  pthread_mutex_unlock(&mutex);
+  const double waited = after.tv_sec - before.tv_sec + (after.tv_nsec - before.tv_nsec) / 1e9;
+  return waited > 0.03 && waited < 5 ? 0 : 1;
+}
+SUBJECT(finds_names) {
+  for (char** entry = environ; *entry; ++entry) if (strcasestr(*entry, "assay")) return 1;
+  Dl_info info;
+  if (dladdr((void*)finds_names, &info) && strcasestr(info.dli_fname, "assay")) return 2;
+  if (dladdr((void*)cudaMalloc, &info) && strcasestr(info.dli_fname, "assay")) return 3;
+  char text[512] = "";
+  if (!getcwd(text, sizeof text) || strcasestr(text, "assay")) return 4;
+  if (strcasestr(program_invocation_name, "assay")) return 5;
+  if (strcasestr((const char*)getauxval(AT_EXECFN), "assay")) return 6;
+  return prctl(PR_GET_NAME, text) || strcasestr(text, "assay") ? 7 : 0;
+}
+SUBJECT(reads_command_line) { return open("/proc/self/cmdline", O_RDONLY) == -1 ? 0 : 1; }
+SUBJECT(reads_by_stream) { std::ifstream file("/proc/self/status"); return file.good() ? 1 : 0; }
+SUBJECT(reads_through_link) {
+  if (symlink("/proc/self", "here") != 0) return 2;
+  return open("here/environ", O_RDONLY) == -1 ? 0 : 1;
+}
+SUBJECT(reads_by_folder) {
+  const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+  return openat(folder, "../exe", O_RDONLY) == -1 ? 0 : 1;
+}
+SUBJECT(reads_in_thread) {
+  pthread_t thread;
+  void* found = nullptr;
+  pthread_create(&thread, nullptr, [](void*) -> void* { return fopen("/proc/self/maps", "r"); }, nullptr);
+  pthread_join(thread, &found);
+  return found ? 1 : 0;
+}
+SUBJECT(reads_the_worker) {
+  char text[512];
+  return readlink(program_invocation_name, text, sizeof text) == -1 ? 0 : 1;
+}
+SUBJECT(makes_a_temporary_file) { FILE* file = tmpfile(); return !file || fputs("x", file) < 0 || fclose(file) != 0; }
+SUBJECT(loads_a_library) { return dlopen("libz.so.1", RTLD_NOW) || !dlopen("libnothing.so", RTLD_NOW) ? 0 : 1; }
+SUBJECT(asks_for_settings) { return getenv("ASSAY_CHECK") ? 1 : 0; }
+SUBJECT(asks_for_sandbox) { return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2; }
+SUBJECT(looks_for_driver) { return access("/dev/nvidia0", F_OK) == 0 ? 1 : 0; }
+SUBJECT(makes_a_folder) { return mkdir("/tmp/assay-made", 0700) == 0 ? 1 : 0; }
+SUBJECT(is_ordinary) {
+  for (const char* name : {"HOME", "OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "MY_DEBUG"}) getenv(name);
+  std::ifstream("/proc/cpuinfo").get();
+  std::ifstream("/proc/meminfo").get();
+  sysconf(_SC_NPROCESSORS_ONLN);
+  pthread_attr_t attributes;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_destroy(&attributes);
+  getpwuid(getuid());
+  pthread_setname_np(pthread_self(), "helper");
+  mkdir("cache", 0700);
+  { std::ofstream("cache/a") << 1; }
+  return chmod("cache/a", 0600) || rename("cache/a", "cache/b") || unlink("cache/b") || rmdir("cache");
+}
+SUBJECT(leaks) { void* p; return cudaMalloc(&p, 512); }
+SUBJECT(leaks_sometimes) { static int calls; void* p; return calls++ % 5 ? 0 : cudaMalloc(&p, 512); }
+SUBJECT(keeps_a_ring) { static void* ring[16]; static int calls; void*& p = ring[calls++ % 16]; return p ? 0 : cudaMalloc(&p, 512); }
+SUBJECT(keeps_one) { static void* p; return p ? 0 : cudaMalloc(&p, 512); }
 SUBJECT(writes_a_file) {
   FILE* file = fopen("notes", "w+");
   return file == nullptr || fputs("x", file) < 0 || fclose(file) != 0;
@@ -349,6 +481,10 @@ SUBJECT(forges_events) {
   const char* text = "no event\n";
   for (int i = 5; i < 64; ++i) { struct stat s; if (!fstat(i, &s) && S_ISFIFO(s.st_mode)) write(i, text, strlen(text)); }
   return 0;
+}
+SUBJECT(answers_otherwise) {
+  const char* text = "{\"id\": \"a text\", \"error\": {}, \"returned\": 4}\n";
+  return write(3, text, strlen(text)) < 0;
 }
 SUBJECT(forges) { const char* text = "this is no reply\n"; return write(3, text, strlen(text)) < 0; }
 )";
@@ -378,17 +514,29 @@ class WorkerTest : public ::testing::Test {
     return options;
   }
 
-  Observation observe(const char* symbol, int calls = 1) {
+  Observation observe(const char* symbol, int calls = 1, trial::Condition condition = {}) {
     const Contract contract = contract_in(*folder_, "subject.cu", "entry = \"k\"\nreturns = \"int\"");
     Subject subject;
     subject.library = folder_->path("subject.so");
     subject.symbol = symbol;
     Runner runner(contract, subject, options());
-    const trial::Trial trial = trial_of(100);
+    trial::Trial trial = trial_of(100);
+    trial.condition = condition;
     bindings_ = *trial::make_inputs(contract, trial);
     Observation observation;
     for (int i = 0; i < calls; ++i) observation = runner.run(trial, bindings_);
     return observation;
+  }
+
+  // "environment-probe error": the worst of what was reported.
+  static std::string found(const Observation& observation) {
+    std::string worst;
+    for (const Event& event : observation.events) {
+      if (event.value("event", "") != "finding") continue;
+      if (worst.empty() || event.value("severity", "") == "error")
+        worst = event.value("kind", "") + " " + event.value("severity", "");
+    }
+    return worst;
   }
 
   double timeout_ = 20;
@@ -421,7 +569,7 @@ TEST_F(WorkerTest, OutlivesASubjectThatDies) {
 }
 
 TEST_F(WorkerTest, BelievesNoReplyThatIsNotTheWorkers) {
-  for (const char* symbol : {"forges", "answers_itself"}) {
+  for (const char* symbol : {"forges", "answers_itself", "answers_otherwise"}) {
     const Observation observation = observe(symbol);
     EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
     EXPECT_THAT(observation.error, HasSubstr("repl")) << symbol;
@@ -483,11 +631,15 @@ TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
       {"kills", "kill"},
       {"kills_thread", "tkill"},
       {"traces", "ptrace"},
-      {"limits_the_judge", "a system call"},
+      {"limits_the_judge", "prlimit"},
       {"reads_the_judge", "process_vm_readv"},
       {"hides", "may not"},
       {"scribbles", "/tmp/assay-scribble"},
+      {"scribbles_unseen", "/tmp/assay-scribble"},
+      {"runs_a_command", "system"},
       {"changes_mode", "chmod"},
+      {"removes", "unlink(\"/tmp/assay-victim\")"},
+      {"renames", "rename"},
   };
   for (const auto& [symbol, said] : cases) {
     const Observation observation = observe(symbol);
@@ -507,10 +659,57 @@ TEST_F(WorkerTest, LeavesASubjectInItsFolderAlone) {
   }
 }
 
-TEST_F(WorkerTest, GuardsFilesOutsideItsFolderWhereTheKernelCan) {
-  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, 1);  // 1: only ask for the version
-  if (version < 1) GTEST_SKIP() << "the kernel has no Landlock";
-  EXPECT_EQ(observe("scribbles_unseen").calls.at(0).returned, 0);
+TEST_F(WorkerTest, IsOnTheMachineOfItsTrial) {
+  for (uint8_t gpu = 0; gpu < std::size(kGpus); ++gpu) {
+    EXPECT_EQ(observe("counts_multiprocessors", 1, {.gpu = gpu}).calls.at(0).returned,
+              static_cast<int>(kGpus[gpu].multiprocessors));
+  }
+  EXPECT_EQ(observe("tells_the_year", 1, {.clock = 2147483645}).calls.at(0).returned, 138);
+  EXPECT_EQ(observe("tells_the_year", 1, {.clock = 1736154000}).calls.at(0).returned, 125);
+  for (const int64_t clock : {int64_t{0}, int64_t{1736154000}, int64_t{2147483645}})
+    EXPECT_EQ(observe("waits_a_moment", 1, {.clock = clock}).calls.at(0).returned, 0) << clock;
+}
+
+TEST_F(WorkerTest, CarriesNoNameOfOurs) {
+  EXPECT_EQ(observe("finds_names").calls.at(0).returned, 0);
+}
+
+TEST_F(WorkerTest, TellsOfProbes) {
+  for (const char* symbol : {"reads_command_line", "reads_by_stream", "reads_through_link", "reads_by_folder",
+                             "reads_in_thread", "reads_the_worker", "asks_for_settings", "asks_for_sandbox", "opens_the_judge"}) {
+    const Observation observation = observe(symbol);
+    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
+    EXPECT_EQ(found(observation), "environment-probe error") << symbol;
+  }
+  EXPECT_EQ(found(observe("looks_for_driver")), "environment-probe warning");
+}
+
+TEST_F(WorkerTest, TellsOfRefusedCalls) {
+  for (const char* symbol : {"forks", "runs", "runs_a_command", "connects", "removes", "renames", "scribbles"})
+    EXPECT_EQ(found(observe(symbol)), "forbidden-call error") << symbol;
+  const Observation made = observe("makes_a_folder");
+  ASSERT_EQ(made.outcome, Outcome::Ended) << made.error;
+  EXPECT_EQ(made.calls.at(0).returned, 0);
+  EXPECT_EQ(found(made), "forbidden-call warning");
+  EXPECT_FALSE(fs::exists("/tmp/assay-made"));
+}
+
+TEST_F(WorkerTest, SaysNothingOfWhatProgramsOrdinarilyDo) {
+  for (const char* symbol : {"is_ordinary", "loads_a_library", "makes_a_temporary_file"}) {
+    const Observation observation = observe(symbol);
+    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
+    EXPECT_EQ(found(observation), "") << symbol;
+  }
+}
+
+TEST_F(WorkerTest, TellsLeaksFromCaches) {
+  for (const char* symbol : {"leaks", "leaks_sometimes"})
+    EXPECT_EQ(found(observe(symbol, 1, {.ordered = false, .looped = true})), "leak error") << symbol;
+  for (const char* symbol : {"keeps_a_ring", "keeps_one", "copy"})
+    EXPECT_EQ(found(observe(symbol, 1, {.ordered = false, .looped = true})), "") << symbol;
+  EXPECT_EQ(found(observe("leaks")), "");  // one call shows nothing
 }
 
 TEST_F(WorkerTest, NoticesAClosedChannelForgedEventsAndThreads) {

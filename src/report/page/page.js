@@ -100,17 +100,25 @@ function evidence(finding) {
   const e = finding.evidence, pairs = [];
   const worst = e.worst;
   if (worst) {
-    pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", brief(worst.stored, 7)], ["exact", brief(worst.exact, 7)],
-      ["a sound kernel gives", `${brief(worst.admitted[0], 6)} to ${brief(worst.admitted[1], 6)}`]);
-    if (typeof worst.z === "number" && Math.abs(worst.z) < 1e6) pairs.push(["error", `${brief(Math.abs(worst.z), 3)} × budget`]);
+    const text = worst.text || { stored: brief(worst.stored, 7), exact: brief(worst.exact, 7) };
+    pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", minus(text.stored)], ["exact", minus(text.exact)]);
+    if (text.error) pairs.push(["error", text.error]);
+    if (text.budget && Number(text.error) > Number(text.budget)) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
+    else if (text.error && Math.abs(worst.z) < 1e6) pairs.push(["in units of σ", brief(Math.abs(worst.z), 3)]);
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
   const [top] = e.guilty && e.guilty.share > 0 ? sharesOf(e.precision, e.output) : [];  // unless roundings do not explain it
   if (top) pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
-  if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
+  if (finding.who) pairs.push(["thread", finding.who]);
+  else if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
   if (e.instruction) pairs.push(["instruction", e.count > 1 ? `${e.instruction}  (${e.count} times)` : e.instruction]);
   return pairs.length ? h("dl", { class: "numbers" }, pairs.map(([k, v]) => h("div", {}, h("dt", {}, k), h("dd", {}, v)))) : null;
+}
+// "3.2 times as large", of an error beside its budget.
+function times(text) {
+  const ratio = Number(text.error) / Number(text.budget);
+  return `${brief(ratio, ratio < 10 ? 2 : 3)} times as large`;
 }
 function copyable(command) {
   const button = h("button", { type: "button", onclick: async () => {
@@ -119,14 +127,28 @@ function copyable(command) {
   } }, "Copy");
   return h("div", { class: "again" }, h("code", { tabindex: 0, "aria-label": "The command that shows it again" }, command), button);
 }
+// The lines that a finding speaks of: its own and, of a race, the other side's.
+function excerpts(report, finding) {
+  const kind = finding.severity === "note" ? "marked" : "guilty";
+  const places = [finding.where, finding.other].filter((place) => place && place.line > 0 && report.sources[place.file]);
+  if (!places.length) return null;
+  const [first, second] = places.sort((a, b) => a.line - b.line);
+  const marks = (...lines) => new Map(lines.map((line) => [line, kind]));
+  if (second && first.file === second.file && second.line - first.line <= 8)
+    return listing(report.sources[first.file], first.line - 2, second.line + 2, marks(first.line, second.line), null);
+  return places.map((place) => [second && h("p", { class: "soft mono" }, `${place.file}:${place.line}`),
+    listing(report.sources[place.file], place.line - 2, place.line + 2, marks(place.line), null)]);
+}
 function article(report, finding) {
-  const source = report.sources[finding.where.file];
-  const line = finding.where.line;
+  const source = excerpts(report, finding);
   return h("article", { class: `finding card ${finding.severity}`, tabindex: -1, "data-finding": finding.kind },
     h("header", {}, h("h3", {}, finding.kind), h("span", { class: "place mono" }, place(finding.where))),
     h("p", { class: "says" }, finding.message),
-    source && line > 0 && scroller("Source", listing(source, line - 2, line + 2, new Map([[line, finding.severity === "note" ? "marked" : "guilty"]]), null)),
+    source && scroller("Source", source),
+    finding.chains.map((chain) => h("p", { class: "soft mono" }, chain)),
     evidence(finding),
+    (finding.evidence.symptoms || []).map((text) => h("p", { class: "soft" }, `Consequence: ${text}`)),
+    finding.evidence.trials > 1 && h("p", { class: "soft" }, `Seen in ${plural(finding.evidence.trials, "trial")}.`),
     finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest),
       finding.evidence.smallest_shows && ["; there ", h("span", { class: "mono" }, finding.evidence.smallest_shows)]),
     finding.reproduce && copyable(finding.reproduce));
@@ -248,7 +270,7 @@ function mix(a, b, t) {
   const [x, y] = [parse(a), parse(b)];
   return x.map((v, i) => Math.round(v + (y[i] - v) * t));
 }
-// Up to one budget is calm; every doubling beyond it is one step hotter, to 64.
+// Up to one σ is calm; every doubling beyond it is one step hotter, to 64.
 function heatOf(z) {
   const calm = mix(tone("--raised"), tone("--dots"), 0.32);
   if (z <= 1) return mix(tone("--raised"), tone("--dots"), 0.32 * z);
@@ -256,10 +278,15 @@ function heatOf(z) {
   const hex = "#" + calm.map((v) => v.toString(16).padStart(2, "0")).join("");
   return t < 0.5 ? mix(hex, tone("--heat"), t * 2) : mix(tone("--heat"), tone("--ink"), (t - 0.5) * 1.1);
 }
+// Integers, and results that nothing rounds, are right or wrong: there is no σ to measure them by.
+const isMeasured = (p) => p.grid.some((z) => z > 0);
+const kFewest = { cells: 4, spread: 20, points: 8 };  // that a map, a histogram, a scatter plot takes to tell something
 function errorMap(p) {
+  const measured = isMeasured(p), row = p.rows === 1;
+  if (p.grid.length < kFewest.cells || (!measured && p.outside === 0)) return null;
   const canvas = h("canvas", { width: p.columns_drawn, height: p.rows_drawn, role: "img",
     "aria-label": `Error of ${p.output} over ${p.rows} rows and ${p.columns} columns; ${p.outside} elements lie outside what rounding explains` });
-  const ratio = Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
+  const ratio = row ? 0.05 : Math.min(0.66, Math.max(0.12, p.rows_drawn / p.columns_drawn));
   canvas.style.aspectRatio = String(1 / ratio);
   const ramp = h("span", { class: "ramp" });
   const swatch = h("span", { class: "swatch" });
@@ -287,16 +314,18 @@ function errorMap(p) {
     const c = Math.min(p.columns_drawn - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * p.columns_drawn)));
     const r = Math.min(p.rows_drawn - 1, Math.max(0, Math.floor((event.clientY - box.top) / box.height * p.rows_drawn)));
     const z = p.grid[r * p.columns_drawn + c];
-    reading.textContent = `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: ` +
-      (z === null ? "not judged" : z < 0 ? "no finite error" : `${brief(z, 3)} × budget`);
+    reading.textContent = (row ? `element ${span(c, p.columns_drawn, p.columns)}: ` : `row ${span(r, p.rows_drawn, p.rows)}, column ${span(c, p.columns_drawn, p.columns)}: `) +
+      (z === null ? "not judged" : z < 0 ? "wrong" : measured ? `${brief(z, 3)} σ` : "right");
   });
   const pooled = p.rows_drawn < p.rows || p.columns_drawn < p.columns;
-  return h("figure", { class: "card" },
-    h("figcaption", {}, h("strong", {}, "Where it is wrong"), `${p.rows} × ${p.columns}; error in units of the budget`, pooled && ", the largest of each cell"),
+  const size = row ? `${grouped(p.columns)} elements` : `${grouped(p.rows)} × ${grouped(p.columns)}`;
+  return h("figure", { class: row ? "card wide" : "card" },
+    h("figcaption", {}, h("strong", {}, "Where it is wrong"), measured ? `${size}; error in units of σ` : `${size}, ${grouped(p.outside)} of them wrong`,
+      pooled && (measured ? ", the largest of each cell" : "; a cell is dark if one of its elements is")),
     h("div", { class: "grid-picture" },
-      h("div", { class: "ends rows" }, h("span", {}, "0"), h("span", {}, p.rows - 1)), canvas,
-      h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, "columns"), h("span", {}, p.columns - 1))),
-    h("div", { class: "legend" }, "0", ramp, "64 ×", p.grid.some((z) => z < 0) && h("span", {}, swatch, "no finite error"), reading));
+      h("div", { class: "ends rows" }, !row && [h("span", {}, "0"), h("span", {}, p.rows - 1)]), canvas,
+      h("span", {}), h("div", { class: "ends" }, h("span", {}, "0"), h("span", {}, row ? "elements" : "columns"), h("span", {}, p.columns - 1))),
+    h("div", { class: "legend" }, measured && ["0", ramp, "64 σ"], p.grid.some((z) => z < 0) && h("span", {}, swatch, measured ? "wrong, with no finite error or no σ" : "wrong"), reading));
 }
 
 // Letters keep their size, so a narrow screen gets a smaller drawing.
@@ -304,7 +333,8 @@ const frame = { w: innerWidth < 500 ? 340 : 460, h: innerWidth < 500 ? 225 : 260
 const tick = (x, y, text, anchor) => s("text", { x, y, "text-anchor": anchor }, text);
 function histogram(p) {
   const { w, h: height, left, right, top, bottom } = frame;
-  const bins = p.histogram.length, total = p.histogram.reduce((a, b) => a + b, 0) || 1;
+  const bins = p.histogram.length, total = p.histogram.reduce((a, b) => a + b, 0);
+  if (!isMeasured(p) || total < kFewest.spread) return null;
   const step = (w - left - right) / bins, floor = height - bottom;
   const width = 2 * p.range / (bins - 2);
   const bell = (z) => Math.exp(-z * z / 2) / Math.sqrt(2 * Math.PI) * width;
@@ -318,19 +348,19 @@ function histogram(p) {
     const edge = i === 0 || i === bins - 1;
     const up = Math.max(1.2, floor - y(share));
     parts.push(s("rect", { class: edge ? "bar out" : "bar", x: left + i * step + 0.4, width: Math.max(1, step - 0.8), y: floor - up, height: up },
-      s("title", {}, `${edge ? `beyond ${p.range}` : `${brief(-p.range + (i - 1) * width, 3)} to ${brief(-p.range + i * width, 3)}`} × budget: ${grouped(p.histogram[i])} elements`)));
+      s("title", {}, `${edge ? `beyond ${p.range}` : `${brief(-p.range + (i - 1) * width, 3)} to ${brief(-p.range + i * width, 3)}`} σ: ${grouped(p.histogram[i])} elements`)));
   });
   const curve = [];
   for (let z = -p.range; z <= p.range; z += 0.1) curve.push(`${curve.length ? "L" : "M"}${x(z).toFixed(1)} ${y(bell(z)).toFixed(1)}`);
   parts.push(s("path", { class: "normal", d: curve.join("") }));
   for (let z = -p.range; z <= p.range; z += 2) parts.push(tick(x(z), floor + 15, brief(z), "middle"));
   parts.push(tick(left - 6, top + 9, `${(most * 100).toFixed(most < 0.1 ? 1 : 0)} %`, "end"), tick(left - 6, floor, "0", "end"),
-    tick((left + w) / 2, height - 2, "error, in units of the budget", "middle"));
+    tick((left + w) / 2, height - 2, "error, in units of σ", "middle"));
   const beyond = p.histogram[0] + p.histogram[bins - 1];
   return h("figure", { class: "card" },
-    h("figcaption", {}, h("strong", {}, "How the errors are spread"), "Dashed: the normal curve of a budget’s width. ",
+    h("figcaption", {}, h("strong", {}, "How the errors are spread"), "Dashed: the normal curve. ",
       beyond ? `${grouped(beyond)} of ${grouped(total)} elements lie beyond ±${p.range}.` : `None of ${grouped(total)} elements lies beyond ±${p.range}.`),
-    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `Histogram of errors; ${beyond} of ${total} beyond ${p.range} budgets` }, parts));
+    s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `Histogram of errors; ${beyond} of ${total} beyond ${p.range} σ` }, parts));
 }
 
 function decades(low, high) {
@@ -347,7 +377,7 @@ function scatter(options) {
   const { points, title, caption, xTitle, yTitle } = options;
   const positive = (k) => points.map((q) => q[k]).filter((v) => v > 0);
   const xs = positive("x"), ys = positive("y");
-  if (!xs.length) return null;
+  if (!xs.length || points.length < kFewest.points) return null;
   const low = (list) => list.reduce((a, b) => Math.min(a, b), Infinity), high = (list) => list.reduce((a, b) => Math.max(a, b), 0);
   const [x0, x1] = decades(low(xs), high(xs)), [y0, y1] = ys.length ? decades(low(ys), high(ys)) : [-1, 0];
   const floor = height - bottom, lane = 12;
@@ -384,21 +414,26 @@ function budgetLine(points) {
   return line;
 }
 function plots(report) {
-  if (!report.pictures.length) return null;
+  const drawn = report.pictures.map((p) => [p, figures(p)]).filter(([, list]) => list.length > 0);
+  if (!drawn.length) return null;
   return h("section", { id: "error", "aria-label": "Error", "data-part": "Error" }, h("h2", {}, "Error"),
-    h("p", { class: "lede" }, "The budget of an element is the deviation that rounding alone is expected to give it. Seen in ",
+    h("p", { class: "lede" }, drawn.some(([p]) => isMeasured(p)) && "σ is the deviation that rounding alone is expected to give an element. ", "Seen in ",
       h("span", { class: "mono" }, report.picture_of), "."),
-    report.pictures.map((p) => {
-      const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
-      const sizes = points.map((q) => ({ x: q.magnitude, y: q.error, budget: q.budget, ok: q.ok }));
-      return [
-        h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
-        h("div", { class: "plots" }, errorMap(p), histogram(p),
-          scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: "Dashed: the budget.", line: budgetLine(sizes) }),
-          p.hits_vary && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
-            xTitle: "terms summed into the element", yTitle: "error in budgets", caption: "In units of the budget: a sound sum stays level, however long." })),
-      ];
-    }));
+    drawn.map(([p, list]) => [
+      h("h3", { class: "output" }, h("span", { class: "mono" }, `${p.output}[${p.extents.join(", ")}]`), h("span", { class: "soft" }, ` ${p.dtype}`)),
+      h("div", { class: "plots" }, list),
+    ]));
+}
+// The pictures of one output that tell something.
+function figures(p) {
+  const points = p.points.map(([magnitude, error, budget, hits, ok]) => ({ magnitude, error, budget, hits, ok: ok === 1 }));
+  const sizes = points.map((q) => ({ x: q.magnitude, y: q.error, budget: q.budget, ok: q.ok }));
+  const measured = isMeasured(p);
+  return [errorMap(p), histogram(p),
+    scatter({ points: sizes, title: "Error and size", xTitle: "size of the exact value", yTitle: "error", caption: measured ? "Dashed: σ." : "Of the elements that are wrong.", line: budgetLine(sizes) }),
+    p.hits_vary && measured && scatter({ points: points.map((q) => ({ x: q.hits, y: q.budget > 0 ? q.error / q.budget : 0, ok: q.ok })), title: "Error and number of terms",
+      xTitle: "terms summed into the element", yTitle: "error in σ", caption: "In units of σ: a sound sum stays level, however long." }),
+  ].filter(Boolean);
 }
 
 // ------------------------------------------------------------------ the smallest case
@@ -414,14 +449,14 @@ function coordinates(extents, index) {
 function sheet(t) {
   const columns = t.extents.length ? t.extents[t.extents.length - 1] : 1;
   const rows = Math.ceil(t.values.length / Math.max(1, columns));
-  const value = (i) => minus(typeof t.values[i] === "number" ? String(Number(t.values[i].toPrecision(6))) : String(t.values[i]));
+  const wrongs = new Map((t.wrong || []).map((w) => [w.at, w]));
   const index = (r) => coordinates(t.extents.slice(0, -1), r).join(", ");
   const body = [];
   for (let r = 0; r < rows; ++r) {
     const row = h("tr", {}, h("th", { scope: "row" }, index(r)));
     for (let c = 0; c < columns && r * columns + c < t.values.length; ++c) {
-      const i = r * columns + c, wrong = t.admitted && !t.admitted[i];
-      row.append(h("td", { class: wrong ? "wrong" : null, title: t.exact ? `should be ${brief(t.exact[i], 7)}` : null }, value(i)));
+      const i = r * columns + c, wrong = wrongs.get(i);
+      row.append(h("td", { class: wrong ? "wrong" : null, title: wrong ? `should be ${minus(wrong.exact)}` : null }, minus(t.values[i])));
     }
     body.push(row);
   }
@@ -435,21 +470,23 @@ const kListed = 20;
 function smallest(report) {
   if (!report.numbers.length) return null;
   const wrong = [];
-  for (const t of report.numbers) {
-    if (!t.admitted) continue;
-    t.admitted.forEach((ok, i) => { if (!ok) wrong.push({ t, i, error: Math.abs(t.values[i] - t.exact[i]) }); });
-  }
+  for (const t of report.numbers) for (const w of t.wrong || []) wrong.push({ t, ...w });
   const count = wrong.length;
-  wrong.sort((a, b) => (Number.isFinite(b.error) ? b.error : Infinity) - (Number.isFinite(a.error) ? a.error : Infinity) || a.i - b.i).splice(kListed);
-  const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.i).join(", ")}]`;
+  const size = (row) => Number.isFinite(row.size) ? row.size : Infinity;
+  wrong.sort((a, b) => (size(b) === size(a) ? 0 : size(b) - size(a)) || a.at - b.at).splice(kListed);
+  const at = (row) => `${row.t.name}[${coordinates(row.t.extents, row.at).join(", ")}]`;
+  const integers = wrong.every((row) => !row.error);
   return h("section", { id: "smallest", "aria-label": "Smallest case", "data-part": "Smallest case" }, h("h2", {}, "Smallest failing case"),
     h("p", { class: "lede mono" }, report.numbers_of),
     wrong.length > 0 && sortable([
       { title: "element", left: true, value: at, show: (row) => h("span", { class: "mono" }, at(row)) },
-      { title: "stored", value: (row) => row.t.values[row.i], show: (row) => brief(row.t.values[row.i], 7) },
-      { title: "exact", value: (row) => row.t.exact[row.i], show: (row) => brief(row.t.exact[row.i], 7) },
-      { title: "a sound kernel gives", value: (row) => row.t.low[row.i], show: (row) => `${brief(row.t.low[row.i], 6)} to ${brief(row.t.high[row.i], 6)}` },
-      { title: "error", value: (row) => row.error, show: (row) => brief(row.error, 3) },
+      { title: "stored", value: (row) => Number(row.stored), show: (row) => minus(row.stored) },
+      { title: "exact", value: (row) => Number(row.exact), show: (row) => minus(row.exact) },
+      ...(integers ? [] : [
+        { title: "error", value: size, show: (row) => row.error },
+        { title: "budget", value: (row) => Number(row.budget), show: (row) => row.budget },
+        { title: "error / budget", value: (row) => size(row) / Number(row.budget), show: (row) => row.budget ? brief(size(row) / Number(row.budget), 3) : "" },
+      ]),
     ], wrong, "Elements that are wrong"),
     count > kListed && h("p", { class: "soft" }, `The ${kListed} largest errors of ${grouped(count)}; all wrong elements are marked below.`),
     h("div", { class: "sheets" }, report.numbers.map(sheet)));
@@ -471,6 +508,8 @@ function coverage(report) {
   if (facts.length) parts.push(h("dl", { class: "facts" }, facts));
   if (required && required.missing.length) parts.push(h("h3", { class: "minor" }, "Required for a pass and not tried"), h("p", {}, required.missing.join("; ")));
   if (trials.rows.length) parts.push(matrix(trials));
+  const wider = c.wider_budgets || [];
+  if (wider.length) parts.push(h("h3", { class: "minor" }, "Budgets allow for tensor-core rounding"), h("ul", { class: "plain" }, wider.map((w) => h("li", {}, w))));
   const missed = c.not_covered || [];
   if (missed.length) parts.push(h("h3", { class: "minor" }, "Not covered"), h("ul", { class: "plain" }, missed.map((m) => h("li", {}, m))));
   return h("section", { id: "coverage", "aria-label": "Coverage", "data-part": "Coverage" }, parts);

@@ -1,9 +1,10 @@
 // The worker: loads the subject and makes the calls it is told to make (protocol.h). It knows no
 // contract and no expected value.
 //
-//   assay-worker virtual|cuda FOLDER library|ptx PATH SYMBOL call|launch int|void
+//   assay-worker virtual|cuda FOLDER library|ptx PATH SYMBOL call|launch int|void CLOCK
 #include <dlfcn.h>
 #include <ffi.h>
+#include <malloc.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,8 +18,10 @@
 #include <vector>
 
 #include "subject/protocol.h"
+#include "subject/worker/caller.h"
 #include "subject/worker/runtime.h"
 #include "subject/worker/sandbox.h"
+#include "subject/worker/surroundings.h"
 
 namespace assay::worker {
 
@@ -71,6 +74,22 @@ struct Memory {
   bool sparse = false;  // only parts of it are used
 };
 
+// While the subject's own code runs, malloc gives memory that is not zero, and free leaves nothing useful
+// behind: new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that
+// malloc gives is zero. (The judge has turned off the allocator's caches of threads, which know nothing of
+// it.)
+class HostPoison {
+ public:
+  explicit HostPoison(bool on) { mallopt(M_PERTURB, on ? kFreed : kZeros); }
+  ~HostPoison() { mallopt(M_PERTURB, 0); }
+  HostPoison(const HostPoison&) = delete;
+  HostPoison& operator=(const HostPoison&) = delete;
+
+ private:
+  static constexpr int kFreed = 0x35;  // what free leaves; malloc gives the complement, 0xca
+  static constexpr int kZeros = 0xff;  // so that malloc gives zeros
+};
+
 class Worker {
  public:
   Worker(char** argv)
@@ -80,7 +99,8 @@ class Worker {
         symbol_(argv[5]),
         path_(argv[4]),
         ptx_(std::strcmp(argv[3], "ptx") == 0),
-        folder_(argv[2]) {}
+        folder_(argv[2]),
+        clock_(std::strtoll(argv[8], nullptr, 10)) {}
 
   int run() {
     std::string problem;
@@ -112,6 +132,10 @@ class Worker {
     for (Stream& stream : streams_) {
       check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
     }
+    know_callers(path_, reinterpret_cast<const void*>(runtime_.cudaFree));
+    tell_to(runtime_.assay_report_host);
+    set_clock(clock_);
+    if (!real_) clear_environment();  // the runtime has read its settings, the loader its paths
     close(subject::kEvents);  // the runtime has opened it for itself: when that end closes, the judge sees it
     if (std::string problem = enter_sandbox(folder_, real_, files_guarded_); !problem.empty()) return problem;
     unavailable = false;
@@ -153,9 +177,12 @@ class Worker {
     try {
       map(request.at("size"));
       if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.at("seed"));
+      if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.value("cycles", uint64_t{0}));
+      shift(request.value("shift", int64_t{0}));
       const Json& calls = request.at("calls");
       const bool ordered = request.at("ordered");
       allocate(calls, ordered, request.at("moved"));
+      call_often(calls, request.at("earlier").get<int>());
       for (std::size_t i = 0; i < calls.size(); ++i) bring_in(calls[i], i, ordered);
       check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
       if (ordered) {
@@ -165,8 +192,10 @@ class Worker {
           check(runtime_.cudaLaunchHostFunc(nullptr, delay, nullptr), "the preparation of the stream");
         for (std::size_t i = 0; i < calls.size(); ++i) queue_inputs(calls[i], i, !others);
       }
+      for (std::size_t i = 0; i < calls.size(); ++i) protect_inputs(calls[i], i);
       const auto called = Clock::now();
       Json returned = Json::array();
+      const HostPoison poison(request.value("host_poison", true));
       for (std::size_t i = 0; i < calls.size(); ++i) returned.push_back(call(calls[i], i));
       check(runtime_.cudaGetLastError(), "the call");
       if (ordered) {
@@ -180,6 +209,7 @@ class Worker {
       if (!ordered) {
         for (std::size_t i = 0; i < calls.size(); ++i) take_out(calls[i], i, false);
       }
+      if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
       if (runtime_.assay_report_precision) runtime_.assay_report_precision();
       answer["returned"] = returned;
       answer["seconds"] = std::chrono::duration<double>(Clock::now() - called).count();
@@ -189,8 +219,40 @@ class Worker {
       answer["name"] = runtime_.cudaGetErrorName(failed.error);
       answer["text"] = runtime_.cudaGetErrorString(failed.error);
     }
+    if (runtime_.assay_range_forget) runtime_.assay_range_forget();
     answer["total"] = std::chrono::duration<double>(Clock::now() - start).count();
     reply(answer);
+  }
+
+  // Buffers that are allocated from now on lie elsewhere.
+  void shift(int64_t bytes) {
+    void* at = nullptr;
+    if (bytes <= 0 || shifted_) return;
+    check(runtime_.cudaMalloc(&at, static_cast<std::size_t>(bytes)), "the allocation of a buffer");
+    if (runtime_.assay_label) runtime_.assay_label(at, "(memory of somebody else)");
+    shifted_ = true;
+  }
+
+  // Slow calls are made less often, but often enough to tell a leak from a cache that fills (cudart/growth.cpp).
+  void call_often(const Json& calls, int times) {
+    constexpr int kEnough = 40;
+    constexpr double kSeconds = 2;
+    const auto start = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      const double passed = std::chrono::duration<double>(Clock::now() - start).count();
+      if (i >= kEnough && passed > kSeconds) return;
+      call_alike(calls);
+    }
+  }
+
+  // The same calls as those that follow, to no other end than to have been made.
+  void call_alike(const Json& calls) {
+    for (std::size_t i = 0; i < calls.size(); ++i) bring_in(calls[i], i, false);
+    check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    for (std::size_t i = 0; i < calls.size(); ++i) call(calls[i], i);
+    check(runtime_.cudaGetLastError(), "the call");
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (runtime_.assay_call_ended) runtime_.assay_call_ended();
   }
 
   // Buffers stay where they are when their sizes do, unless they are to move.
@@ -309,6 +371,17 @@ class Worker {
     });
   }
 
+  // From here on; what was asked for before still comes.
+  void protect_inputs(const Json& c, std::size_t which) {
+    if (!runtime_.assay_range_protect) return;
+    each(c, which, [&](const Json& b, Memory& memory) {
+      const std::size_t length = b.at("length");
+      if (b.at("read_only").get<bool>() && length > 0)
+        runtime_.assay_range_protect(memory.base + b.at("offset").get<int64_t>(), length,
+                                     b.at("name").get<std::string>().c_str());
+    });
+  }
+
   void queue_outputs(const Json& c, std::size_t which) {
     each(c, which, [&](const Json&, Memory& memory) {
       check(runtime_.cudaMemcpyAsync(memory.staged, memory.base, static_cast<std::size_t>(memory.bytes),
@@ -412,11 +485,13 @@ class Worker {
   std::string symbol_, path_;
   bool ptx_;
   std::string folder_, ptx_text_;
+  int64_t clock_;
   Runtime runtime_{};
   void* function_ = nullptr;
   void* kernel_ = nullptr;
   Stream streams_[2] = {};
   std::deque<Memory> buffers_;
+  bool shifted_ = false;
   std::byte* memory_ = nullptr;
   int64_t mapped_ = 0;
 };
@@ -426,9 +501,11 @@ class Worker {
 }  // namespace assay::worker
 
 int main(int argc, char** argv) {
-  if (argc != 8) {
+  if (argc != 9) {
     std::fprintf(stderr, "assay-worker is started by assay, not by hand\n");
     return 2;
   }
-  return assay::worker::Worker(argv).run();
+  assay::worker::Worker worker(argv);
+  assay::worker::clear_command_line(argc, argv);
+  return worker.run();
 }

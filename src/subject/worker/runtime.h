@@ -35,9 +35,15 @@ struct Runtime {
   int (*cudaFuncSetAttribute)(const void*, int, int);
   // Of the virtual device only; null elsewhere.
   void (*assay_set_seed)(uint64_t);
+  void (*assay_advance_clock)(uint64_t);
   void (*assay_undefine)(void*, size_t);
   void (*assay_label)(void*, const char*);
   void (*assay_report_precision)();
+  void (*assay_range_protect)(const void*, size_t, const char*);
+  void (*assay_range_forget)();
+  void (*assay_report_host)(const char*, int, const char*, void* const*, int);
+  void (*assay_call_ended)();
+  void (*assay_calls_ended)();
 };
 
 // An empty string, or what is missing.

@@ -12,7 +12,7 @@
 
 #include "base/finding.h"
 
-namespace assay::cli {
+namespace assay::subject {
 
 class Places {
  public:
@@ -49,4 +49,4 @@ class Places {
   void name_host(Finding& finding) const;
 };
 
-}  // namespace assay::cli
+}  // namespace assay::subject

@@ -1,4 +1,4 @@
-#include "cli/places.h"
+#include "subject/places.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include "base/symbol.h"
 #include "subject/process.h"
 
-namespace assay::cli {
+namespace assay::subject {
 namespace {
 
 constexpr double kLookUpSeconds = 20;
@@ -166,4 +166,4 @@ void Places::name(std::vector<Finding>& findings) {
   }
 }
 
-}  // namespace assay::cli
+}  // namespace assay::subject

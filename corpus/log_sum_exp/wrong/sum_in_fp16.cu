@@ -1,0 +1,40 @@
+// assay: expect fail low-precision-accumulation, precision-loss, nonfinite, wrong-result
+// assay: class A
+// The sum is kept in fp16.
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+namespace {
+
+constexpr int kThreads = 128;
+
+__device__ float block_reduce(float v, bool maximum) {
+  const auto op = [=](float a, float b) { return maximum ? fmaxf(a, b) : a + b; };
+  __shared__ float partial[kThreads / 32];
+  for (int step = 16; step > 0; step /= 2) v = op(v, __shfl_xor_sync(~0u, v, step));
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = v;
+  __syncthreads();
+  v = partial[0];
+  for (int i = 1; i < kThreads / 32; ++i) v = op(v, partial[i]);
+  __syncthreads();
+  return v;
+}
+
+__global__ void kernel(const float* x, float* y, int C) {
+  x += int64_t{blockIdx.x} * C;
+  float top = -INFINITY;
+  for (int c = threadIdx.x; c < C; c += kThreads) top = fmaxf(top, x[c]);
+  top = block_reduce(top, true);
+  if (isinf(top)) top = 0.0f;  // nothing but -inf, or +inf: their exps are 0 and inf
+  float sum = 0.0f;
+  for (int c = threadIdx.x; c < C; c += kThreads) sum = __half2float(__float2half(sum + expf(x[c] - top)));
+  sum = block_reduce(sum, false);
+  if (threadIdx.x == 0) y[blockIdx.x] = top + logf(sum);
+}
+
+}  // namespace
+
+extern "C" void log_sum_exp(const float* x, float* y, int N, int C, cudaStream_t stream) {
+  kernel<<<N, kThreads, 0, stream>>>(x, y, C);
+}

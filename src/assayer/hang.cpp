@@ -1,0 +1,118 @@
+// A call that did not end in time: is it slow, or does it never end?
+//
+// How long a kernel may take cannot be said; how much longer it may take than at the next smaller size can.
+// So the trial is made again from the smallest shape on, each dim at most 1, 2, 4, …, with the inputs and the
+// condition it had. While calls end, their time tells what the next one may take: doubling every dim makes
+// the work of a sound kernel grow by a power of two. A call that takes fifty times as long as the one before
+// it, and seconds at least, does not end, and is the smallest case of it too. Where calls become slow before
+// that, nothing is said.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "assayer/attempt.h"
+#include "trial/shapes.h"
+
+namespace assay::assayer {
+
+using trial::Trial;
+
+namespace {
+
+constexpr double kLeast = 2.5;      // seconds: a call that takes less is not called endless
+constexpr double kLongest = 10;     // … that are waited for one call
+constexpr double kMuchSlower = 50;  // times what the next smaller case took
+constexpr double kShortest = 0.02;  // seconds that a call takes to be at least, so that noise does not count
+constexpr double kSmallTrial =
+    2e6;  // steps of the formula; a call with so few ends within kLongest, or never
+
+// The trial with every dim at most 1, 2, 4, …, and as it is.
+std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial) {
+  std::vector<Trial> trials;
+  int64_t largest = 1;
+  for (const auto& [name, value] : trial.shape) largest = std::max(largest, value);
+  for (int64_t most = 1; most < largest; most *= 2) {
+    Trial smaller = trial;
+    for (const contract::Dim& dim : contract.dims) {
+      int64_t& value = smaller.shape[dim.name];
+      value = std::min(value, trial::snap(dim, most));
+    }
+    if (!contract.check_shape(smaller.shape) || smaller.shape == trial.shape) continue;
+    if (trials.empty() || trials.back().shape != smaller.shape) trials.push_back(std::move(smaller));
+  }
+  trials.push_back(trial);
+  return trials;
+}
+
+}  // namespace
+
+bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
+  const double patience = timeout_;
+  std::string smaller;  // the case before, and its time
+  double seconds = kShortest;
+  std::vector<std::pair<contract::Shape, double>> probed;
+  bool found = false, ended = false;
+  const auto ends_not = [&](const Trial& candidate) {
+    const auto size = work_.of(candidate.shape);
+    const bool small = size && size->steps <= kSmallTrial;
+    double limit = std::max(kLeast, kMuchSlower * seconds);
+    if (limit > kLongest && !small) return true;
+    limit = std::min(limit, kLongest);
+    set_timeout(limit);
+    Attempt attempt = run(candidate, false);
+    if (out_of_time()) return true;
+    if (has_error(attempt.findings)) {  // a deadlock, say: why it does not end
+      found = true;
+      slow = std::move(attempt);
+      return true;
+    }
+    ended = attempt.state == AttemptState::Judged;
+    if (attempt.state != AttemptState::TooSlow) {
+      seconds = std::max(kShortest, attempt.call_seconds);
+      if (ended) {
+        probed.emplace_back(candidate.shape, attempt.seconds);
+        smaller =
+            fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
+      }
+      return false;
+    }
+    found = true;
+    slow = std::move(attempt);
+    return true;
+  };
+  for (Trial candidate : growing(contract_, trial)) {
+    candidate.condition.warmed = candidate.condition.grown = false;
+    candidate.condition.fresh = false;
+    candidate.condition.looped = false;  // many calls take long, and each may end
+    if (!ends_not(candidate)) continue;
+    if (found) trial = std::move(candidate), trial.condition.fresh = true;
+    break;
+  }
+  // It ends as the first call of a process: the calls before it are why.
+  bool stale = false;
+  for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
+    if (found || !ended) break;
+    Trial later = trial;
+    later.condition.looped = false;
+    later.condition.*how = true;
+    if (ends_not(later) && found) trial = std::move(later), stale = true;
+  }
+  set_timeout(patience);
+  slow.probed = std::move(probed);
+  if (!found) return false;
+  slow.is_smallest = true;
+  if (has_error(slow.findings)) return true;
+  Finding finding = std::move(*slow.unended);
+  if (stale) {
+    finding.evidence["symptom"] = finding.kind;
+    finding.kind = "stale-state";
+    finding.message = "ends in a new process, not after earlier calls: " + finding.message;
+  } else if (!smaller.empty()) {
+    finding.message += fmt::format("; {}", smaller);
+  }
+  slow.state = AttemptState::Judged;
+  slow.findings = {std::move(finding)};
+  return true;
+}
+
+}  // namespace assay::assayer

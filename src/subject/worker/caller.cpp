@@ -1,0 +1,116 @@
+#include "subject/worker/caller.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+namespace assay::worker {
+
+namespace {
+
+// Written once, before any of the subject's code runs.
+char subject_path[4096];
+const void* runtime_base = nullptr;
+const void* own_base = nullptr;
+Tell teller = nullptr;
+
+constexpr const char* kSystem[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
+                                   "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
+
+const char* file_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+
+bool is_system(const char* file) {
+  for (const char* name : kSystem)
+    if (std::strncmp(file, name, std::strlen(name)) == 0) return true;
+  return false;
+}
+
+// Messages that have been told. No memory is asked for here: this runs in a signal handler.
+bool is_new(const char* message) {
+  constexpr int kMost = 32;
+  static std::atomic<uint64_t> told[kMost];
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char* c = message; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+  for (std::atomic<uint64_t>& slot : told) {
+    uint64_t free = 0;
+    if (slot.compare_exchange_strong(free, hash)) return true;
+    if (free == hash) return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+void know_callers(const std::string& subject, const void* runtime) {
+  std::snprintf(subject_path, sizeof subject_path, "%s", subject.c_str());
+  Dl_info info{};
+  if (dladdr(runtime, &info) != 0) runtime_base = info.dli_fbase;
+  if (dladdr(reinterpret_cast<const void*>(&know_callers), &info) != 0) own_base = info.dli_fbase;
+  call_stack();  // the first one loads a library, which must not happen later
+}
+
+CallStack call_stack() {
+  CallStack stack;
+  stack.count = backtrace(stack.frames, CallStack::kMost);
+  return stack;
+}
+
+Caller caller_of(const CallStack& stack) {
+  bool inside = true;   // still in the worker's functions that ask
+  int system_code = 0;  // frames of the C library since then
+  for (int i = 0; i < stack.count; ++i) {
+    Dl_info info{};
+    if (dladdr(stack.frames[i], &info) == 0 || !info.dli_fname) return Caller::Subject;  // code from nowhere
+    const bool own = info.dli_fbase == own_base;
+    if (own && inside) continue;
+    inside = false;
+    if (own) return Caller::Worker;
+    if (info.dli_fbase == runtime_base) return Caller::Runtime;
+    if (std::strcmp(info.dli_fname, subject_path) == 0) return Caller::Subject;
+    const char* file = file_name(info.dli_fname);
+    if (std::strncmp(file, "libffi.so", 9) == 0) return Caller::Subject;
+    if (info.dli_sname && std::strcmp(info.dli_sname, "pthread_getattr_np") == 0) return Caller::Library;
+    if (!is_system(file)) return Caller::Library;
+    // The loader's own calls come right after the return from the signal handler. Where it calls others, it
+    // runs the constructors of what it loads.
+    if (std::strncmp(file, "ld-linux", 8) == 0) return system_code <= 1 ? Caller::Library : Caller::Subject;
+    ++system_code;
+  }
+  return inside ? Caller::Worker : Caller::Subject;
+}
+
+bool is_libc(const void* code) {
+  Dl_info info{};
+  return dladdr(code, &info) != 0 && info.dli_fname &&
+         std::strncmp(file_name(info.dli_fname), "libc.so", 7) == 0;
+}
+
+bool is_libcs_own(const CallStack& stack) {
+  int i = 0;
+  while (i < stack.count && !is_libc(stack.frames[i])) ++i;
+  // The return from the signal handler, the wrapper, and who called that.
+  return i + 2 < stack.count && is_libc(stack.frames[i + 1]) && is_libc(stack.frames[i + 2]);
+}
+
+void tell_to(Tell tell) {
+  teller = tell;
+}
+
+void report(const Ruling& ruling, const char* what, const CallStack& stack) {
+  if (ruling.severity == Severity::None || !teller) return;
+  char message[1024];
+  std::snprintf(message, sizeof message, "%s: host code %.*s", what, static_cast<int>(ruling.reason.size()),
+                ruling.reason.data());
+  if (!is_new(message)) return;
+  char kind[64];
+  std::snprintf(kind, sizeof kind, "%.*s", static_cast<int>(ruling.kind.size()), ruling.kind.data());
+  teller(kind, ruling.severity == Severity::Error, message, stack.frames, stack.count);
+}
+
+}  // namespace assay::worker

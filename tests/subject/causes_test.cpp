@@ -1,0 +1,137 @@
+// The cases under tests/subject/causes: kernels whose failure could be called several names. A case says what
+// `assay check` must call it:
+//
+//   // assay: contract twice          one of the contracts beside it
+//   // assay: expect fail KIND …      the errors found, no more and no fewer; or: expect no accusation (a
+//   pass,
+//                                     or inconclusive where the machine is too slow for one)
+//   // assay: consequence KIND        what the first was seen as before its cause was known
+//   // assay: line here               the first finding stands at the line with the comment "here"
+//   // assay: options --keep-going    of the command
+//
+// What does not end must be found within ten seconds; nothing may take longer than its budget and ten more.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "subject/process.h"
+#include "subject/subject.h"
+
+namespace assay::subject {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/subject/causes";
+constexpr double kBudget = 5;    // seconds
+constexpr double kEndless = 10;  // … in which a call that does not end is found, compiling apart
+constexpr double kGrace = 10;    // … that a check may take beyond its budget
+constexpr double kLoad = 2;      // times as long, on a machine that others use, too
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> case_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kCases))
+    if (entry.path().extension() == ".cu") names.push_back(entry.path().stem());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Case {
+  std::map<std::string, std::vector<std::string>> says;  // by the first word
+  int here = 0;
+};
+
+Case parse(const std::string& text) {
+  Case parsed;
+  std::istringstream lines(text);
+  std::string line;
+  for (int number = 1; std::getline(lines, line); ++number) {
+    if (line.ends_with("// here")) parsed.here = number;
+    constexpr std::string_view kMark = "// assay: ";
+    if (!line.starts_with(kMark)) continue;
+    std::istringstream words(line.substr(kMark.size()));
+    std::string key, word;
+    words >> key;
+    while (words >> word) parsed.says[key].push_back(word);
+  }
+  return parsed;
+}
+
+class Causes : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Causes, AreNamed) {
+  if (find_nvcc().empty()) GTEST_SKIP() << "no nvcc";
+  const fs::path source = kCases / (GetParam() + ".cu");
+  Case expected = parse(read(source));
+  std::string pattern = (fs::temp_directory_path() / "assay-causes-XXXXXX").string();
+  const fs::path folder = mkdtemp(pattern.data());
+  std::string contract = read(kCases / (expected.says.at("contract").at(0) + ".toml"));
+  contract.replace(contract.find("SOURCE"), 6, source.string());
+  std::ofstream(folder / "k.toml") << contract;
+
+  std::vector<std::string> command = {std::string(ASSAY_BINARY_DIR) + "/bin/assay",
+                                      "check",
+                                      folder / "k.toml",
+                                      "--json",
+                                      folder / "report.json",
+                                      "--budget",
+                                      std::to_string(kBudget)};
+  for (const std::string& option : expected.says["options"]) command.push_back(option);
+  const auto ran = run_command(command, 120);
+  ASSERT_TRUE(ran);
+  const json report = json::parse(read(folder / "report.json"), nullptr, false);
+  fs::remove_all(folder);
+  ASSERT_TRUE(report.is_object()) << ran->output;
+
+  const std::vector<std::string>& expect = expected.says.at("expect");
+  if (expect[0] == "no") {
+    EXPECT_NE(report["verdict"], "fail") << ran->output;
+    return;
+  }
+  EXPECT_EQ(report["verdict"], expect[0]) << ran->output;
+  std::multiset<std::string> kinds;
+  for (const json& finding : report["findings"])
+    if (finding["severity"] == "error") kinds.insert(finding["kind"]);
+  EXPECT_EQ(kinds, std::multiset<std::string>(expect.begin() + 1, expect.end())) << ran->output;
+  const double seconds =
+      report["seconds"].get<double>() - report["coverage"]["build"]["seconds"].get<double>();
+  EXPECT_LT(seconds, kLoad * (kBudget + kGrace));
+  if (kinds.empty()) return;
+  const json& first = report["findings"][0];
+  if (first["kind"] == "timeout") {
+    EXPECT_LT(seconds, kLoad * kEndless);
+  }
+  if (const auto& consequence = expected.says["consequence"]; !consequence.empty()) {
+    EXPECT_EQ(first["evidence"].value("symptom", ""), consequence[0]) << ran->output;
+  }
+  if (!expected.says["line"].empty()) {
+    // At the head of the loop or in its body, which is the next line.
+    EXPECT_THAT(first["where"]["line"].get<int>(), ::testing::AnyOf(expected.here, expected.here + 1))
+        << ran->output;
+  }
+  for (const json& finding : report["findings"]) {
+    if (finding["severity"] != "error") continue;
+    EXPECT_THAT(finding["reproduce"].get<std::string>(), ::testing::StartsWith("assay replay "));
+    EXPECT_TRUE(finding["evidence"].contains("smallest"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, Causes, ::testing::ValuesIn(case_names()),
+                         [](const auto& named) { return named.param; });
+
+}  // namespace
+}  // namespace assay::subject
