@@ -153,6 +153,8 @@ struct Reference::Impl {
   mutable std::unique_ptr<TorchServer> torch_server;
   mutable std::shared_ptr<const TorchAnswer> torch_answer;
   mutable bool torch_tensor_cores = false;
+  mutable std::optional<Bindings> foreseen_inputs;  // those of the question that was asked ahead
+  mutable bool foreseen_tensor_cores = false;
   mutable std::set<std::string> rests_on;
   Result<Expectation> expect_torch(const Bindings& bindings, int tensor, std::span<const int64_t> elements,
                                    const BudgetOptions& options) const;
@@ -314,7 +316,11 @@ Result<std::shared_ptr<const TorchAnswer>> Reference::Impl::torch(const Bindings
   const std::scoped_lock lock(foreign_lock);
   if (foreign_inputs && torch_tensor_cores == tensor_cores && same_inputs(*foreign_inputs, bindings))
     return torch_answer;
-  Result<TorchAnswer> answer = torch_server->expect(bindings, tensor_cores);
+  const bool ahead =
+      foreseen_inputs && foreseen_tensor_cores == tensor_cores && same_inputs(*foreseen_inputs, bindings);
+  foreseen_inputs.reset();
+  Result<TorchAnswer> answer =
+      ahead ? torch_server->asked_ahead() : torch_server->expect(bindings, tensor_cores);
   if (!answer) return answer.error();
   if (!answer->rests_on.empty()) rests_on.insert(answer->rests_on);
   foreign_inputs = bindings;
@@ -552,9 +558,22 @@ void Reference::wait() const {
   if (impl_->torch_server) impl_->torch_server->wait();
 }
 
+void Reference::foresee(const Bindings& bindings, bool tensor_cores) const {
+  if (!impl_->torch_server) return;
+  const std::scoped_lock lock(impl_->foreign_lock);
+  impl_->torch_server->ask_ahead(bindings, tensor_cores);
+  impl_->foreseen_inputs = bindings;
+  impl_->foreseen_tensor_cores = tensor_cores;
+}
+
+pid_t Reference::process() const {
+  return impl_->torch_server ? impl_->torch_server->process() : 0;
+}
+
 Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {
   if (!impl_->contract.generator) return std::map<std::string, Tensor>();
   const std::scoped_lock lock(impl_->foreign_lock);
+  impl_->foreseen_inputs.reset();
   return impl_->torch_server->inputs(shape, seed);
 }
 

@@ -30,6 +30,8 @@
 // This room is trusted: it never sees a kernel's code or a device.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -180,6 +182,9 @@ class Reference {
   void start() const;
   // Waits until it has started.
   void wait() const;
+  pid_t process() const;  // 0: there is none
+  // Begins to evaluate what `expect` will be asked of these inputs, without waiting for it.
+  void foresee(const Bindings& bindings, bool tensor_cores) const;
   // The problem's own inputs, by the contract's generator.
   Result<std::map<std::string, Tensor>> problem_inputs(const Shape& shape, uint64_t seed) const;
   // What the budgets given so far rest on, a sentence each.

@@ -168,6 +168,11 @@ struct TorchServer::Process {
 
   // One question, one answer.
   Result<Json> ask(const Json& question) {
+    if (Result<void> sent = tell(question); !sent) return sent.error();
+    return hear();
+  }
+
+  Result<void> tell(const Json& question) {
     if (child < 0) return problem;
     const std::string line = question.dump() + "\n";
     for (std::size_t sent = 0; sent < line.size();) {
@@ -175,6 +180,11 @@ struct TorchServer::Process {
       if (n <= 0) return lost();
       sent += static_cast<std::size_t>(n);
     }
+    return {};
+  }
+
+  Result<Json> hear() {
+    if (child < 0) return problem;
     const auto limit = Clock::now() + std::chrono::duration<double>(kAnswerSeconds);
     for (;;) {
       if (const std::size_t newline = received.find('\n'); newline != std::string::npos) {
@@ -234,20 +244,32 @@ void TorchServer::start() {
 // Any answer will do, that to a question it does not know as well.
 void TorchServer::wait() {
   start();
+  give_up_ahead();
   (void)process_->ask({{"op", "ready"}});
 }
 
-Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_cores) {
-  start();
-  const TemporaryFolder folder("call", process_->folder.path());
-  Json numbers = Json::object(), inputs = Json::array(), outputs = Json::array(), extents = Json::object();
+pid_t TorchServer::process() const {
+  return process_ ? std::max(process_->child, 0) : 0;
+}
+
+struct TorchServer::Question {
+  explicit Question(const std::string& parent) : folder("call", parent) {}
+  TemporaryFolder folder;
+  Json extents = Json::object(), text;
+};
+
+// With its inputs written to files.
+Result<std::unique_ptr<TorchServer::Question>> TorchServer::question(const Bindings& bindings,
+                                                                     bool tensor_cores) {
+  auto question = std::make_unique<Question>(process_->folder.path());
+  Json numbers = Json::object(), inputs = Json::array(), outputs = Json::array();
   for (const auto& [name, value] : bindings.shape) numbers[name] = value;
   for (const auto& [name, value] : bindings.scalars) numbers[name] = number_of(value);
   for (const TensorSpec* spec : contract_.inputs()) {
     const auto found = bindings.inputs.find(spec->name);
     if (found == bindings.inputs.end()) return Error{fmt::format("the input `{}` is missing", spec->name)};
     inputs.push_back(spec->name);
-    const std::string path = folder.file(spec->name + ".npy");
+    const std::string path = question->folder.file(spec->name + ".npy");
     Result<void> written = contract::is_float(spec->dtype)
                                ? write_npy_f64(path, *found->second)
                                : write_npy(path, converted(*found->second, contract::DType::i64));
@@ -257,15 +279,20 @@ Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_co
     Result<std::vector<int64_t>> sizes = spec->extents(bindings.shape);
     if (!sizes) return sizes.error();
     outputs.push_back(spec->name);
-    extents[spec->name] = *sizes;
+    question->extents[spec->name] = *sizes;
   }
-  Result<Json> said = process_->ask({{"op", "expect"},
-                                     {"folder", folder.path()},
-                                     {"numbers", numbers},
-                                     {"inputs", inputs},
-                                     {"outputs", outputs},
-                                     {"extents", extents},
-                                     {"tensor_cores", tensor_cores}});
+  question->text = {{"op", "expect"},
+                    {"folder", question->folder.path()},
+                    {"numbers", numbers},
+                    {"inputs", inputs},
+                    {"outputs", outputs},
+                    {"extents", question->extents},
+                    {"tensor_cores", tensor_cores}};
+  return question;
+}
+
+Result<TorchAnswer> TorchServer::read_answer(const Question& question) {
+  Result<Json> said = process_->hear();
   if (!said) return said.error();
   TorchAnswer answer;
   answer.rests_on = said->value("rests_on", "");
@@ -273,9 +300,9 @@ Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_co
     TorchOutput& output = answer.outputs[spec->name];
     for (const auto& [suffix, part] : {std::pair("", &output.exact), std::pair("@bound", &output.bound),
                                        std::pair("@sigma", &output.sigma)}) {
-      Result<Tensor> tensor = contract::read_npy_f64(folder.file(spec->name + suffix + ".out.npy"));
+      Result<Tensor> tensor = contract::read_npy_f64(question.folder.file(spec->name + suffix + ".out.npy"));
       if (!tensor) return tensor.error();
-      if (Json(tensor->extents) != extents[spec->name])
+      if (Json(tensor->extents) != question.extents[spec->name])
         return Error{fmt::format("the reference {} returns `{}` with another shape than the contract says",
                                  process_->where, spec->name)};
       *part = std::move(*tensor);
@@ -284,8 +311,38 @@ Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_co
   return answer;
 }
 
+Result<TorchAnswer> TorchServer::expect(const Bindings& bindings, bool tensor_cores) {
+  start();
+  give_up_ahead();
+  auto asked = question(bindings, tensor_cores);
+  if (!asked) return asked.error();
+  if (Result<void> told = process_->tell((*asked)->text); !told) return told.error();
+  return read_answer(**asked);
+}
+
+void TorchServer::ask_ahead(const Bindings& bindings, bool tensor_cores) {
+  start();
+  give_up_ahead();
+  auto asked = question(bindings, tensor_cores);
+  if (asked && process_->tell((*asked)->text)) ahead_ = std::move(*asked);
+}
+
+Result<TorchAnswer> TorchServer::asked_ahead() {
+  if (!ahead_) return Error{"nothing was asked ahead"};
+  const std::unique_ptr<Question> asked = std::move(ahead_);
+  return read_answer(*asked);
+}
+
+// Its answer is waited for: the process reads one question after the other.
+void TorchServer::give_up_ahead() {
+  if (!ahead_) return;
+  (void)process_->hear();
+  ahead_.reset();
+}
+
 Result<std::map<std::string, Tensor>> TorchServer::inputs(const contract::Shape& shape, uint64_t seed) {
   start();
+  give_up_ahead();
   const TemporaryFolder folder("inputs", process_->folder.path());
   Json dims = Json::object();
   for (const auto& [name, value] : shape) dims[name] = value;

@@ -6,6 +6,8 @@
 // code is trusted as the contract is: it says what is right.
 #pragma once
 
+#include <sys/types.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -41,14 +43,24 @@ class TorchServer {
   void start();
   // Waits until it answers; whether it can is for the next question to say.
   void wait();
+  pid_t process() const;  // 0: there is none
   Result<TorchAnswer> expect(const Bindings& bindings, bool tensor_cores);
+  // The same in two steps: what is asked for ahead is worked on meanwhile. Any other question gives it up.
+  void ask_ahead(const Bindings& bindings, bool tensor_cores);
+  Result<TorchAnswer> asked_ahead();
   // The problem's own inputs, rounded to their dtypes.
   Result<std::map<std::string, Tensor>> inputs(const contract::Shape& shape, uint64_t seed);
 
  private:
   struct Process;
+  struct Question;
+  Result<std::unique_ptr<Question>> question(const Bindings& bindings, bool tensor_cores);
+  Result<TorchAnswer> read_answer(const Question& question);
+  void give_up_ahead();
+
   const Contract& contract_;
   std::unique_ptr<Process> process_;
+  std::unique_ptr<Question> ahead_;
 };
 
 }  // namespace assay::reference
