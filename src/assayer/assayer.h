@@ -18,6 +18,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,6 +26,7 @@
 #include "reference/reference.h"
 #include "report/report.h"
 #include "subject/runner.h"
+#include "subject/subject.h"
 #include "trial/trial.h"
 
 namespace assay::assayer {
@@ -42,6 +44,9 @@ struct CheckOptions {
   bool keep_going = false;           // after a finding: until the budget is spent, for other causes
   trial::Generator generator;        // of the contract's [inputs]; a check fills it in
   subject::RunnerOptions runner;
+  // What was started ahead of the check, where it was: they import torch, which takes seconds.
+  std::shared_ptr<reference::TorchProcess> torch;
+  std::shared_ptr<subject::Interpreter> interpreter;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial
 };

@@ -218,6 +218,8 @@ int check_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
       return kWrongUse;
     }
+    options.interpreter =
+        subject::start_interpreter(paths.front());  // imports torch while the problem is read
     auto described = describe_problem(paths.front(), problem);
     if (!described) {
       fmt::print(stderr, "assay: {}\n", described.error().text());
@@ -226,6 +228,7 @@ int check_command(std::vector<std::string> args) {
     for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
     paths = {described->contract};
     options.runner.hidden = described->files;
+    options.torch = described->torch;
   }
   const auto contracts = contracts_in(paths);
   if (!contracts) {

@@ -15,6 +15,8 @@ import time
 
 CONTROL = 3  # descriptor of the socket to the command; in a worker, of the worker's own
 FILES = {0: 3, 1: 4, 2: 5, 3: 1}  # descriptors of a worker: its socket, the memory file, events, the log
+# Where compilers keep what they made: a folder each in the subject's build folder.
+CACHES = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TORCH_EXTENSIONS_DIR": "extensions"}
 MOST_WRITTEN = 64 << 20  # bytes of any file that a worker writes
 PR_SET_PDEATHSIG = 1
 
@@ -29,7 +31,7 @@ def main() -> int:
     from assay.worker.library import Library
     from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
 
-    import_triton(os.path.dirname(os.path.abspath(sys.argv[2])))
+    import_triton(sys.argv[2])
 
     library = Library(path)
     gc.freeze()  # so that workers need not look through all of torch
@@ -88,6 +90,8 @@ def _become_worker(request: dict, files: list, command: int, library: object, su
         resource.setrlimit(limit, (most, most))
     os.chdir(request["folder"])
     os.environ["HOME"] = os.environ["TMPDIR"] = request["folder"]
+    for variable, name in CACHES.items():
+        os.environ[variable] = os.path.join(request["build_folder"], name)
     sys.argv = [""]
     library.configure(request["settings"])
     return library.run(subject.load, subject.call)

@@ -12,6 +12,9 @@ from assay.worker import tensors, watch
 from assay.worker.library import ALIASED_OUTPUT, Answer, Library
 
 
+_MOST_READ = 1 << 20  # characters of a file that is searched for an import
+
+
 class Subject:
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -154,9 +157,9 @@ def _forget_settings() -> None:
             del os.environ[name]
 
 
-def import_triton(folder: str) -> bool:
-    """Imports Triton where a file of the folder mentions it and it is installed."""
-    if not _mentions_triton(folder):
+def import_triton(code: str) -> bool:
+    """Imports Triton where the file, or a file of the folder, mentions it and it is installed."""
+    if not _mentions_triton(code):
         return False
     try:
         importlib.import_module("triton")
@@ -165,17 +168,21 @@ def import_triton(folder: str) -> bool:
     return True
 
 
-def _mentions_triton(folder: str) -> bool:
-    for place, _, names in itertools.islice(os.walk(folder), 50):
-        for name in names:
-            if name.endswith(".py"):
-                try:
-                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as text:
-                        if "triton" in text.read():
-                            return True
-                except OSError:  # hidden from the subject, and so from here
-                    continue
+def _mentions_triton(code: str) -> bool:
+    if not os.path.isdir(code):
+        return _has_triton(code)
+    for place, _, names in itertools.islice(os.walk(code), 50):
+        if any(name.endswith(".py") and _has_triton(os.path.join(place, name)) for name in names):
+            return True
     return False
+
+
+def _has_triton(file: str) -> bool:
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:
+            return "triton" in text.read(_MOST_READ)
+    except OSError:  # hidden from the subject, and so from here
+        return False
 
 
 class _on_stream:
