@@ -1,4 +1,5 @@
-"""The interpreter that workers are forked from (src/subject/interpreter.h): imports torch, and waits for requests.
+"""The interpreter that workers are forked from (src/subject/interpreter.h): imports torch and what else takes long
+(ahead.py), and waits for requests.
 
 It must neither touch the device nor load any code of the subject's: whatever it did, every worker would have done.
 """
@@ -28,11 +29,11 @@ def main() -> int:
     command = int(sys.argv[1])
     for descriptor in (4, 5):  # a worker's: nothing that is imported may have them
         os.dup2(0, descriptor)
+    from assay.worker import ahead
     from assay.worker.library import Library
-    from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
+    from assay.worker.subject import Subject  # imports torch, where there is one
 
-    import_triton(sys.argv[2])
-
+    ahead.prepare(sys.argv[2])
     library = Library(path)
     gc.freeze()  # so that workers need not look through all of torch
     control = socket.socket(fileno=CONTROL)

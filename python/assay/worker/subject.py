@@ -2,17 +2,13 @@
 import gc
 import importlib
 import importlib.util
-import itertools
 import os
 import sys
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
-from assay.worker import tensors, watch
+from assay.worker import ahead, tensors, watch
 from assay.worker.library import ALIASED_OUTPUT, Answer, Library
-
-
-_MOST_READ = 1 << 20  # characters of a file that is searched for an import
 
 
 class Subject:
@@ -34,7 +30,7 @@ class Subject:
         _forget_settings()
         self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
         sys.path.insert(0, self._folder)
-        if import_triton(self._folder):
+        if ahead.import_triton(self._folder):
             _note_compiling(self._library)
         try:
             module = _import(setup["file"])
@@ -155,34 +151,6 @@ def _forget_settings() -> None:
     for name in list(os.environ):
         if name.startswith(("ASSAY_", "LD_", "PYTHONPATH")):
             del os.environ[name]
-
-
-def import_triton(code: str) -> bool:
-    """Imports Triton where the file, or a file of the folder, mentions it and it is installed."""
-    if not _mentions_triton(code):
-        return False
-    try:
-        importlib.import_module("triton")
-    except ImportError:
-        return False
-    return True
-
-
-def _mentions_triton(code: str) -> bool:
-    if not os.path.isdir(code):
-        return _has_triton(code)
-    for place, _, names in itertools.islice(os.walk(code), 50):
-        if any(name.endswith(".py") and _has_triton(os.path.join(place, name)) for name in names):
-            return True
-    return False
-
-
-def _has_triton(file: str) -> bool:
-    try:
-        with open(file, encoding="utf-8", errors="replace") as text:
-            return "triton" in text.read(_MOST_READ)
-    except OSError:  # hidden from the subject, and so from here
-        return False
 
 
 class _on_stream:
