@@ -17,6 +17,7 @@
 //   page_data.h      notes from the code; what the report's page draws
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,7 +35,9 @@ namespace assay::assayer {
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
   uint64_t seed = 1;
-  double budget = 20;                // seconds of trials
+  double budget = 20;  // seconds of trials
+  // When trials end that a pass does not require, the budget spent or not.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
   double min_coverage = 0;           // share of the planned trials below which a check cannot pass
   std::optional<Timeline> timeline;  // of an earlier check, to be followed exactly
   std::string cache;                 // of builds; empty: the user's

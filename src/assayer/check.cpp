@@ -198,7 +198,8 @@ class Check {
 
   // A Python function's trials take their time on a busy machine: what a pass requires of them may exceed the budget.
   bool out_of_time(const trial::Plan& plan) const {
-    if (spent() < options_.budget) return false;
+    const bool late = options_.deadline && Clock::now() > *options_.deadline;
+    if (spent() < options_.budget && !late) return false;
     if (!contract_.kernel.python || spent() >= kPythonBudgets * options_.budget) return true;
     return plan.needed_left().empty();
   }
