@@ -16,7 +16,8 @@ def prepare(code: str) -> None:
     if import_triton(code):
         _prepare_triton()
     if _mentions(code, "cpp_extension") or _mentions(code, "torch/extension.h"):
-        _import("torch.utils.cpp_extension", "assay.virtual.extension_calls", "assay.virtual.extension_operators")
+        # Not torch.utils.cpp_extension itself, which asks for the device: what it imports.
+        _import("setuptools", "torch.utils._filelock", "assay.virtual.extension_calls", "assay.virtual.extension_operators")
 
 
 def import_triton(code: str) -> bool:
