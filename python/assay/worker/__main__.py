@@ -29,10 +29,13 @@ def main() -> int:
     command = int(sys.argv[1])
     for descriptor in (4, 5):  # a worker's: nothing that is imported may have them
         os.dup2(0, descriptor)
-    from assay.worker import ahead
+    from assay.worker import ahead, tensors  # imports torch, where there is one
     from assay.worker.library import Library
-    from assay.worker.subject import Subject  # imports torch, where there is one
+    from assay.worker.subject import Subject
 
+    if tensors.torch is not None:
+        # Operators run on the CPU, on small tensors: threads that wait for each other take longer than one alone.
+        tensors.torch.set_num_threads(1)
     ahead.prepare(sys.argv[2])
     library = Library(path)
     gc.freeze()  # so that workers need not look through all of torch
