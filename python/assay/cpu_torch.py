@@ -4,8 +4,6 @@
 
 It changes what torch costs, not what it computes:
 
-* Threads of OpenMP that wait sleep. By default they spin, which takes the cores from the processes of the same
-  check: sums of 256 x 2048 elements took fifteen times their CPU time with two threads on two busy cores.
 * Freed memory is kept for the next tensor. By default every tensor above 128 KiB is mapped and unmapped, and the
   page faults take as long as the arithmetic.
 * torch._dynamo is not imported just to be switched off. Operators on the meta device are wrapped so that the
@@ -29,7 +27,6 @@ def prepare() -> None:
     if "torch" in sys.modules:
         return
     os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # of glibc
     if mallopt is not None:
         mallopt(_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)

@@ -342,25 +342,8 @@ def main() -> int:
     # The problem may print: only answers go to the real stdout.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-<<<<<<< HEAD
-    torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
-    serve(sys.stdin, answers)
-=======
-    limit_memory(_MEMORY)
     torch.set_num_threads(1)  # two that wait for each other on a busy machine take fifty times as long
-    try:
-        declared = json.loads(Path(options.declared).read_text())
-        server = Server(options.reference, options.inputs, declared)
-    except (Problem, OSError, ValueError) as error:
-        # Every request gets the same answer: the check can say what is wrong.
-        message = str(error)
-        for line in sys.stdin:
-            if line.strip():
-                answers.write(json.dumps({"ok": False, "error": message}) + "\n")
-                answers.flush()
-        return 2
-    serve(server, sys.stdin, answers)
->>>>>>> main
+    serve(sys.stdin, answers)
     return 0
 
 
