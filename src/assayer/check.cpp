@@ -301,10 +301,12 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
+      if (result.judged == 0 && has_error(result.findings)) plan.hidden(*planned);
       kernels_.add(planned->trial, result);
       failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
       if (!has_error(result.findings)) {
+        plan.judged_at(planned->trial);
         failures_->keep_warnings(planned->trial, result);
       } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;
