@@ -75,7 +75,8 @@ class Check {
 
   bool prepare() {
     auto reference = reference::Reference::make(
-        contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
+        contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner),
+        options_.torch);
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = diagnostic(reference.error());
@@ -89,7 +90,8 @@ class Check {
         return reference_->problem_inputs(shape, seed);
       };
     say("compiling");
-    subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
+    subject::BuildOutcome built =
+        subject::build(contract_, {.cache = options_.cache, .interpreter = options_.interpreter});
     if (!built.subject) {
       outcome_.contract_wrong = built.failure.contract_wrong;
       const std::string output = built.failure.output.empty() ? "" : "\n" + built.failure.output;
@@ -207,7 +209,8 @@ class Check {
 
   // What a pass requires may exceed the budget where others keep the machine busy, and for a Python function.
   bool out_of_time(const trial::Plan& plan) {
-    if (spent() < options_.budget) return false;
+    const bool late = options_.deadline && Clock::now() > *options_.deadline;
+    if (spent() < options_.budget && !late) return false;
     if (own() >= most_for_needed() || spent() >= kBusyBudgets * options_.budget) return true;
     return plan.needed_left().empty();
   }
@@ -311,10 +314,12 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
+      if (result.judged == 0 && has_error(result.findings)) plan.hidden(*planned);
       kernels_.add(planned->trial, result);
       failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
       if (!has_error(result.findings)) {
+        plan.judged_at(planned->trial);
         failures_->keep_warnings(planned->trial, result);
       } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "base/file.h"
 
@@ -27,16 +28,14 @@ double waited_for_processor(pid_t task) {
 double OwnTime::seconds(const std::vector<pid_t>& processes, double apart) {
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - apart;
-  double waited = 0;
   const auto look = [&](pid_t process) {
-    const double now = waited_for_processor(process);
-    double& before = waited_[process];
-    waited += std::max(0.0, now - before);
-    before = now;
+    const double now = waited_for_processor(process), before = std::exchange(waited_[process], now);
+    return std::max(0.0, now - before);
   };
-  look(0);
+  double longest = 0;
   for (const pid_t process : processes)
-    if (process > 0) look(process);
+    if (process > 0) longest = std::max(longest, look(process));
+  const double waited = look(0) + longest;
   const double passed = std::max(0.0, elapsed - counted_);
   own_ += passed - std::min(waited, (1 - kLeast) * passed);
   counted_ = std::max(counted_, elapsed);

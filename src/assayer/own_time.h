@@ -12,8 +12,8 @@ namespace assay::assayer {
 // Seconds that a task could run and had no processor, since it began; 0 where the system does not tell.
 double waited_for_processor(pid_t task);
 
-// The command, the worker and the reference's process take turns: of all that they wait, nothing is counted
-// twice. On a machine that has a processor for each of them own time is elapsed time.
+// The worker and the reference's process work at the same time, so of them the one that waits longer counts; the
+// command works before and after. On a machine that has a processor for each of them own time is elapsed time.
 class OwnTime {
  public:
   // Own seconds since construction, without `apart`, the elapsed seconds so far that are not to count.

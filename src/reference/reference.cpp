@@ -153,8 +153,6 @@ struct Reference::Impl {
   mutable std::unique_ptr<TorchServer> torch_server;
   mutable std::shared_ptr<const TorchAnswer> torch_answer;
   mutable bool torch_tensor_cores = false;
-  mutable std::optional<Bindings> foreseen_inputs;  // those of the question that was asked ahead
-  mutable bool foreseen_tensor_cores = false;
   mutable std::set<std::string> rests_on;
   Result<Expectation> expect_torch(const Bindings& bindings, int tensor, std::span<const int64_t> elements,
                                    const BudgetOptions& options) const;
@@ -185,7 +183,8 @@ bool Expectation::admits(std::size_t i, const Tensor& output, int64_t at) const 
   return (flags[i] & kExact) == 0 && admits(i, static_cast<double>(stored));
 }
 
-Result<Reference> Reference::make(const Contract& contract, ReferenceProvider provider) {
+Result<Reference> Reference::make(const Contract& contract, ReferenceProvider provider,
+                                  std::shared_ptr<TorchProcess> process) {
   auto impl = std::make_shared<Impl>();
   impl->contract = contract;
   impl->provider = std::move(provider);
@@ -195,7 +194,7 @@ Result<Reference> Reference::make(const Contract& contract, ReferenceProvider pr
     impl->compiled = *compiled;
   }
   if (contract.reference.kind == ReferenceKind::Torch)
-    impl->torch_server = std::make_unique<TorchServer>(impl->contract);
+    impl->torch_server = std::make_unique<TorchServer>(impl->contract, std::move(process));
   Reference reference;
   reference.impl_ = std::move(impl);
   return reference;
@@ -316,11 +315,7 @@ Result<std::shared_ptr<const TorchAnswer>> Reference::Impl::torch(const Bindings
   const std::scoped_lock lock(foreign_lock);
   if (foreign_inputs && torch_tensor_cores == tensor_cores && same_inputs(*foreign_inputs, bindings))
     return torch_answer;
-  const bool ahead =
-      foreseen_inputs && foreseen_tensor_cores == tensor_cores && same_inputs(*foreseen_inputs, bindings);
-  foreseen_inputs.reset();
-  Result<TorchAnswer> answer =
-      ahead ? torch_server->asked_ahead() : torch_server->expect(bindings, tensor_cores);
+  Result<TorchAnswer> answer = torch_server->expect(bindings, tensor_cores);
   if (!answer) return answer.error();
   if (!answer->rests_on.empty()) rests_on.insert(answer->rests_on);
   foreign_inputs = bindings;
@@ -558,12 +553,8 @@ void Reference::wait() const {
   if (impl_->torch_server) impl_->torch_server->wait();
 }
 
-void Reference::foresee(const Bindings& bindings, bool tensor_cores) const {
-  if (!impl_->torch_server) return;
-  const std::scoped_lock lock(impl_->foreign_lock);
-  impl_->torch_server->ask_ahead(bindings, tensor_cores);
-  impl_->foreseen_inputs = bindings;
-  impl_->foreseen_tensor_cores = tensor_cores;
+void Reference::expect_ahead(const Bindings& bindings, bool tensor_cores) const {
+  if (impl_->torch_server) (void)impl_->torch(bindings, tensor_cores);
 }
 
 pid_t Reference::process() const {
@@ -573,7 +564,6 @@ pid_t Reference::process() const {
 Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {
   if (!impl_->contract.generator) return std::map<std::string, Tensor>();
   const std::scoped_lock lock(impl_->foreign_lock);
-  impl_->foreseen_inputs.reset();
   return impl_->torch_server->inputs(shape, seed);
 }
 
