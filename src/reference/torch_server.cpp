@@ -22,8 +22,6 @@
 #include "base/python.h"
 #include "base/temporary_folder.h"
 
-extern char** environ;
-
 namespace assay::reference {
 
 namespace fs = std::filesystem;
