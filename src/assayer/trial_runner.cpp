@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <optional>
 
 #include "assayer/limits.h"
@@ -220,7 +221,12 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
 void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
                           TrialResult& result) {
   runner_.set_timeout(time_limit());
+  // A reference in a process of its own is evaluated meanwhile. Which budget is asked for then is a guess.
+  std::future<void> ahead;
+  if (contract_.reference.kind == contract::ReferenceKind::Torch)
+    ahead = std::async(std::launch::async, [&] { reference_.expect_ahead(bindings[0], used_tensor_cores_); });
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
+  if (ahead.valid()) ahead.wait();
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) {
     result.state = TrialState::Unsupported;
@@ -234,6 +240,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   learn_code(observation.code);
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
+  used_tensor_cores_ = !result.wider_budgets.empty();
   if (result.state == TrialState::Judged && !has_error(result.findings))
     judge_calls(trial, bindings, result, diagnose);
   std::stable_partition(result.findings.begin(), result.findings.end(),

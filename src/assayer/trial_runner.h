@@ -144,6 +144,7 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;
   std::set<std::string> code_;  // PTX of a Python subject
   std::vector<ptx::Module> modules_;
