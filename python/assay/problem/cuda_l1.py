@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 from assay.problem import ProblemError, kernelbench
-from assay.problem.contract_file import Contract
+from assay.contract import Contract
 from assay.problem.folder import Folder
 
 

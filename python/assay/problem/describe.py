@@ -23,7 +23,7 @@ def describe(answer: str, problem: str, out: Path, row: Optional[str] = None) ->
     submission = recognise(answer, problem, row)
     folder = Folder(out)
     contract = submission.describe(folder)
-    path = folder.write("contract.toml", contract.text())
+    path = folder.write("contract.toml", contract.to_toml())
     return {"contract": str(path), "format": submission.format, "notes": contract.notes}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
 from assay.problem import ProblemError, cuda_l1, kernelbench, robust_kbench, sol, sol_problem
-from assay.problem.contract_file import Contract
+from assay.contract import Contract
 from assay.problem.folder import Folder
 
 KNOWN = ("SOL-ExecBench or FlashInfer-Bench (a folder with definition.json), KernelBench (a Python file with "
