@@ -152,6 +152,15 @@ class Require:
 
 
 @dataclass
+class Origin:
+    """Where the files of a contract that a tool wrote come from; reports name these places."""
+
+    answer: Optional[str] = None  # the path of what is checked
+    function: Optional[str] = None  # "file.py:12": where the function under test is defined
+    files: Optional[Dict[str, str]] = None  # copies, and what they were copied from
+
+
+@dataclass
 class Contract:
     """A whole contract. Paths in it are relative to the folder of its file."""
 
@@ -163,6 +172,7 @@ class Contract:
     shapes: List[Dict[str, int]] = field(default_factory=list)
     inputs: Inputs = field(default_factory=Inputs)
     require: Require = field(default_factory=Require)
+    origin: Origin = field(default_factory=Origin)
     title: Optional[str] = None
     only_listed_shapes: Optional[bool] = None
     notes: List[str] = field(default_factory=list, metadata={"comment": True})  # at the top of the file
@@ -186,7 +196,13 @@ class Contract:
         for name in ("kernel", "reference"):
             if not isinstance(data.get(name), dict):
                 raise ContractError("a contract needs a table [%s]" % name)
-        tables = {"kernel": Kernel, "reference": Reference, "inputs": Inputs, "require": Require}
+        tables = {
+            "kernel": Kernel,
+            "reference": Reference,
+            "inputs": Inputs,
+            "require": Require,
+            "origin": Origin,
+        }
         collections = {"tensors": Tensor, "scalars": Scalar}
         values: Dict[str, Any] = {}
         for key, value in data.items():
@@ -223,7 +239,7 @@ class Contract:
         sections.append(_table("reference", self.reference))
         sections += [
             _table(name, table)
-            for name, table in (("inputs", self.inputs), ("require", self.require))
+            for name, table in (("inputs", self.inputs), ("require", self.require), ("origin", self.origin))
             if table != type(table)()
         ]
         return "\n\n".join("\n".join(section) for section in ([lines] if lines else []) + sections) + "\n"

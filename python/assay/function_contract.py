@@ -12,7 +12,7 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from assay import function_source
-from assay.contract import DTYPES, Contract, Dim, Inputs, Kernel, Reference, Scalar, Tensor
+from assay.contract import DTYPES, Contract, Dim, Inputs, Kernel, Origin, Reference, Scalar, Tensor
 from assay.program import AssayError
 
 DEFAULT_RANGE = Dim(1, 4096)  # of a dim that is named in a shape and not described in `dims`
@@ -66,6 +66,7 @@ class FunctionCall:
             title=self.title or self.name,
         )
         export = function_source.export
+        contract.origin = self._origin()
         contract.kernel.python = export(
             self.function, self.args, folder, "subject", self.scope, keywords=self.keywords
         )
@@ -75,6 +76,13 @@ class FunctionCall:
             made = export(self.make, ["dims", "seed"], folder, "inputs", self.scope, with_imports=False)
             contract.inputs = Inputs(torch=made)
         return contract
+
+    def _origin(self) -> Origin:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None or not pathlib.Path(code.co_filename).is_file():  # of an extension, or of a notebook
+            return Origin()
+        path = str(pathlib.Path(code.co_filename).absolute())
+        return Origin(answer=path, function="%s:%d" % (path, code.co_firstlineno))
 
     # What the parameters are.
 

@@ -12,6 +12,7 @@
 #include "assayer/failures.h"
 #include "assayer/kernels_seen.h"
 #include "assayer/limits.h"
+#include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "lint/lint.h"
@@ -41,6 +42,7 @@ class Check {
         page_(contract, options_),
         cost_(contract) {
     outcome_.report.contract = contract.path;
+    if (!contract.origin.answer.empty()) outcome_.report.answer = shown(contract.origin.answer);
     outcome_.report.title = contract.title;
     outcome_.report.seed = options.seed;
     outcome_.report.device = options.device == subject::Device::Virtual ? "virtual" : "cuda";
@@ -354,6 +356,7 @@ class Check {
       report.unknown.push_back("no trial could be run");
     }
     report.findings.insert(report.findings.end(), notes_.begin(), notes_.end());
+    name_originals(contract_, report.findings);
     if (reference_) page_.add_to(report, *reference_);
     return std::move(outcome_);
   }

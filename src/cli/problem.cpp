@@ -62,7 +62,7 @@ Result<Problem> describe_problem(const std::string& answer, const std::string& p
   if (package.empty()) return Error{"Assay's Python package is not beside the program; install it whole"};
   Problem described;
   described.files = files_of(problem);
-  std::vector<std::string> texts = {answer, problem};
+  std::vector<std::string> texts = {fs::absolute(answer).string(), fs::absolute(problem).string()};
   for (const std::string& path : described.files) texts.push_back(text_of(path));
   for (const std::string& path : files_of(answer)) texts.push_back(text_of(path));
   const fs::path folder =

@@ -287,6 +287,8 @@ struct Numeric {
   std::optional<Difference> difference;
   std::optional<ErrorLine> error_line;
   std::shared_ptr<const Profile> profile;
+  std::string kernel;     // [judge] of a Python subject: the last that ran; empty: not known
+  HostPlace launched_at;  // [judge]
 };
 
 // A note from reading the code.

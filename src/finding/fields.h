@@ -318,6 +318,8 @@ void list(V& v, Numeric& n) {
   v("difference", n.difference);
   v("error_line", n.error_line);
   v("precision", n.profile);
+  v.judge("kernel", n.kernel);
+  v.judge("launched_at", n.launched_at);
 }
 template <class V>
 void list(V& v, Code& c) {

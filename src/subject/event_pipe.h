@@ -2,6 +2,7 @@
 // ended.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,6 +38,7 @@ class EventPipe {
   // Since they were last taken. Of very many events, only the first are kept.
   std::vector<protocol::Event> take_events();
   std::set<std::string> take_kernels();  // symbols of kernels that were launched
+  std::optional<protocol::LaunchEvent> take_last_launch();
   std::vector<std::string> take_code();  // PTX that was loaded
 
  private:
@@ -46,6 +48,7 @@ class EventPipe {
   protocol::LineBuffer bytes_;
   std::vector<protocol::Event> events_;
   std::set<std::string> kernels_;
+  std::optional<protocol::LaunchEvent> last_launch_;
   std::vector<std::string> code_;
   bool saw_error_ = false, ended_ = false, forged_ = false;
 };

@@ -437,6 +437,7 @@ struct Runner::Impl {
     events.read();
     observation.events = events.take_events();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }

@@ -67,7 +67,8 @@ struct Observation {
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<protocol::Event> events;
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
-  std::vector<std::string> code;                 // PTX that a Python subject loaded
+  std::optional<protocol::LaunchEvent> last_launch;
+  std::vector<std::string> code;  // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
 };
 

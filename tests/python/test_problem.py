@@ -195,7 +195,7 @@ title = "rms_norm_256"
 
 [kernel]
 args = ["x", "weight", "eps", "y"]
-python = "adapter.py:run"
+python = "assay_adapter.py:run"
 returns = "void"
 
 [dims]
@@ -237,7 +237,11 @@ torch = "problem/call.py:make"
 
 [require]
 nonfinite = "warn"
-''')
+
+[origin]
+answer = "%s"
+function = "answer/kernel.py:15"
+''' % (PROBLEMS / "sol/solution_triton.json"))
 
     def test_sources_are_written_as_they_are(self):
         self.described("sol/solution_triton.json", "sol")
@@ -327,7 +331,7 @@ nonfinite = "warn"
         self.assertFalse(torch.equal(made["x"], call.make({"rows": 7, "hidden": 256}, 4)["x"]))
         (expected,) = call.run(made["x"], made["weight"], 1e-6)
         sys.modules.pop("kernel", None)
-        (answer,) = self.loaded("adapter.py").run(made["x"], made["weight"], 1e-6)
+        (answer,) = self.loaded("assay_adapter.py").run(made["x"], made["weight"], 1e-6)
         self.assertTrue(torch.equal(expected, answer))
 
 
@@ -369,7 +373,7 @@ only_listed_shapes = true
 
 [kernel]
 args = ["x", "targets", "batch_size", "features"]
-python = "adapter.py:run"
+python = "assay_adapter.py:run"
 returns = "outputs"
 
 [dims]
@@ -419,7 +423,12 @@ torch = "problem/call.py:make"
 
 [require]
 nonfinite = "warn"
-''')
+
+[origin]
+answer = "%s"
+function = "answer/shape0/answer.py:15"
+files = { "answer/shape0/answer.py" = "%s", "answer/shape1/answer.py" = "%s" }
+''' % ((PROBLEMS / "kernelbench/answer.py",) * 3))
 
     @needs_torch
     def test_sizes_that_the_answer_uses_by_name_follow(self):

@@ -29,7 +29,7 @@ def empty_contract(title: str) -> Contract:
     """The contract of such a folder: its files are named; dims, tensors and arguments are still missing."""
     return Contract(
         title=title,
-        kernel=Kernel(python="adapter.py:run", returns="outputs"),
+        kernel=Kernel(python="assay_adapter.py:run", returns="outputs"),
         reference=Reference(torch="problem/call.py:run", accumulate="f32", math="standard"),
         inputs=Inputs(torch="problem/call.py:make"),
         require=Require(nonfinite="warn"),  # no benchmark promises anything about NaN in inputs

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from assay.contract import Contract, safe_name
 from assay.problem import ProblemError
+from assay.problem.definitions import line_in_python
 from assay.problem.folder import Folder, empty_contract
 from assay.problem.layout import Layout, Specimen
 from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
@@ -75,7 +76,8 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     tf32 = TF32_LINES if TF32_PRODUCT.search(answer) else ""
     if tf32:
         notes.append(TF32_NOTE)
-    _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer, tf32)
+    file = _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer, tf32)
+    contract.origin.function = f"{file}:{line_in_python(answer, 'ModelNew.forward')}"
     return contract
 
 
@@ -217,7 +219,8 @@ def _index_bound(problem: str, dim_names: Dict[str, str]) -> Optional[str]:
 
 def _write(folder: Folder, problem: str, answer: str, contract: Contract, pattern: Any,
            dim_names: Dict[str, str],
-           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer, tf32: str) -> None:
+           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer, tf32: str) -> str:
+    """Returns the file of the answer at the first listed shape."""
     inputs = [name for name, _ in contract.input_tensors()]
     tensors, parameters = ", ".join(inputs), ", ".join(contract.kernel.args)
     sizes_text = "{" + ", ".join(f"{name!r}: {dim}" for name, dim in dim_names.items()) + "}"
@@ -246,7 +249,7 @@ def make(dims, seed):
         folder.write(file, text)
         cases.append(({name: sizes[name] for name in dim_names}, found.initial, file))
     table = "".join(f"    {case!r},\n" for case in cases)
-    folder.write("adapter.py", f'''"""Calls the answer's ModelNew as KernelBench does."""
+    folder.write("assay_adapter.py", f'''"""Calls the answer's ModelNew as KernelBench does."""
 from pathlib import Path
 
 from assay.problem.runtime.kernelbench import Answer
@@ -260,3 +263,4 @@ ANSWER = Answer(Path(__file__).parent, {inputs!r}, {pattern!r}, CASES)
 def run({parameters}):
     return ANSWER.run([{tensors}], {sizes_text})
 ''')
+    return cases[0][2]

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from assay.contract import Contract, safe_name
 from assay.problem import ProblemError
+from assay.problem.definitions import line_in_cpp
 from assay.problem.folder import Folder, empty_contract
 from assay.problem.layout import Layout, Specimen
 from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
@@ -49,6 +50,9 @@ def describe(task: Path, answer: Path, folder: Folder, function: str = "") -> Co
     contract.reference.math = "fast"
     notes.append('math = "fast": robust-kbench compiles with --use_fast_math')
     _write(folder, source, cuda, direction, contract, names, listed)
+    line = line_in_cpp(cuda, direction)
+    if line:
+        contract.origin.function = f"answer/kernel.cu:{line}"
     return contract
 
 
@@ -242,7 +246,7 @@ def make(dims, seed):
     folder.write("answer/kernel.cu", cuda)
     if direction == "backward":
         folder.write("answer/autograd.py", _autograd_part(source))
-    folder.write("adapter.py", f'''"""Calls the answer's {direction} as robust-kbench does."""
+    folder.write("assay_adapter.py", f'''"""Calls the answer's {direction} as robust-kbench does."""
 from pathlib import Path
 
 from assay.problem.runtime.robust_kbench import Answer

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 from assay.contract import DTYPES, FLOATS, Contract, Dim, Scalar, Tensor, safe_name
 from assay.problem import ProblemError
+from assay.problem.definitions import line_in_cpp, line_in_python
 from assay.problem.folder import Folder, empty_contract
 from assay.problem.kernelbench import FAST_MATH, TF32_LINES, TF32_NOTE, TF32_PRODUCT
 from assay.problem.layout import without_constants
@@ -297,6 +298,10 @@ def make(dims, seed):
     file, function = solution["spec"]["entry_point"].split("::", 1)
     if file not in [source["path"] for source in solution["sources"]]:
         raise ProblemError(f"the solution's entry_point names {file}, which is not among its sources")
+    text = next(source["content"] for source in solution["sources"] if source["path"] == file)
+    line = line_in_cpp(text, function) if cpp else line_in_python(text, function)
+    if line:
+        contract.origin.function = f"answer/{file}:{line}"
     loader = "cpp_function" if cpp else "python_function"
     options = f", {flags!r}" if cpp else ""
     head = f'''"""Calls the solution's entry point as the benchmark does."""
@@ -309,12 +314,12 @@ FUNCTION = {loader}(Path(__file__).parent / "answer", {file!r}, {function!r}{opt
 '''
     parameters = ", ".join(contract.kernel.args)
     if contract.kernel.returns == "void":
-        folder.write("adapter.py", head.replace(", returned", "") + f'''
+        folder.write("assay_adapter.py", head.replace(", returned", "") + f'''
 def run({parameters}):
     FUNCTION({parameters})
 ''')
     else:
-        folder.write("adapter.py", head + f'''
+        folder.write("assay_adapter.py", head + f'''
 def run({parameters}):
     return returned(FUNCTION({parameters}), {outputs!r})
 ''')
