@@ -332,7 +332,7 @@ class Check {
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (wants_kernel() && failures_) {
-      if (auto finding = kernels_.finding(subject_.symbol))
+      if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);
     }
     const bool failed = has_error(report.findings);

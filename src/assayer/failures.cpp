@@ -249,6 +249,10 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
     if (result.last_kernel->launched_at.where.line > 0)
       numeric->launched_at.stack = {result.last_kernel->launched_at};
   }
+  // The finding itself says it already.
+  if (const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+      numeric && worst_text(*numeric) == finding.found.smallest_shows)
+    finding.found.smallest_shows.clear();
   finding = std::move(judge::diagnose(
       {finding}, {.contract = &parts_.contract, .profile = std::move(profile), .notes = parts_.notes})[0]);
   for_each_place(finding, [](Where& where) { where.file = shown(where.file); });

@@ -43,6 +43,7 @@ Finding launch_failure(evidence::Launch launch) {
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
     Finding finding = crash(failure.text);
+    std::get<evidence::Process>(finding.evidence).raised = true;
     finding.where = {shown(failure.file), failure.line};
     return finding;
   }

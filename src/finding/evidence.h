@@ -218,6 +218,7 @@ struct Process {
   std::vector<Where> standing;  // lines at which its warps are
   std::string smaller;          // [judge] "N=4 ends after 0.1 s"
   bool touched_device_memory = false;
+  bool raised = false;  // [judge] a Python function raised an exception
 };
 
 // A number that was stored beside what it should be, as text with the digits that matter.

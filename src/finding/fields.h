@@ -188,6 +188,7 @@ void list(V& v, Process& p) {
   v("standing", p.standing);
   v.judge("smaller", p.smaller);
   v("touched_device_memory", p.touched_device_memory);
+  v.judge("raised", p.raised);
 }
 template <class V>
 void list(V& v, ComparedText& c) {

@@ -12,6 +12,7 @@ wrote it.
 """
 
 import ctypes
+import difflib
 import importlib.machinery
 import importlib.util
 import inspect
@@ -153,8 +154,9 @@ def load_inline(
 
     def source(file: str, texts: List[str], rest: List[str]) -> Source:
         head = [] if no_implicit_headers else [f"#include <{header}>" for header in heads[file]]
-        return Source(file, "\n".join([*head, *_placed(texts, caller, file), *rest]))
+        return Source(file, "\n".join([*head, *texts, *rest]))
 
+    cpp, cuda = _placed(cpp, caller, "main.cpp"), _placed(cuda, caller, "cuda.cu")
     sources = [source("main.cpp", cpp, bindings)]
     if cuda:
         sources.append(source("cuda.cu", cuda, []))
@@ -206,23 +208,60 @@ def _caller_file() -> Optional[str]:
     return None
 
 
+# Of a source that was put together from parts, the share of its lines that must stand in the caller's file for those
+# lines to be taken for the same: braces and includes stand everywhere.
+SHARE_THAT_STANDS_THERE = 0.5
+
+
 def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[str]:
-    """Each text with a #line in front that names its place in the caller's file, if it stands there once."""
+    """Each text with #line directives that name its places in the caller's file, as far as it stands there."""
     try:
         with open(caller or "", encoding="utf-8") as file:
             written = file.read()
     except (OSError, UnicodeDecodeError):
-        written = ""
+        return list(texts)
+    if '"' in caller or "\\" in caller:
+        return list(texts)
     placed = []
     for text in texts:
-        if text.strip() and written.count(text) == 1 and '"' not in caller and "\\" not in caller:
+        if text.strip() and written.count(text) == 1:
             line = written.count("\n", 0, written.index(text)) + 1
             placed.append(f'#line {line} "{caller}"\n{text}')
         else:
-            placed.append(text)
-    if any(text.startswith("#line") for text in placed):
+            placed.append(_placed_by_lines(text, written, caller))
+    if any("#line" in text for text in placed):
         placed.append(f'#line 1 "end of {own_file}"')
     return placed
+
+
+def _placed_by_lines(text: str, written: str, caller: str) -> str:
+    """A text that was put together (replaced, formatted, concatenated), with a #line wherever its lines and those of
+    the caller's file part or meet. Lines that stand nowhere belong to the line in whose place they are.
+    """
+    ours = text.split("\n")
+    theirs, compared = ([line.replace("\\\\", "\\") for line in whole.split("\n")] for whole in (written, text))
+    steps = difflib.SequenceMatcher(None, theirs, compared, autojunk=False).get_opcodes()
+    same = sum(sum(1 for line in ours[low:high] if line.strip())
+               for step, _, _, low, high in steps if step == "equal")
+    if same < SHARE_THAT_STANDS_THERE * max(1, sum(1 for line in ours if line.strip())):
+        return text
+    lines: List[str] = []
+
+    def add(line: str, number: int) -> None:
+        if not lines or not lines[-1].endswith("\\"):  # a directive must not end up within a macro
+            lines.append(f'#line {number} "{caller}"')
+        lines.append(line)
+
+    for step, from_low, from_high, low, high in steps:
+        if step == "equal" or (from_low > 0 and from_high - from_low == high - low):  # the same lines, or changed
+            add(ours[low], from_low + 1)
+            lines += ours[low + 1 : high]
+        elif from_low == 0:  # before anything of the caller's file: from elsewhere
+            lines += ours[low:high]
+        else:
+            for line in ours[low:high]:
+                add(line, from_low + 1 if step == "replace" else from_low)
+    return "\n".join(lines)
 
 
 def _build(name, sources, cflags, cuda_cflags, ldflags, include_paths, with_cuda) -> Build:
