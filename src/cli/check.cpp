@@ -50,7 +50,7 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
       if (it->is_directory(error) && it->path().filename().string().starts_with('.'))
         it.disable_recursion_pending();
       else if (it->path().extension() == ".toml" && looks_like_contract(it->path()))
-        found.push_back(it->path().string());
+        found.push_back(it->path().lexically_normal().string());
     }
     if (found.empty()) return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
     std::sort(found.begin(), found.end());
