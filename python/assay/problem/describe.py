@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import List, Optional
@@ -41,6 +42,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--out", required=True, type=Path, help="the folder to write")
     parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")
     options = parser.parse_args(arguments)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads share a busy machine with others
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the problem's code prints
             described = describe(options.answer, options.problem, options.out, options.row)

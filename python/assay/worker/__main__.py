@@ -27,7 +27,12 @@ def main() -> int:
     for descriptor in (4, 5):  # a worker's: nothing that is imported may have them
         os.dup2(0, descriptor)
     from assay.worker.library import Library
-    from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
+    from assay.worker import tensors  # imports torch, where there is one
+    from assay.worker.subject import Subject, import_triton
+
+    if tensors.torch is not None:
+        # Operators run on the CPU, on small tensors: threads that wait for each other take longer than one alone.
+        tensors.torch.set_num_threads(1)
 
     import_triton(os.path.dirname(os.path.abspath(sys.argv[2])))
 
