@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import List, Optional
 
+from assay import cpu_torch  # noqa: F401  first: it prepares the import of torch
 from assay.problem import ProblemError
 from assay.problem.folder import Folder
 from assay.problem.formats import recognise
