@@ -599,16 +599,25 @@ class TestOnVirtualGpu(unittest.TestCase):
     def test_torchs_own_headers_when_a_name_is_missing(self):
         output = self.run_script(
             '''
+            import functools
+
             import torch
             import torch.utils.cpp_extension as cpp_extension
 
             calls = []
-            cpp_extension.load_inline.torch_function = lambda *given, **named: calls.append(named) or "built"
+
+            @functools.wraps(cpp_extension.load_inline.torch_function)
+            def torch_function(**named):
+                calls.append(named)
+                return "built"
+
+            cpp_extension.load_inline.torch_function = torch_function
             built = cpp_extension.load_inline(
                 "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"],
                 extra_cuda_cflags=["-arch=sm_80", "-O2", "-std=c++17"])
             assert built == "built" and calls[0]["extra_ldflags"] == [], calls
-            assert calls[0]["extra_cuda_cflags"] == ["-O2"], calls
+            assert calls[0]["extra_cuda_cflags"] == ["-O2"] and calls[0]["name"] == "fallback", calls
+            assert "torch::nn::Linear" in calls[0]["cpp_sources"][0] and not calls[0]["use_pch"], calls
             ptx = ["-gencode=arch=compute_90,code=compute_90", "-lineinfo"]
             assert cpp_extension._get_cuda_arch_flags() == ptx
             try:
