@@ -259,9 +259,7 @@ class Races {
     if (!one_block() && !first.shared && conflict(*first.access, *second.access, Strength::Device) &&
         !Pair(setting_, *a.image, *b.image, Who::OtherBlock, {}).disjoint())
       for_members(a, b, [&](One& x, One& y) {
-        if (a.members.size() > 1 || b.members.size() > 1)
-          if (apart(x, y, Who::OtherBlock, {})) return;
-        open(x, y, Who::OtherBlock, {});
+        if (!apart(x, y, Who::OtherBlock, {})) open(x, y, Who::OtherBlock, {});
       });
   }
 
