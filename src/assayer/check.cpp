@@ -13,6 +13,7 @@
 #include "assayer/failures.h"
 #include "assayer/kernels_seen.h"
 #include "assayer/limits.h"
+#include "assayer/locate.h"
 #include "assayer/own_time.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
@@ -43,6 +44,7 @@ class Check {
         page_(contract, options_),
         cost_(contract) {
     outcome_.report.contract = contract.path;
+    if (!contract.origin.answer.empty()) outcome_.report.answer = shown(contract.origin.answer);
     outcome_.report.title = contract.title;
     outcome_.report.seed = options.seed;
     outcome_.report.device = options.device == subject::Device::Virtual ? "virtual" : "cuda";
@@ -348,7 +350,7 @@ class Check {
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (wants_kernel() && failures_) {
-      if (auto finding = kernels_.finding(subject_.symbol))
+      if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);
     }
     const bool failed = has_error(report.findings);
@@ -372,6 +374,7 @@ class Check {
       report.unknown.push_back("no trial could be run");
     }
     report.findings.insert(report.findings.end(), notes_.begin(), notes_.end());
+    name_originals(contract_, report.findings);
     if (reference_) page_.add_to(report, *reference_);
     return std::move(outcome_);
   }

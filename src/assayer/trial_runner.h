@@ -8,6 +8,7 @@
 #include <set>
 
 #include "assayer/assayer.h"
+#include "assayer/locate.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
 #include "trial/work.h"
@@ -35,6 +36,7 @@ struct TrialResult {
   double seconds = 0;                // of the whole trial
   double call_seconds = 0;           // of the call alone
   std::optional<bool> launched;      // whether it launched a kernel; none: not known
+  std::optional<LastKernel> last_kernel;  // of a Python subject
   int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends

@@ -440,6 +440,7 @@ struct Runner::Impl {
     observation.events = events.take_events();
     observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }

@@ -71,7 +71,8 @@ struct Observation {
   std::vector<protocol::Event> events;
   bool events_left_out = false;                  // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
-  std::vector<std::string> code;                 // PTX that a Python subject loaded
+  std::optional<protocol::LaunchEvent> last_launch;
+  std::vector<std::string> code;  // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
 };
 
