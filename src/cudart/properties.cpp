@@ -20,6 +20,12 @@ constexpr int find_attribute(int attribute) {
   }
 }
 
+// What an H200 can do and the virtual GPU does not provide; kUnknown: nothing of the kind.
+constexpr int missing_ability(int attribute) {
+  constexpr int kVirtualMemoryManagement = 102;  // cuMemCreate, cuMemMap and what belongs to them
+  return attribute == kVirtualMemoryManagement ? 0 : kUnknown;
+}
+
 // What differs between GPUs of one architecture; kUnknown: nothing does.
 constexpr int own_attribute(const Gpu& gpu, int attribute) {
   switch (attribute) {
@@ -47,8 +53,9 @@ constexpr int own_attribute(const Gpu& gpu, int attribute) {
 }
 
 int attribute_of(const Gpu& gpu, int attribute) {
-  const int own = own_attribute(gpu, attribute);
-  return own == kUnknown ? find_attribute(attribute) : own;
+  for (const int own : {missing_ability(attribute), own_attribute(gpu, attribute)})
+    if (own != kUnknown) return own;
+  return find_attribute(attribute);
 }
 
 // Fields that are attributes under another name.

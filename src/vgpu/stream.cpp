@@ -123,6 +123,57 @@ std::vector<OperationId> Streams::predecessors_locked(StreamId id) const {
   return after;
 }
 
+// What work changes in device memory; nothing: it changes none.
+std::optional<Streams::WorkLeft> Streams::change_by(const Work& work) {
+  if (const auto* grid = std::get_if<GridWork>(&work))
+    return WorkLeft{std::string(grid->kernel.name()), grid->config.origin};
+  const auto* copy = std::get_if<CopyWork>(&work);
+  const auto* fill = std::get_if<FillWork>(&work);
+  if ((copy && !copy->to.host) || (fill && !fill->to.host)) return WorkLeft{};
+  return std::nullopt;
+}
+
+void Streams::watch_order() {
+  Lock lock(mutex_);
+  watches_order_ = true;
+  order_.clear();
+  host_waited_.clear();
+}
+
+std::optional<Streams::WorkLeft> Streams::work_left(StreamId stream) {
+  Lock lock(mutex_);
+  if (!watches_order_) return std::nullopt;
+  watches_order_ = false;
+  const std::vector<Ordered> order = std::move(order_);
+  std::vector<OperationId> waiting = std::move(host_waited_);
+  if (streams_.contains(stream))
+    for (const OperationId id : predecessors_locked(stream)) waiting.push_back(id);
+  std::vector<bool> joined(order.size());
+  while (!waiting.empty()) {
+    const OperationId id = waiting.back();
+    waiting.pop_back();
+    const auto found =
+        std::lower_bound(order.begin(), order.end(), id,
+                         [](const Ordered& one, OperationId wanted) { return one.id < wanted; });
+    if (found == order.end() || found->id != id) continue;
+    const auto position = static_cast<std::size_t>(found - order.begin());
+    if (joined[position]) continue;
+    joined[position] = true;
+    waiting.insert(waiting.end(), found->after.begin(), found->after.end());
+  }
+  std::optional<WorkLeft> left;  // a kernel, if there is one: it has a name
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (order[i].work && !joined[i] && order[i].stream != stream && order[i].stream != kDefaultStream)
+      if (!left || (left->kernel.empty() && !order[i].work->kernel.empty())) left = order[i].work;
+  return left;
+}
+
+void Streams::note_order_locked(Ordered one) {
+  constexpr std::size_t kMost = 1 << 20;  // of one call; more are not judged
+  if (order_.size() == kMost) watches_order_ = false;
+  if (watches_order_) order_.push_back(std::move(one));
+}
+
 Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<OperationId> after) {
   auto owned = std::make_unique<Operation>();
   Operation& operation = *owned;
@@ -131,6 +182,7 @@ Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<
   operation.priority = streams_.at(stream).priority;
   operation.work = std::move(work);
   operation.after = std::move(after);
+  if (watches_order_) note_order_locked({operation.id, stream, operation.after, change_by(operation.work)});
   if (auto* record = std::get_if<RecordWork>(&operation.work)) record->event->operation = operation.id;
   for (OperationId id : operation.after) {
     auto found = pending_.find(id);
@@ -238,12 +290,15 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
 thread_local int UnseenWaits::depth_ = 0;
 
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
+  if (watches_order_ && !UnseenWaits::here())
+    host_waited_.insert(host_waited_.end(), targets.begin(), targets.end());
   if (listeners_.empty() || targets.empty() || UnseenWaits::here()) return;
   // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;
   if (host_point_) after.push_back(host_point_);
   host_point_ = ++operations_;
+  if (watches_order_) note_order_locked({host_point_, kDefaultStream, after, std::nullopt});
   const OperationInfo info{host_point_, kDefaultStream, OperationInfo::Kind::Marker, after};
   for (Listener* listener : listeners_) {
     listener->on_operation(info);

@@ -20,8 +20,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -163,6 +165,17 @@ class Streams {
     return use(device_);
   }
 
+  // Remembers from now on how operations are ordered, up to work_left().
+  void watch_order();
+  // An operation since watch_order() that changes device memory, and that neither the host nor `stream` has waited for: it
+  // may run whenever it likes, also after what `stream` does next. Those of the default stream and of `stream` itself do
+  // not count. Forgets the rest.
+  struct WorkLeft {
+    std::string kernel;  // empty: a copy or a fill
+    uint64_t origin = 0;
+  };
+  std::optional<WorkLeft> work_left(StreamId stream);
+
   void set_seed(uint64_t seed);
   // Runs nothing any more unless a host thread waits for it: the process is ending.
   void stop_background_work();
@@ -188,9 +201,18 @@ class Streams {
     std::unique_ptr<GridRun> run;
     bool stalled = false;
   };
+  // How an operation is ordered; kept while somebody watches.
+  struct Ordered {
+    OperationId id = 0;
+    StreamId stream = 0;
+    std::vector<OperationId> after;
+    std::optional<WorkLeft> work;  // that changes device memory
+  };
   using Lock = std::unique_lock<std::mutex>;
   using Rank = std::pair<int, OperationId>;
 
+  static std::optional<WorkLeft> change_by(const Work& work);
+  void note_order_locked(Ordered one);
   Operation& add_locked(StreamId stream, Work work, std::vector<OperationId> after);
   // What the next operation of a stream comes after.
   std::vector<OperationId> predecessors_locked(StreamId id) const;
@@ -232,6 +254,9 @@ class Streams {
   std::vector<Listener*> listeners_;
   std::vector<OperationId> targets_;  // what host threads wait for
   OperationId host_call_ = 0;         // under way
+  bool watches_order_ = false;
+  std::vector<Ordered> order_;            // by id
+  std::vector<OperationId> host_waited_;  // for these, while the order is watched
   OperationId operations_ = 0;
   OperationId host_point_ =
       0;  // a marker after everything that the host has waited for; kept while somebody listens

@@ -15,7 +15,7 @@ import textwrap
 import unittest
 
 import support
-from assay.virtual import extension, extension_build, extension_operators
+from assay.virtual import extension, extension_build, extension_nvcc, extension_operators
 from assay.virtual.extension_build import Build, Source
 
 CUDA_INCLUDE = pathlib.Path(extension_build.cuda_home()) / "include"
@@ -127,6 +127,55 @@ class TestSources(unittest.TestCase):
         placed = extension._placed(["\n__global__ void k() {}\n", "int made();"], caller, "cuda.cu")
         self.assertEqual(placed[0], f'#line 3 "{caller}"\n\n__global__ void k() {{}}\n')
         self.assertEqual(placed[1], "int made();")
+
+
+NVCC_STEPS = """\
+#$ _SPACE_=
+#$ CICC_PATH=/cuda/nvvm/bin
+#$ gcc -E -x c++ "a.cu" -o "k/a.cpp4.ii"
+#$ cudafe++ --gen_c_file_name "k/a.cpp" --gen_module_id_file --module_id_file_name "k/a.module_id" "k/a.cpp4.ii"
+#$ gcc -D__CUDA_ARCH__=900 -E -x c++ "a.cu" -o "k/a.cpp1.ii"
+#$ "$CICC_PATH/cicc" --module_id_file_name "k/a.module_id" "k/a.cpp1.ii" -o "k/a.ptx"
+#$ ptxas -arch=compute_90 "k/a.ptx"
+#$ fatbinary --create="k/a.fatbin"
+#$ gcc -c -x c++ "k/a.cpp" -o "a.o"
+"""
+
+
+class TestSteps(unittest.TestCase):
+    """nvcc's steps, those for the device beside those for the host."""
+
+    def test_the_two_compilations_are_told_apart(self):
+        steps = extension_nvcc.parse(NVCC_STEPS)
+        self.assertEqual([command.split()[0] for command in steps.host], ["gcc", "cudafe++"])
+        self.assertEqual([command.split()[0] for command in steps.device],
+                         ["gcc", '"$CICC_PATH/cicc"', "ptxas", "fatbinary"])
+        self.assertEqual((steps.last.split()[1], steps.name_file), ("-c", "k/a.module_id"))
+        self.assertEqual(steps.variables, {"_SPACE_": "", "CICC_PATH": "/cuda/nvvm/bin"})
+        self.assertNotIn("--gen_module_id_file", steps.host[1])
+
+    def test_other_lists_are_left_to_nvcc(self):
+        without_device = "\n".join(line for line in NVCC_STEPS.splitlines() if "cicc" not in line)
+        two = NVCC_STEPS.replace("#$ ptxas", '#$ "$CICC_PATH/cicc" -arch compute_100\n#$ ptxas')
+        for listing in ("", "nvcc fatal: no input files", without_device, two):
+            self.assertIsNone(extension_nvcc.parse(listing))
+
+    @unittest.skipUnless(shutil.which("nvcc"), "nvcc was not found")
+    def test_the_object_is_complete_and_an_error_is_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = os.path.join(folder, "a.cu"), os.path.join(folder, "a.o")
+            command = [extension_build.nvcc(), "-gencode=arch=compute_90,code=compute_90", "-c", source, "-o", target]
+            kernel = "__device__ static int count; __global__ void k(int* x) { *x = %s + count; }"
+            pathlib.Path(source).write_text(kernel % "1")
+            status, output = extension_nvcc.compile(command, source, folder, dict(os.environ))
+            self.assertEqual(status, 0, output)
+            names = subprocess.run(["nm", "-C", target], capture_output=True, text=True).stdout
+            self.assertIn("k(int*)", names)
+            pathlib.Path(source).write_text(kernel % "nothing")
+            status, output = extension_nvcc.compile(command, source, folder, dict(os.environ))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(output.count('identifier "nothing" is undefined'), 1, output)
+            self.assertEqual(sorted(os.listdir(folder)), ["a.cu", "a.o"])
 
 
 class TestErrors(unittest.TestCase):
