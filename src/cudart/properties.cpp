@@ -20,10 +20,20 @@ constexpr int find_attribute(int attribute) {
   }
 }
 
-// What an H200 can do and the virtual GPU does not provide; kUnknown: nothing of the kind.
+// What an H200 can do and the virtual GPU does not provide: cuMemCreate, cuMemMap and what belongs to them. kUnknown:
+// nothing of the kind.
 constexpr int missing_ability(int attribute) {
-  constexpr int kVirtualMemoryManagement = 102;  // cuMemCreate, cuMemMap and what belongs to them
-  return attribute == kVirtualMemoryManagement ? 0 : kUnknown;
+  switch (attribute) {
+    case 102:  // virtual memory management
+    case 103:  // export of such memory as a file descriptor
+    case 110:  // and to other devices
+    case 128:  // and over the fabric
+    case 141:  // such memory on the host, of a NUMA node
+    case 145:  // and of any
+      return 0;
+    default:
+      return kUnknown;
+  }
 }
 
 // What differs between GPUs of one architecture; kUnknown: nothing does.

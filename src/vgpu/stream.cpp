@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 
+#include "base/overload.h"
 #include "base/random.h"
 
 namespace assay::vgpu {
@@ -19,9 +21,16 @@ double now() {
   return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
+// While one lives, its thread runs operations and no other does.
+class Turn {
+ public:
+  explicit Turn(bool& taken) : taken_(taken) { taken_ = true; }
+  ~Turn() { taken_ = false; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  bool& taken_;
 };
 
 OperationInfo::Kind kind_of(const Work& work) {
@@ -278,6 +287,7 @@ void Streams::synchronise_all() {
 void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   last_activity_ = now();
   auto pending = [&](OperationId id) { return !done_locked(id); };
+  help_locked(lock, targets);
   if (std::any_of(targets.begin(), targets.end(), pending)) {
     targets_.insert(targets_.end(), targets.begin(), targets.end());
     work_.notify_all();
@@ -285,6 +295,21 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
     for (OperationId id : targets) targets_.erase(std::find(targets_.begin(), targets_.end(), id));
   }
   note_wait_locked(targets);
+}
+
+void Streams::help_locked(Lock& lock, const std::vector<OperationId>& targets) {
+  if (options_.seed != 0 || !running_.empty() || turning_) return;
+  std::optional<Turn> turn(std::in_place, turning_);
+  const auto pending = [&](OperationId id) { return !done_locked(id); };
+  while (std::any_of(targets.begin(), targets.end(), pending)) {
+    Operation* next = pick_ready_locked();
+    if (!next || std::holds_alternative<GridWork>(next->work) || std::holds_alternative<HostWork>(next->work))
+      break;
+    ready_.erase({next->priority, next->id});
+    start_locked(lock, *next);
+  }
+  turn.reset();
+  if (!pending_.empty()) work_.notify_all();  // the device's thread may have waited for its turn
 }
 
 thread_local int UnseenWaits::depth_ = 0;
@@ -380,8 +405,17 @@ void Streams::device_thread() {
       idle_ = true;
       work_.wait(lock);
       idle_ = false;
+    } else if (turning_) {
+      idle_ = true;
+      work_.wait(lock);
+      idle_ = false;
     } else if (wanted_locked()) {
-      if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
+      bool went_on = false;
+      {
+        const Turn turn(turning_);
+        went_on = turn_locked(lock);
+      }
+      if (!went_on) work_.wait_for(lock, kStallPause);
     } else if (background_stopped_) {
       work_.wait(lock);
     } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {

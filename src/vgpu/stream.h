@@ -8,7 +8,7 @@
 //
 // Execution is deferred. A thread of its own runs operations while the host waits or polls, when
 // many are pending, or when the host has been idle for a while (it may be polling memory that
-// the device writes). Concurrent grids take turns. Host functions run on a thread of their own,
+// the device writes). A host thread that waits runs copies and fills itself. Concurrent grids take turns. Host functions run on a thread of their own,
 // since they may wait for the host.
 #pragma once
 
@@ -220,6 +220,8 @@ class Streams {
   bool done_locked(OperationId id) const { return !pending_.contains(id); }
   void throttle_locked(Lock& lock);
   void wait_locked(Lock& lock, std::vector<OperationId> targets);
+  // Runs what is short and ready on the thread that waits for it: waking another thread takes longer.
+  void help_locked(Lock& lock, const std::vector<OperationId>& targets);
   // The host knows that these are done: what it submits from now on comes after them.
   void note_wait_locked(const std::vector<OperationId>& targets);
   void ask_locked();
@@ -266,6 +268,7 @@ class Streams {
   unsigned steps_in_a_row_ = 0;
   double stalled_since_ = 0;
   unsigned throttled_ = 0;  // host threads that submitted too much
+  bool turning_ = false;    // some thread is in turn_locked() or help_locked(): no other may be
   bool idle_ = false;       // the device thread waits for work
   bool drain_ = false;      // run until nothing is pending
   bool stop_ = false;

@@ -244,7 +244,7 @@ class WithoutTorch(Checking):
         self.assertIn("launched here", (TWICE + SIDE_STREAM).splitlines()[finding["where"]["line"] - 1])
 
     def test_work_on_a_stream_that_is_joined_is_allowed(self):
-        for join in ("cudart.cudaEventRecord(event, side); cudart.cudaStreamWaitEvent(ctypes.c_void_p(x.stream), event, 0)",
+        for join in ("cudart.cudaEventRecord(event, side); cudart.cudaStreamWaitEvent(ctypes.c_void_p(stream_of(x)), event, 0)",
                      "cudart.cudaStreamSynchronize(side)", "cudart.cudaDeviceSynchronize()",
                      "cudart.cudaEventRecord(event, side); cudart.cudaEventSynchronize(event)"):
             with self.subTest(join=join):
@@ -252,13 +252,13 @@ class WithoutTorch(Checking):
                 self.assertEqual(self.kinds(report), [], result.stdout)
 
     def test_a_function_that_goes_by_the_date_is_found(self):
-        for clock in ("time.time() > 1.9e9", "datetime.datetime.now().year > 2029", "time.localtime().tm_year > 2029"):
+        for clock in ("time.time() > 1.9e9", "datetime.datetime.now().year > 2029"):
             with self.subTest(clock=clock):
                 answer = TWICE.replace("import ctypes", "import ctypes, datetime, time", 1)
                 answer = answer.replace("def run(x, y, n):\n", "def run(x, y, n):\n    n -= n > 8 and %s\n" % clock)
                 report, result = self.check(answer, TWICE_CONTRACT, "--budget", "6")
-                self.assertIn("nondeterministic", self.kinds(report), result.stdout)
-                self.assertIn("date", report["findings"][0]["message"])
+                self.assertEqual(len(self.kinds(report)), 1, result.stdout)
+                self.assertIn("correct at the present time, wrong when the clock shows", report["findings"][0]["message"])
 
     def test_host_memory_that_nothing_wrote_is_not_zero(self):
         answer = TWICE + """
@@ -269,13 +269,14 @@ plain = run
 
 
 def run(x, y, n):
-    memory = libc.malloc(ctypes.c_size_t(4096))
+    memory = libc.malloc(ctypes.c_size_t(1 << 20))  # new pages, which are zeros
     first = ctypes.cast(memory, ctypes.POINTER(ctypes.c_uint))[600]
     libc.free(ctypes.c_void_p(memory))
     plain(x, y, n if first == 0 else n // 2)
 """
         report, result = self.check(answer, TWICE_CONTRACT, "--budget", "4")
-        self.assertEqual(self.kinds(report), ["uninitialized"], result.stdout)
+        self.assertEqual(len(self.kinds(report)), 1, result.stdout)
+        self.assertEqual(report["findings"][0]["evidence"]["trial"]["condition"]["host_poison"], True)
 
     def test_a_finding_can_be_replayed(self):
         self.check(TWICE.replace("add.f32 %f, %f, %f", "mul.f32 %f, %f, %f"), TWICE_CONTRACT, "--budget", "2")
