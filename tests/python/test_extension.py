@@ -7,6 +7,7 @@ Python process of its own.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -643,6 +644,78 @@ class TestOnVirtualGpu(unittest.TestCase):
         )
         self.assertIn("assay: Linear is not in the light header; compiling with PyTorch's own headers", output)
         self.assertEqual(output.count("assay: "), 1)
+
+    def test_torchs_own_headers_build_a_module_once(self):
+        # Those of its headers that compile in seconds.
+        output = self.run_script(
+            '''
+            import os, subprocess, sys
+            import torch
+            from torch.utils.cpp_extension import load_inline
+
+            SOURCE = """
+            #include <c10/util/flat_hash_map.h>
+            #include <pybind11/pybind11.h>
+            int entries(int n) {
+              ska::flat_hash_map<int, int> map;
+              for (int i = 0; i < n; ++i) map[i % 7] = i;
+              return map.size();
+            }
+            PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("entries", &entries); }
+            """
+            module = load_inline("own_headers", SOURCE, no_implicit_headers=True)
+            assert module.entries(100) == 7 and module.entries(3) == 3
+            assert torch.ones(3, device="cuda").sum().item() == 3
+            print("made at", os.stat(module.__file__).st_mtime_ns, flush=True)
+            if "again" not in sys.argv:
+                sys.exit(subprocess.run([sys.executable, __file__, "again"]).returncode)
+            '''
+        )
+        self.assertEqual(output.count("assay: c10/util/flat_hash_map.h is not in the light header"), 1)
+        self.assertEqual(len(set(re.findall(r"made at \d+", output))), 1)
+
+    def test_an_extension_built_by_setuptools(self):
+        output = self.run_script(
+            '''
+            import glob, pathlib, subprocess, sys
+
+            pathlib.Path("filling.cu").write_text("""
+            #include <Python.h>
+            __global__ void filling(float* y, int n) {
+              const int i = blockIdx.x * blockDim.x + threadIdx.x;
+              if (i < n) y[i] = 3;
+            }
+            static PyObject* fill(PyObject*, PyObject* given) {
+              unsigned long long y = 0;
+              int n = 0;
+              if (!PyArg_ParseTuple(given, "Ki", &y, &n)) return nullptr;
+              filling<<<(n + 127) / 128, 128>>>(reinterpret_cast<float*>(y), n);
+              return PyLong_FromLong(cudaGetLastError());
+            }
+            static PyMethodDef methods[] = {{"fill", fill, METH_VARARGS, ""}, {nullptr, nullptr, 0, nullptr}};
+            static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "filling", nullptr, -1, methods};
+            PyMODINIT_FUNC PyInit_filling() { return PyModule_Create(&definition); }
+            """)
+            pathlib.Path("setup.py").write_text("""
+            from setuptools import setup
+            from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+            setup(name="filling", ext_modules=[CUDAExtension("filling", ["filling.cu"])],
+                  cmdclass={"build_ext": BuildExtension})
+            """.replace("\\n            ", "\\n"))
+            built = subprocess.run([sys.executable, "setup.py", "build_ext", "--inplace"], capture_output=True, text=True)
+            assert built.returncode == 0, built.stdout + built.stderr
+            print(built.stderr)
+
+            import torch
+            sys.path.insert(0, ".")
+            import filling
+
+            y = torch.zeros(300, device="cuda")
+            assert filling.fill(y.data_ptr(), 300) == 0
+            assert torch.equal(y.cpu(), torch.full((300,), 3.0))
+            '''
+        )
+        self.assertIn("assay: setuptools compiles with PyTorch's own headers", output)
 
 
 if __name__ == "__main__":
