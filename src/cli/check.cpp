@@ -210,7 +210,7 @@ int check_command(std::vector<std::string> args) {
       .positive();
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (!min_coverage.empty()) {
     const auto share = share_of(min_coverage);

@@ -642,6 +642,9 @@ Observation Runner::record(const contract::Bindings& bindings) {
 void Runner::restart() {
   impl_->stop();
 }
+pid_t Runner::process() const {
+  return std::max(impl_->child, 0);
+}
 int64_t Runner::calls_in_process() const {
   return impl_->calls;
 }

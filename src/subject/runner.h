@@ -1,6 +1,8 @@
 // Trials in a worker process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <set>
@@ -94,6 +96,7 @@ class Runner {
 
   // Ends the worker; the next trial starts a new one.
   void restart();
+  pid_t process() const;             // of the present worker; 0: there is none
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling

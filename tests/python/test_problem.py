@@ -77,6 +77,20 @@ class Constants(unittest.TestCase):
         source = "# ü\nN = (4 *\n     2)  # sizes\nx = N\n"
         self.assertEqual(with_integers(source, {"N": 6}).splitlines()[3], "x = N")
 
+    LITERALS = ("def get_inputs():\n    x = torch.randn(1024, 3, 96).cuda()\n"
+                "    return [x, torch.randint(0, 50, (1024,)), torch.full((17, 4), 12)]\n"
+                "def get_init_inputs():\n    return [96, 33]\n")
+
+    def test_literals_of_shapes_are_sizes(self):
+        self.assertEqual(module_integers(self.LITERALS), {"literal_1024": 1024, "literal_96": 96, "literal_17": 17})
+        self.assertEqual(with_integers(self.LITERALS, {"literal_1024": 64, "literal_96": 48}),
+                         self.LITERALS.replace("1024", "64").replace("96", "48"))
+
+    def test_literals_elsewhere_are_not(self):
+        source = self.LITERALS.replace("get_inputs", "make")
+        self.assertEqual(module_integers(source), {})
+        self.assertEqual(with_integers(source, {"literal_1024": 64}), source)
+
     def test_a_literal_pins_a_size(self):
         answer = SizesOfAnswer("y = kernel(x, 4096, 512)\nblock_size = 256\n", {})
         sizes = {"rows": 4096, "tile": 256, "columns": 512, "other": 8192}

@@ -2,7 +2,8 @@
 `ModelNew`.
 
 The problem promises one shape. It is the first one listed where the virtual GPU can afford it; then come
-smaller ones, found by halving the module-level integers of the problem (`shrink`). Sizes that the answer uses
+smaller ones, found by halving the module-level integers of the problem and the literals in the shapes of its
+inputs (`shrink`). Sizes that the answer uses
 by the same module-level name are set in the answer, too; sizes that it has as literals are not touched.
 """
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
     if not listed:
         raise ProblemError("the problem is too large for the virtual GPU "
                            f"({full.work:,} elements and multiply-adds) and cannot be made smaller: sizes "
-                           "are literals in the problem or in the answer; use module-level integers")
+                           "are literals in Model or in the answer; use module-level integers")
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds "
                      "are too many for the virtual GPU; the shapes below keep divisors that the answer may "
