@@ -2,6 +2,7 @@
 // it is for and what pins it stands beside each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -23,8 +24,11 @@ inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
 inline constexpr int64_t kBriefSample = 1 << 13;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
 inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
-// Budgets that a Python function may take for the trials that a pass requires. Chosen: on an idle machine one is enough.
+// Budgets of its own time (own_time.h) that a check of a Python function may take for the trials that a pass
+// requires. Chosen: one is enough but for large tensors, whose reference is evaluated on the CPU.
 inline constexpr double kPythonBudgets = 4;
+// Budgets of elapsed time in which those trials must be done, however busy the machine is. Chosen.
+inline constexpr double kBusyBudgets = 10;
 // Share of the budget: a trial that takes more is named in the report.
 inline constexpr double kHeldUpShare = 0.5;
 // Elements of a trial per second of budget, and at least: drawing, copying and judging them takes time as
@@ -58,6 +62,17 @@ inline constexpr int kRechecks = 6;
 // Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
 // call that fails by chance, every other time, passes for a cause once in 2^6.
 inline constexpr int kTimes = 3;
+// Runs beside the first that must give the same result before chance is no longer thought of. A result that
+// goes by a fair coin is the same in all of them once in 2^10, about a thousand. A run is a new process: 10 to
+// 20 ms for a small kernel. Where it takes longer, kTimes runs at least, and more as long as all of them
+// together take no more than these seconds: a quarter of what there is for all causes.
+inline constexpr int kChanceRuns = 10;
+inline constexpr double kChanceSeconds = 1;
+// … where one takes so many.
+inline int chance_runs(double seconds) {
+  if (seconds * kChanceRuns <= kChanceSeconds) return kChanceRuns;
+  return std::max(kTimes, static_cast<int>(kChanceSeconds / seconds));
+}
 
 // ---- Calls ----
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "assayer/assayer.h"
+#include "assayer/locate.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
 #include "trial/work.h"
@@ -35,6 +36,7 @@ struct TrialResult {
   double seconds = 0;                // of the whole trial
   double call_seconds = 0;           // of the call alone
   std::optional<bool> launched;      // whether it launched a kernel; none: not known
+  std::optional<LastKernel> last_kernel;  // of a Python subject
   int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
@@ -61,8 +63,8 @@ class TrialRunner {
   bool never_ends(trial::Trial& trial, TrialResult& slow);
   // "correct on NVIDIA H200 …, wrong on …", where a trial fails only in the surroundings it has; else empty.
   std::string needed_surroundings(const trial::Trial& failing);
-  // Whether a failure has this cause, which another trial was found to have.
-  bool has_cause(trial::Trial& trial, TrialResult& failed, Kind kind);
+  // Whether a failure has the cause that another trial was found to have: one that gives it this kind.
+  bool has_cause(trial::Trial& trial, TrialResult& failed, Kind kind, Cause cause);
 
   // Whether what the device saw shows again in a new process, alone or after other calls; `trial` is changed
   // to the one that shows it. Numbers need no such test: find_cause() has its own.
@@ -72,6 +74,7 @@ class TrialRunner {
   void prepare() { runner_.prepare(); }
   // Seconds that a Python subject has spent on compiling: no trial's time, and none of the budget's.
   double build_seconds() const { return runner_.build_seconds(); }
+  pid_t worker_process() const { return runner_.process(); }  // 0: there is none at the moment
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
   void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }
@@ -95,6 +98,8 @@ class TrialRunner {
 
  private:
   TrialResult run_once(const trial::Trial& trial, bool diagnose);
+  // Of its call, or of its two.
+  Result<std::vector<contract::Bindings>> inputs_of(const trial::Trial& trial) const;
   void observe(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings, bool diagnose,
                TrialResult& result);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
@@ -111,7 +116,9 @@ class TrialRunner {
   bool passes(const trial::Trial& trial);
   bool tells_apart(trial::Trial right, trial::Trial wrong);
   bool find_overlap(trial::Trial& trial, TrialResult& failed);
-  bool find_chance(trial::Trial& trial, TrialResult& failed);
+  bool find_chance(trial::Trial& trial, TrialResult& failed, Cause known);
+  std::optional<std::string> difference(const trial::Trial& trial, const TrialResult& first,
+                                        const TrialResult& second) const;
   bool find_stale(trial::Trial& trial, TrialResult& failed);
   bool find_left_behind(trial::Trial& trial, TrialResult& failed);
   bool find_host_memory(trial::Trial& trial, TrialResult& failed);
@@ -140,6 +147,7 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;
   std::set<std::string> code_;  // PTX of a Python subject
   std::vector<ptx::Module> modules_;

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "assayer/assayer.h"
 #include "base/diagnostic.h"
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
@@ -22,7 +25,16 @@ using assayer::CheckOutcome;
 
 namespace {
 
-// Folders stand for the contracts in them.
+// Whether a TOML file has a table that only contracts have: a repository has others, such as pyproject.toml. One with a
+// slip in another table is still taken for a contract, and refused.
+bool looks_like_contract(const fs::path& path) {
+  const std::string text = "\n" + text_of(path.string());
+  for (const char* table : {"\n[kernel]", "\n[reference]", "\n[tensors.", "\n[dims]"})
+    if (text.find(table) != std::string::npos) return true;
+  return false;
+}
+
+// Folders stand for the contracts in them, and below, but not in hidden folders.
 Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& paths) {
   std::vector<std::string> contracts;
   for (const std::string& path : paths) {
@@ -37,9 +49,12 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
     const auto options = fs::directory_options::skip_permission_denied;
     for (fs::recursive_directory_iterator it(path, options, error), end; !error && it != end;
          it.increment(error)) {
-      if (it->path().extension() == ".toml") found.push_back(it->path().string());
+      if (it->is_directory(error) && it->path().filename().string().starts_with('.'))
+        it.disable_recursion_pending();
+      else if (it->path().extension() == ".toml" && looks_like_contract(it->path()))
+        found.push_back(it->path().lexically_normal().string());
     }
-    if (found.empty()) return Error{"there is no contract (*.toml) in this folder", path};
+    if (found.empty()) return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
     std::sort(found.begin(), found.end());
     contracts.insert(contracts.end(), found.begin(), found.end());
   }
@@ -84,9 +99,11 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
-// Seconds of trials for a Python function, where nothing else is asked for: starting the interpreter and compiling
-// take several more.
+// Seconds for a Python function, where nothing else is asked for: of trials, and from the start of the command until
+// trials end that a pass does not require. Importing torch and compiling take their part of these, and the report
+// comes within 15 s where those leave time enough for the rest.
 constexpr double kPythonBudget = 8;
+constexpr std::chrono::seconds kPythonSeconds{14};
 
 struct Checked {
   int status = 0;
@@ -95,7 +112,9 @@ struct Checked {
   bool skipped = false;
 };
 
-Checked check_one(const std::string& path, const CheckOptions& options) {
+// `begun`: the command, for one contract only.
+Checked check_one(const std::string& path, const CheckOptions& options,
+                  std::optional<std::chrono::steady_clock::time_point> begun) {
   if (interrupted()) {
     Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
     skipped.report.contract = path;
@@ -110,7 +129,10 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     return wrong;
   }
   CheckOptions own = options;
-  if (own.budget == 0) own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+  if (own.budget == 0) {
+    own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+    if (contract->kernel.python && begun) own.deadline = *begun + kPythonSeconds;
+  }
   CheckOutcome outcome = check(*contract, own);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
@@ -118,7 +140,7 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
 
 // All of them, as many at a time as there are cores; each is told of in its turn.
 std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
-                               int jobs) {
+                               int jobs, std::chrono::steady_clock::time_point begun) {
   std::vector<Checked> checked(contracts.size());
   Progress progress;
   const bool several = contracts.size() > 1;
@@ -132,7 +154,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
           progress.show(several ? fmt::format("{}/{}  {}  {}", told, contracts.size(), contracts[i], text)
                                 : fmt::format("{}  {}", contracts[i], text));
         };
-        checked[i] = check_one(contracts[i], own);
+        checked[i] = check_one(contracts[i], own, several ? std::nullopt : std::optional(begun));
       },
       [&](std::size_t i) {
         progress.clear();
@@ -151,6 +173,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
 }  // namespace
 
 int check_command(std::vector<std::string> args) {
+  const auto begun = std::chrono::steady_clock::now();
   Arguments arguments("Checks kernels against their contracts.", "assay check");
   std::vector<std::string> paths;
   std::string json, junit, sarif, html;
@@ -187,7 +210,7 @@ int check_command(std::vector<std::string> args) {
       .positive();
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (!min_coverage.empty()) {
     const auto share = share_of(min_coverage);
@@ -218,6 +241,8 @@ int check_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
       return kWrongUse;
     }
+    options.interpreter =
+        subject::start_interpreter(paths.front());  // imports torch while the problem is read
     auto described = describe_problem(paths.front(), problem);
     if (!described) {
       fmt::print(stderr, "assay: {}\n", described.error().text());
@@ -226,6 +251,7 @@ int check_command(std::vector<std::string> args) {
     for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
     paths = {described->contract};
     options.runner.hidden = described->files;
+    options.torch = described->torch;
   }
   const auto contracts = contracts_in(paths);
   if (!contracts) {
@@ -236,7 +262,7 @@ int check_command(std::vector<std::string> args) {
   std::vector<report::Report> reports;
   int status = 0;
   for (Checked& checked :
-       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())))) {
+       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())), begun)) {
     status = worse(status, checked.status);
     reports.push_back(std::move(checked.report));
   }

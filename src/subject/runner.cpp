@@ -349,6 +349,7 @@ struct Runner::Impl {
   std::string fork_interpreter(int worker_socket, int worker_events) {
     const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     const auto forked = subject.interpreter->fork_worker({.folder = folder->path(),
+                                                          .build_folder = subject.build_folder,
                                                           .settings = encode(settings()),
                                                           .socket = worker_socket,
                                                           .memory_file = memory_file,
@@ -439,6 +440,7 @@ struct Runner::Impl {
     observation.events = events.take_events();
     observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }
@@ -639,6 +641,9 @@ Observation Runner::record(const contract::Bindings& bindings) {
 
 void Runner::restart() {
   impl_->stop();
+}
+pid_t Runner::process() const {
+  return std::max(impl_->child, 0);
 }
 int64_t Runner::calls_in_process() const {
   return impl_->calls;

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import List, Optional
 
+from assay import cpu_torch  # noqa: F401  first: it prepares the import of torch
 from assay.problem import ProblemError
 from assay.problem.folder import Folder
 from assay.problem.formats import recognise
@@ -23,7 +25,12 @@ def describe(answer: str, problem: str, out: Path, row: Optional[str] = None) ->
     submission = recognise(answer, problem, row)
     folder = Folder(out)
     contract = submission.describe(folder)
-    path = folder.write("contract.toml", contract.text())
+    original = submission.answer.resolve()
+    contract.origin.answer = str(original)
+    if submission.copies:
+        copies = sorted(path.relative_to(out).as_posix() for path in out.glob(submission.copies))
+        contract.origin.files = {copy: str(original) for copy in copies}
+    path = folder.write("contract.toml", contract.to_toml())
     return {"contract": str(path), "format": submission.format, "notes": contract.notes}
 
 
@@ -36,6 +43,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--out", required=True, type=Path, help="the folder to write")
     parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")
     options = parser.parse_args(arguments)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads share a busy machine with others
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the problem's code prints
             described = describe(options.answer, options.problem, options.out, options.row)

@@ -2,14 +2,15 @@
 import gc
 import importlib
 import importlib.util
-import itertools
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from assay.worker import tensors, watch
+from assay.worker import ahead, tensors, watch
 from assay.worker.library import ALIASED_OUTPUT, Answer, Library
+
+ADAPTERS = ("assay_adapter.py", "assay_subject.py")  # of assay.problem and assay.function_source
 
 
 class Subject:
@@ -17,6 +18,7 @@ class Subject:
         self._library = library
         self._function: Optional[Callable[..., Any]] = None
         self._name = ""
+        self._is_adapter = False  # the function is Assay's own, and calls what is checked
         self._folder = ""
         self._returns = True
         self._watch: Optional[watch.Watch] = None
@@ -27,11 +29,12 @@ class Subject:
     def load(self, setup: Answer) -> Answer:
         """Imports the file; the answer is empty, or says what went wrong."""
         self._name, self._returns = setup["function"], setup["returns_outputs"]
+        self._is_adapter = os.path.basename(setup["file"]) in ADAPTERS
         self._folder = os.path.dirname(os.path.abspath(setup["file"]))
         _forget_settings()
         self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
         sys.path.insert(0, self._folder)
-        if import_triton(self._folder):
+        if ahead.import_triton(self._folder):
             _note_compiling(self._library)
         try:
             module = _import(setup["file"])
@@ -53,9 +56,8 @@ class Subject:
                 if self._returns:
                     self._take(result, request)
         except tensors.Misfit as misfit:
-            code = getattr(self._function, "__code__", None)
-            return _failure(str(misfit), output=misfit.output, file=code.co_filename if code else "",
-                            line=code.co_firstlineno if code else 0)
+            file, line = self._definition()
+            return _failure(str(misfit), output=misfit.output, file=file, line=line)
         except BaseException as error:
             return self._raised(error)
         finally:
@@ -68,7 +70,7 @@ class Subject:
 
     def _take(self, result: Any, request: Answer) -> None:
         outputs = request["outputs"]
-        results = tensors.returned(result, outputs, self._name)
+        results = tensors.returned(result, outputs, "the function" if self._is_adapter else self._name)
         self._report_shared(results, request)
         kept = []
         for tensor, output in zip(results, outputs):
@@ -90,9 +92,12 @@ class Subject:
                 text = "`%s` is returned in the memory of an earlier result, which it overwrites" % output["name"]
             else:
                 continue
-            code = getattr(self._function, "__code__", None)
-            self._library.report(ALIASED_OUTPUT, text, code.co_filename if code else "",
-                                 code.co_firstlineno if code else 0)
+            self._library.report(ALIASED_OUTPUT, text, *self._definition())
+
+    def _definition(self) -> Tuple[str, int]:
+        """Where the function is defined; of an adapter, nobody wants to know."""
+        code = getattr(self._function, "__code__", None)
+        return (code.co_filename, code.co_firstlineno) if code and not self._is_adapter else ("", 0)
 
     def _raised(self, error: BaseException) -> Answer:
         file, line = self._place(error)
@@ -152,30 +157,6 @@ def _forget_settings() -> None:
     for name in list(os.environ):
         if name.startswith(("ASSAY_", "LD_", "PYTHONPATH")):
             del os.environ[name]
-
-
-def import_triton(folder: str) -> bool:
-    """Imports Triton where a file of the folder mentions it and it is installed."""
-    if not _mentions_triton(folder):
-        return False
-    try:
-        importlib.import_module("triton")
-    except ImportError:
-        return False
-    return True
-
-
-def _mentions_triton(folder: str) -> bool:
-    for place, _, names in itertools.islice(os.walk(folder), 50):
-        for name in names:
-            if name.endswith(".py"):
-                try:
-                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as text:
-                        if "triton" in text.read():
-                            return True
-                except OSError:  # hidden from the subject, and so from here
-                    continue
-    return False
 
 
 class _on_stream:
