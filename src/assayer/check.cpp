@@ -257,7 +257,6 @@ class Check {
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
-    plan_options.clocks = !contract_.kernel.python;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
     coverage_.conclude(plan);
