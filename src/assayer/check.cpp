@@ -122,12 +122,13 @@ class Check {
     reference_->wait();
     if (contract_.kernel.python) subject_.seconds += since(begun);
     built_ = trials_->build_seconds();
-    start_ = Clock::now();
+    watch_.emplace(trials_->stopwatch());
     return true;
   }
 
-  // Seconds of trials so far.
-  double spent() const { return since(start_) - (trials_ ? trials_->build_seconds() - built_ : 0); }
+  // Seconds of trials so far: of the budget, and as they passed.
+  double spent() const { return watch_->seconds() - (trials_->build_seconds() - built_); }
+  double elapsed() const { return watch_->elapsed() - (trials_->build_seconds() - built_); }
 
   bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
@@ -199,8 +200,10 @@ class Check {
   // A Python function's trials take their time on a busy machine: what a pass requires of them may exceed the budget.
   bool out_of_time(const trial::Plan& plan) const {
     const bool late = options_.deadline && Clock::now() > *options_.deadline;
-    if (spent() < options_.budget && !late) return false;
-    if (!contract_.kernel.python || spent() >= kPythonBudgets * options_.budget) return true;
+    // What other processes held up is made up for, as far as a pass requires it.
+    if (spent() < options_.budget && !late)
+      return elapsed() >= options_.budget && !options_.keep_going && plan.needed_left().empty();
+    if (!contract_.kernel.python || elapsed() >= kPythonBudgets * options_.budget) return true;
     return plan.needed_left().empty();
   }
 
@@ -331,7 +334,7 @@ class Check {
     report::Report& report = outcome_.report;
     if (interrupted()) note_interruption();
     if (trials_) subject_.seconds += trials_->build_seconds() - built_;
-    report.seconds = subject_.seconds + (trials_ ? spent() : 0);
+    report.seconds = subject_.seconds + (watch_ ? elapsed() : 0);
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (wants_kernel() && failures_) {
@@ -373,7 +376,7 @@ class Check {
   subject::Subject subject_;
   std::optional<TrialRunner> trials_;
   std::optional<Failures> failures_;
-  Clock::time_point start_;
+  std::optional<Stopwatch> watch_;
   double built_ = 0;  // seconds of compiling before that
   Cost cost_;
   KernelsSeen kernels_;

@@ -62,6 +62,17 @@ Finding trespass(const subject::Trespass& t) {
 
 }  // namespace
 
+Stopwatch::Stopwatch(const subject::Runner& runner) : runner_(runner), held_up_(runner.held_up_seconds()) {}
+
+double Stopwatch::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+double Stopwatch::seconds() const {
+  const double passed = elapsed();
+  return passed - std::min(kMostHeldUp * passed, runner_.held_up_seconds() - held_up_);
+}
+
 TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
                          const subject::Subject& subject, const CheckOptions& options)
     : contract_(contract),
@@ -148,9 +159,8 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
 }
 
 double TrialRunner::time_limit() const {
-  if (!deadline_) return timeout_;
-  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
-  return std::min(timeout_, std::max(kLeastCallSeconds, left));
+  if (!stage_) return timeout_;
+  return std::min(timeout_, std::max(kLeastCallSeconds, stage_->seconds - stage_->watch.seconds()));
 }
 
 // Another of the contract's own shapes, where there is one.
@@ -198,7 +208,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
     return result;
   }
   ++runs_;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch = stopwatch();
   const double built = runner_.build_seconds();
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
@@ -212,8 +222,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
   result.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
   observe(trial, *bindings, diagnose, result);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
-                   (runner_.build_seconds() - built);
+  result.seconds = watch.seconds() - (runner_.build_seconds() - built);
   return result;
 }
 

@@ -43,6 +43,20 @@ struct TrialResult {
       probed;  // by never_ends: what smaller calls took, in seconds
 };
 
+// Seconds since its construction, as they would pass if the machine had nothing else to do: what other
+// processes took of the processor is left out, up to a part of it (kMostHeldUp).
+class Stopwatch {
+ public:
+  explicit Stopwatch(const subject::Runner& runner);
+  double seconds() const;
+  double elapsed() const;
+
+ private:
+  const subject::Runner& runner_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double held_up_;  // before
+};
+
 class TrialRunner {
  public:
   TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
@@ -82,14 +96,17 @@ class TrialRunner {
   // Elements of each output that are judged; larger ones by a sample.
   void set_sample(int64_t elements) { sample_ = elements; }
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
-  // Calls end by then, and none begins later: for what has its share of the time.
-  using TimePoint = std::chrono::steady_clock::time_point;
-  void set_deadline(std::optional<TimePoint> deadline) { deadline_ = deadline; }
+  Stopwatch stopwatch() const { return Stopwatch(runner_); }
+  // Calls end in so many seconds from now, and none begins later: for what has its share of the time.
+  void set_time_left(std::optional<double> seconds) {
+    stage_.reset();
+    if (seconds) stage_.emplace(Stage{stopwatch(), *seconds});
+  }
   // … or after so many, where a check follows the timeline of another.
   void set_most_runs(std::optional<int> most) { most_runs_ = most; }
   bool out_of_time() const {
     if (most_runs_ && runs_ >= *most_runs_) return true;
-    return deadline_ && std::chrono::steady_clock::now() >= *deadline_;
+    return stage_ && stage_->watch.seconds() >= stage_->seconds;
   }
   int runs() const { return runs_; }
 
@@ -137,7 +154,11 @@ class TrialRunner {
   subject::Runner runner_;
   trial::Work work_;
   double timeout_ = 30;
-  std::optional<TimePoint> deadline_;
+  struct Stage {
+    Stopwatch watch;
+    double seconds;  // that it may take
+  };
+  std::optional<Stage> stage_;
   std::optional<int> most_runs_;
   int runs_ = 0;
   std::vector<trial::Trial> history_;  // calls of the present process, the last ones

@@ -96,6 +96,7 @@ class Runner {
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling
+  double held_up_seconds() const;    // that this process and its workers have waited for a processor
   void set_timeout(double seconds);
 
   struct Impl;
