@@ -16,6 +16,7 @@
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
+#include "subject/device_code.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -43,6 +44,7 @@ Finding launch_failure(evidence::Launch launch) {
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
     Finding finding = crash(failure.text);
+    std::get<evidence::Process>(finding.evidence).raised = true;
     finding.where = {shown(failure.file), failure.line};
     return finding;
   }
@@ -61,17 +63,6 @@ Finding trespass(const subject::Trespass& t) {
 }
 
 }  // namespace
-
-Stopwatch::Stopwatch(const subject::Runner& runner) : runner_(runner), held_up_(runner.held_up_seconds()) {}
-
-double Stopwatch::elapsed() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-}
-
-double Stopwatch::seconds() const {
-  const double passed = elapsed();
-  return passed - std::min(kMostHeldUp * passed, runner_.held_up_seconds() - held_up_);
-}
 
 TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
                          const subject::Subject& subject, const CheckOptions& options)
@@ -158,9 +149,16 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   }
 }
 
-double TrialRunner::time_limit() const {
+double TrialRunner::time_left() {
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_->start).count();
+  const double own = stage_->taken.seconds({runner_.process(), reference_.process()}, 0);
+  return stage_->seconds - std::max(own, kLeastOwnShare * elapsed);
+}
+
+double TrialRunner::time_limit() {
   if (!stage_) return timeout_;
-  return std::min(timeout_, std::max(kLeastCallSeconds, stage_->seconds - stage_->watch.seconds()));
+  return std::min(timeout_, std::max(kLeastCallSeconds, time_left()));
 }
 
 // Another of the contract's own shapes, where there is one.
@@ -208,7 +206,7 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
     return result;
   }
   ++runs_;
-  const Stopwatch watch = stopwatch();
+  const auto start = std::chrono::steady_clock::now();
   const double built = runner_.build_seconds();
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
@@ -222,7 +220,8 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
   result.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
   observe(trial, *bindings, diagnose, result);
-  result.seconds = watch.seconds() - (runner_.build_seconds() - built);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+                   (runner_.build_seconds() - built);
   return result;
 }
 
@@ -247,6 +246,9 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.calls = std::move(observation.calls);
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
+  if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
+    result.last_kernel =
+        LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel), launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   used_tensor_cores_ = !result.wider_budgets.empty();

@@ -59,7 +59,7 @@ struct Setting {
   Claims& claims;
   Solver& solver;
   double access_seconds = 5;  // for one access
-  double until = 0;           // of the steady clock: no question is asked later
+  double until = 0;           // of work_seconds(): no question is asked later
   std::function<void(const std::string& name, const std::string& smt)>
       dump{};  // proved questions; may be empty
 
@@ -72,6 +72,7 @@ Obligation prove_overflow(Setting& setting);
 Obligation prove_alignment(Setting& setting);
 Obligation prove_barriers(Setting& setting);
 Obligation prove_launch(Setting& setting);
+Obligation prove_races(Setting& setting);
 
 // ---- helpers of the obligations (access.cpp)
 

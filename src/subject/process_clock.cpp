@@ -41,18 +41,6 @@ Status status_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-// "running waiting slices", the first two in nanoseconds.
-double waited_for_processor(pid_t process) {
-  std::istringstream fields(text_of(fmt::format("/proc/{}/schedstat", process)));
-  double ran = 0, waited = 0;
-  fields >> ran >> waited;
-  return waited * 1e-9;
-}
-
-double waited_for_processor() {
-  return waited_for_processor(getpid());
-}
-
 ProcessClock::ProcessClock(pid_t process) : process_(process), last_(std::chrono::steady_clock::now()) {
   processor_ = read().processor;
 }

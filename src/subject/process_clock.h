@@ -33,9 +33,4 @@ class ProcessClock {
   int threads_ = 0;
 };
 
-// Seconds that a thread could run and other processes had the processor, since the thread began: of this
-// process's first thread, or of another's. 0 where the kernel does not say, or the process has ended.
-double waited_for_processor();
-double waited_for_processor(pid_t process);
-
 }  // namespace assay::subject

@@ -132,7 +132,6 @@ struct Runner::Impl {
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
-  double held_up = 0, child_held_up = 0;  // of all workers, and of that the present one's
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
       : contract(c), subject(s), options(std::move(o)) {
@@ -342,7 +341,6 @@ struct Runner::Impl {
     const auto variables = environment();
     const pid_t judge = getpid();
     if (!link_files()) return "the worker's folder could not be filled";
-    child_held_up = 0;
     child = fork();
     if (child == 0) become_worker(judge, worker_socket, worker_events, worker, variables);
     return child < 0 ? fmt::format("fork: {}", std::strerror(errno)) : "";
@@ -359,7 +357,6 @@ struct Runner::Impl {
                                                           .log = log});
     close(log);
     if (!forked) return forked.error().text();
-    child_held_up = 0;
     child = *forked;
     return "";
   }
@@ -393,17 +390,10 @@ struct Runner::Impl {
 
   Answer give_up(CallOutcome outcome, std::string why) {
     const pid_t session = child;
-    note_held_up();
     kill(child, SIGKILL);
     reap();
     if (is_python()) kill_session(session);
     return {outcome, std::move(why), {}};
-  }
-
-  void note_held_up() {
-    const double waited = waited_for_processor(child);
-    held_up += std::max(0.0, waited - child_held_up);
-    child_held_up = waited;
   }
 
   Answer receive(double timeout) {
@@ -413,10 +403,7 @@ struct Runner::Impl {
       while (auto line = pending.take()) {
         const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
         builds.note(building && building->begins);
-        if (!building) {
-          note_held_up();
-          return {CallOutcome::Ended, "", std::move(*line)};
-        }
+        if (!building) return {CallOutcome::Ended, "", std::move(*line)};
       }
       events.read();
       pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
@@ -453,6 +440,7 @@ struct Runner::Impl {
     observation.events = events.take_events();
     observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }
@@ -654,14 +642,14 @@ Observation Runner::record(const contract::Bindings& bindings) {
 void Runner::restart() {
   impl_->stop();
 }
+pid_t Runner::process() const {
+  return std::max(impl_->child, 0);
+}
 int64_t Runner::calls_in_process() const {
   return impl_->calls;
 }
 bool Runner::files_guarded() const {
   return impl_->guarded;
-}
-double Runner::held_up_seconds() const {
-  return impl_->held_up + waited_for_processor();
 }
 double Runner::build_seconds() const {
   return impl_->builds.spent();
