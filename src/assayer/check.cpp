@@ -137,7 +137,7 @@ class Check {
   // Seconds of trials so far.
   double spent() const { return since(start_) - building(); }
   // Those in which the machine's other work did not hold them up.
-  double own() { return own_time_->seconds({trials_->worker_process(), reference_->process()}, building()); }
+  double own() { return own_time_->seconds({trials_->processes(), {reference_->process()}}, building()); }
 
   bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
@@ -257,7 +257,6 @@ class Check {
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
-    plan_options.clocks = !contract_.kernel.python;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
     coverage_.conclude(plan);

@@ -75,7 +75,7 @@ class TrialRunner {
   void prepare() { runner_.prepare(); }
   // Seconds that a Python subject has spent on compiling: no trial's time, and none of the budget's.
   double build_seconds() const { return runner_.build_seconds(); }
-  pid_t worker_process() const { return runner_.process(); }  // 0: there is none at the moment
+  std::vector<pid_t> processes() const { return runner_.processes(); }
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
   void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }
