@@ -51,6 +51,8 @@ struct Access {
   uint32_t alignment = 1;  // that the hardware demands
   bool exact = true;       // false: a lane may be made to access less than this (ldmatrix.x1)
   Path path;
+  Path control;            // what decides whether a thread gets here, given that loops end
+  std::vector<Var> loops;  // around it, by count, the outermost first
 };
 
 // An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
@@ -73,11 +75,15 @@ struct Induction {
 struct Loop {
   Var count = 0;  // k
   Path entry;     // when the loop is reached
+  Path entered;   // of it, what decides whether a thread gets here, given that the loops before it end
   std::vector<Induction> inductions;
   // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
   // before.
   std::vector<Term> repeats;
   Path again;  // all that decides whether a thread goes from iteration k to k + 1
+  // A thread that leaves the loop in iteration k leaves it by one of these ways: what holds then.
+  std::vector<Path> exits;
+  bool returns = false;  // a thread may end inside
 };
 
 struct Summary {
@@ -86,7 +92,8 @@ struct Summary {
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
-  Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
+  Term threads[3], blocks[3];            // of a block, of the grid; 64 bits
+  Term thread_index[3], block_index[3];  // 32 bits
 };
 
 // `written`: arrays that some kernel of the call, or a copy, writes; the values in others are as the contract
@@ -94,8 +101,8 @@ struct Summary {
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written);
 
-// The conditions of a launch as terms.
-Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch);
+// The conditions of a launch or a case as terms.
+Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when);
 
 // The arrays that a summary's accesses may write, by name.
 std::vector<std::string> written_arrays(Terms& terms, const Summary& summary);

@@ -383,6 +383,13 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
   return {add(whole, atom_poly(q)), atom_poly(r)};
 }
 
+std::optional<Division> Lowering::division(Atom atom) const {
+  for (const auto& [operands, results] : divisions_)
+    if (results.first == atom || results.second == atom)
+      return Division{operands.first, operands.second, results.first, results.second};
+  return std::nullopt;
+}
+
 // ---- exact values
 
 Poly Lowering::signed_value(Term term) {

@@ -47,6 +47,12 @@ struct Wrap {
   Atom times = 0;  // how often 2^width was taken away
 };
 
+// value = divisor * quotient + remainder, 0 <= remainder < divisor.
+struct Division {
+  Poly value, divisor;
+  Atom quotient = 0, remainder = 0;
+};
+
 class Lowering {
  public:
   // `claims` may be null: then loops are only what their terms say.
@@ -67,6 +73,10 @@ class Lowering {
   // Takes this term's value to be this polynomial. For inductions.
   void take_exact(Term term, bool is_signed, Poly value);
   Poly count(Var count) { return atom_poly(atom_of(count)); }
+  // Quotient, rounded down, and remainder. The divisor must be known to be at least 1.
+  std::pair<Poly, Poly> divided(const Poly& value, const Poly& divisor);
+  // The division that this atom is the quotient or the remainder of.
+  std::optional<Division> division(Atom atom) const;
   Poly remainder(const Poly& value, Int divisor) { return divided(value, constant_poly(divisor)).second; }
 
   // Whether the facts imply it.
@@ -101,7 +111,6 @@ class Lowering {
   Poly lowered_choice(const Node& node);
   Poly unknown_poly(Term term, Int high);
   Poly exact(Term term, bool is_signed);
-  std::pair<Poly, Poly> divided(const Poly& by_whom, const Poly& divisor);
   Formula compared(const Node& node);
   Formula equality(const Node& node);
   Formula strengthened(const Formula& formula) const;
@@ -136,6 +145,8 @@ class Claims {
   Claims(Terms& terms, const Summary& summary, Solver& solver)
       : terms_(terms), summary_(summary), solver_(solver) {}
   const std::vector<Claim>& of(Var count);
+  // Claims that are known of a loop: those of another loop, of which it is a copy under other names.
+  void adopt(Var count, std::vector<Claim> claims) { known_[count] = std::move(claims); }
 
  private:
   std::vector<Claim> proved(const Loop& loop);

@@ -141,7 +141,7 @@ Machine::Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx:
 }
 
 Path Machine::entry_path() {
-  return conditions_of(terms_, dims_, launch_);
+  return conditions_of(terms_, dims_, launch_.when);
 }
 
 // Thread and block indices below the launch's extents. An extent that the relation does not give may be any
@@ -176,6 +176,8 @@ void Machine::set_up_indices() {
     blocks_[i] = terms_.trunc(summary_.blocks[i], 32);
     thread_[i] = index(fmt::format("tid.{}", axis), VarKind::Thread, summary_.threads[i], kMostThreads[i]);
     block_[i] = index(fmt::format("ctaid.{}", axis), VarKind::Block, summary_.blocks[i], kMostBlocks[i]);
+    summary_.thread_index[i] = thread_[i];
+    summary_.block_index[i] = block_[i];
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/symbol.h"
+#include "prove/coverage.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
 
@@ -32,7 +33,7 @@ constexpr const char* kAssumptions[] = {
 };
 
 // Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"race", "coverage", "values"};
+constexpr const char* kNotYet[] = {"race", "values"};
 
 class Prover {
  public:
@@ -178,8 +179,9 @@ class Prover {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
       const double left = until_ - now();
       prove_one(launch, found, changed,
-                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 1)));
+                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
+    prove_outputs(changed);
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
     if (!relation_.gaps.empty())
       for (Obligation& obligation : proof_.obligations)
@@ -212,6 +214,28 @@ class Prover {
       open.open.push_back({{}, "not modelled yet", std::nullopt});
       proof_.obligations.push_back(std::move(open));
     }
+  }
+
+  // That the outputs are written is a matter of all launches of a call together.
+  void prove_outputs(const std::vector<std::string>& changed) {
+    Obligation coverage;
+    coverage.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    coverage.name = "coverage";
+    CoverageSetting setting{contract_, solver_, changed};
+    setting.until = until_;
+    if (!options_.dump.empty())
+      setting.dump = [&](const std::string& name, const std::string& smt) { dump(coverage.kernel, name, smt); };
+    progress("coverage of the outputs");
+    for (const Case& one : relation_.cases) {
+      std::vector<LaunchedKernel> kernels;
+      for (const Launch& launch : one.launches)
+        if (const auto found = find(launch.kernel)) kernels.push_back({found->module, found->kernel, &launch});
+      prove_coverage(setting, one, kernels, coverage);
+    }
+    coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;
+    if (coverage.total == 0) return;  // no outputs that are only written
+    if (coverage.status != Status::Proved) look_for_witness(coverage);
+    proof_.obligations.push_back(std::move(coverage));
   }
 
   void look_for_witness(Obligation& obligation) {

@@ -242,7 +242,7 @@ class Inference {
       if (first["what"] == "launch")
         found.launches.push_back(launch(records, i));
       else
-        other(first, found);
+        other(records, i, found);
     }
     return found;
   }
@@ -250,8 +250,14 @@ class Inference {
   // Whether a record is as the case says.
   bool agrees(const Case& found, const Record& record) const {
     size_t next = 0;
+    size_t next_fill = 0;
     for (const Event& operation : record.operations) {
-      if (operation["what"] != "launch") continue;
+      if (operation["what"] != "launch") {
+        if (operation["to"].is_object() &&
+            (next_fill >= found.fills.size() || !agrees(found.fills[next_fill++], operation, record.shape)))
+          return false;
+        continue;
+      }
       if (next >= found.launches.size()) return false;
       if (!agrees(found.launches[next++], operation, record.shape)) return false;
     }
@@ -259,6 +265,20 @@ class Inference {
   }
 
  private:
+  bool agrees(const Fill& fill, const Event& event, const Shape& shape) const {
+    return event["to"]["label"] == fill.array &&
+           (!fill.offset || evaluate(*fill.offset, shape) == filled_offset(event)) &&
+           (!fill.bytes || evaluate(*fill.bytes, shape) == filled_bytes(event));
+  }
+  int64_t filled_offset(const Event& event) const {
+    return event["to"]["offset"].get<int64_t>() - shift_of(event["to"]["label"]);
+  }
+  // A part of several rows is not contiguous, or need not be.
+  static std::optional<int64_t> filled_bytes(const Event& event) {
+    if (event["rows"].get<int64_t>() != 1) return std::nullopt;
+    return event["width"].get<int64_t>();
+  }
+
   bool agrees(const Launch& launch, const Event& event, const Shape& shape) const {
     for (const Condition& condition : launch.when)
       if (!condition.holds(shape)) return false;
@@ -303,16 +323,19 @@ class Inference {
     return tensor && tensor->align < 256 ? tensor->align : 0;
   }
 
+  // The expression for a number of one operation.
+  ExprPtr fitted_to(const std::vector<const Record*>& records, size_t which, const Numbers& number) const {
+    std::vector<Point> points;
+    for (const Record* record : records) {
+      const auto value = number(record->operations[which]);
+      if (!value) return nullptr;
+      points.push_back({&record->shape, *value});
+    }
+    return fit(contract_, points);
+  }
+
   Launch launch(const std::vector<const Record*>& records, size_t which) {
-    const auto fitted = [&](const Numbers& number) -> ExprPtr {
-      std::vector<Point> points;
-      for (const Record* record : records) {
-        const auto value = number(record->operations[which]);
-        if (!value) return nullptr;
-        points.push_back({&record->shape, *value});
-      }
-      return fit(contract_, points);
-    };
+    const auto fitted = [&](const Numbers& number) { return fitted_to(records, which, number); };
     const Event& first = records.front()->operations[which];
     Launch launch;
     launch.kernel = first["kernel"];
@@ -354,11 +377,23 @@ class Inference {
     return launch;
   }
 
-  void other(const Event& operation, Case& found) {
-    if (operation["to"] == "host")
+  void other(const std::vector<const Record*>& records, size_t which, Case& found) {
+    const Event& first = records.front()->operations[which];
+    if (first["to"] == "host")
       relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
-    else if (operation["to"].is_object())
-      found.filled.push_back(operation["to"]["label"]);
+    if (!first["to"].is_object()) return;
+    const std::string array = first["to"]["label"];
+    found.filled.push_back(array);
+    Fill fill{array, nullptr, nullptr};
+    const bool same = std::all_of(records.begin(), records.end(), [&](const Record* record) {
+      const Event& to = record->operations[which]["to"];
+      return to.is_object() && to["label"] == array;
+    });
+    if (same) {
+      fill.offset = fitted_to(records, which, [&](const Event& e) { return filled_offset(e); });
+      fill.bytes = fitted_to(records, which, [&](const Event& e) { return filled_bytes(e); });
+    }
+    found.fills.push_back(std::move(fill));
   }
 
   const Contract& contract_;
@@ -444,6 +479,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       return record && signature(*record) == key;
     };
     const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
+    relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
   relation.recorded = records.size();

@@ -17,6 +17,7 @@ constexpr std::string_view kMemory[] = {"out-of-bounds"};
 constexpr std::string_view kAlignment[] = {"misaligned"};
 constexpr std::string_view kLaunch[] = {"launch-failure"};
 constexpr std::string_view kBarrier[] = {"barrier-divergence", "deadlock"};
+constexpr std::string_view kCoverage[] = {"unwritten-output", "uninitialized"};
 
 // Families that push indices and offsets to the ends of what is legal.
 constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
@@ -39,6 +40,7 @@ std::span<const std::string_view> kinds_of(std::string_view obligation) {
   if (obligation == "alignment") return kAlignment;
   if (obligation == "launch") return kLaunch;
   if (obligation == "barrier") return kBarrier;
+  if (obligation == "coverage") return kCoverage;
   return kMemory;
 }
 
