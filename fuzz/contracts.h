@@ -9,12 +9,12 @@
 #include <string_view>
 
 #include "contract/contract.h"
-#include "contract/reference.h"
-#include "contract/text.h"
+#include "reference/describe.h"
+#include "reference/reference.h"
 
 namespace assay::fuzz {
 
-using namespace assay::contract;
+using namespace assay::reference;
 
 constexpr int64_t kSmall = 256;  // elements of a tensor worth evaluating
 
@@ -57,10 +57,14 @@ inline void try_contract(std::string_view text) {
     if (contract.error().message.empty()) report("an error without a message", contract.error().text());
     return;
   }
-  (void)explain(*contract);
-  if (contract->reference.kind != ReferenceKind::Formula || !is_quick(contract->reference.formula)) return;
+  (void)describe(*contract);
+  if (contract->reference.kind != ReferenceKind::Formula || !is_quick(contract->reference.formula_text))
+    return;
   Result<Reference> reference = Reference::make(*contract);
-  if (!reference) report("accepted, then refused", reference.error().text());
+  if (!reference) {
+    if (reference.error().message.empty()) report("an error without a message", reference.error().text());
+    return;
+  }
   Bindings bindings;
   if (!bind_zeros(*contract, bindings)) return;
   BudgetOptions options;

@@ -2,10 +2,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cudart/fatbinary.h"
+#include "fatbinary/fatbinary.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace assay::cudart;
+  using namespace assay::fatbinary;
   auto images = read_fatbinary({reinterpret_cast<const std::byte*>(data), size});
   if (!images) return 0;
   choose_ptx(*images, 90);

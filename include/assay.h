@@ -1,10 +1,10 @@
-/* What a program may tell Assay while it runs on the virtual GPU (`assay run`). Outside of it every call does nothing, so
- * these may stay in the program.
+/* Calls with which a program under `assay run` tells Assay about its memory. Without Assay they do nothing, so they
+ * may stay in the program.
  *
  *     assay_protect(x, bytes, "x");            // an input: a write is a finding (clobbered-input)
- *     assay_expect_written(y, bytes, "y");     // an output: each byte is to be written
+ *     assay_expect_written(y, bytes, "y");     // an output: every byte has to be written
  *     kernel<<<grid, block, 0, stream>>>(x, y);
- *     assay_judge_ranges(stream);              // waits for the stream; what is missing is a finding (unwritten-output)
+ *     assay_judge_ranges(stream);              // waits for the stream; unwritten bytes are a finding (unwritten-output)
  *     assay_label(x, "activations");           // the name of an allocation in reports
  */
 #ifndef ASSAY_H

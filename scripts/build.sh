@@ -109,6 +109,17 @@ quietly() {
   return "$status"
 }
 
+# The instruction set that CMake picks for this machine (cmake/options.cmake). A build folder may have moved here
+# from another one.
+instruction_set() {
+  local flags flag
+  flags=$(grep -m 1 '^flags' /proc/cpuinfo 2>/dev/null)
+  for flag in avx512f avx512bw avx512dq avx512vl; do
+    [[ " $flags " == *" $flag "* ]] || { echo avx2; return; }
+  done
+  echo avx512
+}
+
 configure() {
   local fresh=()
   # A checkout that moved must forget where it was.
@@ -116,14 +127,18 @@ configure() {
     ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
     fresh=(--fresh)
   fi
-  [[ -f $build/build.ninja && ${#fresh[@]} == 0 ]] && return 0
+  if [[ -f $build/build.ninja && ${#fresh[@]} == 0 && -f $build/instruction_set &&
+    $(<"$build/instruction_set") == "$(instruction_set)" ]]; then
+    return 0
+  fi
   (cd "$root" && quietly "configuring" "$build/configure.log" cmake --preset release "${fresh[@]}") ||
     die "cmake could not configure the build (above; whole log in $build/configure.log)"
+  instruction_set >"$build/instruction_set"
 }
 
 # up_to_date STAMP: nothing that the build reads is newer than the last good build.
 up_to_date() {
-  [[ -f $1 ]] || return 1
+  [[ -f $1 && -f $build/instruction_set && $(<"$build/instruction_set") == "$(instruction_set)" ]] || return 1
   local inputs=() input
   for input in src cmake tests scripts CMakeLists.txt CMakePresets.json; do
     [[ -e $root/$input ]] && inputs+=("$root/$input")

@@ -166,7 +166,7 @@ Tensor output_of(const Case& one, const Contract& contract, const Bindings& bind
 }
 
 // The best of three: seconds to judge, and how many elements.
-std::pair<double, int64_t> judged(const Contract& contract, const contract::Reference& reference,
+std::pair<double, int64_t> judged(const Contract& contract, const reference::Reference& reference,
                                   const Bindings& bindings, const judge::Outputs& outputs,
                                   const judge::Options& options) {
   double best = 1e30;
@@ -183,7 +183,7 @@ std::pair<double, int64_t> judged(const Contract& contract, const contract::Refe
 
 void run(const Case& one) {
   const Contract contract = must(contract::parse(text_of(one)));
-  const contract::Reference reference = must(contract::Reference::make(contract));
+  const reference::Reference reference = must(reference::Reference::make(contract));
   trial::Trial trial;
   trial.shape = one.shape;
   const Bindings bindings = must(trial::make_inputs(contract, trial));

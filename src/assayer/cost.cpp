@@ -6,8 +6,11 @@ namespace assay::assayer {
 
 namespace {
 
+// All chosen.
 constexpr double kOverhead = 0.02;      // seconds of a trial that computes nothing
-constexpr double kOrdinaryRate = 5e-7;  // seconds a step
+constexpr double kOrdinaryRate = 5e-7;  // seconds a step, before anything was measured
+constexpr double kLeastSteps = 5e3;     // of a trial whose time tells anything about the rate
+constexpr double kLeastSeconds = 1e-4;  // of a trial's own, however close it is to the overhead
 
 const std::pair<const std::string, int64_t>* largest(const contract::Shape& shape) {
   const auto it = std::max_element(shape.begin(), shape.end(),
@@ -20,8 +23,8 @@ const std::pair<const std::string, int64_t>* largest(const contract::Shape& shap
 void Cost::learn(const contract::Shape& shape, double seconds) {
   const auto size = work_.of(shape);
   const auto* dim = largest(shape);
-  if (!size || !dim || size->steps < 5e3) return;
-  seconds = std::max(seconds - kOverhead, 1e-4);
+  if (!size || !dim || size->steps < kLeastSteps) return;
+  seconds = std::max(seconds - kOverhead, kLeastSeconds);
   Rate& rate = rates_[dim->first];
   const double per_unit = seconds / static_cast<double>(dim->second);
   rate.per_unit = rate.steps == 0 ? per_unit : std::min(rate.per_unit, per_unit);

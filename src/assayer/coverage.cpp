@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::assayer {
 
@@ -19,7 +19,10 @@ using trial::Trial;
 
 namespace {
 
-constexpr std::size_t kMostNamed = 6;  // requirements that a message names
+// All chosen.
+constexpr std::size_t kMostNamed = 6;       // requirements that a message names
+constexpr std::size_t kMostText = 1 << 20;  // bytes of all files that a report holds; of more, it holds none
+constexpr int kNameDigits = 12;             // hexadecimal, of the hash that a record's name is
 
 constexpr RequirementGroup kGroups[] = {RequirementGroup::Conditions, RequirementGroup::Inputs,
                                         RequirementGroup::Corners,    RequirementGroup::Edges,
@@ -32,7 +35,7 @@ std::string requirement_text(const trial::Requirement& requirement) {
 
 }  // namespace
 
-void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& attempt) {
+void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult& result) {
   ++trials_;
   ++stages_[std::string(stage)];
   shapes_.insert(contract::to_string(trial.shape));
@@ -48,10 +51,12 @@ void Coverage::add(const Trial& trial, std::string_view stage, const Attempt& at
     largest_ = size->elements;
     largest_shape_ = trial.shape;
   }
-  wider_.insert(attempt.wider_budgets.begin(), attempt.wider_budgets.end());
-  judged_ += attempt.judged;
-  elements_ += attempt.elements;
-  undecided_ += attempt.undecided;
+  wider_.insert(result.wider_budgets.begin(), result.wider_budgets.end());
+  judged_ += result.judged;
+  elements_ += result.elements;
+  undecided_ += result.undecided;
+  margins_.bound = std::max(margins_.bound, result.margins.bound);
+  margins_.energy = std::max(margins_.energy, result.margins.energy);
 }
 
 void Coverage::miss_dims() {
@@ -113,6 +118,8 @@ Json Coverage::json() const {
   json["tensor_cores"] = !wider_.empty();
   if (!wider_.empty()) json["wider_budgets"] = wider_;
   json["not_covered"] = missed_;
+  if (margins_.bound > 0 || margins_.energy > 0)
+    json["gates"] = {{"bound", margins_.bound}, {"energy", margins_.energy}};
   json["largest"] = {{"elements", largest_}, {"shape", largest_shape_}};
   contract::Shape whole;
   for (const contract::Dim& dim : contract_.dims) whole[dim.name] = dim.highest();
@@ -139,7 +146,6 @@ Json Coverage::json() const {
 }
 
 Json files_of(const Contract& contract, const subject::Subject& subject) {
-  constexpr std::size_t kMostText = 1 << 20;
   std::vector<std::string> paths = {fs::absolute(contract.path).lexically_normal().string()};
   paths.insert(paths.end(), subject.files.begin(), subject.files.end());
   Json files = Json::array();
@@ -162,10 +168,11 @@ std::string save_trial(const Contract& contract, const CheckOptions& options, co
   json["contract"] = fs::absolute(contract.path).lexically_normal().string();
   json["device"] = options.device == subject::Device::Virtual ? "virtual" : "cuda";
   json["findings"] =
-      Json::array({{{"kind", finding.kind}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
+      Json::array({{{"kind", to_string(finding.kind)}, {"evidence", {{"trial", trial::to_json(trial)}}}}});
   json["files"] = files;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
-  const fs::path path = cache / "trials" / fmt::format("{:012x}.json", trial::hash(text) >> 16);
+  const fs::path path =
+      cache / "trials" / fmt::format("{:0{}x}.json", hash(text) >> (64 - 4 * kNameDigits), kNameDigits);
   std::ofstream file(path);
   file << text << "\n";
   return file.flush() ? path.string() : "";

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "assayer/attempt.h"
+#include "assayer/trial_runner.h"
 #include "trial/plan.h"
 
 namespace assay::assayer {
@@ -14,7 +14,7 @@ class Coverage {
  public:
   explicit Coverage(const contract::Contract& contract) : contract_(contract) {}
 
-  void add(const trial::Trial& trial, std::string_view stage, const Attempt& attempt);
+  void add(const trial::Trial& trial, std::string_view stage, const TrialResult& result);
   void miss(std::string what) { missed_.push_back(std::move(what)); }
   // Promised values of dims that no trial reached.
   void miss_dims();
@@ -31,6 +31,7 @@ class Coverage {
   const contract::Contract& contract_;
   int trials_ = 0;
   int64_t judged_ = 0, elements_ = 0, undecided_ = 0;
+  judge::Margins margins_;
   std::map<std::string, int> stages_;
   std::set<std::string> shapes_, families_, wider_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;

@@ -10,7 +10,8 @@
 
 #include <algorithm>
 
-#include "assayer/attempt.h"
+#include "assayer/trial_runner.h"
+#include "judge/steps.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -19,12 +20,14 @@ using trial::Trial;
 
 namespace {
 
+// All chosen. tests/subject/causes_test wants a call that does not end found within 10 s.
+
 constexpr double kLeast = 2.5;      // seconds: a call that takes less is not called endless
-constexpr double kLongest = 10;     // … that are waited for one call
+constexpr double kLongest = 10;     // seconds that are waited for one call
 constexpr double kMuchSlower = 50;  // times what the next smaller case took
 constexpr double kShortest = 0.02;  // seconds that a call takes to be at least, so that noise does not count
-constexpr double kSmallTrial =
-    2e6;  // steps of the formula; a call with so few ends within kLongest, or never
+// Steps of the formula: a call with so few ends within kLongest, or never.
+constexpr double kSmallTrial = 2e6;
 
 // The trial with every dim at most 1, 2, 4, …, and as it is.
 std::vector<Trial> growing(const contract::Contract& contract, const Trial& trial) {
@@ -46,7 +49,7 @@ std::vector<Trial> growing(const contract::Contract& contract, const Trial& tria
 
 }  // namespace
 
-bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
+bool TrialRunner::never_ends(Trial& trial, TrialResult& slow) {
   const double patience = timeout_;
   std::string smaller;  // the case before, and its time
   double seconds = kShortest;
@@ -59,25 +62,25 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
     if (limit > kLongest && !small) return true;
     limit = std::min(limit, kLongest);
     set_timeout(limit);
-    Attempt attempt = run(candidate, false);
+    TrialResult result = run_once(candidate, false);
     if (out_of_time()) return true;
-    if (has_error(attempt.findings)) {  // a deadlock, say: why it does not end
+    if (has_error(result.findings)) {  // a deadlock, say: why it does not end
       found = true;
-      slow = std::move(attempt);
+      slow = std::move(result);
       return true;
     }
-    ended = attempt.state == AttemptState::Judged;
-    if (attempt.state != AttemptState::TooSlow) {
-      seconds = std::max(kShortest, attempt.call_seconds);
+    ended = result.state == TrialState::Judged;
+    if (result.state != TrialState::TooSlow) {
+      seconds = std::max(kShortest, result.call_seconds);
       if (ended) {
-        probed.emplace_back(candidate.shape, attempt.seconds);
+        probed.emplace_back(candidate.shape, result.seconds);
         smaller =
-            fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), attempt.call_seconds);
+            fmt::format("{} ends after {:.2g} s", contract::to_string(candidate.shape), result.call_seconds);
       }
       return false;
     }
     found = true;
-    slow = std::move(attempt);
+    slow = std::move(result);
     return true;
   };
   for (Trial candidate : growing(contract_, trial)) {
@@ -104,13 +107,11 @@ bool Laboratory::never_ends(Trial& trial, Attempt& slow) {
   if (has_error(slow.findings)) return true;
   Finding finding = std::move(*slow.unended);
   if (stale) {
-    finding.evidence["symptom"] = finding.kind;
-    finding.kind = "stale-state";
-    finding.message = "ends in a new process, not after earlier calls: " + finding.message;
-  } else if (!smaller.empty()) {
-    finding.message += fmt::format("; {}", smaller);
+    finding = std::move(judge::attributed({finding}, {.cause = judge::FoundCause{Cause::EndsOnlyFirst}})[0]);
+  } else {
+    std::get<evidence::Process>(finding.evidence).smaller = smaller;
   }
-  slow.state = AttemptState::Judged;
+  slow.state = TrialState::Judged;
   slow.findings = {std::move(finding)};
   return true;
 }

@@ -38,6 +38,19 @@ int definition(const std::string& source, std::string_view name) {
   return found;
 }
 
+// The line of "def NAME(" or "class NAME".
+int python_definition(const std::string& source, std::string_view name) {
+  std::ifstream file(source);
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number)
+    for (const std::string_view word : {"def ", "class "})
+      if (const size_t at = line.find(std::string(word) + std::string(name));
+          at != std::string::npos &&
+          (at + word.size() + name.size() == line.size() || !is_word(line[at + word.size() + name.size()])))
+        return number;
+  return 0;
+}
+
 }  // namespace
 
 std::string shown(const std::string& path) {
@@ -46,18 +59,16 @@ std::string shown(const std::string& path) {
   return error || relative.empty() || *relative.begin() == ".." ? path : relative.string();
 }
 
-const Where* suspected(std::span<const lint::Note> notes, std::string_view kind) {
-  for (const lint::KindInfo& info : lint::kinds()) {
-    if (info.hint != kind) continue;
-    const auto note = std::find_if(notes.begin(), notes.end(), [&](const lint::Note& n) {
-      return n.kind == info.kind && n.where.line > 0;
-    });
-    if (note != notes.end()) return &note->where;
-  }
-  return nullptr;
+const Where* suspected(std::span<const Finding> notes, Kind kind) {
+  // In the order of the table of kinds: what is most telling first.
+  const Finding* best = nullptr;
+  for (const Finding& note : notes)
+    if (info(note.kind).likely == kind && note.where.line > 0 && (!best || note.kind < best->kind))
+      best = &note;
+  return best ? &best->where : nullptr;
 }
 
-void locate(const contract::Contract& contract, std::span<const lint::Note> notes, Finding& finding) {
+void locate(const contract::Contract& contract, std::span<const Finding> notes, Finding& finding) {
   if (finding.where.line > 0) {
     finding.where.file = shown(finding.where.file);
     return;
@@ -66,10 +77,13 @@ void locate(const contract::Contract& contract, std::span<const lint::Note> note
     finding.where = *where;
     return;
   }
-  const std::string& name = contract.kernel.entry.empty() ? contract.kernel.global : contract.kernel.entry;
+  const contract::Kernel& kernel = contract.kernel;
+  const std::string& name = kernel.python          ? kernel.python.function
+                            : kernel.entry.empty() ? kernel.global
+                                                   : kernel.entry;
   for (const std::string& source : contract.kernel.sources) {
     const std::string path = fs::absolute(contract.resolve(source)).lexically_normal().string();
-    if (const int line = definition(path, name); line > 0) {
+    if (const int line = kernel.python ? python_definition(path, name) : definition(path, name); line > 0) {
       finding.where = {shown(path), line};
       return;
     }

@@ -1,10 +1,11 @@
 // The GPUs that the virtual device can present itself as: what a kernel built for sm_90 meets in practice.
 //
 // The limits of a multiprocessor (threads, registers, shared memory) are the same on all of them; what a GPU
-// has of everything else differs. The first is the default. Multiprocessors, memory size, memory bus and L2
-// follow NVIDIA's datasheets and the MIG user guide; clocks are the maxima that those GPUs report. `bytes` is
-// what cudaMemGetInfo gives as the total: for the H200 as read from one, for the others the datasheet's size
-// less what the driver typically reserves. A slice ("MIG") has its share of memory, L2 and bus.
+// has of everything else differs. The first is the default, and the only one whose figures were read from a
+// device. The others are close to what NVIDIA publishes, not exact: multiprocessors and memory sizes matter to
+// kernels and are meant to be right; clocks, bus widths and the exact number of bytes only have to differ from
+// GPU to GPU. `bytes` is what cudaMemGetInfo gives as the total. A slice ("MIG") has its share of memory, L2
+// and bus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,11 @@
 // Errors as values: a Result holds a value or one Error, and an Error is one
 // clear line for a person, with the place it speaks of where there is one.
+//
+// Example:
+//
+//     Result<int> good = 3, bad = Error{"not a number", "contract.toml", 7, 12};
+//     if (good) use(*good);
+//     use(bad.error().text());  // "contract.toml:7:12: not a number"
 #pragma once
 
 #include <string>
@@ -11,8 +17,9 @@ namespace assay {
 struct Error {
   std::string message;
   std::string file{};  // empty where the error has no place
-  int line = 0;      // 1-based; 0 where unknown
+  int line = 0;        // 1-based; 0 where unknown
   int column = 0;
+  std::string source_line{};  // the text of that line, where there is one to show (diagnostic.h)
 
   // "file:line:column: message", as far as the place is known.
   std::string text() const {

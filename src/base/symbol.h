@@ -54,7 +54,7 @@ inline std::string function_name(const std::string& symbol, size_t most = 40) {
 
 // A plain name that fits into a line: where it is too long, without its template arguments.
 inline std::string short_name(const std::string& symbol, size_t most = 100) {
-  const std::string name = plain_name(symbol);
+  std::string name = plain_name(symbol);
   if (name.size() <= most) return name;
   std::string shorter;
   int depth = 0;

@@ -5,9 +5,12 @@
 
 namespace assay {
 
-// A header of the CUDA toolkit or of the system: no line in it is the user's own.
+// A header of the CUDA toolkit or of the system, or what Triton and torch bring for kernels in Python (`tl.sum` is
+// one of Triton's own functions): no line in it is the user's own.
 inline bool is_toolkit_header(std::string_view file) {
   if (file.starts_with("/usr/include/") || file.starts_with("/usr/lib/")) return true;
+  for (const std::string_view package : {"-packages/triton/", "-packages/torch/"})
+    if (file.find(package) != std::string_view::npos) return true;
   const size_t include = file.find("/include/");
   if (include == std::string_view::npos) return false;
   // "/usr/local/cuda-13.0/include", "/usr/local/cuda/bin/../targets/x86_64-linux/include"

@@ -13,13 +13,15 @@ struct HostAccess {
   vgpu::Address address = 0;  // of its first byte
   uint64_t bytes = 1;         // that it touches, as far as is known
   bool writes = false;
-  uint64_t submitted = 0;  // the last operation that the host had asked for
-  uint64_t knowledge = 0;  // HostJudge::knowledge() at the time
-  std::string place;       // in the host's code
+  uint64_t submitted = 0;   // the last operation that the host had asked for
+  uint64_t knowledge = 0;   // HostJudge::knowledge() at the time
+  std::string place;        // in the host's code, "program+0x1234"; empty: a system call
+  std::string system_call;  // its name
 
   // But for what it touches.
   bool is_like(const HostAccess& a) const {
-    return writes == a.writes && submitted == a.submitted && knowledge == a.knowledge && place == a.place;
+    return writes == a.writes && submitted == a.submitted && knowledge == a.knowledge && place == a.place &&
+           system_call == a.system_call;
   }
 };
 

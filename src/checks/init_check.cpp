@@ -2,8 +2,6 @@
 // that outlives the block, or take part in a collective. A value that is merely loaded is not reported:
 // compilers hoist loads out of conditions. A shuffle that reads a lane which takes no part brings such a
 // value too: reductions over part of a warp do that, and throw it away.
-#include <fmt/format.h>
-
 #include "checks/checks.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
@@ -12,39 +10,35 @@ namespace assay::checks {
 
 namespace {
 
-struct Consequence {
-  vgpu::Violation what;
-  std::string_view message;
-};
-
-constexpr Consequence kConsequences[] = {
-    {vgpu::Violation::UndefinedBranch, "a branch depends on a value that nothing wrote"},
-    {vgpu::Violation::UndefinedAddress, "an address depends on a value that nothing wrote"},
-    {vgpu::Violation::UndefinedStore,
-     "stores a value that depends on memory or registers that nothing wrote"},
-    {vgpu::Violation::UndefinedCollective, "a warp-wide operation uses a value that nothing wrote"},
-};
+// How the value takes effect; None: the violation is not about undefined values.
+evidence::Undefined effect_of(vgpu::Violation what) {
+  switch (what) {
+    case vgpu::Violation::UndefinedBranch:
+      return evidence::Undefined::Branch;
+    case vgpu::Violation::UndefinedAddress:
+      return evidence::Undefined::Address;
+    case vgpu::Violation::UndefinedStore:
+      return evidence::Undefined::Store;
+    case vgpu::Violation::UndefinedCollective:
+      return evidence::Undefined::Collective;
+    default:
+      return evidence::Undefined::None;
+  }
+}
 
 class InitCheck final : public vgpu::Listener {
  public:
   InitCheck(FindingLog& log, const vgpu::Memory& memory) : log_(log), memory_(memory) {}
 
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst,
                     const vgpu::ViolationInfo& info) override {
     if (info.what == vgpu::Violation::InvalidShuffle || info.what == vgpu::Violation::AbsentLane)
       return remember(warp, inst, info.what == vgpu::Violation::AbsentLane);
-    for (const Consequence& consequence : kConsequences) {
-      if (consequence.what != info.what) continue;
-      const Occurrence occurrence{"uninitialized", &inst};
-      if (log_.counted(occurrence)) return;
-      Finding finding = finding_at("uninitialized", warp, inst, info.first_lane);
-      finding.message = consequence.message;
-      if (info.what == vgpu::Violation::UndefinedStore)
-        finding.message += fmt::format(", to {}", describe_address(memory_, info.address, finding.evidence));
-      add_shuffle(warp, finding);
-      log_.add(key_of("uninitialized", warp, inst), std::move(finding), occurrence);
-    }
+    const evidence::Undefined effect = effect_of(info.what);
+    const Occurrence occurrence{Kind::Uninitialized, &inst};
+    if (effect == evidence::Undefined::None || log_.counted(occurrence)) return;
+    log_.add(key_of(Kind::Uninitialized, warp, inst), finding_about(warp, inst, info, effect), occurrence);
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -69,31 +63,39 @@ class InitCheck final : public vgpu::Listener {
     it->second = {vgpu::place_of(*warp.grid->program, *warp.frame->function, inst), named};
   }
 
-  // Where such a value may have come from. A mask that names lanes which never come is the mistake itself.
-  void add_shuffle(const vgpu::Warp& warp, Finding& finding) {
+  std::optional<Shuffle> shuffle_of(const vgpu::Warp& warp) {
     std::lock_guard lock(mutex_);
     const auto found = shuffles_.find(warp.grid->info.id);
-    if (found == shuffles_.end()) return;
-    const auto& [place, named] = found->second;
-    finding.evidence["shuffle"] = {{"file", place.file}, {"line", place.line}};
-    if (!named) {
-      finding.message +=
-          fmt::format("; the shuffle at {}:{} reads lanes that take no part, and what it brings is undefined",
-                      place.file, place.line);
-      return;
+    if (found == shuffles_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  // The value may have come from a shuffle. If the shuffle's mask names lanes that never reach it, that is
+  // the mistake, and the finding is about the shuffle.
+  Finding finding_about(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation,
+                        evidence::Undefined effect) {
+    auto [where, code] = code_at(warp, inst, violation.first_lane);
+    const std::optional<Shuffle> shuffle = shuffle_of(warp);
+    const Where at = shuffle ? Where{shuffle->place.file, static_cast<int>(shuffle->place.line)} : Where{};
+    if (shuffle && shuffle->named) {
+      evidence::Synchronisation evidence;
+      evidence.code = std::move(code);
+      evidence.matters_at = std::move(where);
+      evidence.undefined = effect;
+      return finding_of(Kind::BarrierDivergence, at, std::move(evidence));
     }
-    finding.kind = "barrier-divergence";
-    finding.message = fmt::format(
-        "the mask of a shuffle names lanes that do not reach it; what it brings from them is undefined, and "
-        "matters at {}:{}: {}",
-        finding.where.file, finding.where.line, finding.message);
-    finding.where = {place.file, static_cast<int>(place.line)};
+    evidence::Access evidence;
+    evidence.code = std::move(code);
+    evidence.undefined = effect;
+    if (effect == evidence::Undefined::Store) evidence.place = place_of(memory_, violation.address);
+    if (shuffle) evidence.shuffle = at;
+    return finding_of(Kind::Uninitialized, std::move(where), std::move(evidence));
   }
 };
 
 }  // namespace
 
-std::unique_ptr<vgpu::Listener> make_init_check(FindingLog& log, const vgpu::Memory& memory) {
+std::unique_ptr<vgpu::Listener> make_init_check(FindingLog& log, const vgpu::Memory& memory, CheckSet) {
   return std::make_unique<InitCheck>(log, memory);
 }
 

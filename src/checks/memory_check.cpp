@@ -1,13 +1,11 @@
-// Bounds and alignment. The engine tells of accesses outside live memory; those that leave one static shared
+// Bounds and alignment. The engine reports accesses outside live memory; those that leave one static shared
 // array for its neighbour are found here (shared_bases.h).
-#include <fmt/format.h>
-
 #include <atomic>
 #include <bit>
 #include <unordered_map>
 
+#include "checks/address_pattern.h"
 #include "checks/checks.h"
-#include "checks/layout.h"
 #include "checks/shared_bases.h"
 #include "checks/shared_place.h"
 #include "vgpu/grid.h"
@@ -15,23 +13,6 @@
 namespace assay::checks {
 
 namespace {
-
-std::string_view verb(vgpu::AccessKind kind) {
-  constexpr std::string_view kVerbs[] = {"reads", "writes", "atomically updates", "atomically updates"};
-  return kVerbs[static_cast<size_t>(kind)];
-}
-
-std::string_view name_of(ptx::Space space) {
-  constexpr std::string_view kNames[] = {"", "generic", "global", "shared", "local", "constant", "parameter"};
-  return kNames[static_cast<size_t>(space)];
-}
-
-// "at offset 4 of …", but "just past the end of …" and ", 12 bytes past the end of …".
-std::string located(const std::string& place) {
-  const bool counts =
-      std::isdigit(static_cast<unsigned char>(place.front())) != 0 && !place.starts_with("0x");
-  return (counts ? ", " : place.starts_with("just") ? " " : " at ") + place;
-}
 
 constexpr uint32_t kWidest = 32;  // of one access of a lane; what is wider is a bulk copy
 constexpr uint32_t kBulkAlignment = 16;
@@ -58,7 +39,7 @@ class MemoryCheck final : public vgpu::Listener {
     --launches_;
   }
 
-  bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
+  bool wants_accesses(ptx::Space space) const override { return space == ptx::Space::Shared; }
   void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override {
     const Arrays& arrays = arrays_of(warp, *loads.front().inst);  // of one function
     if (!arrays.any) return;
@@ -127,106 +108,108 @@ class MemoryCheck final : public vgpu::Listener {
 
   void leaves_array(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access, uint32_t lane,
                     const SharedArray& array) {
-    const Occurrence occurrence{"out-of-bounds", &inst};
+    const Occurrence occurrence{Kind::OutOfBounds, &inst};
     if (log_.counted(occurrence)) return;
     const vgpu::Address address = access.addresses[lane];
-    Finding finding = finding_at("out-of-bounds", warp, inst, lane);
-    finding.evidence["bytes"] = access.bytes;
-    finding.evidence["space"] = name_of(access.space);
-    finding.evidence["array"] = {{"name", array.name}, {"bytes", array.high - array.low}};
     const vgpu::SharedVariable* mine = shared_variable(*warp.grid->program, *warp.grid->entry, array.low);
-    finding.message = address < array.low
-                          ? fmt::format("{} {} bytes at {} bytes before shared array `{}`", verb(access.kind),
-                                        access.bytes, array.low - address, array.name)
-                          : fmt::format("{} {}, past the end of shared array `{}` of {} bytes",
-                                        verb(access.kind), describe_shared(mine, address, finding.evidence),
-                                        array.name, array.high - array.low);
-    if (const SharedArray* other = arrays_of(warp, inst).bases.at(address); other && other != &array) {
-      finding.evidence["other"] = {{"array", other->name}};
-      finding.message +=
-          fmt::format("; {} lies there", describe_shared(*warp.block, address, finding.evidence));
-    }
-    log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
+    auto [where, code] = code_at(warp, inst, lane);
+    evidence::Access evidence;
+    evidence.code = std::move(code);
+    evidence.access = access_of(access.kind);
+    evidence.bytes = access.bytes;
+    evidence.place.space = space_of(access.space);
+    evidence.place.offset = static_cast<int64_t>(address);
+    evidence.place.array = evidence::SharedArray{
+        .name = array.name,
+        .symbol = mine ? mine->variable->name : "",
+        .bytes = array.high - array.low,
+        .offset = static_cast<int64_t>(address) - static_cast<int64_t>(array.low),
+    };
+    if (const SharedArray* other = arrays_of(warp, inst).bases.at(address); other && other != &array)
+      evidence.neighbour =
+          array_at(shared_variable(*warp.grid->program, *warp.grid->entry, address), address);
+    log_.add(key_of(Kind::OutOfBounds, warp, inst),
+             finding_of(Kind::OutOfBounds, std::move(where), std::move(evidence)), occurrence);
   }
 
-  // Another block's shared memory.
-  static std::string place_in_cluster(const vgpu::Cluster& cluster, vgpu::Address address) {
+  // In another block's shared memory.
+  static void place_in_cluster(const vgpu::Cluster& cluster, vgpu::Address address, evidence::Place& place) {
     const uint64_t rank = (address >> vgpu::kSharedRankShift) - 1;
-    const uint64_t offset = address & ((vgpu::Address{1} << vgpu::kSharedRankShift) - 1);
-    if (rank >= cluster.blocks.size())
-      return fmt::format("offset {} of the shared memory of block {} of the cluster, which has {}", offset,
-                         rank, cluster.blocks.size());
+    place.offset = static_cast<int64_t>(address & ((vgpu::Address{1} << vgpu::kSharedRankShift) - 1));
+    if (rank >= cluster.blocks.size()) {
+      place.missing_rank = rank;
+      return;
+    }
     const vgpu::Block& block = cluster.blocks[rank];
-    return fmt::format("offset {} of the shared memory of block ({},{},{}){}", offset, block.id[0],
-                       block.id[1], block.id[2], vgpu::has_ended(block) ? ", which has ended" : "");
+    place.owner = {block.id[0], block.id[1], block.id[2]};
+    place.owner_ended = vgpu::has_ended(block);
   }
 
   // By the array that the instruction's address is based on, where that is certain.
-  std::string shared_text(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address,
-                          Json& evidence) {
+  std::optional<evidence::SharedArray> array_of(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                                                vgpu::Address address) {
     const auto& all = warp.grid->program->shared_variables.at(warp.grid->entry->index);
     const SharedArray* array = arrays_of(warp, inst).by_instruction[inst.index];
     const vgpu::SharedVariable* base =
         array             ? shared_variable(*warp.grid->program, *warp.grid->entry, array->low)
         : all.size() == 1 ? &all.front()
                           : nullptr;
-    return describe_shared(base, address, evidence);
+    return array_at(base, address);
   }
 
-  std::string place(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info,
-                    Json& evidence) {
-    if (info.space == ptx::Space::Global || info.space == ptx::Space::Const ||
-        info.space == ptx::Space::Generic)
-      return describe_address(memory_, info.address, evidence);
-    evidence["address"] = fmt::format("0x{:x}", info.address);
-    if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift != 0)
-      return place_in_cluster(*warp.block->cluster, info.address);
-    if (info.space == ptx::Space::Shared) return shared_text(warp, inst, info.address, evidence);
-    return fmt::format("offset {} of {} memory", info.address, name_of(info.space));
-  }
-
-  // Where an access begins inside an allocation, how far it goes beyond.
-  static std::string overhang(const vgpu::ViolationInfo& info, const Json& evidence) {
-    if (!evidence.contains("offset") || !evidence["allocation"].value("live", false)) return "";
-    const uint64_t end = evidence["offset"].get<uint64_t>() + info.bytes,
-                   size = evidence["allocation"]["bytes"];
-    return end > size ? fmt::format(", {} bytes past its end", end - size) : "";
-  }
-
-  void out_of_bounds(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) {
-    const Occurrence occurrence{"out-of-bounds", &inst};
-    if (log_.counted(occurrence)) return;
-    Finding finding = finding_at("out-of-bounds", warp, inst, info.first_lane);
-    if (info.bytes == 0) {  // a call
-      finding.message = info.detail;
-    } else {
-      finding.evidence["bytes"] = info.bytes;
-      finding.evidence["space"] = name_of(info.space);
-      finding.message = fmt::format("{} {} bytes{}", verb(info.kind), info.bytes,
-                                    located(place(warp, inst, info, finding.evidence)));
-      if (info.space == ptx::Space::Shared && info.address >> vgpu::kSharedRankShift == 0)
-        finding.message += fmt::format("; the block has {} bytes of shared memory", warp.block->shared_bytes);
-      finding.message +=
-          info.detail.empty() ? overhang(info, finding.evidence) : ": " + std::string(info.detail);
+  evidence::Place place(const vgpu::Warp& warp, const vgpu::Inst& inst,
+                        const vgpu::ViolationInfo& violation) {
+    evidence::Place place;
+    if (violation.space == ptx::Space::Global || violation.space == ptx::Space::Const ||
+        violation.space == ptx::Space::Generic)
+      place = place_of(memory_, violation.address);
+    place.space = space_of(violation.space);
+    place.address = violation.address;
+    if (is_in_cluster(violation)) {
+      place_in_cluster(*warp.block->cluster, violation.address, place);
+    } else if (!place.allocation) {
+      place.offset = static_cast<int64_t>(violation.address);
+      if (violation.space == ptx::Space::Shared) place.array = array_of(warp, inst, violation.address);
     }
-    log_.add(key_of("out-of-bounds", warp, inst), std::move(finding), occurrence);
+    return place;
   }
 
-  void misaligned(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) {
-    const Occurrence occurrence{"misaligned", &inst};
+  static bool is_in_cluster(const vgpu::ViolationInfo& violation) {
+    return violation.space == ptx::Space::Shared && violation.address >> vgpu::kSharedRankShift != 0;
+  }
+
+  void out_of_bounds(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation) {
+    evidence::Access evidence;
+    evidence.detail = violation.detail;
+    const bool own_shared = violation.space == ptx::Space::Shared && !is_in_cluster(violation);
+    if (violation.bytes != 0 && own_shared) evidence.shared_bytes = warp.block->shared_bytes;
+    add(Kind::OutOfBounds, warp, inst, violation, std::move(evidence));
+  }
+
+  void misaligned(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation) {
+    evidence::Access evidence;
+    evidence.alignment = violation.bytes > kWidest ? kBulkAlignment : violation.bytes;
+    add(Kind::Misaligned, warp, inst, violation, std::move(evidence));
+  }
+
+  void add(Kind kind, const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& violation,
+           evidence::Access evidence) {
+    const Occurrence occurrence{kind, &inst};
     if (log_.counted(occurrence)) return;
-    Finding finding = finding_at("misaligned", warp, inst, info.first_lane);
-    finding.evidence["bytes"] = info.bytes;
-    finding.message = fmt::format("{} {} bytes{}, an address that is not a multiple of {}", verb(info.kind),
-                                  info.bytes, located(place(warp, inst, info, finding.evidence)),
-                                  info.bytes > kWidest ? kBulkAlignment : info.bytes);
-    log_.add(key_of("misaligned", warp, inst), std::move(finding), occurrence);
+    auto [where, code] = code_at(warp, inst, violation.first_lane);
+    evidence.code = std::move(code);
+    if (violation.bytes != 0) {  // else a call through a pointer
+      evidence.access = access_of(violation.kind);
+      evidence.bytes = violation.bytes;
+      evidence.place = place(warp, inst, violation);
+    }
+    log_.add(key_of(kind, warp, inst), finding_of(kind, std::move(where), std::move(evidence)), occurrence);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog& log, const vgpu::Memory& memory) {
+std::unique_ptr<vgpu::Listener> make_memory_check(FindingLog& log, const vgpu::Memory& memory, CheckSet) {
   return std::make_unique<MemoryCheck>(log, memory);
 }
 

@@ -1,11 +1,22 @@
-// Data races: two accesses to the same bytes, at least one a write, not both strong, that nothing orders.
+// Data races: two accesses to the same bytes, at least one of them a write and at least one of them weak
+// (neither volatile nor atomic), that are not ordered.
 //
-// Order is happens-before, so what a schedule happened to do does not matter: one run finds the races of its
-// inputs. Within a launch it comes from barriers, fences and strong accesses (race_clock.h); between kernels,
-// copies and fills from streams, events and what the host waited for (race_order.h). Accesses are compared
-// with the last write and two reads of the same bytes (race_shadow.h); an older one may be forgotten, which
-// can hide a race but never invents one. Two kinds of conflict are no race: threads that store the value that
-// is already there, and loads whose value only a `selp` sees, which the compiler hoisted out of a condition.
+// Order means happens-before, not the order of this run: the check finds every race of the given inputs under
+// any schedule. The parts:
+//
+//   race_clock.h     vector clocks: order within a launch, from barriers, fences and strong accesses
+//   race_order.h     order between kernels, copies and fills, from streams, events and waits of the host
+//   race_cluster.h   order within clusters: cluster barriers, mbarriers, asynchronous copies
+//   race_shadow.h    for each word of memory, the last write and two reads to compare a new access with; an
+//   older
+//                    access may be forgotten, which can hide a race but never invents one
+//   race_shared.h    the same for shared memory, in a form that is fast to reset at a barrier
+//   race_report.h    evidence for a finding
+//
+// Two kinds of conflict are not races: stores of the value that is already there, and loads that the compiler
+// hoisted out of a condition (only a `selp` uses their value).
+//
+// This file receives the events of the engine, updates the clocks, and passes accesses on.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -57,7 +68,8 @@ bool reads(AccessKind kind) {
 class RaceCheck final : public vgpu::Listener, public HostJudge {
  public:
   RaceCheck(FindingLog& log, const vgpu::Memory& memory, RaceScope scope)
-      : context_{log, memory, scope, {}, {}, {}, {}, {}}, memory_(context_) {}
+      : context_{vgpu::BlockStates<BlockState>(*this), log, memory, scope, {}, {}, {}, {}, {}},
+        memory_(context_) {}
 
   // ---- Operations ----
 
@@ -66,11 +78,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     context_.order.begin(info);
     last_ = info.id;
     if (info.kind == OperationInfo::Kind::Grid) starting_ = info.id;
-    // What a host call does may tell the rest of the host that all before it is done.
+    // A host call may let the rest of the host know that all work before it is done.
     if (info.kind == OperationInfo::Kind::HostCall) learn(info.id);
   }
 
-  // The streams tell of a wait as an operation of its own, just before.
+  // The streams announce a wait as an operation of its own, just before.
   void on_host_wait(std::span<const uint64_t>) override {
     std::lock_guard lock(context_.mutex);
     learn(last_);
@@ -93,6 +105,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     Operation* found = starting ? context_.order.find(starting) : nullptr;
     Operation& operation = found ? *found : context_.order.begin_alone();
     operation.kernel = info.kernel.name();
+    operation.origin = info.config.origin;
     operation.grid = info.config.grid;
     operation.block = info.config.block;
     const bool copies = has_counted_copies(info.kernel);
@@ -156,13 +169,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->settles = launch.settles;
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
                         state->neighbours == 0);
-    block.race_state = state.release();
+    context_.states.put(block, std::move(state));
   }
 
   void on_block_end(const vgpu::Block& block) override {
     find_outlived(context_, block);
     std::lock_guard lock(context_.mutex);
-    idle_.emplace_back(static_cast<BlockState*>(std::exchange(block.race_state, nullptr)));
+    idle_.push_back(context_.states.take(block));
   }
 
   void on_block_barrier(const vgpu::Block& block, uint32_t barrier) override {
@@ -186,7 +199,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void on_cluster_arrive(const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t, bool releases) override {
     BlockState& state = state_of(*warp.block);
     std::lock_guard lock(context_.mutex);
-    arrive_at_cluster(state, warp, inst, releases);
+    arrive_at_cluster(context_, state, warp, inst, releases);
     note_exhaustion(state);
   }
 
@@ -198,7 +211,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   void on_cluster_wait(const vgpu::Warp& warp, uint32_t) override {
     std::lock_guard lock(context_.mutex);
-    wait_at_cluster(state_of(*warp.block), warp);
+    wait_at_cluster(context_, state_of(*warp.block), warp);
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
@@ -215,7 +228,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (scope == vgpu::Scope::Thread) return note_arrival(state, warp, lanes);
     look_again(state.clock.warps[warp.index]);
     state.clock.fence(warp.index, is_wide(scope));
-    if (scope == vgpu::Scope::System) begin_to_talk(context_, *state.operation);
+    if (scope == vgpu::Scope::System) note_host_sync(context_, *state.operation);
     state.shared.advance(state.clock, warp.index);
     has_fences_.store(true, std::memory_order_relaxed);
     note_exhaustion(state);
@@ -223,7 +236,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 
   // ---- Accesses ----
 
-  bool hears_accesses(ptx::Space space) const override {
+  bool wants_accesses(ptx::Space space) const override {
     return space == ptx::Space::Shared || space == ptx::Space::Global;
   }
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) override {
@@ -302,7 +315,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (in_flight) {
       order = kInFlight;
     } else if (order && !access.mbarrier) {
-      if (!shared) note_talk(state, access);
+      if (!shared) find_host_sync(state, access);
       synchronise(state, warp, access);
     }
     SiteCache::Entry& site = context_.sites.find(state.sites, warp, inst, access.kind, access.asynchronous);
@@ -369,7 +382,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   std::vector<std::unique_ptr<BlockState>> idle_;  // of blocks that have ended
   std::unordered_map<Address, std::shared_ptr<SharedClock>> locations_;
 
-  static BlockState& state_of(const vgpu::Block& block) { return checks::state_of(block); }
+  BlockState& state_of(const vgpu::Block& block) const { return context_.states[block]; }
 
   BlockState state_of(const OperationInfo& info) {
     std::lock_guard lock(context_.mutex);
@@ -392,6 +405,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     Operation& operation = context_.order.begin_by_host(std::move(known), access.submitted);
     operation.host_writes = access.writes;
     operation.host_place = access.place;
+    operation.host_call = access.system_call;
     number(operation, 1);
     BlockState state(operation.first, 1);
     state.operation = &operation;
@@ -440,13 +454,13 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     ++knowledge_;
   }
 
-  // Volatile accesses to what the host sees, and such of system scope, are how kernels and hosts talk.
-  void note_talk(const BlockState& state, const Access& access) {
+  // Kernels and hosts synchronise by volatile accesses to memory that both see, or by accesses of system scope.
+  void find_host_sync(const BlockState& state, const Access& access) {
     if (access.order != Order::Volatile && access.scope != vgpu::Scope::System) return;
     if (context_.memory.is_device_address(access.addresses[std::countr_zero(access.lanes)])) return;
-    if (__atomic_load_n(&state.operation->talks_to_host, __ATOMIC_RELAXED)) return;
+    if (__atomic_load_n(&state.operation->syncs_with_host, __ATOMIC_RELAXED)) return;
     std::lock_guard lock(context_.mutex);
-    begin_to_talk(context_, *state.operation);
+    note_host_sync(context_, *state.operation);
   }
 
   void number(Operation& operation, uint64_t count) {
@@ -503,11 +517,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     }
   }
 
-  // A location, for everybody and for this block alone. Shared memory is told apart by its block.
+  // A location, for everybody and for this block alone. The key of a shared location holds its block.
   struct Keys {
     Address key, in_block;
   };
-  static Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) {
+  Keys keys_of(const BlockState& state, const vgpu::Warp& warp, const Access& access, uint32_t lane) const {
     const auto of = [](const BlockState& s) { return Address{s.clock.id} << 32 | Address{1} << 63; };
     const Address address = access.addresses[lane];
     if (access.space != ptx::Space::Shared) return {address, address ^ of(state) ^ kInBlock};
@@ -523,7 +537,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       to.push_back(found->second);
   }
 
-  // An access is told of before it happens, and a block on another thread may be the first to publish in
+  // An access is reported before it happens, and a block on another thread may be the first to publish in
   // between. Who acquires follows the location from now on; who does not looks once more at the fence.
   void await(Address key, WarpClock& clock, bool acquires) {
     if (locations_.count(key) != 0) return;
@@ -553,6 +567,14 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
 std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory,
                                                 RaceScope scope) {
   return std::make_unique<RaceCheck>(log, memory, scope);
+}
+
+std::unique_ptr<vgpu::Listener> make_race_check(FindingLog& log, const vgpu::Memory& memory,
+                                                CheckSet checks) {
+  const RaceScope scope{checks.has(protocol::Check::Races), checks.has(protocol::Check::Streams),
+                        checks.has(protocol::Check::SameValue), true};
+  if (!scope.within_launches && !scope.between_operations) return nullptr;
+  return make_race_check(log, memory, scope);
 }
 
 }  // namespace assay::checks

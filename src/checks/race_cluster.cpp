@@ -35,7 +35,7 @@ void end_phase(RaceContext& context, BarrierClock& barrier) {
 
 // The clock of the mbarrier at a place, as of now: between two looks at most one phase ends.
 BarrierClock& clock_at(RaceContext& context, const SharedPlace& place, const vgpu::BarrierWord& word) {
-  auto& barriers = state_of(*place.block).barriers;
+  auto& barriers = context.states[*place.block].barriers;
   const auto [it, fresh] = barriers.try_emplace(static_cast<uint32_t>(place.offset));
   BarrierClock& barrier = it->second;
   if (!fresh && barrier.phase != word.phase) end_phase(context, barrier);
@@ -81,8 +81,8 @@ bool has_instruction(const vgpu::Kernel& kernel, F&& is_meant) {
                      [&](const ptx::Function& function) { return any_of(function, is_meant); });
 }
 
-ClusterMeeting& meeting_of(const vgpu::Cluster& cluster) {
-  return state_of(cluster.blocks.front()).meeting;
+ClusterMeeting& meeting_of(RaceContext& context, const vgpu::Cluster& cluster) {
+  return context.states[cluster.blocks.front()].meeting;
 }
 
 // Everybody knows all of everybody.
@@ -90,7 +90,7 @@ void meet_whole(RaceContext& context, const vgpu::Cluster& cluster) {
   auto clock = std::make_shared<SharedClock>();
   clock->family = ++context.families;
   for (const vgpu::Block& block : cluster.blocks) {
-    BlockState& state = state_of(block);
+    BlockState& state = context.states[block];
     if (!vgpu::has_ended(block)) {
       const std::vector<uint32_t> everybody(block.warps.size(), vgpu::kAllLanes);
       state.clock.sync_block(everybody, block);
@@ -108,7 +108,7 @@ void meet_whole(RaceContext& context, const vgpu::Cluster& cluster) {
   std::vector<WarpClock*> all;
   for (const vgpu::Block& block : cluster.blocks) {
     if (vgpu::has_ended(block)) continue;
-    for (WarpClock& warp : state_of(block).clock.warps) {
+    for (WarpClock& warp : context.states[block].clock.warps) {
       std::erase_if(warp.others, [](const auto& other) { return other->family != 0; });
       warp.others.push_back(clock);
       all.push_back(&warp);
@@ -164,7 +164,7 @@ void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp
     const bool own = place.block == warp.block;
     if (const auto& fenced = own ? clock.fenced_in_block : clock.fenced; fenced && (own || wide)) {
       barrier.arriving.absorb(*fenced);
-      // Several phases end at once: which of them is whose cannot be told.
+      // Several phases end at once: it is not known which of them is whose.
       if (static_cast<uint32_t>(std::popcount(lanes)) > word.pending) end_phase(context, barrier);
     }
   }
@@ -173,7 +173,7 @@ void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp
 void bring_copies(RaceContext& context, const vgpu::Warp& warp, const Access& access) {
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
     const SharedPlace place = shared_place(*warp.block, access.barriers[std::countr_zero(rest)]);
-    const CopyClock& copies = state_of(*place.block).copies;
+    const CopyClock& copies = context.states[*place.block].copies;
     const uint32_t group = CopyClock::group_of(place.offset);
     Ticks ticks(CopyClock::kGroups, 0);
     ticks[group] = copies.ticks[group] + 1;
@@ -183,8 +183,9 @@ void bring_copies(RaceContext& context, const vgpu::Warp& warp, const Access& ac
 
 // ---- The cluster's barrier ----
 
-void arrive_at_cluster(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, bool releases) {
-  ClusterMeeting& meeting = meeting_of(*warp.block->cluster);
+void arrive_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp,
+                       const vgpu::Inst& inst, bool releases) {
+  ClusterMeeting& meeting = meeting_of(context, *warp.block->cluster);
   if (releases && waits_next(warp, inst)) {
     meeting.waiting.emplace_back(&state, warp.index);
     return;
@@ -199,7 +200,7 @@ void arrive_at_cluster(BlockState& state, const vgpu::Warp& warp, const vgpu::In
 }
 
 void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
-  ClusterMeeting& meeting = meeting_of(cluster);
+  ClusterMeeting& meeting = meeting_of(context, cluster);
   if (std::exchange(meeting.whole, true)) {
     meeting.waiting.clear();
     meeting.met = nullptr;
@@ -208,9 +209,9 @@ void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
   for (const auto& [state, warp] : meeting.waiting) bring(meeting, *state, warp);
   for (const vgpu::Block& block : cluster.blocks) {
     for (const vgpu::Warp& warp : block.warps)  // who has exited counts as arrived
-      if (warp.live == 0) bring(meeting, state_of(block), warp.index);
+      if (warp.live == 0) bring(meeting, context.states[block], warp.index);
     // An arrival that is relaxed does come after what its thread did.
-    if (!vgpu::has_ended(block)) state_of(block).shared.keep_outside();
+    if (!vgpu::has_ended(block)) context.states[block].shared.keep_outside();
   }
   meeting.waiting.clear();
   meeting.met = std::exchange(meeting.clock, nullptr);
@@ -218,9 +219,9 @@ void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster) {
   meeting.met->family = ++context.families;
 }
 
-void wait_at_cluster(BlockState& state, const vgpu::Warp& warp) {
+void wait_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp) {
   state.met = true;
-  const auto& met = meeting_of(*warp.block->cluster).met;
+  const auto& met = meeting_of(context, *warp.block->cluster).met;
   if (!met) return;
   WarpClock& clock = state.clock.warps[warp.index];
   clock.accept_pending(true);

@@ -58,9 +58,6 @@ struct SharedPlace {
   vgpu::Address offset;
 };
 SharedPlace shared_place(const vgpu::Block& block, vgpu::Address address);
-inline BlockState& state_of(const vgpu::Block& block) {
-  return *static_cast<BlockState*>(block.race_state);
-}
 
 // All under the context's mutex.
 
@@ -69,8 +66,9 @@ void at_mbarrier(RaceContext& context, BlockState& state, const vgpu::Warp& warp
 // Counted copies have arrived.
 void bring_copies(RaceContext& context, const vgpu::Warp& warp, const vgpu::Access& access);
 
-void arrive_at_cluster(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, bool releases);
+void arrive_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp,
+                       const vgpu::Inst& inst, bool releases);
 void end_cluster_phase(RaceContext& context, const vgpu::Cluster& cluster);
-void wait_at_cluster(BlockState& state, const vgpu::Warp& warp);
+void wait_at_cluster(RaceContext& context, BlockState& state, const vgpu::Warp& warp);
 
 }  // namespace assay::checks

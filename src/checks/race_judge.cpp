@@ -1,7 +1,9 @@
 #include "checks/race_judge.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
 
 #include "checks/race_report.h"
 #include "vgpu/grid.h"
@@ -81,11 +83,42 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
   const std::byte* there = actor.shared ? owner->shared + address : context.memory.host(address, count);
   return there && std::memcmp(value, there, count) == 0;
 }
+
+// A kernel with this pragma was compiled from tensors, by Triton: one element may be held by several threads, which
+// all load it and of which one stores it (python/assay/virtual/triton.py).
+constexpr std::string_view kThreadsHoldCopies = "assay_threads_hold_copies";
+
+bool threads_hold_copies(const Actor& actor) {
+  const auto& pragmas = actor.warp->grid->entry->ptx->pragmas;
+  return std::find(pragmas.begin(), pragmas.end(), kThreadsHoldCopies) != pragmas.end();
+}
+
+// Threads of a block store their copies to shared memory with one instruction. After a reduction whose steps round
+// differently when their sides are swapped (Welford's, or a sum of products fused into its first step), copies differ
+// in their last bits; any of them will do.
+bool stores_a_copy(const Actor& actor, const Touch& before, const Touch& now) {
+  return actor.shared && actor.kind == AccessKind::Store && before.who.block() == now.who.block() &&
+         before.who.site() == now.who.site();
+}
+
+// One thread of a block updates an element that another has a copy of, whose value it does not use.
+bool updates_a_copy(const RaceContext& context, const Actor& actor, const Touch& before, const Touch& now) {
+  if (actor.shared || before.who.block() != now.who.block()) return false;
+  const RaceSite* other = context.sites.at(before.who.site());
+  if (!other || other->kind == actor.kind) return false;
+  if (actor.kind == AccessKind::Store && other->kind == AccessKind::Load)
+    return context.sites.is_update(before.who.site(), now.who.site());
+  return actor.kind == AccessKind::Load && other->kind == AccessKind::Store &&
+         context.sites.is_update(now.who.site(), before.who.site());
+}
 }  // namespace
 
 bool is_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
              Address address) {
   if (!before || !conflicts(context, actor, before, now)) return false;
+  if (actor.warp && threads_hold_copies(actor) &&
+      (stores_a_copy(actor, before, now) || updates_a_copy(context, actor, before, now)))
+    return false;
   if (!actor.access || !actor.access->values || !stores_the_same(context, actor, before, now, address))
     return true;
   if (context.scope.same_values) report_same_value(context, actor, before, now, address);

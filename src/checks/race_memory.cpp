@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "checks/layout.h"
+#include "checks/address_pattern.h"
 #include "checks/race_judge.h"
 #include "checks/race_report.h"
 

@@ -53,7 +53,7 @@ class RaceMemory {
     return state.settles && settled_.covers(state.operation->first, access);
   }
   bool is_settled(const BlockState& state, const vgpu::ShapedLoad& load) const {
-    return state.settles && settled_.covers(state.operation->first, Layout(load));
+    return state.settles && settled_.covers(state.operation->first, AddressPattern(load));
   }
   void prefetch(const vgpu::ShapedLoad& load) const {
     global_.prefetch(load.first, load.first + 1);

@@ -25,16 +25,17 @@ struct Operation {
   uint32_t chain = 0, place = 0;
   std::vector<uint32_t> known;  // by chain: places up to this one come before
   std::string kernel;           // grids
+  uint64_t origin = 0;          // … what launched it
   vgpu::Dim3 grid, block;
 
   // Of the host's own accesses, which are an operation to themselves:
   bool by_host = false, host_writes = false;
   uint64_t submitted = 0;  // the last operation that the host had asked for by then; later ones come after
-  std::string host_place;  // in the host's code
+  std::string host_place, host_call;  // as HostAccess has them: in the host's code, or a system call
 
   // Of a grid, as it runs:
   mutable bool ended = false;
-  mutable bool talks_to_host = false;  // through memory, in a way that orders what it does
+  mutable bool syncs_with_host = false;  // through memory, in a way that orders what it does
 };
 
 class OperationOrder {

@@ -1,4 +1,4 @@
-// What a race looks like to a reader.
+// Findings of the race check: collects the evidence of two accesses that nothing orders.
 #pragma once
 
 #include "checks/race_state.h"
@@ -11,16 +11,17 @@ void report_race(RaceContext& context, const Actor& actor, const Touch& before, 
 void report_same_value(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                        vgpu::Address address);
 
-// Nothing makes sure that the block whose shared memory this is has begun.
+// The block whose shared memory this is may not have started.
 void report_early(RaceContext& context, const Actor& actor);
 // A block has ended; nothing orders this access to its shared memory, by another block of the cluster, before
 // that.
 void report_outlived(RaceContext& context, const vgpu::Block& owner, const SharedShadow::Outside& access);
 
-// Where a kernel and the host talk through memory, nothing is said of the two: a kernel that sets a flag
-// which the host polls orders all that came before it, and one that polls a flag what comes after. So what
-// the host did beside a grid is reported when the grid has ended. Both under the context's mutex.
-void begin_to_talk(RaceContext& context, const Operation& grid);
+// A kernel and the host may synchronise through memory: a kernel that sets a flag which the host polls orders what
+// came before it, and one that polls a flag what comes after. Such orders are not followed, so no race between the
+// two is reported. Whether a grid does that is known when it has ended; conflicts with the host wait until then.
+// Both functions are called under the context's mutex.
+void note_host_sync(RaceContext& context, const Operation& grid);
 void end_with_host(RaceContext& context, const Operation& grid);
 
 }  // namespace assay::checks

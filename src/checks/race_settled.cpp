@@ -83,10 +83,10 @@ void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
     __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
 }
 
-bool SettledRows::covers(uint32_t number, const Layout& layout) const {
-  const uint64_t grid = uint64_t{number} << kGridShift, bytes = layout.bytes;
-  const Address first = layout.first, second = layout.second;
-  switch (layout.shape) {
+bool SettledRows::covers(uint32_t number, const AddressPattern& pattern) const {
+  const uint64_t grid = uint64_t{number} << kGridShift, bytes = pattern.bytes;
+  const Address first = pattern.first, second = pattern.second;
+  switch (pattern.shape) {
     case Shape::Unit:
       return covers_range(grid, first, 32 * bytes);
     case Shape::Uniform:
@@ -103,7 +103,7 @@ bool SettledRows::covers(uint32_t number, const Layout& layout) const {
 }
 
 bool SettledRows::covers(uint32_t number, const Access& access) const {
-  if (access.shape != Shape::Other) return covers(number, Layout(access));
+  if (access.shape != Shape::Other) return covers(number, AddressPattern(access));
   const uint64_t grid = uint64_t{number} << kGridShift;
   if (access.bytes > kWidest || !std::has_single_bit(access.bytes)) return false;
   return kWide ? covers_lanes_wide(grid, access) : covers_lanes(grid, access);

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "checks/layout.h"
+#include "checks/address_pattern.h"
 #include "vgpu/device.h"
 
 namespace assay::checks {
@@ -27,7 +27,7 @@ class SettledRows {
 
   // Whether all that an access touches is settled for a grid.
   bool covers(uint32_t grid, const vgpu::Access& access) const;
-  bool covers(uint32_t grid, const Layout& layout) const;  // of a shape
+  bool covers(uint32_t grid, const AddressPattern& pattern) const;  // of a shape
 
   // The words of the row at `address` that are settled for a grid.
   uint16_t words(uint32_t grid, vgpu::Address address) const;

@@ -1,24 +1,24 @@
-// What the race check remembers of a block's shared memory: three cells of 32 bits for every word, so that a
-// warp's access is compared and remembered by a few vector instructions, however its addresses lie.
+// The race check's record of a block's shared memory: three cells of 32 bits for every word, so that a warp's
+// access is compared and stored with a few vector instructions, whatever its addresses.
 //
 //   write   the last write
 //   read    the first read since it
-//   other   the latest read by somebody else
+//   other   the latest read by another thread
 //
 //   bits  0-3   bytes    of the word; 0: nothing
-//         4-5   share    who of the warp: one lane, several, or a lane for each half or byte
+//         4-5   share    which lanes of the warp: one, several, or one for each half or byte
 //         6-10  lane     the first of them
 //        11-15  warp
 //        16     strong
-//        17-31  author   which tick and instruction; numbered as they come, 1 to 16,383. Above: copies in
-//                        flight, and whoever is not of the block (race_cluster.h)
+//        17-31  author   a tick and an instruction, numbered in the order of arrival, 1 to 16,383. Above:
+//                        copies in flight, and other blocks of the cluster (race_cluster.h)
 //
-// Author numbers grow with time, so what a warp knows of another is one number: all cells of that warp below
-// it come before. That settles nearly every cell; the rest goes to race_judge.h. When numbers run out
-// everything so far is forgotten, which can hide a race but never invents one.
+// Author numbers grow with time, so one number says how much of another warp happens before: all its cells
+// below that number. This decides nearly every comparison; the rest goes to race_judge.h. When the numbers
+// run out, everything so far is forgotten, which can hide a race but never invents one.
 //
-// Most phases between two barriers either write or read. So reads are only noted until somebody writes; then
-// they are caught up on. A barrier of the whole block makes the notes void.
+// Most phases between two barriers either write or read. So reads are queued until the first write, and
+// compared then; a barrier of the whole block empties the queue.
 #pragma once
 
 #include <array>

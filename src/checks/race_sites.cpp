@@ -134,6 +134,27 @@ Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
   return {};
 }
 
+const ptx::Operand* address_of(const ptx::Instruction& inst) {
+  for (const ptx::Operand& operand : inst.operands)
+    if (operand.kind == ptx::Operand::Kind::Address) return &operand;
+  return nullptr;
+}
+
+// Whether two instructions, the first above the second, use the same address: the same register, which nothing
+// between them sets, and the same offset.
+bool have_one_address(const ptx::Function& function, size_t first, size_t second) {
+  const auto& body = function.body;
+  if (first >= second || second >= body.size()) return false;
+  const ptx::Operand *a = address_of(body[first]), *b = address_of(body[second]);
+  if (!a || !b || a->index == ptx::kNone || a->index != b->index || a->offset != b->offset) return false;
+  return std::none_of(body.begin() + static_cast<ptrdiff_t>(first),
+                      body.begin() + static_cast<ptrdiff_t>(second), [&](const ptx::Instruction& inst) {
+                        return !inst.operands.empty() &&
+                               inst.operands[0].kind != ptx::Operand::Kind::Address &&
+                               carries(inst.operands[0], {a->index});
+                      });
+}
+
 bool is_noncoherent(const ptx::Function& function, uint32_t source) {
   if (source >= function.body.size()) return false;
   const ptx::Instruction& inst = function.body[source];
@@ -213,6 +234,17 @@ bool RaceSites::is_reached(uint32_t from, uint32_t to, Barriers counts) const {
   const auto a = code_.find(from), b = code_.find(to);
   if (a == code_.end() || b == code_.end() || a->second.function != b->second.function) return false;
   return is_reached_without_barrier(*a->second.function, a->second.sources, b->second.sources, counts);
+}
+
+bool RaceSites::is_update(uint32_t load, uint32_t store) const {
+  std::lock_guard lock(mutex_);
+  const auto a = code_.find(load), b = code_.find(store);
+  if (a == code_.end() || b == code_.end() || a->second.function != b->second.function) return false;
+  const auto& [function, loads] = a->second;
+  return std::all_of(b->second.sources.begin(), b->second.sources.end(), [&](size_t to) {
+    return std::any_of(loads.begin(), loads.end(),
+                       [&](size_t from) { return have_one_address(*function, from, to); });
+  });
 }
 
 void RaceSites::forget_instructions() {

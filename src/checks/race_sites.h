@@ -73,6 +73,9 @@ class RaceSites {
   // Whether a thread may get from one site to another without passing a barrier that `counts`. Of sites of
   // the running launches; false where that is not known.
   bool is_reached(uint32_t from, uint32_t to, Barriers counts) const;
+  // Whether every store of a site is to an address that a load of the other has just read in the same thread:
+  // x[i] = f(x[i]). Of sites of the running launches.
+  bool is_update(uint32_t load, uint32_t store) const;
   bool is_hoisted(uint32_t number) const { return hoisted_[number].load(std::memory_order_relaxed); }
   // The addresses of instructions mean something else from now on.
   void forget_instructions();

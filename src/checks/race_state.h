@@ -58,6 +58,7 @@ inline bool is_strong(uint32_t order) {
 }
 
 struct RaceContext {
+  const vgpu::BlockStates<BlockState> states;  // of the blocks under way
   FindingLog& log;
   const vgpu::Memory& memory;
   const RaceScope scope;
@@ -73,8 +74,8 @@ struct RaceContext {
     Finding finding;
   };
   std::map<Occurrence, HostRace> host_races;
-  std::vector<const Operation*> talkers;  // grids that talk to the host
-  uint64_t families = 0;                  // of SharedClock
+  std::vector<const Operation*> syncing_grids;  // grids that synchronise with the host through memory
+  uint64_t families = 0;                        // of SharedClock
 };
 
 }  // namespace assay::checks

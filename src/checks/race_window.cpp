@@ -24,7 +24,7 @@ void find_early(RaceContext& context, const Actor& actor) {
   if (!context.scope.within_launches) return;
   {
     std::lock_guard lock(context.mutex);
-    const BlockClock& owner = state_of(*actor.owner).clock;
+    const BlockClock& owner = context.states[*actor.owner].clock;
     for (uint32_t w = 0; w < owner.warps.size(); ++w)
       if (actor.state.clock.is_before(owner.id, w, 0, actor.who.warp())) return;
   }
@@ -66,7 +66,7 @@ void access_shared(RaceContext& context, const Actor& actor) {
   if (state.neighbours == 0 || !leaves_block(*actor.access)) return state.shared.access(context, actor);
   by_owner(context, actor, [&](const Actor& part) {
     if (!part.owner) return state.shared.access(context, part);
-    state_of(*part.owner).shared.access_from_outside(context, part, part.who);
+    context.states[*part.owner].shared.access_from_outside(context, part, part.who);
   });
 }
 
@@ -77,7 +77,7 @@ void copy_in_cluster(RaceContext& context, const Actor& asker) {
     return bring_copies(context, *asker.warp, access);
   }
   by_owner(context, asker, [&](const Actor& part) {
-    BlockState& owner = part.owner ? state_of(*part.owner) : asker.state;
+    BlockState& owner = part.owner ? context.states[*part.owner] : asker.state;
     for (uint32_t rest = part.access->lanes; rest; rest &= rest - 1) {
       Access one = *part.access;
       one.lanes = rest & -rest;
@@ -94,7 +94,7 @@ void copy_in_cluster(RaceContext& context, const Actor& asker) {
 }
 
 void find_outlived(RaceContext& context, const vgpu::Block& block) {
-  BlockState& state = state_of(block);
+  BlockState& state = context.states[block];
   if (state.neighbours == 0 || state.exhausted || !context.scope.within_launches) return;
   std::unique_lock lock(context.mutex);
   for (WarpClock& warp : state.clock.warps) warp.accept_pending(true);

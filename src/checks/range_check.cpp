@@ -6,14 +6,14 @@
 #include <bit>
 #include <cstring>
 
-#include "checks/layout.h"
+#include "checks/address_pattern.h"
 #include "vgpu/grid.h"
 
 namespace assay::checks {
 
 namespace {
 
-constexpr std::string_view kClobbered = "clobbered-input";
+constexpr Kind kClobbered = Kind::ClobberedInput;
 
 // Where no range lies, by the instruction that asked last: most stores go to one array, and need no more than
 // this.
@@ -28,8 +28,11 @@ Gap& gap_of(const vgpu::Inst& inst) {
   return gaps[reinterpret_cast<uintptr_t>(&inst) / sizeof(vgpu::Inst) % kGaps];
 }
 
-std::string_view operation_name(vgpu::OperationInfo::Kind kind) {
-  return kind == vgpu::OperationInfo::Kind::Copy ? "a copy" : "a fill";
+// Two writes to one input from the same line are one finding.
+std::string key_of(const Finding& finding) {
+  const auto& access = std::get<evidence::Access>(finding.evidence);
+  return fmt::format("{}|{}|{}|{}|{}", to_string(kClobbered), access.code.kernel, access.input,
+                     finding.where.file, finding.where.line);
 }
 
 }  // namespace
@@ -72,13 +75,14 @@ void RangeCheck::report_unwritten(const Range& range) {
   if (unwritten == 0) return;
   const auto first = static_cast<uint64_t>(std::find(range.written.begin(), range.written.end(), false) -
                                            range.written.begin());
-  Finding finding;
-  finding.kind = "unwritten-output";
-  finding.message = fmt::format("{} of {} bytes of `{}` were never written, the first at offset {}",
-                                unwritten, range.written.size(), range.name, first);
-  finding.evidence = {
-      {"range", range.name}, {"unwritten", unwritten}, {"bytes", range.written.size()}, {"first", first}};
-  log_.add("unwritten-output|" + range.name, std::move(finding), {"unwritten-output", &range});
+  evidence::Access evidence;
+  evidence.unwritten = evidence::Unwritten{.name = range.name,
+                                           .count = unwritten,
+                                           .total = range.written.size(),
+                                           .first = std::to_string(first),
+                                           .in_bytes = true};
+  log_.add(fmt::format("{}|{}", to_string(Kind::UnwrittenOutput), range.name),
+           finding_of(Kind::UnwrittenOutput, {}, std::move(evidence)), {Kind::UnwrittenOutput, &range});
 }
 
 template <class Hit>
@@ -165,14 +169,18 @@ void RangeCheck::write_lane(const vgpu::Warp& warp, const vgpu::Inst& inst, cons
   const bool same = there && access.values &&
                     std::memcmp(there, access.values + size_t{lane} * access.bytes, access.bytes) == 0;
   if (same && (unchanged_.contains(&inst) || log_.counted({kClobbered, &inst, this}))) return;
-  Finding finding = finding_at(kClobbered, warp, inst, lane);
-  finding.evidence["range"] = range.name;
-  finding.evidence["bytes"] = access.bytes;
-  finding.message = describe_address(memory_, address, finding.evidence);
+  auto [where, code] = code_at(warp, inst, lane);
+  evidence::Access evidence;
+  evidence.code = std::move(code);
+  evidence.access = access_of(access.kind);
+  evidence.bytes = access.bytes;
+  evidence.place = place_of(memory_, address);
+  evidence.input = range.name;
+  Finding finding = finding_of(kClobbered, std::move(where), std::move(evidence));
   const uint64_t launch = warp.grid->info.id;
   // Asynchronous copies take effect at some later time: they are taken at their word.
   if (access.values || access.asynchronous || !there)
-    return report(key_of(kClobbered, warp, inst), &inst, launch, std::move(finding), !same);
+    return report(checks::key_of(kClobbered, warp, inst), &inst, launch, std::move(finding), !same);
   open_.push_back({address,
                    {there, there + access.bytes},
                    &inst,
@@ -193,14 +201,15 @@ void RangeCheck::write_rows(const vgpu::OperationInfo& info, const vgpu::RangeIn
       const vgpu::Address row = to.address + z * to.slice_pitch + y * to.row_pitch;
       write(info.id, row, to.width, [&](const Range& range) {
         if (info.kind == vgpu::OperationInfo::Kind::Release) return;
-        Finding finding;
-        finding.kind = kClobbered;
-        finding.evidence = {{"range", range.name},
-                            {"operation", operation_name(info.kind).substr(2)},
-                            {"stream", info.stream}};
         const vgpu::Address low = std::max(row, range.low);
         const uint64_t bytes = std::min(row + to.width, range.high) - low;
-        finding.message = describe_address(memory_, low, finding.evidence);
+        const bool copies = info.kind == vgpu::OperationInfo::Kind::Copy;
+        evidence::Access evidence;
+        evidence.access = evidence::AccessKind::Write;
+        evidence.place = place_of(memory_, low);
+        evidence.input = range.name;
+        evidence.operation = evidence::Operation{copies ? "copy" : "fill", info.stream};
+        Finding finding = finding_of(kClobbered, {}, std::move(evidence));
         const std::byte* there = memory_.host(low, bytes);
         if (!there) return;
         open_.push_back({low, {there, there + bytes}, nullptr, info.id, 0, {}, std::move(finding)});
@@ -238,32 +247,20 @@ void RangeCheck::close(Which which) {
     --open_count_;
     const std::byte* there = memory_.host(open.address, open.before.size());
     const bool changed = !there || std::memcmp(there, open.before.data(), open.before.size()) != 0;
-    const Json& e = open.finding.evidence;
-    const std::string key =
-        fmt::format("{}|{}|{}|{}|{}", kClobbered, e.value("kernel", ""), e.value("range", ""),
-                    open.finding.where.file, open.finding.where.line);
+    const std::string key = key_of(open.finding);
     report(key, open.inst, open.launch, std::move(open.finding), changed);
   }
 }
 
-// `finding.message`: what was written.
 void RangeCheck::report(const std::string& key, const vgpu::Inst* inst, uint64_t launch, Finding finding,
                         bool changed) {
-  const std::string place = std::move(finding.message);
-  const Json& e = finding.evidence;
-  std::string who;
-  if (!inst)
-    who = fmt::format("a {} on stream {} ", e.value("operation", ""), e.value("stream", uint64_t{0}));
-  finding.evidence["changed"] = changed;
+  std::get<evidence::Access>(finding.evidence).changed = changed;
   if (changed) {
-    finding.message = fmt::format("{}changes {}, an input that must stay as it is", who, place);
     if (inst) unchanged_.erase(inst);
     log_.add(key, std::move(finding), {kClobbered, inst ? static_cast<const void*>(inst) : this});
     return;
   }
   finding.severity = Severity::Warning;
-  finding.message =
-      fmt::format("{}writes {}, an input, though only the value that is there already", who, place);
   if (inst)
     unchanged_.try_emplace(inst, Unchanged{launch, key + "|same", std::move(finding)});
   else

@@ -25,7 +25,7 @@ class RangeCheck final : public vgpu::Listener {
   // The same without a report.
   void forget();
 
-  bool hears_accesses(ptx::Space space) const override { return space == ptx::Space::Global; }
+  bool wants_accesses(ptx::Space space) const override { return space == ptx::Space::Global; }
   void on_loads(const vgpu::Warp&, ptx::Space, std::span<const vgpu::ShapedLoad>) override {
   }  // writes are what counts
   void on_operation(const vgpu::OperationInfo& info) override;

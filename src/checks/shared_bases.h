@@ -1,4 +1,4 @@
-// Which static shared array the address of an instruction is based on, as far as the code alone tells.
+// Which static shared array the address of an instruction is based on, as far as the code alone shows.
 //
 // PTX keeps every `__shared__` array as a symbol of its own; an address is the symbol's, with offsets added
 // on the way. Where one symbol, and only one, reaches an access through additions, the access belongs inside

@@ -1,7 +1,5 @@
 #include "checks/shared_place.h"
 
-#include <fmt/format.h>
-
 #include "base/symbol.h"
 #include "vgpu/grid.h"
 
@@ -34,24 +32,24 @@ const vgpu::SharedVariable* shared_variable(const vgpu::Program& program, const 
   return dynamic;
 }
 
-std::string describe_shared(const vgpu::SharedVariable* shared, uint64_t offset, Json& evidence) {
-  if (!shared || offset < shared->offset) return fmt::format("offset {} of shared memory", offset);
-  const std::string name = variable_name(shared->variable->name);
-  const uint64_t inside = offset - shared->offset;
-  const bool one = !shared->variable->is_unsized && shared->variable->size <= kLargestScalar;
-  const std::string text = inside != 0 ? fmt::format("{} + {} bytes", name, inside)
-                           : one       ? name
-                                       : "the start of " + name;
-  evidence["arrays"].push_back({{"text", text},
-                                {"name", name},
-                                {"symbol", shared->variable->name},
-                                {"offset", inside},
-                                {"bytes", shared->variable->size}});
-  return text;
+std::optional<evidence::SharedArray> array_at(const vgpu::SharedVariable* variable, uint64_t offset) {
+  if (!variable || offset < variable->offset) return std::nullopt;
+  const ptx::Variable& declared = *variable->variable;
+  evidence::SharedArray array;
+  array.name = variable_name(declared.name);
+  array.symbol = declared.name;
+  array.bytes = declared.is_unsized ? 0 : declared.size;
+  array.offset = static_cast<int64_t>(offset - variable->offset);
+  array.is_scalar = !declared.is_unsized && declared.size <= kLargestScalar;
+  return array;
 }
 
-std::string describe_shared(const vgpu::Block& block, uint64_t offset, Json& evidence) {
-  return describe_shared(shared_variable(*block.grid->program, *block.grid->entry, offset), offset, evidence);
+evidence::Place shared_place_of(const vgpu::Block& block, uint64_t offset) {
+  evidence::Place place;
+  place.space = evidence::Space::Shared;
+  place.offset = static_cast<int64_t>(offset);
+  place.array = array_at(shared_variable(*block.grid->program, *block.grid->entry, offset), offset);
+  return place;
 }
 
 }  // namespace assay::checks

@@ -1,8 +1,8 @@
-// Which `__shared__` variable of a kernel lies where: what findings call a place in shared memory.
+// Which `__shared__` variable of a kernel lies where: how findings name a place in shared memory.
 //
-// PTX knows a variable's name, its size and where it begins, but neither dimensions nor element type. A place
-// is called "tile + 640 bytes" here, and evidence["arrays"] says so as data; whoever shows the finding and
-// has the source makes an element of it (report/elements.h).
+// PTX knows a variable's name, its size and where it begins, but neither dimensions nor element type: a place
+// is a variable and an offset in bytes. Whoever shows the finding and has the source makes an element of it
+// (report/elements.h).
 #pragma once
 
 #include "checks/checks.h"
@@ -17,8 +17,10 @@ std::string variable_name(const std::string& symbol);
 const vgpu::SharedVariable* shared_variable(const vgpu::Program& program, const vgpu::Function& kernel,
                                             uint64_t offset);
 
-// "tile + 640 bytes", also beyond its end; "offset 640 of shared memory" where `variable` is null.
-std::string describe_shared(const vgpu::SharedVariable* variable, uint64_t offset, Json& evidence);
-std::string describe_shared(const vgpu::Block& block, uint64_t offset, Json& evidence);
+// The variable and the offset from its start, also beyond its end; none where the place lies before it, or
+// where `variable` is null.
+std::optional<evidence::SharedArray> array_at(const vgpu::SharedVariable* variable, uint64_t offset);
+// A place in the shared memory of a block.
+evidence::Place shared_place_of(const vgpu::Block& block, uint64_t offset);
 
 }  // namespace assay::checks

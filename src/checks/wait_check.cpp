@@ -1,20 +1,6 @@
 #include "checks/wait_check.h"
 
-#include <fmt/format.h>
-
-#include "base/symbol.h"
-
 namespace assay::checks {
-
-namespace {
-
-using Kind = vgpu::OperationInfo::Kind;
-
-std::string describe(const WaitCheck::Work& work) {
-  return work.kind == Kind::Grid ? fmt::format("kernel {}", short_name(work.kernel)) : "a copy to the host";
-}
-
-}  // namespace
 
 void WaitCheck::on_operation(const vgpu::OperationInfo& info) {
   std::lock_guard lock(mutex_);
@@ -33,10 +19,10 @@ void WaitCheck::submitted(uint64_t operation, Work work) {
   if (!is_waited_for(operation)) unwaited_[operation] = std::move(work);
 }
 
-// The streams tell of a wait as an operation of its own, just before.
+// The streams announce a wait as an operation of its own, just before.
 void WaitCheck::on_host_wait(std::span<const uint64_t>) {
   std::lock_guard lock(mutex_);
-  if (!hears_) return;
+  if (!counts_waits_) return;
   host_point_ = last_;
   std::erase_if(unwaited_, [&](const auto& item) { return is_waited_for(item.first); });
 }
@@ -48,26 +34,19 @@ std::vector<uint64_t> WaitCheck::unwaited() {
   return ids;
 }
 
-void WaitCheck::hear(bool on) {
+void WaitCheck::count_waits(bool on) {
   std::lock_guard lock(mutex_);
-  hears_ = on;
+  counts_waits_ = on;
 }
 
 void WaitCheck::end() {
   std::lock_guard lock(mutex_);
-  std::vector<Work> all;
-  for (const auto& [id, work] : unwaited_) all.push_back(work);
-  if (all.empty()) return;
-  Finding finding;
-  finding.kind = "unwaited-work";
-  finding.severity = Severity::Warning;
-  finding.message =
-      fmt::format("the program ended without waiting for {}{}: what {} may never have come",
-                  describe(all.front()), all.size() > 1 ? fmt::format(" and {} more", all.size() - 1) : "",
-                  all.size() > 1 ? "they write" : "it writes");
-  if (!all.front().kernel.empty()) finding.evidence["kernel"] = all.front().kernel;
-  finding.evidence["operations"] = all.size();
-  log_.add("unwaited-work", std::move(finding), {"unwaited-work"});
+  if (unwaited_.empty()) return;
+  evidence::Launch evidence;
+  evidence.kernel = unwaited_.begin()->second.kernel;
+  evidence.operations = unwaited_.size();
+  log_.add(std::string(to_string(Kind::UnwaitedWork)),
+           finding_of(Kind::UnwaitedWork, {}, std::move(evidence)), {Kind::UnwaitedWork});
 }
 
 }  // namespace assay::checks

@@ -1,4 +1,5 @@
-// Work that nobody waited for: the program ended, and its results may never have come. Hears of streams only.
+// Work that nobody waited for: the program ended, and its results may never have arrived. Listens to streams
+// only.
 #pragma once
 
 #include "checks/checks.h"
@@ -10,7 +11,7 @@ class WaitCheck final : public vgpu::Listener {
  public:
   explicit WaitCheck(FindingLog& log) : log_(log) {}
 
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_operation(const vgpu::OperationInfo& info) override;
   void on_host_wait(std::span<const uint64_t> operations) override;
 
@@ -22,8 +23,8 @@ class WaitCheck final : public vgpu::Listener {
   void submitted(uint64_t operation, Work work);
   // What nobody has waited for.
   std::vector<uint64_t> unwaited();
-  // Whether waits count.
-  void hear(bool on);
+  // Whether waits of the host count.
+  void count_waits(bool on);
   // The program ends.
   void end();
 
@@ -31,7 +32,7 @@ class WaitCheck final : public vgpu::Listener {
   FindingLog& log_;
   std::mutex mutex_;
   OperationOrder order_;
-  bool hears_ = true;
+  bool counts_waits_ = true;
   uint64_t last_ = 0;        // operation that began
   uint64_t host_point_ = 0;  // what comes before it, the host has waited for
   std::map<uint64_t, Work> unwaited_;

@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -22,12 +23,22 @@ Argument& Argument::positive() {
   });
   return *this;
 }
+Argument& Argument::not_negative() {
+  option_->check([](const std::string& text) {
+    return text.starts_with('-') ? std::string("expected a number that is not negative") : std::string();
+  });
+  return *this;
+}
 Argument& Argument::folder() {
   option_->check(CLI::ExistingDirectory);
   return *this;
 }
 Argument& Argument::one_of(std::vector<std::string> words) {
-  option_->check(CLI::IsMember(std::move(words)));
+  option_->type_name(fmt::format("{}", fmt::join(words, "|")));
+  option_->check([words = std::move(words)](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();
+    return fmt::format("expected {}, not `{}`", fmt::join(words, " or "), text);
+  });
   return *this;
 }
 Argument& Argument::excludes(const Argument& other) {
@@ -52,7 +63,8 @@ Argument Arguments::add(const std::string& name, unsigned& value, const std::str
   return Argument(app_->add_option(name, value, help));
 }
 Argument Arguments::add(const std::string& name, uint64_t& value, const std::string& help) {
-  return Argument(app_->add_option(name, value, help));
+  Argument argument(app_->add_option(name, value, help));
+  return argument.not_negative();
 }
 Argument Arguments::add(const std::string& name, double& value, const std::string& help) {
   return Argument(app_->add_option(name, value, help));
@@ -73,7 +85,7 @@ std::optional<int> Arguments::parse(std::vector<std::string> args) {
     app_->parse(args);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app_->exit(error);  // prints the help
-    fmt::print(stderr, "assay: {}; `{} --help` says more\n", error.what(), app_->get_name());
+    fmt::print(stderr, "assay: {}; see `{} --help`\n", error.what(), app_->get_name());
     return kWrongUse;
   }
   return std::nullopt;

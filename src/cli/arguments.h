@@ -28,6 +28,7 @@ class Arguments {
     explicit Argument(CLI::Option* option) : option_(option) {}
     Argument& required();
     Argument& positive();
+    Argument& not_negative();
     Argument& folder();  // that exists
     Argument& one_of(std::vector<std::string> words);
     Argument& excludes(const Argument& other);

@@ -5,9 +5,11 @@
 #include <filesystem>
 
 #include "assayer/assayer.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "cli/arguments.h"
-#include "cli/jobs.h"
+#include "cli/problem.h"
 #include "cli/recorded.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -25,6 +27,8 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
   std::vector<std::string> contracts;
   for (const std::string& path : paths) {
     std::error_code error;
+    if (path.ends_with(".py") || path.ends_with(".json") || path.ends_with(".jsonl"))
+      return Error{"this is no contract; to check an answer, name its problem with --problem", path};
     if (!fs::is_directory(path, error)) {
       contracts.push_back(path);
       continue;
@@ -80,6 +84,10 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
+// Seconds of trials for a Python function, where nothing else is asked for: starting the interpreter and compiling
+// take several more.
+constexpr double kPythonBudget = 8;
+
 struct Checked {
   int status = 0;
   std::string problem;  // with a contract that is wrong; for stderr
@@ -96,12 +104,14 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
   }
   auto contract = contract::load(path);
   if (!contract) {
-    Checked wrong{kWrongUse, contract.error().text(), {}};
+    Checked wrong{kWrongUse, diagnostic(contract.error()), {}};
     wrong.report.contract = path;
-    wrong.report.unknown = {wrong.problem};
+    wrong.report.unknown = {contract.error().text()};
     return wrong;
   }
-  CheckOutcome outcome = check(*contract, options);
+  CheckOptions own = options;
+  if (own.budget == 0) own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+  CheckOutcome outcome = check(*contract, own);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
@@ -131,7 +141,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
         if (checked[i].problem.empty()) {
           fmt::print("{}\n", report::terminal(checked[i].report, terminal_options()));
         } else {
-          fmt::print(stderr, "assay: {}\n", checked[i].problem);
+          fmt::print(stderr, "{}\n", checked[i].problem);
         }
         std::fflush(stdout);
       });
@@ -147,16 +157,25 @@ int check_command(std::vector<std::string> args) {
   DeviceName device;
   CheckOptions options;
   std::string repeated;
-  const auto contract = arguments.add("contract", paths, "contract files, or folders of them");
-  arguments.add("--repeat", repeated, "make exactly the trials of this report (JSON) again")
+  const auto contract =
+      arguments.add("contract", paths, "contract files, or folders of them; with --problem, an answer");
+  std::string problem;
+  arguments.add("--problem", problem,
+                "problem of a benchmark (file or folder) that the answer is checked against");
+  arguments.add("--repeat", repeated, "rerun exactly the trials recorded in this report (JSON)")
       .excludes(contract);
   arguments.add("--json", json, "write the report to this file");
-  arguments.add("--html", html, "write a page to look at to this file");
+  arguments.add("--html", html, "write an HTML report to this file");
   arguments.add("--junit", junit, "write a JUnit report to this file");
   arguments.add("--sarif", sarif, "write a SARIF report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
-  arguments.add("--seed", options.seed, "of everything random; equal seeds give equal plans");
-  arguments.add("--budget", options.budget, "seconds of trials for each contract").positive();
+  arguments.add("--seed", options.seed, "random seed; the same seed gives the same plan");
+  double budget = 0;
+  arguments
+      .add("--budget", budget,
+           fmt::format("seconds of trials for each contract; {:.0f} by default, {:.0f} for a Python function",
+                       options.budget, kPythonBudget))
+      .positive();
   std::string min_coverage;
   arguments.add(
       "--min-coverage", min_coverage,
@@ -178,8 +197,9 @@ int check_command(std::vector<std::string> args) {
     }
     options.min_coverage = *share;
   }
+  options.budget = budget;
   if (!repeated.empty()) {
-    const auto path = read_course(repeated, options, device.name);
+    const auto path = read_timeline(repeated, options, device.name);
     if (!path) {
       fmt::print(stderr, "assay: {}\n", path.error().text());
       return kWrongUse;
@@ -187,12 +207,26 @@ int check_command(std::vector<std::string> args) {
     paths = {*path};
   }
   if (paths.empty()) {
-    fmt::print(stderr, "assay: no contract to check; assay check --help says more\n");
+    fmt::print(stderr, "assay: name a contract to check; see `assay check --help`\n");
     return kWrongUse;
   }
   options.device = device.device();
   options.pictures = !html.empty();
 
+  if (!problem.empty()) {
+    if (paths.size() != 1) {
+      fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
+      return kWrongUse;
+    }
+    auto described = describe_problem(paths.front(), problem);
+    if (!described) {
+      fmt::print(stderr, "assay: {}\n", described.error().text());
+      return kWrongUse;
+    }
+    for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
+    paths = {described->contract};
+    options.runner.hidden = described->files;
+  }
   const auto contracts = contracts_in(paths);
   if (!contracts) {
     fmt::print(stderr, "assay: {}\n", contracts.error().text());

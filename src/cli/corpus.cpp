@@ -3,6 +3,7 @@
 // A corpus is a folder of operators, each with a contract and kernels under correct/ and wrong/. The head of
 // a kernel says what to expect (corpus/README.md). Every kernel takes the place of the contract's source.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,8 +17,8 @@
 
 #include "assayer/assayer.h"
 #include "base/interrupt.h"
+#include "base/parallel.h"
 #include "cli/arguments.h"
-#include "cli/jobs.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "subject/subject.h"
@@ -56,6 +57,7 @@ struct Outcome {
   std::string detail;            // kinds found, or why there is no verdict
   double seconds = 0;            // of the whole check
   std::optional<bool> allclose;  // whether it would have passed; none: it could not be run
+  Json gates;                    // how close it came to each gate of the judge; null: not asked for
 };
 
 std::vector<std::string> words(std::string_view text) {
@@ -82,8 +84,7 @@ Result<Case> read_case(const fs::path& contract, const fs::path& source, const s
     if (parts.size() == 2 && parts[0] == "class") found.family = parts[1].front();
   }
   for (const std::string& kind : found.kinds) {
-    if (!judge::kind_named(kind))
-      return Error{fmt::format("'{}' is no kind of finding", kind), source.string()};
+    if (!kind_named(kind)) return Error{fmt::format("unknown kind of finding `{}`", kind), source.string()};
   }
   if (!told) {
     return Error{"the first lines do not say what to expect: `// assay: expect pass`, or `fail` and kinds",
@@ -111,6 +112,8 @@ Result<std::vector<Case>> find_cases(const fs::path& folder, const std::vector<s
     if (!found) return found.error();
     cases.push_back(std::move(*found));
   }
+  if (cases.empty() && !filters.empty())
+    return Error{fmt::format("no kernel matches {}", fmt::join(filters, ", ")), folder.string()};
   if (cases.empty()) return Error{"no kernel with a contract.toml above it", folder.string()};
   return cases;
 }
@@ -140,7 +143,7 @@ Tolerance usual_tolerance(DType dtype) {
   }
 }
 
-bool all_close(const contract::Tensor& stored, const contract::Expectation& expected) {
+bool all_close(const contract::Tensor& stored, const reference::Expectation& expected) {
   const Tolerance tolerance = usual_tolerance(stored.dtype);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double got = stored.load(expected.element[i]);
@@ -171,7 +174,7 @@ trial::Trial friendly_trial(const Contract& contract) {
 }
 
 std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions& options) {
-  const auto reference = contract::Reference::make(contract);
+  const auto reference = reference::Reference::make(contract);
   const subject::BuildOutcome built = subject::build(contract, {.cache = options.cache});
   if (!reference || !built.subject) return std::nullopt;
   const trial::Trial trial = friendly_trial(contract);
@@ -179,14 +182,14 @@ std::optional<bool> passes_allclose(const Contract& contract, const CheckOptions
   if (!bindings) return std::nullopt;
   subject::RunnerOptions runner_options = options.runner;
   runner_options.device = options.device;
-  runner_options.checked = false;
+  runner_options.checks = {};
   runner_options.timeout = 20;
   subject::Runner runner(contract, *built.subject, runner_options);
   const subject::Observation seen = runner.run(trial, *bindings);
-  if (seen.outcome == subject::Outcome::TooLarge || seen.outcome == subject::Outcome::Unavailable) {
+  if (seen.outcome == subject::CallOutcome::TooLarge || seen.outcome == subject::CallOutcome::Unavailable) {
     return std::nullopt;
   }
-  if (seen.outcome != subject::Outcome::Ended || seen.calls.empty()) return false;
+  if (seen.outcome != subject::CallOutcome::Ended || seen.calls.empty()) return false;
   for (const auto& [name, tensor] : seen.calls.front().outputs) {
     const auto expected = reference->expect_all(*bindings, name);
     if (!expected) return std::nullopt;
@@ -210,15 +213,16 @@ Outcome check_case(const Case& wanted, const CheckOptions& options, bool compare
   const CheckOutcome checked = check(*contract, options);
   outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   if (checked.contract_wrong) {
-    outcome.detail = checked.problem;
+    outcome.detail = checked.report.unknown.front();
     return outcome;
   }
   bool apt = false;
   for (const Finding& finding : checked.report.findings) {
     if (finding.severity != Severity::Error) continue;
-    apt |= wanted.kinds.contains(finding.kind);
-    outcome.detail += (outcome.detail.empty() ? "" : ", ") + finding.kind;
+    apt |= wanted.kinds.contains(std::string(to_string(finding.kind)));
+    outcome.detail += fmt::format("{}{}", outcome.detail.empty() ? "" : ", ", to_string(finding.kind));
   }
+  outcome.gates = checked.report.coverage.value("gates", Json());
   const judge::Verdict verdict = checked.report.verdict;
   if (verdict == judge::Verdict::Pass) outcome.detail = "passes";
   if (verdict == judge::Verdict::Inconclusive) {
@@ -251,6 +255,7 @@ constexpr std::pair<char, std::string_view> kFamilies[] = {
     {'I', "races, barriers, determinism"},
     {'J', "broken promises to the compiler"},
     {'K', "wrong mathematics"},
+    {'L', "the machine, leaks, system calls"},
 };
 
 struct Tally {
@@ -295,8 +300,8 @@ void print_summary(const std::vector<Outcome>& outcomes, bool compare) {
     if (it != families.end()) fmt::print("{}", it->second.row(fmt::format("{}  {}", letter, title), compare));
   }
   fmt::print("{}", wrong.row("all", compare));
-  fmt::print("\n  {} correct kernels, {} false alarms, median {:.1f} s\n", correct.planted, false_alarms,
-             median(correct.seconds));
+  fmt::print("\n  {} correct kernel{}, {} false alarms, median {:.1f} s\n", correct.planted,
+             correct.planted == 1 ? "" : "s", false_alarms, median(correct.seconds));
 }
 
 Json to_json(const std::vector<Outcome>& outcomes) {
@@ -307,6 +312,7 @@ Json to_json(const std::vector<Outcome>& outcomes) {
                 {"mark", name_of(o.mark)},
                 {"detail", o.detail},
                 {"seconds", o.seconds}};
+    if (!o.gates.is_null()) one["gates"] = o.gates;
     if (o.allclose) one["allclose"] = *o.allclose ? "pass" : "fail";
     list.push_back(std::move(one));
   }
@@ -329,6 +335,8 @@ int corpus_command(std::vector<std::string> args) {
   int jobs = 1;
   arguments.add("--jobs", jobs, "kernels checked at a time").positive();
   arguments.add_flag("--cuda", cuda, "on a real GPU");
+  arguments.add_flag("--gates", options.margins,
+                     "record how close each kernel comes to the gates of the judge");
   arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
   if (const auto status = arguments.parse(args)) return *status;
   if (cuda) options.device = subject::Device::Cuda;

@@ -1,107 +1,18 @@
-// assay explain: where a kernel loses precision, line by line. Accuses nobody: that is the judge's part.
+// assay explain: where a kernel loses precision, line by line. It only shows: verdicts are the judge's part.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 
-#include "assayer/precision.h"
+#include "assayer/shadow_run.h"
+#include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "cli/arguments.h"
-#include "cli/precision.h"
+#include "cli/profile_text.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
-#include "shadow/shadow.h"
+#include "finding/json.h"
 
 namespace assay::cli {
-
-namespace {
-
-constexpr size_t kMostLines = 12;
-
-std::string place_text(const Json& line) {
-  return fmt::format("{}:{}", std::filesystem::path(line.value("file", "")).filename().string(),
-                     line.value("line", 0));
-}
-
-// Nothing but the rounding of the elements to their own type.
-bool is_last_rounding(const Json& output) {
-  if (!output.contains("rounded_at") || output["lines"].empty()) return false;
-  const Json &at = output["rounded_at"], &first = output["lines"].front();
-  return at["file"] == first["file"] && at["line"] == first["line"] && first.value("share", 0.0) > 0.99;
-}
-
-void add_outputs(const Json& profile, std::string_view prefix, std::string& text) {
-  for (const Json& output : profile["outputs"]) {
-    text += fmt::format("{}`{}`: largest error {:.3g}", prefix, output.value("name", ""),
-                        output.value("error", 0.0));
-    if (output.value("broken", 0) > 0)
-      text += fmt::format(", {} elements not finite", output.value("broken", 0));
-    if (const Json& lines = output["lines"]; is_last_rounding(output)) {
-      text += fmt::format("; it is the rounding of the result to its own type ({}), which no kernel avoids\n",
-                          place_text(lines.front()));
-      continue;
-    }
-    text += "; it enters at";
-    size_t shown = 0;
-    for (const Json& line : output["lines"]) {
-      if (shown == 4 || line.value("share", 0.0) < 0.01) break;
-      text += fmt::format("{} {} ({:.0f} %)", shown++ == 0 ? "" : ",", place_text(line),
-                          100 * line.value("share", 0.0));
-    }
-    if (const double others = output.value("others", 0.0); others > 0.01)
-      text +=
-          fmt::format("{} lines that were not told apart ({:.0f} %)", shown++ == 0 ? "" : ",", 100 * others);
-    text += shown == 0 ? " no line worth naming\n" : "\n";
-  }
-}
-
-void add_lines(const Json& profile, std::string_view prefix, std::string& text) {
-  const auto loses = [](const Json& line) {
-    return line.value("introduced", 0.0) != 0 || line.value("share", 0.0) != 0;
-  };
-  if (!std::any_of(profile["lines"].begin(), profile["lines"].end(), loses)) {
-    text += fmt::format("{}no line rounds anything: every result is exact\n", prefix);
-    return;
-  }
-  size_t shown = 0;
-  text += fmt::format("{}{:>6}  {:>10}  {:>9}  {:>10}  {:>12}  {:<28}  {}\n", prefix, "share", "introduced",
-                      "inherited", "cancelled", "executions", "line", "operation");
-  for (const Json& line : profile["lines"]) {
-    if (shown == kMostLines) break;
-    if (!loses(line)) continue;
-    ++shown;
-    text += fmt::format("{}{:>5.1f}%  {:>10.2e}  {:>9.2e}  {:>5.0f} bits  {:>12}  {:<28}  {}", prefix,
-                        100 * line.value("share", 0.0), line.value("introduced", 0.0),
-                        line.value("inherited", 0.0), line.value("cancelled_bits", 0.0),
-                        line.value("executions", uint64_t{0}), place_text(line), line.value("operation", ""));
-    const auto count = [&](const char* key, const char* word) {
-      if (const auto n = line.value(key, uint64_t{0})) text += fmt::format(", {} {}", n, word);
-    };
-    count("stagnated", "additions without effect");
-    count("overflowed", "overflowed");
-    count("flushed", "became zero");
-    text += "\n";
-  }
-  text += fmt::format(
-      "{}share: of the outputs' error; introduced: typical relative error that enters there; inherited: "
-      "largest that its operands bring\n",
-      prefix);
-}
-
-}  // namespace
-
-std::string precision_text(const Json& profile, std::string_view prefix) {
-  std::string text;
-  add_outputs(profile, prefix, text);
-  add_lines(profile, prefix, text);
-  for (const Json& d : profile["decisions"])
-    text += fmt::format("{}{}: {} decided otherwise than without rounding, {} times\n", prefix, place_text(d),
-                        d.value("what", ""), d.value("count", uint64_t{0}));
-  for (const Json& r : profile["retaken"])
-    text += fmt::format("{}{}: {} could not be followed, {} times: errors up to there are not counted\n",
-                        prefix, place_text(r), r.value("operation", ""), r.value("count", uint64_t{0}));
-  return text;
-}
 
 int explain_command(std::vector<std::string> args) {
   Arguments arguments("Shows where a kernel loses precision, line by line.", "assay explain");
@@ -115,7 +26,7 @@ int explain_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
-    fmt::print(stderr, "assay: {}\n", contract.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
     return kWrongUse;
   }
   contract::Shape shape;
@@ -127,6 +38,11 @@ int explain_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: --shape {}: expected a dim of the contract and a size, as N=1024\n", word);
       return kWrongUse;
     }
+    if (const contract::Dim& dim = *contract->dim(word.substr(0, equals)); !dim.contains(value)) {
+      fmt::print(stderr, "assay: --shape {}: the contract promises {} to {}\n", word, dim.lowest(),
+                 dim.highest());
+      return kWrongUse;
+    }
     shape[word.substr(0, equals)] = value;
   }
   announce_cache();
@@ -135,9 +51,8 @@ int explain_command(std::vector<std::string> args) {
     fmt::print(stderr, "assay: {}\n", interrupted() ? "interrupted" : explanation.problem);
     return explanation.contract_wrong ? 2 : 3;
   }
-  fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial),
-             precision_text(explanation.profile, ""));
-  if (!json.empty() && !write_text(json, explanation.profile.dump(2) + "\n")) return kWrongUse;
+  fmt::print("{}  {}\n{}", path, trial::to_string(explanation.trial), profile_text(*explanation.profile, ""));
+  if (!json.empty() && !write_text(json, to_json(*explanation.profile).dump(2) + "\n")) return kWrongUse;
   return 0;
 }
 

@@ -47,10 +47,11 @@ int isa_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   vgpu::Coverage coverage;
   Count rows, total;
-  bool partly = false;
+  bool partly = false, any = false;
   for (const ptx::Row& row : ptx::rows()) {
     const std::string syntax = ptx::describe(row);
     if (syntax.find(filter) == std::string::npos) continue;
+    any = true;
     std::vector<std::string> missing;
     const Count count = count_forms(coverage, row, missing);
     const bool has_it =
@@ -66,6 +67,10 @@ int isa_command(std::vector<std::string> args) {
     fmt::print(")\n");
     if (forms && count.running != 0)
       for (const std::string& form : missing) fmt::print("    not {}\n", form);
+  }
+  if (!any) {
+    fmt::print(stderr, "assay: no instruction matches `{}`\n", filter);
+    return 1;
   }
   fmt::print("{} of the {} forms of sm_{} run; {} of {} rows of the table run whole{}\n", total.running,
              total.all, kDevice, rows.running, rows.all, partly ? " (~ in part, - not at all)" : "");

@@ -8,11 +8,13 @@
 #include <filesystem>
 
 #include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
-#include "contract/text.h"
+#include "contract/init.h"
+#include "reference/describe.h"
 #include "subject/cuda_reference.h"
 
 namespace assay::cli {
@@ -22,7 +24,7 @@ namespace fs = std::filesystem;
 namespace {
 
 int complain(const Error& error) {
-  fmt::print(stderr, "assay: {}\n", error.text());
+  fmt::print(stderr, "{}\n", diagnostic(error));
   return kWrongUse;
 }
 
@@ -30,7 +32,7 @@ int complain(const Error& error) {
 Result<void> infer_dims(const contract::TensorSpec& spec, const contract::Tensor& tensor,
                         contract::Shape& shape) {
   if (spec.shape.size() != tensor.extents.size()) {
-    return Error{fmt::format("tensor {} has {} dimensions, the contract says {}", spec.name,
+    return Error{fmt::format("{}.npy has {} dimensions; the contract says {}", spec.name,
                              tensor.extents.size(), spec.shape.size())};
   }
   for (std::size_t i = 0; i < spec.shape.size(); ++i) {
@@ -45,7 +47,7 @@ Result<void> check_extents(const contract::TensorSpec& spec, const contract::Ten
   const auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   if (*extents == tensor.extents) return {};
-  return Error{fmt::format("tensor {} has the shape [{}], the contract says [{}] for {}", spec.name,
+  return Error{fmt::format("{}.npy has the shape [{}]; the contract says [{}] for {}", spec.name,
                            fmt::join(tensor.extents, ", "), fmt::join(*extents, ", "),
                            contract::to_string(shape))};
 }
@@ -78,7 +80,8 @@ Result<void> add_named(const contract::Contract& contract, const std::vector<std
   for (const contract::ScalarSpec& scalar : contract.scalars) {
     if (files.bindings.scalars.count(scalar.name)) continue;
     if (scalar.values.size() != 1)
-      return Error{fmt::format("give the scalar {}: --set {}=NUMBER", scalar.name, scalar.name)};
+      return Error{fmt::format("the value of scalar `{}` is not known; add --set {}=NUMBER", scalar.name,
+                               scalar.name)};
     files.bindings.scalars[scalar.name] =
         contract::is_float(scalar.dtype)
             ? contract::Scalar::of(scalar.dtype, scalar.values[0])
@@ -107,7 +110,7 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
   }
   for (const contract::Dim& dim : contract.dims) {
     if (!files.bindings.shape.count(dim.name))
-      return Error{fmt::format("give the dim {}: --set {}=NUMBER", dim.name, dim.name)};
+      return Error{fmt::format("the size of dim `{}` is not known; add --set {}=NUMBER", dim.name, dim.name)};
   }
   for (const contract::TensorSpec& spec : contract.tensors) {
     const auto& tensor = spec.is_output() ? files.outputs[spec.name] : files.bindings.inputs[spec.name];
@@ -134,7 +137,7 @@ int judge_command(std::vector<std::string> args) {
 
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
-  const auto reference = contract::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
+  const auto reference = reference::Reference::make(*contract, subject::cuda_reference(*contract, {}, {}));
   if (!reference) return complain(reference.error());
   const auto files = read_files(*contract, inputs, outputs, named);
   if (!files) return complain(files.error());
@@ -145,10 +148,10 @@ int judge_command(std::vector<std::string> args) {
   report.contract = path;
   report.title = contract->title;
   report.device = "files";
-  report.verdict = judgement->findings.empty() ? judge::Verdict::Pass : judge::Verdict::Fail;
+  report.verdict = judge::verdict_of(judgement->findings, true, false);
   report.findings = std::move(judgement->findings);
   for (Finding& finding : report.findings)
-    finding.evidence["smallest"] = contract::to_string(files->bindings.shape);
+    finding.found.smallest = contract::to_string(files->bindings.shape);
   report.coverage = {{"trials", 1},
                      {"shapes", 1},
                      {"elements", judgement->elements},
@@ -166,7 +169,7 @@ int formula_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
-  const auto text = contract::explain(*contract);
+  const auto text = reference::describe(*contract);
   if (!text) return complain(text.error());
   fmt::print("{}", *text);
   return 0;
@@ -190,7 +193,7 @@ int init_command(std::vector<std::string> args) {
   const auto contract = contract::initial_contract(*text, error ? source : relative.string(), entry);
   if (!contract) return complain(contract.error());
   if (!write_text(target.string(), *contract)) return kWrongUse;
-  fmt::print("{}: complete its reference, then: assay check {}\n", target.string(), target.string());
+  fmt::print("wrote {}; complete [reference], then run `assay check {}`\n", target.string(), target.string());
   return 0;
 }
 

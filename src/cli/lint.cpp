@@ -6,11 +6,14 @@
 #include <algorithm>
 
 #include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/contract.h"
+#include "finding/json.h"
+#include "finding/message.h"
 #include "subject/device_code.h"
 
 namespace assay::cli {
@@ -52,24 +55,26 @@ Result<std::vector<Code>> codes_of_contract(const std::string& path) {
   return codes;
 }
 
-Json to_json(const std::vector<lint::Note>& notes) {
+Json notes_json(const std::vector<Finding>& notes) {
   Json list = Json::array();
-  for (const lint::Note& note : notes) {
-    list.push_back({{"kind", note.kind},
-                    {"message", note.message},
+  for (const Finding& note : notes) {
+    const auto& code = std::get<evidence::Code>(note.evidence);
+    list.push_back({{"kind", to_string(note.kind)},
+                    {"message", message(note)},
                     {"where", {{"file", note.where.file}, {"line", note.where.line}}},
-                    {"kernel", note.kernel},
-                    {"instruction", note.instruction},
+                    {"kernel", code.kernel},
+                    {"instruction", code.instruction},
                     {"count", note.count}});
   }
   return {{"assay", "1"}, {"notes", list}};
 }
 
-void print(const lint::Note& note) {
-  fmt::print("{}:{}: {}\n", note.where.file, note.where.line, note.kind);
-  fmt::print("  {}\n", note.message);
+void print(const Finding& note) {
+  const auto& code = std::get<evidence::Code>(note.evidence);
+  fmt::print("{}: {}\n", text_of(note.where), to_string(note.kind));
+  fmt::print("  {}\n", message(note));
   fmt::print("{}", report::excerpt(note.where, 0));
-  fmt::print("  in {}: {}{}\n\n", note.kernel, note.instruction,
+  fmt::print("  in {}: {}{}\n\n", code.kernel, code.instruction,
              note.count > 1 ? fmt::format("  ({} times)", note.count) : "");
 }
 
@@ -104,27 +109,29 @@ int lint_command(std::vector<std::string> args) {
       found = Error{"neither CUDA C++ (.cu), nor PTX (.ptx), nor a contract (.toml)", path};
     }
     if (!found) {
-      fmt::print(stderr, "assay: {}\n", found.error().text());
+      fmt::print(stderr, "{}\n", diagnostic(found.error()));
       return kWrongUse;
     }
     for (Code& code : *found) codes.push_back(std::move(code));
   }
-  std::vector<lint::Note> notes;
+  std::vector<Finding> notes;
   for (const Code& code : codes) {
     const auto module = ptx::parse(code.ptx, code.name);
     if (!module) {
-      fmt::print(stderr, "assay: {}\n", module.error().text());
+      Error error = module.error();
+      error.source_line = line_of(code.ptx, error.line);
+      fmt::print(stderr, "{}\n", diagnostic(error));
       return kWrongUse;
     }
-    for (lint::Note& note : lint::lint(*module, code.options, code.name)) {
+    for (Finding& note : lint::lint(*module, code.options, code.name)) {
       note.where.file = assayer::shown(note.where.file);
       notes.push_back(std::move(note));
     }
   }
-  for (const lint::Note& note : notes) print(note);
+  for (const Finding& note : notes) print(note);
   fmt::print("{} in {} file{}\n", notes.size() == 1 ? "1 note" : fmt::format("{} notes", notes.size()),
              codes.size(), codes.size() == 1 ? "" : "s");
-  if (!json.empty() && !write_text(json, to_json(notes).dump(2) + "\n")) return kWrongUse;
+  if (!json.empty() && !write_text(json, notes_json(notes).dump(2) + "\n")) return kWrongUse;
   return 0;
 }
 

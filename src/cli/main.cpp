@@ -24,25 +24,26 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"check", "CONTRACT", "assay a kernel against its contract", check_command},
+    {"check", "CONTRACT", "check a kernel against its contract", check_command},
     {"prove", "CONTRACT", "prove what holds for every shape the contract promises", prove_command},
     {"replay", "REPORT", "run the trial of a report again", replay_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},
-    {"lint", "FILE", "what a kernel's PTX says before it runs", lint_command},
+    {"lint", "FILE", "look for likely mistakes in a kernel's PTX, without running it", lint_command},
     {"judge", "CONTRACT …", "judge tensors that were computed elsewhere", judge_command},
     {"formula", "CONTRACT", "show what was understood of a contract, and its error budget", formula_command},
     {"init", "KERNEL", "write a first contract for a kernel", init_command},
-    {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU, watched", run_command},
+    {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU with all checks on", run_command},
+    {"events", "FILE", "show what a program on the virtual GPU reported", events_command},
     {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},
     {"version", "", "print the version", version_command},
 };
 
 void print_help(std::FILE* to) {
-  fmt::print(to, "assay: an assay office for GPU kernels\n\nusage: assay COMMAND [OPTIONS]\n\n");
+  fmt::print(to, "Assay checks GPU kernels against a contract.\n\nusage: assay COMMAND [OPTIONS]\n\n");
   for (const Command& command : kCommands)
     fmt::print(to, "  {:<8} {:<13} {}\n", command.name, command.arguments, command.summary);
-  fmt::print(to, "\nassay COMMAND --help says more.\n");
+  fmt::print(to, "\nRun `assay COMMAND --help` for its options.\n");
 }
 
 int dispatch(int argc, char** argv) {
@@ -59,7 +60,7 @@ int dispatch(int argc, char** argv) {
   const auto* found = std::find_if(std::begin(kCommands), std::end(kCommands),
                                    [&](const Command& command) { return command.name == name; });
   if (found == std::end(kCommands)) {
-    fmt::print(stderr, "assay: there is no command '{}'; `assay help` lists them\n", name);
+    fmt::print(stderr, "assay: unknown command `{}`; run `assay help` for the list\n", name);
     return 2;
   }
   stop_on_signals();

@@ -13,6 +13,10 @@ struct ProgramFile {
   bool is_dynamic = false;
   bool has_rpath = false;  // which the loader prefers to LD_LIBRARY_PATH
   bool has_device_code = false;
+  bool is_python = false;
+  // Of a Python script: the interpreter and its options, as the first line names them. The rest is that of the
+  // interpreter.
+  std::vector<std::string> interpreter;
 };
 
 // An Error says in one line why it cannot run under `assay run`.

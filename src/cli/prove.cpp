@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/diagnostic.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -34,7 +37,7 @@ int prove_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
-    fmt::print(stderr, "assay: {}\n", contract.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(contract.error()));
     return kWrongUse;
   }
   Progress progress;

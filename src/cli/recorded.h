@@ -1,4 +1,4 @@
-// What a report holds: the trial of a finding, the course of a check, and the files that both are about.
+// What a report holds: the trial of a finding, the timeline of a check, and the files that both are about.
 #pragma once
 
 #include <string>
@@ -16,13 +16,14 @@ struct DeviceName {
 struct Recorded {
   contract::Contract contract;
   trial::Trial trial;
-  std::string kind;
+  Kind kind = Kind::WrongResult;
   std::string note;  // that files have changed or gone since; empty: they have not
 };
 // The trial of a report's finding, counted from 1.
 Result<Recorded> read_trial(const std::string& path, std::size_t which);
 
 // The path of a report's contract; `options` become those that repeat its check exactly.
-Result<std::string> read_course(const std::string& path, assayer::CheckOptions& options, std::string& device);
+Result<std::string> read_timeline(const std::string& path, assayer::CheckOptions& options,
+                                  std::string& device);
 
 }  // namespace assay::cli

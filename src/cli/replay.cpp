@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/diagnostic.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/recorded.h"
@@ -28,7 +29,7 @@ Result<Json> read_report(const std::string& path, const char* needed) {
   const auto text = read_file(path);
   if (!text) return Error{fmt::format("this report cannot be read: {}", text.error().message), path};
   Json json = Json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains(needed)) return Error{"this is not a report of assay", path};
+  if (!json.is_object() || !json.contains(needed)) return Error{"not an Assay report, or damaged", path};
   return json;
 }
 
@@ -87,7 +88,9 @@ Result<std::string> contract_of(const Json& report, const std::string& path, std
 
 }  // namespace
 
-Result<Recorded> read_trial(const std::string& path, std::size_t which) {
+namespace {
+
+Result<Recorded> read_recorded(const std::string& path, std::size_t which) {
   auto json = read_report(path, "findings");
   if (!json) return json.error();
   // A report of several contracts holds one for each.
@@ -96,12 +99,16 @@ Result<Recorded> read_trial(const std::string& path, std::size_t which) {
     for (const Json& finding : report.value("findings", Json::array()))
       findings.emplace_back(report, finding);
   if (which == 0 || which > findings.size())
-    return Error{fmt::format("the report has {} findings, no number {}", findings.size(), which), path};
+    return Error{fmt::format("the report has {} finding{}; there is no finding {}", findings.size(),
+                             findings.size() == 1 ? "" : "s", which),
+                 path};
   const auto& [report, finding] = findings[which - 1];
   const Json evidence = finding.value("evidence", Json::object());
-  if (!evidence.contains("trial")) return Error{"this finding holds no trial", path};
+  if (!evidence.contains("trial")) return Error{"this finding has no recorded trial to replay", path};
   Recorded recorded;
-  recorded.kind = finding.value("kind", "");
+  const auto kind = kind_named(finding.value("kind", ""));
+  if (!kind) return Error{fmt::format("`{}` is no kind of finding", finding.value("kind", "")), path};
+  recorded.kind = *kind;
   const auto place = contract_of(report, path, recorded.note);
   if (!place) return place.error();
   auto contract = contract::load(*place);
@@ -113,14 +120,24 @@ Result<Recorded> read_trial(const std::string& path, std::size_t which) {
   return recorded;
 }
 
-Result<std::string> read_course(const std::string& path, CheckOptions& options, std::string& device) {
+}  // namespace
+
+Result<Recorded> read_trial(const std::string& path, std::size_t which) {
+  try {
+    return read_recorded(path, which);
+  } catch (const nlohmann::json::exception&) {  // a field of another type than a report has there
+    return Error{"not an Assay report, or damaged", path};
+  }
+}
+
+Result<std::string> read_timeline(const std::string& path, CheckOptions& options, std::string& device) {
   auto json = read_report(path, "coverage");
   if (!json) return json.error();
   if (!json->contains("contract")) return Error{"this is not a report of one check", path};
   const Json& coverage = (*json)["coverage"];
-  auto course = assayer::Course::from_json(coverage.value("course", Json()));
-  if (!course) return Error{course.error().message, path};
-  options.course = std::move(*course);
+  auto timeline = assayer::Timeline::from_json(coverage.value("timeline", Json()));
+  if (!timeline) return Error{timeline.error().message, path};
+  options.timeline = std::move(*timeline);
   options.seed = coverage.value("seed", options.seed);
   options.budget = coverage.value("budget_seconds", options.budget);
   options.min_coverage = coverage.value("min_coverage", options.min_coverage);
@@ -145,7 +162,7 @@ int replay_command(std::vector<std::string> args) {
   if (const auto status = arguments.parse(args)) return *status;
   const auto read = read_trial(path, which);
   if (!read) {
-    fmt::print(stderr, "assay: {}\n", read.error().text());
+    fmt::print(stderr, "{}\n", diagnostic(read.error()));
     return kWrongUse;
   }
   if (!read->note.empty()) fmt::print(stderr, "assay: {}\n", read->note);
@@ -154,7 +171,7 @@ int replay_command(std::vector<std::string> args) {
   options.device = device.device();
   const CheckOutcome outcome = replay(read->contract, read->trial, read->kind, options);
   if (outcome.contract_wrong) {
-    fmt::print(stderr, "assay: {}\n", outcome.problem);
+    fmt::print(stderr, "{}\n", outcome.problem);
     return kWrongUse;
   }
   fmt::print("{}", report::terminal(outcome.report, terminal_options()));

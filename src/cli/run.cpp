@@ -9,12 +9,12 @@
 #include <filesystem>
 
 #include "base/temporary_folder.h"
-#include "checks/checks.h"
 #include "cli/arguments.h"
 #include "cli/program_file.h"
+#include "cli/python_program.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
-#include "shadow/shadow.h"
+#include "protocol/settings.h"
 
 namespace assay::cli {
 namespace {
@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 struct RunOptions {
   uint64_t seed = 0;
   unsigned threads = 0;
-  std::string check = "all";
+  std::string check = "all";  // as it was given
   std::string json, suppressions;
   int error_exit = 0;
   uint64_t max_instructions = 0;
@@ -34,11 +34,10 @@ struct RunOptions {
 
 void describe_options(Arguments& arguments, RunOptions& options, bool with_program) {
   std::string names = "all, none";
-  for (const checks::CheckInfo& check : checks::all_checks()) names += fmt::format(", {}", check.name);
-  names += ", precision";
+  for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
   arguments.add("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
-  arguments.add("--check", options.check, fmt::format("what watches, with commas: {}", names));
+  arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
   arguments.add_flag("--error-exit{1}", options.error_exit,
                      "exit with 1 when something was found, or with N for --error-exit=N; without this, with "
@@ -46,8 +45,8 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   arguments.add("--suppressions", options.suppressions,
                 "file of findings to leave out: KIND [KERNEL [FILE:LINE]], * matches");
   arguments.add("--max-instructions", options.max_instructions,
-                "warp instructions of a launch that count as endless");
-  arguments.add_flag("--quiet", options.quiet, "print nothing of our own");
+                "stop a launch after this many warp instructions (0: never)");
+  arguments.add_flag("--quiet", options.quiet, "print only the program's own output");
   if (with_program) arguments.add("program", options.program, "-- PROGRAM and its arguments").required();
   arguments.end_options_with_words();
 }
@@ -61,20 +60,29 @@ void set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), 1);
 }
 
-void set_environment(const RunOptions& options, const std::string& report, const ProgramFile& file) {
+void set_environment(const protocol::Settings& settings, const ProgramFile& file) {
   std::string folder = library_folder();
   const char* old = std::getenv("LD_LIBRARY_PATH");
   set("LD_LIBRARY_PATH", old && *old ? folder + ":" + old : folder);
   // An old-style run path would win over LD_LIBRARY_PATH; a preloaded library wins over both.
-  if (file.has_rpath) set("LD_PRELOAD", folder + "/libcudart.so.13");
-  set("ASSAY_REPORT", report);
-  set("ASSAY_SEED", std::to_string(options.seed));
-  set("ASSAY_THREADS", std::to_string(options.threads));
-  set("ASSAY_CHECK", options.check);
-  // Whoever has told us what to overlook wants the program to go on.
-  set("ASSAY_FAULTS", options.suppressions.empty() ? "1" : "0");
-  set("ASSAY_MAX_INSTRUCTIONS", std::to_string(options.max_instructions));
-  set("ASSAY_QUIET", options.quiet ? "1" : "0");
+  if (file.has_rpath && !file.is_python) set("LD_PRELOAD", folder + "/libcudart.so.13");
+  set(protocol::kSettingsVariable, encode(settings));
+}
+
+// What the command line says; the user's environment for what it says nothing of (ASSAY_GPU).
+Result<protocol::Settings> settings_of(const RunOptions& options) {
+  auto settings = protocol::settings_from([](const char* name) -> const char* { return std::getenv(name); });
+  if (!settings) return settings;
+  const auto checks = protocol::CheckSet::parse(options.check);
+  if (!checks) return checks.error();
+  settings->seed = options.seed;
+  settings->threads = options.threads;
+  settings->checks = *checks;
+  // With suppressions, the program is meant to go on after a finding.
+  settings->faults = options.suppressions.empty();
+  settings->max_instructions = options.max_instructions;
+  settings->quiet = options.quiet;
+  return settings;
 }
 
 volatile sig_atomic_t child_id = 0;
@@ -121,12 +129,25 @@ int refuse(const Error& error) {
 }
 
 int run(const RunOptions& options) {
-  std::string path = find_program(options.program.front());
+  auto settings = settings_of(options);
+  if (!settings) return refuse(settings.error());
+  std::vector<std::string> command = options.program;
+  std::string path = find_program(command.front());
   auto file = read_program(path);
   if (!file) return refuse(file.error());
+  if (!file->interpreter.empty()) {
+    command.front() = path;
+    command.insert(command.begin(), file->interpreter.begin(), file->interpreter.end());
+    path = command.front();
+  }
   if (auto good = check_runtime(*file, path); !good) return refuse(good.error());
   if (!fs::exists(library_folder() + "/libcudart.so.13"))
     return refuse({fmt::format("libcudart.so.13 is missing in {}", library_folder()), "", 0, 0});
+  if (file->is_python) {
+    if (auto good = prepare_python(command, library_folder()); !good) return refuse(good.error());
+    // An access error is skipped and the script goes on: torch's destructors abort when the device has failed.
+    settings->faults = false;
+  }
   auto suppressions = read_suppressions(options.suppressions);
   if (!suppressions) return refuse(suppressions.error());
 
@@ -134,12 +155,12 @@ int run(const RunOptions& options) {
   RunSummary summary;
   {
     const TemporaryFolder folder("run");
-    const std::string report = folder.file("report");
-    set_environment(options, report, *file);
-    auto ended = run_child(options.program, path);
+    settings->events = folder.file("events");
+    set_environment(*settings, *file);
+    auto ended = run_child(command, path);
     if (!ended) return refuse(ended.error());
     status = *ended;
-    summary = read_summary(report, *suppressions);
+    summary = read_summary(settings->events, *suppressions);
   }
   if (!options.quiet) print_summary(summary);
   if (!options.json.empty())
@@ -152,7 +173,8 @@ int run(const RunOptions& options) {
 }  // namespace
 
 int run_command(std::vector<std::string> args) {
-  Arguments arguments("Runs a CUDA program (linked with -cudart shared) on the virtual GPU", "assay run");
+  Arguments arguments(
+      "Runs a CUDA program (linked with -cudart shared) or a Python program on the virtual GPU", "assay run");
   RunOptions options;
   // What follows -- is the program's own business.
   const auto dashes = std::find(args.begin(), args.end(), "--");
@@ -164,12 +186,6 @@ int run_command(std::vector<std::string> args) {
     if (options.program.empty()) return refuse({"name a program after --", "", 0, 0});
   }
   if (const auto status = arguments.parse(args)) return *status;
-  // An unknown check is refused here, not by a library inside the program.
-  checks::FindingLog log;
-  vgpu::Memory memory(1 << 20, false);
-  std::string watching = options.check;
-  shadow::take_precision(watching);
-  if (auto made = checks::make_checks(watching, log, memory); !made) return refuse(made.error());
   return run(options);
 }
 

@@ -8,6 +8,7 @@
 namespace assay::cli {
 
 int run_command(std::vector<std::string> args);
+int events_command(std::vector<std::string> args);
 int isa_command(std::vector<std::string> args);
 
 }  // namespace assay::cli

@@ -1,169 +1,106 @@
 #include "cli/run_summary.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 #include "base/symbol.h"
-#include "subject/places.h"
-#include "cli/precision.h"
+#include "cli/profile_text.h"
+#include "finding/json.h"
+#include "finding/message.h"
+#include "judge/verdict.h"
+#include "protocol/event.h"
 #include "report/elements.h"
-#include "report/evidence.h"
+#include "report/source_lines.h"
+#include "subject/places.h"
 
 namespace assay::cli {
 namespace {
 
 constexpr size_t kLongestName = 60;
 
-std::string dim_text(const Json& dim) {
-  if (!dim.is_array() || dim.size() != 3) return "?";
-  auto at = [&](size_t i) { return dim[i].is_number() ? dim[i].get<uint64_t>() : 0; };
-  if (at(2) != 1) return fmt::format("{} x {} x {}", at(0), at(1), at(2));
-  if (at(1) != 1) return fmt::format("{} x {}", at(0), at(1));
-  return std::to_string(at(0));
+std::string dim_text(const std::array<uint32_t, 3>& dim) {
+  if (dim[2] != 1) return fmt::format("{} x {} x {}", dim[0], dim[1], dim[2]);
+  if (dim[1] != 1) return fmt::format("{} x {}", dim[0], dim[1]);
+  return std::to_string(dim[0]);
 }
 
-std::string string_at(const Json& line, const char* key) {
-  auto found = line.find(key);
-  return found != line.end() && found->is_string() ? found->get<std::string>() : "";
+// What makes two findings of a run the same. What has no line is told apart by what it is about.
+using Key = std::tuple<Kind, Severity, std::string, std::string, int, std::string>;
+Key key_of(const Finding& finding) {
+  const Where& where = finding.where;
+  return {finding.kind, finding.severity, kernel_of(finding),
+          where.file,   where.line,       where.line == 0 ? message(finding) : ""};
 }
 
-template <class T>
-T number_at(const Json& line, const char* key) {
-  auto found = line.find(key);
-  return found != line.end() && found->is_number() ? found->get<T>() : T{};
-}
-
-Finding finding_of(const Json& line) {
-  Finding finding;
-  finding.kind = string_at(line, "kind");
-  finding.message = string_at(line, "message");
-  std::string severity = string_at(line, "severity");
-  finding.severity = severity == "note"      ? Severity::Note
-                     : severity == "warning" ? Severity::Warning
-                                             : Severity::Error;
-  if (auto where = line.find("where"); where != line.end() && where->is_object())
-    finding.where = {string_at(*where, "file"), number_at<int>(*where, "line")};
-  if (auto evidence = line.find("evidence"); evidence != line.end() && evidence->is_object())
-    finding.evidence = *evidence;
-  return finding;
-}
-
-bool is_suppressed(const Finding& finding, const std::vector<Suppression>& suppressions) {
-  std::string kernel = string_at(finding.evidence, "kernel");
-  std::string plain = plain_name(kernel);
-  return std::any_of(suppressions.begin(), suppressions.end(), [&](const Suppression& suppression) {
-    auto matches = [](const std::string& pattern, const std::string& text) {
-      return fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
-    };
-    const bool here = (suppression.line == 0 || suppression.line == finding.where.line) &&
-                      (suppression.file == "*" || matches("*" + suppression.file, finding.where.file));
-    return here && matches(suppression.kind, finding.kind) &&
-           (matches(suppression.kernel, kernel) || matches(suppression.kernel, plain));
-  });
-}
-
-// "kernel.cu:14", "kernel.cu" or "14".
-bool read_place(const std::string& text, Suppression& suppression) {
-  const size_t colon = text.rfind(':');
-  const auto is_number = [](const std::string& digits) {
-    return !digits.empty() && digits.size() < 9 &&
-           digits.find_first_not_of("0123456789") == std::string::npos;
-  };
-  if (is_number(text)) {
-    suppression.line = std::stoi(text);
-    return true;
-  }
-  suppression.file = text.substr(0, colon);
-  if (colon == std::string::npos) return true;
-  if (!is_number(text.substr(colon + 1))) return false;
-  suppression.line = std::stoi(text.substr(colon + 1));
-  return true;
-}
-
+// Gathers the events of a run, in order.
 class Collector {
  public:
   Collector(RunSummary& summary, const std::vector<Suppression>& suppressions)
       : summary_(summary), suppressions_(suppressions) {}
 
-  void add(const Json& line) {
-    std::string event = string_at(line, "event");
-    if (event == "launch") add_launch(line);
-    if (event == "finding") add_finding(finding_of(line));
-    if (event == "sighting" && line.contains("finding")) sightings_.push_back(finding_of(line["finding"]));
-    if (event == "told") sightings_.clear();
-    if (event == "module") places_.add_module(string_at(line, "name"), string_at(line, "path"));
-    if (event == "allocation" && line.contains("calls"))
-      places_.add_allocation(number_at<uint64_t>(line, "id"), line["calls"].get<std::vector<std::string>>());
-    if (event == "precision" && line.contains("profile")) summary_.precision = line["profile"];
-    if (event == "fault") summary_.faults.push_back(string_at(line, "message"));
-    if (event == "unsupported") {
-      std::string what = string_at(line, "function");
-      summary_.unsupported.push_back(what.empty() ? string_at(line, "message") : what);
-    }
-  }
-
-  // What was seen in a launch that did not end.
-  void end() {
-    for (Finding& finding : sightings_)
-      if (!reported_.contains(key_of(finding))) add_finding(std::move(finding));
-    places_.name(summary_.findings);
-  }
-
- private:
-  static std::string key_of(const Finding& finding) {
-    std::string key =
-        fmt::format("{}|{}|{}|{}|{}", finding.kind, static_cast<int>(finding.severity),
-                    string_at(finding.evidence, "kernel"), finding.where.file, finding.where.line);
-    // What has no line is told apart by what it is about.
-    if (finding.where.line == 0)
-      for (const char* what : {"range", "operation", "access", "relation"})
-        key += "|" + string_at(finding.evidence, what);
-    return key;
-  }
-
-  void add_launch(const Json& line) {
-    LaunchRow row{plain_name(string_at(line, "kernel")), dim_text(line.value("grid", Json())),
-                  dim_text(line.value("block", Json()))};
+  void operator()(const protocol::LaunchEvent& launch) {
+    LaunchRow row{plain_name(launch.kernel), dim_text(launch.grid), dim_text(launch.block)};
     auto [place, fresh] = rows_.try_emplace({row.kernel, row.grid, row.block}, summary_.launches.size());
     if (fresh) summary_.launches.push_back(row);
     LaunchRow& total = summary_.launches[place->second];
     ++total.count;
-    total.instructions += number_at<uint64_t>(line, "instructions");
-    total.seconds += number_at<double>(line, "seconds");
+    total.instructions += launch.warp_instructions;
+    total.seconds += launch.seconds;
+  }
+  void operator()(const protocol::FaultEvent& fault) { summary_.faults.push_back(fault.detail); }
+  void operator()(const protocol::FindingEvent& event) { add(event.finding); }
+  void operator()(const protocol::EarlyFindingEvent& event) { early_.push_back(event.finding); }
+  void operator()(const protocol::FindingsReportedEvent&) { early_.clear(); }
+  void operator()(const protocol::StillRunningEvent&) {}
+  void operator()(const protocol::ModuleEvent& module) { places_.add_module(module.name, module.path); }
+  void operator()(const protocol::ProfileEvent& event) {
+    summary_.profile = std::make_shared<const Profile>(event.profile);
+  }
+  void operator()(const protocol::UnsupportedEvent& event) { summary_.unsupported.push_back(event.what); }
+  void operator()(const protocol::CodeEvent&) {}
+  void operator()(const protocol::RecordedLaunchEvent&) {}
+  void operator()(const protocol::RecordedFillEvent&) {}
+  void operator()(const protocol::RecordedCopyEvent&) {}
+
+  // What was seen in a launch that did not end.
+  void end() {
+    for (const Finding& finding : early_)
+      if (!reported_.contains(key_of(finding))) add(finding);
+    places_.name(summary_.findings);
   }
 
-  void add_finding(Finding finding) {
-    reported_.insert(key_of(finding));
+ private:
+  void add(Finding finding) {
+    const Key key = key_of(finding);
+    reported_.insert(key);
     if (is_suppressed(finding, suppressions_)) {
       ++summary_.suppressed;
       return;
     }
-    std::string key = key_of(finding);
-    uint64_t count = std::max<uint64_t>(1, number_at<uint64_t>(finding.evidence, "count"));
     auto [place, fresh] = findings_.try_emplace(key, summary_.findings.size());
-    if (fresh) {
-      report::name_elements(finding);
-      places_.note(finding);
-      summary_.findings.push_back(std::move(finding));
+    if (!fresh) {
+      summary_.findings[place->second].count += finding.count;
+      return;
     }
-    Json& evidence = summary_.findings[place->second].evidence;
-    evidence["count"] = fresh ? count : evidence["count"].get<uint64_t>() + count;
+    report::name_elements(finding);
+    summary_.findings.push_back(std::move(finding));
   }
 
   RunSummary& summary_;
   const std::vector<Suppression>& suppressions_;
   std::map<std::tuple<std::string, std::string, std::string>, size_t> rows_;
-  std::map<std::string, size_t> findings_;
-  std::set<std::string> reported_;  // suppressed ones too
-  std::vector<Finding> sightings_;
+  std::map<Key, size_t> findings_;
+  std::set<Key> reported_;  // suppressed ones too
+  std::vector<Finding> early_;
   subject::Places places_;
 };
 
@@ -188,85 +125,22 @@ void print_launches(const RunSummary& summary) {
 }
 
 void print_finding(const Finding& finding) {
-  constexpr const char* kSeverities[] = {"note", "warning", "error"};
-  std::string place =
-      finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
-  uint64_t count = number_at<uint64_t>(finding.evidence, "count");
-  fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, kSeverities[static_cast<size_t>(finding.severity)],
-             finding.kind, finding.message, count > 1 ? fmt::format(" ({} times)", count) : "");
+  const std::string place = finding.where.file.empty() ? "" : text_of(finding.where) + ": ";
+  fmt::print(stderr, "assay: {}{}: {}: {}{}\n", place, to_string(finding.severity), to_string(finding.kind),
+             message(finding), finding.count > 1 ? fmt::format(" ({} times)", finding.count) : "");
   std::istringstream source(report::source_text(finding));
   for (std::string line; std::getline(source, line);) fmt::print(stderr, "assay:   {}\n", line);
-  for (const std::string& chain : report::chain_lines(finding)) fmt::print(stderr, "assay:     {}\n", chain);
-  if (const std::string thread = report::thread_text(finding); !thread.empty())
+  for (const std::string& chain : chain_lines(finding)) fmt::print(stderr, "assay:     {}\n", chain);
+  if (const std::string thread = thread_text(finding); !thread.empty())
     fmt::print(stderr, "assay:     {}\n", thread);
-  if (finding.kind == "launch-failure" && !string_at(finding.evidence, "host").empty())
-    fmt::print(stderr, "assay:     launched at {}\n", string_at(finding.evidence, "host"));
-  const auto allocation = finding.evidence.find("allocation");
-  if (allocation != finding.evidence.end() && !string_at(*allocation, "at").empty())
-    fmt::print(stderr, "assay:     allocated at {}\n", string_at(*allocation, "at"));
+  for (const std::string& origin : origin_lines(finding)) fmt::print(stderr, "assay:     {}\n", origin);
+  if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
+    fmt::print(stderr, "assay:     fix: {}\n", fix);
 }
 
-}  // namespace
-
-bool RunSummary::has_errors() const {
-  return !faults.empty() || std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return finding.severity == Severity::Error;
-  });
-}
-
-Result<std::vector<Suppression>> read_suppressions(const std::string& path) {
-  std::vector<Suppression> all;
-  if (path.empty()) return all;
-  std::ifstream file(path);
-  if (!file) return Error{"cannot be read", path, 0, 0};
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    Suppression suppression{"", "*"};
-    std::string more;
-    if (!(words >> suppression.kind)) continue;
-    words >> suppression.kernel;
-    if (words >> more && !read_place(more, suppression))
-      return Error{"expected FILE:LINE, FILE or LINE after KIND and KERNEL", path, number, 0};
-    if (words >> more) return Error{"expected KIND, and perhaps KERNEL and FILE:LINE", path, number, 0};
-    all.push_back(suppression);
-  }
-  return all;
-}
-
-RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions) {
-  RunSummary summary;
-  Collector collector(summary, suppressions);
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    Json json = Json::parse(line, nullptr, false);  // a program that was killed may leave half a line
-    if (json.is_object()) collector.add(json);
-  }
-  collector.end();
-  return summary;
-}
-
-void print_summary(const RunSummary& summary) {
-  std::fflush(stdout);
-  print_launches(summary);
-  for (const Finding& finding : summary.findings) print_finding(finding);
-  if (summary.precision.is_object()) fmt::print(stderr, "{}", precision_text(summary.precision, "assay: "));
-  // Notes are no findings to act upon.
-  const auto found = std::count_if(summary.findings.begin(), summary.findings.end(),
-                                   [](const Finding& finding) { return finding.severity != Severity::Note; });
-  if (found || summary.suppressed)
-    fmt::print(stderr, "assay: {} finding{}{}\n", found, found == 1 ? "" : "s",
-               summary.suppressed ? fmt::format(", {} suppressed", summary.suppressed) : "");
-}
-
-Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
-                           const std::string& path) {
-  Json json = {{"program", program}};
-  if (WIFEXITED(status))
-    json["exit"] = WEXITSTATUS(status);
-  else
-    json["signal"] = WTERMSIG(status);
+Json json_of(const RunSummary& summary) {
+  const judge::Verdict verdict = summary.has_errors() ? judge::Verdict::Fail : judge::Verdict::Pass;
+  Json json = {{"assay", "1"}, {"verdict", judge::to_string(verdict)}};
   json["launches"] = Json::array();
   for (const LaunchRow& row : summary.launches)
     json["launches"].push_back({{"kernel", row.kernel},
@@ -275,23 +149,70 @@ Result<void> write_summary(const RunSummary& summary, const std::vector<std::str
                                 {"count", row.count},
                                 {"warp_instructions", row.instructions},
                                 {"seconds", row.seconds}});
-  constexpr const char* kSeverities[] = {"note", "warning", "error"};
   json["findings"] = Json::array();
-  for (const Finding& finding : summary.findings)
-    json["findings"].push_back({{"kind", finding.kind},
-                                {"severity", kSeverities[static_cast<size_t>(finding.severity)]},
-                                {"message", finding.message},
-                                {"where", {{"file", finding.where.file}, {"line", finding.where.line}}},
-                                {"evidence", finding.evidence}});
+  for (const Finding& finding : summary.findings) json["findings"].push_back(to_json(finding));
   json["faults"] = summary.faults;
   json["unsupported"] = summary.unsupported;
   json["suppressed"] = summary.suppressed;
-  if (summary.precision.is_object()) json["precision"] = summary.precision;
+  if (summary.profile) json["precision"] = to_json(*summary.profile);
+  return json;
+}
+
+Result<void> write_json(const Json& json, const std::string& path) {
   std::ofstream file(path);
   file << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();
   if (!file) return Error{"cannot be written", path, 0, 0};
   return {};
+}
+
+}  // namespace
+
+bool RunSummary::has_errors() const {
+  return !faults.empty() || has_error(findings);
+}
+
+RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions) {
+  RunSummary summary;
+  Collector collector(summary, suppressions);
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (const auto event = protocol::decode_event(line))  // a program that was killed may leave half a line
+      std::visit(collector, *event);
+  collector.end();
+  return summary;
+}
+
+void print_summary(const RunSummary& summary) {
+  std::fflush(stdout);
+  print_launches(summary);
+  print_findings(summary);
+}
+
+void print_findings(const RunSummary& summary) {
+  for (const Finding& finding : summary.findings) print_finding(finding);
+  if (summary.profile) fmt::print(stderr, "{}", profile_text(*summary.profile, "assay: "));
+  // Notes are no findings to act upon.
+  const auto found = std::count_if(summary.findings.begin(), summary.findings.end(),
+                                   [](const Finding& finding) { return finding.severity != Severity::Note; });
+  if (found || summary.suppressed)
+    fmt::print(stderr, "assay: {} finding{}{}\n", found, found == 1 ? "" : "s",
+               summary.suppressed ? fmt::format(", {} suppressed", summary.suppressed) : "");
+}
+
+Result<void> write_summary(const RunSummary& summary, const std::string& path) {
+  return write_json(json_of(summary), path);
+}
+
+Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
+                           const std::string& path) {
+  Json json = json_of(summary);
+  json["program"] = program;
+  if (WIFEXITED(status))
+    json["exit"] = WEXITSTATUS(status);
+  else
+    json["signal"] = WTERMSIG(status);
+  return write_json(json, path);
 }
 
 }  // namespace assay::cli

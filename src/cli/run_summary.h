@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "base/finding.h"
 #include "base/result.h"
+#include "cli/suppressions.h"
+#include "finding/finding.h"
 
 namespace assay::cli {
 
@@ -20,23 +22,18 @@ struct LaunchRow {
 
 struct RunSummary {
   std::vector<LaunchRow> launches;  // in the order of the first
-  std::vector<Finding> findings;    // each once; evidence["count"] says how often
+  std::vector<Finding> findings;    // each once; `count` says how often
   std::vector<std::string> faults, unsupported;
   uint64_t suppressed = 0;
-  Json precision;                   // where precision was lost (shadow::to_json); null: not asked for
+  std::shared_ptr<const Profile> profile;  // where precision was lost; null: not asked for
   bool has_errors() const;
 };
 
-// A line of a suppression file: which findings to leave out. * matches any text.
-struct Suppression {
-  std::string kind, kernel;
-  std::string file = "*";  // the end of its path
-  int line = 0;            // 0: any
-};
-Result<std::vector<Suppression>> read_suppressions(const std::string& path);  // none where path is empty
-
 RunSummary read_summary(const std::string& path, const std::vector<Suppression>& suppressions);
-void print_summary(const RunSummary& summary);  // on stderr
+void print_summary(const RunSummary& summary);   // on stderr
+void print_findings(const RunSummary& summary);  // … without the launches
+// As JSON; of a program that has ended, with its command line and its wait status.
+Result<void> write_summary(const RunSummary& summary, const std::string& path);
 Result<void> write_summary(const RunSummary& summary, const std::vector<std::string>& program, int status,
                            const std::string& path);
 

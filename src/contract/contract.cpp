@@ -6,6 +6,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/diagnostic.h"
+
 namespace assay::contract {
 namespace {
 
@@ -16,9 +18,9 @@ auto find_named(const List& list, std::string_view name) -> decltype(list.data()
   return nullptr;
 }
 
-constexpr std::string_view kValuesNames[] = {"real",    "real",     "activations",   "gradients",
-                                             "weights", "positive", "probabilities", "index",
-                                             "tokens",  "mask",     "offsets",       "integers"};
+constexpr std::string_view kValuesNames[] = {
+    "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
+    "index", "tokens", "mask",        "offsets",   "integers", "generated"};
 
 // Levenshtein, with a swap of neighbours as one step.
 std::size_t distance(std::string_view a, std::string_view b) {
@@ -63,11 +65,11 @@ Result<std::vector<int64_t>> TensorSpec::extents(const Shape& dims) const {
   int64_t count = 1;
   for (const IntExpr& expr : shape) {
     Result<int64_t> extent = expr.eval(dims);
-    if (!extent) return Error{fmt::format("the tensor '{}': {}", name, extent.error().message)};
+    if (!extent) return Error{fmt::format("the tensor `{}`: {}", name, extent.error().message)};
     if (*extent < 0)
-      return Error{fmt::format("the tensor '{}' has a negative extent: {} = {}", name, expr.text(), *extent)};
+      return Error{fmt::format("the tensor `{}` has a negative extent: {} = {}", name, expr.text(), *extent)};
     if (__builtin_mul_overflow(count, *extent, &count) || count > (int64_t{1} << 48))
-      return Error{fmt::format("the tensor '{}' is too large", name)};
+      return Error{fmt::format("the tensor `{}` is too large", name)};
     list.push_back(*extent);
   }
   return list;
@@ -91,6 +93,11 @@ double Scalar::as_double() const {
 
 int64_t Scalar::as_int() const {
   return contract::load_int(dtype, reinterpret_cast<const std::byte*>(&bits));
+}
+
+Place Kernel::place_of(std::string_view key) const {
+  const auto found = value_places.find(key);
+  return found == value_places.end() ? place : found->second;
 }
 
 const Dim* Contract::dim(std::string_view name) const {
@@ -124,6 +131,12 @@ std::vector<std::string> Contract::names() const {
   return list;
 }
 
+Error Contract::error_at(Place place, std::string message) const {
+  Error error{std::move(message), path, place.line, place.column};
+  if (text) error.source_line = line_of(*text, place.line);
+  return error;
+}
+
 std::string Contract::resolve(std::string_view relative) const {
   const std::filesystem::path given(relative);
   if (given.is_absolute()) return given.string();
@@ -132,17 +145,21 @@ std::string Contract::resolve(std::string_view relative) const {
 
 Result<void> Contract::check_shape(const Shape& shape) const {
   for (const auto& [name, value] : shape)
-    if (!dim(name)) return Error{fmt::format("'{}' is not a dim of the contract", name), path};
+    if (!dim(name)) return Error{fmt::format("`{}` is not a dim of the contract", name), path};
   for (const Dim& promised : dims) {
     const auto found = shape.find(promised.name);
-    if (found == shape.end()) return Error{fmt::format("the dim '{}' has no value", promised.name), path};
+    if (found == shape.end()) return Error{fmt::format("the dim `{}` has no value", promised.name), path};
     if (!promised.contains(found->second))
-      return Error{fmt::format("{} = {} is not promised", promised.name, found->second), path,
-                   promised.place.line, promised.place.column};
+      return error_at(promised.place,
+                      fmt::format("{} = {} is outside the promised range", promised.name, found->second));
   }
+  if (only_listed_shapes && std::ranges::find(shapes, shape) == shapes.end())
+    return Error{
+        fmt::format("{} is not one of the contract's shapes, and no other is promised", to_string(shape)),
+        path};
   for (const TensorSpec& spec : tensors) {
     Result<std::vector<int64_t>> extents = spec.extents(shape);
-    if (!extents) return Error{extents.error().message, path, spec.place.line, spec.place.column};
+    if (!extents) return error_at(spec.place, extents.error().message);
   }
   return {};
 }

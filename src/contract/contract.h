@@ -1,18 +1,22 @@
-// The contract: what a kernel claims to compute, read from a TOML file.
+// The contract: what a kernel claims to compute, as it is written in a TOML file.
 //
-//   auto contract = contract::load("embedding_grad.toml");      // this header
-//   auto reference = contract::Reference::make(*contract);      // reference.h
-//   auto expected = reference->expect(bindings, "dw", all, {}); // exact values and budgets
+// Example:
 //
-// This room is the trusted side: it knows the mathematics (the formula), the
-// exact value of every output element, and how far rounding alone may move it.
-// It knows nothing of kernels, devices or trials.
+//     Result<Contract> read = load("embedding_grad.toml");
+//     if (!read) return use(read.error().text());  // file, line, column, and what would be right
+//     for (const TensorSpec* output : read->outputs()) use(output->name, output->dtype);
 //
-//   contract.h   the file and its types        formula.h    the formula language
-//   tensor.h     dtypes, tensors, .npy         reference.h  exact values and rounding budgets
-//   int_expr.h   integer expressions, shapes   text.h       `assay init` and `assay formula`
+// This room reads the file and gives its parts types: dims, tensors, scalars, the kernel's arguments, the
+// formula as a tree, and the values that a call is made with. What the formula means (names resolved, exact
+// values, rounding budgets) is the next room's subject: reference/reference.h. Neither knows anything of
+// kernels, devices or trials.
 //
-// Every error names the file, the line and the column, and says what would be right.
+//   contract.h   the file and its types        formula.h    the formula language as a tree
+//   tensor.h     dtypes, tensors, .npy files   bindings.h   the arguments of one call
+//   int_expr.h   integer expressions, shapes   init.h       a first contract from CUDA source
+//
+// Every error has the file, the line and the column, and says what would be right. A formula that load()
+// accepts is well formed; that its names and types are right, reference::Reference::make() says.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +67,9 @@ enum class ValuesKind : uint8_t {
   Index,   // "index(N)"
   Tokens,  // "tokens(N)"
   Mask,
-  Offsets,   // "offsets(N)"
-  Integers,  // "integers(a, b)"
+  Offsets,    // "offsets(N)"
+  Integers,   // "integers(a, b)"
+  Generated,  // "generated": what the generator of [inputs] makes, and nothing else
 };
 std::string_view to_string(ValuesKind kind);
 
@@ -117,10 +122,20 @@ struct Arg {
   std::string name;
 };
 
+// "answer.py:run": a function of a Python file.
+struct PythonFunction {
+  std::string file;  // as written: relative to the contract; empty: there is none
+  std::string function;
+
+  explicit operator bool() const { return !file.empty(); }
+};
+
 struct Kernel {
-  std::vector<std::string> sources;  // as written: relative to the contract
-  std::string entry;                 // one of entry and global is set
+  std::vector<std::string> sources;  // as written: relative to the contract; of a Python function, its file
+  std::string entry;                 // one of entry, global and python is set
   std::string global;
+  PythonFunction python;
+  bool returns_outputs = false;  // of a Python function: otherwise it writes the outputs among its arguments
   std::vector<Arg> args;
   std::vector<IntExpr> grid, block;  // of global: 1 to 3 each
   IntExpr shared_bytes;
@@ -129,35 +144,53 @@ struct Kernel {
   std::vector<std::string> flags;
   std::string arch = "sm_90";
   Place place;
+  std::map<std::string, Place, std::less<>> value_places;  // of the keys that are there
+
+  // Where the value of a key is; where the table is, if the key is not there.
+  Place place_of(std::string_view key) const;
 };
 
-enum class ReferenceKind : uint8_t { Formula, Python, Cuda };
+enum class ReferenceKind : uint8_t { Formula, Python, Cuda, Torch };
 enum class Math : uint8_t { Standard, Fast };
+
+struct Formula;  // formula.h
 
 struct ReferenceSpec {
   ReferenceKind kind = ReferenceKind::Formula;
-  std::string formula;
-  Place formula_place;  // of the first character of the formula's text
-  std::string python_file, python_function;
+  std::string formula_text;
+  Place formula_place;                     // of the first character of the formula's text
+  std::shared_ptr<const Formula> formula;  // the text, parsed; null if the reference is not a formula
+  PythonFunction python;                   // of the kinds Python and Torch
   std::string cuda_source, cuda_entry;
   DType accumulate = DType::f32;
   Math math = Math::Standard;
 };
 
+// What becomes of a NaN or infinity in an input.
+enum class NonfiniteRule : uint8_t {
+  Propagate,  // it reaches the outputs that depend on it; to hide it is an error
+  Warn,       // to hide it is a warning
+  Ignore,     // not tried
+};
+
 struct Require {
   bool deterministic = false;
-  bool nonfinite_propagate = true;
+  NonfiniteRule nonfinite = NonfiniteRule::Propagate;
   bool concurrent = true;
+  bool own_kernel = true;                    // a Python function must launch kernels
   std::vector<std::string> batch_invariant;  // dims along which a slice's bits depend on that slice alone
   std::optional<double> rtol, atol;
 };
 
 struct Contract {
-  std::string path;  // as given to load(); empty for text
+  std::string path;                         // as given to load(); empty for text
+  std::shared_ptr<const std::string> text;  // of the file, for the lines that errors show
   std::string title;
   Kernel kernel;
   std::vector<Dim> dims;
-  std::vector<Shape> shapes;  // [[shapes]], complete: constants are filled in
+  std::vector<Shape> shapes;        // [[shapes]], complete: constants are filled in
+  bool only_listed_shapes = false;  // no other shape is promised
+  PythonFunction generator;         // of [inputs]: the problem's own inputs
   std::vector<TensorSpec> tensors;
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;
@@ -170,13 +203,15 @@ struct Contract {
   std::vector<const TensorSpec*> outputs() const;  // out and inout
   std::vector<std::string> names() const;          // of tensors and scalars
 
+  // An error at a place of the file, with the line that it is about. Place{}: about the file as a whole.
+  Error error_at(Place place, std::string message) const;
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;
   // Every dim has a legal value, and every tensor a non-negative extent.
   Result<void> check_shape(const Shape& shape) const;
 };
 
-// Reads and checks the whole contract, the formula included.
+// Reads the whole contract, and parses the formula.
 Result<Contract> load(const std::string& path);
 Result<Contract> parse(std::string_view text, std::string path = "");
 

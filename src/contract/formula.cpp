@@ -80,9 +80,9 @@ std::vector<Token> join_lines(const std::vector<Token>& tokens) {
 
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, Place start, const std::string& file,
+  Parser(std::vector<Token> tokens, const std::vector<Place>& places, const std::string& file,
          const std::vector<std::string>& names)
-      : tokens_(std::move(tokens)), start_(start), file_(file), names_(names.begin(), names.end()) {
+      : tokens_(std::move(tokens)), places_(places), file_(file), names_(names.begin(), names.end()) {
     for (std::size_t i = 0; i < tokens_.size(); ++i)
       if (tokens_[i].kind == TokenKind::Name && (i == 0 || tokens_[i - 1].kind == TokenKind::Newline))
         names_.emplace(tokens_[i].text);
@@ -108,19 +108,28 @@ class Parser {
   }
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
 
-  Place place_of(const Token& token) const {
-    return {start_.line + token.line - 1, token.line == 1 ? start_.column + token.column - 1 : token.column};
+  Place place_of(const Token& token) const { return places_[token.offset]; }
+
+  // Where the next token is; what is missing at the end of the formula is missing after its last word.
+  Place place_here() const {
+    if (peek().kind != TokenKind::End) return place_of(peek());
+    std::size_t last = at_;
+    while (last > 0 && (tokens_[last].kind == TokenKind::End || tokens_[last].kind == TokenKind::Newline))
+      --last;
+    if (last == at_ || tokens_[last].text.empty()) return place_of(peek());
+    const Place end = places_[tokens_[last].offset + tokens_[last].text.size() - 1];
+    return {end.line, end.column + 1};
   }
 
   std::string seen() const {
     if (peek().kind == TokenKind::End) return "the end of the formula";
     if (peek().kind == TokenKind::Newline) return "the end of the line";
-    return fmt::format("'{}'", peek().text);
+    return fmt::format("`{}`", peek().text);
   }
 
   ExprPtr fail(std::string message, const Token* token = nullptr) {
     if (!failed_) {
-      const Place place = place_of(token ? *token : peek());
+      const Place place = token ? place_of(*token) : place_here();
       error_ = {std::move(message), file_, place.line, place.column};
     }
     failed_ = true;
@@ -131,7 +140,7 @@ class Parser {
     if (failed_) return false;
     const bool word = sign[0] >= 'a' && sign[0] <= 'z';
     if (word ? !peek().is_word(sign) : !peek().is(sign)) {
-      fail(fmt::format("'{}' is expected{}, not {}", sign, why, seen()));
+      fail(fmt::format("expected `{}`{}, found {}", sign, why, seen()));
       return false;
     }
     take();
@@ -162,11 +171,10 @@ class Parser {
     Statement result;
     result.place = place_of(peek());
     if (peek().kind != TokenKind::Name || is_keyword(peek().text)) {
-      fail(
-          peek().kind == TokenKind::Name
-              ? fmt::format("a statement begins with the name it defines, and '{}' is a word of the language",
-                            peek().text)
-              : fmt::format("a statement begins with the name it defines, not {}", seen()));
+      fail(peek().kind == TokenKind::Name
+               ? fmt::format("a statement begins with the name that it defines, and `{}` is a keyword",
+                             peek().text)
+               : fmt::format("a statement begins with the name that it defines, not with {}", seen()));
       return result;
     }
     result.name = take().text;
@@ -191,12 +199,12 @@ class Parser {
       result.kind = take().text == "max" ? AssignKind::Max : AssignKind::Min;
       take();
     } else {
-      fail(fmt::format("'=', '+=' or 'max=' is expected after the left side, not {}", seen()));
+      fail(fmt::format("expected `=`, `+=` or `max=` after the left side, found {}", seen()));
       return result;
     }
     result.body = expression(0);
     if (!failed_ && peek().kind != TokenKind::Newline && peek().kind != TokenKind::End)
-      fail(fmt::format("an operator or the end of the statement is expected, not {}", seen()));
+      fail(fmt::format("expected an operator or the end of the statement, found {}", seen()));
     return result;
   }
 
@@ -214,7 +222,9 @@ class Parser {
     expr->children.push_back(expression(depth + 1));
     if (!expect("then", " after the condition of an `if`")) return nullptr;
     expr->children.push_back(expression(depth + 1));
-    if (!expect("else", ": an `if` needs both branches")) return nullptr;
+    if (!failed_ && !peek().is_word("else"))
+      return fail(fmt::format("expected `else`, found {}; an `if` needs both branches", seen()));
+    if (!expect("else")) return nullptr;
     expr->children.push_back(expression(depth + 1));
     return expr;
   }
@@ -223,7 +233,7 @@ class Parser {
     int length = 0;
     ExprPtr left = conjunction(depth);
     while (!failed_ && (peek().is_word("or") || peek().is("||"))) {
-      if (peek().is("||")) return fail("write 'or' instead of '||'");
+      if (peek().is("||")) return fail("write `or` instead of `||`");
       const Token& sign = take();
       left = link(sign, std::move(left), conjunction(depth), ++length);
     }
@@ -234,7 +244,7 @@ class Parser {
     int length = 0;
     ExprPtr left = negation(depth);
     while (!failed_ && (peek().is_word("and") || peek().is("&&"))) {
-      if (peek().is("&&")) return fail("write 'and' instead of '&&'");
+      if (peek().is("&&")) return fail("write `and` instead of `&&`");
       const Token& sign = take();
       left = link(sign, std::move(left), negation(depth), ++length);
     }
@@ -243,7 +253,7 @@ class Parser {
 
   ExprPtr negation(int depth) {
     if (depth > kDeepest) return fail("this expression is nested too deeply");
-    if (peek().is("!")) return fail("write 'not' instead of '!'");
+    if (peek().is("!")) return fail("write `not` instead of `!`");
     if (!peek().is_word("not")) return comparison(depth);
     ExprPtr expr = node(ExprKind::Unary, take());
     expr->children.push_back(negation(depth + 1));
@@ -257,7 +267,7 @@ class Parser {
 
   ExprPtr comparison(int depth) {
     ExprPtr left = sum(depth);
-    if (!failed_ && peek().is("=")) return fail("write '==' to compare; '=' defines");
+    if (!failed_ && peek().is("=")) return fail("write `==` to compare; `=` defines a name");
     if (failed_ || !at_comparison()) return left;
     const std::size_t sign_at = at_;
     take();
@@ -267,7 +277,7 @@ class Parser {
     // a <= b < c: the middle is read again for the second comparison.
     const std::size_t second_at = at_;
     if (second_at - middle_at > kLongestMiddle)
-      return fail("the middle of a chain is too long; write it with `and`");
+      return fail("this comparison is too long to be chained; write it with `and`");
     at_ = middle_at;
     ExprPtr middle = sum(depth);
     at_ = second_at;
@@ -275,7 +285,8 @@ class Parser {
     ExprPtr rest = pair(second, std::move(middle), sum(depth));
     Token conjunction_sign = second;
     conjunction_sign.text = "and";
-    if (!failed_ && at_comparison()) return fail("at most two comparisons can be chained");
+    if (!failed_ && at_comparison())
+      return fail("at most two comparisons can be chained; join more with `and`");
     return failed_ ? nullptr : pair(conjunction_sign, std::move(chain), std::move(rest));
   }
 
@@ -294,7 +305,7 @@ class Parser {
     ExprPtr left = unary(depth);
     while (!failed_ && (peek().is("*") || peek().is("/") || peek().is("%") || peek().is("//"))) {
       if (peek().is("//"))
-        return fail("write '/': in a subscript it is floor division, elsewhere floor(a / b)");
+        return fail("write `/`, which is floor division in a subscript, or floor(a / b) elsewhere");
       const Token& sign = take();
       left = link(sign, std::move(left), unary(depth), ++length);
     }
@@ -316,7 +327,7 @@ class Parser {
 
   ExprPtr power(int depth) {
     ExprPtr base = primary(depth + 1);
-    if (!failed_ && peek().is("**")) return fail("write '^' for powers");
+    if (!failed_ && peek().is("**")) return fail("write `^` for powers");
     if (failed_ || !peek().is("^")) return base;
     const Token& sign = take();
     return pair(sign, std::move(base), unary(depth + 1));
@@ -337,7 +348,7 @@ class Parser {
       expr->real = token.real;
       return expr;
     }
-    if (token.kind != TokenKind::Name) return fail(fmt::format("a value is expected here, not {}", seen()));
+    if (token.kind != TokenKind::Name) return fail(fmt::format("expected a value, found {}", seen()));
     if (token.text == "true" || token.text == "false") {
       ExprPtr expr = node(ExprKind::Bool, take());
       expr->integer = expr->name == "true";
@@ -354,9 +365,9 @@ class Parser {
     const bool callable = std::ranges::find(function_names(), token.text) != function_names().end();
     if (peek(1).is("(")) return call(depth);
     if (!own && (callable || is_reduction(token.text)))
-      return fail(fmt::format("'{}' is a function: '(' is expected after it{}", token.text,
-                              is_reduction(token.text) ? ", or '[' and an index" : ""));
-    if (is_keyword(token.text)) return fail(fmt::format("a value is expected here, not '{}'", token.text));
+      return fail(fmt::format("`{}` is a function: expected `(` after it{}", token.text,
+                              is_reduction(token.text) ? ", or `[` and an index" : ""));
+    if (is_keyword(token.text)) return fail(fmt::format("expected a value, found `{}`", token.text));
     take();
     if (!peek().is("[")) return node(ExprKind::Name, token);
     ExprPtr expr = node(ExprKind::Element, token);
@@ -365,9 +376,9 @@ class Parser {
     if (!expect("]", " after the subscripts")) return nullptr;
     if (!peek().is("(")) return expr;
     const std::string near = nearest(token.text, {kReductions.begin(), kReductions.end()});
-    return fail(fmt::format("'{}' is not a reduction{}", token.text,
-                            near.empty() ? ": sum, mean, max, min, argmax or argmin"
-                                         : fmt::format("; did you mean '{}'?", near)),
+    return fail(fmt::format("`{}` is not a reduction{}", token.text,
+                            near.empty() ? "; sum, mean, max, min, argmax and argmin are"
+                                         : fmt::format("; did you mean `{}`?", near)),
                 &token);
   }
 
@@ -395,19 +406,19 @@ class Parser {
     if (!also && std::ranges::find(known, token.text) == known.end()) {
       for (const auto& [word, instead] : kInstead)
         if (word == token.text)
-          return fail(fmt::format("'{}' is not a function; write {}", token.text, instead));
+          return fail(fmt::format("`{}` is not a function; write {}", token.text, instead));
       if (is_reduction(token.text))
-        return fail(fmt::format("'{}' needs an index: {}[k](...)", token.text, token.text));
+        return fail(fmt::format("`{}` needs an index: {}[k](...)", token.text, token.text));
       const std::string near = nearest(token.text, known);
-      return fail(fmt::format(
-          "'{}' is not a function{}", token.text,
-          near.empty() ? "; a tensor is indexed with [ ]" : fmt::format("; did you mean '{}'?", near)));
+      return fail(fmt::format("`{}` is not a function{}", token.text,
+                              near.empty() ? "; a tensor's element is written with [ ]"
+                                           : fmt::format("; did you mean `{}`?", near)));
     }
     take();
     ExprPtr expr = node(ExprKind::Call, token);
     take();
     list(*expr, depth);
-    return expect(")", fmt::format(" after the arguments of '{}'", token.text)) ? std::move(expr) : nullptr;
+    return expect(")", fmt::format(" after the arguments of `{}`", token.text)) ? std::move(expr) : nullptr;
   }
 
   ExprPtr reduction(int depth) {
@@ -418,7 +429,7 @@ class Parser {
       Binder binder;
       binder.place = place_of(peek());
       if (peek().kind != TokenKind::Name || is_reserved(peek().text))
-        return fail(fmt::format("the name of an index is expected in '{}[...]', not {}", token.text, seen()));
+        return fail(fmt::format("expected the name of an index in `{}[...]`, found {}", token.text, seen()));
       binder.name = take().text;
       if (peek().is_word("in")) range(binder.low, binder.high);
       expr->binders.push_back(std::move(binder));
@@ -428,15 +439,15 @@ class Parser {
       take();
       filter = expression(depth + 1);
     }
-    if (!expect("]", fmt::format(" after the indices of '{}'", token.text))) return nullptr;
-    if (!expect("(", fmt::format(" after '{}[...]'", token.text))) return nullptr;
+    if (!expect("]", fmt::format(" after the indices of `{}`", token.text))) return nullptr;
+    if (!expect("(", fmt::format(" after `{}[...]`", token.text))) return nullptr;
     expr->children.push_back(expression(depth + 1));
     if (filter) expr->children.push_back(std::move(filter));
-    return expect(")", fmt::format(" after the body of '{}'", token.text)) ? std::move(expr) : nullptr;
+    return expect(")", fmt::format(" after the body of `{}`", token.text)) ? std::move(expr) : nullptr;
   }
 
   std::vector<Token> tokens_;
-  Place start_;
+  const std::vector<Place>& places_;
   const std::string& file_;
   std::set<std::string, std::less<>> names_;  // of the contract and of the formula, whatever else they mean
   std::size_t at_ = 0;
@@ -446,17 +457,19 @@ class Parser {
 
 }  // namespace
 
-Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file,
-                              const std::vector<std::string>& names) {
+Result<Formula> parse_formula(std::string_view text, const std::vector<Place>& places,
+                              const std::string& file, const std::vector<std::string>& names) {
   Result<std::vector<Token>> tokens = tokenize(text);
   if (!tokens) {
-    Error error = tokens.error();
-    error.file = file;
-    if (error.line == 1) error.column += start.column - 1;
-    error.line += start.line - 1;
-    return error;
+    const Place place = places[static_cast<std::size_t>(tokens.error().column) - 1];
+    return Error{tokens.error().message, file, place.line, place.column};
   }
-  return Parser(join_lines(*tokens), start, file, names).run();
+  return Parser(join_lines(*tokens), places, file, names).run();
+}
+
+Result<Formula> parse_formula(std::string_view text, Place place, const std::string& file,
+                              const std::vector<std::string>& names) {
+  return parse_formula(text, std::vector<Place>(text.size() + 1, place), file, names);
 }
 
 const std::vector<std::string>& function_names() {

@@ -70,9 +70,13 @@ struct Formula {
   std::vector<Statement> statements;
 };
 
-// `start` is where the text begins in the contract file; `names` are those that the contract gives, which may
-// be those of functions and reductions, too: `mean[c]` is a tensor's element then, `mean[c](x)` never.
-Result<Formula> parse_formula(std::string_view text, Place start, const std::string& file,
+// `places` has the place in the contract file of each byte of the text, and of its end. `names` are those
+// that the contract gives, which may be those of functions and reductions, too: `mean[c]` is a tensor's
+// element then, `mean[c](x)` never.
+Result<Formula> parse_formula(std::string_view text, const std::vector<Place>& places,
+                              const std::string& file, const std::vector<std::string>& names = {});
+// The same for a text that is not in the file as it stands: all of it has one place.
+Result<Formula> parse_formula(std::string_view text, Place place, const std::string& file,
                               const std::vector<std::string>& names = {});
 
 // Words that name nothing else, and those that cannot name a dim or an index.

@@ -1,4 +1,6 @@
 // `assay init`: signatures read from CUDA source, and a contract to complete.
+#include "contract/init.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <map>
 
 #include "contract/formula.h"
-#include "contract/text.h"
 
 namespace assay::contract {
 namespace {
@@ -331,9 +332,9 @@ Result<std::string> initial_contract(std::string_view cuda_source, const std::st
     names.push_back(signature.name);
   }
   const std::string near = nearest(entry, names);
-  return Error{fmt::format("there is no extern \"C\" function '{}'; {}", entry,
-                           near.empty() ? fmt::format("the first is '{}'", names[0])
-                                        : fmt::format("did you mean '{}'?", near)),
+  return Error{fmt::format("there is no extern \"C\" function `{}`; {}", entry,
+                           near.empty() ? fmt::format("the first is `{}`", names[0])
+                                        : fmt::format("did you mean `{}`?", near)),
                source};
 }
 

@@ -41,7 +41,8 @@ class Parser {
   Result<NodePtr> run() {
     NodePtr node = sum(0);
     if (!error_.message.empty()) return error_;
-    if (node && peek().kind != TokenKind::End) node = fail("an operator or the end is expected here");
+    if (node && peek().kind != TokenKind::End)
+      node = fail(fmt::format("expected an operator, found {}", seen()));
     if (!node) return error_;
     return node;
   }
@@ -50,9 +51,14 @@ class Parser {
   const Token& peek() const { return tokens_[at_]; }
   const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
 
-  NodePtr fail(std::string message) {
-    if (error_.message.empty()) error_ = {std::move(message), "", peek().line, peek().column};
+  NodePtr fail(std::string message) { return fail(std::move(message), peek()); }
+  NodePtr fail(std::string message, const Token& token) {
+    if (error_.message.empty()) error_ = {std::move(message), "", 1, static_cast<int>(token.offset) + 1};
     return nullptr;
+  }
+
+  std::string seen() const {
+    return peek().kind == TokenKind::End ? "the end of the expression" : fmt::format("`{}`", peek().text);
   }
 
   // Operators in a row make a deep tree.
@@ -98,15 +104,16 @@ class Parser {
     if (token.kind == TokenKind::Integer)
       return std::make_shared<const Node>(Node{Op::Literal, take().integer, "", nullptr, nullptr});
     if (token.kind == TokenKind::Name) {
-      const std::string name(take().text);
-      if (peek().is("(")) return call(name, depth);
-      return std::make_shared<const Node>(Node{Op::Dim, 0, name, nullptr, nullptr});
+      take();
+      if (peek().is("(")) return call(token, depth);
+      return std::make_shared<const Node>(Node{Op::Dim, 0, std::string(token.text), nullptr, nullptr});
     }
-    if (token.kind == TokenKind::Real) return fail("an integer is expected here, not a decimal number");
-    return fail("an integer, a dim or '(' is expected here");
+    if (token.kind == TokenKind::Real) return fail("expected an integer, found a decimal number");
+    return fail(fmt::format("expected an integer, a dim or `(`, found {}", seen()));
   }
 
-  NodePtr call(const std::string& name, int depth) {
+  NodePtr call(const Token& function, int depth) {
+    const std::string_view name = function.text;
     Op op;
     if (name == "ceil_div")
       op = Op::CeilDiv;
@@ -115,7 +122,7 @@ class Parser {
     else if (name == "max")
       op = Op::Max;
     else
-      return fail(fmt::format("'{}' is not a function of integer expressions: ceil_div, min or max", name));
+      return fail(fmt::format("`{}` is not a function here; ceil_div, min and max are", name), function);
     take();
     NodePtr left = sum(depth + 1);
     if (!left || !expect(",")) return nullptr;
@@ -131,7 +138,7 @@ class Parser {
 
   bool expect(std::string_view sign) {
     if (!peek().is(sign)) {
-      fail(fmt::format("'{}' is expected here", sign));
+      fail(fmt::format("expected `{}`, found {}", sign, seen()));
       return false;
     }
     take();
@@ -148,7 +155,7 @@ Result<int64_t> eval_node(const Node& node, const Shape& shape) {
   if (node.op == Op::Literal) return node.value;
   if (node.op == Op::Dim) {
     const auto found = shape.find(node.name);
-    if (found == shape.end()) return Error{fmt::format("the dim '{}' has no value", node.name)};
+    if (found == shape.end()) return Error{fmt::format("the dim `{}` has no value", node.name)};
     return found->second;
   }
   Result<int64_t> left = eval_node(*node.left, shape);
@@ -233,7 +240,7 @@ Result<IntExpr> IntExpr::parse(std::string_view text) {
 Result<int64_t> IntExpr::eval(const Shape& shape) const {
   if (!root_) return int64_t{0};
   Result<int64_t> value = eval_node(*root_, shape);
-  if (!value) return Error{fmt::format("in '{}': {}", text_, value.error().message)};
+  if (!value) return Error{fmt::format("in `{}`: {}", text_, value.error().message)};
   return value;
 }
 

@@ -29,8 +29,6 @@ class Lexer {
       const char c = text_[at_];
       if (c == '\n') {
         add(TokenKind::Newline, 1);
-        ++line_;
-        line_start_ = at_;
       } else if (c == ' ' || c == '\t' || c == '\r') {
         ++at_;
       } else if (c == '#') {
@@ -40,11 +38,14 @@ class Lexer {
         while (is_letter(peek(length)) || is_digit(peek(length))) ++length;
         add(TokenKind::Name, length);
       } else if (is_digit(c) || (c == '.' && is_digit(peek(1)))) {
-        if (!number()) return error("this number is too large or not a number");
+        const std::size_t first = at_;
+        if (!number()) {
+          at_ = first;
+          return error("this is not a number, or it is too large");
+        }
       } else if (!sign()) {
         const bool plain = c > 32 && c < 127;
-        return error(plain ? fmt::format("'{}' has no meaning here", c)
-                           : "a character that has no meaning here");
+        return error(plain ? fmt::format("unexpected character `{}`", c) : "unexpected character");
       }
     }
     add(TokenKind::End, 0);
@@ -53,11 +54,12 @@ class Lexer {
 
  private:
   char peek(std::size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  int column() const { return static_cast<int>(at_ - line_start_) + 1; }
-  Error error(std::string message) const { return Error{std::move(message), "", line_, column()}; }
+  Error error(std::string message) const {
+    return Error{std::move(message), "", 1, static_cast<int>(at_) + 1};
+  }
 
   Token& add(TokenKind kind, std::size_t length) {
-    tokens_.push_back({kind, text_.substr(at_, length), 0, 0, line_, column()});
+    tokens_.push_back({kind, text_.substr(at_, length), 0, 0, at_});
     at_ += length;
     return tokens_.back();
   }
@@ -98,8 +100,7 @@ class Lexer {
   }
 
   std::string_view text_;
-  std::size_t at_ = 0, line_start_ = 0;
-  int line_ = 1;
+  std::size_t at_ = 0;
   std::vector<Token> tokens_;
 };
 

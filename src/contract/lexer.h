@@ -1,6 +1,7 @@
 // Words and signs of integer expressions and formulas.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -17,14 +18,14 @@ struct Token {
   std::string_view text;  // of names and signs
   double real = 0;        // of both kinds of number
   int64_t integer = 0;
-  int line = 1;
-  int column = 1;
+  std::size_t offset = 0;  // in the text
 
   bool is(std::string_view sign) const { return kind == TokenKind::Sign && text == sign; }
   bool is_word(std::string_view word) const { return kind == TokenKind::Name && text == word; }
 };
 
-// The last token is End. `#` comments are skipped. Views point into `text`.
+// The last token is End. `#` comments are skipped. Views point into `text`. An error's column is its offset
+// in the text plus one, whatever line breaks are before it.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
 }  // namespace assay::contract

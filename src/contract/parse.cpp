@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "contract/formula.h"
-#include "contract/program.h"
+#include "contract/lexer.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -15,6 +15,17 @@ Names dtype_names() {
   return names;
 }
 
+std::string_view name_of(TomlKind kind) {
+  constexpr std::string_view kNames[] = {"a string", "an integer", "a decimal number", "true or false",
+                                         "a list",   "a table",    "a date or time"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string suggestion(std::string_view word, const Names& known) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? "" : fmt::format("; did you mean `{}`?", near);
+}
+
 }  // namespace
 
 bool is_identifier(std::string_view word) {
@@ -24,10 +35,10 @@ bool is_identifier(std::string_view word) {
   });
 }
 
-std::string listed(const Names& names) {
+std::string listed(const Names& names, std::string_view last) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+    text += std::string(i == 0 ? "" : i + 1 == names.size() ? last : ", ") + names[i];
   return text;
 }
 
@@ -38,13 +49,17 @@ std::string trimmed(std::string_view text) {
 }
 
 Result<Contract> Reader::run() {
-  Result<TomlValue> root = parse_toml(text_, contract_.path);
-  if (!root) return root.error();
+  Result<TomlValue> root = parse_toml(*contract_.text, contract_.path);
+  if (!root) return contract_.error_at({root.error().line, root.error().column}, root.error().message);
   read_all(*root);
   if (failed_) return error_;
   if (contract_.reference.kind == ReferenceKind::Formula) {
-    Result<std::shared_ptr<const Program>> program = compile(contract_);
-    if (!program) return program.error();
+    ReferenceSpec& reference = contract_.reference;
+    Result<Formula> formula =
+        parse_formula(reference.formula_text, formula_places_, contract_.path, contract_.names());
+    if (!formula)
+      return contract_.error_at({formula.error().line, formula.error().column}, formula.error().message);
+    reference.formula = std::make_shared<const Formula>(std::move(*formula));
   }
   return std::move(contract_);
 }
@@ -52,44 +67,51 @@ Result<Contract> Reader::run() {
 void Reader::keys(const TomlValue& table, std::string_view where, const Names& known) {
   for (const TomlEntry& entry : table.table) {
     if (std::ranges::find(known, entry.key) != known.end()) continue;
-    const std::string near = nearest(entry.key, known);
-    return fail(entry.place, fmt::format("{} has no key '{}'; {}", where, entry.key,
-                                         near.empty() ? "it may have " + listed(known)
-                                                      : fmt::format("did you mean '{}'?", near)));
+    std::string near = suggestion(entry.key, known);
+    return fail(entry.place,
+                fmt::format("unknown key `{}` in {}{}", entry.key, where,
+                            near.empty() ? "; the keys there are " + listed(known, " and ") : near));
   }
 }
 
 const TomlValue* Reader::need(const TomlValue& table, std::string_view key, std::string_view where) {
   const TomlValue* value = table.find(key);
-  if (!value) fail(table.place, fmt::format("{} needs the key '{}'", where, key));
+  if (!value) fail(table.place, fmt::format("{} lacks the key `{}`; add it", where, key));
   return value;
 }
 
-bool Reader::is(const TomlValue& value, TomlKind kind, std::string_view what) {
+bool Reader::is(const TomlValue& value, TomlKind kind, std::string_view what, std::string_view expected) {
   if (value.kind == kind) return true;
-  fail(value.place, fmt::format("{} is expected here", what));
+  fail(value.place, fmt::format("`{}` must be {}, not {}", what, expected.empty() ? name_of(kind) : expected,
+                                name_of(value.kind)));
   return false;
 }
 
 std::string Reader::string(const TomlValue* value, std::string_view what) {
-  if (!value || !is(*value, TomlKind::String, fmt::format("{}, a string,", what))) return "";
-  if (value->string.empty()) fail(value->place, fmt::format("{} is empty", what));
+  if (!value || !is(*value, TomlKind::String, what)) return "";
+  if (value->string.empty()) fail(value->place, fmt::format("`{}` must not be empty", what));
   return value->string;
+}
+
+std::string Reader::string_in(const TomlValue& item, std::string_view list) {
+  if (item.kind == TomlKind::String) return string(&item, list);
+  fail(item.place, fmt::format("the elements of `{}` must be strings; this is {}", list, name_of(item.kind)));
+  return "";
 }
 
 int64_t Reader::integer(const TomlValue* value, int64_t otherwise, std::string_view what) {
   if (!value) return otherwise;
-  return is(*value, TomlKind::Integer, fmt::format("{}, an integer,", what)) ? value->integer : otherwise;
+  return is(*value, TomlKind::Integer, what) ? value->integer : otherwise;
 }
 
 bool Reader::boolean(const TomlValue* value, bool otherwise, std::string_view what) {
   if (!value) return otherwise;
-  return is(*value, TomlKind::Bool, fmt::format("{}, true or false,", what)) ? value->boolean : otherwise;
+  return is(*value, TomlKind::Bool, what) ? value->boolean : otherwise;
 }
 
 double Reader::number(const TomlValue& value, std::string_view what) {
   if (value.kind == TomlKind::Integer || value.kind == TomlKind::Real) return value.real;
-  fail(value.place, fmt::format("{}, a number, is expected here", what));
+  fail(value.place, fmt::format("`{}` must be a number, not {}", what, name_of(value.kind)));
   return 0;
 }
 
@@ -100,9 +122,8 @@ std::size_t Reader::choice(const TomlValue* value, const Names& words, std::stri
   const std::string word = string(value, what);
   const auto found = std::ranges::find(words, word);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  const std::string near = nearest(word, words);
-  fail(value->place, fmt::format("'{}' is not {}: {}{}", word, what, listed(words),
-                                 near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  fail(value->place,
+       fmt::format("unknown {} `{}`; use {}{}", what, word, listed(words), suggestion(word, words)));
   return otherwise;
 }
 
@@ -114,7 +135,8 @@ DType Reader::dtype(const TomlValue* value, std::string_view what) {
 IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
   if (value.kind == TomlKind::Integer) return IntExpr::literal(value.integer);
   if (value.kind != TomlKind::String) {
-    fail(value.place, fmt::format("{}: an integer or an expression over dims in quotes is expected", what));
+    fail(value.place, fmt::format("`{}` must be an integer, or an expression over dims in quotes; not {}",
+                                  what, name_of(value.kind)));
     return {};
   }
   return int_expr(value.string, value.place, 1, what);
@@ -124,14 +146,15 @@ IntExpr Reader::int_expr(const std::string& text, Place quote, int offset, std::
   Result<IntExpr> expr = IntExpr::parse(text);
   if (!expr) {
     fail({quote.line, quote.column + offset + expr.error().column - 1},
-         fmt::format("{}: {}", what, expr.error().message));
+         fmt::format("in `{}`: {}", what, expr.error().message));
     return {};
   }
+  const auto tokens = tokenize(text);  // as parse() has them
   for (const std::string& name : expr->dims()) {
     if (contract_.dim(name)) continue;
-    const std::size_t at = text.find(name);
-    fail({quote.line, quote.column + offset + static_cast<int>(at)},
-         fmt::format("'{}' is not a dim{}", name, suggest_dim(name)));
+    const auto token = std::ranges::find_if(*tokens, [&](const Token& t) { return t.is_word(name); });
+    fail({quote.line, quote.column + offset + static_cast<int>(token->offset)},
+         fmt::format("`{}` is not a dim{}", name, suggest_dim(name)));
   }
   return *expr;
 }
@@ -139,14 +162,14 @@ IntExpr Reader::int_expr(const std::string& text, Place quote, int offset, std::
 std::string Reader::suggest_dim(const std::string& name) const {
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
-  const std::string near = nearest(name, names);
-  if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
-  return names.empty() ? ": there is no [dims] table" : ": " + listed(names);
+  std::string near = suggestion(name, names);
+  if (!near.empty()) return near;
+  return names.empty() ? "; declare it in a table [dims]" : "; the dims are " + listed(names, " and ");
 }
 
 std::vector<IntExpr> Reader::int_exprs(const TomlValue& value, std::string_view what) {
   std::vector<IntExpr> list;
-  if (!is(value, TomlKind::Array, fmt::format("{}, a list of integer expressions,", what))) return list;
+  if (!is(value, TomlKind::Array, what, "a list of integers and expressions over dims")) return list;
   for (const TomlValue& item : value.array) list.push_back(int_expr(item, what));
   return list;
 }
@@ -154,39 +177,48 @@ std::vector<IntExpr> Reader::int_exprs(const TomlValue& value, std::string_view 
 Names Reader::strings(const TomlValue& value, std::string_view what, bool one_allowed) {
   if (one_allowed && value.kind == TomlKind::String) return {string(&value, what)};
   Names list;
-  if (!is(value, TomlKind::Array, fmt::format("{}, a list of strings,", what))) return list;
-  for (const TomlValue& item : value.array) list.push_back(string(&item, what));
+  if (!is(value, TomlKind::Array, what, one_allowed ? "a string or a list of strings" : "a list of strings"))
+    return list;
+  for (const TomlValue& item : value.array) list.push_back(string_in(item, what));
   return list;
 }
 
 // A name that the contract defines: an identifier, not a word of the language, not taken.
 void Reader::new_name(const std::string& name, Place place, std::string_view what) {
   if (!is_identifier(name))
-    return fail(place, fmt::format("'{}' cannot name a {}: letters, digits and '_' only", name, what));
+    return fail(place,
+                fmt::format("`{}` cannot name a {}: use letters, digits and `_`, and begin with a letter",
+                            name, what));
   const bool word = what == "dim" ? is_reserved(name) : is_keyword(name);
   if (word || name == "stream" || name == "workspace")
-    return fail(place, fmt::format("'{}' cannot name a {}: it is a word of the language", name, what));
-  const bool taken = contract_.dim(name) || contract_.tensor(name) || contract_.scalar(name);
-  if (taken) fail(place, fmt::format("the name '{}' is already taken", name));
+    return fail(place,
+                fmt::format("`{}` cannot name a {}: it is a word of the formula language", name, what));
+  const char* taken = contract_.dim(name)      ? "dim"
+                      : contract_.tensor(name) ? "tensor"
+                      : contract_.scalar(name) ? "scalar"
+                                               : nullptr;
+  if (taken) fail(place, fmt::format("the name `{}` is already taken by a {}", name, taken));
 }
 
 void Reader::read_all(const TomlValue& root) {
-  keys(root, "a contract",
-       {"title", "kernel", "dims", "shapes", "tensors", "scalars", "reference", "require"});
-  if (const TomlValue* title = root.find("title");
-      title && is(*title, TomlKind::String, "the title, a string,"))
+  keys(root, "the contract",
+       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
+        "inputs", "require"});
+  if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
   each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });
   each(root, "tensors", [this](const TomlEntry& entry) { read_tensor(entry); });
   each(root, "scalars", [this](const TomlEntry& entry) { read_scalar(entry); });
   if (!failed_ && contract_.tensors.empty())
-    fail(root.place, "a contract needs at least one tensor: a table [tensors.NAME]");
+    fail({}, "the contract has no tensor; add a table [tensors.NAME] for each");
   if (!failed_ && contract_.outputs().empty())
-    fail(contract_.tensors.back().place, "no tensor is an output: give one role = \"out\"");
+    fail(contract_.tensors.back().place, "no tensor is an output; give one of them role = \"out\"");
   read_aliases(root);
   if (!failed_) read_shapes(root);
+  if (!failed_) read_only_listed(root);
   if (!failed_) read_kernel(root);
   if (!failed_) read_reference(root);
+  if (!failed_) read_inputs(root);
   if (!failed_) read_require(root);
 }
 
@@ -196,7 +228,7 @@ Result<Contract> parse(std::string_view text, std::string path) {
 
 Result<Contract> load(const std::string& path) {
   const auto text = read_file(path);
-  if (!text) return Error{fmt::format("cannot read this contract: {}", text.error().message), path};
+  if (!text) return Error{fmt::format("the contract cannot be read: {}", text.error().message), path};
   return parse(*text, path);
 }
 

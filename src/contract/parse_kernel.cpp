@@ -7,57 +7,75 @@
 namespace assay::contract {
 void Reader::read_shapes(const TomlValue& root) {
   const TomlValue* list = root.find("shapes");
-  if (!list || !is(*list, TomlKind::Array, "a list of tables [[shapes]]")) return;
+  if (!list || !is(*list, TomlKind::Array, "shapes", "a list of tables [[shapes]]")) return;
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
   for (const TomlValue& item : list->array) {
-    if (!is(item, TomlKind::Table, "a table [[shapes]]")) return;
+    if (!is(item, TomlKind::Table, "shapes", "a list of tables [[shapes]]")) return;
     keys(item, "[[shapes]]", names);
     Shape shape;
     for (const Dim& dim : contract_.dims) {
       const TomlValue* value = item.find(dim.name);
       if (!value && !dim.is_constant())
-        return fail(item.place, fmt::format("this shape needs a value for the dim '{}'", dim.name));
+        return fail(item.place, fmt::format("this shape lacks a value for the dim `{}`; add it", dim.name));
       shape[dim.name] = integer(value, dim.min, dim.name);
       if (!failed_ && !dim.contains(shape[dim.name]))
         return fail(
-            value->place,
-            fmt::format("{} = {} is not promised in [dims]: {} to {}{}", dim.name, shape[dim.name], dim.min,
-                        dim.max,
+            value ? value->place : item.place,
+            fmt::format("{} = {} is outside the range in [dims]: {} to {}{}", dim.name, shape[dim.name],
+                        dim.min, dim.max,
                         dim.multiple_of == 1 ? "" : fmt::format(", a multiple of {}", dim.multiple_of)));
     }
     contract_.shapes.push_back(std::move(shape));
   }
 }
 
+void Reader::read_only_listed(const TomlValue& root) {
+  const TomlValue* only = root.find("only_listed_shapes");
+  contract_.only_listed_shapes = boolean(only, false, "only_listed_shapes");
+  if (failed_ || !contract_.only_listed_shapes || !contract_.shapes.empty()) return;
+  Shape constants;
+  for (const Dim& dim : contract_.dims) constants[dim.name] = dim.min;
+  if (std::ranges::all_of(contract_.dims, &Dim::is_constant))
+    contract_.shapes.push_back(std::move(constants));
+  else
+    fail(only->place, "`only_listed_shapes` needs shapes; add a table [[shapes]] for each");
+}
+
 void Reader::read_kernel(const TomlValue& root) {
-  const TomlValue* table = need(root, "kernel", "a contract");
-  if (!table || !is(*table, TomlKind::Table, "a table [kernel]")) return;
+  const TomlValue* table = root.find("kernel");
+  if (!table) return fail({}, "the contract lacks the table [kernel]; add it");
+  if (!is(*table, TomlKind::Table, "kernel")) return;
   keys(*table, "[kernel]",
-       {"source", "entry", "global", "args", "grid", "block", "shared_bytes", "workspace_bytes", "returns",
-        "flags", "arch"});
+       {"source", "entry", "global", "python", "args", "grid", "block", "shared_bytes", "workspace_bytes",
+        "returns", "flags", "arch"});
   Kernel& kernel = contract_.kernel;
   kernel.place = table->place;
+  for (const TomlEntry& entry : table->table) kernel.value_places.emplace(entry.key, entry.value.place);
+  if (table->find("python")) return read_python_kernel(*table, kernel);
   if (const TomlValue* source = need(*table, "source", "[kernel]")) {
     kernel.sources = strings(*source, "source", true);
-    if (!failed_ && kernel.sources.empty()) fail(source->place, "source is empty");
+    if (!failed_ && kernel.sources.empty()) fail(source->place, "`source` must not be empty");
     for (const std::string& path : kernel.sources)
       if (!failed_ && !path.ends_with(".cu") && !path.ends_with(".ptx"))
-        fail(source->place, fmt::format("'{}' is neither .cu nor .ptx", path));
+        fail(source->place, fmt::format("`{}` is neither CUDA C++ (.cu) nor PTX (.ptx)", path));
   }
   read_entry(*table, kernel);
-  if (const TomlValue* args = need(*table, "args", "[kernel]")) read_args(*args, kernel);
+  if (const TomlValue* args = need(*table, "args", "[kernel]")) {
+    read_args(*args, kernel);
+    check_outputs_among_args(*args, kernel);
+  }
   if (const TomlValue* bytes = table->find("workspace_bytes"))
     kernel.workspace_bytes = int_expr(*bytes, "workspace_bytes");
   const bool wants =
       std::ranges::any_of(kernel.args, [](const Arg& arg) { return arg.kind == ArgKind::Workspace; });
   if (wants && !table->find("workspace_bytes"))
-    fail(table->find("args")->place, "the argument 'workspace' needs workspace_bytes");
-  kernel.returns_int = choice(table->find("returns"), {"void", "int"}, "what a kernel returns", 0) == 1;
+    fail(table->find("args")->place, "the argument `workspace` needs its size: add `workspace_bytes`");
+  kernel.returns_int = choice(table->find("returns"), {"void", "int"}, "return type", 0) == 1;
   if (const TomlValue* flags = table->find("flags")) kernel.flags = strings(*flags, "flags", false);
   if (const TomlValue* arch = table->find("arch")) {
     kernel.arch = string(arch, "arch");
-    if (!failed_ && !kernel.arch.starts_with("sm_")) fail(arch->place, "arch is written like \"sm_90\"");
+    if (!failed_ && !kernel.arch.starts_with("sm_")) fail(arch->place, "`arch` is written like \"sm_90\"");
   }
 }
 
@@ -66,37 +84,74 @@ void Reader::read_entry(const TomlValue& table, Kernel& kernel) {
   const TomlValue* global = table.find("global");
   if ((entry != nullptr) == (global != nullptr))
     return fail(table.place,
-                "[kernel] needs either 'entry' (a host function) or 'global' (a __global__ function)");
+                "[kernel] needs one of `entry` (a host function), `global` (a __global__ function) and "
+                "`python` (a Python function)");
   if (entry) kernel.entry = string(entry, "entry");
   if (global) kernel.global = string(global, "global");
   for (const char* key : {"grid", "block"}) {
     const TomlValue* value = table.find(key);
     if (entry && value)
-      return fail(value->place, fmt::format("'{}' goes with 'global', not with 'entry'", key));
+      return fail(
+          value->place,
+          fmt::format("`{}` belongs to `global`; a host function named by `entry` chooses its own", key));
     if (entry) continue;
-    if (!value) return fail(table.place, fmt::format("'global' needs '{}'", key));
+    if (!value) return fail(table.place, fmt::format("`global` needs `{}`; add it", key));
     std::vector<IntExpr> list = int_exprs(*value, key);
     if (!failed_ && (list.empty() || list.size() > 3))
-      return fail(value->place, fmt::format("'{}' is a list of 1 to 3 integer expressions", key));
+      return fail(value->place, fmt::format("`{}` must have 1 to 3 elements", key));
     (std::string_view(key) == "grid" ? kernel.grid : kernel.block) = std::move(list);
   }
   if (const TomlValue* bytes = table.find("shared_bytes")) {
-    if (entry) return fail(bytes->place, "'shared_bytes' goes with 'global', not with 'entry'");
+    if (entry)
+      return fail(bytes->place,
+                  "`shared_bytes` belongs to `global`; a host function named by `entry` chooses its own");
     kernel.shared_bytes = int_expr(*bytes, "shared_bytes");
   }
   for (const std::string& path : kernel.sources)
-    if (entry && path.ends_with(".ptx")) fail(entry->place, "PTX has no host functions: use 'global'");
+    if (entry && path.ends_with(".ptx"))
+      fail(entry->place, "PTX has no host functions; use `global` instead of `entry`");
+}
+
+// A Python function gets tensors and numbers, works on torch's current stream, and allocates what it needs.
+void Reader::read_python_kernel(const TomlValue& table, Kernel& kernel) {
+  kernel.python = python_function(*table.find("python"), "python");
+  kernel.sources = {kernel.python.file};
+  for (const TomlEntry& entry : table.table) {
+    const Names own = {"python", "args", "returns"};
+    if (std::ranges::find(own, entry.key) == own.end())
+      return fail(entry.place, fmt::format("`{}` is not for a Python function; remove it", entry.key));
+  }
+  kernel.returns_outputs =
+      choice(table.find("returns"), {"outputs", "void"}, "kind of return of a Python function", 0) == 0;
+  const TomlValue* args = need(table, "args", "[kernel]");
+  if (failed_ || !args) return;
+  read_args(*args, kernel);
+  for (std::size_t i = 0; i < kernel.args.size(); ++i) {
+    const Arg& arg = kernel.args[i];
+    if (arg.kind == ArgKind::Stream)
+      return fail(args->array[i].place,
+                  "a Python function is given no `stream`: it works on torch's current stream");
+    if (arg.kind == ArgKind::Workspace)
+      return fail(args->array[i].place, "a Python function is given no `workspace`: it allocates its own");
+    const TensorSpec* tensor = contract_.tensor(arg.name);
+    if (kernel.returns_outputs && tensor && tensor->role == Role::Out)
+      return fail(args->array[i].place,
+                  fmt::format("`{}` is an output, which the function returns; give it no such argument, or "
+                              "set returns = \"void\"",
+                              arg.name));
+  }
+  if (!kernel.returns_outputs) check_outputs_among_args(*args, kernel);
 }
 
 void Reader::read_args(const TomlValue& value, Kernel& kernel) {
-  if (!is(value, TomlKind::Array, "args, a list of names,")) return;
+  if (!is(value, TomlKind::Array, "args", "a list of names")) return;
   Names known = {"stream", "workspace"};
   for (const Dim& dim : contract_.dims) known.push_back(dim.name);
   for (const TensorSpec& tensor : contract_.tensors) known.push_back(tensor.name);
   for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
   for (const TomlValue& item : value.array) {
     Arg arg;
-    arg.name = string(&item, "an argument");
+    arg.name = string_in(item, "args");
     if (failed_) return;
     if (arg.name == "stream")
       arg.kind = ArgKind::Stream;
@@ -110,84 +165,115 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
       arg.kind = ArgKind::Scalar;
     else {
       const std::string near = nearest(arg.name, known);
-      return fail(item.place, fmt::format("'{}' is not a tensor, dim or scalar{}", arg.name,
-                                          near.empty() ? ", nor 'stream' or 'workspace'"
-                                                       : fmt::format("; did you mean '{}'?", near)));
+      return fail(item.place, fmt::format("`{}` is not a tensor, a dim or a scalar{}", arg.name,
+                                          near.empty() ? ", nor `stream` or `workspace`"
+                                                       : fmt::format("; did you mean `{}`?", near)));
     }
     kernel.args.push_back(std::move(arg));
   }
+}
+
+void Reader::check_outputs_among_args(const TomlValue& value, const Kernel& kernel) {
   for (const TensorSpec* output : contract_.outputs())
     if (std::ranges::none_of(kernel.args, [&](const Arg& arg) { return arg.name == output->name; }))
-      fail(value.place, fmt::format("the output '{}' is not among the arguments", output->name));
+      fail(value.place, fmt::format("the output `{}` is not among the arguments", output->name));
 }
 
 void Reader::read_reference(const TomlValue& root) {
-  const TomlValue* table = need(root, "reference", "a contract");
-  if (!table || !is(*table, TomlKind::Table, "a table [reference]")) return;
-  keys(*table, "[reference]", {"formula", "python", "cuda", "accumulate", "math"});
+  const TomlValue* table = root.find("reference");
+  if (!table) return fail({}, "the contract lacks the table [reference]; add it");
+  if (!is(*table, TomlKind::Table, "reference")) return;
+  keys(*table, "[reference]", {"formula", "python", "torch", "cuda", "accumulate", "math"});
   ReferenceSpec& reference = contract_.reference;
   const TomlValue* formula = table->find("formula");
   const TomlValue* python = table->find("python");
+  const TomlValue* torch = table->find("torch");
   const TomlValue* cuda = table->find("cuda");
-  if ((formula != nullptr) + (python != nullptr) + (cuda != nullptr) != 1)
-    return fail(table->place, "[reference] needs exactly one of formula, python and cuda");
-  if (formula && is(*formula, TomlKind::String, "the formula, a string,")) {
-    reference.formula = formula->string;
-    reference.formula_place = content_place(text_, formula->place);
+  if ((formula != nullptr) + (python != nullptr) + (torch != nullptr) + (cuda != nullptr) != 1)
+    return fail(table->place, "[reference] needs exactly one of `formula`, `python`, `torch` and `cuda`");
+  if (formula && is(*formula, TomlKind::String, "formula")) {
+    reference.formula_text = formula->string;
+    formula_places_ = content_places(*contract_.text, formula->place, formula->string);
+    reference.formula_place = formula_places_.front();
   }
-  if (python) read_python(*python);
+  if (python) {
+    reference.kind = ReferenceKind::Python;
+    reference.python = python_function(*python, "python");
+  }
+  if (torch) {
+    reference.kind = ReferenceKind::Torch;
+    reference.python = python_function(*torch, "torch");
+  }
   if (cuda) read_cuda(*cuda);
   const Names kinds = {"f64", "f32", "f16", "bf16"};
   const DType types[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
-  reference.accumulate = types[choice(table->find("accumulate"), kinds, "a precision to accumulate in", 1)];
-  reference.math = static_cast<Math>(choice(table->find("math"), {"standard", "fast"}, "a kind of math", 0));
+  reference.accumulate = types[choice(table->find("accumulate"), kinds, "precision", 1)];
+  reference.math = static_cast<Math>(choice(table->find("math"), {"standard", "fast"}, "kind of math", 0));
 }
 
-void Reader::read_python(const TomlValue& value) {
-  ReferenceSpec& reference = contract_.reference;
-  reference.kind = ReferenceKind::Python;
-  const std::string text = string(&value, "python");
+void Reader::read_inputs(const TomlValue& root) {
+  const TomlValue* table = root.find("inputs");
+  for (const TensorSpec& tensor : contract_.tensors)
+    if (!table && tensor.values.kind == ValuesKind::Generated)
+      return fail(
+          tensor.place,
+          fmt::format("the values of `{}` are \"generated\": name the generator in [inputs]", tensor.name));
+  if (!table || !is(*table, TomlKind::Table, "inputs")) return;
+  keys(*table, "[inputs]", {"torch"});
+  const TomlValue* torch = need(*table, "torch", "[inputs]");
+  if (!torch) return;
+  if (contract_.reference.kind != ReferenceKind::Torch)
+    return fail(torch->place, "`torch` inputs need a `torch` reference: the same process makes both");
+  contract_.generator = python_function(*torch, "torch");
+}
+
+PythonFunction Reader::python_function(const TomlValue& value, std::string_view key) {
+  const std::string text = string(&value, key);
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || !is_identifier(text.substr(colon + 1)))
-    return fail(value.place, "python is written \"file.py:function\"");
-  reference.python_file = text.substr(0, colon);
-  reference.python_function = text.substr(colon + 1);
+  if (colon != std::string::npos && colon > 0 && is_identifier(text.substr(colon + 1)))
+    return {text.substr(0, colon), text.substr(colon + 1)};
+  fail(value.place, fmt::format("`{}` is written as \"file.py:function\"", key));
+  return {};
 }
 
 void Reader::read_cuda(const TomlValue& value) {
   ReferenceSpec& reference = contract_.reference;
   reference.kind = ReferenceKind::Cuda;
-  if (!is(value, TomlKind::Table, "cuda = { source = \"...\", entry = \"...\" }")) return;
-  keys(value, "cuda", {"source", "entry"});
-  reference.cuda_source = string(need(value, "source", "cuda"), "source");
-  reference.cuda_entry = string(need(value, "entry", "cuda"), "entry");
+  if (!is(value, TomlKind::Table, "cuda", "a table { source = \"...\", entry = \"...\" }")) return;
+  keys(value, "`cuda`", {"source", "entry"});
+  reference.cuda_source = string(need(value, "source", "`cuda`"), "source");
+  reference.cuda_entry = string(need(value, "entry", "`cuda`"), "entry");
 }
 
 void Reader::read_require(const TomlValue& root) {
+  // Python functions are written for the default stream, as a rule.
+  contract_.require.concurrent = !contract_.kernel.python;
   const TomlValue* table = root.find("require");
-  if (!table || !is(*table, TomlKind::Table, "a table [require]")) return;
-  keys(*table, "[require]", {"deterministic", "nonfinite", "concurrent", "batch_invariant", "rtol", "atol"});
+  if (!table || !is(*table, TomlKind::Table, "require")) return;
+  keys(*table, "[require]",
+       {"deterministic", "nonfinite", "concurrent", "batch_invariant", "own_kernel", "rtol", "atol"});
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
-  require.concurrent = boolean(table->find("concurrent"), true, "concurrent");
-  require.nonfinite_propagate =
-      choice(table->find("nonfinite"), {"propagate", "ignore"}, "a rule for nonfinite values", 0) == 0;
+  require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
+  require.own_kernel = boolean(table->find("own_kernel"), true, "own_kernel");
+  require.nonfinite = static_cast<NonfiniteRule>(
+      choice(table->find("nonfinite"), {"propagate", "warn", "ignore"}, "rule for nonfinite values", 0));
   read_batch_invariant(table->find("batch_invariant"));
   for (auto [key, target] : {std::pair{"rtol", &require.rtol}, std::pair{"atol", &require.atol}}) {
     const TomlValue* value = table->find(key);
     if (!value) continue;
     *target = number(*value, key);
-    if (!(**target >= 0)) fail(value->place, fmt::format("{} cannot be negative", key));
+    if (!(**target >= 0)) fail(value->place, fmt::format("`{}` cannot be negative", key));
   }
 }
 
 void Reader::read_batch_invariant(const TomlValue* value) {
   if (!value) return;
-  for (const std::string& name : strings(*value, "batch_invariant", false)) {
-    if (!contract_.dim(name))
-      return fail(value->place, fmt::format("batch_invariant is a list of dims, and '{}' is none{}", name,
-                                            suggest_dim(name)));
-    contract_.require.batch_invariant.push_back(name);
+  const Names names = strings(*value, "batch_invariant", false);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (!contract_.dim(names[i]))
+      return fail(value->array[i].place, fmt::format("`{}` is not a dim{}", names[i], suggest_dim(names[i])));
+    contract_.require.batch_invariant.push_back(names[i]);
   }
 }
 

@@ -27,7 +27,19 @@ constexpr ValuesRow kValues[] = {
     {"mask", ValuesKind::Mask, 0, false},
     {"offsets", ValuesKind::Offsets, 1, false},
     {"integers", ValuesKind::Integers, 2, false},
+    {"generated", ValuesKind::Generated, 0, false},
 };
+
+// "no arguments", "1 argument" or "no arguments or 2 arguments".
+std::string arguments_of(std::string_view name) {
+  std::string text;
+  for (const ValuesRow& row : kValues)
+    if (row.name == name)
+      text += fmt::format("{}{} argument{}", text.empty() ? "" : " or ",
+                          row.arguments == 0 ? "no" : std::to_string(row.arguments),
+                          row.arguments == 1 ? "" : "s");
+  return text;
+}
 
 }  // namespace
 
@@ -40,48 +52,54 @@ void Reader::read_dim(const TomlEntry& entry) {
   if (value.kind == TomlKind::Integer) {
     dim.min = dim.max = value.integer;
   } else if (value.kind == TomlKind::Table) {
-    keys(value, fmt::format("the dim '{}'", dim.name), {"min", "max", "multiple_of", "type"});
+    keys(value, fmt::format("the dim `{}`", dim.name), {"min", "max", "multiple_of", "type"});
     dim.min = integer(value.find("min"), 1, "min");
     const TomlValue* max = value.find("max");
-    if (!max) return fail(entry.place, fmt::format("the dim '{}' needs a max", dim.name));
+    if (!max) return fail(entry.place, fmt::format("the dim `{}` lacks the key `max`; add it", dim.name));
     dim.max = integer(max, 1, "max");
     dim.multiple_of = integer(value.find("multiple_of"), 1, "multiple_of");
     const DType types[] = {DType::i32, DType::i64, DType::u32, DType::u64};
-    dim.type = types[choice(value.find("type"), {"i32", "i64", "u32", "u64"}, "the type of a dim", 0)];
+    dim.type = types[choice(value.find("type"), {"i32", "i64", "u32", "u64"}, "type of a dim", 0)];
   } else {
-    return fail(value.place, "a dim is an integer or { min = ..., max = ... }");
+    return fail(value.place, "a dim is an integer, or a range { min = ..., max = ... }");
   }
-  if (dim.min < 0) fail(value.place, fmt::format("the dim '{}' cannot be negative", dim.name));
-  if (dim.max < dim.min) fail(value.place, fmt::format("the dim '{}' has max < min", dim.name));
-  if (dim.multiple_of < 1) fail(value.place, "multiple_of must be at least 1");
+  const auto at = [&](std::string_view key) {
+    const TomlValue* found = value.find(key);
+    return found ? found->place : value.place;
+  };
+  if (dim.min < 0) fail(at("min"), fmt::format("the dim `{}` cannot be negative", dim.name));
+  if (dim.max < dim.min)
+    fail(at("max"),
+         fmt::format("the dim `{}` has max = {}, which is less than min = {}", dim.name, dim.max, dim.min));
+  if (dim.multiple_of < 1) fail(at("multiple_of"), "`multiple_of` must be at least 1");
   if (!failed_ && dim.highest() < dim.lowest())
-    fail(value.place,
-         fmt::format("no multiple of {} lies between {} and {}", dim.multiple_of, dim.min, dim.max));
+    fail(at("multiple_of"),
+         fmt::format("there is no multiple of {} from {} to {}", dim.multiple_of, dim.min, dim.max));
   if (dim.max > info(dim.type).max_integer)
-    fail(value.place, fmt::format("{} does not fit the dim's type {}: give it type = \"i64\"", dim.max,
-                                  info(dim.type).name));
+    fail(at("max"),
+         fmt::format("{} does not fit the dim's type {}; add type = \"i64\"", dim.max, info(dim.type).name));
   contract_.dims.push_back(dim);
 }
 
 void Reader::read_tensor(const TomlEntry& entry) {
   new_name(entry.key, entry.place, "tensor");
-  if (!is(entry.value, TomlKind::Table, fmt::format("a table [tensors.{}]", entry.key))) return;
+  if (!is(entry.value, TomlKind::Table, "tensors." + entry.key)) return;
   const TomlValue& table = entry.value;
-  const std::string where = fmt::format("the tensor '{}'", entry.key);
+  const std::string where = fmt::format("[tensors.{}]", entry.key);
   keys(table, where, {"dtype", "shape", "role", "values", "align", "may_alias"});
   TensorSpec tensor;
   tensor.name = entry.key;
   tensor.place = entry.place;
-  tensor.dtype = dtype(need(table, "dtype", where), "a dtype");
+  tensor.dtype = dtype(need(table, "dtype", where), "dtype");
   if (const TomlValue* shape = need(table, "shape", where)) {
     tensor.shape = int_exprs(*shape, "shape");
-    if (tensor.shape.size() > 16) fail(shape->place, "a tensor has at most 16 dimensions");
+    if (tensor.shape.size() > 16) fail(shape->place, "a tensor can have at most 16 dimensions");
   }
-  tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "a role", 0));
+  tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "role", 0));
   tensor.values = read_values(table.find("values"), tensor.dtype);
   tensor.align = integer(table.find("align"), 256, "align");
   if (tensor.align < 1 || (tensor.align & (tensor.align - 1)) != 0)
-    fail(table.find("align")->place, "align must be a power of two");
+    fail(table.find("align")->place, "`align` must be a power of two");
   contract_.tensors.push_back(std::move(tensor));
 }
 
@@ -105,7 +123,7 @@ Values Reader::read_values(const TomlValue* value, DType type) {
   const ValuesRow* row = nullptr;
   std::vector<std::pair<std::string, int>> arguments;  // and where in the text
   if (!split_arguments(text, open, arguments))
-    fail(value->place, fmt::format("'{}' is not written name or name(a, b)", text));
+    fail(value->place, "`values` is written as NAME, NAME(a) or NAME(a, b)");
   Names known;
   for (const ValuesRow& candidate : kValues) {
     if (known.empty() || known.back() != candidate.name) known.emplace_back(candidate.name);
@@ -115,19 +133,21 @@ Values Reader::read_values(const TomlValue* value, DType type) {
     const bool known_name = std::ranges::find(known, name) != known.end();
     const std::string near = nearest(name, known);
     fail(value->place, known_name
-                           ? fmt::format("'{}' takes another number of arguments", name)
-                           : fmt::format("'{}' is not a kind of values: {}{}", name, listed(known),
-                                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+                           ? fmt::format("`{}` takes {}, not {}", name, arguments_of(name), arguments.size())
+                           : fmt::format("unknown kind of values `{}`; use {}{}", name, listed(known),
+                                         near.empty() ? "" : fmt::format("; did you mean `{}`?", near)));
     return values;
   }
-  if (row->for_floats != is_float(type) && !(row->kind == ValuesKind::Mask))
-    fail(value->place, fmt::format("'{}' describes {}, and the dtype is {}", name,
+  const bool for_all = row->kind == ValuesKind::Mask || row->kind == ValuesKind::Generated;
+  if (row->for_floats != is_float(type) && !for_all)
+    fail(value->place, fmt::format("`{}` describes {}, but the dtype is {}", name,
                                    row->for_floats ? "floating-point numbers" : "integers", info(type).name));
   values.kind = row->kind;
   if (row->kind == ValuesKind::RealRange) {
-    values.low = real_argument(arguments[0].first, value->place);
-    values.high = real_argument(arguments[1].first, value->place);
-    if (!failed_ && !(values.low <= values.high)) fail(value->place, "the range is empty");
+    values.low = real_argument(arguments[0], value->place);
+    values.high = real_argument(arguments[1], value->place);
+    if (!failed_ && !(values.low <= values.high))
+      fail(value->place, fmt::format("the range is empty: {} is more than {}", values.low, values.high));
   } else if (!arguments.empty()) {
     values.a = int_expr(arguments[0].first, value->place, 1 + arguments[0].second, "values");
     if (arguments.size() > 1)
@@ -154,11 +174,15 @@ bool Reader::split_arguments(const std::string& text, std::size_t open,
   return true;
 }
 
-double Reader::real_argument(const std::string& text, Place place) {
+double Reader::real_argument(const std::pair<std::string, int>& argument, Place quote) {
+  const auto& [text, offset] = argument;
   const std::string word = trimmed(text);
   char* end = nullptr;
   const double value = std::strtod(word.c_str(), &end);
-  if (word.empty() || *end != '\0') fail(place, fmt::format("'{}' is not a number", word));
+  const int blanks = word.empty() ? 0 : static_cast<int>(text.find(word));
+  if (word.empty() || *end != '\0')
+    fail({quote.line, quote.column + 1 + offset + blanks},
+         fmt::format("expected a number, found `{}`", word));
   return value;
 }
 
@@ -170,46 +194,47 @@ void Reader::read_aliases(const TomlValue& root) {
     tensor.may_alias = string(alias, "may_alias");
     const TensorSpec* other = contract_.tensor(tensor.may_alias);
     if (!other || other->role == Role::Out || other == &tensor)
-      fail(alias->place, fmt::format("'{}' is not the name of an input", tensor.may_alias));
+      fail(alias->place, fmt::format("`{}` is not an input", tensor.may_alias));
     if (!tensor.is_output())
-      fail(alias->place, "may_alias belongs to an output; '" + tensor.name + "' is an input");
+      fail(alias->place, fmt::format("`may_alias` is for outputs, and `{}` is an input", tensor.name));
   }
 }
 
 void Reader::read_scalar(const TomlEntry& entry) {
   new_name(entry.key, entry.place, "scalar");
-  if (!is(entry.value, TomlKind::Table, fmt::format("a table [scalars.{}]", entry.key))) return;
+  if (!is(entry.value, TomlKind::Table, "scalars." + entry.key)) return;
   const TomlValue& table = entry.value;
-  const std::string where = fmt::format("the scalar '{}'", entry.key);
+  const std::string where = fmt::format("[scalars.{}]", entry.key);
   keys(table, where, {"dtype", "value", "values", "range"});
   ScalarSpec scalar;
   scalar.name = entry.key;
   scalar.place = entry.place;
-  scalar.dtype = dtype(need(table, "dtype", where), "a dtype");
+  scalar.dtype = dtype(need(table, "dtype", where), "dtype");
   const TomlValue* one = table.find("value");
   const TomlValue* list = table.find("values");
   const TomlValue* range = table.find("range");
   if ((one != nullptr) + (list != nullptr) + (range != nullptr) != 1)
-    return fail(entry.place, where + " needs exactly one of value, values and range");
+    return fail(entry.place, where + " needs exactly one of `value`, `values` and `range`");
   if (one) scalar.values = {scalar_number(*one, scalar.dtype)};
-  if (list && is(*list, TomlKind::Array, "a list of numbers"))
+  if (list && is(*list, TomlKind::Array, "values", "a list of numbers"))
     for (const TomlValue& item : list->array) scalar.values.push_back(scalar_number(item, scalar.dtype));
-  if (list && !failed_ && scalar.values.empty()) fail(list->place, "the list of values is empty");
+  if (list && !failed_ && scalar.values.empty()) fail(list->place, "`values` must not be empty");
   if (range) {
     if (range->kind != TomlKind::Array || range->array.size() != 2)
-      return fail(range->place, "range = [low, high] is expected here");
+      return fail(range->place, "`range` is written as [low, high]");
     scalar.low = scalar_number(range->array[0], scalar.dtype);
     scalar.high = scalar_number(range->array[1], scalar.dtype);
-    if (!(scalar.low <= scalar.high)) fail(range->place, "the range is empty");
+    if (!(scalar.low <= scalar.high))
+      fail(range->place, fmt::format("the range is empty: {} is more than {}", scalar.low, scalar.high));
   }
   contract_.scalars.push_back(std::move(scalar));
 }
 
 double Reader::scalar_number(const TomlValue& value, DType type) {
   if (value.kind == TomlKind::Bool && type == DType::boolean) return value.boolean;
-  const double given = number(value, "the value of a scalar");
+  const double given = number(value, "value");
   if (!is_float(type) && rounded(type, given) != given)
-    fail(value.place, fmt::format("{} is not a value of {}", given, info(type).name));
+    fail(value.place, fmt::format("{} is not a value of type {}", given, info(type).name));
   return given;
 }
 

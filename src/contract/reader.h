@@ -19,27 +19,33 @@ namespace assay::contract {
 using Names = std::vector<std::string>;
 
 bool is_identifier(std::string_view word);
-std::string listed(const Names& names);  // "a, b or c"
+// "a, b or c"
+std::string listed(const Names& names, std::string_view last = " or ");
 std::string trimmed(std::string_view text);
 
 // Reads one contract. The first mistake found stops everything; after it every
 // getter returns its default.
 class Reader {
  public:
-  Reader(std::string_view text, std::string path) : text_(text) { contract_.path = std::move(path); }
+  Reader(std::string_view text, std::string path) {
+    contract_.path = std::move(path);
+    contract_.text = std::make_shared<const std::string>(text);
+  }
   Result<Contract> run();
 
  private:
   void fail(Place place, std::string message) {
-    if (!failed_) error_ = {std::move(message), contract_.path, place.line, place.column};
+    if (!failed_) error_ = contract_.error_at(place, std::move(message));
     failed_ = true;
   }
 
   // ---- values of a kind ----------------------------------------------------
   void keys(const TomlValue& table, std::string_view where, const Names& known);
   const TomlValue* need(const TomlValue& table, std::string_view key, std::string_view where);
-  bool is(const TomlValue& value, TomlKind kind, std::string_view what);
+  // "`what` must be a list of names, not a string"; without `expected`, the kind's own name.
+  bool is(const TomlValue& value, TomlKind kind, std::string_view what, std::string_view expected = "");
   std::string string(const TomlValue* value, std::string_view what);
+  std::string string_in(const TomlValue& item, std::string_view list);
   int64_t integer(const TomlValue* value, int64_t otherwise, std::string_view what);
   bool boolean(const TomlValue* value, bool otherwise, std::string_view what);
   double number(const TomlValue& value, std::string_view what);
@@ -58,7 +64,7 @@ class Reader {
   template <class Function>
   void each(const TomlValue& root, std::string_view key, Function read) {
     const TomlValue* table = root.find(key);
-    if (failed_ || !table || !is(*table, TomlKind::Table, fmt::format("a table [{}]", key))) return;
+    if (failed_ || !table || !is(*table, TomlKind::Table, key)) return;
     for (const TomlEntry& entry : table->table)
       if (!failed_) read(entry);
   }
@@ -68,21 +74,25 @@ class Reader {
   Values read_values(const TomlValue* value, DType type);
   static bool split_arguments(const std::string& text, std::size_t open,
                               std::vector<std::pair<std::string, int>>& arguments);
-  double real_argument(const std::string& text, Place place);
+  double real_argument(const std::pair<std::string, int>& argument, Place quote);
   void read_aliases(const TomlValue& root);
   void read_scalar(const TomlEntry& entry);
   double scalar_number(const TomlValue& value, DType type);
   void read_shapes(const TomlValue& root);
+  void read_only_listed(const TomlValue& root);
   void read_kernel(const TomlValue& root);
   void read_entry(const TomlValue& table, Kernel& kernel);
+  void read_python_kernel(const TomlValue& table, Kernel& kernel);
+  PythonFunction python_function(const TomlValue& value, std::string_view key);
   void read_args(const TomlValue& value, Kernel& kernel);
+  void check_outputs_among_args(const TomlValue& args, const Kernel& kernel);
   void read_reference(const TomlValue& root);
-  void read_python(const TomlValue& value);
+  void read_inputs(const TomlValue& root);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);
-  std::string_view text_;
   Contract contract_;
+  std::vector<Place> formula_places_;  // of each byte of the formula's text, and of its end
   bool failed_ = false;
   Error error_;
 };

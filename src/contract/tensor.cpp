@@ -207,14 +207,19 @@ std::vector<double> Tensor::to_doubles() const {
   return values;
 }
 
-std::string coordinates(std::span<const int64_t> extents, int64_t element) {
-  std::string text;
+std::vector<int64_t> index_of(std::span<const int64_t> extents, int64_t element) {
+  std::vector<int64_t> index(extents.size());
   for (std::size_t i = extents.size(); i-- > 0;) {
     const int64_t extent = extents[i] > 0 ? extents[i] : 1;
-    const int64_t at = i == 0 ? element : element % extent;
-    text = std::to_string(at) + (text.empty() ? "" : ", " + text);
+    index[i] = i == 0 ? element : element % extent;
     element /= extent;
   }
+  return index;
+}
+
+std::string coordinates(std::span<const int64_t> extents, int64_t element) {
+  std::string text;
+  for (const int64_t at : index_of(extents, element)) text += (text.empty() ? "" : ", ") + std::to_string(at);
   return "[" + text + "]";
 }
 

@@ -108,7 +108,8 @@ struct Tensor {
   std::vector<double> to_doubles() const;
 };
 
-// "[17, 3]": the coordinates of a linear element index.
+// {17, 3}: the coordinates of a linear element index; "[17, 3]" as text.
+std::vector<int64_t> index_of(std::span<const int64_t> extents, int64_t element);
 std::string coordinates(std::span<const int64_t> extents, int64_t element);
 
 // .npy files, format 1.0 and 2.0, C order. `read_npy` takes the dtype that the

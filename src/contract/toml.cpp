@@ -90,6 +90,71 @@ std::optional<Place> stray_character(std::string_view text) {
   return std::nullopt;
 }
 
+// The library says what it was doing before it says what is wrong: "Error while parsing key: expected ...".
+std::string plain_description(std::string_view description) {
+  constexpr std::string_view kDoing = "Error while parsing ";
+  const std::size_t colon = description.find(": ");
+  if (description.starts_with(kDoing) && colon != std::string_view::npos)
+    description.remove_prefix(colon + 2);
+  return "the file is not valid TOML: " + std::string(description);
+}
+
+bool continues_character(char c) {  // of UTF-8
+  return (static_cast<unsigned char>(c) & 0xC0) == 0x80;
+}
+
+std::size_t character_bytes(char first) {
+  const auto byte = static_cast<unsigned char>(first);
+  return byte < 0xC0 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+// A string as the file has it, read character by character of its content.
+class WrittenString {
+ public:
+  WrittenString(std::string_view text, Place quote) : text_(text), at_{1, 1} {
+    while (!rest().empty() && (at_.line < quote.line || at_.column < quote.column)) step(1);
+    escapes_ = rest().starts_with('"');
+    const bool several_lines = rest().starts_with("\"\"\"") || rest().starts_with("'''");
+    step(several_lines ? 3 : 1);
+    if (several_lines) step(rest().starts_with("\r\n") ? 2 : rest().starts_with("\n") ? 1 : 0);
+  }
+
+  Place place() const { return at_; }
+
+  void skip_line_continuations() {
+    constexpr std::string_view kBlanks = " \t\r\n";
+    while (escapes_ && rest().size() > 1 && rest()[0] == '\\' && kBlanks.find(rest()[1]) != kBlanks.npos)
+      step(1 + std::min(rest().substr(1).find_first_not_of(kBlanks), rest().size() - 1));
+  }
+
+  void skip_character() {
+    const bool escaped = escapes_ && rest().starts_with('\\') && rest().size() > 1;
+    if (escaped)
+      step(rest()[1] == 'u' ? 6 : rest()[1] == 'U' ? 10 : 2);
+    else if (rest().starts_with("\r\n"))
+      step(2);
+    else if (!rest().empty())
+      step(character_bytes(rest()[0]));
+  }
+
+ private:
+  std::string_view rest() const { return text_.substr(offset_); }
+
+  void step(std::size_t bytes) {
+    for (; bytes > 0 && offset_ < text_.size(); --bytes, ++offset_) {
+      if (text_[offset_] == '\n')
+        at_ = {at_.line + 1, 1};
+      else if (!continues_character(text_[offset_]))
+        ++at_.column;
+    }
+  }
+
+  std::string_view text_;
+  Place at_;
+  std::size_t offset_ = 0;
+  bool escapes_ = false;
+};
+
 }  // namespace
 
 const TomlValue* TomlValue::find(std::string_view key) const {
@@ -100,27 +165,28 @@ const TomlValue* TomlValue::find(std::string_view key) const {
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& path) {
   if (const std::optional<Place> stray = stray_character(text))
-    return Error{"a character that has no meaning outside of strings and comments", path, stray->line,
-                 stray->column};
+    return Error{"this character may only appear in strings and comments", path, stray->line, stray->column};
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     const Place place = place_of(error.source());
-    return Error{std::string(error.description()), path, place.line, place.column};
+    return Error{plain_description(error.description()), path, place.line, place.column};
   }
   return convert(parsed.table());
 }
 
-Place content_place(std::string_view text, Place quote) {
-  std::size_t at = 0;
-  for (int line = 1; line < quote.line && at < text.size(); ++at)
-    if (text[at] == '\n') ++line;
-  at += static_cast<std::size_t>(std::max(quote.column - 1, 0));
-  if (at >= text.size()) return quote;
-  const std::string_view rest = text.substr(at);
-  if (!rest.starts_with("\"\"\"") && !rest.starts_with("'''")) return {quote.line, quote.column + 1};
-  const bool breaks = rest.substr(3).starts_with("\n") || rest.substr(3).starts_with("\r\n");
-  return breaks ? Place{quote.line + 1, 1} : Place{quote.line, quote.column + 3};
+std::vector<Place> content_places(std::string_view text, Place quote, std::string_view content) {
+  WrittenString written(text, quote);
+  std::vector<Place> places;
+  while (places.size() < content.size()) {
+    written.skip_line_continuations();
+    const std::size_t bytes =
+        std::min(character_bytes(content[places.size()]), content.size() - places.size());
+    places.insert(places.end(), bytes, written.place());
+    written.skip_character();
+  }
+  places.push_back(written.place());
+  return places;
 }
 
 }  // namespace assay::contract

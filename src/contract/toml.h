@@ -36,8 +36,11 @@ struct TomlEntry {
 
 Result<TomlValue> parse_toml(std::string_view text, const std::string& path);
 
-// Where the first character of a string's content is, given where its opening
-// quote is: a line break right after """ does not belong to the string.
-Place content_place(std::string_view text, Place quote);
+// Where each byte of a string's content is in the file `text`, and where its end is, given where its opening
+// quote is. They differ by more than an offset: escapes are longer than what they stand for, a line break
+// right after
+// """ is no part of the string, and a backslash at the end of a line takes out all blanks up to the next
+// word.
+std::vector<Place> content_places(std::string_view text, Place quote, std::string_view content);
 
 }  // namespace assay::contract

@@ -10,7 +10,7 @@
 namespace assay::cudart {
 
 enum class Status : int {
-#define STATUS(name, number, official, text) name = number,
+#define STATUS(name, number, official, text) name = (number),
 #include "cudart/status.def"
 };
 

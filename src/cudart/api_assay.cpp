@@ -1,11 +1,18 @@
-// What the virtual device offers beyond CUDA, to whoever drives it through this library.
+// The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include "cudart/code_place.h"
+#include "cudart/copy.h"
+#include "cudart/launch.h"
 #include "cudart/runtime.h"
+#include "protocol/hooks.h"
 
 using namespace assay::cudart;
 using assay::vgpu::Address;
 
-// The order of warps, blocks and streams of what is launched from now on.
+ASSAY_API void assay_configure(const char* settings) {
+  auto decoded = assay::protocol::decode_settings(settings);
+  if (decoded) Runtime::get().configure(std::move(*decoded));
+}
+
 ASSAY_API void assay_set_seed(uint64_t seed) {
   (void)api([&](Context& context) {
     context.streams().with_device([&](assay::vgpu::Device& device) { device.set_seed(seed); });
@@ -14,7 +21,6 @@ ASSAY_API void assay_set_seed(uint64_t seed) {
   });
 }
 
-// The device's clock goes on by this, as if it had been busy before.
 ASSAY_API void assay_advance_clock(uint64_t cycles) {
   (void)api([&](Context& context) {
     context.streams().with_device([&](assay::vgpu::Device& device) { device.advance_clock(cycles); });
@@ -22,10 +28,16 @@ ASSAY_API void assay_advance_clock(uint64_t cycles) {
   });
 }
 
-// These bytes count as never written.
 ASSAY_API void assay_undefine(void* pointer, size_t bytes) {
   (void)api([&](Context& context) {
     context.memory().mark_initialised(reinterpret_cast<Address>(pointer), bytes, false);
+    return Status::Success;
+  });
+}
+
+ASSAY_API void assay_fill_new(uint64_t pattern) {
+  (void)api([&](Context& context) {
+    context.set_new_content(pattern);
     return Status::Success;
   });
 }
@@ -58,8 +70,7 @@ ASSAY_API void assay_range_protect(const void* pointer, size_t bytes, const char
   });
 }
 
-// The ranges that were named count no more, and what was found by now is told: a copy or a fill may come after the
-// last kernel.
+// Writes out the findings, too: a copy or a fill may come after the last kernel.
 ASSAY_API void assay_range_forget() {
   (void)api([&](Context& context) {
     if (HostCheck* check = context.host_check()) check->ranges().forget();
@@ -68,7 +79,7 @@ ASSAY_API void assay_range_forget() {
   });
 }
 
-// Waits for the stream, and says what is missing.
+// Waits for the stream, and reports what is missing.
 ASSAY_API void assay_range_judge(StreamHandle* handle) {
   (void)stream_api(handle, [&](Context& context, StreamHandle& stream) {
     HostCheck* check = context.host_check();
@@ -80,7 +91,6 @@ ASSAY_API void assay_range_judge(StreamHandle* handle) {
   });
 }
 
-// What messages call the allocation that starts here.
 ASSAY_API void assay_label(void* pointer, const char* label) {
   (void)api([&](Context& context) {
     if (label) context.memory().relabel(reinterpret_cast<Address>(pointer), label);
@@ -88,7 +98,31 @@ ASSAY_API void assay_label(void* pointer, const char* label) {
   });
 }
 
-// Where precision was lost since the last time goes to the report, if that is watched.
+ASSAY_API void assay_on_launch(void (*call)(void* const* bases, int count)) {
+  launch_listener() = call;
+}
+
+ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                          size_t height, void* stream) {
+  return static_cast<int>(
+      stream_api(static_cast<StreamHandle*>(stream), [&](Context& context, StreamHandle& on) {
+        const assay::vgpu::UnseenWaits unseen;
+        return copy(context, on,
+                    {.to = to,
+                     .from = from,
+                     .to_pitch = to_pitch,
+                     .from_pitch = from_pitch,
+                     .width = width,
+                     .height = height,
+                     .kind = CopyKind::DeviceToHost},
+                    false);
+      }));
+}
+
+ASSAY_API void assay_frees_wait(int wait) {
+  Runtime::get().frees_wait = wait != 0;
+}
+
 ASSAY_API void assay_report_precision() {
   (void)api([&](Context& context) {
     context.report_precision();
@@ -96,17 +130,48 @@ ASSAY_API void assay_report_precision() {
   });
 }
 
-// What host code did that it should not have done; `calls`: return addresses, innermost first.
-ASSAY_API void assay_report_host(const char* kind, int is_error, const char* message, void* const* calls,
-                                 int count) {
+namespace {
+
+assay::Kind kind_of(assay_host_finding kind) {
+  switch (kind) {
+    case assay_forbidden_call:
+      return assay::Kind::ForbiddenCall;
+    case assay_environment_probe:
+      return assay::Kind::EnvironmentProbe;
+    case assay_aliased_output:
+      return assay::Kind::AliasedOutput;
+    case assay_calls_reference:
+      return assay::Kind::CallsReference;
+    case assay_tampering:
+      return assay::Kind::Tampering;
+  }
+  return assay::Kind::ForbiddenCall;
+}
+
+}  // namespace
+
+ASSAY_API void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file,
+                                   int line) {
   Context* context = Runtime::get().existing_context();
   if (!context) return;
-  assay::Finding finding;
-  finding.kind = kind;
-  finding.severity = is_error ? assay::Severity::Error : assay::Severity::Warning;
-  finding.message = message;
+  assay::Where where{file, line};
+  assay::Finding finding =
+      assay::checks::finding_of(kind_of(kind), std::move(where), assay::evidence::Process{.detail = text});
+  if (!is_error) finding.severity = assay::Severity::Warning;
+  context->report(std::move(finding));
+}
+
+ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                                 void* const* calls, int count) {
+  Context* context = Runtime::get().existing_context();
+  if (!context) return;
+  assay::evidence::Process evidence;
+  evidence.what = what;
+  evidence.detail = why;
   for (int i = 0; i < count; ++i)
-    finding.evidence["calls"].push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+    evidence.host.calls.push_back(place_in_code(reinterpret_cast<uint64_t>(calls[i]) - 1));
+  assay::Finding finding = assay::checks::finding_of(kind_of(kind), {}, std::move(evidence));
+  if (!is_error) finding.severity = assay::Severity::Warning;
   context->report(std::move(finding));
 }
 

@@ -72,7 +72,8 @@ MemsetParams set_params(void* to, size_t pitch, int value, size_t width, size_t 
   return {to, pitch, static_cast<unsigned>(value) & 0xff, 1, width, height};
 }
 
-Status set(const MemsetParams& params, uint64_t depth, uint64_t slice, StreamHandle* handle, bool synchronous) {
+Status set(const MemsetParams& params, uint64_t depth, uint64_t slice, StreamHandle* handle,
+           bool synchronous) {
   return stream_api(handle, [&](Context& context, StreamHandle& stream) {
     return fill(context, stream, params, depth, slice, synchronous);
   });

@@ -54,7 +54,7 @@ namespace {
 
 void note_question() {
   Context* context = Runtime::get().existing_context();
-  if (context && context->host_check()) context->host_check()->asked();
+  if (context && context->host_check()) context->host_check()->error_checked();
 }
 
 }  // namespace
@@ -86,8 +86,13 @@ ASSAY_API Status cudaGetDeviceCount(int* count) {
 ASSAY_API Status cudaGetDevice(int* device) {
   return plain_api([&] { return give(device, 0); });
 }
+// As since CUDA 12: the primary context is active and current from here on.
 ASSAY_API Status cudaSetDevice(int device) {
-  return plain_api([&] { return check_device(device); });
+  return plain_api([&] {
+    if (Status status = check_device(device); status != Status::Success) return status;
+    Runtime::get().note_use();
+    return Status::Success;
+  });
 }
 ASSAY_API Status cudaInitDevice(int device, unsigned, unsigned) {
   if (device != 0) return note(Status::InvalidDevice);
@@ -146,6 +151,8 @@ ASSAY_API Status cudaDeviceReset() {
       context->streams().synchronise_all();
       context->flush_print();
       context->report_fault();
+      context->report_findings();
+      context->report_precision();
       runtime.reset_context();
     }
     return Status::Success;
@@ -233,28 +240,6 @@ ASSAY_API Status cudaProfilerStart() {
 ASSAY_API Status cudaProfilerStop() {
   return Status::Success;
 }
-
-// There is no driver under the virtual GPU.
-ASSAY_API Status cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned,
-                                                  unsigned long long, int* found) {
-  return plain_api([&] {
-    if (!symbol || !entry) return Status::InvalidValue;
-    Runtime::get().report().unsupported(symbol);
-    *entry = nullptr;
-    if (found) *found = 1;
-    return found ? Status::Success : Status::SymbolNotFound;
-  });
-}
-ASSAY_API_PTSZ(cudaGetDriverEntryPointByVersion,
-               (const char* symbol, void** entry, unsigned version, unsigned long long flags, int* found),
-               symbol, entry, version, flags, found)
-ASSAY_API Status cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long flags,
-                                         int* found) {
-  return cudaGetDriverEntryPointByVersion(symbol, entry, kDriverVersion, flags, found);
-}
-ASSAY_API_PTSZ(cudaGetDriverEntryPoint,
-               (const char* symbol, void** entry, unsigned long long flags, int* found), symbol, entry, flags,
-               found)
 
 ASSAY_API ChannelFormat cudaCreateChannelDesc(int x, int y, int z, int w, int kind) {
   return {x, y, z, w, kind};

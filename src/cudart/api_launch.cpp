@@ -1,9 +1,11 @@
 // Registration of device code by the program, kernels and their launches.
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "cudart/launch.h"
 #include "cudart/properties.h"
+#include "cudart/python_frames.h"
 #include "cudart/runtime.h"
 
 using namespace assay::cudart;
@@ -38,6 +40,10 @@ Status launch(const LaunchRequest& request, StreamHandle* handle) {
       return status;
     }
     const std::string name = check ? spec.function->name : "";
+    if (check) {
+      spec.origin = python_stack();
+      name_memory(context, spec);
+    }
     assay::vgpu::OperationId operation = 0;
     const Status status = dispatch(context, &stream, std::move(spec), &operation);
     if (check && operation) check->launched(operation, name);
@@ -101,6 +107,13 @@ int registers_of(const assay::ptx::Function& kernel) {
   if (kernel.max_registers) return static_cast<int>(std::min(kernel.max_registers, 255u));
   uint32_t estimate = 16 + static_cast<uint32_t>(kernel.registers.size()) / 8;
   return static_cast<int>(std::min((estimate + 7) / 8 * 8, 255u));
+}
+
+// Which virtual architecture the code was compiled for: 80 of "sm_80", 90 of "sm_90a". Libraries choose by it between
+// variants that must be the same on the host and on the device.
+int ptx_version_of(const assay::ptx::Module& module) {
+  const size_t digits = module.target.find_first_of("0123456789");
+  return digits == std::string::npos ? static_cast<int>(kArchitecture) : std::atoi(&module.target[digits]);
 }
 
 }  // namespace
@@ -227,14 +240,15 @@ ASSAY_API_PTSZ(cudaLaunchCooperativeKernel,
 namespace {
 
 Status launch_configured(const LaunchConfiguration* configuration, const void* function, void** arguments,
-                         StreamHandle* stream) {
+                         StreamHandle* stream, void** extra = nullptr) {
   return launch({.function = function,
                  .grid = configuration->grid,
                  .block = configuration->block,
                  .shared_bytes = configuration->dynamic_shared,
                  .attributes = {configuration->attributes,
                                 configuration->attributes ? configuration->attribute_count : 0},
-                 .arguments = arguments},
+                 .arguments = arguments,
+                 .extra = extra},
                 stream);
 }
 
@@ -249,6 +263,11 @@ ASSAY_API Status cudaLaunchKernelExC_ptsz(const LaunchConfiguration* configurati
                                           void** arguments) {
   if (!configuration) return note(Status::InvalidValue);
   return launch_configured(configuration, function, arguments, own_stream(configuration->stream));
+}
+
+ASSAY_API Status assay_launch(const LaunchConfiguration* configuration, const void* function,
+                              void** parameters, void** extra) {
+  return launch_configured(configuration, function, parameters, configuration->stream, extra);
 }
 
 // ---- Kernels and what is known of them ----
@@ -307,7 +326,8 @@ ASSAY_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const voi
     attributes->local_bytes = kernel.local_bytes;
     attributes->max_threads = static_cast<int>(threads_limit(*kernel.ptx));
     attributes->registers = registers_of(*kernel.ptx);
-    attributes->ptx_version = attributes->binary_version = static_cast<int>(kArchitecture);
+    attributes->ptx_version = ptx_version_of(entry.kernel->program->module);
+    attributes->binary_version = static_cast<int>(kArchitecture);
     attributes->max_dynamic_shared = static_cast<int>(dynamic_shared_limit(entry));
     attributes->carveout = entry.carveout;
     attributes->cluster_must_be_set = kernel.ptx->explicit_cluster;

@@ -14,6 +14,11 @@ namespace {
 constexpr int kDeviceLocation = 1;
 constexpr uint64_t kAlign = 512;  // of what cudaMalloc returns
 
+// The function as the program called it: the driver API is a layer over this one.
+const char* called(const char* in_runtime, const char* in_driver) {
+  return thread_state().in_driver ? in_driver : in_runtime;
+}
+
 // `caller`: the place in the program that asks, for messages.
 Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* label, void*& pointer,
                 const void* caller) {
@@ -26,12 +31,14 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
   if (!address) return Status::MemoryAllocation;
   pointer = reinterpret_cast<void*>(*address);
   context.note_allocation(*address, caller);
+  if (kind == MemoryKind::Device) context.fill_new(*address, size);
   return Status::Success;
 }
 
 // Freeing waits for the device, which may still use the memory.
 Status release(Context& context, void* pointer) {
   if (Status status = check_capture(context, nullptr); status != Status::Success) return status;
+  const assay::vgpu::UnseenWaits unseen(!Runtime::get().frees_wait);
   if (Status status = synchronised(context, [&] { context.streams().synchronise_all(); });
       status != Status::Success)
     return status;
@@ -54,7 +61,8 @@ uint64_t round_up(uint64_t value, uint64_t to) {
 Status host_allocate(void** pointer, size_t size, unsigned flags, const void* caller) {
   return api([&](Context& context) {
     if (!pointer || (flags & ~7u)) return Status::InvalidValue;
-    Status status = allocate(context, size, MemoryKind::Pinned, "cudaMallocHost", *pointer, caller);
+    Status status = allocate(context, size, MemoryKind::Pinned, called("cudaMallocHost", "cuMemAllocHost"),
+                             *pointer, caller);
     if (status == Status::Success && *pointer) context.add_pinned(*pointer, {size, flags, false});
     return status;
   });
@@ -69,17 +77,19 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     if (Status status = check_capture(context, &stream); status != Status::Success) return status;
     *pointer = nullptr;
     if (size == 0) return Status::Success;
-    auto address = context.memory().allocate(size, kAlign, MemoryKind::Device, "cudaMallocAsync");
+    auto address = context.memory().allocate(size, kAlign, MemoryKind::Device,
+                                             called("cudaMallocAsync", "cuMemAllocAsync"));
     if (!address) return Status::MemoryAllocation;
     *pointer = reinterpret_cast<void*>(*address);
     context.note_allocation(*address, caller);
+    context.fill_new(*address, size);
     context.pool_allocated(pool, *address, size);
     if (!stream.capture) return Status::Success;
     context.add_graph_memory(*address, size);
     AllocSpec spec;
     spec.params.bytes = size;
     spec.params.pointer = *pointer;
-    return dispatch(context, &stream, std::move(spec));
+    return dispatch(context, &stream, spec);
   });
 }
 
@@ -87,7 +97,8 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
 
 ASSAY_API Status cudaMalloc(void** pointer, size_t size) {
   return api([&, caller = __builtin_return_address(0)](Context& context) {
-    return pointer ? allocate(context, size, MemoryKind::Device, "cudaMalloc", *pointer, caller)
+    return pointer ? allocate(context, size, MemoryKind::Device, called("cudaMalloc", "cuMemAlloc"), *pointer,
+                              caller)
                    : Status::InvalidValue;
   });
 }
@@ -104,7 +115,8 @@ ASSAY_API Status cudaFree(void* pointer) {
 ASSAY_API Status cudaMallocManaged(void** pointer, size_t size, unsigned flags) {
   return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer || (flags != 1 && flags != 2)) return Status::InvalidValue;
-    return allocate(context, size, MemoryKind::Managed, "cudaMallocManaged", *pointer, caller);
+    return allocate(context, size, MemoryKind::Managed, called("cudaMallocManaged", "cuMemAllocManaged"),
+                    *pointer, caller);
   });
 }
 
@@ -112,7 +124,8 @@ ASSAY_API Status cudaMallocPitch(void** pointer, size_t* pitch, size_t width, si
   return api([&, caller = __builtin_return_address(0)](Context& context) {
     if (!pointer || !pitch) return Status::InvalidValue;
     *pitch = round_up(width, kTexturePitch);
-    return allocate(context, *pitch * height, MemoryKind::Device, "cudaMallocPitch", *pointer, caller);
+    return allocate(context, *pitch * height, MemoryKind::Device,
+                    called("cudaMallocPitch", "cuMemAllocPitch"), *pointer, caller);
   });
 }
 
@@ -149,7 +162,8 @@ ASSAY_API Status cudaHostRegister(void* pointer, size_t size, unsigned flags) {
     if (!pointer || size == 0 || (flags & ~15u)) return Status::InvalidValue;
     if (context.pinned(pointer)) return Status::HostMemoryAlreadyRegistered;
     if (where_is(context, pointer, size) != Where::Pageable) return Status::InvalidValue;
-    auto address = context.memory().adopt_host(pointer, size, "cudaHostRegister");
+    auto address =
+        context.memory().adopt_host(pointer, size, called("cudaHostRegister", "cuMemHostRegister"));
     if (!address) return Status::HostMemoryAlreadyRegistered;
     context.note_allocation(*address, caller);
     context.add_pinned(pointer, {size, flags, true});
@@ -340,6 +354,35 @@ ASSAY_API Status cudaDeviceSetMemPool(int device, PoolHandle* pool) {
     context.current_pool() = pool;
     return Status::Success;
   });
+}
+
+namespace {
+
+// Pools of other places than device memory are not provided.
+Status check_pool_place(const MemoryLocation* location, int allocation_kind) {
+  constexpr int kPinned = 1;
+  if (!location) return Status::InvalidValue;
+  if (location->kind == kDeviceLocation && location->id != 0) return Status::InvalidDevice;
+  if (location->kind == kDeviceLocation && allocation_kind == kPinned) return Status::Success;
+  return not_supported("a pool of memory outside the device");
+}
+
+}  // namespace
+
+ASSAY_API Status cudaMemGetDefaultMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceGetDefaultMemPool(pool, 0);
+}
+ASSAY_API Status cudaMemGetMemPool(PoolHandle** pool, MemoryLocation* location, int allocation_kind) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceGetMemPool(pool, 0);
+}
+ASSAY_API Status cudaMemSetMemPool(MemoryLocation* location, int allocation_kind, PoolHandle* pool) {
+  if (Status status = check_pool_place(location, allocation_kind); status != Status::Success)
+    return note(status);
+  return cudaDeviceSetMemPool(0, pool);
 }
 
 ASSAY_API Status cudaMemPoolCreate(PoolHandle** pool, const PoolProperties* properties) {

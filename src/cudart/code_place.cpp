@@ -29,9 +29,12 @@ std::vector<uint64_t> all_calls() {
   return calls;
 }
 
-const void* module_base(uint64_t code) {
-  Dl_info info{};
-  return dladdr(reinterpret_cast<void*>(code), &info) != 0 ? info.dli_fbase : nullptr;
+// In this library, or in the one of the driver API that calls it.
+bool is_ours(uint64_t code) {
+  Dl_info info{}, own{};
+  if (dladdr(reinterpret_cast<void*>(code), &info) == 0 || !info.dli_fname) return false;
+  (void)dladdr(reinterpret_cast<const void*>(&is_ours), &own);
+  return info.dli_fbase == own.dli_fbase || fs::path(info.dli_fname).filename() == "libcuda.so.1";
 }
 
 }  // namespace
@@ -69,15 +72,13 @@ std::vector<uint64_t> calls_above(const void* caller) {
   std::vector<uint64_t> calls = all_calls();
   const auto from = std::find(calls.begin(), calls.end(), reinterpret_cast<uint64_t>(caller));
   if (from == calls.end()) return {reinterpret_cast<uint64_t>(caller)};
-  calls.erase(calls.begin(), from);
+  calls.erase(calls.begin(), std::find_if_not(from, calls.end(), is_ours));
   return calls;
 }
 
 std::vector<uint64_t> calls_into_library() {
   std::vector<uint64_t> calls = all_calls();
-  const void* own = module_base(reinterpret_cast<uint64_t>(&calls_into_library));
-  calls.erase(calls.begin(), std::find_if(calls.begin(), calls.end(),
-                                          [&](uint64_t call) { return module_base(call) != own; }));
+  calls.erase(calls.begin(), std::find_if_not(calls.begin(), calls.end(), is_ours));
   return calls;
 }
 

@@ -1,11 +1,13 @@
 #include "cudart/context.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <cstring>
 
 #include "cudart/code_place.h"
+#include "cudart/event_writer.h"
 #include "cudart/properties.h"
-#include "cudart/report.h"
-#include "cudart/settings.h"
+#include "cudart/python_frames.h"
 
 namespace assay::cudart {
 namespace {
@@ -26,21 +28,21 @@ std::vector<typename Map::key_type> keys(const Map& map) {
 
 }  // namespace
 
-Context::Context(const Settings& settings, Report& report) : report_(report) {
+Context::Context(const protocol::Settings& settings, EventWriter& writer) : writer_(writer) {
   vgpu::Options options;
   options.threads = settings.threads;
   options.seed = settings.seed;
   options.capacity = settings.gpu->bytes;
   options.multiprocessors = settings.gpu->multiprocessors;
   options.instruction_limit = settings.max_instructions;
-  std::string checks = settings.check;
-  if (shadow::take_precision(checks)) {
+  if (settings.checks.has(protocol::Check::Precision)) {
     shadow_ = std::make_unique<shadow::Shadow>();
-    shadow_->tell_apart(settings.precision_lines);
+    shadow_->separate_lines(settings.precision_lines);
     options.instrumenter = shadow_.get();
     options.threads = 1;
   }
-  options.watch = checks != "none";
+  const protocol::CheckSet checks = settings.checks.without(protocol::Check::Precision);
+  options.watch = !checks.empty();
   options.fault_after_violation = settings.faults;
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);
@@ -48,11 +50,11 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   };
   options.still_running = [this](const vgpu::LaunchInfo& launch, double seconds,
                                  std::span<const vgpu::Standing> lines) {
-    report_.still_running(launch, seconds, lines);
+    writer_.still_running(launch, seconds, lines);
   };
-  findings_.tell([this](Finding finding) {
-    name_places(finding);
-    report_.sighting(finding);
+  findings_.report_early([this](Finding finding) {
+    add_origins(finding);
+    writer_.finding(finding, true);
   });
   device_ = std::make_unique<vgpu::Device>(std::move(options));
   vgpu::StreamOptions stream_options;
@@ -60,7 +62,7 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
   if (settings.stall_milliseconds != 0)
     stream_options.stall_seconds = static_cast<double>(settings.stall_milliseconds) / 1000;
   stream_options.grid_ended = [this](const vgpu::GridRun& run) {
-    report_.launch(run);
+    writer_.launch(run);
     report_findings();
   };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
@@ -79,28 +81,21 @@ Context::Context(const Settings& settings, Report& report) : report_(report) {
 }
 
 Context::~Context() {
-  streams_.reset();  // it tells the host check of everything
+  streams_.reset();  // it reports to the host check until its end
   host_check_.reset();
 }
 
-void Context::listen(std::string_view list) {
-  auto made = checks::make_checks(list, findings_, device_->memory());
-  if (!made) {
-    report_.say(made.error().text());
-    return;
-  }
-  checks_ = std::move(*made);
+void Context::listen(protocol::CheckSet checks) {
+  if (checks.empty()) return;
+  checks_ = checks::make_checks(checks, findings_, device_->memory());
+  checks::HostJudge* judge = nullptr;
   for (auto& check : checks_) {
     device_->listen(check.get());
     streams_->listen(check.get());
+    if (!judge && checks.has(protocol::Check::Streams)) judge = dynamic_cast<checks::HostJudge*>(check.get());
   }
-  if (list == "none") return;
-  checks::HostJudge* judge = nullptr;
-  for (auto& check : checks_)
-    if (checks::includes(list, "streams"))
-      judge = judge ? judge : dynamic_cast<checks::HostJudge*>(check.get());
   host_check_ = std::make_unique<HostCheck>(
-      list, findings_, [this](Finding& finding) { tell(finding); }, *device_, *streams_, judge);
+      checks, findings_, [this](Finding finding) { report(std::move(finding)); }, *device_, *streams_, judge);
 }
 
 void Context::host_waited() {
@@ -109,48 +104,55 @@ void Context::host_waited() {
 
 void Context::report_findings() {
   std::vector<Finding> findings = findings_.take();
-  for (Finding& finding : findings) tell(finding);
-  if (!findings.empty()) report_.told();
+  const bool any = !findings.empty();
+  for (Finding& finding : findings) report(std::move(finding));
+  if (any) writer_.write(protocol::FindingsReportedEvent{});
 }
 
-void Context::tell(Finding& finding) {
-  name_places(finding);
-  report_.finding(finding);
+void Context::report(Finding finding) {
+  add_origins(finding);
+  writer_.finding(finding, false);
+}
+
+// Its bytes still count as never written.
+void Context::fill_new(vgpu::Address base, uint64_t bytes) {
+  constexpr uint64_t kMost = 64 << 20;  // larger memory costs nothing until it is touched, and stays as it is
+  const auto allocation = new_content_ && bytes <= kMost ? memory().find(base) : std::nullopt;
+  if (!allocation || !allocation->backing) return;
+  for (uint64_t at = 0; at < bytes; at += sizeof *new_content_)
+    std::memcpy(allocation->backing + at, &*new_content_,
+                std::min<uint64_t>(sizeof *new_content_, bytes - at));
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {
   if (!host_check_) return;
   const auto made = memory().find(base);
   if (!made) return;
-  std::vector<uint64_t> calls = calls_above(caller);
+  Maker maker{{}, python_stack()};
+  if (maker.python_stack == 0) maker.calls = calls_above(caller);
   std::lock_guard lock(mutex_);
-  allocated_by_[made->id] = std::move(calls);
+  allocated_by_[made->id] = std::move(maker);
 }
 
-void Context::name_places(Finding& finding) {
-  if (const auto host = finding.evidence.find("host"); host != finding.evidence.end()) report_.module(*host);
-  if (const auto calls = finding.evidence.find("calls"); calls != finding.evidence.end())
-    for (const Json& call : *calls) report_.module(call);
-  const auto about = finding.evidence.find("allocation");
-  if (about == finding.evidence.end() || !about->contains("id")) return;
-  const auto id = about->at("id").get<uint64_t>();
-  const std::vector<std::string> places = calls_of(id);
-  if (places.empty()) return;
-  (*about)["at"] = places.front();
-  report_.allocation(id, places);
+void Context::add_origins(Finding& finding) {
+  const auto add_launch = [](evidence::CodePlace& code) {
+    code.launched_at.stack = python_frames(code.origin);
+  };
+  if (evidence::CodePlace* code = code_of(finding)) add_launch(*code);
+  if (auto* race = std::get_if<evidence::Race>(&finding.evidence)) add_launch(race->other.code);
+  if (evidence::Allocation* allocation = allocation_of(finding))
+    allocation->made_at = maker_of(allocation->id);
 }
 
-std::vector<std::string> Context::calls_of(uint64_t allocation) {
+evidence::HostPlace Context::maker_of(uint64_t allocation) {
   std::lock_guard lock(mutex_);
-  std::vector<std::string> places;
+  evidence::HostPlace place;
   const auto found = allocated_by_.find(allocation);
-  if (found == allocated_by_.end()) return places;
-  for (uint64_t call : found->second) places.push_back(place_in_code(call - 1));  // just before the return
-  return places;
-}
-
-void Context::report(Finding finding) {
-  tell(finding);
+  if (found == allocated_by_.end()) return place;
+  place.stack = python_frames(found->second.python_stack);
+  for (uint64_t call : found->second.calls)
+    place.calls.push_back(place_in_code(call - 1));  // just before the return
+  return place;
 }
 
 std::size_t Context::stream_count() {
@@ -165,12 +167,12 @@ std::size_t Context::event_count() {
 
 void Context::report_precision() {
   if (!shadow_) return;
-  const Json profile = streams_->with_device([&](vgpu::Device&) {
-    Json taken = shadow::to_json(shadow_->profile());
+  const Profile profile = streams_->with_device([&](vgpu::Device&) {
+    Profile taken = shadow_->profile();
     shadow_->forget();
     return taken;
   });
-  if (!profile["lines"].empty()) report_.precision(profile);
+  if (!profile.lines.empty()) writer_.write(protocol::ProfileEvent{profile});
 }
 
 StreamHandle* Context::stream(StreamHandle* handle) {
@@ -220,7 +222,7 @@ std::vector<StreamHandle*> Context::capturing_streams() {
 
 EventHandle* Context::create_event(unsigned flags) {
   auto handle = std::make_unique<EventHandle>();
-  handle->event = std::make_shared<vgpu::Event>();
+  handle->event = std::make_shared<vgpu::StreamEvent>();
   handle->flags = flags;
   std::lock_guard lock(mutex_);
   EventHandle* key = handle.get();
@@ -273,6 +275,12 @@ void Context::pool_released(vgpu::Address address) {
   if (found == pooled_.end()) return;
   found->second.first->used -= found->second.second;
   pooled_.erase(found);
+}
+
+PoolHandle* Context::pool_of(vgpu::Address address) {
+  std::lock_guard lock(mutex_);
+  const auto found = pooled_.find(address);
+  return found == pooled_.end() ? nullptr : found->second.first;
 }
 
 void Context::add_graph_memory(vgpu::Address address, uint64_t size) {
@@ -334,7 +342,7 @@ void Context::flush_print() {
 }
 
 void Context::report_fault() {
-  if (streams_->faulted() && !fault_reported_.exchange(true)) report_.fault(streams_->fault());
+  if (streams_->faulted() && !fault_reported_.exchange(true)) writer_.fault(streams_->fault());
 }
 
 }  // namespace assay::cudart

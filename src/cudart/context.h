@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "checks/checks.h"
-#include "cudart/host_check.h"
 #include "cudart/abi.h"
 #include "cudart/growth.h"
+#include "cudart/host_check.h"
+#include "protocol/settings.h"
 #include "shadow/shadow.h"
 #include "vgpu/device.h"
 #include "vgpu/stream.h"
 
 namespace assay::cudart {
 
-struct Settings;
-class Report;
+class EventWriter;
 struct Capture;
 
 struct StreamHandle {
@@ -35,7 +35,7 @@ struct StreamHandle {
 };
 
 struct EventHandle {
-  std::shared_ptr<vgpu::Event> event;
+  std::shared_ptr<vgpu::StreamEvent> event;
   unsigned flags = 0;                // 1: blocking wait, 2: no timing, 4: between processes
   std::shared_ptr<Capture> capture;  // recorded in a capture
   std::vector<GraphNode*> capture_after;
@@ -57,7 +57,7 @@ struct PinnedRange {
 
 class Context {
  public:
-  Context(const Settings& settings, Report& report);
+  Context(const protocol::Settings& settings, EventWriter& writer);
   ~Context();
 
   vgpu::Device& device() { return *device_; }
@@ -83,6 +83,7 @@ class Context {
   // Which pool an asynchronous allocation came from.
   void pool_allocated(PoolHandle* pool, vgpu::Address address, uint64_t size);
   void pool_released(vgpu::Address address);
+  PoolHandle* pool_of(vgpu::Address address);  // null: none
 
   // Memory of graphs keeps its address from launch to launch: freeing it gives nothing back.
   void add_graph_memory(vgpu::Address address, uint64_t size);
@@ -104,6 +105,9 @@ class Context {
   void report_findings();
   // Remembers which place of the program asked for an allocation, while somebody watches.
   void note_allocation(vgpu::Address base, const void* caller);
+  // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
+  void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
+  void fill_new(vgpu::Address base, uint64_t bytes);
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.
@@ -115,23 +119,23 @@ class Context {
   Growth& growth() { return growth_; }
   std::size_t stream_count();
   std::size_t event_count();
-  // The calls that led to an allocation, as places in code, innermost first.
-  std::vector<std::string> calls_of(uint64_t allocation);
-  // Writes out a finding of the host's side.
+  // The host code that made an allocation.
+  evidence::HostPlace maker_of(uint64_t allocation);
+  // Writes out a finding.
   void report(Finding finding);
 
  private:
-  void listen(std::string_view checks);
-  void tell(Finding& finding);
-  void name_places(Finding& finding);  // of host code that it speaks of
+  void listen(protocol::CheckSet checks);
+  void add_origins(Finding& finding);  // the host code that launched and allocated what it is about
 
-  Report& report_;
+  EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
+  std::optional<uint64_t> new_content_;
   std::unique_ptr<HostCheck> host_check_;
   StreamHandle legacy_;
   std::unordered_map<uint64_t, std::unique_ptr<StreamHandle>> per_thread_;
@@ -144,7 +148,12 @@ class Context {
   std::unordered_map<vgpu::Address, uint64_t> graph_memory_;
   std::map<std::byte*, PinnedRange> pinned_;
   std::map<Limit, uint64_t> limits_;
-  std::unordered_map<uint64_t, std::vector<uint64_t>> allocated_by_;  // calls, by the id of an allocation
+  // Who asked for an allocation: the calls, or the Python stack where there is one.
+  struct Maker {
+    std::vector<uint64_t> calls;
+    uint64_t python_stack = 0;
+  };
+  std::unordered_map<uint64_t, Maker> allocated_by_;  // by the id of an allocation
   Growth growth_;
   std::mutex print_mutex_;
   std::string printed_;

@@ -184,7 +184,7 @@ Status fill(Context& context, StreamHandle& stream, const MemsetParams& params, 
   // Of device memory even cudaMemset does not wait.
   const bool wait = synchronous && !stream.capture && where_is(context, params.to, 1) != Where::Device;
   vgpu::OperationId operation = 0;
-  const Status status = dispatch(context, &stream, std::move(spec), &operation);
+  const Status status = dispatch(context, &stream, spec, &operation);
   if (!wait || status != Status::Success) return status;
   return synchronised(context, [&] { context.streams().synchronise(operation); });
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/overload.h"
 #include "cudart/launch.h"
+#include "cudart/recording.h"
 #include "cudart/runtime.h"
 
 namespace assay::cudart {
@@ -12,11 +14,6 @@ uint64_t next_origin() {
   static std::atomic<uint64_t> origins{0};
   return ++origins;
 }
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
 
 // The operation that a node is, once it is not captured.
 vgpu::Work make_work(const NodeSpec& spec) {
@@ -202,15 +199,13 @@ bool Graphs::remove(GraphExec* exec) {
 
 namespace {
 
-// With ASSAY_RECORD the host's code runs as ever, and the device only says what it was asked for.
+// Settings::record: host code runs as usual, and the device only says what it was asked to do.
 void record_instead(Context& context, vgpu::Work& work, uint32_t shared_limit) {
   Runtime& runtime = Runtime::get();
   if (!runtime.settings().record) return;
-  const bool on_device = std::holds_alternative<vgpu::GridWork>(work) ||
-                         std::holds_alternative<vgpu::FillWork>(work) ||
-                         std::holds_alternative<vgpu::CopyWork>(work);
-  if (!on_device) return;
-  runtime.report().recorded(work, context.memory(), shared_limit);
+  const auto event = recorded(work, context.memory(), shared_limit);
+  if (!event) return;
+  runtime.writer().write(*event);
   work = vgpu::MarkerWork{};
 }
 

@@ -25,6 +25,7 @@ struct KernelSpec {
   uint32_t shared_bytes = 0;
   bool cooperative = false;
   std::vector<std::byte> parameters;
+  uint64_t origin = 0;  // the Python stack that asked for it (python_frames.h)
   std::map<AttributeId, AttributeValue> attributes;
 };
 struct CopySpec {

@@ -1,6 +1,6 @@
 #include "cudart/growth.h"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 #include "cudart/context.h"
 #include "cudart/graph.h"
@@ -46,52 +46,48 @@ bool Growth::grows(uint64_t Held::*what) const {
   return true;
 }
 
+// Over the calls after the first quarter.
+double Growth::per_call(uint64_t Held::*what) const {
+  const std::size_t quarter = after_.size() / kQuarters;
+  return static_cast<double>(after_.back().*what - after_[quarter - 1].*what) /
+         static_cast<double>(after_.size() - quarter);
+}
+
 std::optional<Finding> Growth::judge(Context& context) {
   static constexpr struct {
     uint64_t Held::*what;
-    const char* one;
-    const char* release;
-  } kOthers[] = {{&Held::streams, "stream", "cudaStreamDestroy"},
-                 {&Held::events, "event", "cudaEventDestroy"},
-                 {&Held::graphs, "graph", "cudaGraphDestroy, cudaGraphExecDestroy"}};
-  std::optional<Finding> finding;
-  const auto found = [&](std::string message, double each) {
-    finding.emplace();
-    finding->kind = "leak";
-    finding->message = std::move(message);
-    finding->evidence = {{"calls_made", after_.size()}, {"per_call", each}};
-  };
-  const auto per_call = [&](uint64_t Held::*what) {  // over the calls after the first quarter
-    const std::size_t quarter = after_.size() / kQuarters;
-    return static_cast<double>(after_.back().*what - after_[quarter - 1].*what) /
-           static_cast<double>(after_.size() - quarter);
-  };
-  if (after_.size() >= kFewest && grows(&Held::bytes)) {
-    const uint64_t before = after_[after_.size() / kQuarters - 1].last_id;
-    found(
-        fmt::format(
-            "each call leaves {:.0f} bytes of memory behind: {} bytes are held after {} calls with the same "
-            "arguments. Free what a call allocates before it returns, or allocate it once and keep it",
-            per_call(&Held::bytes), after_.back().bytes - after_.front().bytes, after_.size()),
-        per_call(&Held::bytes));
-    for (const vgpu::Allocation& a : context.memory().live()) {
-      if (!is_held(a) || a.id <= before) continue;
-      finding->evidence["allocation"] = {{"label", a.label}, {"bytes", a.size}, {"id", a.id}};
-      finding->evidence["calls"] = context.calls_of(a.id);
-      break;
-    }
+    const char* name;
+  } kHeld[] = {{&Held::bytes, "memory"},
+               {&Held::streams, "stream"},
+               {&Held::events, "event"},
+               {&Held::graphs, "graph"}};
+  const std::vector<Held> calls = after_;
+  const auto found = calls.size() < kFewest
+                         ? std::end(kHeld)
+                         : std::find_if(std::begin(kHeld), std::end(kHeld),
+                                        [&](const auto& held) { return grows(held.what); });
+  if (found == std::end(kHeld)) {
+    after_.clear();
+    return std::nullopt;
   }
-  for (const auto& other : kOthers) {
-    if (finding || after_.size() < kFewest || !grows(other.what)) continue;
-    found(fmt::format(
-              "each call leaves {:.2g} {}s behind: {} more are held after {} calls with the same arguments. "
-              "Release them ({})",
-              per_call(other.what), other.one, after_.back().*other.what - after_.front().*other.what,
-              after_.size(), other.release),
-          per_call(other.what));
-  }
+  evidence::Launch evidence;
+  evidence.growth = evidence::Growth{.what = found->name,
+                                     .per_call = per_call(found->what),
+                                     .calls = calls.size(),
+                                     .held = calls.back().*found->what - calls.front().*found->what};
+  if (found->what == &Held::bytes)
+    name_allocation(context, calls[calls.size() / kQuarters - 1].last_id, evidence);
   after_.clear();
-  return finding;
+  return checks::finding_of(Kind::Leak, {}, std::move(evidence));
+}
+
+void Growth::name_allocation(Context& context, uint64_t last_id, evidence::Launch& evidence) {
+  for (const vgpu::Allocation& a : context.memory().live()) {
+    if (!is_held(a) || a.id <= last_id) continue;
+    evidence.allocation = checks::allocation_of(a);
+    evidence.host = context.maker_of(a.id);
+    return;
+  }
 }
 
 }  // namespace assay::cudart

@@ -10,8 +10,8 @@
 #include <mutex>
 #include <thread>
 
-#include "base/symbol.h"
 #include "cudart/code_place.h"
+#include "cudart/python_frames.h"
 
 extern "C" const char* cudaGetErrorName(assay::cudart::Status status);
 
@@ -66,7 +66,7 @@ void remove(int signal, HostWatch::Handler handler, const struct sigaction& earl
   if (now.sa_sigaction == handler) sigaction(signal, &earlier, nullptr);
 }
 
-// Nobody hears the system calls of a child.
+// The system calls of a child are not intercepted.
 void open_in_children() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -78,12 +78,12 @@ void open_in_children() {
 
 }  // namespace
 
-HostCheck::HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+HostCheck::HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding)> report,
                      vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge)
-    : launches_(checks::includes(list, "launches")),
-      memory_(checks::includes(list, "memory")),
+    : launches_(checks.has(protocol::Check::Launches)),
+      memory_(checks.has(protocol::Check::Memory)),
       log_(log),
-      tell_(std::move(tell)),
+      report_(std::move(report)),
       device_(device),
       streams_(streams),
       waits_(log) {
@@ -125,30 +125,30 @@ void HostCheck::copied_to_host(vgpu::OperationId operation) {
 
 void HostCheck::launch_failed(std::string_view kernel, Status status, bool by_syntax) {
   if (!launches_) return;
-  const FailedLaunch launch{std::string(kernel), status, calls_into_library()};
+  const FailedLaunch launch{std::string(kernel), status, calls_into_library(), python_frames(python_stack())};
   if (!by_syntax) return report_failed(launch, true);  // the call itself returned the status
   std::lock_guard lock(mutex_);
   failed_.push_back(launch);
 }
 
-void HostCheck::asked() {
+void HostCheck::error_checked() {
   std::lock_guard lock(mutex_);
   for (const FailedLaunch& launch : failed_) report_failed(launch, true);
   failed_.clear();
 }
 
 void HostCheck::report_failed(const FailedLaunch& launch, bool was_asked) {
-  Finding finding;
-  finding.kind = "launch-failure";
-  finding.severity = was_asked ? Severity::Warning : Severity::Error;
-  finding.message =
-      fmt::format("the launch of kernel {} failed: {}{}", short_name(launch.kernel),
-                  cudaGetErrorName(launch.status), was_asked ? "" : ", and the program never asked");
-  finding.evidence = {
-      {"kernel", launch.kernel}, {"status", static_cast<int>(launch.status)}, {"asked", was_asked}};
-  for (uint64_t call : launch.calls) finding.evidence["calls"].push_back(place_in_code(call - 1));
-  log_.add(fmt::format("launch-failure|{}|{}", launch.kernel, was_asked), std::move(finding),
-           {"launch-failure", was_asked ? &log_ : nullptr});
+  evidence::Launch evidence;
+  evidence.kernel = launch.kernel;
+  evidence.status = static_cast<int>(launch.status);
+  evidence.status_name = cudaGetErrorName(launch.status);
+  evidence.asked = was_asked;
+  evidence.host.stack = launch.stack;
+  for (uint64_t call : launch.calls) evidence.host.calls.push_back(place_in_code(call - 1));
+  Finding finding = checks::finding_of(Kind::LaunchFailure, {}, std::move(evidence));
+  if (was_asked) finding.severity = Severity::Warning;
+  log_.add(fmt::format("{}|{}|{}", to_string(Kind::LaunchFailure), launch.kernel, was_asked),
+           std::move(finding), {Kind::LaunchFailure, was_asked ? &log_ : nullptr});
 }
 
 void HostCheck::add_managed_variable(vgpu::Address base) {
@@ -180,17 +180,17 @@ void HostCheck::end() {
   report_leaks();
 }
 
-bool HostCheck::could_help() const {
+bool HostCheck::shares_memory() const {
   for (const vgpu::Allocation& a : device_.memory().live())
     if (a.kind == vgpu::MemoryKind::Managed || a.kind == vgpu::MemoryKind::Pinned) return true;
   return false;
 }
 
-// What the host could have been meant to help along may wait for ever: it is given some time.
-void HostCheck::run_what_is_left() {
+// A kernel may wait for the host, which has ended, forever: it gets some time only.
+void HostCheck::run_remaining_work() {
   if (!launches_ || streams_.faulted()) return;
-  waits_.hear(false);  // the program did not wait: we do
-  if (could_help()) {
+  waits_.count_waits(false);  // the program did not wait: we do
+  if (shares_memory()) {
     const auto end = std::chrono::steady_clock::now() + kLeftOver;
     for (vgpu::OperationId operation : waits_.unwaited())
       while (!streams_.poll(operation) && !streams_.faulted() && std::chrono::steady_clock::now() < end)
@@ -198,45 +198,36 @@ void HostCheck::run_what_is_left() {
   } else {
     streams_.synchronise_all();
   }
-  waits_.hear(true);
+  waits_.count_waits(true);
 }
 
+// What a Python program still holds at its end is not leaked: Python frees what nobody refers to, and leaves the rest.
 void HostCheck::report_leaks() {
-  uint64_t bytes = 0, count = 0;
-  Json first;
-  std::string name;
+  if (has_python()) return;
+  evidence::Launch evidence;
+  evidence::Growth& growth = evidence.growth.emplace();
+  growth.what = "memory";
   for (const vgpu::Allocation& a : device_.memory().live()) {
     if (a.adopted || (a.kind != vgpu::MemoryKind::Device && a.kind != vgpu::MemoryKind::Managed &&
                       a.kind != vgpu::MemoryKind::Pinned))
       continue;
     if (std::find(variables_.begin(), variables_.end(), a.base) != variables_.end()) continue;
-    if (count++ == 0) {
-      first = {{"label", a.label}, {"bytes", a.size}, {"id", a.id}};
-      name = fmt::format("`{}` (allocation {}, {} bytes)", a.label, a.id, a.size);
-    }
-    bytes += a.size;
+    if (growth.allocations++ == 0) evidence.allocation = checks::allocation_of(a);
+    growth.held += a.size;
   }
-  if (count == 0) return;
-  Finding finding;
-  finding.kind = "leak";
+  if (growth.allocations == 0) return;
+  Finding finding = checks::finding_of(Kind::Leak, {}, std::move(evidence));
   finding.severity = Severity::Note;
-  finding.message = fmt::format("{} allocation{} of {} bytes in all {} never freed; the first is {}", count,
-                                count == 1 ? "" : "s", bytes, count == 1 ? "was" : "were", name);
-  finding.evidence = {{"allocations", count}, {"bytes", bytes}, {"allocation", first}};
-  log_.add("leak", std::move(finding), {"leak"});
+  log_.add(std::string(to_string(Kind::Leak)), std::move(finding), {Kind::Leak});
 }
 
 void HostCheck::host_access(vgpu::Address address, bool writes, uint64_t code) {
-  Finding finding;
-  finding.kind = "out-of-bounds";
-  const std::string place = checks::describe_address(device_.memory(), address, finding.evidence);
-  finding.evidence["space"] = "host";
-  const std::string at = place_in_code(code);
-  finding.evidence["host"] = at;
-  finding.message = fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory", at,
-                                writes ? "writes" : "reads", place);
-  finding.evidence["count"] = 1;
-  tell_(finding);
+  evidence::Access evidence;
+  evidence.access = writes ? evidence::AccessKind::Write : evidence::AccessKind::Read;
+  evidence.place = checks::place_of(device_.memory(), address);
+  evidence.place.space = evidence::Space::Host;
+  evidence.host.calls = {place_in_code(code)};
+  report_(checks::finding_of(Kind::OutOfBounds, {}, std::move(evidence)));
 }
 
 }  // namespace assay::cudart

@@ -1,6 +1,6 @@
-// What can be told of the host's side of a program: launches that failed unasked, work that nobody waited
-// for, memory that was never freed, device memory that host code dereferenced, shared memory that it used
-// while the device did, and the ranges that it named (assay.h).
+// Checks of the host's side of a program: failed launches whose error nobody checked, work that nobody waited
+// for, memory that was never freed, device memory that host code dereferenced, managed and pinned memory that
+// it used while the device did, and the ranges that it named (assay.h).
 #pragma once
 
 #include <functional>
@@ -20,15 +20,14 @@ namespace assay::cudart {
 
 class HostCheck {
  public:
-  // `list`: which checks are on. `tell`: what must be told at once. `judge`: of the host's accesses; null
-  // when nobody is.
-  HostCheck(std::string_view list, checks::FindingLog& log, std::function<void(Finding&)> tell,
+  // `report`: of a finding that cannot wait. `judge`: of the host's accesses; null when nobody is.
+  HostCheck(protocol::CheckSet checks, checks::FindingLog& log, std::function<void(Finding)> report,
             vgpu::Device& device, vgpu::Streams& streams, checks::HostJudge* judge);
   ~HostCheck();
   HostCheck(const HostCheck&) = delete;
   HostCheck& operator=(const HostCheck&) = delete;
 
-  // The host asked for work; `last` is the last operation of it.
+  // The host submitted work; `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
   vgpu::OperationId last_submitted() const { return last_submitted_; }
   void launched(vgpu::OperationId operation, std::string_view kernel);
@@ -37,14 +36,14 @@ class HostCheck {
   HostWatch* watch() { return watch_.get(); }
   // `by_syntax`: written as kernel<<<...>>>, which drops the status.
   void launch_failed(std::string_view kernel, Status status, bool by_syntax);
-  // The program looked at the last error.
-  void asked();
+  // The program has checked the last error.
+  void error_checked();
   // Every kernel may use it, and nobody frees it.
   void add_managed_variable(vgpu::Address base);
   // Where named ranges are kept; listens from the first call on.
   checks::RangeCheck& ranges();
-  // main() has returned: what nobody waited for runs, to be watched.
-  void run_what_is_left();
+  // main() has returned: runs the work that nobody waited for, so that it is checked, too.
+  void run_remaining_work();
   // The program ends.
   void end();
   // Host code touched `address` of the device's range: reports it before the process dies.
@@ -55,11 +54,12 @@ class HostCheck {
     std::string kernel;
     Status status;
     std::vector<uint64_t> calls;  // that led to it
+    std::vector<Frame> stack;     // … of Python
   };
 
   bool launches_, memory_;  // whether these checks are on
   checks::FindingLog& log_;
-  const std::function<void(Finding&)> tell_;
+  const std::function<void(Finding)> report_;
   vgpu::Device& device_;
   vgpu::Streams& streams_;
   checks::WaitCheck waits_;
@@ -72,7 +72,8 @@ class HostCheck {
 
   void report_failed(const FailedLaunch& launch, bool was_asked);
   void report_leaks();
-  bool could_help() const;  // whether the host shares memory with what is under way
+  bool shares_memory()
+      const;  // whether there is memory through which the host could release a waiting kernel
 };
 
 }  // namespace assay::cudart

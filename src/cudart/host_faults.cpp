@@ -146,7 +146,7 @@ std::vector<checks::HostAccess> HostWatch::take_notes() {
   std::vector<checks::HostAccess> accesses;
   std::unordered_map<uint64_t, std::string> places;
   auto place_of = [&](const Note& note) {
-    if (note.call >= 0) return fmt::format("system call {}", name_of_call(note.call));
+    if (note.call >= 0) return std::string();
     auto [place, fresh] = places.try_emplace(note.code);
     if (fresh) place->second = place_in_code(note.code);
     return place->second;
@@ -155,14 +155,15 @@ std::vector<checks::HostAccess> HostWatch::take_notes() {
   for (size_t i = 0; i < noted; ++i) {
     Note& note = notes_[i];
     if (note.ready.exchange(false))
-      accesses.push_back(
-          {note.address, note.bytes, note.writes, note.submitted, note.knowledge, place_of(note)});
+      accesses.push_back({note.address, note.bytes, note.writes, note.submitted, note.knowledge,
+                          place_of(note),
+                          note.call >= 0 ? std::string(name_of_call(note.call)) : std::string()});
   }
   notes_used_ = 0;
   // Alike ones together; what the host does is in no need of order with itself.
   std::stable_sort(accesses.begin(), accesses.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.knowledge, a.submitted, a.writes, a.place) <
-           std::tie(b.knowledge, b.submitted, b.writes, b.place);
+    return std::tie(a.knowledge, a.submitted, a.writes, a.place, a.system_call) <
+           std::tie(b.knowledge, b.submitted, b.writes, b.place, b.system_call);
   });
   return accesses;
 }

@@ -48,16 +48,16 @@ bool takes_our_signals(const std::string& status_file) {
 }
 
 // Threads that do not.
-std::vector<pid_t> deaf_threads() {
-  std::vector<pid_t> deaf;
+std::vector<pid_t> unguarded_threads() {
+  std::vector<pid_t> unguarded;
   std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/task"), &closedir);
   if (!folder) return {0};
   while (const dirent* entry = readdir(folder.get())) {
     const pid_t thread = std::atoi(entry->d_name);
-    if (thread == 0 || thread == hearing_thread()) continue;
-    if (!takes_our_signals(fmt::format("/proc/self/task/{}/status", thread))) deaf.push_back(thread);
+    if (thread == 0 || thread == system_call_thread()) continue;
+    if (!takes_our_signals(fmt::format("/proc/self/task/{}/status", thread))) unguarded.push_back(thread);
   }
-  return deaf;
+  return unguarded;
 }
 
 }  // namespace
@@ -76,7 +76,7 @@ HostWatch::HostWatch(checks::HostJudge& judge, const vgpu::Memory& memory, vgpu:
       steps_left_(kStepsInAll) {}
 
 HostWatch::~HostWatch() {
-  if (hears_calls_) hear_system_calls(nullptr);
+  if (watches_calls_) watch_system_calls(nullptr);
   give_up();
 }
 
@@ -130,23 +130,25 @@ bool HostWatch::are_handlers_there() const {
 
 // Whether the program will live through it.
 bool HostWatch::can_close() {
-  if (!hears_calls_ || !are_handlers_there()) return false;
+  if (!watches_calls_ || !are_handlers_there()) return false;
   if (const double time = now(); time - threads_seen_ > kThreadsKnown) {
-    look_for_deaf_threads();
+    look_for_unguarded_threads();
     threads_seen_ = time;
   }
-  return deaf_.empty();
+  return unguarded_.empty();
 }
 
 // A thread takes no signals either while it is being made: who is new is given some time.
-void HostWatch::look_for_deaf_threads() {
+void HostWatch::look_for_unguarded_threads() {
   constexpr int kLooks = 20;
   constexpr auto kPause = std::chrono::microseconds(500);
-  const std::vector<pid_t> known = std::exchange(deaf_, deaf_threads());
+  const std::vector<pid_t> known = std::exchange(unguarded_, unguarded_threads());
   auto is_known = [&](pid_t thread) { return std::find(known.begin(), known.end(), thread) != known.end(); };
-  for (int i = 0; i < kLooks && !deaf_.empty() && !std::all_of(deaf_.begin(), deaf_.end(), is_known); ++i) {
+  for (int i = 0;
+       i < kLooks && !unguarded_.empty() && !std::all_of(unguarded_.begin(), unguarded_.end(), is_known);
+       ++i) {
     std::this_thread::sleep_for(kPause);
-    deaf_ = deaf_threads();
+    unguarded_ = unguarded_threads();
   }
 }
 
@@ -202,7 +204,7 @@ void HostWatch::close(const Area& area) {
 
 void HostWatch::prepare() {
   std::lock_guard lock(mutex_);
-  if (!std::exchange(asked_for_calls_, true)) hears_calls_ = hear_system_calls(this);
+  if (!std::exchange(asked_for_calls_, true)) watches_calls_ = watch_system_calls(this);
 }
 
 void HostWatch::submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works) {
@@ -262,7 +264,7 @@ void HostWatch::give_up() {
   for (const auto& [operation, areas] : under_way_)
     for (const Area& area : areas) open(area);
   under_way_.clear();
-  hears_calls_ = false;
+  watches_calls_ = false;
 }
 
 // ---- System calls ----
@@ -307,7 +309,7 @@ void HostWatch::note_range(const SystemCall& call, const CallRange& range) {
 
 void HostWatch::on_call(const SystemCall& call) {
   std::lock_guard lock(mutex_);
-  if (!hears_calls_) return;
+  if (!watches_calls_) return;
   for (size_t i = 0; i < kHeld; ++i) {  // a thread is in one call at a time
     if (held_[i].area.high == 0 || held_[i].call.thread != call.thread) continue;
     PageTurn turn(pages_);

@@ -1,14 +1,17 @@
-// Watches what host code does with memory that it shares with the device while work that uses it is under
-// way.
+// Detects host code that uses managed or pinned memory while the device may use it, too.
 //
-// The device has a mapping of its own of such memory (vgpu/memory.h), so the host's can be closed: from the
-// time that work is asked for until the host has waited for it, the pages that the work may use fault when
-// the host touches them. The fault is noted and the access happens, in a single step after which the page is
-// closed again; after so many steps it stays open. The race check judges what was noted, byte by byte, once
-// it knows what the work did. A kernel may use what its parameters point to, from there to the end of the
-// allocation, and every __managed__ variable; a copy or fill uses its range, of which only pages that hold
-// nothing else are closed. System calls would fail where code faults: they are heard of before they
-// happen (system_calls.h), and where that is not possible nothing is closed at all.
+// The device has its own mapping of such memory (vgpu/memory.h), so the host's mapping can be protected. From
+// the time that work is submitted until the host has waited for it, the pages that the work may use are
+// closed: an access of the host faults. The handler records the access and lets it happen, by a single step
+// after which the page is closed again; after a number of steps a page stays open. Once it is known what the
+// work did, the race check compares the recorded accesses with it, byte by byte.
+//
+// Which pages: a kernel may use what its parameters point to, from there to the end of the allocation, and
+// every
+// __managed__ variable; a copy or fill uses its range, of which only pages that hold nothing else are closed.
+//
+// A system call on a closed page would fail, where code faults and continues. So such calls are intercepted
+// before they happen (system_calls.h); where that is not possible, no page is closed at all.
 #pragma once
 
 #include <ucontext.h>
@@ -44,7 +47,7 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   HostWatch& operator=(const HostWatch&) = delete;
 
   // To be called before the host is given memory that it shares: no system call may be under way with it that
-  // was not heard of.
+  // was not reported.
   void prepare();
   // The host asked for work: `last` is the last operation of it.
   void submitted(vgpu::OperationId last, std::span<const vgpu::OrderedWork> works);
@@ -53,7 +56,7 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   void judge();
   // Work starts: what was noted by now comes first, before memory forgets what it met.
   void on_operation(const vgpu::OperationInfo& info) override;
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   // An allocation goes.
   void forget(vgpu::Address base);
   void add_variable(vgpu::Address base);
@@ -119,16 +122,16 @@ class HostWatch final : public vgpu::Listener, public CallListener {
   std::mutex mutex_;  // of what follows
   std::map<vgpu::OperationId, std::vector<Area>> under_way_;
   std::vector<vgpu::Address> variables_;
-  bool asked_for_calls_ = false, hears_calls_ = false;
-  double threads_seen_ = 0;  // when, in seconds
-  std::vector<pid_t> deaf_;  // threads that a fault would kill
+  bool asked_for_calls_ = false, watches_calls_ = false;
+  double threads_seen_ = 0;       // when, in seconds
+  std::vector<pid_t> unguarded_;  // threads that a fault would kill
 
   void add_areas(const vgpu::Work& work, std::vector<Area>& areas);
   void add_pointer(vgpu::Address address, std::vector<Area>& areas);
   void add_range(const vgpu::Place& place, uint64_t width, uint64_t height, uint64_t depth,
                  std::vector<Area>& areas);
   bool can_close();
-  void look_for_deaf_threads();
+  void look_for_unguarded_threads();
   bool are_handlers_there() const;
   Slot* slot_for(const Area& area);
   Slot* slot_of(vgpu::Address address);

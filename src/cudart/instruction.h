@@ -8,7 +8,8 @@
 namespace assay::cudart {
 
 struct Operand {
-  uint64_t bytes = 1;    // from the address that faulted on: never too many, 1 when the instruction is not known
+  uint64_t bytes =
+      1;  // from the address that faulted on: never too many, 1 when the instruction is not known
   bool repeats = false;  // a string instruction, of whose range this is the rest
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "cudart/properties.h"
@@ -134,7 +135,7 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
     return status;
   const vgpu::Function& function = *spec.function->kernel->function;
   if (!function.unsupported.empty()) {
-    runtime.report().unsupported_kernel(
+    runtime.writer().unsupported_kernel(
         fmt::format("kernel `{}` cannot run: {}", spec.function->name, function.unsupported));
     return Status::NotSupported;
   }
@@ -158,6 +159,26 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
   return pack_arguments(request, spec);
 }
 
+std::atomic<LaunchListener>& launch_listener() {
+  static std::atomic<LaunchListener> listener{nullptr};
+  return listener;
+}
+
+void name_memory(Context& context, const KernelSpec& spec) {
+  const LaunchListener listener = launch_listener();
+  if (!listener) return;
+  std::vector<void*> bases;
+  for (size_t at = 0; at + sizeof(vgpu::Address) <= spec.parameters.size(); at += sizeof(vgpu::Address)) {
+    vgpu::Address address = 0;
+    std::memcpy(&address, spec.parameters.data() + at, sizeof address);
+    const auto allocation = context.memory().find(address);
+    if (!allocation || !allocation->label.starts_with("cudaMalloc")) continue;
+    void* base = reinterpret_cast<void*>(allocation->base);
+    if (std::find(bases.begin(), bases.end(), base) == bases.end()) bases.push_back(base);
+  }
+  if (!bases.empty()) listener(bases.data(), static_cast<int>(bases.size()));
+}
+
 vgpu::GridWork grid_work(const KernelSpec& spec) {
   vgpu::LaunchConfig config;
   config.grid = dim3_of(spec.grid);
@@ -165,6 +186,7 @@ vgpu::GridWork grid_work(const KernelSpec& spec) {
   config.cluster = dim3_of(spec.cluster);
   config.dynamic_shared = spec.shared_bytes;
   config.cooperative = spec.cooperative;
+  config.origin = spec.origin;
   return {*spec.function->kernel, config, spec.parameters};
 }
 

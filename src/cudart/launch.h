@@ -1,6 +1,7 @@
 // From a launch as the program asks for it to a grid, or to the error that NVIDIA's runtime gives.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "cudart/graph.h"
@@ -14,11 +15,17 @@ struct LaunchRequest {
   std::span<const LaunchAttribute> attributes;
   bool cooperative = false;
   void** arguments = nullptr;
-  void** extra = nullptr;  // cudaGraphAddKernelNode: a packed buffer instead
+  void** extra = nullptr;  // cudaGraphAddKernelNode, cuLaunchKernel: a packed buffer instead
 };
 
 // Checks a launch against the limits of the device and of the kernel, and packs its parameters.
 Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSpec& spec);
+// Who names the memory that a launch uses (assay_on_launch); null: nobody.
+using LaunchListener = void (*)(void* const* bases, int count);
+std::atomic<LaunchListener>& launch_listener();
+// Tells it about memory without a name among the arguments of a launch.
+void name_memory(Context& context, const KernelSpec& spec);
+
 vgpu::GridWork grid_work(const KernelSpec& spec);
 
 // Resident blocks of a kernel on one multiprocessor.

@@ -8,9 +8,10 @@
 #include <sstream>
 
 #include "cudart/context.h"
-#include "cudart/fatbinary.h"
+#include "cudart/event_writer.h"
 #include "cudart/properties.h"
-#include "cudart/report.h"
+#include "cudart/runtime.h"
+#include "fatbinary/fatbinary.h"
 
 namespace assay::cudart {
 namespace {
@@ -18,6 +19,11 @@ namespace {
 constexpr std::string_view kNoPtx =
     "this program carries no PTX that an sm_90 device may run, only machine code or newer PTX; build it with "
     "`nvcc -arch=sm_90` or `-gencode arch=compute_90,code=compute_90`";
+
+constexpr std::string_view kMachineCode =
+    "this module is machine code (a cubin), which the virtual GPU does not run; load PTX instead (`nvcc "
+    "-ptx`, or "
+    "nvrtcGetPTX after compiling for compute_90)";
 
 // Adds `offset` to the number that follows the first `word` at or after `from` in the line.
 void renumber(std::string& line, std::string_view word, unsigned offset) {
@@ -54,14 +60,13 @@ void append_text(std::string& linked, const std::string& text, size_t index) {
   }
 }
 
-// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+}  // namespace
+
 std::string link_texts(const std::vector<std::string>& texts) {
   std::string linked = texts.front();
   for (size_t i = 1; i < texts.size(); ++i) append_text(linked, texts[i], i);
   return linked;
 }
-
-}  // namespace
 
 Binary* Modules::add_wrapper(const void* wrapper) {
   FatbinaryWrapper head{};
@@ -84,7 +89,7 @@ Binary* Modules::add_image(const void* image) {
   std::memcpy(&magic, image, sizeof magic);
   if (magic == static_cast<uint32_t>(kWrapperMagic)) return add_wrapper(image);
   auto binary = std::make_unique<Binary>();
-  if (uint64_t size = container_size(image)) {
+  if (uint64_t size = fatbinary::container_size(image)) {
     auto* bytes = static_cast<const std::byte*>(image);
     binary->owned.assign(bytes, bytes + size);
     binary->containers.push_back(binary->owned.data());
@@ -147,40 +152,35 @@ FunctionEntry* Modules::function_named(Binary* binary, std::string_view name) {
   return function_named_locked(binary, name);
 }
 
+Status Modules::refuse_locked(Binary& binary, Status status, std::string_view why) {
+  binary.message = why;
+  writer_.say_once(why);
+  return status;
+}
+
 // The PTX of a binary, all containers linked.
 Status Modules::read_locked(Binary& binary, std::string& ptx) {
   if (binary.text.starts_with("\x7f"
-                              "ELF")) {
-    report_.say_once(kNoPtx);
-    return Status::NoKernelImageForDevice;
-  }
+                              "ELF"))
+    return refuse_locked(binary, Status::NoKernelImageForDevice, kMachineCode);
   if (!binary.text.empty()) {
     ptx = binary.text;
     return Status::Success;
   }
   std::vector<std::string> texts;
   for (const void* container : binary.containers) {
-    uint64_t size = container_size(container);
-    if (size == 0) {
-      report_.say("corrupt fatbinary: wrong header");
-      return Status::InvalidKernelImage;
-    }
-    auto images = read_fatbinary({static_cast<const std::byte*>(container), size});
-    if (!images) {
-      report_.say(images.error().text());
-      return Status::InvalidKernelImage;
-    }
-    const Image* image = choose_ptx(*images, kArchitecture);
+    uint64_t size = fatbinary::container_size(container);
+    if (size == 0)
+      return refuse_locked(binary, Status::InvalidKernelImage, "corrupt fatbinary: wrong header");
+    auto images = fatbinary::read_fatbinary({static_cast<const std::byte*>(container), size});
+    if (!images) return refuse_locked(binary, Status::InvalidKernelImage, images.error().text());
+    const fatbinary::Image* image = fatbinary::choose_ptx(*images, kArchitecture);
     if (!image) {
       if (images->empty()) continue;  // nothing for the device in this object
-      report_.say_once(kNoPtx);
-      return Status::NoKernelImageForDevice;
+      return refuse_locked(binary, Status::NoKernelImageForDevice, kNoPtx);
     }
-    auto text = unpack(*image);
-    if (!text) {
-      report_.say(text.error().text());
-      return Status::InvalidKernelImage;
-    }
+    auto text = fatbinary::unpack(*image);
+    if (!text) return refuse_locked(binary, Status::InvalidKernelImage, text.error().text());
     texts.push_back(std::move(*text));
   }
   if (texts.empty()) return Status::NoKernelImageForDevice;
@@ -196,11 +196,9 @@ Status Modules::load_locked(Binary& binary, Context& context) {
   if (binary.status != Status::Success) return binary.status;
   auto module =
       context.streams().with_device([&](vgpu::Device& device) { return device.load(ptx, "program.ptx"); });
-  if (!module) {
-    report_.say(module.error().text());
-    return binary.status = Status::InvalidPtx;
-  }
+  if (!module) return binary.status = refuse_locked(binary, Status::InvalidPtx, module.error().text());
   binary.module = *module;
+  if (Runtime::get().settings().report_code) writer_.write(protocol::CodeEvent{ptx});
   for (auto& variable : binary.variables) {
     if (!variable->managed) continue;
     auto info = context.device().variable(binary.module, variable->name);
@@ -221,7 +219,7 @@ Status Modules::load_locked(FunctionEntry& function, Context& context) {
   if (Status status = load_locked(*function.binary, context); status != Status::Success) return status;
   auto kernel = context.device().kernel(function.binary->module, function.name);
   if (!kernel) {
-    report_.say_once(kernel.error().text());
+    writer_.say_once(kernel.error().text());
     return Status::InvalidDeviceFunction;
   }
   function.kernel = *kernel;

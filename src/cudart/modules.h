@@ -18,7 +18,7 @@
 namespace assay::cudart {
 
 class Context;
-class Report;
+class EventWriter;
 struct Binary;
 
 // A kernel of the program; also what the handles cudaFunction_t and cudaKernel_t point to.
@@ -51,8 +51,12 @@ struct Binary {
   std::vector<std::unique_ptr<VariableEntry>> variables;
   bool loaded = false;
   Status status = Status::Success;  // of loading
+  std::string message;              // why it could not be loaded
   vgpu::Device::ModuleId module = 0;
 };
+
+// PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
+std::string link_texts(const std::vector<std::string>& texts);
 
 struct Variable {
   vgpu::Address address = 0;
@@ -61,7 +65,7 @@ struct Variable {
 
 class Modules {
  public:
-  explicit Modules(Report& report) : report_(report) {}
+  explicit Modules(EventWriter& writer) : writer_(writer) {}
 
   Binary* add_wrapper(const void* wrapper);
   // Anything cudaLibraryLoadData takes: a fatbinary or its wrapper, else PTX text.
@@ -86,9 +90,10 @@ class Modules {
   Status load_locked(Binary& binary, Context& context);
   Status load_locked(FunctionEntry& function, Context& context);
   Status read_locked(Binary& binary, std::string& ptx);
+  Status refuse_locked(Binary& binary, Status status, std::string_view why);  // says so
   FunctionEntry* function_named_locked(Binary* binary, std::string_view name);
 
-  Report& report_;
+  EventWriter& writer_;
   std::recursive_mutex mutex_;
   std::vector<std::unique_ptr<Binary>> binaries_;
   std::unordered_map<const void*, FunctionEntry*> functions_;  // by host function and by entry

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/random.h"
+
 namespace assay::cudart {
 namespace {
 
@@ -159,12 +161,8 @@ void take_abilities(const Gpu& gpu, DeviceProperties& p) {
 // A random one as of RFC 4122, the same for equal GPUs.
 template <size_t N>
 void fill_uuid(const Gpu& gpu, char (&uuid)[N]) {
-  uint64_t state = 0xcbf29ce484222325;
-  for (const char c : gpu.name) state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  for (char& byte : uuid) {
-    state = state * 6364136223846793005 + 1442695040888963407;
-    byte = static_cast<char>(state >> 56);
-  }
+  Random random(hash(gpu.name));
+  for (char& byte : uuid) byte = static_cast<char>(random.bits() >> 56);
   uuid[6] = static_cast<char>((uuid[6] & 0x0f) | 0x40);
   uuid[8] = static_cast<char>((uuid[8] & 0x3f) | 0x80);
 }

@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 
 namespace assay::cudart {
@@ -18,6 +20,14 @@ __attribute__((destructor)) void end_of_program() {
   context->report_findings();
 }
 
+// A program whose settings cannot be read would run unchecked without a word: it ends instead.
+protocol::Settings settings_or_exit() {
+  auto settings = protocol::settings_from([](const char* name) -> const char* { return std::getenv(name); });
+  if (settings) return *settings;
+  std::fprintf(stderr, "assay: %s\n", settings.error().text().c_str());
+  std::_Exit(2);
+}
+
 }  // namespace
 
 Runtime& Runtime::get() {
@@ -25,12 +35,29 @@ Runtime& Runtime::get() {
   return *runtime;
 }
 
-Runtime::Runtime() : settings_(settings_from_environment()), report_(settings_), modules_(report_) {}
+Runtime::Runtime()
+    : settings_(settings_or_exit()), writer_(settings_.events, settings_.quiet), modules_(writer_) {}
+
+void Runtime::configure(protocol::Settings settings) {
+  {
+    std::lock_guard lock(mutex_);
+    settings_ = std::move(settings);
+    writer_.open(settings_.events, settings_.quiet);
+    forked_ = false;
+    if (context_) {
+      // Of the process that this one was forked from: its threads are not here to be ended, so it stays as it is.
+      new std::shared_ptr<Context>(std::move(context_));
+      context_ = nullptr;
+      for (const int handled : {SIGSEGV, SIGTRAP}) std::signal(handled, SIG_DFL);
+    }
+  }
+  modules_.forget_loaded();
+}
 
 Context& Runtime::context() {
   std::lock_guard lock(mutex_);
   if (!context_) {
-    context_ = std::make_shared<Context>(settings_, report_);
+    context_ = std::make_shared<Context>(settings_, writer_);
     if (!forked_flag) {
       forked_flag = &forked_;
       pthread_atfork(nullptr, nullptr, [] { *forked_flag = true; });
@@ -38,8 +65,8 @@ Context& Runtime::context() {
       std::atexit([] {
         if (Context* context = get().existing_context(); context && !get().forked()) {
           context->report_precision();
-          if (HostCheck* check = context->host_check()) check->run_what_is_left();
-          context->streams().hush();
+          if (HostCheck* check = context->host_check()) check->run_remaining_work();
+          context->streams().stop_background_work();
         }
       });
     }
@@ -51,12 +78,24 @@ void Runtime::reset_context() {
   std::lock_guard lock(mutex_);
   lost_ = context_ && context_->streams().faulted();
   context_.reset();
+  used_ = false;
   modules_.forget_loaded();
 }
 
-Status& last_error() {
-  thread_local Status status = Status::Success;
-  return status;
+void Runtime::note_use() {
+  ThreadState& thread = thread_state();
+  if (thread.in_driver || (thread.uses_runtime && used_)) return;
+  thread.uses_runtime = true;
+  called_ = used_ = true;
+}
+
+void Runtime::note_call() {
+  if (!called_ && !thread_state().in_driver) called_ = true;
+}
+
+ThreadState& thread_state() {
+  thread_local ThreadState state;
+  return state;
 }
 
 Status fault_status(const vgpu::FaultInfo& fault) {
@@ -97,7 +136,7 @@ Status sticky_status(Context& context) {
 
 Status not_supported(const char* function) {
   return plain_api([&] {
-    Runtime::get().report().unsupported(function);
+    Runtime::get().writer().unsupported(function);
     return Status::NotSupported;
   });
 }

@@ -5,18 +5,18 @@
 // cudaGetLastError, and lets no exception out into the program.
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
 
-#include "cudart/abi.h"
+#include "cudart/api.h"
 #include "cudart/context.h"
+#include "cudart/event_writer.h"
 #include "cudart/modules.h"
-#include "cudart/report.h"
-#include "cudart/settings.h"
+#include "protocol/settings.h"
 
-#define ASSAY_API extern "C" __attribute__((visibility("default")))
 // A program compiled for per-thread default streams calls `name_ptsz`: handle 0 is then the thread's own.
 #define ASSAY_API_PTSZ(name, parameters, ...)              \
   ASSAY_API assay::cudart::Status name##_ptsz parameters { \
@@ -30,9 +30,12 @@ class Runtime {
   // Never destroyed: programs call the runtime from their own static destructors.
   static Runtime& get();
 
-  Report& report() { return report_; }
+  EventWriter& writer() { return writer_; }
   Modules& modules() { return modules_; }
-  const Settings& settings() const { return settings_; }
+  const protocol::Settings& settings() const { return settings_; }
+  // Other settings than those of the environment, and a new device: for a process that was forked from one that had
+  // no work on its own.
+  void configure(protocol::Settings settings);
   // The context, made on first use.
   Context& context();
   Context* existing_context() { return context_.get(); }
@@ -41,27 +44,46 @@ class Runtime {
   bool forked() const { return forked_; }
   // After a fault even a reset does not bring the device back to this process.
   bool lost() const { return lost_; }
+  // Whether cudaFree counts as waiting for the device.
+  std::atomic<bool> frees_wait{true};
+  // Whether the program has called the runtime API itself, not only the driver API on top of it; and whether one of
+  // these calls needed the device.
+  bool called() const { return called_; }
+  bool used() const { return used_; }
+  void note_call();
+  void note_use();
 
  private:
   Runtime();
-  Settings settings_;
-  Report report_;
+  protocol::Settings settings_;
+  EventWriter writer_;
   Modules modules_;
   std::mutex mutex_;
   std::shared_ptr<Context> context_;
   bool forked_ = false;
   bool lost_ = false;
+  std::atomic<bool> called_ = false, used_ = false;
 };
 
+// What the runtime keeps for each thread.
+struct ThreadState {
+  Status last_error = Status::Success;
+  bool in_driver = false;     // inside a call of the driver API (api.h)
+  bool uses_runtime = false;  // has called a function of the runtime API that needs the device
+};
+ThreadState& thread_state();
 // The calling thread's last error.
-Status& last_error();
+inline Status& last_error() {
+  return thread_state().last_error;
+}
 // The status that a device fault gives to every call after it.
 Status fault_status(const vgpu::FaultInfo& fault);
 // The sticky status of the context: Success until the device faulted.
 Status sticky_status(Context& context);
 
 inline Status note(Status status) {
-  if (status != Status::Success && status != Status::NotReady) last_error() = status;
+  if (status != Status::Success && status != Status::NotReady && !thread_state().in_driver)
+    last_error() = status;
   return status;
 }
 
@@ -72,7 +94,7 @@ Status guarded(Body body) {
   } catch (const std::bad_alloc&) {
     return note(Status::MemoryAllocation);
   } catch (const std::exception& error) {
-    Runtime::get().report().say(error.what());
+    Runtime::get().writer().say(error.what());
     return note(Status::Unknown);
   }
 }
@@ -80,7 +102,10 @@ Status guarded(Body body) {
 // For entry points that need no context.
 template <class Body>
 Status plain_api(Body body) {
-  return guarded(body);
+  return guarded([&]() -> Status {
+    Runtime::get().note_call();
+    return body();
+  });
 }
 
 // For entry points that use the context: `body(Context&)` runs unless the device has faulted.
@@ -90,6 +115,7 @@ Status api(Body body) {
     Runtime& runtime = Runtime::get();
     if (runtime.forked()) return Status::InitializationError;
     if (runtime.lost()) return Status::DevicesUnavailable;
+    runtime.note_use();
     Context& context = runtime.context();
     if (Status sticky = sticky_status(context); sticky != Status::Success) return sticky;
     return body(context);

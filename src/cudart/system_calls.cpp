@@ -353,27 +353,27 @@ SystemCall read_call(const seccomp_notif& notice, int memory) {
   for (size_t i = 0; i < 6; ++i) {
     const uint64_t argument = call.arguments[i];
     if ((addresses >> i & 1) == 0) continue;
-    const bool told = std::any_of(call.ranges.begin(), call.ranges.end(),
-                                  [&](const CallRange& range) { return range.address == argument; });
-    if (!told) add_range(call, argument, vgpu::kHostRangeEnd - argument, 0, true);
+    const bool known = std::any_of(call.ranges.begin(), call.ranges.end(),
+                                   [&](const CallRange& range) { return range.address == argument; });
+    if (!known) add_range(call, argument, vgpu::kHostRangeEnd - argument, 0, true);
   }
   return call;
 }
 
-// ---- The thread that hears ----
+// ---- The thread that handles calls ----
 
-struct Hearing {
+struct SystemCallWatch {
   std::mutex mutex;
   CallListener* listener = nullptr;  // under the mutex
   bool tried = false;                // under the mutex
   std::atomic<int> file{-1};
   std::atomic<pid_t> thread{0};
-  std::binary_semaphore here{0}, started{0};  // the thread, and what it is to hear
+  std::binary_semaphore here{0}, started{0};  // the thread, and the calls
 };
 
 // Never destroyed: the filter lasts as long as the process.
-Hearing& hearing() {
-  static Hearing* one = new Hearing;
+SystemCallWatch& system_call_watch() {
+  static SystemCallWatch* one = new SystemCallWatch;
   return *one;
 }
 
@@ -384,8 +384,8 @@ void answer(int file, uint64_t id) {
   ioctl(file, SECCOMP_IOCTL_NOTIF_SEND, &response);
 }
 
-void* hear(void*) {
-  Hearing& own = hearing();
+void* answer_calls(void*) {
+  SystemCallWatch& own = system_call_watch();
   own.thread = static_cast<pid_t>(syscall(SYS_gettid));
   own.here.release();
   own.started.acquire();
@@ -410,12 +410,12 @@ void* hear(void*) {
 }
 
 // The thread comes first: once there is a filter, calls wait for it.
-bool begin_to_hear(Hearing& own) {
+bool begin_to_watch(SystemCallWatch& own) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the program's signals are not for it
   pthread_t thread;
-  const bool made = pthread_create(&thread, nullptr, hear, nullptr) == 0;
+  const bool made = pthread_create(&thread, nullptr, answer_calls, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!made) return false;
   pthread_detach(thread);
@@ -424,7 +424,7 @@ bool begin_to_hear(Hearing& own) {
   own.started.release();
   if (own.file < 0) own.thread = 0;
   // A child would keep its parent's listener open, and wait for it for ever.
-  if (own.file >= 0) pthread_atfork(nullptr, nullptr, [] { close(hearing().file); });
+  if (own.file >= 0) pthread_atfork(nullptr, nullptr, [] { close(system_call_watch().file); });
   return own.file >= 0;
 }
 
@@ -435,17 +435,17 @@ std::string_view name_of_call(int number) {
   return known ? known->name : "";
 }
 
-bool hear_system_calls(CallListener* listener) {
-  Hearing& own = hearing();
+bool watch_system_calls(CallListener* listener) {
+  SystemCallWatch& own = system_call_watch();
   std::lock_guard lock(own.mutex);
   own.listener = listener;
   if (!listener) return own.file >= 0;
-  if (!std::exchange(own.tried, true)) return begin_to_hear(own);
+  if (!std::exchange(own.tried, true)) return begin_to_watch(own);
   return own.file >= 0;
 }
 
-pid_t hearing_thread() {
-  return hearing().thread;
+pid_t system_call_thread() {
+  return system_call_watch().thread;
 }
 
 bool is_over(const SystemCall& call) {

@@ -1,11 +1,11 @@
-// System calls that the program gives memory of the host range to (vgpu/host_range.h).
+// Intercepts system calls whose arguments point into the host range (vgpu/host_range.h).
 //
-// A system call that meets a closed page would fail with EFAULT where the program's own code would fault and
-// be let through. So the kernel is asked (seccomp, with a listener) to stop calls that have an address of the
-// range among their arguments; a thread of ours learns what they will touch, has it opened, and lets the call
-// go on, in the thread that made it, as if nothing had happened. Calls whose addresses lie in memory (readv,
-// sendmsg) are stopped wherever libc makes them. The filter stays with the process and with what it starts,
-// where it never matches: no other program has memory in the range, nor libc at this place.
+// A system call that meets a closed page (host_watch.h) would fail with EFAULT. So the kernel is asked, by
+// seccomp with a user notification, to stop calls that have an address of the range among their arguments. A
+// thread of this library works out what the call will touch, has it opened, and lets the call continue in the
+// thread that made it. Calls whose addresses lie in memory (readv, sendmsg) are stopped wherever libc makes
+// them. The filter stays with the process and its children, where it never matches: no other program has
+// memory in the range, nor libc at this address.
 #pragma once
 
 #include <sys/types.h>
@@ -42,10 +42,11 @@ class CallListener {
   virtual void on_call(const SystemCall& call) = 0;
 };
 
-// From now on `listener` hears; one at a time, null for none. False: the system does not allow it.
-bool hear_system_calls(CallListener* listener);
-// The thread that hears, which touches nothing of the program's; 0: there is none.
-pid_t hearing_thread();
+// Calls go to `listener` from now on; there is one at a time, null for none. False: the system does not allow
+// it.
+bool watch_system_calls(CallListener* listener);
+// The thread that handles the calls, which touches nothing of the program's; 0: there is none.
+pid_t system_call_thread();
 
 // Whether a call has ended by now, as far as the system tells; false when in doubt.
 bool is_over(const SystemCall& call);

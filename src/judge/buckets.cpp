@@ -6,14 +6,11 @@
 #include <bit>
 #include <cmath>
 
+#include "judge/thresholds.h"
+
 namespace assay::judge {
 
 namespace {
-
-// A coherent error of six standard deviations stays below this multiple of the expected energy.
-constexpr double kEnergyFactor = 2.25;
-constexpr double kLogP = -25;      // of a bucket to fail by chance
-constexpr double kLeastFlips = 3;  // squared differences that a bucket must hold to fail
 
 // log of an upper bound of P(X >= observed), X Poisson with this mean.
 double log_tail(double observed, double mean) {
@@ -44,7 +41,7 @@ int64_t product(std::span<const int64_t> extents) {
 }  // namespace
 
 bool Bucket::fails() const {
-  return log_p < kLogP && observed >= kLeastFlips;
+  return log_p < kEnergyGate && observed >= kLeastFlips;
 }
 
 void BucketTable::Sums::add(const Element& element) {
@@ -118,9 +115,9 @@ void BucketTable::add(const BucketTable& other) {
 std::vector<Bucket> BucketTable::take() const {
   std::vector<Bucket> list;
   // Names are made only where something is unlikely: there may be many parts.
-  const auto put = [&list](const Sums& sums, auto name) {
+  const auto put = [&list](const Sums& sums, auto name, bool by_terms = false) {
     if (sums.count == 0) return;
-    Bucket bucket{{}, sums.count, sums.observed, sums.expected, sums.yy, sums.ey, 0};
+    Bucket bucket{{}, sums.count, sums.observed, sums.expected, sums.yy, sums.ey, 0, by_terms};
     bucket.log_p = log_tail(std::floor(bucket.observed + 1e-9), kEnergyFactor * bucket.expected);
     if (list.empty() || bucket.log_p < -1) bucket.name = name();
     list.push_back(std::move(bucket));
@@ -132,7 +129,8 @@ std::vector<Bucket> BucketTable::take() const {
   put(last_rows_, [] { return std::string("the last rows"); });
   for (std::size_t i = 0; i < terms_.size(); ++i) {
     const double low = std::pow(10, static_cast<double>(i));
-    put(terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); });
+    put(
+        terms_[i], [low] { return fmt::format("sums of {:.0f} to {:.0f} terms", low, 10 * low - 1); }, true);
   }
   for (std::size_t i = 0; i < decades_.size(); ++i) {
     const int decade = static_cast<int>(i) + kLowest;

@@ -16,7 +16,8 @@ struct Bucket {
   double count = 0;  // of elements that count
   double observed = 0, expected = 0;  // sums of difference^2
   double sum_yy = 0, sum_ey = 0;      // for the gain
-  double log_p = 0;  // upper bound of the log probability, for a sound kernel, of a difference so large
+  double log_p = 0;       // upper bound of the log probability, for a sound kernel, of a difference so large
+  bool by_terms = false;  // its elements are sums of about as many terms
   bool fails() const;
 };
 

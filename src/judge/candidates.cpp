@@ -7,7 +7,7 @@
 
 namespace assay::judge {
 
-using contract::Defect;
+using reference::Defect;
 
 namespace {
 
@@ -21,19 +21,19 @@ double tf32(double x) {
 
 }  // namespace
 
-std::vector<Candidate> everywhere(const contract::Reference& reference) {
+std::vector<Candidate> everywhere(const reference::Reference& reference) {
   std::vector<Candidate> list;
-  for (const Defect& defect : contract::defects()) {
+  for (const Defect& defect : reference::defects()) {
     if (reference.applies(defect)) list.push_back({defect, std::string(defect.description)});
   }
   return list;
 }
 
-std::vector<Candidate> in_one_sum(const contract::Reference& reference, const std::string& output,
+std::vector<Candidate> in_one_sum(const reference::Reference& reference, const std::string& output,
                                   std::string_view narrow) {
   constexpr std::size_t kMostSums = 4;
   std::vector<Candidate> list;
-  const std::vector<contract::Site> sums = reference.sums(output);
+  const std::vector<reference::Site> sums = reference.sums(output);
   if (sums.size() < 2) return list;
   for (std::size_t i = 0; i < std::min(sums.size(), kMostSums); ++i) {
     for (Candidate& one : everywhere(reference)) {
@@ -46,15 +46,15 @@ std::vector<Candidate> in_one_sum(const contract::Reference& reference, const st
   return list;
 }
 
-std::vector<Candidate> in_one_value(const contract::Reference& reference, const std::string& output,
+std::vector<Candidate> in_one_value(const reference::Reference& reference, const std::string& output,
                                     contract::DType narrow) {
   constexpr std::size_t kMostValues = 16;
   std::vector<Candidate> list;
-  for (const contract::Site& site : reference.values(output)) {
+  for (const reference::Site& site : reference.values(output)) {
     if (list.size() == kMostValues) break;
     Candidate one;
     one.defect.name = narrow == contract::DType::bf16 ? "bf16-value" : "f16-value";
-    one.defect.kind = "precision-loss";
+    one.defect.kind = Kind::PrecisionLoss;
     one.defect.intermediates = narrow;
     one.defect.only_value = site.value;
     one.defect.value_of = site.definition;
@@ -86,7 +86,7 @@ std::vector<Candidate> of_inputs(const contract::Bindings& bindings) {
     for (const std::vector<std::string>& inputs : choices) {
       Candidate one;
       one.defect.name = "narrow-input";
-      one.defect.kind = "precision-loss";
+      one.defect.kind = Kind::PrecisionLoss;
       one.description = fmt::format("{} were rounded to {} on the way in",
                                     inputs.size() > 1 ? std::string("inputs") : inputs[0], narrow.name);
       one.inputs = inputs;
@@ -107,14 +107,14 @@ contract::Bindings with_narrow_inputs(const contract::Bindings& bindings, const 
   return changed;
 }
 
-std::vector<Candidate> cut_short(const contract::Reference& reference, const contract::Bindings& bindings) {
+std::vector<Candidate> cut_short(const reference::Reference& reference, const contract::Bindings& bindings) {
   int64_t longest = 0;
   for (const auto& [name, extent] : bindings.shape) longest = std::max(longest, extent);
   std::vector<Candidate> list;
   for (int64_t kept = 32; kept < longest; kept *= 2) {
     Candidate one;
     one.defect.name = "cut-short";
-    one.defect.kind = "wrong-result";
+    one.defect.kind = Kind::WrongResult;
     one.defect.dropped_terms = longest - kept;
     if (!reference.applies(one.defect)) break;
     one.description = fmt::format("only the first {} terms of the reduction were added", kept);
@@ -123,7 +123,7 @@ std::vector<Candidate> cut_short(const contract::Reference& reference, const con
   return list;
 }
 
-std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const std::string> hints) {
+std::vector<Candidate> ordered(std::vector<Candidate> list, std::span<const Kind> hints) {
   const auto rank = [&](const Candidate& candidate) {
     return std::find(hints.begin(), hints.end(), candidate.defect.kind) - hints.begin();
   };

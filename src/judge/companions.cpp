@@ -7,30 +7,32 @@
 #include <optional>
 #include <set>
 
+#include "base/random.h"
 #include "judge/relations.h"
-#include "trial/random.h"
 
 namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
 using contract::Dim;
-using contract::Expectation;
 using contract::IntExpr;
-using contract::Reference;
 using contract::Tensor;
 using contract::TensorSpec;
 using contract::ValuesKind;
+using reference::Expectation;
+using reference::Reference;
 
 namespace {
 
-constexpr double kScale = 4;       // its root is a power of two as well
-constexpr int kMostPower = 3;      // of it that an output may go with
-constexpr std::size_t kLook = 64;  // elements on which a relation is tried
-constexpr int64_t kMorePadding = 3;
+// A factor of inputs, a power of two: exact in every format. Its root is a power of two as well. Pinned by
+// Relations.FollowFromTheReference (tests/judge/relations_test.cpp).
+constexpr double kScale = 4;
+constexpr int kMostPower = 3;        // of it that an output may go with; chosen
+constexpr std::size_t kLook = 64;    // elements on which a relation is tried; chosen
+constexpr int64_t kMorePadding = 3;  // legal steps of a dim by which a padded call is longer; chosen
 
 std::vector<int64_t> some_elements(int64_t count, uint64_t seed) {
-  trial::Random random(seed);
+  Random random(seed);
   std::vector<int64_t> elements = {0, count - 1};
   while (elements.size() < std::min<std::size_t>(kLook, static_cast<std::size_t>(count)))
     elements.push_back(random.between(0, count - 1));
@@ -253,7 +255,7 @@ class Finder {
       const Tensor& before = *bindings_.inputs.at(spec->name);
       for (std::size_t i = 0; i < places.size(); ++i) {
         constexpr std::size_t kFrom[] = {1, 2, 1};
-        std::size_t from = i - i % 3 + kFrom[i % 3];
+        std::size_t from = i - i % std::size(kFrom) + kFrom[i % std::size(kFrom)];
         if (from >= places.size()) from = 0;
         const double other = before.load(places[from]);
         changed |= other != before.load(places[i]);
@@ -306,7 +308,7 @@ class Finder {
     if (!can_take(dim)) return;
     const int64_t n = bindings_.shape.at(dim.name);
     std::vector<int64_t> rows = identity(n);
-    trial::Random random(trial::mix(seed_, trial::hash(dim.name)));
+    Random random(mix(seed_, hash(dim.name)));
     for (int64_t i = n - 1; i > 0; --i)
       std::swap(rows[static_cast<std::size_t>(i)], rows[static_cast<std::size_t>(random.between(0, i))]);
     add_rows(Relation::Permuted, dim, rows, independent, "the slices along {} in another order");

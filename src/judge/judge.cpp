@@ -5,26 +5,22 @@
 #include <algorithm>
 #include <cmath>
 
-#include "contract/parallel.h"
+#include "base/parallel.h"
 #include "judge/buckets.h"
-#include "judge/diagnose.h"
+#include "judge/defect_match.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 #include "judge/screen.h"
+#include "judge/thresholds.h"
 
 namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Reference;
+using reference::Reference;
 
 namespace {
-
-Json json_number(double x) {
-  if (std::isfinite(x)) return x;
-  return number_text(contract::DType::f64, x);
-}
 
 // What went wrong with one output, before it has a name.
 struct Failure {
@@ -33,7 +29,7 @@ struct Failure {
   int64_t hidden = 0;         // of those: the value is not finite, the stored result is
   const Element* worst = nullptr;
   std::size_t worst_at = 0;
-  ComparedText text;            // of the worst
+  evidence::ComparedText text;  // of the worst
   std::vector<Bucket> failing;  // by the energy gate, most unlikely first
   bool any() const { return outside > 0 || !failing.empty(); }
 };
@@ -90,16 +86,15 @@ double lean(const Measured& measured) {
 // A good part of all results is the neighbour of the right one, and none is further off. Where neighbours are
 // as close as in f32, nothing but a rounding comes so near, and one is enough.
 bool one_ulp_off(const Measured& measured) {
-  constexpr double kFine = 0x1p-20;
-  const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFine;
+  const bool fine = numerics::unit_roundoff(contract::info(measured.dtype).format) < kFineUnit;
   double off = 0, all = 0;
   for (const Element& element : measured.elements) {
     if (!element.counts) continue;
-    if (std::abs(element.difference) > 1.5) return false;
+    if (std::abs(element.difference) > kOneUlp) return false;
     off += element.difference != 0;
     all += 1;
   }
-  return fine ? off > 0 : off > 20 && off > 0.05 * all;
+  return fine ? off > 0 : off > kLeastOff && off > kLeastOffShare * all;
 }
 
 // Whether the errors are small beside what was summed: a matter of precision, not of wrong elements.
@@ -109,14 +104,14 @@ bool is_inaccuracy(const Measured& measured) {
     if (std::isfinite(element.value)) largest = std::max(largest, std::abs(element.value));
   }
   for (const Element& element : measured.elements) {
-    if (element.flags & (contract::kUnspecified | contract::kNonfiniteValue)) continue;
+    if (element.flags & (reference::kUnspecified | reference::kNonfiniteValue)) continue;
     if (!std::isfinite(element.error)) return false;
-    const double scale = std::max({std::abs(element.value), element.magnitude, 1e-6 * largest});
-    if (std::abs(element.error) > 0.05 * scale) return false;
+    const double scale = std::max({std::abs(element.value), element.magnitude, kNegligible * largest});
+    if (std::abs(element.error) > kInaccurate * scale) return false;
     ee += element.error * element.error;
     yy += element.value * element.value;
   }
-  return ee < 1e-3 * yy;
+  return ee < kInaccurateEnergy * yy;
 }
 
 // The energy of the errors relative to that of the values.
@@ -135,149 +130,112 @@ double relative_energy(const Measured& measured) {
 bool is_of_rounding_size(const Measured& measured, const Reference& reference, const Bindings& bindings) {
   if (!reference.is_formula()) return true;
   const bool sums = !reference.sums(measured.output).empty();
-  if (sums) return size_beside_bf16(reference, bindings, measured) < 4;
-  return size_beside_bf16(reference, bindings, measured) < 0.1 &&
+  if (sums) return size_beside_bf16(reference, bindings, measured) < kRoundingSizeOfSums;
+  return size_beside_bf16(reference, bindings, measured) < kRoundingSize &&
          !exceeds_every_rounding(reference, bindings, measured);
 }
 
 struct Named {
-  std::string kind;
-  std::string why;  // "as if …"; empty when nothing explains it
-  std::optional<Diagnosis> diagnosis;
+  Kind kind = Kind::WrongResult;
+  std::optional<DefectMatch> diagnosis;  // none where nothing explains it
 };
 
 Named name_failure(const Measured& measured, const Failure& failure, const Reference& reference,
                    const Bindings& bindings, const Options& options) {
   Named named;
   if (!contract::is_float(measured.dtype)) {
-    named.kind = "wrong-result";
     return named;
   }
-  if (options.diagnose) named.diagnosis = diagnose(reference, bindings, measured, options.hints);
+  if (options.diagnose) named.diagnosis = match_defect(reference, bindings, measured, options.hints);
   // Errors of the right size alone are no proof when they are as large as the results.
   if (named.diagnosis && named.diagnosis->by_profile && !named.diagnosis->defect.one_pass_variance &&
-      relative_energy(measured) > 0.05) {
+      relative_energy(measured) > kAsLargeAsResults) {
     named.diagnosis.reset();
   }
-  if (named.diagnosis) named.why = fmt::format(", as if {}", named.diagnosis->description);
   if (failure.class_differs > 0) {
-    named.kind = "nonfinite";
+    named.kind = Kind::Nonfinite;
   } else if (named.diagnosis) {
     named.kind = named.diagnosis->defect.kind;
-  } else if (const double leaning = lean(measured); leaning < -0.8 && one_ulp_off(measured)) {
-    named.kind = "biased-rounding";
+  } else if (const double leaning = lean(measured); leaning < -kBiasedLean && one_ulp_off(measured)) {
+    named.kind = Kind::BiasedRounding;
   } else {
     // Noise is inaccuracy; what leans, or is larger than any loss of precision makes it, is another formula.
-    const bool noise = std::abs(leaning) < 0.5 && is_inaccuracy(measured) &&
+    const bool noise = std::abs(leaning) < kNoiseLean && is_inaccuracy(measured) &&
                        (!options.diagnose || is_of_rounding_size(measured, reference, bindings));
-    named.kind = noise ? "precision-loss" : "wrong-result";
+    named.kind = noise ? Kind::PrecisionLoss : Kind::WrongResult;
   }
   return named;
 }
 
-std::string worst_text(const Measured& measured, const Failure& failure) {
-  return fmt::format("{}{} {}", measured.output, contract::coordinates(measured.extents, failure.worst->at),
-                     failure.text.sentence);
+constexpr std::size_t kMostParts = 5;  // of an output that are reported
+
+evidence::Part part_of(const Bucket& bucket) {
+  return {bucket.name,
+          bucket.count,
+          bucket.observed,
+          bucket.expected,
+          bucket.log_p / std::log(10.0),
+          bucket.sum_yy > 0 ? bucket.sum_ey / bucket.sum_yy : 0,
+          bucket.by_terms};
 }
 
-// The most telling thing that can be said of where the errors are.
-std::string extent_text(const Measured& measured, const Failure& failure) {
-  const auto judged = static_cast<double>(measured.elements.size());
-  std::string text;
-  if (failure.outside > 0) {
-    text = fmt::format("{} of {} elements judged {}", failure.outside, measured.elements.size(),
-                       contract::is_float(measured.dtype) ? "lie outside what rounding can explain"
-                       : failure.outside == 1             ? "is wrong"
-                                                          : "are wrong");
-  } else {
-    const Bucket& bucket = failure.failing.front();
-    const bool seldom = bucket.expected < bucket.count / 2;  // is a result not the nearest number
-    text = seldom ? fmt::format("in {}, {:.3g} % of results are rounded wrongly where {:.2g} % is expected",
-                                bucket.name, 100 * std::min(1.0, bucket.observed / bucket.count),
-                                100 * bucket.expected / bucket.count)
-                  : fmt::format("in {}, errors are {:.3g} times as large as rounding makes them", bucket.name,
-                                std::sqrt(bucket.observed / bucket.expected));
-  }
-  for (const Bucket& bucket : failure.failing) {
-    if (bucket.name.rfind("sums of", 0) != 0 || bucket.sum_yy <= 0) continue;
-    const double gain = bucket.sum_ey / bucket.sum_yy;
-    if (std::abs(gain) > 0.005) {
-      text += fmt::format("; {} {} {:.1f} % of their value", bucket.name, gain < 0 ? "lose" : "gain",
-                          100 * std::abs(gain));
-      break;
-    }
-  }
-  return judged > 0 ? text : "";
-}
-
-Json evidence_of(const Measured& measured, const Failure& failure, const Named& named) {
-  Json json;
-  json["output"] = measured.output;
-  json["elements_judged"] = measured.elements.size();
-  json["elements_outside"] = failure.outside;
-  if (failure.class_differs > 0) json["nonfinite_differs"] = failure.class_differs;
+evidence::Numeric evidence_of(const Measured& measured, const Failure& failure, const Named& named) {
+  evidence::Numeric numeric;
+  numeric.output = measured.output;
+  numeric.is_integer = !contract::is_float(measured.dtype);
+  numeric.judged = static_cast<int64_t>(measured.elements.size());
+  numeric.outside = failure.outside;
+  numeric.class_differs = failure.class_differs;
+  numeric.hidden = failure.hidden;
   if (failure.worst) {
     const Element& worst = *failure.worst;
-    json["worst"] = {
-        {"element", contract::coordinates(measured.extents, worst.at)},
-        {"stored", json_number(worst.stored)},
-        {"exact", json_number(worst.value)},
-        {"admitted",
-         {json_number(measured.low[failure.worst_at]), json_number(measured.high[failure.worst_at])}},
-        {"z", json_number(worst.z)},
-        {"terms", worst.terms},
-        {"text",
-         {{"stored", failure.text.stored},
-          {"exact", failure.text.exact},
-          {"error", failure.text.error},
-          {"budget", failure.text.budget},
-          {"sentence", failure.text.sentence}}}};
+    numeric.worst = evidence::Worst{contract::index_of(measured.extents, worst.at),
+                                    worst.stored,
+                                    worst.value,
+                                    measured.low[failure.worst_at],
+                                    measured.high[failure.worst_at],
+                                    worst.z,
+                                    worst.terms,
+                                    failure.text};
   }
-  Json parts = Json::array();
-  for (std::size_t i = 0; i < std::min<std::size_t>(failure.failing.size(), 5); ++i) {
-    const Bucket& bucket = failure.failing[i];
-    parts.push_back({{"part", bucket.name},
-                     {"elements", bucket.count},
-                     {"observed", bucket.observed},
-                     {"expected", bucket.expected},
-                     {"log10_p", bucket.log_p / std::log(10.0)},
-                     {"gain", bucket.sum_yy > 0 ? bucket.sum_ey / bucket.sum_yy : 0}});
-  }
-  if (!parts.empty()) json["parts"] = parts;
-  json["lean"] = lean(measured);
-  if (named.diagnosis) {
-    json["diagnosis"] = {{"defect", named.diagnosis->defect.name},
-                         {"correlation", named.diagnosis->correlation},
-                         {"explained", named.diagnosis->explained},
-                         {"by_profile", named.diagnosis->by_profile}};
-  }
-  return json;
+  for (std::size_t i = 0; i < std::min(failure.failing.size(), kMostParts); ++i)
+    numeric.parts.push_back(part_of(failure.failing[i]));
+  numeric.lean = lean(measured);
+  if (named.diagnosis)
+    numeric.diagnosis = evidence::Diagnosis{std::string(named.diagnosis->defect.name),
+                                            named.diagnosis->description, named.diagnosis->correlation,
+                                            named.diagnosis->explained, named.diagnosis->by_profile};
+  return numeric;
 }
 
-std::string message_of(const Measured& measured, const Failure& failure, const Named& named) {
-  if (failure.class_differs > 0) {
-    const char* what =
-        failure.hidden > 0 ? "hides a NaN or infinity" : "is NaN or infinite where the result is finite";
-    if (failure.hidden == 0 && !std::isfinite(failure.worst->value)) what = "has the wrong NaN or infinity";
-    return fmt::format("{} {} in {} element{}: {}{}", measured.output, what, failure.class_differs,
-                       failure.class_differs == 1 ? "" : "s", worst_text(measured, failure), named.why);
-  }
-  return fmt::format("{}: {}{}: {}", measured.output, extent_text(measured, failure), named.why,
-                     worst_text(measured, failure));
+void add_margins(const Gauge& gauge, const Measured& measured, Margins& margins) {
+  for (std::size_t i = 0; i < measured.elements.size(); ++i)
+    margins.bound = std::max(margins.bound, gauge.share_of_limit(i));
+  for (const Bucket& bucket : buckets(measured))
+    if (bucket.observed >= kLeastFlips) margins.energy = std::max(margins.energy, bucket.log_p / kEnergyGate);
+}
+
+// An output that only hides what is not finite may be a warning: the contract says so.
+Severity severity_of(const Contract& contract, const Failure& failure) {
+  const bool only_hides = failure.hidden > 0 && failure.hidden == failure.outside && failure.failing.empty();
+  return only_hides && contract.require.nonfinite == contract::NonfiniteRule::Warn ? Severity::Warning
+                                                                                   : Severity::Error;
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
 Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
                                         const std::string& output, const contract::Tensor& tensor,
-                                        const contract::BudgetOptions& budget, const Options& options) {
+                                        const reference::BudgetOptions& budget, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
-  if (elements.size() <= 4096 || reference.is_elementwise(output)) return elements;
+  if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return elements;
   std::vector<int64_t> probe;
-  for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+  for (std::size_t i = 0; i < kProbeElements; ++i)
+    probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, budget);
   if (!first) return first.error();
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most = std::max(4096.0, options.max_work / std::max(1.0, terms));
+  const double most =
+      std::max(static_cast<double>(kLeastAffordable), options.max_work / std::max(1.0, terms));
   if (most < static_cast<double>(elements.size())) {
     elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
   }
@@ -287,15 +245,14 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
 Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
                           const std::string& output, const contract::Tensor& tensor, const Options& options,
                           Judgement& judgement) {
-  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
   const auto elements = affordable(reference, bindings, output, tensor, budget, options);
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
                            sums_are_coherent(bindings, reference.summed_inputs(output)),
-                           contract::useful_threads(options.threads)};
-  constexpr std::size_t kFew = 1 << 13;  // looked at once, whatever they are
-  if (elements->size() > kFew && reference.is_elementwise(output)) {
+                           useful_threads(options.threads)};
+  if (elements->size() > kFewElements && !options.margins && reference.is_elementwise(output)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
     if (!seen) return seen.error();
     if (!seen->suspicious) {
@@ -311,14 +268,13 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   }
   judgement.undecided += measured.undecided;
   Failure failure = find_failure(measured);
+  if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
   const Named named = name_failure(measured, failure, reference, bindings, options);
-  Finding finding;
-  finding.kind = named.kind;
-  finding.message = message_of(measured, failure, named);
-  finding.evidence = evidence_of(measured, failure, named);
-  judgement.findings.push_back(std::move(finding));
+  judgement.findings.push_back({.kind = named.kind,
+                                .severity = severity_of(contract, failure),
+                                .evidence = evidence_of(measured, failure, named)});
   return {};
 }
 

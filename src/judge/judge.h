@@ -1,6 +1,10 @@
 // The judge: contract, inputs and outputs in, findings out. It knows nothing of devices or trials.
 //
-//   auto judgement = judge(contract, reference, bindings, outputs, {});
+// Example:
+//
+//     const Outputs outputs = {{"dw", std::make_shared<const contract::Tensor>(dw)}};
+//     Result<Judgement> judgement = judge(contract, reference, bindings, outputs);
+//     for (const Finding& finding : judgement->findings) use(finding.kind);
 //
 // For each output it takes the elements (all, or a sample that holds edges, tails and extremes), asks the
 // reference what each may be, and passes them through gates:
@@ -19,7 +23,7 @@
 // What failed is then diagnosed: the formula is evaluated with one defect at a time, and the defect whose
 // errors are those of the kernel gives the finding its kind.
 //
-//   finding.h   findings and verdicts      sample.h     which elements to look at
+//   verdict.h   verdicts                   sample.h     which elements to look at
 //   measure.h   elements as measured       diagnose.h   which defect explains them
 #pragma once
 
@@ -28,8 +32,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
-#include "judge/finding.h"
+#include "finding/finding.h"
+#include "reference/reference.h"
 
 namespace assay::judge {
 
@@ -40,19 +44,27 @@ struct Options {
   double max_work = 4e8;           // terms of sums evaluated for one output, about
   uint64_t seed = 1;               // of the sample
   bool diagnose = true;            // off: kinds are general, but cheaper
-  std::vector<std::string> hints;  // kinds of finding that the code makes likely: tried first
+  bool margins = false;            // measures how close outputs come to the gates
+  std::vector<Kind> hints;         // kinds of finding that the code makes likely: tried first
 };
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;
 
+// How close the outputs came to each gate (thresholds.h): at 1 it closes.
+struct Margins {
+  double bound = 0;   // the largest error, as a part of what rounding can explain at worst
+  double energy = 0;  // log of the probability of the least probable part, as a part of that of the gate
+};
+
 struct Judgement {
   std::vector<Finding> findings;
+  Margins margins;       // if asked for
   int64_t elements = 0;  // of the outputs
   int64_t judged = 0;
   int64_t undecided = 0;  // a comparison or cast could go either way: several results admitted
 };
 
-Result<Judgement> judge(const contract::Contract& contract, const contract::Reference& reference,
+Result<Judgement> judge(const contract::Contract& contract, const reference::Reference& reference,
                         const contract::Bindings& bindings, const Outputs& outputs,
                         const Options& options = {});
 

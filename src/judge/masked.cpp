@@ -6,12 +6,13 @@
 namespace assay::judge {
 
 using contract::Bindings;
-using contract::Expectation;
 using contract::Tensor;
+using reference::Expectation;
 
 namespace {
 
-// Small, large and negative: no maximum, clamp or even function stays the same under all three.
+// Small, large and negative: no maximum, clamp or even function stays the same under all three. The sizes
+// were chosen; tests/judge/masked_test.cpp (Masked.AMaximumThatIgnoresNanIsNotForgiven) needs one above 3.
 constexpr double kReplacements[] = {1, 0x1p13, -0x1p13};
 
 std::shared_ptr<const Tensor> without_nonfinite(const std::shared_ptr<const Tensor>& tensor,
@@ -37,8 +38,8 @@ bool same(const Expectation& a, const Expectation& b, std::size_t i) {
 
 }  // namespace
 
-Result<void> admit_masked(const contract::Reference& reference, const Bindings& bindings,
-                          const Tensor& tensor, const contract::BudgetOptions& budget, Measured& measured) {
+Result<void> admit_masked(const reference::Reference& reference, const Bindings& bindings,
+                          const Tensor& tensor, const reference::BudgetOptions& budget, Measured& measured) {
   std::vector<std::size_t> hidden;
   std::vector<int64_t> places;
   for (std::size_t i = 0; i < measured.elements.size(); ++i) {

@@ -10,8 +10,8 @@
 
 namespace assay::judge {
 
-Result<void> admit_masked(const contract::Reference& reference, const contract::Bindings& bindings,
-                          const contract::Tensor& tensor, const contract::BudgetOptions& budget,
+Result<void> admit_masked(const reference::Reference& reference, const contract::Bindings& bindings,
+                          const contract::Tensor& tensor, const reference::BudgetOptions& budget,
                           Measured& measured);
 
 }  // namespace assay::judge

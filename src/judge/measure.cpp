@@ -9,25 +9,20 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "contract/parallel.h"
+#include "base/parallel.h"
+#include "judge/thresholds.h"
 
 namespace assay::judge {
 
-using contract::Expectation;
 using contract::is_float;
 using contract::Tensor;
+using reference::Expectation;
 
 namespace {
 
-// How much larger than modelled the rounding noise of a sound kernel may be: its errors may be coherent
-// over a row, and its functions worse than typical.
-constexpr double kNoiseFactor = 4;
-// Of one element to be off though the model sees no reason: keeps a single odd element from being proof.
-constexpr double kFloor = 1e-4;
-
-constexpr uint8_t kNoStatistics = contract::kNonfiniteValue | contract::kNonfiniteInput |
-                                  contract::kUndecided | contract::kMayOverflow | contract::kUnspecified |
-                                  contract::kCoherent;
+constexpr uint8_t kNoStatistics = reference::kNonfiniteValue | reference::kNonfiniteInput |
+                                  reference::kUndecided | reference::kMayOverflow | reference::kUnspecified |
+                                  reference::kCoherent;
 
 double upper_tail(double x) {
   return 0.5 * std::erfc(x / std::sqrt(2.0));
@@ -127,7 +122,6 @@ namespace {
 // sum may lean (small terms beside large ones are rounded alike), by up to half an ulp an addition. What is
 // left when that factor is taken out is each element's own. Elements weigh by how well they tell it: a large
 // one with a large error of its own says nothing of the others.
-constexpr double kLongSum = 64;
 void take_out_common_factor(Measured& measured, const MeasureOptions& options) {
   const double u = unit(options);
   if (numerics::unit_roundoff(contract::info(measured.dtype).format) > u) return;  // the store hides it
@@ -185,7 +179,7 @@ void Gauge::compare(Element& element, std::size_t i) const {
   if (!std::isfinite(element.stored)) return;
   element.difference = (element.stored - element.rounded) / element.scale;
   if (options_.overridden() || (element.flags & kNoStatistics)) return;
-  if (options_.coherent_sums && element.terms > 8) return;
+  if (options_.coherent_sums && element.terms > kShortSum) return;
   if (near_underflow(element)) return;
   const double bias = expected_.bias[i] / element.scale, share = ulp / element.scale;
   element.expected = kFloor + bias * bias +
@@ -200,7 +194,7 @@ void Gauge::compare(Element& element, std::size_t i) const {
 //   folded in): twice the bound.
 // The largest error that these admit; negative where they do not apply.
 double Gauge::rewritten(const Element& element, std::size_t i) const {
-  constexpr uint8_t kStrict = contract::kNonfiniteValue | contract::kUndecided | contract::kExact;
+  constexpr uint8_t kStrict = reference::kNonfiniteValue | reference::kUndecided | reference::kExact;
   if (!is_float(tensor_.dtype) || (element.flags & kStrict) || !(expected_.bound[i] > 0)) return -1;
   const double start = element.terms > 1 ? element.terms * unit_ * std::abs(element.value) : 0;
   return 0.5 * spacing_.at(element.value) + 2 * expected_.bound[i] + start;
@@ -215,8 +209,16 @@ bool Gauge::admits(const Element& element, std::size_t i) const {
 double Gauge::limit(const Element& element, std::size_t i) const {
   if (options_.overridden())
     return options_.atol.value_or(0) + options_.rtol.value_or(0) * std::abs(element.value);
-  const double side = element.error > 0 ? expected_.high[i] - element.value : element.value - expected_.low[i];
+  const double side =
+      element.error > 0 ? expected_.high[i] - element.value : element.value - expected_.low[i];
   return std::max({0.0, side, rewritten(element, i)});
+}
+
+double Gauge::share_of_limit(std::size_t i) const {
+  const Element element = (*this)(i);
+  if (element.flags & (reference::kUndecided | reference::kUnspecified) || element.class_differs) return 0;
+  const double size = std::abs(element.error), most = limit(element, i);
+  return !std::isfinite(size) || size == 0 || most <= 0 ? 0 : size / most;
 }
 
 Compared Gauge::compared(std::size_t i) const {
@@ -225,7 +227,8 @@ Compared Gauge::compared(std::size_t i) const {
   if (!is_float(tensor_.dtype)) compared.stored_integer = tensor_.load_int(element.at);
   if (!expected_.integer.empty()) compared.exact_integer = expected_.integer[i];
   // Where a comparison could go either way, several results are right, each with a limit of its own.
-  if (!(element.flags & (contract::kUndecided | contract::kUnspecified))) compared.limit = limit(element, i);
+  if (!(element.flags & (reference::kUndecided | reference::kUnspecified)))
+    compared.limit = limit(element, i);
   return compared;
 }
 
@@ -239,7 +242,7 @@ Element Gauge::operator()(std::size_t i) const {
   element.terms = std::max(1.0, expected_.terms[i]);
   element.magnitude = expected_.magnitude[i];
   element.z = expected_.sigma[i] > 0 ? element.error / expected_.sigma[i] : (element.error == 0 ? 0 : 1e6);
-  if (element.flags & contract::kUnspecified) return element;
+  if (element.flags & reference::kUnspecified) return element;
   const bool floats = is_float(tensor_.dtype);
   element.admitted =
       options_.overridden() && floats ? within_tolerance(element, options_) : admits(element, i);
@@ -257,15 +260,14 @@ Measured measure(const std::string& output, const Tensor& tensor, const Expectat
   const Gauge gauge(tensor, expected, options);
   std::atomic<int64_t> undecided{0};
   constexpr int64_t kPiece = 1 << 14;
-  contract::in_parallel(
-      options.threads, static_cast<int64_t>(expected.size()), kPiece, [&](int64_t first, int64_t n) {
-        int64_t count = 0;
-        for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
-          measured.elements[i] = gauge(i);
-          count += (expected.flags[i] & contract::kUndecided) != 0;
-        }
-        undecided += count;
-      });
+  in_parallel(options.threads, static_cast<int64_t>(expected.size()), kPiece, [&](int64_t first, int64_t n) {
+    int64_t count = 0;
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + n); ++i) {
+      measured.elements[i] = gauge(i);
+      count += (expected.flags[i] & reference::kUndecided) != 0;
+    }
+    undecided += count;
+  });
   measured.undecided = undecided;
   if (is_float(tensor.dtype) && measured.columns() > 1) take_out_common_factor(measured, options);
   return measured;

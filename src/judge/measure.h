@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
 #include "judge/numbers.h"
+#include "reference/reference.h"
 
 namespace assay::judge {
 
@@ -64,10 +64,13 @@ class Spacing {
 // Elements one at a time, each by itself.
 class Gauge {
  public:
-  Gauge(const contract::Tensor& tensor, const contract::Expectation& expected, const MeasureOptions& options);
+  Gauge(const contract::Tensor& tensor, const reference::Expectation& expected,
+        const MeasureOptions& options);
   Element operator()(std::size_t i) const;  // of `expected`
   // The element beside what it should be, for a text; its limit is that of errors to its own side.
   Compared compared(std::size_t i) const;
+  // Its error as a part of the largest that it may have; 0 where there is no such limit.
+  double share_of_limit(std::size_t i) const;
 
  private:
   double rewritten(const Element& element, std::size_t i) const;
@@ -78,7 +81,7 @@ class Gauge {
   bool admits(const Element& element, std::size_t i) const;
 
   const contract::Tensor& tensor_;
-  const contract::Expectation& expected_;
+  const reference::Expectation& expected_;
   const MeasureOptions& options_;
   Spacing spacing_;
   double unit_;  // roundoff of `accumulate`
@@ -87,7 +90,7 @@ class Gauge {
 
 // All elements, what the rows of long sums have in common taken out.
 Measured measure(const std::string& output, const contract::Tensor& tensor,
-                 const contract::Expectation& expected, const MeasureOptions& options);
+                 const reference::Expectation& expected, const MeasureOptions& options);
 
 // Whether one of the inputs that are added up has so few values, or is so well ordered, that sums are
 // coherent.

@@ -12,12 +12,17 @@ using contract::DType;
 
 namespace {
 
+// Texts as people read them: pinned by tests/judge/numbers_test.cpp (Numbers.*), some within a digit.
+
 constexpr int kMostDigits = 17;   // that a double needs
 constexpr int kFewestDigits = 6;  // of an exact value: fewer look like a rounded one
 // A number is off by less than this share of the error when it is printed, so that the difference of two
 // printed numbers is the error to two digits.
 constexpr double kShareOfError = 0.01;
-constexpr double kLargestPlain = 1e6;  // whole numbers below it are written out
+constexpr double kLargestPlain = 1e6;    // whole numbers below it are written out
+constexpr int kLeastPlainExponent = -5;  // of ten; smaller numbers are written with an exponent
+constexpr int kRoughDigits = 3;          // of an error or a budget
+constexpr double kFewTimes = 10;         // below, a factor has two digits
 
 std::string nonfinite_text(double x) {
   return std::isnan(x) ? "NaN" : x > 0 ? "inf" : "-inf";
@@ -28,7 +33,7 @@ std::string nonfinite_text(double x) {
 std::string with_digits(double x, int digits) {
   const std::string scientific = fmt::format("{:.{}e}", x, digits - 1);
   const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
-  if (exponent >= -5 && exponent < digits) {
+  if (exponent >= kLeastPlainExponent && exponent < digits) {
     std::string text = fmt::format("{:.{}f}", x, std::max(0, digits - 1 - exponent));
     if (text.find('.') != std::string::npos) {
       text.erase(text.find_last_not_of('0') + 1);
@@ -51,7 +56,7 @@ std::string shortest(double x, int fewest, IsNear&& is_near) {
   if (x == 0) return "0";
   if (std::abs(x) < kLargestPlain && x == std::trunc(x)) return fmt::format("{:.0f}", x);
   for (int digits = fewest; digits < kMostDigits; ++digits) {
-    const std::string text = with_digits(x, digits);
+    std::string text = with_digits(x, digits);
     if (is_near(std::strtod(text.c_str(), nullptr))) return text;
   }
   return with_digits(x, kMostDigits);
@@ -67,18 +72,16 @@ std::string exact_text(double x, double within) {
   return shortest(x, kFewestDigits, [&](double shown) { return std::abs(shown - x) <= within; });
 }
 
-std::string three_digits(double x) {
-  return shortest(x, 3, [](double) { return true; });
+std::string roughly(double x) {
+  return shortest(x, kRoughDigits, [](double) { return true; });
 }
 
-// An error within its budget is one of many that are too large together: what is said of those has the
-// factor.
-std::string error_text(const ComparedText& text, double error, double limit) {
-  if (limit <= 0) return fmt::format(" (error {}, and nothing is rounded here)", text.error);
+// The error in budgets. One within its budget is one of many that are too large together: what is said of
+// those has the factor.
+std::string times_text(double error, double limit) {
   const double times = error / limit;
-  if (times <= 1) return fmt::format(" (error {})", text.error);
-  return fmt::format(" (error {}, {} times the budget of {})", text.error,
-                     times < 10 ? fmt::format("{:.2g}", times) : three_digits(times), text.budget);
+  if (times <= 1) return "";
+  return times < kFewTimes ? fmt::format("{:.2g}", times) : roughly(times);
 }
 
 }  // namespace
@@ -97,14 +100,13 @@ std::string element_text(const contract::Tensor& tensor, int64_t element) {
                                           : integer_text(tensor.dtype, tensor.load_int(element));
 }
 
-ComparedText text_of(const Compared& compared) {
-  ComparedText text;
+evidence::ComparedText text_of(const Compared& compared) {
+  evidence::ComparedText text;
   if (!contract::is_float(compared.dtype)) {
     text.stored = compared.stored_integer ? integer_text(compared.dtype, *compared.stored_integer)
                                           : number_text(compared.dtype, compared.stored);
     text.exact = compared.exact_integer ? integer_text(compared.dtype, *compared.exact_integer)
                                         : number_text(compared.dtype, compared.exact);
-    text.sentence = fmt::format("is {}, should be {}", text.stored, text.exact);
     return text;
   }
   const double error = std::abs(compared.stored - compared.exact);
@@ -112,12 +114,13 @@ ComparedText text_of(const Compared& compared) {
   const double within = measured ? kShareOfError * error : std::numeric_limits<double>::infinity();
   text.stored = stored_text(compared.dtype, compared.stored, within);
   text.exact = exact_text(compared.exact, within);
-  text.sentence = fmt::format("is {}, should be {}", text.stored, text.exact);
   if (!measured) return text;
-  text.error = three_digits(error);
+  text.error = roughly(error);
   if (!compared.limit || !std::isfinite(*compared.limit)) return text;
-  if (*compared.limit > 0) text.budget = three_digits(*compared.limit);
-  text.sentence += error_text(text, error, *compared.limit);
+  text.is_exact = *compared.limit <= 0;
+  if (text.is_exact) return text;
+  text.budget = roughly(*compared.limit);
+  text.times = times_text(error, *compared.limit);
   return text;
 }
 

@@ -2,7 +2,7 @@
 //
 //   number_text(DType::bf16, 0.333984375)    "0.334": no other bf16 number rounds to it
 //   element_text(tensor, 7)                  the same of an element; integers as integers, all 64 bits
-//   text_of({.dtype = DType::f32, .stored = 16843912, .exact = 16843908, .limit = 1.25}).sentence
+//   sentence(text_of({.dtype = DType::f32, .stored = 16843912, .exact = 16843908, .limit = 1.25}))
 //       "is 16843912, should be 16843908 (error 4, 3.2 times the budget of 1.25)"
 //
 // Every message, table and page that shows a stored number beside an exact one takes its text from here.
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "contract/tensor.h"
+#include "finding/evidence.h"
 
 namespace assay::judge {
 
@@ -28,12 +29,6 @@ struct Compared {
   std::optional<double> limit;                           // of the error; 0: nothing may be rounded here
 };
 
-struct ComparedText {
-  std::string stored, exact;
-  std::string error;     // its size; empty where there is none (NaN, infinities)
-  std::string budget;    // the limit; empty where the error is not measured by one
-  std::string sentence;  // "is …, should be … (error …, … times the budget of …)"
-};
-ComparedText text_of(const Compared& compared);
+evidence::ComparedText text_of(const Compared& compared);
 
 }  // namespace assay::judge

@@ -5,10 +5,11 @@
 #include <limits>
 #include <numeric>
 
+#include "base/random.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
-#include "trial/random.h"
+#include "judge/thresholds.h"
 
 namespace assay::judge {
 
@@ -16,20 +17,27 @@ using contract::Tensor;
 
 namespace {
 
+// All chosen.
 constexpr int64_t kMostElements = 1 << 16;  // looked at for a picture
 constexpr double kMostWork = 1e8;           // terms of sums evaluated for it, about
+constexpr std::size_t kPictured = 64;       // elements that are looked at, however long their sums
+constexpr double kLeastPictured = 256;      // elements that are looked at where sums are long
+// Sums have different lengths where the longest has so many times the terms of the shortest.
+// tests/judge/picture_test.cpp (Picture.OfARightResultIsCalm) has sums of 38 terms and of 2.
+constexpr double kHitsVary = 1.5;
 
 // What was measured, with the budget of each element.
 struct Look {
   Measured measured;
   std::vector<double> sigma;
-  std::vector<std::pair<std::size_t, ComparedText>> wrong;  // those not admitted, if they were asked for
+  std::vector<std::pair<std::size_t, evidence::ComparedText>>
+      wrong;  // those not admitted, if they were asked for
 };
 
-Result<Look> look_at(const contract::Contract& contract, const contract::Reference& reference,
+Result<Look> look_at(const contract::Contract& contract, const reference::Reference& reference,
                      const contract::Bindings& bindings, const std::string& output, const Tensor& tensor,
                      const std::vector<int64_t>& elements, const Options& options, bool in_words = false) {
-  const contract::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
   auto expected = reference.expect(bindings, output, elements, budget);
   if (!expected) return expected.error();
   MeasureOptions how;
@@ -49,17 +57,18 @@ Result<Look> look_at(const contract::Contract& contract, const contract::Referen
 }
 
 // As many elements as the work allows, knowing the length of the sums only after a first look.
-Result<std::vector<int64_t>> affordable(const contract::Reference& reference,
+Result<std::vector<int64_t>> affordable(const reference::Reference& reference,
                                         const contract::Bindings& bindings, const std::string& output,
                                         const Tensor& tensor, const Options& options) {
   std::vector<int64_t> elements = choose_elements(tensor, kMostElements, options.seed);
-  if (elements.size() <= 64) return elements;
+  if (elements.size() <= kPictured) return elements;
   std::vector<int64_t> probe;
-  for (std::size_t i = 0; i < 16; ++i) probe.push_back(elements[i * (elements.size() - 1) / 15]);
+  for (std::size_t i = 0; i < kProbeElements; ++i)
+    probe.push_back(elements[i * (elements.size() - 1) / (kProbeElements - 1)]);
   const auto first = reference.expect(bindings, output, probe, {.threads = options.threads});
   if (!first) return first.error();
   const double terms = *std::max_element(first->terms.begin(), first->terms.end());
-  const double most = std::max(256.0, kMostWork / std::max(1.0, terms));
+  const double most = std::max(kLeastPictured, kMostWork / std::max(1.0, terms));
   if (most < static_cast<double>(elements.size())) {
     elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
   }
@@ -67,7 +76,7 @@ Result<std::vector<int64_t>> affordable(const contract::Reference& reference,
 }
 
 bool is_specified(const Element& element) {
-  return !(element.flags & contract::kUnspecified);
+  return !(element.flags & reference::kUnspecified);
 }
 
 // In units of the budget; what has no finite error, or should have none, is infinitely far.
@@ -90,8 +99,9 @@ void paint_grid(Picture& picture, const Look& look) {
   const int64_t side = Picture::kSide;
   picture.grid_rows = static_cast<int>(std::min(picture.rows, side));
   picture.grid_columns = static_cast<int>(std::min(picture.columns, side));
-  picture.grid.assign(static_cast<std::size_t>(picture.grid_rows * picture.grid_columns),
-                      std::numeric_limits<float>::quiet_NaN());
+  picture.grid.assign(
+      static_cast<std::size_t>(picture.grid_rows) * static_cast<std::size_t>(picture.grid_columns),
+      std::numeric_limits<float>::quiet_NaN());
   for (std::size_t i = 0; i < look.measured.elements.size(); ++i) {
     const Element& element = look.measured.elements[i];
     if (!is_specified(element)) continue;
@@ -123,7 +133,7 @@ void choose_points(Picture& picture, const Look& look, uint64_t seed) {
     if (has_nothing_to_say(element, look.sigma[i])) continue;
     (element.admitted ? right : wrong).push_back(i);
   }
-  trial::Random random(seed);
+  Random random(seed);
   const auto shuffle = [&](std::vector<std::size_t>& of) {
     for (std::size_t i = of.size(); i > 1; --i) {
       std::swap(of[i - 1], of[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(i) - 1))]);
@@ -146,7 +156,7 @@ void choose_points(Picture& picture, const Look& look, uint64_t seed) {
     fewest = std::min(fewest, element.terms);
     most = std::max(most, element.terms);
   }
-  picture.hits_vary = most > 1.5 * std::max(1.0, fewest);
+  picture.hits_vary = most > kHitsVary * std::max(1.0, fewest);
 }
 
 Sheet values_of(const std::string& name, const Tensor& tensor) {
@@ -163,7 +173,7 @@ Sheet values_of(const std::string& name, const Tensor& tensor) {
 
 }  // namespace
 
-Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Picture>> draw(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, const Outputs& outputs,
                                   const Options& options) {
   std::vector<Picture> pictures;
@@ -194,7 +204,7 @@ Result<std::vector<Picture>> draw(const contract::Contract& contract, const cont
   return pictures;
 }
 
-Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const reference::Reference& reference,
                                     const contract::Bindings& bindings, const Outputs& outputs,
                                     const Options& options) {
   std::vector<Sheet> sheets;
@@ -207,7 +217,8 @@ Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const co
     std::vector<int64_t> elements(
         static_cast<std::size_t>(std::min(found->second->count(), Sheet::kMostLooked)));
     std::iota(elements.begin(), elements.end(), int64_t{0});
-    const auto look = look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
+    const auto look =
+        look_at(contract, reference, bindings, spec->name, *found->second, elements, options, true);
     if (!look) return look.error();
     for (const auto& [at, text] : look->wrong)
       sheet.wrong.push_back({elements[at], std::abs(look->measured.elements[at].error), text});

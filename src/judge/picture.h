@@ -1,7 +1,10 @@
 // What a report draws of one trial: small arrays, whatever the size of the outputs.
 //
-//   auto pictures = draw(contract, reference, bindings, outputs, {});   // error over the output, and how it
-//   lies auto sheets = tabulate(contract, reference, bindings, outputs, {});  // the numbers of a small trial
+// Example:
+//
+//     const Outputs outputs = {{"dw", std::make_shared<const contract::Tensor>(dw)}};
+//     auto pictures = draw(contract, reference, bindings, outputs);    // the error over the output, its distribution
+//     auto sheets = tabulate(contract, reference, bindings, outputs);  // the numbers of a small trial
 #pragma once
 
 #include <array>
@@ -62,16 +65,16 @@ struct Sheet {
   struct Wrong {
     int64_t at;    // linear index; may lie beyond `values`
     double error;  // its size
-    ComparedText text;
+    evidence::ComparedText text;
   };
   std::vector<Wrong> wrong;  // of outputs, among the first kMostLooked elements
 };
 
-Result<std::vector<Picture>> draw(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Picture>> draw(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, const Outputs& outputs,
                                   const Options& options = {});
 
-Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const contract::Reference& reference,
+Result<std::vector<Sheet>> tabulate(const contract::Contract& contract, const reference::Reference& reference,
                                     const contract::Bindings& bindings, const Outputs& outputs,
                                     const Options& options = {});
 

@@ -12,13 +12,15 @@ namespace assay::judge {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Reference;
 using contract::Tensor;
-using contract::TensorSpec;
+using reference::Reference;
 
 namespace {
 
-constexpr std::size_t kMostConfirmed = 256;  // differing elements that the reference is asked about
+constexpr std::size_t kMostConfirmed = 256;  // differing elements that the reference is asked about; chosen
+// How far inside the range of its format a number is for relations to be exact: times the smallest normal
+// number, and of the largest. Room for what is on the way to it; chosen.
+constexpr double kAboveSmallest = 0x1p24, kBelowLargest = 0x1p-8;
 
 bool is_of_values(Relation relation) {
   return relation == Relation::Scaled || relation == Relation::Negated;
@@ -32,8 +34,8 @@ bool is_declared(const Contract& contract, const Companion& companion) {
 // Between the ends of the range, with room for what is on the way.
 bool is_inside(double value, numerics::Format format) {
   const double size = std::abs(value);
-  return size == 0 ||
-         (size >= 0x1p24 * numerics::min_normal(format) && size <= 0x1p-8 * numerics::max_finite(format));
+  return size == 0 || (size >= kAboveSmallest * numerics::min_normal(format) &&
+                       size <= kBelowLargest * numerics::max_finite(format));
 }
 
 bool same_bits(const Tensor& a, int64_t at, const Tensor& b, int64_t bt) {
@@ -77,28 +79,6 @@ std::vector<int64_t> confirmed(const Reference& reference, const Bindings& bindi
   return sure;
 }
 
-constexpr std::string_view kBroken[] = {"do not scale with it",    "do not change sign with it",
-                                        "change that should stay", "do not move with their slice",
-                                        "change that should stay", "change that should stay"};
-
-Finding finding_of(const Companion& companion, bool declared, const std::string& output, std::size_t count,
-                   const std::string& element, const std::string& is, const std::string& was) {
-  Finding finding;
-  finding.kind = declared ? "nondeterministic" : "wrong-result";
-  finding.severity = declared ? Severity::Error : Severity::Warning;
-  finding.message =
-      fmt::format("{}: with {}, {} elements {}, though {}: {}{} is {} where {} was expected", output,
-                  companion.text, count, kBroken[static_cast<std::size_t>(companion.relation)],
-                  declared ? fmt::format("the contract says batch_invariant along {}", companion.dim)
-                           : std::string("the formula says so"),
-                  output, element, is, was);
-  finding.evidence["output"] = output;
-  finding.evidence["relation"] = to_string(companion.relation);
-  finding.evidence["changed"] = companion.text;
-  finding.evidence["differing"] = count;
-  return finding;
-}
-
 }  // namespace
 
 std::string_view to_string(Relation relation) {
@@ -124,10 +104,19 @@ std::vector<Finding> compare(const Contract& contract, const Reference& referenc
         confirmed(reference, bindings, companion, name, kept, std::move(elements));
     if (sure.empty()) continue;
     const int64_t at = sure.front();
-    findings.push_back(finding_of(companion, declared, name,
-                                  sure.size() < kMostConfirmed ? sure.size() : count,
-                                  contract::coordinates(after.extents, at), element_text(after, at),
-                                  number_text(after.dtype, kept.factor * before.load(kept.from[static_cast<std::size_t>(at)]))));
+    const int64_t confirmed_count = static_cast<int64_t>(sure.size() < kMostConfirmed ? sure.size() : count);
+    const double expected = kept.factor * before.load(kept.from[static_cast<std::size_t>(at)]);
+    evidence::Numeric numeric{.output = name};
+    numeric.difference = evidence::Difference{std::string(to_string(companion.relation)),
+                                              companion.text,
+                                              declared ? companion.dim : "",
+                                              confirmed_count,
+                                              contract::index_of(after.extents, at),
+                                              element_text(after, at),
+                                              number_text(after.dtype, expected)};
+    findings.push_back({.kind = declared ? Kind::Nondeterministic : Kind::WrongResult,
+                        .severity = declared ? Severity::Error : Severity::Warning,
+                        .evidence = std::move(numeric)});
   }
   return findings;
 }

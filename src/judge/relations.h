@@ -13,11 +13,14 @@
 // Which of them hold follows from the reference itself: it is evaluated for the changed inputs too, and again
 // for the very elements that differ before anything is said of them.
 //
-//   for (const Companion& companion : companions(contract, reference, bindings, seed)) {
-//     second = outputs of a call with companion.bindings, under the same condition (schedule, addresses)
-//     findings = judge(contract, reference, companion.bindings, second);    // it is a legal call by itself
-//     findings = compare(contract, reference, bindings, companion, first, second);
-//   }
+// Example:
+//
+//     Outputs first, second;
+//     for (const Companion& companion : companions(contract, reference, bindings)) {
+//       // second: the outputs of a call with companion.bindings, under the same condition (schedule, addresses).
+//       // It is a legal call by itself, so judge() applies to it; and beside the first:
+//       use(compare(contract, reference, bindings, companion, first, second));
+//     }
 //
 // A sound kernel may choose its algorithm by the values it meets, so the first three draw warnings. It may
 // also choose by the shape and by the place of a slice: bits of permuted, split and padded calls (and of
@@ -49,12 +52,12 @@ struct Companion {
 };
 
 // Those that hold for these inputs: at most two for every input and four for every dim.
-std::vector<Companion> companions(const contract::Contract& contract, const contract::Reference& reference,
+std::vector<Companion> companions(const contract::Contract& contract, const reference::Reference& reference,
                                   const contract::Bindings& bindings, uint64_t seed = 1);
 
 // What differs though its bits should not. Values near the ends of their range are left out where they were
 // scaled.
-std::vector<Finding> compare(const contract::Contract& contract, const contract::Reference& reference,
+std::vector<Finding> compare(const contract::Contract& contract, const reference::Reference& reference,
                              const contract::Bindings& bindings, const Companion& companion,
                              const Outputs& first, const Outputs& second);
 

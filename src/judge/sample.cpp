@@ -4,11 +4,21 @@
 #include <cmath>
 #include <numeric>
 
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::judge {
 
 namespace {
+
+// All chosen. Sample.HoldsEdgesAndExtremes (tests/judge/judge_test.cpp) wants the first and the last element,
+// and a NaN at the beginning of a row.
+constexpr int64_t kLooksPerRow = 8;         // elements that tell how large a row is, about
+constexpr double kNonfiniteWeight = 1e300;  // of an element that is not finite: its row comes first
+constexpr int64_t kLeastRows = 64;          // for which there is room, as far as the output has them
+constexpr int64_t kLeastPerRow = 64;        // elements, likewise
+constexpr int64_t kPartOfLoudest = 3;       // the largest rows have one of so many parts of the room
+constexpr int64_t kPartOfEdges = 8;         // the first and the last have one each
+constexpr int64_t kPartOfEnds = 4;          // of a row's elements: likewise
 
 struct RowWeight {
   double weight;
@@ -20,12 +30,12 @@ std::vector<int64_t> loudest_rows(const contract::Tensor& output, int64_t rows, 
                                   int64_t want) {
   std::vector<RowWeight> weights;
   weights.reserve(static_cast<std::size_t>(rows));
-  const int64_t step = std::max<int64_t>(1, columns / 8);
+  const int64_t step = std::max<int64_t>(1, columns / kLooksPerRow);
   for (int64_t r = 0; r < rows; ++r) {
     double weight = 0;
     for (int64_t c = 0; c < columns; c += step) {
       const double x = output.load(r * columns + c);
-      weight += std::isfinite(x) ? x * x : 1e300;
+      weight += std::isfinite(x) ? x * x : kNonfiniteWeight;
     }
     weights.push_back({weight, r});
   }
@@ -55,17 +65,17 @@ std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t mos
   if (count <= most) return all_of(count);
   const int64_t columns = output.extents.empty() ? 1 : output.extents.back();
   const int64_t rows = count / columns;
-  trial::Random random(seed);
+  Random random(seed);
 
-  // As many columns of each row as leave room for at least 64 rows.
-  const int64_t per_row = std::min(columns, std::max<int64_t>(64, most / std::min<int64_t>(rows, 64)));
+  // As many columns of each row as leave room for at least kLeastRows rows.
+  const int64_t per_row = std::min(columns, std::max(kLeastPerRow, most / std::min(rows, kLeastRows)));
   const int64_t room = std::max<int64_t>(1, most / per_row);
   std::vector<int64_t> chosen_rows;
   if (rows <= room) {
     chosen_rows = all_of(rows);
   } else {
-    chosen_rows = loudest_rows(output, rows, columns, room / 3);
-    for (int64_t i = 0; i < std::max<int64_t>(1, room / 8); ++i) {
+    chosen_rows = loudest_rows(output, rows, columns, room / kPartOfLoudest);
+    for (int64_t i = 0; i < std::max<int64_t>(1, room / kPartOfEdges); ++i) {
       chosen_rows.push_back(std::min(i, rows - 1));
       chosen_rows.push_back(std::max<int64_t>(0, rows - 1 - i));
     }
@@ -75,7 +85,7 @@ std::vector<int64_t> choose_elements(const contract::Tensor& output, int64_t mos
   }
   std::vector<int64_t> elements, places;
   elements.reserve(chosen_rows.size() * static_cast<std::size_t>(per_row));
-  const int64_t ends = per_row / 4;
+  const int64_t ends = per_row / kPartOfEnds;
   for (const int64_t r : chosen_rows) {
     places.clear();
     for (int64_t i = 0; i < per_row; ++i) {

@@ -4,17 +4,17 @@
 #include <atomic>
 #include <mutex>
 
-#include "contract/parallel.h"
+#include "base/parallel.h"
 #include "judge/buckets.h"
 
 namespace assay::judge {
 
-Result<Screening> screen(const contract::Reference& reference, const contract::Bindings& bindings,
+Result<Screening> screen(const reference::Reference& reference, const contract::Bindings& bindings,
                          const std::string& output, const contract::Tensor& tensor,
-                         std::span<const int64_t> elements, const contract::BudgetOptions& budget,
+                         std::span<const int64_t> elements, const reference::BudgetOptions& budget,
                          const MeasureOptions& options) {
   constexpr int64_t kPiece = 1 << 13;  // its measures stay in the cache
-  contract::BudgetOptions alone = budget;
+  reference::BudgetOptions alone = budget;
   alone.threads = 1;
   std::mutex lock;
   Screening screening;
@@ -24,7 +24,7 @@ Result<Screening> screen(const contract::Reference& reference, const contract::B
   const auto count = static_cast<int64_t>(elements.size());
   const int64_t threads = std::max<int64_t>(1, std::min<int64_t>(options.threads, count / kPiece));
   const int64_t share = (count + threads - 1) / threads;
-  contract::in_parallel(static_cast<int>(threads), count, share, [&](int64_t first, int64_t n) {
+  in_parallel(static_cast<int>(threads), count, share, [&](int64_t first, int64_t n) {
     BucketTable table(tensor.extents);
     int64_t undecided = 0;
     for (int64_t at = first; at < first + n && !over; at += kPiece) {
@@ -41,7 +41,7 @@ Result<Screening> screen(const contract::Reference& reference, const contract::B
       for (std::size_t i = 0; i < expected->size(); ++i) {
         const Element element = gauge(i);
         if (!element.admitted) over = true;
-        undecided += (element.flags & contract::kUndecided) != 0;
+        undecided += (element.flags & reference::kUndecided) != 0;
         table.add(element);
       }
     }

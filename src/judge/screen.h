@@ -11,9 +11,9 @@ struct Screening {
   int64_t undecided = 0;
 };
 
-Result<Screening> screen(const contract::Reference& reference, const contract::Bindings& bindings,
+Result<Screening> screen(const reference::Reference& reference, const contract::Bindings& bindings,
                          const std::string& output, const contract::Tensor& tensor,
-                         std::span<const int64_t> elements, const contract::BudgetOptions& budget,
+                         std::span<const int64_t> elements, const reference::BudgetOptions& budget,
                          const MeasureOptions& options);
 
 }  // namespace assay::judge

@@ -22,7 +22,7 @@ constexpr Opcode kMasked[] = {Opcode::shfl_sync,  Opcode::vote_sync,     Opcode:
 void find_collectives(const Subject& subject, Hits& hits) {
   const Flow& flow = subject.flow;
   const auto say = [&](Index i, std::string message) {
-    hits.push_back({"partial-collective", i, std::move(message)});
+    hits.push_back({Kind::PartialCollective, i, std::move(message)});
   };
   for (Index i = 0; i < flow.size(); ++i) {
     const Instruction& instruction = flow.at(i);

@@ -141,7 +141,7 @@ bool truncates(const Flow& flow, Index i) {
 void find_truncations(const Subject& subject, Hits& hits) {
   for (Index i = 0; i < subject.flow.size(); ++i) {
     if (!truncates(subject.flow, i)) continue;
-    hits.push_back({"truncating-conversion", i,
+    hits.push_back({Kind::TruncatingConversion, i,
                     "a float becomes a narrower one by cutting off its lower bits: every result leans toward "
                     "zero, by half a unit in the last place on average. Round to nearest (cvt.rn, "
                     "__float2bfloat16_rn)"});

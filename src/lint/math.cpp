@@ -72,7 +72,7 @@ void find_math(const Subject& subject, Hits& hits) {
   const auto flushing = std::find_if(body.begin(), body.end(), flushes);
   if (flushing != body.end()) {
     hits.push_back(
-        {"flushed-subnormals", static_cast<Index>(flushing - body.begin()),
+        {Kind::FlushedSubnormals, static_cast<Index>(flushing - body.begin()),
          "this code was compiled to flush subnormal numbers to zero (-ftz=true, --use_fast_math), but "
          "the contract's math is \"standard\". Compile without, or declare math = \"fast\""});
   }
@@ -80,7 +80,7 @@ void find_math(const Subject& subject, Hits& hits) {
     const Approximation* found = approximation(flow, i, flushing != body.end());
     if (!found) continue;
     hits.push_back(
-        {"approximate-math", i,
+        {Kind::ApproximateMath, i,
          fmt::format("{}: {}, but the contract's math is \"standard\". Use {}, or declare math = \"fast\"",
                      found->what, found->why, found->instead)});
   }

@@ -11,7 +11,7 @@
 namespace assay::lint {
 
 struct Hit {
-  std::string_view kind;
+  Kind kind;
   Index at = 0;
   std::string message;
 };

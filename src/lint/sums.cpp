@@ -278,13 +278,13 @@ void find_sums(const Subject& subject, Hits& hits) {
     for (const Index i : cycle) {
       told[i] = true;
       if (!adds_narrowly(flow, i) && !narrows(flow, i)) continue;
-      hits.push_back({"narrow-sum", i, sum_message(narrow_result(flow, i), by_swap, false)});
+      hits.push_back({Kind::NarrowSum, i, sum_message(narrow_result(flow, i), by_swap, false)});
     }
   }
   const Chains chains(subject, graph);
   for (Index i = 0; i < flow.size(); ++i) {
     if (told[i] || !chains.is_long(i)) continue;
-    hits.push_back({"narrow-sum", i, sum_message(narrow_result(flow, i), false, true)});
+    hits.push_back({Kind::NarrowSum, i, sum_message(narrow_result(flow, i), false, true)});
   }
 }
 
@@ -297,7 +297,7 @@ void find_atomics(const Subject& subject, Hits& hits) {
     if (!reduces || !instruction.has(Mod::add) || !is_narrow(instruction.type())) continue;
     const NarrowType narrow = narrow_type(instruction.type());
     hits.push_back(
-        {"narrow-atomic", i,
+        {Kind::NarrowAtomic, i,
          fmt::format(
              "every atomic addition rounds the sum in memory to {} ({} bits): from about {} like terms "
              "on it stops growing. Add into an f32 buffer and convert once",
@@ -309,7 +309,7 @@ void find_matrices(const Subject& subject, Hits& hits) {
   for (Index i = 0; i < subject.flow.size(); ++i) {
     const Instruction& instruction = subject.flow.at(i);
     if (!is_matrix_product(instruction.opcode) || instruction.type() != Type::F16) continue;
-    hits.push_back({"narrow-mma", i,
+    hits.push_back({Kind::NarrowMma, i,
                     "the tensor core keeps its sums in f16: 11 bits, and infinity beyond 65504. Use the form "
                     "with an f32 accumulator and convert once, at the end"});
   }

@@ -3,7 +3,7 @@
 // The special-function unit interpolates: the leading bits of the argument
 // choose a segment of a table, the rest is x in c0 + c1 * x + c2 * x^2. Its
 // squarer drops the partial products of weight below 2^19 (for 17 bits of x),
-// and the result is cut off, not rounded. The tables were recovered from
+// and the result is truncated, not rounded. The tables were recovered from
 // exhaustive runs on an H200; docs/numerics.md has the details.
 //
 // The unit itself (namespace sfu) reads subnormals as zero and never writes
@@ -278,7 +278,9 @@ struct Lg2Approx {
   using Function = sfu::Lg2;
   static bool is_scaled(float x, bool ftz) { return !ftz & sfu::is_small(x); }
   static float before(float x, bool ftz) { return x * pick(is_scaled(x, ftz), 0x1p24f, 1.0f); }
-  static float after(float x, float r, bool ftz) { return canonical(r - pick(is_scaled(x, ftz), 24.0f, 0.0f)); }
+  static float after(float x, float r, bool ftz) {
+    return canonical(r - pick(is_scaled(x, ftz), 24.0f, 0.0f));
+  }
 };
 
 // The argument in revolutions is cut off, and flushed by the unit.
@@ -305,14 +307,18 @@ struct RsqrtApprox {
   using Function = sfu::Rsq;
   static bool is_scaled(float x, bool ftz) { return !ftz & sfu::is_small(x); }
   static float before(float x, bool ftz) { return x * pick(is_scaled(x, ftz), 0x1p24f, 1.0f); }
-  static float after(float x, float r, bool ftz) { return canonical(r * pick(is_scaled(x, ftz), 0x1p12f, 1.0f)); }
+  static float after(float x, float r, bool ftz) {
+    return canonical(r * pick(is_scaled(x, ftz), 0x1p12f, 1.0f));
+  }
 };
 
 struct SqrtApprox {
   using Function = sfu::Sqrt;
   static bool is_scaled(float x, bool ftz) { return !ftz & sfu::is_small(x); }
   static float before(float x, bool ftz) { return x * pick(is_scaled(x, ftz), 0x1p24f, 1.0f); }
-  static float after(float x, float r, bool ftz) { return canonical(r * pick(is_scaled(x, ftz), 0x1p-12f, 1.0f)); }
+  static float after(float x, float r, bool ftz) {
+    return canonical(r * pick(is_scaled(x, ftz), 0x1p-12f, 1.0f));
+  }
 };
 
 struct TanhApprox {
@@ -323,7 +329,8 @@ struct TanhApprox {
 
 template <class Instruction>
 inline float approx(float x, bool ftz) {
-  return Instruction::after(x, sfu::evaluate<typename Instruction::Function>(Instruction::before(x, ftz)), ftz);
+  return Instruction::after(x, sfu::evaluate<typename Instruction::Function>(Instruction::before(x, ftz)),
+                            ftz);
 }
 inline float ex2_approx(float x, bool ftz) {
   return approx<Ex2Approx>(x, ftz);

@@ -1,7 +1,7 @@
 // The interpolation tables of the special-function unit, recovered from its
 // results over whole binades (docs/numerics.md says how). Each segment is a
 // quadratic in the low bits of the argument: {c0, c1, c2} in units of 2^-17 of
-// the result's last place; what a table holds is said where it is declared.
+// the result's last place; the declaration of each table says what it holds.
 #include "numerics/approx.h"
 
 namespace assay::numerics::sfu {

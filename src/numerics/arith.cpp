@@ -1,7 +1,7 @@
-// f64 in the directed modes: the host's own arithmetic, which is IEEE's as the GPU's is, with its rounding turned.
+// f64 in the directed modes: the host's own IEEE arithmetic, with the CPU's rounding mode changed around it.
 //
-// The operation stands between two writes of the control register and is written as assembly, since the
-// compiler believes that arithmetic does not depend on that register.
+// The operation is inline assembly between two writes of the control register, because the compiler assumes
+// that arithmetic does not depend on that register.
 #include "numerics/arith.h"
 
 #include <immintrin.h>

@@ -3,8 +3,8 @@
 // Rounding to nearest is the CPU's own. The directed modes of f32 go through
 // double: the exact result is rounded to odd at 53 bits (inexact results get an
 // odd last bit), which leaves enough for one correct rounding to 24 bits in any
-// mode, subnormals and overflow included, without touching the CPU's rounding
-// mode. The directed modes of f64 are integer arithmetic, in arith.cpp.
+// mode, subnormals and overflow included, without changing the CPU's rounding
+// mode. The directed modes of f64 do change it, in arith.cpp.
 #pragma once
 
 #include <limits>
@@ -236,9 +236,9 @@ inline bool has_property(Property p, Float x) {
     case Property::Infinite:
       return magnitude == kInf;
     case Property::Number:
-      return x == x;
+      return x == x;  // NOLINT(misc-redundant-expression): false for NaN
     case Property::NotANumber:
-      return x != x;
+      return x != x;        // NOLINT(misc-redundant-expression): true for NaN
     case Property::Normal:  // zeros count as normal
       return magnitude < kInf && (magnitude >= kMin || x == 0);
     case Property::Subnormal:

@@ -179,11 +179,11 @@ uint32_t pack_pair(const Conversion& one, float a, float b) {
 
 uint32_t convert_pair(const Conversion& one, uint32_t pair) {
   const int from = code_bits(one.from);
-  const int to = code_bits(one.to);
+  const int to = code_bits(one.to);  // of half a pair: at most 16
   const uint32_t mask = (1u << from) - 1;
   const auto high = static_cast<uint32_t>(convert(one, (pair >> from) & mask));
   const auto low = static_cast<uint32_t>(convert(one, pair & mask));
-  return high << to | low;
+  return high << to | low;  // NOLINT(clang-analyzer-core.UndefinedBinaryOperatorResult)
 }
 
 }  // namespace assay::numerics

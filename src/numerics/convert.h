@@ -60,7 +60,7 @@ inline Int to_integer(Float x) {
   constexpr Float kLow = std::is_signed_v<Int> ? -kLimit : Float{0};
   const bool high = whole >= kLimit;
   const bool low = whole < kLow;
-  const bool nan = x != x;
+  const bool nan = x != x;  // NOLINT(misc-redundant-expression)
   const Float safe = pick(high | low | nan, Float{0}, whole);
   Int r = static_cast<Int>(safe);
   r = pick(high, std::numeric_limits<Int>::max(), r);

@@ -5,9 +5,9 @@
 // Every finite code of every format here is exactly a double, so `to_double`
 // never rounds and `from_double` rounds once. Both accept any argument.
 //
-// The same questions asked in bulk (32 lanes at a time, in a vector loop) are
-// answered by the inline helpers of lanes.h, which this header includes; the
-// tests hold the two to each other over whole code spaces.
+// For bulk work (32 lanes at a time, in a vector loop) use the inline helpers of
+// lanes.h, which this header includes; the tests compare the two over whole
+// code spaces.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Integer instructions whose semantics are more than one C++ operator. Shifts,
-// positions and lengths are taken as PTX defines them, out of range included.
+// positions and lengths follow PTX, also where they are out of range.
 #pragma once
 
 #include <bit>

@@ -170,7 +170,8 @@ template <Format F, class Code, int kSize>
 void decode_columns(const Code* b, int k, Decoded<kSize>& out) {
   Code transposed[kSize];
   for (int j = 0; j < kColumns; ++j) {
-    for (int i = 0; i < k; ++i) transposed[i * kColumns + j] = b[j * k + i];
+    for (int i = 0; i < k; ++i)
+      transposed[i * kColumns + j] = b[j * k + i];  // NOLINT(clang-analyzer-core.uninitialized.Assign)
   }
   decode<F>(transposed, k * kColumns, out);
 }

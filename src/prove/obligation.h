@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/finding.h"
+#include "finding/finding.h"
 #include "prove/execute.h"
 #include "prove/lower.h"
 

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/symbol.h"
+#include "finding/message.h"
 #include "prove/coverage.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
@@ -247,7 +248,7 @@ class Prover {
       if (auto finding = shown(contract_, place.candidate->shape, obligation.name)) {
         obligation.status = Status::Refuted;
         obligation.where = finding->where;
-        obligation.reason = finding->message;
+        obligation.reason = message(*finding);
         proof_.findings.push_back(std::move(*finding));
         return;
       }
@@ -268,9 +269,8 @@ class Prover {
     failed.status = Status::Refuted;
     failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
                                 contract::to_string(refusal.shape), refusal.error);
-    Finding finding;
-    finding.kind = "launch-failure";
-    finding.message = failed.reason;
+    Finding finding{.kind = Kind::LaunchFailure,
+                    .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}};
     proof_.findings.push_back(std::move(finding));
     proof_.obligations.push_back(std::move(failed));
   }

@@ -1,7 +1,10 @@
 // Proofs about a kernel for every shape that its contract promises, from its PTX.
 //
-//   Proof proof = prove(contract, {.seconds = 60});
-//   std::string screen = terminal(proof);
+// Example:
+//
+//     Proof proof = prove(contract, {.seconds = 60});
+//     std::string screen = terminal(proof);
+//     if (proof.verdict == Status::Unknown) use(proof.obligations.front().reason);
 //
 // One direction, one file each:
 //
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include "contract/contract.h"
+#include "finding/json.h"
 #include "prove/obligation.h"
 #include "prove/relation.h"
 

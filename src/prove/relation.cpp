@@ -5,23 +5,26 @@
 #include <algorithm>
 #include <set>
 
-#include "trial/random.h"
+#include "base/random.h"
+#include "protocol/event.h"
 #include "trial/trial.h"
 
 namespace assay::prove {
 
 using contract::Contract;
 using contract::Shape;
-using subject::Event;
 
 namespace {
 
 constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
 constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 
+using RecordedLaunch = protocol::RecordedLaunchEvent;
+using Operation = std::variant<RecordedLaunch, protocol::RecordedFillEvent, protocol::RecordedCopyEvent>;
+
 struct Record {
   Shape shape;
-  std::vector<Event> operations;
+  std::vector<Operation> operations;
 };
 
 // ---- shapes
@@ -53,7 +56,7 @@ class Shapes {
       add([&](const contract::Dim& dim) { return dim.name == one.name ? low(dim) : high(dim); });
       add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : 100; });
     }
-    trial::Random random(seed);
+    Random random(seed);
     for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
       add([&](const contract::Dim& dim) { return drawn(dim, random); });
     return shapes;
@@ -83,7 +86,7 @@ class Shapes {
   }
 
  private:
-  static int64_t drawn(const contract::Dim& dim, trial::Random& random) {
+  static int64_t drawn(const contract::Dim& dim, Random& random) {
     static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,   17,   31,   32,
                                             33,  63,  64,  65,  96,  100, 127,  128,  129,  255,
                                             256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
@@ -130,19 +133,23 @@ class Recorder {
       const std::string error =
           seen.error.empty() ? fmt::format("the host code returned {}", code) : seen.error;
       if (is_refusal(code))
-        relation.refused.push_back({shape, error});
+        relation.refused.push_back({shape, error, code});
       else
         gap(relation, fmt::format("the host code failed at {}: {}", contract::to_string(shape), error));
       return std::nullopt;
     }
-    if (seen.outcome != subject::Outcome::Ended) {
+    if (seen.outcome != subject::CallOutcome::Ended) {
       gap(relation,
           fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
       return std::nullopt;
     }
+    if (seen.events_left_out) {
+      gap(relation,
+          fmt::format("the host code asks for more than can be recorded at {}", contract::to_string(shape)));
+      return std::nullopt;
+    }
     Record record{shape, {}};
-    for (const Event& event : seen.events)
-      if (event.value("event", "") == "recorded") record.operations.push_back(event);
+    for (const protocol::Event& event : seen.events) keep(event, record);
     return record;
   }
 
@@ -150,6 +157,15 @@ class Recorder {
   static subject::RunnerOptions recording(subject::RunnerOptions options) {
     options.record = true;
     return options;
+  }
+
+  static void keep(const protocol::Event& event, Record& record) {
+    if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event))
+      record.operations.emplace_back(*launch);
+    if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event))
+      record.operations.emplace_back(*fill);
+    if (const auto* copy = std::get_if<protocol::RecordedCopyEvent>(&event))
+      record.operations.emplace_back(*copy);
   }
 
   static void gap(Relation& relation, std::string text) {
@@ -162,8 +178,10 @@ class Recorder {
 
 std::string signature(const Record& record) {
   std::string text;
-  for (const Event& operation : record.operations)
-    text += operation.value("what", "") + ":" + operation.value("kernel", "") + ";";
+  for (const Operation& operation : record.operations) {
+    const auto* launch = std::get_if<RecordedLaunch>(&operation);
+    text += fmt::format("{}:{};", operation.index(), launch ? launch->kernel : "");
+  }
   return text;
 }
 
@@ -227,7 +245,7 @@ class Separation {
 
 // ---- inference
 
-using Numbers = std::function<std::optional<int64_t>(const Event&)>;
+using Numbers = std::function<std::optional<int64_t>(const RecordedLaunch&)>;
 
 class Inference {
  public:
@@ -238,57 +256,67 @@ class Inference {
     found.shapes = records.size();
     found.example = records.front()->shape;
     for (size_t i = 0; i < records.front()->operations.size(); ++i) {
-      const Event& first = records.front()->operations[i];
-      if (first["what"] == "launch")
+      const Operation& first = records.front()->operations[i];
+      if (std::holds_alternative<RecordedLaunch>(first))
         found.launches.push_back(launch(records, i));
       else
-        other(records, i, found);
+        note_written(records, i, found);
     }
     return found;
   }
 
   // Whether a record is as the case says.
   bool agrees(const Case& found, const Record& record) const {
-    size_t next = 0;
-    size_t next_fill = 0;
-    for (const Event& operation : record.operations) {
-      if (operation["what"] != "launch") {
-        if (operation["to"].is_object() &&
+    size_t next = 0, next_fill = 0;
+    for (const Operation& operation : record.operations) {
+      const auto* launch = std::get_if<RecordedLaunch>(&operation);
+      if (!launch) {
+        if (!destination(operation).label.empty() &&
             (next_fill >= found.fills.size() || !agrees(found.fills[next_fill++], operation, record.shape)))
           return false;
         continue;
       }
       if (next >= found.launches.size()) return false;
-      if (!agrees(found.launches[next++], operation, record.shape)) return false;
+      if (!agrees(found.launches[next++], *launch, record.shape)) return false;
     }
     return next == found.launches.size();
   }
 
  private:
-  bool agrees(const Fill& fill, const Event& event, const Shape& shape) const {
-    return event["to"]["label"] == fill.array &&
-           (!fill.offset || evaluate(*fill.offset, shape) == filled_offset(event)) &&
-           (!fill.bytes || evaluate(*fill.bytes, shape) == filled_bytes(event));
+  bool agrees(const Fill& fill, const Operation& operation, const Shape& shape) const {
+    return destination(operation).label == fill.array &&
+           (!fill.offset || evaluate(*fill.offset, shape) == filled_offset(operation)) &&
+           (!fill.bytes || evaluate(*fill.bytes, shape) == filled_bytes(operation));
   }
-  int64_t filled_offset(const Event& event) const {
-    return event["to"]["offset"].get<int64_t>() - shift_of(event["to"]["label"]);
+  static const protocol::RecordedPlace& destination(const Operation& operation) {
+    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
+    return fill ? fill->to : std::get<protocol::RecordedCopyEvent>(operation).to;
   }
-  // A part of several rows is not contiguous, or need not be.
-  static std::optional<int64_t> filled_bytes(const Event& event) {
-    if (event["rows"].get<int64_t>() != 1) return std::nullopt;
-    return event["width"].get<int64_t>();
+  int64_t filled_offset(const Operation& operation) const {
+    const protocol::RecordedPlace& to = destination(operation);
+    return number(to.offset) - shift_of(to.label);
+  }
+  // A part of several rows need not be contiguous.
+  static std::optional<int64_t> filled_bytes(const Operation& operation) {
+    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
+    const uint64_t rows = fill ? fill->rows : std::get<protocol::RecordedCopyEvent>(operation).rows;
+    if (rows != 1) return std::nullopt;
+    return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
   }
 
-  bool agrees(const Launch& launch, const Event& event, const Shape& shape) const {
+  bool agrees(const Launch& launch, const RecordedLaunch& event, const Shape& shape) const {
     for (const Condition& condition : launch.when)
       if (!condition.holds(shape)) return false;
+    if (event.words.size() * 4 != launch.parameter_bytes || has_clusters(event) != launch.clusters ||
+        event.cooperative != launch.cooperative)
+      return false;
     const auto same = [&](const ExprPtr& expr, int64_t value) {
       return !expr || evaluate(*expr, shape) == value;
     };
     for (size_t axis = 0; axis < 3; ++axis)
-      if (!same(launch.grid[axis], event["grid"][axis]) || !same(launch.block[axis], event["block"][axis]))
+      if (!same(launch.grid[axis], event.grid[axis]) || !same(launch.block[axis], event.block[axis]))
         return false;
-    if (!same(launch.dynamic_shared, event["dynamic_shared"])) return false;
+    if (!same(launch.dynamic_shared, number(event.dynamic_shared))) return false;
     for (const auto& [at, expr] : launch.words)
       if (!same(expr, word(event, at))) return false;
     for (const auto& [at, expr] : launch.pairs)
@@ -299,21 +327,24 @@ class Inference {
           !same(pointer.offset, place->second - shift_of(pointer.array)))
         return false;
     }
-    return event["static_shared"] == launch.static_shared && same(launch.shared_limit, event["shared_limit"]);
+    return number(event.static_shared) == launch.static_shared &&
+           same(launch.shared_limit, number(event.shared_limit));
   }
 
-  static int64_t word(const Event& event, uint32_t at) {
-    return static_cast<int32_t>(event["parameters"]["words"][at / 4].get<uint32_t>());
+  static bool has_clusters(const RecordedLaunch& event) {
+    return std::any_of(event.cluster.begin(), event.cluster.end(),
+                       [](uint32_t blocks) { return blocks > 1; });
   }
-  static int64_t pair(const Event& event, uint32_t at) {
-    const auto& words = event["parameters"]["words"];
-    const uint64_t low = words[at / 4].get<uint32_t>(), high = words[at / 4 + 1].get<uint32_t>();
-    return static_cast<int64_t>(low | high << 32);
+  static int64_t number(uint64_t value) { return static_cast<int64_t>(value); }
+  static int64_t word(const RecordedLaunch& event, uint32_t at) {
+    return static_cast<int32_t>(event.words[at / 4]);
   }
-  static std::optional<std::pair<std::string, int64_t>> pointer_at(const Event& event, uint32_t at) {
-    for (const Event& pointer : event["parameters"]["pointers"])
-      if (pointer["at"] == at)
-        return std::pair{pointer["label"].get<std::string>(), pointer["offset"].get<int64_t>()};
+  static int64_t pair(const RecordedLaunch& event, uint32_t at) {
+    return number(event.words[at / 4] | uint64_t{event.words[at / 4 + 1]} << 32);
+  }
+  static std::optional<std::pair<std::string, int64_t>> pointer_at(const RecordedLaunch& event, uint32_t at) {
+    for (const protocol::RecordedPointer& pointer : event.pointers)
+      if (pointer.at == at) return std::pair{pointer.to.label, number(pointer.to.offset)};
     return std::nullopt;
   }
 
@@ -323,75 +354,79 @@ class Inference {
     return tensor && tensor->align < 256 ? tensor->align : 0;
   }
 
-  // The expression for a number of one operation.
-  ExprPtr fitted_to(const std::vector<const Record*>& records, size_t which, const Numbers& number) const {
-    std::vector<Point> points;
-    for (const Record* record : records) {
-      const auto value = number(record->operations[which]);
-      if (!value) return nullptr;
-      points.push_back({&record->shape, *value});
-    }
-    return fit(contract_, points);
+  static const RecordedLaunch& launch_of(const Record& record, size_t which) {
+    return std::get<RecordedLaunch>(record.operations[which]);
   }
 
   Launch launch(const std::vector<const Record*>& records, size_t which) {
-    const auto fitted = [&](const Numbers& number) { return fitted_to(records, which, number); };
-    const Event& first = records.front()->operations[which];
+    const auto fitted = [&](const Numbers& take) -> ExprPtr {
+      std::vector<Point> points;
+      for (const Record* record : records) {
+        const auto value = take(launch_of(*record, which));
+        if (!value) return nullptr;
+        points.push_back({&record->shape, *value});
+      }
+      return fit(contract_, points);
+    };
+    const RecordedLaunch& first = launch_of(*records.front(), which);
     Launch launch;
-    launch.kernel = first["kernel"];
-    launch.static_shared = first["static_shared"];
-    launch.shared_limit = fitted([](const Event& e) -> std::optional<int64_t> {
-      const int64_t limit = e["shared_limit"];
+    launch.kernel = first.kernel;
+    launch.static_shared = number(first.static_shared);
+    launch.shared_limit = fitted([](const RecordedLaunch& e) -> std::optional<int64_t> {
+      const int64_t limit = number(e.shared_limit);
       return limit == 0 ? std::nullopt : std::optional(limit);
     });
-    launch.cooperative = first["cooperative"];
-    launch.clusters = first["cluster"][0].get<int64_t>() > 1;
+    launch.cooperative = first.cooperative;
+    launch.clusters = has_clusters(first);
     for (size_t axis = 0; axis < 3; ++axis) {
-      launch.grid[axis] = fitted([&](const Event& e) { return e["grid"][axis].get<int64_t>(); });
-      launch.block[axis] = fitted([&](const Event& e) { return e["block"][axis].get<int64_t>(); });
+      launch.grid[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.grid[axis]}; });
+      launch.block[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.block[axis]}; });
     }
-    launch.dynamic_shared = fitted([](const Event& e) { return e["dynamic_shared"].get<int64_t>(); });
-    const auto words = static_cast<uint32_t>(first["parameters"]["words"].size());
+    launch.dynamic_shared = fitted([](const RecordedLaunch& e) { return number(e.dynamic_shared); });
+    const auto words = static_cast<uint32_t>(first.words.size());
     launch.parameter_bytes = 4 * words;
     for (uint32_t at = 0; at < 4 * words; at += 4) {
       if (const auto place = pointer_at(first, at)) {
         const std::string array = place->first;
-        const auto offset = [&, at](const Event& e) -> std::optional<int64_t> {
+        const auto offset = [&, at](const RecordedLaunch& e) -> std::optional<int64_t> {
           const auto here = pointer_at(e, at);
           if (!here || here->first != array) return std::nullopt;
           return here->second - shift_of(array);
         };
         const bool always = std::all_of(records.begin(), records.end(), [&](const Record* r) {
-          return offset(r->operations[which]).has_value();
+          return offset(launch_of(*r, which)).has_value();
         });
         if (always) launch.pointers[at] = {array, fitted(offset)};
         continue;
       }
       if (at >= 4 && pointer_at(first, at - 4)) continue;  // the upper half of an address
-      launch.words[at] = fitted([at](const Event& e) { return word(e, at); });
+      launch.words[at] = fitted([at](const RecordedLaunch& e) { return word(e, at); });
       if (at % 8 == 0 && at + 8 <= 4 * words)
-        launch.pairs[at] = fitted([at](const Event& e) { return pair(e, at); });
+        launch.pairs[at] = fitted([at](const RecordedLaunch& e) { return pair(e, at); });
     }
     std::erase_if(launch.words, [](const auto& item) { return !item.second; });
     std::erase_if(launch.pairs, [](const auto& item) { return !item.second; });
     return launch;
   }
 
-  void other(const std::vector<const Record*>& records, size_t which, Case& found) {
-    const Event& first = records.front()->operations[which];
-    if (first["to"] == "host")
+  void note_written(const std::vector<const Record*>& records, size_t which, Case& found) {
+    const protocol::RecordedPlace& to = destination(records.front()->operations[which]);
+    if (to.is_host)
       relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
-    if (!first["to"].is_object()) return;
-    const std::string array = first["to"]["label"];
-    found.filled.push_back(array);
-    Fill fill{array, nullptr, nullptr};
-    const bool same = std::all_of(records.begin(), records.end(), [&](const Record* record) {
-      const Event& to = record->operations[which]["to"];
-      return to.is_object() && to["label"] == array;
-    });
-    if (same) {
-      fill.offset = fitted_to(records, which, [&](const Event& e) { return filled_offset(e); });
-      fill.bytes = fitted_to(records, which, [&](const Event& e) { return filled_bytes(e); });
+    if (to.is_host || to.label.empty()) return;
+    found.filled.push_back(to.label);
+    Fill fill{to.label, nullptr, nullptr};
+    std::vector<Point> offsets, sizes;
+    for (const Record* record : records) {
+      const Operation& operation = record->operations[which];
+      const auto bytes = filled_bytes(operation);
+      if (destination(operation).label != to.label || !bytes) break;
+      offsets.push_back({&record->shape, filled_offset(operation)});
+      sizes.push_back({&record->shape, *bytes});
+    }
+    if (offsets.size() == records.size()) {
+      fill.offset = fit(contract_, offsets);
+      fill.bytes = fit(contract_, sizes);
     }
     found.fills.push_back(std::move(fill));
   }

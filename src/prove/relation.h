@@ -74,6 +74,7 @@ struct Case {
 struct Refusal {
   contract::Shape shape;
   std::string error;
+  int status = 0;  // the cudaError_t
 };
 
 struct Relation {

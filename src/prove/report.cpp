@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "assayer/locate.h"
 #include "base/symbol.h"
@@ -121,13 +122,7 @@ Json to_json(const Proof& proof) {
   json["recorded_shapes"] = proof.recorded;
   json["assumptions"] = proof.assumptions;
   json["findings"] = Json::array();
-  for (const Finding& finding : proof.findings)
-    json["findings"].push_back({{"kind", finding.kind},
-                                {"severity", "error"},
-                                {"message", finding.message},
-                                {"where", where_json(finding.where)},
-                                {"evidence", finding.evidence},
-                                {"reproduce", finding.reproduce}});
+  for (const Finding& finding : proof.findings) json["findings"].push_back(to_json(finding));
   json["unconfirmed"] = proof.gaps;
   json["seconds"] = proof.seconds;
   return json;

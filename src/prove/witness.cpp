@@ -13,11 +13,11 @@ namespace {
 constexpr double kMostBytes = 600e6;  // of a trial's tensors; larger ones take long
 constexpr double kMostSparse = 64e9;  // of tensors that are mostly empty
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
-constexpr std::string_view kMemory[] = {"out-of-bounds"};
-constexpr std::string_view kAlignment[] = {"misaligned"};
-constexpr std::string_view kLaunch[] = {"launch-failure"};
-constexpr std::string_view kBarrier[] = {"barrier-divergence", "deadlock"};
-constexpr std::string_view kCoverage[] = {"unwritten-output", "uninitialized"};
+constexpr Kind kMemory[] = {Kind::OutOfBounds};
+constexpr Kind kAlignment[] = {Kind::Misaligned};
+constexpr Kind kLaunch[] = {Kind::LaunchFailure};
+constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
+constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
 
 // Families that push indices and offsets to the ends of what is legal.
 constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
@@ -36,7 +36,7 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
 
 }  // namespace
 
-std::span<const std::string_view> kinds_of(std::string_view obligation) {
+std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "alignment") return kAlignment;
   if (obligation == "launch") return kLaunch;
   if (obligation == "barrier") return kBarrier;

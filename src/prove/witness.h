@@ -10,13 +10,13 @@
 #include <span>
 #include <string_view>
 
-#include "base/finding.h"
 #include "contract/contract.h"
+#include "finding/finding.h"
 
 namespace assay::prove {
 
 // What shows that an obligation fails, by the obligation's name.
-std::span<const std::string_view> kinds_of(std::string_view obligation);
+std::span<const Kind> kinds_of(std::string_view obligation);
 
 // The first finding of such a kind at this shape. None: no run showed one, or the shape is too large to run.
 std::optional<Finding> shown(const contract::Contract& contract, const contract::Shape& shape,

@@ -1,4 +1,4 @@
-// PTX text → tokens. Tokens are views of the text; any byte string lexes (what is no token is Invalid).
+// PTX text → tokens. Tokens are views of the text; any byte string lexes (anything else is an Invalid token).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether operands have the number and the kinds that a row asks for.
+// Do the operands have the number and the kinds that a row requires?
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,8 +2,14 @@
 //
 // `parse` turns any byte string into a Module or an Error with line and column.
 // The parser checks each instruction against the instruction table (table.h), so
-// whoever holds a Module knows that every instruction in it is a legal form.
+// every instruction of a Module is known to be a legal form.
 // Nothing here knows how an instruction is executed.
+//
+// Example:
+//
+//     Result<Module> module = parse(ptx_text, "kernel.ptx");
+//     for (const Function& function : module->functions) use(function.name, function.is_entry);
+//     use(print(*module));  // PTX again
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Names inside a function: nested scopes, register ranges (%r<100>), names made unique.
 //
-// A name leads to its innermost binding. Opening a scope costs nothing; leaving it takes back what it bound.
+// A name resolves to its innermost binding. Opening a scope costs nothing; leaving it undoes its bindings.
 // A range binds nothing by itself: %r7 becomes a register when it is first used.
 #pragma once
 

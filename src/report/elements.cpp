@@ -223,39 +223,26 @@ void read_with_includes(const fs::path& path, int depth, std::set<std::string>& 
   text += whole.str() + "\n";
 }
 
-void add_files(const Json& place, std::vector<std::string>& files) {
-  const auto add = [&](const Json& frame) {
-    if (!frame.is_object() || !frame.contains("file") || !frame["file"].is_string()) return;
-    const std::string file = frame["file"];
-    if (!is_toolkit_header(file) && std::find(files.begin(), files.end(), file) == files.end())
-      files.push_back(file);
-  };
-  add(place);
-  if (!place.is_object() || !place.contains("chain") || !place["chain"].is_array()) return;
-  for (const Json& frame : place["chain"]) add(frame);
-}
-
+// The files that a finding names, of the user's own.
 std::string source_of(const Finding& finding) {
   std::vector<std::string> files;
+  const auto add = [&](const Where& where) {
+    if (where.file.empty() || is_toolkit_header(where.file)) return;
+    if (std::find(files.begin(), files.end(), where.file) == files.end()) files.push_back(where.file);
+  };
+  const auto add_chain = [&](const evidence::CodePlace& code) {
+    for (const Frame& frame : code.chain) add(frame.where);
+  };
   if (!finding.where.file.empty()) files.push_back(finding.where.file);
-  add_files(finding.evidence, files);
-  if (finding.evidence.contains("other")) add_files(finding.evidence["other"], files);
+  if (const evidence::CodePlace* code = code_of(finding)) add_chain(*code);
+  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence)) {
+    add(race->other.where);
+    add_chain(race->other.code);
+  }
   std::set<std::string> seen;
   std::string text;
   for (const std::string& file : files) read_with_includes(file, 0, seen, text);
   return text;
-}
-
-// Replaces `from` where it is neither part of a longer name nor a name alone between ticks.
-void replace_in(std::string& text, const std::string& from, const std::string& to) {
-  const auto joins = [](char c) { return is_word(c) || c == '`' || c == '['; };
-  for (size_t at = text.find(from); at != std::string::npos;) {
-    const size_t end = at + from.size();
-    const bool part = (at > 0 && joins(text[at - 1])) || (end < text.size() && joins(text[end])) ||
-                      text.compare(end, 3, " + ") == 0;
-    if (!part) text.replace(at, from.size(), to);
-    at = text.find(from, part ? end : at + to.size());
-  }
 }
 
 }  // namespace
@@ -289,26 +276,23 @@ std::optional<Element> find_element(const std::string& source, const ArrayPlace&
 }
 
 void name_elements(Finding& finding) {
-  const auto arrays = finding.evidence.find("arrays");
-  if (arrays == finding.evidence.end() || !arrays->is_array()) return;
+  std::vector<evidence::SharedArray*> arrays;
+  const auto add = [&](std::optional<evidence::SharedArray>& array) {
+    if (array && array->offset >= 0) arrays.push_back(&*array);
+  };
+  if (auto* access = std::get_if<evidence::Access>(&finding.evidence)) {
+    add(access->place.array);
+    add(access->neighbour);
+  }
+  if (auto* race = std::get_if<evidence::Race>(&finding.evidence)) add(race->place.array);
+  if (arrays.empty()) return;
   const std::string source = source_of(finding);
-  for (Json& array : *arrays) {
-    const auto text_of = [&](const char* key) {
-      return array.is_object() && array.contains(key) && array[key].is_string()
-                 ? array[key].get<std::string>()
-                 : "";
-    };
-    const std::string text = text_of("text"), name = text_of("name");
-    if (text.empty() || name.empty() || !array.value("offset", Json()).is_number_unsigned() ||
-        !array.value("bytes", Json()).is_number_unsigned())
-      continue;
-    const auto element = find_element(source, {text_of("symbol"), array["bytes"], array["offset"]});
+  for (evidence::SharedArray* array : arrays) {
+    const auto element =
+        find_element(source, {array->symbol, array->bytes, static_cast<uint64_t>(array->offset)});
     if (!element) continue;
-    std::string shown = name;
-    for (const uint64_t index : element->indices) shown += fmt::format("[{}]", index);
-    if (element->rest > 0) shown += fmt::format(" + {} bytes", element->rest);
-    array["element"] = shown;
-    replace_in(finding.message, text, shown);
+    array->indices = element->indices;
+    array->rest = element->rest;
   }
 }
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "base/finding.h"
+#include "finding/finding.h"
 
 namespace assay::report {
 
@@ -29,7 +29,7 @@ struct Element {
 };
 std::optional<Element> find_element(const std::string& source, const ArrayPlace& place);
 
-// Names the elements that a finding's message speaks of (evidence["arrays"]).
+// Fills in the elements of the shared arrays that a finding is about.
 void name_elements(Finding& finding);
 
 }  // namespace assay::report

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "finding/message.h"
 #include "report/report.h"
 
 namespace assay::report {
@@ -35,42 +36,34 @@ std::string xml_escaped(std::string_view text) {
   return out;
 }
 
-Json where_json(const Where& where) {
-  return {{"file", where.file}, {"line", where.line}};
-}
-
 // Where the code of a finding was inlined from and into, and the other access of a race, for SARIF.
 Json related_places(const Finding& finding) {
   Json related = Json::array();
-  const auto add = [&](const std::string& file, int line, std::string text) {
-    Json place = {{"artifactLocation", {{"uri", file}}}, {"region", {{"startLine", line}}}};
+  const auto add = [&](const Where& where, std::string text) {
+    Json place = {{"artifactLocation", {{"uri", where.file}}},
+                  {"region", {{"startLine", std::max(1, where.line)}}}};
     related.push_back({{"id", related.size() + 1},
                        {"physicalLocation", std::move(place)},
                        {"message", {{"text", std::move(text)}}}});
   };
-  const auto add_chain = [&](const Json& side, std::string_view whose) {
-    if (!side.is_object() || !side.contains("chain") || !side["chain"].is_array()) return;
+  const auto add_chain = [&](const std::vector<Frame>& chain, std::string_view whose) {
     bool first = true;
-    for (const Json& frame : side["chain"]) {
-      if (!frame.is_object()) continue;
-      const std::string function = frame.value("function", "");
-      add(frame.value("file", ""), std::max(1, frame.value("line", 1)),
+    for (const Frame& frame : chain)
+      add(frame.where,
           fmt::format("{}{}{}", whose, std::exchange(first, false) ? "inlined code" : "inlined here",
-                      function.empty() ? "" : ", in " + function));
-    }
+                      frame.function.empty() ? "" : ", in " + frame.function));
   };
-  add_chain(finding.evidence, "");
-  const Where other = other_place(finding);
-  if (other.line > 0) add(other.file, other.line, "the other access");
-  if (finding.evidence.contains("other")) add_chain(finding.evidence["other"], "the other access: ");
+  if (const evidence::CodePlace* code = code_of(finding)) add_chain(code->chain, "");
+  if (const Where other = other_place(finding); other.line > 0) add(other, "the other access");
+  if (const auto* race = std::get_if<evidence::Race>(&finding.evidence))
+    add_chain(race->other.code.chain, "the other access: ");
   return related;
 }
 
-// "a.cu:14: race of ... \n assay replay …"
+// "a.cu:14: data-race: reads … \n assay replay …"
 std::string finding_line(const Finding& finding) {
-  const std::string place =
-      finding.where.file.empty() ? "" : fmt::format("{}:{}: ", finding.where.file, finding.where.line);
-  return fmt::format("{}{}: {}\n{}{}", place, finding.kind, finding.message, finding.reproduce,
+  const std::string place = finding.where.file.empty() ? "" : text_of(finding.where) + ": ";
+  return fmt::format("{}{}: {}\n{}{}", place, to_string(finding.kind), message(finding), finding.reproduce,
                      finding.reproduce.empty() ? "" : "\n");
 }
 
@@ -88,12 +81,7 @@ Json to_json(const Report& report) {
   json["findings"] = json["notes"] = Json::array();
   for (const Finding& finding : report.findings) {
     Json& list = json[finding.severity == Severity::Note ? "notes" : "findings"];
-    list.push_back({{"kind", finding.kind},
-                    {"severity", judge::to_string(finding.severity)},
-                    {"message", finding.message},
-                    {"where", where_json(finding.where)},
-                    {"evidence", finding.evidence},
-                    {"reproduce", finding.reproduce}});
+    list.push_back(to_json(finding));
   }
   json["inconclusive"] = report.unknown;
   json["coverage"] = report.coverage;
@@ -124,8 +112,9 @@ std::string junit(std::span<const Report> reports) {
       text += fmt::format("could not be checked: {}\n", reason);
     const Finding* first = report.findings.empty() ? nullptr : &report.findings.front();
     if (failed && first) {
-      cases += fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n", xml_escaped(first->kind),
-                           xml_escaped(first->message), xml_escaped(text));
+      cases +=
+          fmt::format("    <failure type=\"{}\" message=\"{}\">{}</failure>\n",
+                      xml_escaped(to_string(first->kind)), xml_escaped(message(*first)), xml_escaped(text));
     } else if (unsure) {
       cases +=
           fmt::format("    <error type=\"inconclusive\" message=\"{}\">{}</error>\n",
@@ -145,21 +134,20 @@ std::string junit(std::span<const Report> reports) {
 
 Json sarif(std::span<const Report> reports) {
   Json results = Json::array(), rules = Json::array();
-  std::set<std::string> seen;
+  std::set<Kind> seen;
   for (const Report& report : reports) {
     for (const Finding& finding : report.findings) {
       if (seen.insert(finding.kind).second) {
-        const judge::KindInfo* kind = judge::kind_named(finding.kind);
-        rules.push_back(
-            {{"id", finding.kind},
-             {"shortDescription", {{"text", kind ? kind->summary : std::string_view(finding.kind)}}}});
+        rules.push_back({{"id", to_string(finding.kind)},
+                         {"shortDescription", {{"text", info(finding.kind).summary}}},
+                         {"help", {{"text", info(finding.kind).fix}}}});
       }
       const bool placed = !finding.where.file.empty();
       Json place = {{"artifactLocation", {{"uri", placed ? finding.where.file : report.contract}}}};
       place["region"] = {{"startLine", placed && finding.where.line > 0 ? finding.where.line : 1}};
-      results.push_back({{"ruleId", finding.kind},
-                         {"level", judge::to_string(finding.severity)},
-                         {"message", {{"text", finding.message}}},
+      results.push_back({{"ruleId", to_string(finding.kind)},
+                         {"level", to_string(finding.severity)},
+                         {"message", {{"text", message(finding)}}},
                          {"locations", Json::array({{{"physicalLocation", place}}})}});
       if (Json related = related_places(finding); !related.empty())
         results.back()["relatedLocations"] = std::move(related);

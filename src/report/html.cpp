@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "finding/message.h"
 #include "report/html_page.h"
 #include "report/report.h"
 
@@ -156,17 +157,24 @@ Json sources_json(const Report& report) {
 Json page_json(const Report& report) {
   Json json = to_json(report);
   json.erase("files");
-  for (Json& note : json["notes"]) json["findings"].push_back(std::move(note));
   json.erase("notes");
-  for (Json& finding : json["findings"]) {
-    Json& file = finding["where"]["file"];
-    file = named(report, file.get<std::string>());
-    const Finding shown{.where = {file, finding["where"]["line"]}, .evidence = finding["evidence"]};
-    if (const Where other = other_place(shown); other.line > 0)
-      finding["other"] = {{"file", named(report, other.file)}, {"line", other.line}};
-    finding["chains"] = chain_lines(shown);
-    finding["who"] = thread_text(shown);
-  }
+  json["findings"] = Json::array();
+  const auto add = [&](const Finding& finding) {
+    Json shown = to_json(finding);
+    shown["where"]["file"] = named(report, finding.where.file);
+    if (const Where other = other_place(finding); other.line > 0)
+      shown["other"] = {{"file", named(report, other.file)}, {"line", other.line}};
+    shown["chains"] = chain_lines(finding);
+    if (is_launched_by_python(finding))
+      for (std::string& origin : origin_lines(finding)) shown["chains"].push_back(std::move(origin));
+    shown["who"] = thread_text(finding);
+    shown["fix"] = finding.severity == Severity::Error ? advice(finding) : "";
+    json["findings"].push_back(std::move(shown));
+  };
+  for (const Finding& finding : report.findings)
+    if (finding.severity != Severity::Note) add(finding);
+  for (const Finding& finding : report.findings)
+    if (finding.severity == Severity::Note) add(finding);
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;
   json["pictures"] = Json::array();

@@ -1,19 +1,24 @@
 // The report of a check, for people and for machines.
 //
-//   std::string screen = terminal(report, {.colour = true});
-//   Json file = to_json(report);                 // as the contract's manual says
-//   std::string xml = junit(reports);            // for CI
-//   Json scanning = sarif(reports);              // for code review
-//   std::string page = html(reports);            // one file to look at and to show; its parts lie in page/
+// Example:
+//
+//     const std::vector<Report> reports(1);
+//     std::string screen = terminal(reports[0], {.colour = true});
+//     Json file = to_json(reports[0]);   // as the contract's manual says
+//     std::string xml = junit(reports);  // for CI
+//     Json scanning = sarif(reports);    // for code review
+//     std::string page = html(reports);  // an HTML report, in one file
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "judge/finding.h"
+#include "finding/json.h"
 #include "judge/picture.h"
-#include "report/evidence.h"
+#include "judge/verdict.h"
+#include "report/source_lines.h"
 
 namespace assay::report {
 
@@ -29,7 +34,7 @@ struct Report {
   std::string contract;  // path
   std::string title;
   judge::Verdict verdict = judge::Verdict::Inconclusive;
-  std::vector<Finding> findings;     // by weight
+  std::vector<Finding> findings;     // most important first
   std::vector<std::string> unknown;  // what could not be checked: why a verdict is inconclusive
   Json coverage = Json::object();
   std::string device = "virtual";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "finding/message.h"
 #include "report/report.h"
 
 namespace assay::report {
@@ -48,43 +49,41 @@ std::string wrapped(std::string_view text, int width, std::string_view indent) {
 
 // Short: a note says where to look.
 std::string note_text(const Finding& note, const Painter& paint, const TerminalOptions& options) {
-  return fmt::format("{}  {}:{}\n", paint(kBold, "note: " + note.kind), note.where.file, note.where.line) +
-         paint(kDim, wrapped(note.message, options.width, "  "));
+  return fmt::format("{}  {}:{}\n", paint(kBold, fmt::format("note: {}", to_string(note.kind))),
+                     note.where.file, note.where.line) +
+         paint(kDim, wrapped(message(note), options.width, "  "));
 }
 
 // What else was seen because of it.
 std::string consequences_text(const Finding& finding, const TerminalOptions& options) {
   constexpr std::size_t kMost = 3;
-  const auto symptoms = finding.evidence.find("symptoms");
-  if (symptoms == finding.evidence.end() || !symptoms->is_array()) return "";
+  const std::vector<Finding>& all = finding.attribution.consequences;
   std::string text;
-  for (std::size_t i = 0; i < std::min(kMost, symptoms->size()); ++i)
-    if ((*symptoms)[i].is_string())
-      text += wrapped("consequence: " + (*symptoms)[i].get<std::string>(), options.width, "  ");
-  if (symptoms->size() > kMost) text += fmt::format("  {} more consequences\n", symptoms->size() - kMost);
+  for (std::size_t i = 0; i < std::min(kMost, all.size()); ++i)
+    text += wrapped(fmt::format("consequence: {}: {}", to_string(all[i].kind), message(all[i])),
+                    options.width, "  ");
+  if (all.size() > kMost) text += fmt::format("  {} more consequences\n", all.size() - kMost);
   return text;
 }
 
 std::string finding_text(const Finding& finding, const Painter& paint, const TerminalOptions& options) {
   if (finding.severity == Severity::Note && finding.where.line > 0) return note_text(finding, paint, options);
-  std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, finding.kind);
-  if (!finding.where.file.empty()) {
-    text += finding.where.line > 0 ? fmt::format("  {}:{}", finding.where.file, finding.where.line)
-                                   : fmt::format("  {}", finding.where.file);
-  }
-  text += "\n" + wrapped(finding.message, options.width, "  ");
+  std::string text = paint(finding.severity == Severity::Error ? kRed : kYellow, to_string(finding.kind));
+  if (!finding.where.file.empty()) text += "  " + text_of(finding.where);
+  text += "\n" + wrapped(message(finding), options.width, "  ");
   text += source_text(finding);
   for (const std::string& chain : chain_lines(finding)) text += wrapped(chain, options.width, "  ");
   if (const std::string thread = thread_text(finding); !thread.empty()) text += "  " + thread + "\n";
+  if (is_launched_by_python(finding))
+    for (const std::string& origin : origin_lines(finding)) text += wrapped(origin, options.width, "  ");
   text += consequences_text(finding, options);
-  if (finding.evidence.contains("smallest")) {
-    std::string smallest = "smallest case: " + finding.evidence["smallest"].get<std::string>();
-    if (finding.evidence.contains("smallest_shows"))
-      smallest += "; there " + finding.evidence["smallest_shows"].get<std::string>();
-    text += wrapped(smallest, options.width, "  ");
+  if (const std::string_view fix = advice(finding); finding.severity == Severity::Error && !fix.empty())
+    text += wrapped(fmt::format("fix: {}", fix), options.width, "  ");
+  if (const FoundCase& found = finding.found; !found.smallest.empty()) {
+    const std::string shows = found.smallest_shows.empty() ? "" : "; there " + found.smallest_shows;
+    text += wrapped(fmt::format("smallest case: {}{}", found.smallest, shows), options.width, "  ");
   }
-  if (const int trials = finding.evidence.value("trials", 1); trials > 1)
-    text += fmt::format("  seen in {} trials\n", trials);
+  if (finding.found.trials > 1) text += fmt::format("  seen in {} trials\n", finding.found.trials);
   if (!finding.reproduce.empty()) text += paint(kDim, "  " + finding.reproduce) + "\n";
   return text;
 }
@@ -111,6 +110,11 @@ std::string trials_text(const Json& c) {
   return fmt::format("{} (all {} planned)", counted(trials, "trial"), planned);
 }
 
+// "shape" for "shapes".
+std::string_view singular(std::string_view plural) {
+  return plural.ends_with('s') ? plural.substr(0, plural.size() - 1) : plural;
+}
+
 // "14 conditions, 20 of 24 inputs".
 std::string required_text(const Json& required) {
   std::string text;
@@ -118,7 +122,7 @@ std::string required_text(const Json& required) {
   for (const auto& [group, count] : groups.items()) {
     const auto met = count.value("met", 0), of = count.value("of", 0);
     text += (text.empty() ? "" : ", ") +
-            (met == of ? fmt::format("{} {}", of, group) : fmt::format("{} of {} {}", met, of, group));
+            (met == of ? counted(of, singular(group)) : fmt::format("{} of {} {}", met, of, group));
   }
   return text;
 }
@@ -135,7 +139,8 @@ std::string range_text(const Json& c) {
   const Json largest = c.value("largest", Json::object());
   const double most = largest.value("elements", 0.0), promised = largest.value("promised_elements", 0.0);
   if (promised > 0)
-    text += fmt::format("; together up to {} of {} promised elements", amount(most), amount(promised));
+    text += fmt::format("{}together up to {} of {} promised elements", text.empty() ? "" : "; ", amount(most),
+                        amount(promised));
   return text;
 }
 
@@ -196,7 +201,8 @@ std::string table(std::span<const Report> reports, const TerminalOptions& option
     const std::string verdict = fmt::format("{:<13}", judge::to_string(report.verdict));
     std::string kinds;
     for (const Finding& finding : report.findings) {
-      if (finding.severity != Severity::Note) kinds += (kinds.empty() ? "" : ", ") + finding.kind;
+      if (finding.severity != Severity::Note)
+        kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", to_string(finding.kind));
     }
     text += fmt::format("{} {:<{}}  {:>6.1f} s  {}\n", paint(colour_of(report.verdict), verdict),
                         report.contract, widest, report.seconds, kinds);

@@ -1,7 +1,7 @@
-// Errors of what lies in memory, of every space: by the host address of an element's last byte.
+// Errors of values in memory, in every space, by the host address of an element's last byte.
 //
-// Each account remembers the bits it belongs to. If the memory holds others when it is read, somebody
-// wrote it unseen, and the account is void. Pages of accounts exist only where there are errors.
+// Each account stores the bits it belongs to. If the memory holds other bits when it is read, they were
+// written unobserved, and the account is dropped. Pages of accounts exist only where there are errors.
 #pragma once
 
 #include <cstddef>

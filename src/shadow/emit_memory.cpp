@@ -1,4 +1,4 @@
-// What is emitted for memory.
+// The Insts for memory instructions.
 #include <algorithm>
 
 #include "shadow/emitter.h"

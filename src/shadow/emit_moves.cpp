@@ -1,4 +1,4 @@
-// What is emitted for bits that are moved, chosen, cut or lost.
+// The Insts for instructions that move, select, truncate or drop bits.
 #include <algorithm>
 
 #include "shadow/emitter.h"

@@ -1,4 +1,4 @@
-// What is emitted for what lanes do together: shuffles, and matrices.
+// The Insts for warp-wide instructions: shuffles and matrices.
 #include <algorithm>
 #include <cstdio>
 

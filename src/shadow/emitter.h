@@ -1,4 +1,4 @@
-// Our Insts for one instruction: which, and what their forms say.
+// Emits the Insts that follow the errors of one instruction, with their forms.
 #pragma once
 
 #include <string>

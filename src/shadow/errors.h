@@ -1,4 +1,4 @@
-// The account of one value's error, and what an instruction counts.
+// The account of one value's error, and the counters of an instruction.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// Which registers carry floats that somebody needs, found from the PTX of a function.
+// Which registers carry floats that are needed later, found from the PTX of a function.
 //
 // A register is a row of bytes; an element's error belongs to its last byte (the one with sign and
-// exponent), so that packing, unpacking and moving halves, floats and doubles about needs no knowledge of
-// what they are. An integer made from a float keeps its error at its first byte. Two questions are asked of
-// each byte: may it carry an error (it was computed or loaded), and does anybody need it (compute with it, or
-// store it)? Bytes with two times yes are followed.
+// exponent), so that packing, unpacking and moving halves, floats and doubles needs no knowledge of
+// their type. An integer made from a float keeps its error at its first byte. Two questions are asked of
+// each byte: may it carry an error (it was computed or loaded), and is it needed (computed with, or stored)?
+// Bytes for which both answers are yes are followed.
 #pragma once
 
 #include <cstdint>

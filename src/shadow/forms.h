@@ -1,5 +1,5 @@
-// What our Insts carry (Inst::extra), and the handlers that read it: one set for each instruction set of
-// the host (lanes/*.cpp).
+// The data of the inserted Insts (Inst::extra), and the handlers that read it: one set for each instruction
+// set of the host (lanes/*.cpp).
 #pragma once
 
 #include "shadow/cells.h"

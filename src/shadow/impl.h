@@ -1,4 +1,4 @@
-// What a Shadow keeps.
+// The state of a Shadow.
 #pragma once
 
 #include <deque>

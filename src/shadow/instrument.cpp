@@ -1,7 +1,5 @@
-// Our Insts around those of a function.
+// Inserts the Insts that follow errors around those of a function.
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
 #include "shadow/emitter.h"
 #include "vgpu/grid.h"
@@ -16,14 +14,15 @@ namespace shadow_avx512 {
 const Handlers& table();
 }
 
+// Both instruction sets, or the one that the engine was compiled for.
 const Handlers& handlers() {
-  static const bool wide = [] {
-    const char* wish = std::getenv("ASSAY_ISA");  // as for the engine
-    if (wish != nullptr && std::string_view(wish) == "avx2") return false;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  }();
-  return wide ? shadow_avx512::table() : shadow_avx2::table();
+#if defined(ASSAY_HAS_AVX2) && defined(ASSAY_HAS_AVX512)
+  return vgpu::uses_avx512() ? shadow_avx512::table() : shadow_avx2::table();
+#elif defined(ASSAY_HAS_AVX512)
+  return shadow_avx512::table();
+#else
+  return shadow_avx2::table();
+#endif
 }
 
 namespace {

@@ -84,15 +84,10 @@ std::vector<LineKey> ranked_lines(const Flow& flow, const vgpu::Program& program
   return lines;
 }
 
-void Shadow::tell_apart(std::string_view lines) {
+void Shadow::separate_lines(std::span<const Where> lines) {
   uint32_t used = 0;
-  while (!lines.empty() && used < kLineSlots) {
-    const std::string_view one = lines.substr(0, lines.find(';'));
-    lines.remove_prefix(std::min(lines.size(), one.size() + 1));
-    const size_t colon = one.rfind(':');
-    if (colon == std::string_view::npos) continue;
-    impl_->slots[{std::string(one.substr(0, colon)), std::atoi(one.data() + colon + 1)}] = ++used;
-  }
+  for (const auto& [file, line] : lines)
+    if (used < kLineSlots) impl_->slots[{file, line}] = ++used;
 }
 
 void give_slots(Group& group) {

@@ -1,4 +1,4 @@
-// Plans of instructions that move bits about, or compute with the bits of floats.
+// Plans of instructions that move bits, or compute with the bits of floats.
 #include "shadow/planner.h"
 
 namespace assay::shadow {

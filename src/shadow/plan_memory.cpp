@@ -1,4 +1,4 @@
-// Plans of memory instructions, and of what the lanes of a warp do together.
+// Plans of memory instructions and of warp-wide operations.
 #include "shadow/planner.h"
 
 namespace assay::shadow {

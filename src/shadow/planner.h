@@ -1,4 +1,4 @@
-// What one instruction does to what is followed: a Plan for each, from the PTX alone.
+// How one instruction changes the errors that are followed: a Plan per instruction, from the PTX alone.
 #pragma once
 
 #include <optional>

@@ -64,7 +64,7 @@ struct LineSums {
 void add(LineSums& to, const Site& s) {
   LineProfile& line = to.line;
   const double introduced2 = sum(s.introduced2);
-  line.file = s.file, line.line = s.line;
+  line.where = {s.file, s.line};
   line.executions += s.executions;
   line.introduced_max = std::max(line.introduced_max, largest(s.introduced_max));
   line.inherited = std::max(line.inherited, s.inherited_max);
@@ -129,7 +129,7 @@ std::vector<double> shares(const OutputSums& o, bool pooled) {
 std::vector<LineShare> named(const std::vector<double>& share, const std::map<uint32_t, LineKey>& keys) {
   std::vector<LineShare> lines;
   for (const auto& [slot, key] : keys)
-    if (std::fabs(share[slot]) > 1e-6) lines.push_back({key.first, key.second, share[slot]});
+    if (std::fabs(share[slot]) > 1e-6) lines.push_back({{key.first, key.second}, share[slot]});
   std::stable_sort(lines.begin(), lines.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });
   return lines;
@@ -220,10 +220,13 @@ Profile Shadow::profile() const {
     OutputProfile out{o.name,     o.largest,         o.largest_before,
                       o.elements, o.broken,          pooled ? share[0] : 0.0,
                       {},         named(share, keys)};
-    for (const auto& [slot, key] : keys)
-      if (o.fresh2 > 0 && o.fresh_at[slot] / o.fresh2 > out.rounded_at.share)
-        out.rounded_at = {key.first, key.second, o.fresh_at[slot] / o.fresh2};
-    for (const LineShare& l : out.lines) total[{l.file, l.line}] += l.share;
+    double most = 0;
+    for (const auto& [slot, key] : keys) {
+      if (o.fresh2 <= 0 || o.fresh_at[slot] / o.fresh2 <= most) continue;
+      most = o.fresh_at[slot] / o.fresh2;
+      out.rounded_at = {key.first, key.second};
+    }
+    for (const LineShare& l : out.lines) total[{l.where.file, l.where.line}] += l.share;
     profile.outputs.push_back(std::move(out));
     ++counted;
   }
@@ -238,8 +241,8 @@ Profile Shadow::profile() const {
                    });
   for (const Site& s : impl_->sites) {
     if (s.decided != 0)
-      profile.decisions.push_back({s.file, s.line, s.decision ? s.decision : "", s.decided});
-    if (s.forgotten != 0) profile.retaken.push_back({s.file, s.line, s.operation, s.forgotten});
+      profile.decisions.push_back({{s.file, s.line}, s.decision ? s.decision : "", s.decided});
+    if (s.forgotten != 0) profile.retaken.push_back({{s.file, s.line}, s.operation, s.forgotten});
   }
   return profile;
 }
@@ -290,118 +293,6 @@ void Shadow::on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) {
   each_row(*impl_->memory, to, [&](std::byte* host, uint64_t) {
     if (host != nullptr) impl_->cells.clear(reinterpret_cast<uintptr_t>(host), to.width);
   });
-}
-
-bool take_precision(std::string& checks) {
-  std::string rest;
-  bool found = false;
-  for (size_t at = 0; at <= checks.size();) {
-    const size_t comma = std::min(checks.find(',', at), checks.size());
-    const std::string name = checks.substr(at, comma - at);
-    at = comma + 1;
-    if (name == "precision")
-      found = true;
-    else
-      rest += (rest.empty() ? "" : ",") + name;
-  }
-  if (found) checks = rest.empty() ? "none" : rest;
-  return found;
-}
-
-// ---- Words ----
-
-Json to_json(const Profile& profile) {
-  Json lines = Json::array(), outputs = Json::array(), decisions = Json::array(), retaken = Json::array();
-  for (const LineProfile& l : profile.lines)
-    lines.push_back({{"file", l.file},
-                     {"line", l.line},
-                     {"operation", l.operation},
-                     {"share", l.share},
-                     {"introduced", l.introduced},
-                     {"introduced_max", l.introduced_max},
-                     {"inherited", l.inherited},
-                     {"amplification", l.amplification},
-                     {"executions", l.executions},
-                     {"cancelled_bits", l.cancelled_bits},
-                     {"cancelled_bits_mean", l.cancelled_bits_mean},
-                     {"cancelled_from", l.cancelled_from},
-                     {"stagnated", l.stagnated},
-                     {"overflowed", l.overflowed},
-                     {"flushed", l.flushed},
-                     {"pooled", l.pooled}});
-  for (const OutputProfile& o : profile.outputs) {
-    Json shares = Json::array();
-    for (const LineShare& l : o.lines)
-      shares.push_back({{"file", l.file}, {"line", l.line}, {"share", l.share}});
-    Json output = {{"name", o.name},         {"error", o.error},   {"relative", o.relative},
-                   {"elements", o.elements}, {"broken", o.broken}, {"others", o.others},
-                   {"lines", shares}};
-    if (o.rounded_at.line != 0)
-      output["rounded_at"] = {{"file", o.rounded_at.file}, {"line", o.rounded_at.line}};
-    outputs.push_back(std::move(output));
-  }
-  for (const Decision& d : profile.decisions)
-    decisions.push_back({{"file", d.file}, {"line", d.line}, {"what", d.what}, {"count", d.count}});
-  for (const Retaken& r : profile.retaken)
-    retaken.push_back({{"file", r.file}, {"line", r.line}, {"operation", r.operation}, {"count", r.count}});
-  return {{"lines", lines}, {"outputs", outputs}, {"decisions", decisions}, {"retaken", retaken}};
-}
-
-namespace {
-
-bool mentions(std::string_view operation, std::string_view what) {
-  return operation.find(what) != std::string_view::npos;
-}
-
-std::string_view narrow_type(std::string_view operation) {
-  for (std::string_view type : {"bf16", "f16", "e4m3", "e5m2"})
-    if (mentions(operation, type)) return type;
-  return "";
-}
-
-}  // namespace
-
-std::string reason(const LineProfile& l) {
-  const std::string_view type = narrow_type(l.operation);
-  const auto executions = static_cast<double>(std::max<uint64_t>(l.executions, 1));
-  if (l.overflowed != 0)
-    return fmt::format("{} results overflow where the exact ones are finite", l.overflowed);
-  const double stuck = static_cast<double>(l.stagnated) / executions;
-  if (stuck > 0.02)
-    return fmt::format(
-        "{:.0f} % of the additions no longer change the sum: a sum of {} that is 2^{} times what is added "
-        "stays as it is",
-        100 * stuck, type.empty() ? "floats" : type,
-        type == "bf16"  ? 8
-        : type == "f16" ? 11
-                        : 24);
-  if (mentions(l.operation, ".rz") || mentions(l.operation, "shr") || mentions(l.operation, "mov.b32"))
-    return "results are cut, not rounded: every error leans toward zero";
-  if (mentions(l.operation, "cvt") && !type.empty())
-    return fmt::format("values are rounded to {} and computed with afterwards", type);
-  const bool adds = mentions(l.operation, "add") || mentions(l.operation, "fma");
-  if (!type.empty() && adds)
-    return fmt::format("every addition rounds the sum to {}; a sum 2^{} times what is added no longer grows",
-                       type, type == "bf16" ? 8 : 11);
-  if (!type.empty()) return fmt::format("the arithmetic is in {}", type);
-  if (l.cancelled_bits > 10 && l.amplification > 100)
-    return fmt::format(
-        "up to {:.0f} leading bits cancel, which makes the errors of the operands {:.0f} times larger",
-        l.cancelled_bits, l.amplification);
-  if (l.flushed != 0) return fmt::format("{} results become zero", l.flushed);
-  return "the rounding errors of this line add up";
-}
-
-std::string reason(const Json& line) {
-  LineProfile l;
-  l.operation = line.value("operation", "");
-  l.executions = line.value("executions", uint64_t{0});
-  l.stagnated = line.value("stagnated", uint64_t{0});
-  l.overflowed = line.value("overflowed", uint64_t{0});
-  l.flushed = line.value("flushed", uint64_t{0});
-  l.cancelled_bits = line.value("cancelled_bits", 0.0);
-  l.amplification = line.value("amplification", 0.0);
-  return reason(l);
 }
 
 }  // namespace assay::shadow

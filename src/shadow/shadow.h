@@ -5,9 +5,11 @@
 // always does; the shadow watches each operation, computes it once more in FP64, and keeps the
 // difference.
 //
+// Example:
+//
 //     Shadow shadow;
-//     Device device({.threads = 1, .instrumenter = &shadow});
-//     ... load, launch ...
+//     vgpu::Device device({.threads = 1, .instrumenter = &shadow});
+//     // load a module, launch a kernel, and then:
 //     shadow.take_output("dw", device.memory().host(address, bytes), bytes);
 //     Profile profile = shadow.profile();
 //
@@ -25,90 +27,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/finding.h"
+#include "finding/profile.h"
+#include "protocol/settings.h"
 #include "vgpu/lowering.h"
 #include "vgpu/watch.h"
 
 namespace assay::shadow {
-
-struct LineProfile {
-  std::string file;
-  int line = 0;
-  std::string operation;      // the instruction there that introduced most: "add.bf16"
-  double share = 0;           // of the outputs' error, over all outputs
-  double introduced = 0;      // root mean square of the relative errors that entered here
-  double introduced_max = 0;  // the largest of them
-  double inherited = 0;       // largest relative error of an operand
-  double amplification = 0;   // largest factor by which an operand's relative error grew
-  uint64_t executions = 0;    // by threads
-  double cancelled_bits = 0;  // most leading bits that cancelled in an addition
-  double cancelled_bits_mean = 0;
-  double cancelled_from = 0;   // largest operand of additions where several bits cancelled
-  uint64_t stagnated = 0;      // additions of something that left the sum as it was
-  uint64_t overflowed = 0;     // finite operands, result not finite
-  uint64_t flushed = 0;        // became zero and should not
-  bool pooled = false;         // not told apart from other lines: it has no share of its own
-  bool rounds_result = false;  // what enters here is the rounding of a result to its own type
-};
-
-struct LineShare {
-  std::string file;
-  int line = 0;
-  double share = 0;
-};
-
-struct OutputProfile {
-  std::string name;
-  double error = 0;              // largest absolute error of an element
-  double relative = 0;           // largest relative one, before the rounding of the result to its own type
-  uint64_t elements = 0;         // that have an error
-  uint64_t broken = 0;           // that are not finite, and should be
-  double others = 0;             // share of the lines that were not told apart
-  LineShare rounded_at;          // the line that rounds the elements to their own type; line 0: none does
-  std::vector<LineShare> lines;  // largest share first; with `others` they sum to one
-};
-
-struct Decision {  // value and shadow disagree
-  std::string file;
-  int line = 0;
-  std::string what;
-  uint64_t count = 0;
-};
-
-struct Retaken {  // an error that could not be followed was forgotten here
-  std::string file;
-  int line = 0;
-  std::string operation;
-  uint64_t count = 0;
-};
-
-struct Profile {
-  std::vector<LineProfile> lines;  // largest share first, then by what they introduced
-  std::vector<OutputProfile> outputs;
-  std::vector<Decision> decisions;
-  std::vector<Retaken> retaken;
-};
-
-Json to_json(const Profile& profile);
-// Why a line loses what it loses, in a sentence without the place: "adding … no longer changes the sum".
-std::string reason(const LineProfile& line);
-std::string reason(const Json& line);  // the same for an entry of to_json(...)["lines"]
-
-// A list of checks with commas, as --check takes it: was `precision` among them? It is taken out; what is
-// left is for checks::make_checks.
-bool take_precision(std::string& checks);
 
 class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
  public:
   Shadow();
   ~Shadow() override;
 
-  // Only so many lines are told apart: these before others, "FILE:LINE;FILE:LINE". Before anything runs.
-  void tell_apart(std::string_view lines);
+  // Only so many lines are told apart: these before others. Before anything runs.
+  void separate_lines(std::span<const Where> lines);
   // Of the device; needed for copies and fills that a Streams announces.
   void watch(const vgpu::Memory& memory);
 
@@ -126,7 +63,7 @@ class Shadow final : public vgpu::Instrumenter, public vgpu::Listener {
   void before(vgpu::Lowering& lowering) override;
   void after(vgpu::Lowering& lowering) override;
   // Listener: memory that the host changes carries no errors; what it copies out is an output.
-  bool hears_accesses(ptx::Space) const override { return false; }
+  bool wants_accesses(ptx::Space) const override { return false; }
   void on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo& to, const vgpu::RangeInfo& from) override;
   void on_fill(const vgpu::OperationInfo&, const vgpu::RangeInfo& to) override;
 

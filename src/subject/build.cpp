@@ -9,12 +9,15 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/diagnostic.h"
 #include "base/file.h"
+#include "base/python.h"
 #include "base/symbol.h"
 #include "base/temporary_folder.h"
+#include "fatbinary/elf.h"
 #include "subject/device_code.h"
-#include "subject/elf.h"
 #include "subject/entry.h"
+#include "subject/interpreter.h"
 #include "subject/process.h"
 #include "subject/signature.h"
 #include "subject/source_text.h"
@@ -77,6 +80,10 @@ class Builder {
   BuildOutcome run() {
     const auto start = std::chrono::steady_clock::now();
     if (!check_sources()) return outcome();
+    if (contract_.kernel.python) {
+      find_python();
+      return outcome();
+    }
     if (is_ptx()) {
       find_ptx_entry();
       return outcome();
@@ -99,23 +106,10 @@ class Builder {
     return {subject_, {}};
   }
 
-  // The line of a key of [kernel]; that of the table where it cannot be told.
-  int line_of(std::string_view key) const {
-    std::ifstream file(contract_.path);
-    std::string line;
-    for (int number = 1; std::getline(file, line); ++number) {
-      const std::size_t start = line.find_first_not_of(" \t");
-      if (number <= contract_.kernel.place.line || start == std::string::npos) continue;
-      if (line[start] == '[') break;
-      const std::size_t end = line.find_first_of(" \t=", start);
-      if (end != std::string::npos && std::string_view(line).substr(start, end - start) == key) return number;
-    }
-    return contract_.kernel.place.line;
-  }
-
   bool fail(std::string message, bool contract_wrong = false, std::string output = "",
             std::string_view key = "source") {
-    failure_.error = {std::move(message), contract_.path, line_of(key), 0};
+    const std::string_view at = contract_.kernel.python ? std::string_view("python") : key;
+    failure_.error = contract_.error_at(contract_.kernel.place_of(at), std::move(message));
     failure_.contract_wrong = contract_wrong;
     failure_.output = std::move(output);
     failed_ = true;
@@ -131,6 +125,76 @@ class Builder {
       texts_.push_back(std::move(*text));
     }
     return true;
+  }
+
+  // Its own process compiles what it needs, in a folder that belongs to this text.
+  void find_python() {
+    subject_.python = paths_.front();
+    subject_.symbol = contract_.kernel.python.function;
+    uint64_t key = hash_more(hash_more(kHashStart, texts_.front()), subject_.python);
+    for (const std::string& path : files_beside(subject_.python)) {
+      note_file(path);
+      key = hash_more(key, text_of(path));
+    }
+    for (const contract::PythonFunction& function : {contract_.reference.python, contract_.generator})
+      if (function) note_file(contract_.resolve(function.file));
+    folder_ = fs::path(cache_folder(options_.cache)) / fmt::format("python-{:016x}", key);
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    if (error) fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
+    subject_.build_folder = folder_.string();
+    subject_.interpreter = std::make_shared<Interpreter>(python_environment(), subject_.python);
+    subject_.interpreter->start();
+  }
+
+  // The virtual GPU's runtime and driver library are loaded before torch's own, and the package's sitecustomize
+  // prepares torch and Triton. Compilers are on the user's path.
+  std::vector<std::string> python_environment() const {
+    const std::string package = python_package_folder();
+    const std::string libraries = fs::path(program_folder()).parent_path().string() + "/lib";
+    std::vector<std::string> variables = {
+        "LANG=C.UTF-8",
+        "PYTHONDONTWRITEBYTECODE=1",
+        fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", libraries),
+        "LD_LIBRARY_PATH=" + path_with(libraries, "LD_LIBRARY_PATH"),
+        "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
+        "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+        "TRITON_LIBCUDA_PATH=" + libraries,
+        fmt::format("TRITON_CACHE_DIR={}/triton", subject_.build_folder),
+        fmt::format("TORCHINDUCTOR_CACHE_DIR={}/inductor", subject_.build_folder),
+        fmt::format("TORCH_EXTENSIONS_DIR={}/extensions", subject_.build_folder),
+        "TORCHINDUCTOR_COMPILE_THREADS=1",
+        fmt::format("ASSAY_WORKER_LIBRARY={}/libassay-worker.so", libraries),
+        "ASSAY_QUIET=1"};
+    constexpr const char* kUsers[] = {"PATH", "CUDA_HOME",       "CUDA_PATH",   "CC",
+                                      "CXX",  "OMP_NUM_THREADS", "VIRTUAL_ENV", "PYTHONHOME"};
+    for (const char* name : kUsers)
+      if (const char* value = std::getenv(name)) variables.push_back(fmt::format("{}={}", name, value));
+    if (const char* home = std::getenv("HOME"))  // packages of the user's own
+      variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
+    return variables;
+  }
+
+  // Source files in the folder of a Python function: it may import or compile them.
+  static std::vector<std::string> files_beside(const std::string& path) {
+    constexpr std::size_t kMost = 64;
+    constexpr int kDeepest = 1;              // folders below
+    constexpr uintmax_t kLargest = 1 << 20;  // bytes
+    constexpr std::string_view kEndings[] = {".py", ".cu", ".cuh", ".cpp", ".h", ".hpp"};
+    std::vector<std::string> files;
+    std::error_code error;
+    constexpr auto kOptions = fs::directory_options::skip_permission_denied;
+    for (fs::recursive_directory_iterator it(fs::path(path).parent_path(), kOptions, error), end;
+         !error && it != end && files.size() < kMost; it.increment(error)) {
+      const fs::directory_entry& entry = *it;
+      if (it.depth() >= kDeepest) it.disable_recursion_pending();
+      const std::string ending = entry.path().extension().string();
+      if (!entry.is_regular_file(error) || entry.file_size(error) > kLargest) continue;
+      if (std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings))
+        files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    return files;
   }
 
   bool is_ptx() const { return !paths_.empty() && paths_.front().ends_with(".ptx"); }
@@ -155,7 +219,7 @@ class Builder {
     if (subject_.symbol.empty()) {
       fail(fmt::format("{} has no kernel {}; it has {}", contract_.kernel.sources.front(), wanted,
                        fmt::join(names, ", ")),
-           true);
+           true, "", "global");
       return;
     }
     const auto module = ptx::parse(texts_[0], paths_.front());
@@ -166,7 +230,7 @@ class Builder {
   // Whether the function is there, and takes what the contract passes.
   void find_entry() {
     const auto bytes = read_file(subject_.library);
-    const auto library = bytes ? read_elf(*bytes) : Result<ElfFile>(bytes.error());
+    const auto library = bytes ? fatbinary::read_elf(*bytes) : Result<fatbinary::ElfFile>(bytes.error());
     if (!library) {
       fail(fmt::format("{} cannot be read: {}", subject_.library, library.error().message));
       return;
@@ -198,7 +262,8 @@ class Builder {
     fail(why, true, "", "args");
     for (std::size_t i = 0; i < texts.size(); ++i) {
       if (line_names(texts[i], signature.line, own_name))
-        failure_.error = {why, shown(subject_.files[i]), signature.line};
+        failure_.error = {why, shown(subject_.files[i]), signature.line, 0,
+                          line_of(texts[i], signature.line)};
     }
   }
 
@@ -393,7 +458,7 @@ std::string find_nvcc() {
   if (const char* home = std::getenv("CUDA_HOME")) folders.push_back(std::string(home) + "/bin");
   folders.push_back("/usr/local/cuda/bin");
   for (const std::string& folder : folders) {
-    const std::string path = folder + "/nvcc";
+    std::string path = folder + "/nvcc";
     if (!folder.empty() && access(path.c_str(), X_OK) == 0) return path;
   }
   return "";

@@ -38,7 +38,7 @@ std::string why_unwritable(const std::string& folder) {
   const std::string bytes(kProbe, 'x');
   const ssize_t written = write(file, bytes.data(), bytes.size());
   const bool full = written >= 0 && written < static_cast<ssize_t>(bytes.size());
-  const std::string why = full ? std::strerror(ENOSPC) : written < 0 ? std::strerror(errno) : "";
+  std::string why = full ? std::strerror(ENOSPC) : written < 0 ? std::strerror(errno) : "";
   close(file);
   unlink(name.c_str());
   return why;
@@ -52,7 +52,7 @@ bool is_own(const std::string& folder) {
 }
 
 std::string fallback() {
-  const std::string lasting = fmt::format("{}/assay-cache-{}", temporary_place(), geteuid());
+  std::string lasting = fmt::format("{}/assay-cache-{}", temporary_place(), geteuid());
   mkdir(lasting.c_str(), 0700);
   if (is_own(lasting) && why_unwritable(lasting).empty()) return lasting;
   static const TemporaryFolder passing("cache");  // until the program ends

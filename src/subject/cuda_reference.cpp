@@ -8,10 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
-#include <random>
 
 #include "base/file.h"
-#include "contract/foreign.h"
+#include "base/random.h"
+#include "finding/message.h"
+#include "reference/foreign.h"
 
 namespace assay::subject {
 
@@ -121,13 +122,14 @@ Tensor converted(const Tensor& tensor, DType dtype) {
 
 // Every number of float tensors moved by up to twice the rounding of f32.
 Bindings moved(const Bindings& given, uint64_t seed) {
-  std::minstd_rand random(static_cast<std::minstd_rand::result_type>(seed));
-  std::uniform_real_distribution<double> by(-0x1p-23, 0x1p-23);
+  constexpr double kTwice = 0x1p-23;
+  Random random(seed);
   Bindings result = given;
   for (auto& [name, tensor] : result.inputs) {
     if (!contract::is_float(tensor->dtype)) continue;
     Tensor wide = Tensor::zeros(DType::f64, tensor->extents);
-    for (int64_t i = 0; i < tensor->count(); ++i) wide.store(i, tensor->load(i) * (1 + by(random)));
+    for (int64_t i = 0; i < tensor->count(); ++i)
+      wide.store(i, tensor->load(i) * (1 + random.uniform(-kTwice, kTwice)));
     tensor = std::make_shared<const Tensor>(std::move(wide));
   }
   return result;
@@ -143,7 +145,7 @@ class Losses {
     for (int64_t i = 0; i < exact_.count(); ++i) {
       const double loss = std::abs(working.load(i) - exact_.load(i));
       if (!std::isfinite(loss)) continue;
-      spread_.store(i, spread_.load(i) + loss * loss / contract::kWorkingRuns);
+      spread_.store(i, spread_.load(i) + loss * loss / reference::kWorkingRuns);
       largest_.store(i, std::max(largest_.load(i), loss));
     }
   }
@@ -182,13 +184,12 @@ class Build {
     for (const auto& [name, tensor] : bindings.inputs)
       wide.inputs[name] = std::make_shared<const Tensor>(converted(*tensor, dtype_));
     const Observation seen = runner_->run(trial, wide);
-    if (seen.outcome != Outcome::Ended || seen.calls.empty())
+    if (seen.outcome != CallOutcome::Ended || seen.calls.empty())
       return Error{fmt::format("the cuda reference did not end: {}", seen.error), given_.path};
-    for (const Event& event : seen.events) {  // launches are events too
-      if (event.contains("kind"))
-        return Error{fmt::format("the cuda reference is wrong itself: {}", event.value("message", "")),
+    for (const protocol::Event& event : seen.events)
+      if (const auto* found = std::get_if<protocol::FindingEvent>(&event))
+        return Error{fmt::format("the cuda reference is wrong itself: {}", message(found->finding)),
                      given_.path};
-    }
     std::map<std::string, Tensor> outputs;
     for (const auto& [name, tensor] : seen.calls.front().outputs) outputs[name] = *tensor;
     return outputs;
@@ -248,8 +249,8 @@ Contract reference_contract(const Contract& contract, DType dtype, const std::st
   return own;
 }
 
-contract::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
-                                           const RunnerOptions& runner) {
+reference::ReferenceProvider cuda_reference(const Contract& contract, const BuildOptions& build,
+                                            const RunnerOptions& runner) {
   if (contract.reference.kind != contract::ReferenceKind::Cuda) return {};
   auto both = std::make_shared<Both>(contract);
   return [both, build, runner](const Contract&,
@@ -259,7 +260,7 @@ contract::ReferenceProvider cuda_reference(const Contract& contract, const Build
     if (!outputs) return outputs;
     std::map<std::string, Losses> losses;
     for (const auto& [name, tensor] : *outputs) losses.emplace(name, tensor);
-    for (int run = 0; run < contract::kWorkingRuns; ++run) {
+    for (int run = 0; run < reference::kWorkingRuns; ++run) {
       Result<std::map<std::string, Tensor>> working =
           both->working.run(run == 0 ? bindings : moved(bindings, run), build, runner);
       if (!working) return working;
@@ -267,8 +268,8 @@ contract::ReferenceProvider cuda_reference(const Contract& contract, const Build
     }
     std::map<std::string, Tensor> all = *outputs;
     for (const auto& [name, loss] : losses) {
-      all[name + std::string(contract::kSpread)] = loss.spread();
-      all[name + std::string(contract::kLargest)] = loss.largest();
+      all[name + std::string(reference::kSpread)] = loss.spread();
+      all[name + std::string(reference::kLargest)] = loss.largest();
     }
     return all;
   };

@@ -1,22 +1,23 @@
 // `cuda = { source, entry }` references: a naive kernel, run with its floats in FP64.
 //
-//   auto provider = cuda_reference(contract, {}, {});
-//   auto reference = contract::Reference::make(contract, provider);
+// Example:
+//
+//     auto reference = reference::Reference::make(contract, cuda_reference(contract, {}, {}));
 //
 // The source is compiled twice with a prelude that the compiler reads first (cuda_reference.cpp). In one
 // build `float`, `half` and `__nv_bfloat16` are double, in the other they are float, and so are all float
 // tensors and scalars of the call; conversions between them do nothing. The first gives the exact outputs,
-// unrounded; what the second loses beside it is the budget (contract/foreign.h).
+// unrounded; what the second loses beside it is the budget (reference/foreign.h).
 #pragma once
 
-#include "contract/reference.h"
+#include "reference/reference.h"
 #include "subject/runner.h"
 
 namespace assay::subject {
 
 // Builds when first asked; on the virtual device, whatever the subject runs on.
-contract::ReferenceProvider cuda_reference(const contract::Contract& contract, const BuildOptions& build,
-                                           const RunnerOptions& runner);
+reference::ReferenceProvider cuda_reference(const contract::Contract& contract, const BuildOptions& build,
+                                            const RunnerOptions& runner);
 
 // The contract of the reference itself: its source and entry, every float of type `dtype`, and the prelude
 // among the flags.

@@ -126,7 +126,7 @@ struct Die {
 
 class Reader {
  public:
-  explicit Reader(const ElfFile& library)
+  explicit Reader(const fatbinary::ElfFile& library)
       : info_(bytes_of(library, ".debug_info")),
         abbreviations_(bytes_of(library, ".debug_abbrev")),
         strings_(bytes_of(library, ".debug_str")),
@@ -143,8 +143,8 @@ class Reader {
   }
 
  private:
-  static std::string_view bytes_of(const ElfFile& library, std::string_view name) {
-    const ElfSection* section = library.section(name);
+  static std::string_view bytes_of(const fatbinary::ElfFile& library, std::string_view name) {
+    const fatbinary::ElfSection* section = library.section(name);
     return section ? section->bytes : std::string_view();
   }
 
@@ -456,7 +456,8 @@ class Reader {
 
 }  // namespace
 
-std::optional<CSignature> signature_of(const ElfFile& library, std::string_view name, bool mangled) {
+std::optional<CSignature> signature_of(const fatbinary::ElfFile& library, std::string_view name,
+                                       bool mangled) {
   return Reader(library).find(name, mangled);
 }
 

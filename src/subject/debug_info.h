@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "subject/elf.h"
+#include "fatbinary/elf.h"
 
 namespace assay::subject {
 
@@ -38,6 +38,7 @@ struct CSignature {
 
 // Of the C function `name` (or of the C++ one with this name or mangled name, if `mangled`): nothing where
 // the library does not tell, or tells of several that differ.
-std::optional<CSignature> signature_of(const ElfFile& library, std::string_view name, bool mangled = false);
+std::optional<CSignature> signature_of(const fatbinary::ElfFile& library, std::string_view name,
+                                       bool mangled = false);
 
 }  // namespace assay::subject

@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <span>
 
 #include "base/file.h"
 #include "base/temporary_folder.h"
-#include "cudart/fatbinary.h"
+#include "fatbinary/fatbinary.h"
 #include "subject/process.h"
 
 namespace assay::subject {
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -28,29 +24,11 @@ unsigned architecture_number(const std::string& arch) {
 }  // namespace
 
 Result<std::vector<std::string>> device_code(const Subject& subject, const std::string& arch) {
+  if (!subject.python.empty()) return std::vector<std::string>();  // known once it runs
   const auto file = read_file(subject.library.empty() ? subject.ptx : subject.library);
   if (!file) return file.error();
   if (subject.library.empty()) return std::vector<std::string>{*file};
-  const std::string& bytes = *file;
-  std::vector<std::string> texts;
-  constexpr std::size_t kAlignment = 8, kHeader = 16;
-  for (std::size_t at = 0; at + kHeader <= bytes.size();) {
-    const uint64_t size = cudart::container_size(bytes.data() + at);
-    if (size == 0 || size > bytes.size() - at) {
-      at += kAlignment;
-      continue;
-    }
-    const auto container = std::as_bytes(std::span(bytes)).subspan(at, size);
-    const auto images = cudart::read_fatbinary(container);
-    const cudart::Image* image = images ? cudart::choose_ptx(*images, architecture_number(arch)) : nullptr;
-    if (image) {
-      auto text = cudart::unpack(*image);
-      if (!text) return text.error();
-      texts.push_back(std::move(*text));
-    }
-    at += (images ? size + kAlignment - 1 : kAlignment) / kAlignment * kAlignment;
-  }
-  return texts;
+  return fatbinary::ptx_in(*file, architecture_number(arch));
 }
 
 Result<std::string> compile_to_ptx(const std::string& source, const std::string& arch,

@@ -24,15 +24,15 @@ bool is_system_library(std::string_view name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-const ElfSymbol* named(const std::vector<ElfSymbol>& symbols, std::string_view name) {
+const fatbinary::ElfSymbol* named(const std::vector<fatbinary::ElfSymbol>& symbols, std::string_view name) {
   const auto found = std::find_if(symbols.begin(), symbols.end(),
-                                  [&](const ElfSymbol& symbol) { return symbol.name == name; });
+                                  [&](const fatbinary::ElfSymbol& symbol) { return symbol.name == name; });
   return found == symbols.end() ? nullptr : &*found;
 }
 
 // The C++ function of this name, in whatever namespace: "k::scale(float*, int)". Empty: there is none.
-std::string cxx_function(const std::vector<ElfSymbol>& symbols, const std::string& name) {
-  for (const ElfSymbol& symbol : symbols) {
+std::string cxx_function(const std::vector<fatbinary::ElfSymbol>& symbols, const std::string& name) {
+  for (const fatbinary::ElfSymbol& symbol : symbols) {
     if (!symbol.function || !symbol.name.starts_with("_Z")) continue;
     const std::string plain = plain_name(symbol.name);
     if (plain == name || plain.ends_with("::" + name)) return demangled(symbol.name);
@@ -41,9 +41,9 @@ std::string cxx_function(const std::vector<ElfSymbol>& symbols, const std::strin
 }
 
 // Functions that an author declared extern "C", not those of the compiler.
-std::vector<std::string> c_functions(const std::vector<ElfSymbol>& symbols) {
+std::vector<std::string> c_functions(const std::vector<fatbinary::ElfSymbol>& symbols) {
   std::vector<std::string> names;
-  for (const ElfSymbol& symbol : symbols) {
+  for (const fatbinary::ElfSymbol& symbol : symbols) {
     const bool own = !symbol.name.starts_with("_Z") && !symbol.name.starts_with("__") &&
                      symbol.name != "_init" && symbol.name != "_fini";
     if (symbol.function && own) names.push_back(symbol.name);
@@ -62,7 +62,7 @@ std::string declared_name(const std::string& code, std::size_t at) {
     while (end > at && !is_word(code[end - 1])) --end;
     std::size_t begin = end;
     while (begin > at && is_word(code[begin - 1])) --begin;
-    const std::string name = code.substr(begin, end - begin);
+    std::string name = code.substr(begin, end - begin);
     if (name != "__launch_bounds__" && name != "__cluster_dims__") return name;
     int depth = 0;
     for (at = open; at < code.size(); ++at) {
@@ -74,22 +74,22 @@ std::string declared_name(const std::string& code, std::size_t at) {
 
 }  // namespace
 
-std::string why_missing(const ElfFile& library, const std::string& name) {
-  if (const ElfSymbol* symbol = named(library.exported, name)) {
+std::string why_missing(const fatbinary::ElfFile& library, const std::string& name) {
+  if (const fatbinary::ElfSymbol* symbol = named(library.exported, name)) {
     return symbol->function ? "" : fmt::format("{} is a variable, not a function", name);
   }
   if (!std::all_of(library.needed.begin(), library.needed.end(), is_system_library)) return "";
   if (const std::string cxx = cxx_function(library.exported, name); !cxx.empty())
     return fmt::format("{} is a C++ function; declare it extern \"C\"", cxx);
-  const ElfSymbol* local = named(library.local, name);
+  const fatbinary::ElfSymbol* local = named(library.local, name);
   if ((local && local->function) || !cxx_function(library.local, name).empty())
     return fmt::format("{} is static or hidden; the loader cannot find it", name);
   std::vector<std::string> names = c_functions(library.exported);
   const std::size_t more = names.size() > kMostNames ? names.size() - kMostNames : 0;
   names.resize(names.size() - more);
-  if (names.empty()) return fmt::format("there is no function {}, nor any other that is extern \"C\"", name);
-  return fmt::format("there is no function {}; extern \"C\" are {}{}", name, fmt::join(names, ", "),
-                     more > 0 ? fmt::format(" and {} others", more) : "");
+  if (names.empty()) return fmt::format("`{}` is not defined, nor is any other extern \"C\" function", name);
+  return fmt::format("`{}` is not defined; the extern \"C\" functions are: {}{}", name,
+                     fmt::join(names, ", "), more > 0 ? fmt::format(" and {} others", more) : "");
 }
 
 std::vector<std::string> kernels_in_ptx(std::string_view text) {

@@ -5,13 +5,13 @@
 #include <string_view>
 #include <vector>
 
-#include "subject/elf.h"
+#include "fatbinary/elf.h"
 
 namespace assay::subject {
 
 // One clause on why the loader would not find a function of this name in the library, with what to do;
 // empty if it would, or if another library that this one needs may have it.
-std::string why_missing(const ElfFile& library, const std::string& name);
+std::string why_missing(const fatbinary::ElfFile& library, const std::string& name);
 
 // The kernels of a PTX text, by their mangled names.
 std::vector<std::string> kernels_in_ptx(std::string_view text);

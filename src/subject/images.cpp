@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "trial/sparse.h"
 
@@ -12,7 +13,6 @@ namespace assay::subject {
 using contract::ArgKind;
 using contract::Contract;
 using contract::TensorSpec;
-using Json = nlohmann::json;
 
 namespace {
 
@@ -56,9 +56,9 @@ bool has_changed(const Buffer& b, const std::byte* before, const std::byte* afte
   });
 }
 
-class LayoutMaker {
+class MemoryFilePlanner {
  public:
-  LayoutMaker(const Contract& contract, const trial::Trial& trial, int64_t guard)
+  MemoryFilePlanner(const Contract& contract, const trial::Trial& trial, int64_t guard)
       : contract_(contract), trial_(trial), guard_(guard) {}
 
   Result<void> add_call(const contract::Bindings& bindings) {
@@ -88,7 +88,7 @@ class LayoutMaker {
     return {};
   }
 
-  Layout take() {
+  MemoryFileLayout take() {
     layout_.size = std::max(kPage, size_);
     return std::move(layout_);
   }
@@ -143,11 +143,9 @@ class LayoutMaker {
     return -1;
   }
 
-  static Json scalar_json(contract::DType dtype, uint64_t bits) {
-    return {{"bytes", contract::info(dtype).bytes},
-            {"bits", bits},
-            {"float", dtype == contract::DType::f32 || dtype == contract::DType::f64},
-            {"signed", contract::info(dtype).min_integer < 0}};
+  static protocol::ScalarArgument scalar(contract::DType dtype, uint64_t bits) {
+    return {contract::info(dtype).bytes, bits, dtype == contract::DType::f32 || dtype == contract::DType::f64,
+            contract::info(dtype).min_integer < 0, std::string(contract::info(dtype).name)};
   }
 
   // Whether the call may only read a buffer's memory: an input that no output shares it with.
@@ -160,66 +158,68 @@ class LayoutMaker {
   }
 
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
-    Json buffers = Json::array(), args = Json::array();
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
       const Buffer& b = plan.buffers[i];
-      buffers.push_back({{"name", b.name},
-                         {"bytes", b.bytes},
-                         {"offset", b.offset},
-                         {"length", b.length},
-                         {"in", b.in},
-                         {"out", b.out},
-                         {"data", b.input != nullptr},
-                         {"read_only", is_read_only(plan, i)},
-                         {"poison", trial::pattern(trial_.condition.poison)},
-                         {"share", b.share}});
-      if (!b.parts.empty()) buffers.back()["parts"] = b.parts;
+      plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, b.input != nullptr,
+                                      is_read_only(plan, i), b.share, b.parts});
     }
-    for (const contract::Arg& arg : contract_.kernel.args) {
-      switch (arg.kind) {
-        case ArgKind::Tensor:
-          args.push_back({{"buffer", index_of(plan, arg.name)}});
-          break;
-        case ArgKind::Workspace:
-          args.push_back({{"buffer", static_cast<int>(plan.buffers.size()) - 1}});
-          break;
-        case ArgKind::Stream:
-          args.push_back({{"stream", true}});
-          break;
-        case ArgKind::Dim: {
-          const contract::DType type = contract_.dim(arg.name)->type;
-          args.push_back(scalar_json(type, static_cast<uint64_t>(bindings.shape.find(arg.name)->second)));
-          break;
-        }
-        case ArgKind::Scalar: {
-          const contract::Scalar& scalar = bindings.scalars.find(arg.name)->second;
-          args.push_back(scalar_json(scalar.dtype, scalar.bits));
-          break;
-        }
+    for (const contract::Arg& arg : contract_.kernel.args)
+      plan.request.arguments.push_back(argument(plan, arg, bindings));
+    if (contract_.kernel.returns_outputs) {
+      for (const TensorSpec& spec : contract_.tensors)
+        if (spec.role == contract::Role::Out) plan.request.returned.push_back(tensor(plan, spec.name));
+    }
+    return describe_launch(plan, bindings);
+  }
+
+  protocol::BufferArgument tensor(const CallPlan& plan, const std::string& name) const {
+    const int index = index_of(plan, name);
+    const Buffer& buffer = plan.buffers[static_cast<std::size_t>(index)];
+    return {index, std::string(contract::info(buffer.spec->dtype).name), buffer.extents};
+  }
+
+  protocol::Argument argument(const CallPlan& plan, const contract::Arg& arg,
+                              const contract::Bindings& bindings) const {
+    switch (arg.kind) {
+      case ArgKind::Tensor:
+        return tensor(plan, arg.name);
+      case ArgKind::Workspace:
+        return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1, "u8", {}};
+      case ArgKind::Stream:
+        break;
+      case ArgKind::Dim:
+        return scalar(contract_.dim(arg.name)->type,
+                      static_cast<uint64_t>(bindings.shape.find(arg.name)->second));
+      case ArgKind::Scalar: {
+        const contract::Scalar& given = bindings.scalars.find(arg.name)->second;
+        return scalar(given.dtype, given.bits);
       }
     }
-    plan.request = {{"buffers", buffers}, {"args", args}};
-    return describe_launch(plan, bindings);
+    return protocol::StreamArgument{};
   }
 
   Result<void> describe_launch(CallPlan& plan, const contract::Bindings& bindings) const {
     if (contract_.kernel.global.empty()) return {};
-    Json dims = Json::array();
-    for (const auto* list : {&contract_.kernel.grid, &contract_.kernel.block}) {
-      for (std::size_t i = 0; i < 3; ++i) {
-        if (i >= list->size()) {
-          dims.push_back(1);
-          continue;
-        }
-        const auto n = (*list)[i].eval(bindings.shape);
-        if (!n) return n.error();
-        dims.push_back(*n);
-      }
-    }
+    protocol::LaunchShape shape;
+    if (auto grid = evaluate(contract_.kernel.grid, bindings, shape.grid); !grid) return grid;
+    if (auto block = evaluate(contract_.kernel.block, bindings, shape.block); !block) return block;
     const auto shared = contract_.kernel.shared_bytes.eval(bindings.shape);
     if (!shared) return shared.error();
-    plan.request["dims"] = dims;
-    plan.request["shared"] = *shared;
+    shape.shared_bytes = static_cast<uint64_t>(*shared);
+    plan.request.launch = shape;
+    return {};
+  }
+
+  // An extent that no GPU has becomes the largest number, and the launch fails as it would there.
+  template <class Expressions>
+  static Result<void> evaluate(const Expressions& expressions, const contract::Bindings& bindings,
+                               std::array<uint32_t, 3>& extents) {
+    constexpr int64_t kLargest = std::numeric_limits<uint32_t>::max();
+    for (std::size_t i = 0; i < std::min(expressions.size(), extents.size()); ++i) {
+      const auto n = expressions[i].eval(bindings.shape);
+      if (!n) return n.error();
+      extents[i] = static_cast<uint32_t>(*n >= 0 ? std::min(*n, kLargest) : kLargest);
+    }
     return {};
   }
 
@@ -227,21 +227,21 @@ class LayoutMaker {
   const trial::Trial& trial_;
   int64_t guard_;
   int64_t size_ = 0;
-  Layout layout_;
+  MemoryFileLayout layout_;
 };
 
 }  // namespace
 
-Result<Layout> lay_out(const Contract& contract, const trial::Trial& trial,
-                       const std::vector<const contract::Bindings*>& bindings, int64_t guard) {
-  LayoutMaker maker(contract, trial, guard);
+Result<MemoryFileLayout> lay_out(const Contract& contract, const trial::Trial& trial,
+                                 const std::vector<const contract::Bindings*>& bindings, int64_t guard) {
+  MemoryFilePlanner maker(contract, trial, guard);
   for (const contract::Bindings* b : bindings) {
     if (auto added = maker.add_call(*b); !added) return added.error();
   }
   return maker.take();
 }
 
-void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory) {
+void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory) {
   const uint64_t poison = trial::pattern(trial.condition.poison);
   for (const CallPlan& plan : layout.calls) {
     for (const Buffer& b : plan.buffers) {
@@ -254,7 +254,8 @@ void write_images(const Layout& layout, const trial::Trial& trial, std::byte* me
                       static_cast<std::size_t>(length));
         }
       } else if (b.input) {
-        std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
+        if (b.length > 0)  // an empty tensor has no bytes to point to
+          std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
       } else {
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
       }
@@ -288,7 +289,7 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
     }
     if (b.spec->is_output()) {
       contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
-      std::memcpy(tensor.bytes.data(), after + b.offset, static_cast<std::size_t>(b.length));
+      std::copy_n(after + b.offset, b.length, tensor.bytes.data());  // an empty tensor has no bytes to point at
       call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
     }
   }

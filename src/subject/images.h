@@ -1,8 +1,7 @@
 // The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "protocol/messages.h"
 #include "subject/runner.h"
 
 namespace assay::subject {
@@ -21,18 +20,18 @@ struct Buffer {
 
 struct CallPlan {
   std::vector<Buffer> buffers;
-  nlohmann::json request;  // one element of "calls"
+  protocol::CallRequest request;
 };
 
-struct Layout {
+struct MemoryFileLayout {
   std::vector<CallPlan> calls;
   int64_t size = 0;  // of the memory file
 };
 
-Result<Layout> lay_out(const contract::Contract& contract, const trial::Trial& trial,
-                       const std::vector<const contract::Bindings*>& bindings, int64_t guard);
+Result<MemoryFileLayout> lay_out(const contract::Contract& contract, const trial::Trial& trial,
+                                 const std::vector<const contract::Bindings*>& bindings, int64_t guard);
 
-void write_images(const Layout& layout, const trial::Trial& trial, std::byte* memory);
+void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std::byte* memory);
 Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory);
 
 }  // namespace assay::subject

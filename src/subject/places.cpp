@@ -1,7 +1,5 @@
 #include "subject/places.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -41,12 +39,13 @@ std::string offset_of(const std::string& place) {
   return plus == std::string::npos ? "" : place.substr(plus + 1);
 }
 
-// "file.cu:12 (discriminator 3)", or "??:0".
-void read_line(const std::string& text, std::string& file, int& line) {
+// Of "file.cu:12 (discriminator 3)", or "??:0".
+Where where_in(const std::string& text) {
   const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || text.starts_with("??")) return;
+  if (colon == std::string::npos || text.starts_with("??")) return {};
+  int line = 0;
   std::from_chars(text.data() + colon + 1, text.data() + text.size(), line);
-  if (line > 0) file = text.substr(0, colon);
+  return line > 0 ? Where{text.substr(0, colon), line} : Where{};
 }
 
 }  // namespace
@@ -56,9 +55,9 @@ void Places::look_up_in(const std::string& module, const std::vector<std::string
   if (path == modules_.end()) return;
   std::vector<std::string> command = {"addr2line", "-a", "-f", "-i", "-C", "-e", path->second};
   for (const std::string& place : places) command.push_back(offset_of(place));
-  auto told = subject::run_command(command, kLookUpSeconds);
-  if (!told || told->status != 0) return;
-  std::istringstream text(told->output);
+  const auto answer = subject::run_command(command, kLookUpSeconds);
+  if (!answer || answer->status != 0) return;
+  std::istringstream text(answer->output);
   size_t next = 0;
   std::vector<Line>* lines = nullptr;
   for (std::string first, second; std::getline(text, first);) {
@@ -67,9 +66,7 @@ void Places::look_up_in(const std::string& module, const std::vector<std::string
       continue;
     }
     if (!lines || !std::getline(text, second)) return;
-    Line line{short_name(first, kLongestName), "", 0};
-    read_line(second, line.file, line.line);
-    lines->push_back(std::move(line));
+    lines->push_back({short_name(first, kLongestName), where_in(second)});
   }
 }
 
@@ -79,90 +76,43 @@ void Places::look_up(const std::set<std::string>& places) {
   for (const auto& [module, own] : by_module) look_up_in(module, own);
 }
 
-Places::Found Places::own_line(std::span<const std::string> calls, const std::string& kernel) const {
-  Found by_name;
-  for (const std::string& place : calls) {
+void Places::name_host(evidence::HostPlace& host, const std::string& kernel) const {
+  if (const Frame* own = own_frame(host)) {
+    host.where = own->where;
+    host.function = own->function;
+    return;
+  }
+  for (const std::string& place : host.calls) {
     const auto lines = lines_.find(place);
     if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;
     for (const Line& line : lines->second) {
-      if (line.function == kernel) continue;  // the function of the host that stands for it
-      if (line.line > 0 && !is_wrapper_file(line.file)) return {place, &line};
-      if (!by_name.line && line.line == 0 && !is_wrapper_function(line.function)) by_name = {place, &line};
+      if (!kernel.empty() && line.function == kernel) continue;  // the host function that stands for it
+      const bool own_line = line.where.line > 0 && !is_wrapper_file(line.where.file);
+      const bool own_name = host.code.empty() && line.where.line == 0 && !is_wrapper_function(line.function);
+      if (!own_line && !own_name) continue;
+      host.code = place;
+      host.function = line.function;
+      host.where = line.where;
+      if (own_line) return;
     }
-    if (by_name.line) break;  // who calls a function without lines is not where it happened
+    if (!host.code.empty()) return;  // the caller of a function without lines is not where it happened
   }
-  return by_name;
-}
-
-void Places::note(Finding& finding) {
-  const auto about = finding.evidence.find("allocation");
-  if (about == finding.evidence.end() || !about->contains("id")) return;
-  const auto calls = allocations_.find((*about)["id"].get<uint64_t>());
-  if (calls != allocations_.end()) (*about)["calls"] = calls->second;
-}
-
-void Places::name_allocation(Json& allocation) const {
-  const auto calls = allocation["calls"].get<std::vector<std::string>>();
-  allocation.erase("calls");
-  const Found found = own_line(calls);
-  if (!found.line) return;
-  const std::string& function = found.line->function;
-  allocation["code"] = found.place;
-  allocation["function"] = function;
-  if (found.line->line > 0) {
-    allocation["at"] = fmt::format("{}:{} ({})", found.line->file, found.line->line, function);
-    allocation["file"] = found.line->file;
-    allocation["line"] = found.line->line;
-  } else {
-    allocation["at"] = fmt::format("{} ({})", function, found.place);
-  }
-}
-
-void Places::name_launch(Finding& finding) const {
-  const auto calls = finding.evidence["calls"].get<std::vector<std::string>>();
-  finding.evidence.erase("calls");
-  const std::string kernel = finding.evidence.value("kernel", "");
-  const Found found = own_line(calls, short_name(kernel, kLongestName));
-  if (!found.line) return;
-  finding.evidence["host_code"] = found.place;
-  finding.evidence["host"] = found.line->line > 0 ? fmt::format("{}:{} ({})", found.line->file,
-                                                                found.line->line, found.line->function)
-                                                  : fmt::format("{} ({})", found.line->function, found.place);
-  finding.where = {found.line->file, found.line->line};
-}
-
-void Places::name_host(Finding& finding) const {
-  const std::string place = finding.evidence["host"];
-  const Found found = own_line({&place, 1});
-  if (!found.line) return;
-  const std::string& function = found.line->function;
-  const std::string text = found.line->line > 0
-                               ? fmt::format("{}:{} ({})", found.line->file, found.line->line, function)
-                               : fmt::format("{} ({})", function, place);
-  finding.evidence["host"] = text;
-  finding.evidence["host_code"] = place;
-  if (finding.where.file.empty() && found.line->line > 0)
-    finding.where = {found.line->file, found.line->line};
-  if (const size_t at = finding.message.find(place); at != std::string::npos)
-    finding.message.replace(at, place.size(), text);
 }
 
 void Places::name(std::vector<Finding>& findings) {
   std::set<std::string> wanted;
-  for (Finding& finding : findings) {
-    const auto about = finding.evidence.find("allocation");
-    if (about != finding.evidence.end() && about->contains("calls"))
-      for (const Json& place : (*about)["calls"]) wanted.insert(place.get<std::string>());
-    if (finding.evidence.contains("host")) wanted.insert(finding.evidence["host"].get<std::string>());
-    if (const auto calls = finding.evidence.find("calls"); calls != finding.evidence.end())
-      for (const Json& place : *calls) wanted.insert(place.get<std::string>());
+  const auto want = [&](const std::vector<std::string>& calls) { wanted.insert(calls.begin(), calls.end()); };
+  for (const Finding& finding : findings) {
+    if (const auto* host = host_of(finding)) want(host->calls);
+    if (const auto* allocation = allocation_of(finding)) want(allocation->made_at.calls);
   }
   look_up(wanted);
   for (Finding& finding : findings) {
-    const auto about = finding.evidence.find("allocation");
-    if (about != finding.evidence.end() && about->contains("calls")) name_allocation(*about);
-    if (finding.evidence.contains("host")) name_host(finding);
-    if (finding.evidence.contains("calls")) name_launch(finding);
+    if (auto* allocation = allocation_of(finding)) name_host(allocation->made_at, "");
+    auto* host = host_of(finding);
+    if (!host) continue;
+    name_host(*host, short_name(kernel_of(finding), kLongestName));
+    if (finding.where.file.empty() && host->where.line > 0) finding.where = host->where;
   }
 }
 

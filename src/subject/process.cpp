@@ -8,13 +8,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 
+#include "base/file.h"
 #include "base/interrupt.h"
-
-extern char** environ;
 
 namespace assay::subject {
 
@@ -24,13 +25,17 @@ constexpr std::size_t kMostOutput = 256 << 10;
 constexpr long kGlance = 50;  // milliseconds between looks at whether to stop
 using Clock = std::chrono::steady_clock;
 
-// "NAME=value" of each of this program's variables, with its own place for temporary files.
-std::vector<std::string> variables_with(const std::string& temporary) {
-  constexpr std::string_view kTemporary = "TMPDIR=";
+// "NAME=value" of each of this program's variables, those of the options instead of its own.
+std::vector<std::string> variables_with(const CommandOptions& options) {
+  std::vector<std::string> set = options.variables;
+  if (!options.temporary.empty()) set.push_back("TMPDIR=" + options.temporary);
   std::vector<std::string> variables;
-  for (char** one = environ; *one; ++one)
-    if (temporary.empty() || !std::string_view(*one).starts_with(kTemporary)) variables.emplace_back(*one);
-  if (!temporary.empty()) variables.push_back(std::string(kTemporary) + temporary);
+  for (char** one = environ; *one; ++one) {
+    const std::string_view name = std::string_view(*one).substr(0, std::string_view(*one).find('=') + 1);
+    if (std::none_of(set.begin(), set.end(), [&](const std::string& own) { return own.starts_with(name); }))
+      variables.emplace_back(*one);
+  }
+  variables.insert(variables.end(), set.begin(), set.end());
   return variables;
 }
 
@@ -57,7 +62,7 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
                                   const CommandOptions& options) {
-  const std::vector<std::string> variables = variables_with(options.temporary);
+  const std::vector<std::string> variables = variables_with(options);
   const std::vector<char*> words = pointers_to(argv), environment = pointers_to(variables);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Error{fmt::format("pipe: {}", std::strerror(errno))};
@@ -89,6 +94,36 @@ Result<CommandResult> run_command(const std::vector<std::string>& argv, double t
   if (interrupted() && !result.timed_out) return Error{"interrupted"};
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   return result;
+}
+
+bool has_children(pid_t process) {
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", process), error))
+    if (!text_of(task.path().string() + "/children").empty()) return true;
+  return false;
+}
+
+// proc(5): "pid (name) state ppid pgrp session …".
+void kill_session(pid_t session) {
+  for (bool found = true; found;) {
+    found = false;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+      const pid_t process = std::atoi(entry.path().filename().c_str());
+      if (process <= 0) continue;
+      const std::string text = text_of(entry.path().string() + "/stat");
+      const std::size_t name_end = text.rfind(')');
+      if (name_end == std::string::npos) continue;
+      std::istringstream fields(text.substr(name_end + 1));
+      char state = 0;
+      pid_t parent = 0, group = 0, own_session = 0;
+      fields >> state >> parent >> group >> own_session;
+      if (own_session != session || state == 'Z' || state == 'X') continue;
+      kill(process, SIGKILL);
+      found = true;
+    }
+    if (found) usleep(1000);
+  }
 }
 
 std::string program_folder() {

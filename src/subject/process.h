@@ -1,6 +1,8 @@
 // Commands with a time limit.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -15,14 +17,20 @@ struct CommandResult {
 };
 
 struct CommandOptions {
-  std::string folder;     // to run in; empty: this program's
-  std::string temporary;  // for its temporary files; empty: as for this program
+  std::string folder;                    // to run in; empty: this program's
+  std::string temporary;                 // for its temporary files; empty: as for this program
+  std::vector<std::string> variables{};  // "NAME=value", beside or instead of this program's own
 };
 
 // Runs argv[0] by path or through PATH. The whole process group is killed at the limit, and when this program
 // is interrupted, which is an Error.
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
                                   const CommandOptions& options = {});
+
+// Whether the process has children that run.
+bool has_children(pid_t process);
+// Kills all processes of a session whose leader has ended.
+void kill_session(pid_t session);
 
 // The folder of the running program.
 std::string program_folder();

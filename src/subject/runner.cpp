@@ -1,3 +1,11 @@
+// Runs trials in a worker process.
+//
+// The judge starts a worker (protocol/messages.h), writes the inputs of a trial into the shared memory file,
+// sends a request and waits for the reply, reading the device's events meanwhile. The subject can do anything
+// to the worker: crash it, hang, use all memory, write to its file descriptors. So the judge enforces time,
+// memory and thread limits from outside, decodes every message with all checks, and takes a reply or event
+// that cannot be the worker's own as a crash of the subject. After any failure the worker is killed, and the
+// next trial starts a new one.
 #include "subject/runner.h"
 
 #include <fcntl.h>
@@ -22,30 +30,33 @@
 #include "base/file.h"
 #include "base/interrupt.h"
 #include "base/temporary_folder.h"
+#include "protocol/lines.h"
+#include "protocol/messages.h"
+#include "protocol/protocol.h"
+#include "subject/event_pipe.h"
 #include "subject/images.h"
+#include "subject/interpreter.h"
 #include "subject/process.h"
-#include "subject/protocol.h"
-#include "subject/pulse.h"
+#include "subject/process_clock.h"
 
 namespace assay::subject {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 namespace {
 
 constexpr std::size_t kLongestReply = 1 << 20;
 constexpr uint64_t kMostWritten = 64 << 20;  // bytes of any file that the worker writes
-constexpr int kGlance = 50;                  // milliseconds between looks at a worker that says nothing
-constexpr double kGrace = 2;                 // seconds that a call may go on after an error was seen
-constexpr int kDying = 1000;                 // … that the end of a process may take
+constexpr int kPollInterval = 50;            // milliseconds between checks of a silent worker's limits
+constexpr double kGrace = 2;                 // seconds that a call may continue after an error was reported
+constexpr int kDying = 1000;                 // milliseconds to wait for a process to end
 constexpr int kStall = 1500;                 // milliseconds for which all threads of the device may poll
 constexpr int kMostThreads = 2000;           // of a worker: those of the device and of the subject
 constexpr const char* kInterrupted = "interrupted";
-constexpr int kEarlierCalls = 64;            // before the one that is looked at, where a trial makes many
-constexpr std::size_t kMostEvents = 1000;
-constexpr std::size_t kMostEventBytes = 16 << 20;
+constexpr double kBuildSeconds =
+    180;                           // in which a Python subject must be loaded; and of all that it compiles
+constexpr int kEarlierCalls = 64;  // before the one that is judged, in a trial of many calls
 
 double machine_memory() {
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -62,23 +73,42 @@ std::string signal_text(int status) {
   if (WIFSIGNALED(status)) {
     const int number = WTERMSIG(status);
     if (number == SIGXFSZ) return "it wrote more than the limit";
-    if (number == SIGSYS) return "it tried what a subject may not";
+    if (number == SIGSYS) return "it made a system call that is not allowed";
     return fmt::format("killed by signal {} ({})", number, strsignal(number));
   }
   return fmt::format("the process ended with exit status {} in the middle of a call", WEXITSTATUS(status));
 }
 
-// What a process is told of where it runs, for as long as it lives.
+// The machine that a worker believes to run on, for as long as it lives.
 struct Machine {
   uint8_t gpu = 0;
   int64_t clock = 0;
   bool operator==(const Machine&) const = default;
 };
 
-struct Reply {
-  Outcome outcome = Outcome::Ended;
+// Time that a Python subject spends on compiling is not the call's, as far as it goes.
+class BuildTime {
+ public:
+  void note(bool begins) { under_way_ = begins; }
+  bool under_way() const { return under_way_; }
+  // How much of the seconds that have passed since the last time is given to the build.
+  double allowance(double seconds) {
+    const double given = std::min(seconds, kBuildSeconds - spent_);
+    spent_ += given;
+    return given;
+  }
+  double spent() const { return spent_; }
+
+ private:
+  bool under_way_ = false;
+  double spent_ = 0;
+};
+
+// What came of waiting for the worker: a line, or why there is none.
+struct Answer {
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
-  Json json;
+  std::string line;
 };
 
 }  // namespace
@@ -95,12 +125,10 @@ struct Runner::Impl {
   int64_t mapped = 0;
   std::byte* memory = nullptr;
   std::unique_ptr<TemporaryFolder> folder;
-  std::string pending;        // received, not yet a whole line
-  int events = -1;            // the read end of the pipe
-  std::string heard;          // from it
-  std::size_t looked_at = 0;  // of that
-  bool deaf = false;          // the worker's end is closed, though the worker lives
-  bool forged = false;        // something that is no event came through it
+  protocol::LineBuffer pending;  // received from the socket
+  EventPipe events;
+  BuildTime builds;
+  std::optional<Answer> prepared;  // what came of starting a worker ahead of its first trial
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
@@ -115,19 +143,19 @@ struct Runner::Impl {
 
   void stop() {
     if (child > 0) {
+      const pid_t session = child;
       kill(child, SIGKILL);
       reap();
+      if (is_python()) kill_session(session);  // compilers that it had started
     }
     if (socket >= 0) close(socket);
-    if (events >= 0) close(events);
+    events.close();
     if (memory) munmap(memory, static_cast<std::size_t>(mapped));
     if (memory_file >= 0) close(memory_file);
-    socket = memory_file = events = -1;
-    heard.clear();
-    looked_at = 0;
-    deaf = forged = false;
+    socket = memory_file = -1;
     memory = nullptr;
     mapped = calls = 0;
+    prepared.reset();
     pending.clear();
     folder.reset();
   }
@@ -140,23 +168,15 @@ struct Runner::Impl {
     return status;
   }
 
+  bool is_python() const { return !subject.python.empty(); }
+
   std::vector<std::string> environment() const {
-    std::vector<std::string> variables = {"PATH=/usr/bin:/bin", "HOME=" + folder->path(),
-                                          "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
-                                          "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
+    std::vector<std::string> variables = {
+        "PATH=/usr/bin:/bin", "HOME=" + folder->path(), "TMPDIR=" + folder->path(), "LANG=C.UTF-8",
+        "GLIBC_TUNABLES=glibc.malloc.tcache_count=0"};  // HostPoison of the worker
     if (options.device == Device::Virtual) {
       variables.push_back("LD_LIBRARY_PATH=" + program(""));
-      variables.push_back(fmt::format("ASSAY_REPORT=/proc/self/fd/{}", kEvents));
-      variables.push_back("ASSAY_QUIET=1");
-      variables.push_back(fmt::format("ASSAY_STALL_MS={}", kStall));
-      variables.push_back(fmt::format("ASSAY_GPU={}", kGpus[machine.gpu].id));
-      if (!options.precision_lines.empty())
-        variables.push_back("ASSAY_PRECISION_LINES=" + options.precision_lines);
-      if (options.record) variables.push_back("ASSAY_RECORD=1");
-      variables.push_back(fmt::format("ASSAY_CHECK={}", options.record      ? "none"
-                                                        : options.precision ? "precision"
-                                                        : options.checked ? "memory,init,races,streams,sync"
-                                                                          : "none"));
+      variables.push_back(fmt::format("{}={}", protocol::kSettingsVariable, encode(settings())));
     } else {
       const fs::path toolkit = fs::path(find_nvcc()).parent_path().parent_path();
       std::string path = fmt::format("{0}/lib64:{0}/lib", toolkit.string());
@@ -171,24 +191,65 @@ struct Runner::Impl {
     return variables;
   }
 
-  std::vector<std::string> arguments() const {
-    return {program("main"),
-            options.device == Device::Virtual ? "virtual" : "cuda",
-            folder->path(),
-            subject.ptx.empty() ? "library" : "ptx",
-            subject.ptx.empty() ? program(kLibraryName) : subject.ptx,
-            subject.symbol,
-            subject.launched ? "launch" : "call",
-            contract.kernel.returns_int ? "int" : "void",
-            std::to_string(options.device == Device::Virtual ? machine.clock : 0)};
+  protocol::Settings settings() const {
+    protocol::Settings settings;
+    settings.events = fmt::format("/proc/self/fd/{}", protocol::kEvents);
+    settings.quiet = true;
+    settings.report_code = is_python();
+    settings.stall_milliseconds = kStall;
+    settings.gpu = &kGpus[machine.gpu];
+    settings.checks = options.checks;
+    settings.record = options.record;
+    settings.precision_lines = options.precision_lines;
+    return settings;
+  }
+
+  protocol::WorkerSetup setup() const {
+    const bool is_virtual = options.device == Device::Virtual, is_ptx = !subject.ptx.empty();
+    return {.real_gpu = !is_virtual,
+            .folder = folder->path(),
+            .is_ptx = is_ptx,
+            .path = is_ptx ? subject.ptx : program(kLibraryName),
+            .symbol = subject.symbol,
+            .is_kernel = subject.launched,
+            .returns_int = contract.kernel.returns_int,
+            .clock = is_virtual ? machine.clock : 0};
+  }
+
+  // The folder of a file of the problem's, where neither the contract nor the subject lies in it.
+  std::string hidden_with(const contract::PythonFunction& function) const {
+    const fs::path file = fs::absolute(contract.resolve(function.file)).lexically_normal();
+    const std::string folder_of = file.parent_path().string() + "/";
+    const bool shared = fs::absolute(contract.path).lexically_normal().string().starts_with(folder_of) ||
+                        subject.python.starts_with(folder_of);
+    return shared ? file.string() : file.parent_path().string();
+  }
+
+  // What says what is expected is not for a Python subject to read.
+  protocol::WorkerSetup python_setup() const {
+    std::vector<std::string> hidden = options.hidden;
+    hidden.push_back(contract.path);
+    for (const contract::PythonFunction& function : {contract.reference.python, contract.generator})
+      if (function) hidden.push_back(hidden_with(function));
+    for (std::string& path : hidden) path = fs::absolute(path).lexically_normal().string();
+    protocol::WorkerSetup setup;
+    setup.folder = folder->path();
+    setup.path = subject.python;
+    setup.symbol = subject.symbol;
+    setup.is_python = true;
+    setup.returns_outputs = contract.kernel.returns_outputs;
+    setup.default_stream = !contract.require.concurrent;
+    setup.build_folder = subject.build_folder;
+    setup.hidden = std::move(hidden);
+    return setup;
   }
 
   [[noreturn]] void become_worker(pid_t judge, int worker_socket, int worker_events,
-                                  const std::vector<std::string>& argv,
+                                  const std::string& program,
                                   const std::vector<std::string>& variables) const {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != judge) _exit(126);  // it died before it could be told of
+    if (getppid() != judge) _exit(126);  // the judge died before prctl took effect
     personality(ADDR_NO_RANDOMIZE);      // the same addresses in the report of the same check
     const auto limit = [](auto resource, rlim_t most) {
       const rlimit value{most, most};
@@ -204,22 +265,21 @@ struct Runner::Impl {
     dup2(null, 0);
     dup2(log, 1);
     dup2(log, 2);
-    dup2(spare_socket, kSocket);
-    dup2(spare_file, kMemoryFile);
-    dup2(spare_events, kEvents);
-    close_range(kEvents + 1, ~0u, 0);
+    dup2(spare_socket, protocol::kSocket);
+    dup2(spare_file, protocol::kMemoryFile);
+    dup2(spare_events, protocol::kEvents);
+    close_range(protocol::kEvents + 1, ~0u, 0);
     if (chdir(folder->path().c_str()) != 0) _exit(126);
-    std::vector<char*> args, env;
-    for (const std::string& word : argv) args.push_back(const_cast<char*>(word.c_str()));
+    std::vector<char*> env;
     for (const std::string& word : variables) env.push_back(const_cast<char*>(word.c_str()));
-    args.push_back(nullptr);
     env.push_back(nullptr);
-    execve(args[0], args.data(), env.data());
+    char* args[] = {const_cast<char*>(program.c_str()), nullptr};
+    execve(args[0], args, env.data());
     _exit(127);
   }
 
-  // The program and its libraries by other names than their own: what the loader tells a subject of them, and
-  // what it can see of its command line, holds no name of ours.
+  // The program and its libraries by other names than their own: what a subject can learn of them from the
+  // loader holds no name of ours.
   bool link_files() const {
     std::error_code error;
     fs::create_directory(program(""), error);
@@ -237,42 +297,67 @@ struct Runner::Impl {
   }
 
   std::string program(const std::string& name) const {
-    return fmt::format("{}/{}/{}", folder->path(), kProgramFolder, name);
+    return fmt::format("{}/{}/{}", folder->path(), protocol::kProgramFolder, name);
   }
 
-  Reply start() {
+  Answer start() {
     folder = std::make_unique<TemporaryFolder>("home");
     int ends[2], pipe_ends[2];
     memory_file = memfd_create("buffers", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (folder->path().empty() || memory_file < 0 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0 || pipe2(pipe_ends, O_CLOEXEC) != 0) {
-      return {
-          Outcome::Unavailable, fmt::format("a worker could not be prepared: {}", std::strerror(errno)), {}};
+      return {CallOutcome::Unavailable,
+              fmt::format("a worker could not be prepared: {}", std::strerror(errno)),
+              {}};
     }
     prctl(PR_SET_DUMPABLE, 0);  // nobody of the same user may look into the judge
-    events = pipe_ends[0];
-    fcntl(events, F_SETFL, O_NONBLOCK);
+    events.open(pipe_ends[0]);
     fcntl(memory_file, F_ADD_SEALS, F_SEAL_SHRINK);  // a worker that shrinks it would take the judge down
-    const auto argv = arguments(), variables = environment();
-    const pid_t judge = getpid();
-    if (!link_files()) return {Outcome::Unavailable, "the worker's folder could not be filled", {}};
-    child = fork();
-    if (child == 0) become_worker(judge, ends[1], pipe_ends[1], argv, variables);
+    const std::string problem =
+        is_python() ? fork_interpreter(ends[1], pipe_ends[1]) : fork_worker(ends[1], pipe_ends[1]);
     close(ends[1]);
     close(pipe_ends[1]);
     socket = ends[0];
-    if (child < 0) return {Outcome::Unavailable, fmt::format("fork: {}", std::strerror(errno)), {}};
-    Reply reply = receive(std::max(options.timeout, 30.0));
-    if (reply.outcome == Outcome::Crashed) {
-      reply.error = fmt::format("while the subject was loaded: {}", reply.error);
-      return reply;
+    if (!problem.empty()) return {CallOutcome::Unavailable, problem, {}};
+    const double loading = is_python() ? kBuildSeconds : std::max(options.timeout, 30.0);
+    Answer answer = protocol::send_line(socket, encode(is_python() ? python_setup() : setup()))
+                        ? receive(loading)
+                        : died();
+    if (answer.outcome == CallOutcome::Crashed)
+      answer.error = fmt::format("while the subject was loaded: {}", answer.error);
+    if (answer.outcome != CallOutcome::Ended) return answer;
+    const auto ready = protocol::decode_ready(answer.line);
+    if (!ready) return {CallOutcome::Crashed, ready.error().text(), {}};
+    if (ready->problem.empty()) {
+      guarded &= ready->files_guarded;
+      return answer;
     }
-    if (reply.outcome == Outcome::Ended) guarded &= reply.json.value("files_guarded", true);
-    if (reply.outcome != Outcome::Ended || reply.json.value("ready", false)) return reply;
-    const bool ours = reply.json.value("unavailable", false);
-    return {ours ? Outcome::Unavailable : Outcome::Crashed,
-            reply.json.value("text", "the worker did not start"),
-            {}};
+    return {ready->subject_failed ? CallOutcome::Crashed : CallOutcome::Unavailable, ready->problem, {}};
+  }
+
+  // Why there is no worker; empty: there is.
+  std::string fork_worker(int worker_socket, int worker_events) {
+    const std::string worker = program("main");
+    const auto variables = environment();
+    const pid_t judge = getpid();
+    if (!link_files()) return "the worker's folder could not be filled";
+    child = fork();
+    if (child == 0) become_worker(judge, worker_socket, worker_events, worker, variables);
+    return child < 0 ? fmt::format("fork: {}", std::strerror(errno)) : "";
+  }
+
+  std::string fork_interpreter(int worker_socket, int worker_events) {
+    const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const auto forked = subject.interpreter->fork_worker({.folder = folder->path(),
+                                                          .settings = encode(settings()),
+                                                          .socket = worker_socket,
+                                                          .memory_file = memory_file,
+                                                          .events = worker_events,
+                                                          .log = log});
+    close(log);
+    if (!forked) return forked.error().text();
+    child = *forked;
+    return "";
   }
 
   bool grow(int64_t size) {
@@ -290,247 +375,227 @@ struct Runner::Impl {
   }
 
   // The channel is closed: the process has ended, or closed it and goes on.
-  Reply died() {
-    for (int waited = 0; waited < kDying; waited += kGlance) {
+  Answer died() {
+    for (int waited = 0; waited < kDying; waited += kPollInterval) {
       int status = 0;
       if (waitpid(child, &status, WNOHANG) == child) {
         child = -1;
-        return {Outcome::Crashed, signal_text(status), {}};
+        return {CallOutcome::Crashed, signal_text(status), {}};
       }
-      poll(nullptr, 0, kGlance);
+      poll(nullptr, 0, kPollInterval);
     }
-    return give_up(Outcome::Crashed, "the subject closed the channel to the judge");
+    return give_up(CallOutcome::Crashed, "the subject closed the channel to the judge");
   }
 
-  Reply give_up(Outcome outcome, std::string why) {
+  Answer give_up(CallOutcome outcome, std::string why) {
+    const pid_t session = child;
     kill(child, SIGKILL);
     reap();
+    if (is_python()) kill_session(session);
     return {outcome, std::move(why), {}};
   }
 
-  bool send(const Json& request) {
-    const std::string line = request.dump() + "\n";
-    for (std::size_t sent = 0; sent < line.size();) {
-      const ssize_t n = ::send(socket, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-      if (n <= 0) return false;
-      sent += static_cast<std::size_t>(n);
-    }
-    return true;
-  }
-
-  Reply receive(double timeout) {
-    Pulse pulse(child);
+  Answer receive(double timeout) {
+    ProcessClock clock(child);
+    auto looked = Clock::now();
     for (;;) {
-      if (const std::size_t line = pending.find('\n'); line != std::string::npos) {
-        Json json = Json::parse(pending.substr(0, line), nullptr, false);
-        pending.erase(0, line + 1);
-        if (json.is_object()) return {Outcome::Ended, "", std::move(json)};
-        return give_up(Outcome::Crashed, "the worker sent something that is no reply");
+      while (auto line = pending.take()) {
+        const auto building = is_python() ? protocol::decode_building(*line) : std::nullopt;
+        builds.note(building && building->begins);
+        if (!building) return {CallOutcome::Ended, "", std::move(*line)};
       }
-      listen();
-      pollfd waiting[2] = {{socket, POLLIN, 0}, {deaf ? -1 : events, POLLIN, 0}};
-      poll(waiting, 2, kGlance);
-      if (interrupted()) return give_up(Outcome::Unavailable, kInterrupted);
+      events.read();
+      pollfd waiting[2] = {{socket, POLLIN, 0}, {events.waiting_for(), POLLIN, 0}};
+      poll(waiting, 2, kPollInterval);
+      if (interrupted()) return give_up(CallOutcome::Unavailable, kInterrupted);
       if (waiting[0].revents == 0) {
-        // What was seen is seen, whether or not the call ends: a deadlock after a race need not be sat out.
-        if (heard_error()) timeout = std::min(timeout, pulse.seconds() + kGrace);
-        if (pulse.seconds() > timeout)
-          return give_up(Outcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
-        if (pulse.threads() > kMostThreads)
-          return give_up(Outcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
+        // After an error there is no need to wait for a call that does not end, in a deadlock after a race
+        // say.
+        if (events.take_error()) timeout = std::min(timeout, clock.seconds() + kGrace);
+        const double passed = std::chrono::duration<double>(Clock::now() - looked).count();
+        looked = Clock::now();
+        if (is_python() && (builds.under_way() || has_children(child))) timeout += builds.allowance(passed);
+        if (clock.seconds() > timeout)
+          return give_up(CallOutcome::TimedOut, fmt::format("no end after {:.2g} s", timeout));
+        if (clock.threads() > kMostThreads)
+          return give_up(CallOutcome::Crashed, fmt::format("it started more than {} threads", kMostThreads));
         if (resident_bytes(child) > options.memory)
-          return give_up(Outcome::TooLarge, fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
+          return give_up(CallOutcome::TooLarge,
+                         fmt::format("it held more than {:.1f} GB", options.memory / 1e9));
         continue;
       }
       char buffer[65536];
       const ssize_t n = recv(socket, buffer, sizeof buffer, 0);
       if (n <= 0) return died();
-      pending.append(buffer, static_cast<std::size_t>(n));
-      if (pending.size() > kLongestReply) return give_up(Outcome::Crashed, "the worker flooded its replies");
+      pending.append({buffer, static_cast<std::size_t>(n)});
+      if (pending.size() > kLongestReply)
+        return give_up(CallOutcome::Crashed, "the worker flooded its replies");
     }
   }
 
-  // Whether a new line of the device's tells of an error.
-  bool heard_error() {
-    bool error = false;
-    for (std::size_t end; (end = heard.find('\n', looked_at)) != std::string::npos; looked_at = end + 1) {
-      const Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(looked_at),
-                                       heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      if (!event.is_object()) continue;
-      const auto sighting = event.find("finding");
-      const Event& told = sighting != event.end() && sighting->is_object() ? *sighting : event;
-      const auto text = [&](const char* key) {
-        const auto it = told.find(key);
-        return it != told.end() && it->is_string() ? it->get<std::string>() : std::string();
-      };
-      const std::string severity = text("severity");
-      error |= !text("kind").empty() && severity != "warning" && severity != "note";
-    }
-    return error;
-  }
-
-  // Takes what the pipe holds, so that nobody waits for it to empty.
-  void listen() {
-    char buffer[65536];
-    while (events >= 0 && !deaf) {
-      const ssize_t n = read(events, buffer, sizeof buffer);
-      if (n < 0) return;
-      if (n == 0) deaf = true;
-      if (heard.size() < kMostEventBytes) heard.append(buffer, static_cast<std::size_t>(n));
-    }
-  }
-
-  // Events are JSON lines, and the device writes no others.
-  void read_events(Observation& observation) {
+  void take_events(Observation& observation) {
     if (options.device != Device::Virtual) return;
-    listen();
-    observation.kernels.emplace();
-    std::size_t at = 0;
-    for (std::size_t end; (end = heard.find('\n', at)) != std::string::npos; at = end + 1) {
-      Event event = Event::parse(heard.begin() + static_cast<std::ptrdiff_t>(at),
-                                 heard.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-      forged |= !event.is_object();
-      if (event.is_object() && event.value("event", Event()) == "launch" && event["kernel"].is_string())
-        observation.kernels->insert(event["kernel"].get<std::string>());
-      if (event.is_object() && observation.events.size() < kMostEvents)
-        observation.events.push_back(std::move(event));
-    }
-    heard.erase(0, at);
-    looked_at = 0;
+    events.read();
+    observation.events = events.take_events();
+    observation.events_left_out = events.take_left_out();
+    observation.kernels = events.take_kernels();
+    observation.code = events.take_code();
+    events.take_error();
   }
 
   std::string output_tail() const {
     if (!folder) return "";
     std::string text = text_of(folder->file("output"));
-    if (text.size() > 400) text = "…" + text.substr(text.size() - 400);
+    // A crashed interpreter lists where it was, the innermost function first.
+    const size_t fatal = text.rfind("Fatal Python error: ");
+    if (fatal != std::string::npos) {
+      text = text.substr(fatal, 600);
+      text = text.substr(0, text.rfind('\n')) + "\n…";
+    } else if (text.size() > 400) {
+      text = "…" + text.substr(text.size() - 400);
+    }
     while (!text.empty() && text.back() == '\n') text.pop_back();
     return text;
   }
 
-  // One reply a request, with the request's number; and the device's events must still come.
-  void reject_forgery(Reply& reply) {
-    const bool answers = reply.json.value("id", uint64_t{0}) == request_id && pending.empty();
-    listen();
-    if (!answers) reply = give_up(Outcome::Crashed, "the subject sent a reply of its own to the judge");
-    if (answers && deaf && options.device == Device::Virtual)
-      reply = give_up(Outcome::Crashed, "the subject closed the channel of the device's events");
-  }
-
-  Observation observe(const trial::Trial& trial, const Layout& layout) {
-    Observation observation;
-    if (interrupted()) {
-      observation.outcome = Outcome::Unavailable;
-      observation.error = kInterrupted;
-      return observation;
-    }
-    const Machine wanted{trial.condition.gpu, trial.condition.clock};
-    if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
-      stop();
-      machine = wanted;
-      const Reply started = start();
-      if (started.outcome != Outcome::Ended) {
-        observation.outcome = started.outcome;
-        observation.error = started.error;
-        read_events(observation);
-        stop();
-        return observation;
-      }
-    }
-    Reply reply{Outcome::TooLarge, "the shared memory could not be made", {}};
-    if (grow(layout.size)) {
-      write_images(layout, trial, memory);
-      if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
-      Json request = {{"id", request_id},
-                      {"size", mapped},
-                      {"seed", trial.condition.schedule},
-                      {"ordered", trial.condition.ordered},
-                      {"others_late", trial.condition.others_late},
-                      {"moved", trial.condition.moved},
-                      {"cycles", trial.condition.cycles},
-                      {"shift", trial.condition.shift},
-                      {"host_poison", trial.condition.host_poison},
-                      {"earlier", trial.condition.looped ? kEarlierCalls : 0},
-                      {"calls", Json::array()}};
-      for (const CallPlan& plan : layout.calls) request["calls"].push_back(plan.request);
-      reply = send(request) ? receive(options.timeout) : died();
-      if (reply.outcome == Outcome::Ended) reject_forgery(reply);
-    }
-    read_events(observation);
-    if (forged && reply.outcome == Outcome::Ended)
-      reply = give_up(Outcome::Crashed, "the subject wrote into the channel of the device's events");
-    observation.outcome = reply.outcome;
-    observation.error = reply.error;
-    if (reply.outcome != Outcome::Ended) {
-      const std::string said = interrupted() ? "" : output_tail();
-      if (!said.empty()) observation.error += "; it said: " + said;
-      stop();
-      return observation;
-    }
-    calls += static_cast<int64_t>(layout.calls.size());
-    read_reply(reply.json, trial, layout, observation);
-    return observation;
-  }
-
-  // One call of which nothing is copied, there or back.
-  Observation record(Layout& layout) {
-    Observation observation;
-    if (child < 0) {
-      stop();
-      const Reply started = start();
-      observation.outcome = started.outcome;
-      observation.error = started.error;
-      if (started.outcome != Outcome::Ended || !grow(sysconf(_SC_PAGESIZE))) return observation;
-      read_events(observation);
-      observation.events.clear();
-    }
+  protocol::Request request_for(const trial::Trial& trial, const MemoryFileLayout& layout) {
     if (getrandom(&request_id, sizeof request_id, 0) < 0) ++request_id;
-    Json& call = layout.calls.front().request;
-    for (Json& buffer : call["buffers"]) {
-      buffer["data"] = true;
-      buffer["parts"] = Json::array();
+    const trial::Condition& condition = trial.condition;
+    protocol::Request request{.id = request_id,
+                              .memory_bytes = mapped,
+                              .seed = condition.schedule,
+                              .ordered = condition.ordered,
+                              .others_late = condition.others_late,
+                              .moved = condition.moved,
+                              .cycles = condition.cycles,
+                              .shift = condition.shift,
+                              .host_poison = condition.host_poison,
+                              .new_content = trial::pattern(condition.poison),
+                              .earlier_calls = condition.looped ? kEarlierCalls : 0,
+                              .calls = {}};
+    for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
+    return request;
+  }
+
+  // One reply per request, with the request's number, and the channel of the device's events must still be
+  // open. Otherwise the subject has written to the judge itself.
+  Answer read_reply(const std::string& line, protocol::Reply& reply) {
+    auto decoded = protocol::decode_reply(line);
+    if (!decoded) return give_up(CallOutcome::Crashed, decoded.error().text());
+    reply = std::move(*decoded);
+    events.read();
+    if (reply.id != request_id || !pending.empty())
+      return give_up(CallOutcome::Crashed, "the subject sent a reply of its own to the judge");
+    if (events.has_ended() && options.device == Device::Virtual)
+      return give_up(CallOutcome::Crashed, "the subject closed the channel of the device's events");
+    return {};
+  }
+
+  // A worker on this machine; false: there is none, and the observation says why.
+  bool has_worker(const Machine& wanted, Observation& observation) {
+    if (interrupted()) {
+      observation.outcome = CallOutcome::Unavailable;
+      observation.error = kInterrupted;
+      return false;
     }
-    const Json request = {{"id", request_id},   {"size", mapped},  {"seed", 0},
-                          {"ordered", false},   {"others_late", false}, {"moved", false},
-                          {"calls", Json::array({call})}};
-    Reply reply = send(request) ? receive(options.timeout) : died();
-    if (reply.outcome == Outcome::Ended) reject_forgery(reply);
-    read_events(observation);
-    observation.outcome = reply.outcome;
-    observation.error = reply.error;
-    if (reply.outcome != Outcome::Ended || forged) {
-      stop();
-      if (observation.outcome == Outcome::Ended) observation.outcome = Outcome::Crashed;
-      return observation;
-    }
-    ++calls;
-    observation.error_code = reply.json.value("error", 0);
-    observation.calls.emplace_back();
-    const Json returned = reply.json.value("returned", Json::array());
-    if (!returned.empty() && returned[0].is_number_integer()) observation.calls[0].returned = returned[0];
-    if (observation.error_code == 0) return observation;
-    observation.outcome = Outcome::DeviceError;
-    observation.error = fmt::format("{} from {}", reply.json.value("name", "an error"),
-                                    reply.json.value("stage", "the call"));
+    if (child >= 0 && (options.device != Device::Virtual || wanted == machine)) return true;
+    const bool is_prepared = prepared && wanted == machine;
+    if (!is_prepared) stop();
+    machine = wanted;
+    const Answer started = is_prepared ? *prepared : start();
+    prepared.reset();
+    if (started.outcome == CallOutcome::Ended) return true;
+    observation.outcome = started.outcome;
+    observation.error = started.error;
+    take_events(observation);
     stop();
+    return false;
+  }
+
+  // Makes the calls; false: they did not end, and the observation says why.
+  bool exchange(const protocol::Request& request, protocol::Reply& reply, Observation& observation) {
+    Answer answer = protocol::send_line(socket, encode(request)) ? receive(options.timeout) : died();
+    if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
+    take_events(observation);
+    if (events.is_forged() && answer.outcome == CallOutcome::Ended)
+      answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
+    observation.outcome = answer.outcome;
+    observation.error = answer.error;
+    if (answer.outcome == CallOutcome::Ended) {
+      calls += static_cast<int64_t>(request.calls.size());
+      return true;
+    }
+    const std::string said = interrupted() ? "" : output_tail();
+    if (!said.empty()) observation.error += "; it said: " + said;
+    stop();
+    return false;
+  }
+
+  // Room for the images of a call; false: there is none, and the observation says so.
+  bool has_room(int64_t bytes, Observation& observation) {
+    if (grow(bytes)) return true;
+    observation.outcome = CallOutcome::TooLarge;
+    observation.error = "the shared memory could not be made";
+    stop();
+    return false;
+  }
+
+  Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
+    Observation observation;
+    protocol::Reply reply;
+    if (!has_worker({trial.condition.gpu, trial.condition.clock}, observation) ||
+        !has_room(layout.size, observation))
+      return observation;
+    write_images(layout, trial, memory);
+    if (exchange(request_for(trial, layout), reply, observation))
+      take_reply(reply, trial, layout, observation);
     return observation;
   }
 
-  void read_reply(const Json& json, const trial::Trial& trial, const Layout& layout,
-                  Observation& observation) {
-    observation.seconds = json.value("seconds", 0.0);
-    observation.error_code = json.value("error", 0);
-    if (observation.error_code != 0) {
-      observation.outcome = Outcome::DeviceError;
-      observation.error = fmt::format("{} ({}) from {}", json.value("name", "an error"),
-                                      json.value("text", ""), json.value("stage", "the call"));
-      stop();  // a context that failed once is of no further use
-      return;
+  // One call of which nothing is copied, in either direction: all buffers have the same empty image.
+  Observation record(MemoryFileLayout& layout) {
+    Observation observation;
+    protocol::Reply reply;
+    trial::Trial trial;
+    trial.condition.ordered = false;
+    int64_t largest = 0;
+    for (protocol::BufferRequest& buffer : layout.calls.front().request.buffers) {
+      buffer.is_input = true;  // not marked as undefined, which would take time
+      buffer.in = buffer.out = 0;
+      buffer.parts = {{0, 0}};
+      largest = std::max(largest, buffer.bytes);
     }
-    const Json returned = json.value("returned", Json::array());
+    if (has_worker({}, observation) && has_room(largest, observation) &&
+        exchange(request_for(trial, layout), reply, observation) && !failed(reply, observation))
+      for (const int returned : reply.returned) observation.calls.push_back({.returned = returned});
+    return observation;
+  }
+
+  // Whether a call itself failed; then the process is of no further use.
+  bool failed(const protocol::Reply& reply, Observation& observation) {
+    if (reply.python) {
+      observation.outcome = CallOutcome::PythonFailed;
+      observation.error = reply.python->text;
+      observation.python = reply.python;
+    } else if (reply.failure) {
+      observation.outcome = CallOutcome::DeviceError;
+      observation.error_code = reply.failure->code;
+      observation.error =
+          fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
+    } else {
+      return false;
+    }
+    stop();
+    return true;
+  }
+
+  void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
+                  Observation& observation) {
+    observation.seconds = reply.seconds;
+    if (failed(reply, observation)) return;
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
-      if (i < returned.size() && returned[i].is_number_integer())
-        observation.calls.back().returned = returned[i];
+      if (i < reply.returned.size()) observation.calls.back().returned = reply.returned[i];
     }
   }
 };
@@ -548,27 +613,26 @@ Observation Runner::run(const trial::Trial& trial, const contract::Bindings& fir
   const auto layout = lay_out(impl_->contract, trial, bindings, guard);
   if (!layout) {
     Observation observation;
-    observation.outcome = Outcome::Unavailable;
+    observation.outcome = CallOutcome::Unavailable;
     observation.error = layout.error().text();
     return observation;
   }
   if (trial.condition.fresh) restart();
-  try {
-    return impl_->observe(trial, *layout);
-  } catch (const Json::exception&) {  // a field of another type than it should be
-    impl_->stop();
-    Observation observation;
-    observation.outcome = Outcome::Crashed;
-    observation.error = "the worker sent something that is no reply";
-    return observation;
-  }
+  return impl_->observe(trial, *layout);
+}
+
+void Runner::prepare() {
+  if (!impl_->is_python() || interrupted()) return;
+  impl_->stop();
+  impl_->machine = {};
+  impl_->prepared = impl_->start();
 }
 
 Observation Runner::record(const contract::Bindings& bindings) {
   auto layout = lay_out(impl_->contract, trial::Trial{}, {&bindings}, 0);
   if (layout) return impl_->record(*layout);
   Observation observation;
-  observation.outcome = Outcome::Unavailable;
+  observation.outcome = CallOutcome::Unavailable;
   observation.error = layout.error().text();
   return observation;
 }
@@ -581,6 +645,9 @@ int64_t Runner::calls_in_process() const {
 }
 bool Runner::files_guarded() const {
   return impl_->guarded;
+}
+double Runner::build_seconds() const {
+  return impl_->builds.spent();
 }
 void Runner::set_timeout(double seconds) {
   impl_->options.timeout = seconds;

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
+#include "contract/bindings.h"
+#include "protocol/event.h"
+#include "protocol/messages.h"
+#include "protocol/settings.h"
 #include "subject/subject.h"
 #include "trial/trial.h"
 
@@ -22,18 +24,17 @@ inline constexpr const char* kLibraryName = "libkernel.so";
 
 struct RunnerOptions {
   Device device = Device::Virtual;
-  std::string worker;           // program; empty: beside this one
-  std::string cudart;           // folder of the virtual libcudart.so.13; empty: ../lib beside this program
-  double timeout = 30;          // seconds of one trial
-  double memory = 0;            // bytes that the worker may hold; 0: two thirds of the machine's
-  bool checked = true;          // the virtual device watches accesses, races, initialisation
-  bool precision = false;       // … or where precision is lost, instead
-  bool record = false;          // … or only tells what it is asked to do, and does nothing (virtual)
-  std::string precision_lines;  // … told apart before others: "FILE:LINE;FILE:LINE"
+  std::string worker;   // program; empty: beside this one
+  std::string cudart;   // folder of the virtual libcudart.so.13; empty: ../lib beside this program
+  double timeout = 30;  // seconds of one trial
+  double memory = 0;    // bytes that the worker may hold; 0: two thirds of the machine's
+  std::vector<std::string>
+      hidden;  // files and folders that a Python subject may not read, beside the contract's
+  // Of the virtual device.
+  protocol::CheckSet checks = protocol::CheckSet::for_check();
+  std::vector<Where> precision_lines;  // that the precision check separates before others
+  bool record = false;                 // what the subject asks of the device is reported and not done
 };
-
-// What the device's own checks saw, one JSON object each (kind, message, file, line, …).
-using Event = nlohmann::ordered_json;
 
 // Bytes outside a tensor that changed.
 struct Trespass {
@@ -49,22 +50,26 @@ struct Call {
   int returned = 0;
 };
 
-enum class Outcome : uint8_t {
+enum class CallOutcome : uint8_t {
   Ended,
-  DeviceError,  // a CUDA call or launch failed: `error`
-  Crashed,      // the process died: `error` says of what
+  DeviceError,   // a CUDA call or launch failed: `error`
+  PythonFailed,  // a Python function raised, or returned something else than the outputs: `python`
+  Crashed,       // the process died: `error` says of what
   TimedOut,
   TooLarge,     // more memory than the worker may have
   Unavailable,  // no such device, or the worker could not start
 };
 
 struct Observation {
-  Outcome outcome = Outcome::Ended;
+  CallOutcome outcome = CallOutcome::Ended;
   std::string error;
-  int error_code = 0;       // the cudaError_t
+  int error_code = 0;  // the cudaError_t
+  std::optional<protocol::PythonFailure> python;
   std::vector<Call> calls;  // one; two where calls overlapped
-  std::vector<Event> events;
+  std::vector<protocol::Event> events;
+  bool events_left_out = false;                  // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
+  std::vector<std::string> code;                 // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
 };
 
@@ -78,6 +83,10 @@ class Runner {
   Observation run(const trial::Trial& trial, const contract::Bindings& first,
                   const contract::Bindings* second = nullptr);
 
+  // Starts the worker of a Python subject, which imports and compiles first, ahead of the first trial; what comes of
+  // it shows in that trial.
+  void prepare();
+
   // Calls the subject without doing what it asks of the device: the events say which kernels it would have
   // launched, with what. The inputs need no values. For a runner whose options say `record`.
   Observation record(const contract::Bindings& bindings);
@@ -86,6 +95,7 @@ class Runner {
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
+  double build_seconds() const;      // that a Python subject has spent on compiling
   void set_timeout(double seconds);
 
   struct Impl;

@@ -130,7 +130,7 @@ class Comparison {
   static std::string integer(const std::string& what, DType dtype, const CType& type,
                              const std::string& advice) {
     const int bytes = contract::info(dtype).bytes;
-    const std::string passes = fmt::format("the contract passes {} as {}", what, name_of(dtype));
+    std::string passes = fmt::format("the contract passes {} as {}", what, name_of(dtype));
     if (is_address(type) || type.kind == Kind::Float) return passes;
     const bool differs = (bytes == 4 && type.bytes == 8) || (bytes == 8 && type.bytes == 4);
     if (type.kind != Kind::Integer || !differs) return "";
@@ -139,7 +139,7 @@ class Comparison {
 
   static std::string real(const std::string& what, DType dtype, const CType& type,
                           const std::string& advice) {
-    const std::string passes = fmt::format("the contract passes {} as {}", what, name_of(dtype));
+    std::string passes = fmt::format("the contract passes {} as {}", what, name_of(dtype));
     const bool in_float_register = dtype == DType::f32 || dtype == DType::f64;
     if (is_address(type)) return passes;
     if (type.kind == Kind::Integer) return in_float_register ? passes : "";

@@ -1,17 +1,22 @@
 // The subject: the kernel under test, and the process in which it runs.
 //
-//   auto subject = build(contract, {});                 // nvcc, once; cached by content
-//   Runner runner(contract, *subject, {.device = Device::Virtual});
-//   auto observation = runner.run(trial, bindings);     // in a worker process
+// Example:
+//
+//     BuildOutcome built = build(contract, {});  // nvcc, once; cached by content
+//     if (!built.subject) return use(built.failure.error.text());
+//     Runner runner(contract, *built.subject, {.device = Device::Virtual});
+//     Observation observation = runner.run(trial, bindings);  // in a worker process
 //
 // The subject is untrusted. Only the worker (worker/main.cpp, a program of its own) loads it, and the worker
 // is as simple as can be: it copies memory images to the device, makes the call through the CUDA runtime
 // API, and copies the images back. What an image held before and holds after is compared here, in the judge's
 // process. The device is whichever libcudart.so.13 the worker finds.
 //
-//   process.h   commands with a time limit      runner.h   trials in a worker
+//   process.h      commands with a time limit                runner.h   trials in a worker
+//   interpreter.h  what workers of Python subjects come from
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,13 +30,18 @@ struct BuildOptions {
   double timeout = 180;  // seconds
 };
 
+class Interpreter;
+
 struct Subject {
   std::string library;    // the shared object; empty for PTX
   std::string ptx;        // the PTX file; empty for CUDA C++
+  std::string python;     // the file of a Python function; empty for CUDA C++ and PTX
   std::string symbol;     // the function to call, or the kernel to launch
   bool launched = false;  // `global`: the worker launches it
   bool cached = false;
-  double seconds = 0;  // that building took
+  double seconds = 0;                        // that building took
+  std::string build_folder;                  // of a Python function: where what it compiles is kept
+  std::shared_ptr<Interpreter> interpreter;  // … and where its workers come from
   // What it was built from, the toolkit's and the system's own files apart; absolute.
   std::vector<std::string> files;
 };

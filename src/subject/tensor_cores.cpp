@@ -38,7 +38,7 @@ bool adds_inexactly(const ptx::Instruction& instruction) {
 }
 
 std::string use_text(const ptx::Instruction& instruction) {
-  const std::string opcode(ptx::name(instruction.opcode));
+  std::string opcode(ptx::name(instruction.opcode));
   const std::vector<Type>& types = instruction.types;
   if (types.empty()) return opcode;
   const Type f16 = Type::F16;

@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "trial/random.h"
+#include "base/random.h"
 
 namespace assay::trial {
 
@@ -18,6 +18,54 @@ using contract::TensorSpec;
 using contract::ValuesKind;
 
 namespace {
+
+// What the families are made of. Where no reason is given, the number was chosen, and no test pins it. All
+// that is drawn must be legal: FloatValues.AreLegalInEveryFamilyAndDtype and
+// IntegerValues.AreLegalInEveryFamily (tests/trial/trial_test.cpp).
+
+// Floats. Factors are of a natural number, summands are added to it; noise has a standard deviation of 1.
+constexpr double kLoudFactor = 20;       // of an activation in a loud channel
+constexpr double kOutlierFactor = 1000;  // of an element of a loud channel, among outliers
+constexpr uint64_t kChannelsPerLoud = 64;
+constexpr double kWeightSize = 0.05;  // standard deviation
+constexpr double kLeastConstant = 0.6, kMostConstant = 1.9;
+constexpr double kLeastOfOneSign = 0.25;  // added to the size of each number
+constexpr double kOwnMeanFactor = 2;      // of a column's mean, against noise of 1
+constexpr double kSmallFactor = 0x1p-10, kLargeFactor = 0x1p10;
+constexpr double kCancellingFactor = 8;
+constexpr double kTailWidth = 2;                        // standard deviation of the natural log of magnitudes
+constexpr double kPeak = 16;                            // above the rest of the row
+constexpr int64_t kMostTie = 1, kMostSmallInteger = 4;  // the negative of it is the least
+// The large mean, with noise of 1: of formats with more than kHalfPrecision bits, and of others.
+constexpr int kHalfPrecision = 11;  // of f16, bits
+constexpr double kLargeMean = 1000, kLargeMeanOfHalf = 200;
+// Far below zero: beyond the numbers that stand for minus infinity in a hurry, -1e4, -65504 and -1e9. The
+// least, kLeastFarBelow times one of these, is beyond them as well. A format whose largest number is below
+// kWideRange has only the first.
+constexpr double kBelowOfNarrow = 0x1p14, kBelow = 0x1p17, kFarBelow = 0x1p31, kLeastFarBelow = 0.7;
+constexpr double kWideRange = 1e9;
+static_assert(kLeastFarBelow * kBelowOfNarrow > 1e4 && kLeastFarBelow * kBelow > 65504 &&
+              kLeastFarBelow * kFarBelow > 1e9);
+// The largest f64 that is drawn: the reference has no more range than f64 itself, so sums and squares must
+// stay within it.
+constexpr double kLargestF64 = 0x1p300;
+constexpr int kMostCodeBits = 12;  // of an element that tells its position, where the format has as many
+// Shares of the largest number's root, and of the largest number; multiples of the smallest normal one.
+constexpr double kLeastHuge = 0.01, kMostHuge = 0.5, kLeastNearOverflow = 0.2, kMostNearOverflow = 0.999,
+                 kAroundNormal = 4;
+// Where a nonfinite element is, of kPlaces draws: one is for the first element, one for the last, the others
+// for any.
+constexpr int64_t kFirstPlace = 0, kLastPlace = 1, kPlaces = 4;
+
+// Integers.
+constexpr int kMostRangeBits = 62;  // of a range that values are scattered over; larger ones in part
+constexpr int64_t kFewValues = 5;
+constexpr int64_t kTopPart =
+    16;  // one of so many parts of the range; pinned by IntegerValues.NearTopMakesTheLargestSums
+constexpr int64_t kRoomForEnds = 16;  // elements from which both ends of the range are always there
+constexpr double kEmptyShare = 0.6;   // of the segments, where many are empty
+
+constexpr uint64_t kNormalsStream = 77;  // of random numbers, beside those that are drawn one by one
 
 struct FamilyInfo {
   Family family;
@@ -60,6 +108,7 @@ constexpr FamilyInfo kFamilies[] = {
     {Family::AllZeros, "all-zeros", "none set"},
     {Family::EmptyParts, "empty-parts", "many empty segments"},
     {Family::OnePart, "one-part", "everything in one segment"},
+    {Family::Problem, "problem", "the problem's own inputs"},
 };
 
 const FamilyInfo& family_info(Family family) {
@@ -76,16 +125,18 @@ class Normals {
   double operator()() {
     if (left_ == 0) {
       word_ = random_.bits();
-      left_ = 5;
+      left_ = kPerWord;
     }
     const double x = table_[word_ & (kSize - 1)];
-    word_ >>= 12;
+    word_ >>= kIndexBits;
     --left_;
     return x;
   }
 
  private:
-  static constexpr std::size_t kSize = 4096;
+  static constexpr int kIndexBits = 12;
+  static constexpr std::size_t kSize = std::size_t{1} << kIndexBits;
+  static constexpr int kPerWord = 64 / kIndexBits;  // indices
   Random random_;
   std::array<double, kSize> table_{};
   uint64_t word_ = 0;
@@ -113,7 +164,7 @@ class FloatDrawing {
         grid_(grid_of(tensor.extents)),
         family_(family),
         random_(seed),
-        normal_(mix(seed, 77)),
+        normal_(mix(seed, kNormalsStream)),
         format_(contract::info(spec.dtype).format) {}
 
   void run() {
@@ -134,11 +185,11 @@ class FloatDrawing {
       case ValuesKind::RealRange:
         return random_.uniform(spec_.values.low, spec_.values.high);
       case ValuesKind::Activations:
-        return normal_() * (loud(c) ? 20 : 1);
+        return normal_() * (loud(c) ? kLoudFactor : 1);
       case ValuesKind::Gradients:
         return column_mean_[index(c)] + normal_();
       case ValuesKind::Weights:
-        return 0.05 * normal_() + (grid_.rows == 1 ? 1 : 0);
+        return kWeightSize * normal_() + (grid_.rows == 1 ? 1 : 0);
       case ValuesKind::Positive:
         return std::exp(normal_());
       case ValuesKind::Probabilities:
@@ -149,7 +200,7 @@ class FloatDrawing {
   }
 
   std::size_t index(int64_t c) const { return static_cast<std::size_t>(c); }
-  bool loud(int64_t c) const { return mix(salt_, static_cast<uint64_t>(c)) % 64 == 0; }
+  bool loud(int64_t c) const { return mix(salt_, static_cast<uint64_t>(c)) % kChannelsPerLoud == 0; }
 
   void prepare() {
     salt_ = random_.bits();
@@ -158,13 +209,11 @@ class FloatDrawing {
     constant_ = kind() == ValuesKind::Probabilities
                     ? 1.0 / static_cast<double>(std::max<int64_t>(grid_.columns, 1))
                 : kind() == ValuesKind::RealRange ? random_.uniform(spec_.values.low, spec_.values.high)
-                                                  : random_.uniform(0.6, 1.9);
+                                                  : random_.uniform(kLeastConstant, kMostConstant);
     precision_ = numerics::info(format_).precision();
-    // The reference has no more range than f64 itself: there, sums and squares must stay within it.
-    max_ = spec_.dtype == DType::f64 ? 0x1p300 : numerics::max_finite(format_);
-    // Beyond the numbers that stand for minus infinity in a hurry: -1e4, -65504, -1e9.
-    below_ = max_ < 1e9 ? 0x1p14 : 0x1p17;
-    far_below_ = max_ < 1e9 ? 0x1p14 : 0x1p31;
+    max_ = spec_.dtype == DType::f64 ? kLargestF64 : numerics::max_finite(format_);
+    below_ = max_ < kWideRange ? kBelowOfNarrow : kBelow;
+    far_below_ = max_ < kWideRange ? kBelowOfNarrow : kFarBelow;
   }
 
   void begin_row(int64_t) { peak_ = grid_.columns > 0 ? random_.between(0, grid_.columns - 1) : 0; }
@@ -173,46 +222,47 @@ class FloatDrawing {
     const auto at = static_cast<uint64_t>(r * grid_.columns + c);
     switch (family_) {
       case Family::SameSign:
-        return std::abs(natural(c)) + 0.25 * constant_;
+        return std::abs(natural(c)) + kLeastOfOneSign * constant_;
       case Family::Negative:
-        return r % 2 == 0 ? -(std::abs(normal_()) + 0.25)
-                          : -(std::abs(normal_()) + 0.7) * (r % 4 == 1 ? below_ : far_below_);
+        return r % 2 == 0 ? -(std::abs(normal_()) + kLeastOfOneSign)
+                          : -(std::abs(normal_()) + kLeastFarBelow) * (r % 4 == 1 ? below_ : far_below_);
       case Family::NonzeroMean:
-        return 2 * column_mean_[index(c)] + normal_();
+        return kOwnMeanFactor * column_mean_[index(c)] + normal_();
       case Family::SmallScale:
-        return natural(c) * 0x1p-10;
+        return natural(c) * kSmallFactor;
       case Family::LargeScale:
-        return natural(c) * 0x1p10;
+        return natural(c) * kLargeFactor;
       case Family::Outliers:
-        return natural(c) * (loud(c) ? 1000 : 1);
+        return natural(c) * (loud(c) ? kOutlierFactor : 1);
       case Family::LargeMean:
-        return (precision_ > 11 ? 1000 : 200) * constant_ + normal_();
+        return (precision_ > kHalfPrecision ? kLargeMean : kLargeMeanOfHalf) * constant_ + normal_();
       case Family::Cancelling:
         return cancelling(c);
       case Family::HeavyTail:
-        return std::copysign(std::exp(2 * normal_()), normal_());
+        return std::copysign(std::exp(kTailWidth * normal_()), normal_());
       case Family::Peaked:
-        return kind() == ValuesKind::Probabilities ? double(c == peak_) : natural(c) + (c == peak_ ? 16 : 0);
+        return kind() == ValuesKind::Probabilities ? double(c == peak_)
+                                                   : natural(c) + (c == peak_ ? kPeak : 0);
       case Family::Constant:
         return constant_;
       case Family::Zeros:
         return 0;
       case Family::Ties:
-        return static_cast<double>(random_.between(-1, 1));
+        return static_cast<double>(random_.between(-kMostTie, kMostTie));
       case Family::SmallIntegers:
-        return static_cast<double>(random_.between(-4, 4));
+        return static_cast<double>(random_.between(-kMostSmallInteger, kMostSmallInteger));
       case Family::IndexCoded: {
-        const auto codes = uint64_t{1} << std::min(precision_, 12);
+        const auto codes = uint64_t{1} << std::min(precision_, kMostCodeBits);
         return static_cast<double>(mix(at) % (2 * codes)) - static_cast<double>(codes);
       }
       case Family::Ramp:
         return static_cast<double>(c) / static_cast<double>(std::max<int64_t>(grid_.columns, 1));
       case Family::Huge:
-        return std::copysign(std::sqrt(max_) * random_.uniform(0.01, 0.5), normal_());
+        return std::copysign(std::sqrt(max_) * random_.uniform(kLeastHuge, kMostHuge), normal_());
       case Family::NearOverflow:
-        return std::copysign(max_ * random_.uniform(0.2, 0.999), normal_());
+        return std::copysign(max_ * random_.uniform(kLeastNearOverflow, kMostNearOverflow), normal_());
       case Family::Subnormal:
-        return numerics::min_normal(format_) * random_.uniform(-4, 4);
+        return numerics::min_normal(format_) * random_.uniform(-kAroundNormal, kAroundNormal);
       case Family::Extremes:
         return random_.chance(0.5) ? lowest() : highest();
       default:
@@ -222,7 +272,7 @@ class FloatDrawing {
 
   double cancelling(int64_t c) {
     if (c % 2 == 1) return -last_;
-    last_ = natural(c) * 8;
+    last_ = natural(c) * kCancellingFactor;
     return last_;
   }
 
@@ -281,8 +331,10 @@ class FloatDrawing {
     if (count == 0 || !is_nonfinite(family_)) return;
     constexpr double kInf = std::numeric_limits<double>::infinity();
     // Ends are where running maxima and tails begin: they get their share.
-    const int64_t corner = random_.between(0, 3);
-    const int64_t at = corner == 0 ? 0 : corner == 1 ? count - 1 : random_.between(0, count - 1);
+    const int64_t place = random_.between(0, kPlaces - 1);
+    const int64_t at = place == kFirstPlace  ? 0
+                       : place == kLastPlace ? count - 1
+                                             : random_.between(0, count - 1);
     switch (family_) {
       case Family::NanElement:
         tensor_.store(at, std::nan(""));
@@ -291,7 +343,7 @@ class FloatDrawing {
         store_infinity(at, kInf);
         break;
       case Family::NegInfElement:
-        for (const int64_t place : {int64_t{0}, at, count - 1}) store_infinity(place, -kInf);
+        for (const int64_t each : {int64_t{0}, at, count - 1}) store_infinity(each, -kInf);
         break;
       default: {
         const int64_t row = at / grid_.columns;
@@ -342,10 +394,11 @@ int64_t multiply_mod(int64_t a, int64_t b, int64_t n) {
 void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, int64_t high) {
   const int64_t count = tensor.count();
   const auto span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  const int64_t n = span >= (uint64_t{1} << 62) ? int64_t{1} << 62 : static_cast<int64_t>(span) + 1;
+  const int64_t n =
+      span >= (uint64_t{1} << kMostRangeBits) ? int64_t{1} << kMostRangeBits : static_cast<int64_t>(span) + 1;
   const int64_t stride = stride_for(n, random), start = random.between(0, n - 1);
   const auto scattered = [&](int64_t rank) { return low + (multiply_mod(rank % n, stride, n) + start) % n; };
-  const int64_t few = std::min<int64_t>(n, 5);
+  const int64_t few = std::min(n, kFewValues);
   for (int64_t i = 0; i < count; ++i) {
     int64_t x = low;
     switch (family) {
@@ -363,7 +416,7 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
         x = scattered(i);
         break;
       case Family::NearTop:
-        x = high - random.between(0, (n - 1) / 16);
+        x = high - random.between(0, (n - 1) / kTopPart);
         break;
       case Family::Extremes:
         x = random.chance(0.5) ? low : high;
@@ -376,7 +429,7 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
         x = std::clamp<int64_t>(1, low, high);
         break;
       case Family::SmallIntegers:
-        x = std::clamp<int64_t>(random.between(-4, 4), low, high);
+        x = std::clamp<int64_t>(random.between(-kMostSmallInteger, kMostSmallInteger), low, high);
         break;
       default:
         x = random.between(low, high);
@@ -385,7 +438,7 @@ void draw_integers(Tensor& tensor, Family family, Random& random, int64_t low, i
   }
   // Both ends of the range are always there when there is room.
   const bool ends = family == Family::Uniform || family == Family::Zipf || family == Family::Natural;
-  if (ends && count >= 16 && n > 1) {
+  if (ends && count >= kRoomForEnds && n > 1) {
     tensor.store_int(random.between(0, count / 2 - 1), low);
     tensor.store_int(random.between(count / 2, count - 1), high);
   }
@@ -403,7 +456,7 @@ Result<void> draw_offsets(const TensorSpec& spec, Tensor& tensor, Family family,
   for (std::size_t i = 1; i + 1 < cuts.size(); ++i) {
     switch (family) {
       case Family::EmptyParts:
-        cuts[i] = random.chance(0.6) ? cuts[i - 1] : random.between(0, total);
+        cuts[i] = random.chance(kEmptyShare) ? cuts[i - 1] : random.between(0, total);
         break;
       case Family::OnePart:
         cuts[i] = i * 2 < cuts.size() ? 0 : total;
@@ -510,11 +563,15 @@ std::vector<Family> families_for(const TensorSpec& spec) {
       return {Natural, Uniform, EmptyParts, OnePart};
     case ValuesKind::Integers:
       return {Uniform, SmallIntegers, NearTop, Extremes, OneValue, FewValues, Zeros};
+    case ValuesKind::Generated:
+      return {Problem};
   }
   return {Natural};
 }
 
 Result<Tensor> draw(const TensorSpec& spec, const contract::Shape& shape, Family family, uint64_t seed) {
+  if (spec.values.kind == ValuesKind::Generated)
+    return Error{fmt::format("the generator makes no `{}`, which only it knows the values of", spec.name)};
   auto extents = spec.extents(shape);
   if (!extents) return extents.error();
   Tensor tensor = Tensor::zeros(spec.dtype, std::move(*extents));

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "trial/plan_limits.h"
 #include "trial/shapes.h"
 
 namespace assay::trial {
@@ -14,36 +14,7 @@ using contract::Shape;
 
 namespace {
 
-// What a trial costs before anything is known of the kernel: seconds of its own, for a step of the formula,
-// and for a row, which is a block as a rule. Only to put trials in order, so it does not depend on the
-// machine.
-constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
-constexpr double kManyCalls = 5;  // what many small calls in one trial cost, in trials
-
-// Trials that the first machines get, and all later ones. A process that makes at least kStay calls shows
-// what goes wrong only after dozens of them.
-constexpr std::size_t kFirstStays[] = {5, 3, 3}, kStay = 64;
-// Of a GPU's memory, what a trial's buffers may take at most: kernels need some, too.
-constexpr double kMemoryShare = 0.1;
-
-// When a machine starts: the time it is, and moments unlike it by year, month, weekday and hour (UTC), among
-// them a leap day, the turn of a year and the end of 32-bit time. Their number and that of the GPUs have no
-// common factor, so each GPU meets each of them in time.
-constexpr int64_t kClocks[] = {
-    0,
-    1804991400,  // 2027-03-14 02:30, Sunday
-    2147483645,  // 2038-01-19 03:14:05, Tuesday
-    1798761590,  // 2026-12-31 23:59:50, Thursday
-    1736154000,  // 2025-01-06 09:00, Monday
-    1835481570,  // 2028-02-29 23:59:30, Tuesday
-    1909137600,  // 2030-07-01 12:00, Monday
-    1964886300,  // 2032-04-06 17:45, Tuesday
-};
-static_assert(std::gcd(std::size(kClocks), std::size(kGpus)) == 1);
-
 constexpr std::string_view kRandom = "random";  // a stage without end
-
-constexpr double kSpecialShare = 0.2;  // of the dims of random shapes
 
 }  // namespace
 
@@ -52,7 +23,7 @@ Plan::Plan(const Contract& contract, PlanOptions options)
       options_(std::move(options)),
       work_(contract),
       thresholds_(contract, options_.constants),
-      random_(mix(options_.seed, 1)) {
+      random_(mix(options_.seed, kPlanStream)) {
   build();
 }
 
@@ -65,15 +36,14 @@ double Plan::shape_cost(const Shape& shape) const {
 double Plan::cost(const PlannedTrial& planned) const {
   const Condition& condition = planned.trial.condition;
   const double calls = condition.looped ? kManyCalls : condition.overlapped || condition.repeated ? 2 : 1;
-  // What shows nothing but at large shapes is not to wait for all that small ones can show.
-  const double share = planned.brief ? 0.1 : 1;
+  const double share = planned.brief ? kBriefCostShare : 1;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
 }
 
 // Stages take turns by what their trials cost, so that no kind of trial waits for all of another, and many
 // small ones do not wait for a large one.
 void Plan::interleave() {
-  const std::size_t opening = std::min<std::size_t>(stages_[0].size(), 3);
+  const std::size_t opening = std::min(stages_[0].size(), kOpening);
   std::vector<std::size_t> next(stages_.size(), 0);
   std::vector<double> spent(stages_.size(), 0);
   for (; next[0] < opening; ++next[0]) queue_.push_back(stages_[0][next[0]]);
@@ -137,16 +107,25 @@ void Plan::put_needed_first() {
 }
 
 void Plan::build() {
+  if (contract_.only_listed_shapes) {
+    cheapest_ = contract_.shapes;
+    std::stable_sort(cheapest_.begin(), cheapest_.end(),
+                     [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
+    if (cheapest_.size() > kMostListed) cheapest_.resize(kMostListed);
+  }
   add_plain_and_long();
   add_nonfinite();
   add_families();
   add_conditions();
   add_required();
-  add_edges();
-  add_corners();
-  add_thresholds();
-  add_model_sizes();
-  add_wide();
+  add_problem_inputs();
+  if (!contract_.only_listed_shapes) {
+    add_edges();
+    add_corners();
+    add_thresholds();
+    add_model_sizes();
+    add_wide();
+  }
   interleave();
   planned_ = queue_.size();
   require_each_kind();
@@ -164,6 +143,7 @@ void Plan::require_machines() {
   on("a slice of a GPU", [](const Gpu& gpu) { return gpu.slice; });
   on("a smaller GPU",
      [](const Gpu& gpu) { return !gpu.slice && gpu.multiprocessors < kGpus[0].multiprocessors; });
+  if (!options_.clocks) return;
   requirements_.add(RequirementGroup::Conditions, "another date",
                     [](const Trial& trial) { return trial.condition.clock != 0; });
 }
@@ -181,7 +161,7 @@ PlannedTrial Plan::placed(PlannedTrial planned) {
   const auto size = size_of(contract_, planned.trial.shape);
   const bool fits = size && size->bytes <= kMemoryShare * static_cast<double>(kGpus[gpu].bytes);
   planned.trial.condition.gpu = fits ? gpu : uint8_t{0};
-  planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
+  if (options_.clocks) planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
   return planned;
 }
 
@@ -226,7 +206,7 @@ std::optional<PlannedTrial> Plan::next_required() {
 Shape Plan::with_special_size(Shape shape, int64_t limit) {
   for (const contract::Dim& dim : contract_.dims) {
     if (dim.is_constant() || !random_.chance(kSpecialShare)) continue;
-    std::vector<int64_t> sizes = random_.chance(0.5) ? thresholds_.values(dim) : model_sizes(dim);
+    std::vector<int64_t> sizes = random_.chance(kThresholdShare) ? thresholds_.values(dim) : model_sizes(dim);
     std::erase_if(sizes, [&](int64_t size) { return size > limit; });
     if (!sizes.empty())
       shape[dim.name] =
@@ -238,12 +218,12 @@ Shape Plan::with_special_size(Shape shape, int64_t limit) {
 PlannedTrial Plan::random_trial(const Affordable& affordable) {
   stages_.assign(1, {});
   Shape shape;
-  for (int64_t limit = 20000; limit > 0; limit /= 2) {
-    shape = quick(with_special_size(random_shape(contract_, random_, limit), limit), 2);
+  for (int64_t limit = kMostEdge; limit > 0; limit /= 2) {
+    shape = quick(with_special_size(random_shape(contract_, random_, limit), limit), kUnhurried);
     if (affordable(shape, false)) break;
   }
   Condition condition = rotating_condition();
-  if (contract_.require.concurrent && random_.chance(0.1)) condition.overlapped = true;
+  if (contract_.require.concurrent && random_.chance(kOverlappedShare)) condition.overlapped = true;
   add(kRandom, std::move(shape), random_families(), condition);
   PlannedTrial planned = std::move(stages_[0][0]);
   stages_.clear();

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/requirements.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
@@ -33,6 +33,7 @@ struct PlanOptions {
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
   bool machines = true;            // the device can present itself as different GPUs
+  bool clocks = true;              // … and the process can be shown another date
   SizeConstants constants;         // of the kernel's code
 };
 
@@ -74,6 +75,8 @@ class Plan {
            bool required = false);
   void add_plain_and_long();
   void add_required();
+  void add_problem_inputs();
+  contract::Shape listed(std::size_t turn) const;
   void add_nonfinite();
   void add_families();
   void add_conditions();
@@ -110,6 +113,8 @@ class Plan {
   Random random_;
   std::deque<PlannedTrial> queue_;
   std::vector<std::vector<PlannedTrial>> stages_;
+  std::vector<contract::Shape>
+      cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at
   std::size_t planned_ = 0, skipped_ = 0;
   uint64_t trials_ = 0;
   std::size_t handed_out_ = 0;

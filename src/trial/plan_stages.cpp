@@ -5,6 +5,7 @@
 
 #include "trial/families.h"
 #include "trial/plan.h"
+#include "trial/plan_limits.h"
 #include "trial/shapes.h"
 #include "trial/sparse.h"
 
@@ -18,24 +19,6 @@ using contract::ValuesKind;
 using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
-
-constexpr int64_t kStretched = 4099;       // what one dim is where sums are to be long
-constexpr double kStretchedSteps = 1.6e6;  // of the formula; these trials open the plan
-
-// How large the trials are that a pass requires: a kernel of ordinary speed takes some tenths of a second for
-// the largest of them. Rows are blocks as a rule, and cost more than elements.
-constexpr double kCornerElements = 1 << 18;  // of all tensors
-constexpr double kCornerSteps = 1 << 20;     // of the formula
-constexpr int64_t kCornerRows = 1 << 12;
-constexpr double kEachShare = 0.3;  // of a quick trial, for each family and condition
-constexpr double kEdgeElements = 1e5;
-constexpr double kEdgeSteps = 4e5;
-
-constexpr int64_t kThresholdRows = 1 << 13;
-constexpr double kThresholdElements = 1 << 20;  // of a trial at a kernel's threshold or a model's size
-constexpr std::size_t kMostThresholds = 32;     // trials, for each dim and for dims together
-constexpr double kMostJointElements = 4e7;      // of a trial of dims together
-constexpr int kMostLargeJoint = 3;              // of those larger than other trials may be
 
 bool takes_nonfinite(const TensorSpec& spec) {
   switch (spec.values.kind) {
@@ -85,11 +68,11 @@ void Plan::add(std::string_view stage, Shape shape, Families families, Condition
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
-  planned.trial.shape = std::move(shape);
+  planned.trial.shape = required || cheapest_.empty() ? std::move(shape) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
-  planned.trial.seed = mix(options_.seed, ++trials_) >> 16;  // short enough to read
-  fill_scalars(planned.trial, trials_ <= 4);
+  planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;
+  fill_scalars(planned.trial, trials_ <= kFirstValueTrials);
   stages_.back().push_back(std::move(planned));
 }
 
@@ -100,8 +83,10 @@ void Plan::fill_scalars(Trial& trial, bool first) {
       const auto pick = first ? 0 : random_.between(0, static_cast<int64_t>(spec.values.size()) - 1);
       value = spec.values[static_cast<std::size_t>(pick)];
     } else {
-      const int64_t pick = first ? 2 : random_.between(0, 3);
-      value = pick == 0 ? spec.low : pick == 1 ? spec.high : random_.uniform(spec.low, spec.high);
+      const int64_t pick = first ? kInnerDraw : random_.between(0, kLastDraw);
+      value = pick == kLowestDraw    ? spec.low
+              : pick == kHighestDraw ? spec.high
+                                     : random_.uniform(spec.low, spec.high);
     }
     trial.scalars[spec.name] = scalar_of(spec, value);
   }
@@ -114,10 +99,10 @@ Condition Plan::rotating_condition() {
                                       Poison::Ones};
   Condition condition;
   condition.poison = kTurns[trials_ % std::size(kTurns)];
-  condition.schedule = trials_ % 3 == 0 ? 0 : random_.bits() >> 40;
-  condition.others_late = trials_ % 2 == 1;
-  condition.moved = trials_ % 4 == 3;
-  condition.repeated = trials_ % 8 == 5;
+  condition.schedule = trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : random_.bits() >> kScheduleShift;
+  condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
+  condition.moved = trials_ % kMovedEvery == kMovedTurn;
+  condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
   return condition;
 }
 
@@ -125,7 +110,8 @@ Families Plan::random_families() {
   Families families;
   for (const TensorSpec* spec : contract_.inputs()) {
     const std::vector<Family> known = families_for(*spec);
-    const auto pick = random_.chance(0.5) ? 0 : random_.between(0, static_cast<int64_t>(known.size()) - 1);
+    const auto pick =
+        random_.chance(kFirstFamilyShare) ? 0 : random_.between(0, static_cast<int64_t>(known.size()) - 1);
     families[spec->name] = known[static_cast<std::size_t>(pick)];
   }
   return families;
@@ -138,7 +124,7 @@ Shape Plan::quick(Shape shape, double share, std::string_view keep) const {
 
 // A shape in which sums along this dim are long.
 Shape Plan::stretch(const Dim& dim) const {
-  Shape shape = uniform_shape(contract_, 24);
+  Shape shape = uniform_shape(contract_, kBesideStretched);
   shape[dim.name] = snap(dim, kStretched);
   const Limits limits{options_.quick_elements, options_.max_bytes, kStretchedSteps};
   return fit(contract_, work_, std::move(shape), limits, dim.name).shape;
@@ -154,12 +140,13 @@ void Plan::add_plain_and_long() {
   std::stable_sort(stretched.begin(), stretched.end(), [&](const Shape& a, const Shape& b) {
     return leading_extent(contract_, a) < leading_extent(contract_, b);
   });
-  add("plain", quick(uniform_shape(contract_, 41), 0.3), {}, {});
+  add("plain", quick(uniform_shape(contract_, kFirstSize), kFirstShare), {}, {});
   for (const Shape& shape : stretched)
     add("long sums", shape, hard_sums(contract_, Family::Natural, Family::Zipf));
-  add("plain", quick(uniform_shape(contract_, 67)), {}, {});
+  add("plain", quick(uniform_shape(contract_, kPlainSize)), {}, {});
   add("plain", uniform_shape(contract_, 1), {}, rotating_condition());
-  add("plain", quick(uniform_shape(contract_, 9), 0.2), all(contract_, Family::Zeros), rotating_condition());
+  add("plain", quick(uniform_shape(contract_, kZerosSize), kZerosShare), all(contract_, Family::Zeros),
+      rotating_condition());
   for (const Shape& shape : stretched) {
     add("long sums", shape, hard_sums(contract_, Family::SameSign, Family::FewValues), rotating_condition());
   }
@@ -169,16 +156,16 @@ void Plan::add_plain_and_long() {
   // Statistics need many elements: where those were cut to be quick, once more at full size.
   for (const Dim& dim : contract_.dims) {
     if (dim.is_constant()) continue;
-    Shape whole = uniform_shape(contract_, 24);
+    Shape whole = uniform_shape(contract_, kBesideStretched);
     whole[dim.name] = snap(dim, kStretched);
     whole = quick(std::move(whole), 1, dim.name);
     if (whole == stretch(dim)) continue;
     for (const Family family : {Family::LargeMean, Family::Natural, Family::SameSign})
       add("long sums", whole, hard_sums(contract_, family, Family::OneValue), rotating_condition());
   }
-  add("plain", quick(uniform_shape(contract_, 130)), all(contract_, Family::IndexCoded),
+  add("plain", quick(uniform_shape(contract_, kIndexCodedSize)), all(contract_, Family::IndexCoded),
       rotating_condition());
-  add("plain", quick(uniform_shape(contract_, 33)), all(contract_, Family::SmallIntegers),
+  add("plain", quick(uniform_shape(contract_, kSmallIntegersSize)), all(contract_, Family::SmallIntegers),
       rotating_condition());
 }
 
@@ -193,15 +180,35 @@ void Plan::add_required() {
   }
 }
 
+Shape Plan::listed(std::size_t turn) const {
+  return cheapest_[turn % cheapest_.size()];
+}
+
+// What the problem itself tests with, at its own shapes or at a plain one.
+void Plan::add_problem_inputs() {
+  stages_.emplace_back();
+  if (!contract_.generator) return;
+  Families families;
+  for (const TensorSpec* spec : contract_.inputs()) families[spec->name] = Family::Problem;
+  std::vector<Shape> shapes = contract_.shapes;
+  if (!contract_.only_listed_shapes) shapes.push_back(quick(uniform_shape(contract_, kPlainSize)));
+  for (int i = 0; i < kProblemSeeds; ++i)
+    for (const Shape& shape : shapes) {
+      add("the problem's inputs", shape, families, rotating_condition());
+      stages_.back().back().trial.shape = shape;
+    }
+}
+
 void Plan::add_nonfinite() {
   stages_.emplace_back();
-  if (!contract_.require.nonfinite_propagate) return;
+  if (contract_.require.nonfinite == contract::NonfiniteRule::Ignore) return;
   for (const Family family :
        {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
     for (const TensorSpec* spec : contract_.inputs()) {
       if (!takes_nonfinite(*spec)) continue;
       if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
-      Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? 40 : 21), 0.2);
+      Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? kNanRowSize : kNanElementSize),
+                          kNonfiniteShare);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
     }
   }
@@ -213,15 +220,15 @@ void Plan::add_families() {
   // say) tells: these come to all inputs together, then to one at a time.
   std::size_t values = 1;
   for (const contract::ScalarSpec& spec : contract_.scalars) values = std::max(values, spec.values.size());
-  for (std::size_t i = 0; i < std::min<std::size_t>(values, 3); ++i) {
-    add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::SmallScale),
-        rotating_condition());
+  for (std::size_t i = 0; i < std::min(values, kMostScalarValues); ++i) {
+    add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
+        all(contract_, Family::SmallScale), rotating_condition());
     for (const contract::ScalarSpec& spec : contract_.scalars)
       if (i < spec.values.size())
         stages_.back().back().trial.scalars[spec.name] = scalar_of(spec, spec.values[i]);
   }
-  add("input families", quick(uniform_shape(contract_, 96), kEachShare), all(contract_, Family::HeavyTail),
-      rotating_condition());
+  add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
+      all(contract_, Family::HeavyTail), rotating_condition());
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
   const std::vector<const TensorSpec*> inputs = contract_.inputs();
@@ -230,7 +237,7 @@ void Plan::add_families() {
       const TensorSpec* spec = inputs[(i + j) % inputs.size()];
       const std::vector<Family> known = families_for(*spec);
       if (i >= known.size()) continue;
-      Shape shape = quick(uniform_shape(contract_, i % 2 ? 96 : 200), kEachShare);
+      Shape shape = quick(uniform_shape(contract_, i % 2 ? kFamilySize : kLargerFamilySize), kEachShare);
       add("input families", std::move(shape), {{spec->name, known[i]}}, rotating_condition());
     }
   }
@@ -241,38 +248,40 @@ void Plan::add_conditions() {
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
   const bool aliases = std::any_of(contract_.tensors.begin(), contract_.tensors.end(),
                                    [](const TensorSpec& t) { return !t.may_alias.empty(); });
-  const bool shares = std::any_of(
-      contract_.tensors.begin(), contract_.tensors.end(),
-      [&](const TensorSpec& t) { return &shared_input(contract_, t, uniform_shape(contract_, 48)) != &t; });
-  add("many calls", shape(5), {}, {.ordered = false, .looped = true});
+  const bool shares =
+      std::any_of(contract_.tensors.begin(), contract_.tensors.end(), [&](const TensorSpec& t) {
+        return &shared_input(contract_, t, uniform_shape(contract_, kConditionSize)) != &t;
+      });
+  add("many calls", shape(kManyCallsSize), {}, {.ordered = false, .looped = true});
   uint64_t schedule = 0;
-  for (const int64_t value : {48, 129, 5}) {
+  for (const int64_t value : kConditionSizes) {
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
       add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});
       add("overlapping calls", shape(value), {},
-          {.schedule = schedule + 7, .ordered = false, .overlapped = true});
-      schedule += 22;
+          {.schedule = schedule + kOverlapOther, .ordered = false, .overlapped = true});
+      schedule += kOverlapStep;
     }
     // Sums of alike numbers come out the same in every order.
-    if (contract_.require.deterministic && value == 48) {
+    if (contract_.require.deterministic && value == kConditionSize) {
       requirements_.add(
           RequirementGroup::Conditions, "sums of unlike numbers, repeated", [](const Trial& trial) {
             return trial.condition.repeated &&
                    std::any_of(trial.families.begin(), trial.families.end(),
                                [](const auto& family) { return family.second == Family::HeavyTail; });
           });
-      for (const int64_t longer : {600, 2100})
+      for (const int64_t longer : kRepeatedSumSizes)
         add("repeated calls", quick(uniform_shape(contract_, longer)), all(contract_, Family::HeavyTail),
-            {.schedule = 13, .repeated = true});
+            {.schedule = kRepeatedSumSchedule, .repeated = true});
     }
     add("other streams late", shape(value), {}, {.others_late = true});
     add("repeated calls", shape(value), random_families(),
-        {.poison = Poison::Large, .schedule = 11, .repeated = true});
-    add("repeated calls", shape(value), {}, {.poison = Poison::Ones, .schedule = 12, .moved = true});
+        {.poison = Poison::Large, .schedule = kRepeatedSchedule, .repeated = true});
+    add("repeated calls", shape(value), {},
+        {.poison = Poison::Ones, .schedule = kMovedSchedule, .moved = true});
     add("earlier calls", shape(value), {}, {.warmed = true});
-    if (value > 5) add("earlier calls", shape(value), {}, {.grown = true});
+    if (value > kSmallestConditionSize) add("earlier calls", shape(value), {}, {.grown = true});
     add("related calls", shape(value), {}, {.related = true});
   }
 }
@@ -282,18 +291,16 @@ void Plan::add_edges() {
   std::vector<std::vector<int64_t>> values, tiles;
   std::size_t most = 0;
   for (const Dim& dim : contract_.dims) {
-    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, 20000));
+    values.push_back(dim.is_constant() ? std::vector<int64_t>{} : interesting(dim, kMostEdge));
     tiles.push_back(tile_edges(dim));
     most = std::max(most, values.back().size());
   }
-  // Some are divisors whose reciprocal, in fp32, rounds down.
-  static constexpr int64_t kOthers[] = {17, 41, 3, 70, 129, 47, 24, 94, 55, 6};
   for (std::size_t i = 0; i < most; ++i) {
     for (std::size_t d = 0; d < contract_.dims.size(); ++d) {
       if (i >= values[d].size()) continue;
       const Dim& dim = contract_.dims[d];
       const int64_t value = values[d][i];
-      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      Shape shape = uniform_shape(contract_, kBesideEdge[(i + d) % std::size(kBesideEdge)]);
       shape[dim.name] = value;
       Fitted fitted{shape, false, false};
       if (std::find(tiles[d].begin(), tiles[d].end(), value) != tiles[d].end()) {
@@ -303,7 +310,8 @@ void Plan::add_edges() {
         fitted.fits &= fitted.shape.at(dim.name) == value;
         if (fitted.fits) require_dim(RequirementGroup::Edges, dim, "=", value);
       }
-      const Limits limits{options_.quick_elements * 2, options_.max_bytes, options_.quick_steps * 2};
+      const Limits limits{options_.quick_elements * kUnhurried, options_.max_bytes,
+                          options_.quick_steps * kUnhurried};
       if (!fitted.fits) fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
       if (fitted.fits) add("edges", std::move(fitted.shape), random_families(), rotating_condition());
     }
@@ -379,13 +387,12 @@ void Plan::add_thresholds() {
   std::vector<std::vector<int64_t>> values;
   for (const Dim& dim : contract_.dims)
     values.push_back(dim.is_constant() ? std::vector<int64_t>{} : thresholds_.values(dim));
-  static constexpr int64_t kOthers[] = {5, 3, 17, 2};
-  const Limits alone{kThresholdElements, options_.max_bytes, options_.quick_steps * 2};
+  const Limits alone{kThresholdElements, options_.max_bytes, options_.quick_steps * kUnhurried};
   for (std::size_t i = 0; i < kMostThresholds; ++i) {
     for (std::size_t d = 0; d < values.size(); ++d) {
       if (i >= values[d].size()) continue;
       const Dim& dim = contract_.dims[d];
-      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      Shape shape = uniform_shape(contract_, kBesideThreshold[(i + d) % std::size(kBesideThreshold)]);
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), alone, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
@@ -426,13 +433,12 @@ void Plan::add_model_sizes() {
     values.push_back(dim.is_constant() ? std::vector<int64_t>{} : model_sizes(dim));
     most = std::max(most, values.back().size());
   }
-  static constexpr int64_t kOthers[] = {3, 1, 5, 2};
   const Limits limits{kThresholdElements, options_.max_bytes, options_.quick_steps};
   for (std::size_t i = 0; i < most; ++i) {
     for (std::size_t d = 0; d < values.size(); ++d) {
       if (i >= values[d].size()) continue;
       const Dim& dim = contract_.dims[d];
-      Shape shape = uniform_shape(contract_, kOthers[(i + d) % std::size(kOthers)]);
+      Shape shape = uniform_shape(contract_, kBesideModelSize[(i + d) % std::size(kBesideModelSize)]);
       shape[dim.name] = values[d][i];
       Fitted fitted = fit(contract_, work_, std::move(shape), limits, dim.name);
       if (!fitted.fits || fitted.shape.at(dim.name) != values[d][i]) continue;
@@ -457,7 +463,7 @@ void Plan::add_wide() {
     Fitted widest = fitted(dim, dim.highest(), 1);
     int64_t reached = widest.fits ? widest.shape.at(dim.name) : dim.lowest();
     // Halving stops short of the limit, at a power of two as a rule.
-    for (const double more : {1.9, 1.6, 1.3, 1.1}) {
+    for (const double more : kLengthened) {
       const int64_t value = snap(dim, static_cast<int64_t>(static_cast<double>(reached) * more));
       if (value <= reached || reached >= dim.highest()) continue;
       if (Fitted grown = fitted(dim, value, 1); grown.fits && grown.shape.at(dim.name) == value) {
@@ -467,8 +473,8 @@ void Plan::add_wide() {
       }
     }
     std::vector<int64_t> values;
-    for (const int64_t edge : {int64_t{65536 + 77}, int64_t{32768 + 77}}) {
-      if (reached > edge - 77) values.push_back(snap(dim, std::min(edge, reached)));
+    for (const int64_t end : kEndsOf16Bits) {
+      if (reached > end) values.push_back(snap(dim, std::min(end + kBeyond, reached)));
     }
     // What the trials that open the plan are too short for, where a formula takes many steps for an element.
     const int64_t stretched = snap(dim, kStretched);
@@ -476,7 +482,7 @@ void Plan::add_wide() {
     if (values.empty() || reached > *std::max_element(values.begin(), values.end()))
       values.push_back(reached);
     for (const int64_t value : values) {
-      if (Fitted f = fitted(dim, value, 5); f.fits && f.shape.at(dim.name) == value) {
+      if (Fitted f = fitted(dim, value, kBesideWide); f.fits && f.shape.at(dim.name) == value) {
         wide.push_back(std::move(f.shape));
       }
     }
@@ -489,7 +495,7 @@ void Plan::add_wide() {
   // The cheapest first: each of them shows that much is affordable.
   std::stable_sort(wide.begin(), wide.end(),
                    [&](const Shape& a, const Shape& b) { return shape_cost(a) < shape_cost(b); });
-  for (const double elements : {0x1p31, 0x1p32}) {
+  for (const double elements : kEndsOf32Bits) {
     for (SparseShape& sparse : sparse_shapes(contract_, elements, options_.max_sparse_bytes)) {
       add("more than 2^31 elements", std::move(sparse.shape), {}, {.ordered = false});
       stages_.back().back().trial.sparse = sparse.dim;

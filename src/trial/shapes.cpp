@@ -9,6 +9,28 @@ using contract::Contract;
 using contract::Dim;
 using contract::Shape;
 
+namespace {
+
+// Sizes around which tails begin: a warp, and usual sizes of tiles and blocks. Pinned by
+// Shapes.InterestingValuesHoldTheEdges and
+// Requirements.NameEveryConditionEveryFamilyAndBothSidesOfAWarp (tests/trial/trial_test.cpp).
+constexpr int64_t kTileWidths[] = {32, 128, 256, 1024};
+
+// Sizes that are tried with both of their neighbours, in order of interest: powers of two, three times powers
+// of two, and primes. Chosen.
+constexpr int64_t kCentres[] = {1,   2,    3,    4,    8,    16,    32,    64,    128,   256,  512,
+                                7,   13,   61,   127,  431,  48,    96,    192,   384,   1024, 2048,
+                                768, 1536, 4096, 8192, 1021, 16384, 32768, 65536, 131072};
+
+// Halvings before a shape is taken not to fit. Each dim has 63 at most, so it takes more than six of them to
+// need as many.
+constexpr int kMostHalvings = 400;
+
+// Of the dims of a random shape, those that take an interesting value. Chosen.
+constexpr double kInterestingShare = 0.4;
+
+}  // namespace
+
 int64_t snap(const Dim& dim, int64_t value) {
   const int64_t low = dim.lowest(), high = dim.highest();
   value = std::clamp(value, low, high);
@@ -16,9 +38,6 @@ int64_t snap(const Dim& dim, int64_t value) {
 }
 
 std::vector<int64_t> interesting(const Dim& dim, int64_t limit) {
-  static constexpr int64_t kCentres[] = {1,   2,    3,    4,    8,    16,    32,    64,    128,   256,  512,
-                                         7,   13,   61,   127,  431,  48,    96,    192,   384,   1024, 2048,
-                                         768, 1536, 4096, 8192, 1021, 16384, 32768, 65536, 131072};
   std::vector<int64_t> values;
   const auto add = [&](int64_t value) {
     if (value > limit && value != dim.lowest()) return;
@@ -27,7 +46,7 @@ std::vector<int64_t> interesting(const Dim& dim, int64_t limit) {
   };
   add(dim.lowest());
   add(dim.lowest() + dim.multiple_of);
-  for (const int64_t centre : {32, 128, 256, 1024}) {
+  for (const int64_t centre : kTileWidths) {
     for (const int64_t step : {1, -1, 0}) add(snap(dim, centre) + step * dim.multiple_of);
   }
   for (const int64_t centre : kCentres) {
@@ -46,7 +65,7 @@ std::vector<int64_t> tile_edges(const Dim& dim) {
   };
   add(dim.lowest());
   add(dim.lowest() + dim.multiple_of);
-  for (const int64_t centre : {32, 128, 256, 1024}) {
+  for (const int64_t centre : kTileWidths) {
     for (const int64_t step : {1, -1}) add(snap(dim, centre) + step * dim.multiple_of);
   }
   return values;
@@ -65,7 +84,7 @@ Fitted fit(const Contract& contract, Shape shape, double elements, double bytes,
 Fitted fit(const Contract& contract, const Work& work, Shape shape, const Limits& limits,
            std::string_view keep) {
   Fitted fitted{std::move(shape), false, true};
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < kMostHalvings; ++round) {
     const auto size = work.of(fitted.shape);
     if (!size) {
       fitted.fits = false;
@@ -108,7 +127,7 @@ Shape random_shape(const Contract& contract, Random& random, int64_t limit) {
   Shape shape;
   for (const Dim& dim : contract.dims) {
     const int64_t high = std::max(dim.lowest(), std::min(dim.highest(), limit));
-    if (random.chance(0.4)) {
+    if (random.chance(kInterestingShare)) {
       const std::vector<int64_t> values = interesting(dim, high);
       shape[dim.name] =
           values[static_cast<std::size_t>(random.between(0, static_cast<int64_t>(values.size()) - 1))];

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/trial.h"
 #include "trial/work.h"
 

@@ -1,6 +1,7 @@
 #include "trial/shrink.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 

@@ -17,8 +17,18 @@ using contract::ValuesKind;
 
 namespace {
 
+// Rows that are filled at each end and about each limit of offsets. tests/trial/sparse_test.cpp
+// (FilledRows.HoldTheEndsAndWhereOffsetsOutgrow32Bits) wants those on both sides of a limit, and at most 16
+// rows in all four places.
 constexpr int64_t kRowsTogether = 4;
-constexpr int64_t kSmall = 3;  // of the other dims
+// Elements where signed and unsigned 32-bit offsets end.
+constexpr double kEndOfInt32 = 0x1p31, kEndOfUint32 = 0x1p32;
+// What the other dims are. SparseInputs.ReachTheFarEndWithFewIndices shows that three indices name a row at
+// the far end and about each limit.
+constexpr int64_t kSmall = 3;
+// The largest value that a dim is asked to take to make rows longer; snap() keeps it within the promise.
+// Chosen.
+constexpr double kMostLengthened = 1e9;
 
 bool mentions(const contract::IntExpr& expr, std::string_view dim) {
   const std::vector<std::string> dims = expr.dims();
@@ -69,7 +79,7 @@ bool lengthen(const Contract& contract, const TensorSpec& table, Shape& shape, d
       const double now = row_length(table, shape);
       if (now >= wanted || now <= 0) break;
       const double factor = wanted / now * static_cast<double>(shape[name]);
-      shape[name] = snap(dim, static_cast<int64_t>(std::min(factor, 1e9)) + dim.multiple_of);
+      shape[name] = snap(dim, static_cast<int64_t>(std::min(factor, kMostLengthened)) + dim.multiple_of);
     }
   }
   return row_length(table, shape) >= wanted;
@@ -82,7 +92,7 @@ std::vector<Rows> filled_rows(const std::vector<int64_t>& extents) {
   double length = 1;
   for (std::size_t i = 1; i < extents.size(); ++i) length *= static_cast<double>(extents[i]);
   std::vector<Rows> found;
-  for (const double edge : {0.0, 0x1p31, 0x1p32, static_cast<double>(rows) * length}) {
+  for (const double edge : {0.0, kEndOfInt32, kEndOfUint32, static_cast<double>(rows) * length}) {
     const double row = length > 0 ? edge / length : 0;
     if (row > static_cast<double>(rows)) continue;
     const int64_t first = std::clamp<int64_t>(static_cast<int64_t>(row) - kRowsTogether / 2, 0,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trial/random.h"
+#include "base/random.h"
 #include "trial/trial.h"
 
 namespace assay::trial {

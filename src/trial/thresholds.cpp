@@ -11,15 +11,20 @@ using contract::Shape;
 
 namespace {
 
-constexpr std::size_t kMostCompared = 16;   // constants that are tried
-constexpr std::size_t kMostRequired = 6;    // … that have to be, for a pass
-constexpr std::size_t kMostMentioned = 12;  // … of those that are only mentioned
-constexpr std::size_t kMostResidues = 6;
-constexpr std::size_t kMostSides = 6;       // values of a dim in pairs
-constexpr int64_t kLeastProduct = 1 << 12;  // below, edges try products of all kinds
-constexpr int64_t kMostProduct = 1 << 25;
-constexpr int64_t kFew = 7;       // the smaller factor of a product
-constexpr int64_t kLarge = 1000;  // a dim that is not small, for remainders of large sizes
+// How many constants of the code are tried: those that are compared with, those of them that a pass requires,
+// those that are only mentioned, and remainders. Chosen.
+constexpr std::size_t kMostCompared = 16, kMostRequired = 6, kMostMentioned = 12, kMostResidues = 6;
+constexpr std::size_t kMostSides = 6;  // values of a dim in pairs; chosen
+// Constants that may be the product of two dims. Below, edges try products of all kinds; the upper end was
+// chosen. Thresholds.ProductsOfDimsPassThem (tests/trial/trial_test.cpp) has one of 2^18.
+constexpr int64_t kLeastProduct = 1 << 12, kMostProduct = 1 << 25;
+constexpr int64_t kFew = 7;       // the smaller factor of a product; chosen
+constexpr int64_t kLarge = 1000;  // a dim that is not small, for remainders of large sizes; chosen
+// Constants that add nothing: the plan's edges hold what is as small, and powers of two so far.
+constexpr int64_t kMostSmall = 4, kMostPowerOfTwo = 1024;
+// Divisors tried beyond each constant: a fast path is often for `cols % 8 == 0` or 4. Pinned by
+// Thresholds.AreTriedOnBothSidesAloneAndTogether.
+constexpr int64_t kDivisors[] = {8, 4};
 
 class Values {
  public:
@@ -62,7 +67,7 @@ int64_t with_residue(const Dim& dim, int64_t from, Residue residue) {
 
 // Sizes that the plan's edges hold anyway.
 bool is_ordinary(int64_t constant) {
-  return constant <= 4 || (constant <= 1024 && (constant & (constant - 1)) == 0);
+  return constant <= kMostSmall || (constant <= kMostPowerOfTwo && (constant & (constant - 1)) == 0);
 }
 
 template <class T>
@@ -97,7 +102,7 @@ std::vector<int64_t> Thresholds::values(const Dim& dim) const {
   }
   for (const int64_t c : constants_.compared) {
     for (const Residue& residue : constants_.residues) values.add(with_residue(dim, c + 1, residue));
-    for (const int64_t divisor : {8, 4}) values.add(with_residue(dim, c + 1, {divisor, 0}));
+    for (const int64_t divisor : kDivisors) values.add(with_residue(dim, c + 1, {divisor, 0}));
   }
   for (const Residue& residue : constants_.residues) {
     values.add(with_residue(dim, residue.modulus, residue));

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <nlohmann/json.hpp>
 
+#include "base/random.h"
 #include "trial/families.h"
-#include "trial/random.h"
 #include "trial/sparse.h"
 
 namespace assay::trial {
@@ -15,6 +16,8 @@ using contract::Contract;
 using Json = nlohmann::ordered_json;
 
 namespace {
+
+constexpr std::size_t kDateBytes = 32;  // room for "2028-02-29 23:59", also in years of more digits
 
 struct PoisonInfo {
   Poison poison;
@@ -76,7 +79,7 @@ std::string date(int64_t unix_seconds) {
   const auto seconds = static_cast<std::time_t>(unix_seconds);
   std::tm parts{};
   gmtime_r(&seconds, &parts);
-  char text[32];
+  char text[kDateBytes];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", &parts);
   return text;
 }
@@ -108,7 +111,7 @@ std::vector<std::string> kinds_of(const Condition& condition) {
 }
 
 std::string to_string(const Trial& trial) {
-  std::string text = contract::to_string(trial.shape);
+  std::string text = trial.shape.empty() ? "the only shape" : contract::to_string(trial.shape);
   for (const auto& [name, family] : trial.families) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
@@ -181,8 +184,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     if (!gpu) return bad("GPU");
     trial.condition.gpu = static_cast<uint8_t>(gpu - kGpus);
     trial.condition.clock = condition.value("clock", int64_t{0});
-  } catch (const nlohmann::json::exception& e) {
-    return Error{fmt::format("this is not a trial: {}", e.what())};
+  } catch (const nlohmann::json::exception&) {
+    return Error{"the recorded trial is damaged"};
   }
   if (auto legal = contract.check_shape(trial.shape); !legal) return legal.error();
   return trial;
@@ -191,6 +194,8 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
 const contract::TensorSpec& shared_input(const Contract& contract, const contract::TensorSpec& spec,
                                          const contract::Shape& shape) {
   if (spec.role != contract::Role::In) return spec;
+  // What a generator makes for one input need not be legal for another.
+  if (spec.values.kind == contract::ValuesKind::Generated) return spec;
   const auto extents = spec.extents(shape);
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
@@ -202,17 +207,36 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   return spec;
 }
 
-Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial) {
+Result<contract::Bindings> make_inputs(const Contract& contract, const Trial& trial,
+                                       const Generator& generator) {
   contract::Bindings bindings;
   bindings.shape = trial.shape;
   bindings.scalars = trial.scalars;
-  for (const contract::TensorSpec* spec : contract.inputs()) {
+  std::map<std::string, contract::Tensor> of_problem;
+  const auto of_generator = [&](const contract::TensorSpec& spec) {
+    const auto family = trial.families.find(spec.name);
+    return spec.values.kind == contract::ValuesKind::Generated ||
+           (family != trial.families.end() && family->second == Family::Problem);
+  };
+  const std::vector<const contract::TensorSpec*> inputs_of_call = contract.inputs();
+  const bool asked = std::any_of(inputs_of_call.begin(), inputs_of_call.end(),
+                                 [&](const contract::TensorSpec* spec) { return of_generator(*spec); });
+  if (asked && generator) {
+    auto inputs = generator(trial.shape, trial.seed);
+    if (!inputs) return inputs.error();
+    of_problem = std::move(*inputs);
+  }
+  for (const contract::TensorSpec* spec : inputs_of_call) {
     if (trial.condition.shared_inputs) {
       const contract::TensorSpec& owner = shared_input(contract, *spec, trial.shape);
       if (const auto made = bindings.inputs.find(owner.name); made != bindings.inputs.end()) {
         bindings.inputs[spec->name] = made->second;
         continue;
       }
+    }
+    if (const auto found = of_problem.find(spec->name); found != of_problem.end() && of_generator(*spec)) {
+      bindings.inputs[spec->name] = std::make_shared<const contract::Tensor>(std::move(found->second));
+      continue;
     }
     const auto family = trial.families.find(spec->name);
     const Family drawn = family == trial.families.end() ? Family::Natural : family->second;

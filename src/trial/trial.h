@@ -1,11 +1,9 @@
 // Trials: which calls of the subject are worth making, and with what.
 //
-//   Plan plan(contract, {.seed = 1});                    // plan.h: what to try, most telling first
-//   while (auto trial = plan.next()) {
-//     auto bindings = make_inputs(contract, *trial);     // this header: the inputs of a trial
-//     ...                                                // run it, judge it
-//   }
-//   Trial small = shrink(contract, trial, still_fails);  // shrink.h: the smallest that shows it
+// Example:
+//
+//     Result<contract::Bindings> inputs = make_inputs(contract, trial);  // the inputs of a trial
+//     use(inputs->shape, inputs->inputs.at("x"));                        // run it, judge it
 //
 // A trial is a small value: a shape, a family of inputs for each tensor, a seed, a condition. Its
 // inputs follow from it alone, so a report that holds the trial can repeat it.
@@ -13,19 +11,20 @@
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
 //   work.h      what a trial costs         sparse.h  tensors larger than memory
-//   requirements.h  what a pass requires
+//   requirements.h  what a pass requires   plan_limits.h  every number of the plan
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/gpus.h"
 #include "base/result.h"
-#include "contract/reference.h"
+#include "contract/bindings.h"
 
 namespace assay::trial {
 
@@ -68,6 +67,7 @@ enum class Family : uint8_t {
   AllZeros,    // masks
   EmptyParts,  // offsets: many empty segments
   OnePart,     // offsets: everything in one segment
+  Problem,     // the problem's own generator makes all inputs together
 };
 std::string_view to_string(Family family);
 std::string_view describe(Family family);  // for people: "one element of each row far above the rest"
@@ -98,9 +98,9 @@ struct Condition {
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
   // What differs from run to run without anybody's doing.
-  uint64_t cycles = 0;      // that the device's clock is ahead
-  int64_t shift = 0;        // bytes that device addresses are further on; in a new process only
-  bool host_poison = true;  // host memory that malloc gives is not zero
+  uint64_t cycles = 0;         // that the device's clock is ahead
+  int64_t shift = 0;           // bytes that device addresses are further on; in a new process only
+  bool host_poison = true;     // host memory that malloc gives is not zero
   bool shared_inputs = false;  // inputs that may hold the same values lie at one address
   bool looped = false;         // the call is made many times over: what it allocates must not pile up
   uint8_t gpu =
@@ -135,8 +135,14 @@ Result<Trial> from_json(const contract::Contract& contract, const nlohmann::orde
 const contract::TensorSpec& shared_input(const contract::Contract& contract, const contract::TensorSpec& spec,
                                          const contract::Shape& shape);
 
-// The inputs of a trial; the same trial always gives the same ones.
-Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial);
+// The problem's own inputs, those that it makes, at a shape.
+using Generator = std::function<Result<std::map<std::string, contract::Tensor>>(const contract::Shape& shape,
+                                                                                uint64_t seed)>;
+
+// The inputs of a trial; the same trial always gives the same ones. `generator`: for the family Problem; what
+// it does not make is drawn.
+Result<contract::Bindings> make_inputs(const contract::Contract& contract, const Trial& trial,
+                                       const Generator& generator = {});
 
 // Elements of all tensors together, and their bytes with the workspace; `steps` only where Work tells
 // (work.h).

@@ -20,10 +20,7 @@ class Loops {
  public:
   explicit Loops(const Contract& contract) {
     for (const contract::TensorSpec& spec : contract.tensors) extents_[spec.name] = spec.shape;
-    const auto formula = contract::parse_formula(contract.reference.formula, contract.reference.formula_place,
-                                                 contract.path, contract.names());
-    if (!formula) return;
-    for (const contract::Statement& statement : formula->statements) add(statement);
+    for (const contract::Statement& statement : contract.reference.formula->statements) add(statement);
   }
 
   std::vector<std::vector<IntExpr>> take() { return std::move(found_); }

@@ -296,16 +296,16 @@ bool resolve(Warp& w, const Inst& inst, const MemoryForm& form, uint32_t lanes, 
     access.space[l] = place.space;
   }
   if ((undefined | misaligned | outside) == 0) return true;
-  auto tell = [&](uint32_t which, Violation what, const char* detail) {
+  auto report_lanes = [&](uint32_t which, Violation what, const char* detail) {
     if (which == 0) return;
     MemoryForm seen = form;
     if (seen.space == ptx::Space::Generic) seen.space = access.space[first_of(which)];
     report(w, inst, seen, what, which, access.address, detail);
   };
-  tell(undefined, Violation::UndefinedAddress, "the address is undefined");
+  report_lanes(undefined, Violation::UndefinedAddress, "the address is undefined");
   if (undefined != 0) w.poisoned(inst.a) &= ~undefined;  // once is enough
-  tell(misaligned & ~undefined, Violation::Misaligned, "not aligned to the access's size");
-  tell(outside & ~undefined, Violation::OutOfBounds, "");
+  report_lanes(misaligned & ~undefined, Violation::Misaligned, "not aligned to the access's size");
+  report_lanes(outside & ~undefined, Violation::OutOfBounds, "");
   return true;
 }
 
@@ -313,7 +313,7 @@ void announce(Warp& w, const Inst& inst, const MemoryForm& form, ptx::Space spac
               uint32_t lanes, const Address* addresses, const std::byte* values) {
   const Access access{form.kind,  space,     form.order, form.scope,        shape,        lanes,
                       form.bytes, addresses, values,     form.asynchronous, form.mbarrier};
-  tell_pending(w);
+  deliver_pending_loads(w);
   for (Listener* listener : w.grid->listeners_of(space)) listener->on_access(w, inst, access);
 }
 

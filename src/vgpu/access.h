@@ -1,8 +1,8 @@
 // Memory instructions off the fast path: what they touch, lane by lane, and what is wrong with it.
 //
 // The handlers of ld and st (handlers/memory.cpp) run the common cases themselves: one allocation,
-// every address inside and aligned. All else comes here, compiled once for all builds: generic
-// addresses that lead into several spaces, violations, undefined bytes, and the families that are
+// every address inside and aligned. Everything else comes here, compiled once for all builds: generic
+// addresses that point into several spaces, violations, undefined bytes, and the families that are
 // rare enough to go lane by lane always.
 #pragma once
 
@@ -19,29 +19,29 @@ inline constexpr uint32_t kPollsBeforeYield = 32;  // loads of a warp that may b
 
 // What a memory instruction's Inst::extra says.
 struct MemoryForm {
-  uint32_t site = 0;                // its SiteRange
-  uint32_t bytes = 0;               // per lane, the whole vector
-  uint8_t element_bytes = 0;        // in memory
-  uint8_t count = 1;                // elements
+  uint32_t site = 0;          // its SiteRange
+  uint32_t bytes = 0;         // per lane, the whole vector
+  uint8_t element_bytes = 0;  // in memory
+  uint8_t count = 1;          // elements
   ptx::Space space = ptx::Space::Generic;
   AccessKind kind = AccessKind::Load;
   Order order = Order::Weak;
   Scope scope = Scope::Thread;
-  bool sign_extend = false;         // loads into wider registers
-  bool frame_relative = false;      // local: Frame::local_base counts on top
-  bool kernel_parameter = false;    // param: of the kernel, not of a call
-  bool poll = false;                // may be part of a wait: the warp yields now and then
+  bool sign_extend = false;       // loads into wider registers
+  bool frame_relative = false;    // local: Frame::local_base counts on top
+  bool kernel_parameter = false;  // param: of the kernel, not of a call
+  bool poll = false;              // may be part of a wait: the warp yields now and then
   bool asynchronous = false;
-  bool mbarrier = false;            // an operation on one
-  bool may_wait = false;            // listeners may hear of it later (ShapedLoad)
-  uint8_t base_bytes = 8;           // lanes of the address plane
+  bool mbarrier = false;                    // an operation on one
+  bool may_wait = false;                    // it may be delivered to listeners later (ShapedLoad)
+  uint8_t base_bytes = 8;                   // lanes of the address plane
   uint8_t register_bytes[kMaxVector] = {};  // lanes of each element's plane
   PlaneOffset planes[kMaxVector] = {};      // destinations of a load, sources of a store
 };
 
 // An access of a warp, resolved: where the bytes of each lane are on the host.
 struct LaneAccess {
-  uint32_t lanes = 0;               // that may go on; the others violated something
+  uint32_t lanes = 0;  // that may go on; the others violated something
   std::byte* host[kWarpSize];
   Address address[kWarpSize];       // as listeners see it
   uint8_t* initialised[kWarpSize];  // null: not tracked
@@ -71,8 +71,8 @@ void announce(Warp& warp, const Inst& inst, const MemoryForm& form, const LaneAc
 // The same for one space and known addresses, and from the fast paths for a known shape.
 void announce(Warp& warp, const Inst& inst, const MemoryForm& form, ptx::Space space, uint32_t lanes,
               const Address* addresses, const std::byte* values);
-void announce(Warp& warp, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape, uint32_t lanes,
-              const Address* addresses, const std::byte* values);
+void announce(Warp& warp, const Inst& inst, const MemoryForm& form, ptx::Space space, Shape shape,
+              uint32_t lanes, const Address* addresses, const std::byte* values);
 // Reports `what` for `lanes` to the listeners.
 void report(Warp& warp, const Inst& inst, const MemoryForm& form, Violation what, uint32_t lanes,
             const Address* addresses, const char* detail);
@@ -87,7 +87,8 @@ const Inst* store_by_lane(Warp& warp, const Inst& inst, uint32_t lanes);
 bool read_undefined(const uint8_t* map, uint64_t first_bit, uint64_t skip, uint32_t bytes, uint8_t* mask);
 // Marks bytes by `mask`: undefined where any bit of its byte is set. Null: all defined.
 void write_undefined(uint8_t* map, uint64_t first_bit, uint64_t skip, uint32_t bytes, const uint8_t* mask);
-inline bool read_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes, uint8_t* mask) {
+inline bool read_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes,
+                           uint8_t* mask) {
   return read_undefined(access.initialised[lane], access.first_bit[lane], skip, bytes, mask);
 }
 inline void write_undefined(const LaneAccess& access, uint32_t lane, uint32_t skip, uint32_t bytes,

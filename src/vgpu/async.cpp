@@ -97,29 +97,29 @@ void take_effect(const BulkCopy& copy) {
 }
 
 // Writes that an mbarrier counts are on their way (weak), or have arrived (acquire).
-void tell_of(Warp& w, const PlaceForm& to, uint32_t lanes, uint32_t bytes, const Address* addresses,
-             const Address* barriers, Order order) {
+void report_access(Warp& w, const PlaceForm& to, uint32_t lanes, uint32_t bytes, const Address* addresses,
+                   const Address* barriers, Order order) {
   const Access access{to.form.kind, ptx::Space::Shared, order,   Scope::Cluster, Shape::Other, lanes,
                       bytes,        addresses,          nullptr, true,           false,        barriers};
-  tell_pending(w);
+  deliver_pending_loads(w);
   for (Listener* listener : w.grid->listeners_of(ptx::Space::Shared)) listener->on_access(w, to.at, access);
 }
 
-void tell_of(Warp& w, const BulkCopy& copy, Order order) {
+void report_access(Warp& w, const BulkCopy& copy, Order order) {
   Address addresses[kWarpSize] = {}, barriers[kWarpSize] = {};
   addresses[copy.lane] = copy.address;
   barriers[copy.lane] = copy.barrier_address;
-  tell_of(w, *copy.target, 1u << copy.lane, copy.bytes, addresses, barriers, order);
+  report_access(w, *copy.target, 1u << copy.lane, copy.bytes, addresses, barriers, order);
 }
 
-// Listeners hear of a copy twice: when it is issued, and when it has taken effect. For cp.async the second is
-// a store of the thread that waited; lanes that did the same are told together.
-class Telling {
+// A copy is reported twice: when it is issued, and when it has taken effect. For cp.async the second report
+// is a store of the thread that waited; lanes that did the same are reported together.
+class ArrivedCopies {
  public:
-  explicit Telling(Warp& w) : warp_(w), listened_(w.grid->watched && !w.grid->listeners.empty()) {}
-  ~Telling() { flush(); }
-  Telling(const Telling&) = delete;
-  Telling& operator=(const Telling&) = delete;
+  explicit ArrivedCopies(Warp& w) : warp_(w), listened_(w.grid->watched && !w.grid->listeners.empty()) {}
+  ~ArrivedCopies() { flush(); }
+  ArrivedCopies(const ArrivedCopies&) = delete;
+  ArrivedCopies& operator=(const ArrivedCopies&) = delete;
 
   void add(const SmallCopy& copy) {
     if (!listened_) return;
@@ -131,7 +131,7 @@ class Telling {
 
   void add(const BulkCopy& copy) {
     if (!listened_) return;
-    if (copy.target != nullptr) tell_of(warp_, copy, Order::Acquire);
+    if (copy.target != nullptr) report_access(warp_, copy, Order::Acquire);
     if (copy.source == nullptr) return;
     MemoryForm form = copy.source->form;  // who waited may write its source again
     form.order = Order::Acquire;
@@ -159,11 +159,11 @@ class Telling {
 // The copies that `chosen` picks take effect, in the order in which they were issued.
 template <class Copy, class F>
 void finish(Warp& w, std::vector<Copy>& copies, F&& chosen) {
-  Telling telling(w);
+  ArrivedCopies arrived(w);
   size_t kept = 0;
   for (size_t n = 0; n < copies.size(); ++n) {
     if (chosen(copies[n])) {
-      telling.add(copies[n]);
+      arrived.add(copies[n]);
       take_effect(copies[n]);
     } else {
       copies[kept++] = copies[n];
@@ -297,7 +297,7 @@ const Inst* add_bulk(Warp& w, const CopyForm& form, uint32_t lane, const LaneAcc
                 .source_address = from.address[lane],
                 .reduce = form.reduce};
   const auto issue = [&](const BulkCopy& one) {
-    if (w.grid->watched && one.target != nullptr) tell_of(w, one, Order::Weak);
+    if (w.grid->watched && one.target != nullptr) report_access(w, one, Order::Weak);
     copies.bulk.push_back(one);
   };
   if (!form.multicast) {
@@ -401,7 +401,7 @@ const Inst* store_async(Warp& w, const Inst& inst) {
     announce(w, form.to.at, memory, to, nullptr);
   else if (w.grid->watched && sound != 0)
     for (Order order : {Order::Weak, Order::Acquire})
-      tell_of(w, form.to, sound, memory.bytes, to.address, barrier.address, order);
+      report_access(w, form.to, sound, memory.bytes, to.address, barrier.address, order);
   for_lanes(sound, [&](uint32_t l) {
     std::byte value[32];
     uint8_t bits[16];

@@ -1,8 +1,8 @@
 // Asynchronous copies and mbarriers.
 //
-// A copy takes effect as late as the manual allows: cp.async at the wait for its group (or at the
-// arrival it was tied to), bulk copies into shared memory when somebody asks their mbarrier, bulk copies out of
-// it at the wait for their group, reading the source only then. So a program that forgets to wait sees old data.
+// A copy takes effect as late as the manual allows: cp.async at the wait for its group (or at the arrival it
+// was tied to), bulk copies into shared memory when a thread queries their mbarrier, bulk copies out of it at
+// the wait for their group, reading the source only then. A program that forgets to wait sees old data.
 //
 // An mbarrier is the 64-bit word in shared memory itself:
 //
@@ -23,10 +23,10 @@ struct PlaceForm {
 
 struct CopyForm {
   PlaceForm to, from, barrier;
-  PlaneOffset size = 0;         // cp.async: bytes to read; bulk: bytes to copy
-  PlaneOffset ignore = 0;       // cp.async: predicate, read nothing
-  PlaneOffset blocks = 0;       // multicast: u16 mask of ranks
-  PlaneOffset byte_mask = 0;    // cp_mask: u16, bytes of each 16
+  PlaneOffset size = 0;       // cp.async: bytes to read; bulk: bytes to copy
+  PlaneOffset ignore = 0;     // cp.async: predicate, read nothing
+  PlaneOffset blocks = 0;     // multicast: u16 mask of ranks
+  PlaneOffset byte_mask = 0;  // cp_mask: u16, bytes of each 16
   bool has_size = false, has_ignore = false, has_barrier = false, multicast = false, has_byte_mask = false;
   // Reductions: applies the operation to a run of elements (handlers/atomic.cpp).
   void (*reduce)(std::byte* to, const std::byte* from, uint32_t bytes, bool exclusive) = nullptr;
@@ -35,7 +35,8 @@ struct CopyForm {
 // cp.async
 const Inst* copy_async(Warp& warp, const Inst& inst);
 const Inst* commit_copies(Warp& warp, const Inst& inst);
-const Inst* wait_copies(Warp& warp, const Inst& inst);      // imm: groups that may stay in flight; -1: wait for all
+const Inst* wait_copies(Warp& warp,
+                        const Inst& inst);  // imm: groups that may stay in flight; -1: wait for all
 const Inst* arrive_after_copies(Warp& warp, const Inst& inst);  // extra: PlaceForm; imm: 1 for .noinc
 
 // cp.async.bulk, cp.reduce.async.bulk
@@ -46,14 +47,14 @@ const Inst* wait_bulk(Warp& warp, const Inst& inst);
 // mbarrier.*
 enum class BarrierAction : uint8_t { Init, Invalidate, Arrive, ArriveDrop, ExpectTx, CompleteTx, TestWait };
 struct BarrierForm {
-  MemoryForm form;              // the word
+  MemoryForm form;  // the word
   BarrierAction action{};
-  bool expects = false;         // arrive.expect_tx: `count` is bytes
+  bool expects = false;  // arrive.expect_tx: `count` is bytes
   bool no_complete = false;
-  bool parity = false;          // test_wait.parity
+  bool parity = false;  // test_wait.parity
   bool has_count = false, has_state = false, has_scope = false;
-  PlaneOffset count = 0;        // u32: arrivals or bytes; test_wait: parity (u32) or state (u64)
-  PlaneOffset state = 0;        // u64 destination of arrive; predicate of test_wait
+  PlaneOffset count = 0;  // u32: arrivals or bytes; test_wait: parity (u32) or state (u64)
+  PlaneOffset state = 0;  // u64 destination of arrive; predicate of test_wait
 };
 const Inst* barrier_action(Warp& warp, const Inst& inst);
 

@@ -2,7 +2,7 @@
 //
 // Threads that have exited count as arrived, as on hardware: a whole-block barrier is complete when
 // every live lane of every warp has arrived. A barrier with a count is complete when that many threads
-// have arrived, a warp all of whose live lanes are there counting 32.
+// have arrived; a warp counts as 32 once all its live lanes are there.
 #include <algorithm>
 #include <bit>
 
@@ -28,7 +28,8 @@ bool complete(const Block& block, const BlockBarrier& barrier) {
   uint32_t threads = 0;
   for (const Warp& w : block.warps) {
     const uint32_t there = barrier.arrived[w.index];
-    threads += (there != 0 && (w.live & ~there) == 0) ? kWarpSize : static_cast<uint32_t>(std::popcount(there));
+    threads +=
+        (there != 0 && (w.live & ~there) == 0) ? kWarpSize : static_cast<uint32_t>(std::popcount(there));
   }
   return threads >= barrier.threads;
 }
@@ -64,7 +65,8 @@ bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t plac
       if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == ptx::Opcode::brx_idx)
         for (uint32_t target : function.target_lists.at(operand.symbol.index).targets) open.push_back(target);
     }
-    const bool jumps = (inst.opcode == ptx::Opcode::bra && inst.guard == ptx::kNone) || inst.opcode == ptx::Opcode::brx_idx;
+    const bool jumps =
+        (inst.opcode == ptx::Opcode::bra && inst.guard == ptx::kNone) || inst.opcode == ptx::Opcode::brx_idx;
     if (!jumps) open.push_back(at + 1);
   }
   return true;
@@ -154,7 +156,8 @@ void recheck_cluster(Cluster& cluster) {
   uint32_t threads = 0;
   for (const Block& b : cluster.blocks) threads += b.threads;
   if (cluster.arrived == 0 || cluster.arrived + cluster.exited < threads) return;
-  for (Listener* listener : listeners(cluster.blocks.front().warps.front())) listener->on_cluster_barrier(cluster);
+  for (Listener* listener : listeners(cluster.blocks.front().warps.front()))
+    listener->on_cluster_barrier(cluster);
   cluster.arrived = 0;
   ++cluster.phase;
   ++cluster.barriers;

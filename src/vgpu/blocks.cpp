@@ -1,4 +1,4 @@
-// Running the blocks of a cluster: warps take turns until each has ended or waits.
+// Runs the blocks of a cluster: warps take turns until each has ended or is waiting.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/random.h"
 #include "base/symbol.h"
 #include "vgpu/layout.h"
 #include "vgpu/program.h"
@@ -15,26 +16,20 @@ namespace assay::vgpu {
 
 namespace {
 
-constexpr int64_t kSlice = 1 << 16;         // warp instructions of a turn
-constexpr uint64_t kPollsOfATurn = 64;      // after which a cluster lets others run
-constexpr uint32_t kRandomTurns = 256;      // that polls may end, before a cluster runs as without a seed
+constexpr int64_t kSlice = 1 << 16;     // warp instructions of a turn
+constexpr uint64_t kPollsOfATurn = 64;  // after which a cluster lets others run
+constexpr uint32_t kRandomTurns = 256;  // that polls may end, before a cluster runs as without a seed
 // Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
 // do not compete for one set of the host's cache.
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
-constexpr uint64_t kClocksOfABlock = 1000;  // from the start of a block to that of the next on its multiprocessor
-
-uint64_t mix(uint64_t x) {
-  x ^= x >> 30;
-  x *= 0xbf58476d1ce4e5b9;
-  x ^= x >> 27;
-  x *= 0x94d049bb133111eb;
-  return x ^ x >> 31;
-}
+constexpr uint64_t kClocksOfABlock =
+    1000;  // from the start of a block to that of the next on its multiprocessor
 
 // Address space for the local memory of a warp; pages appear when they are touched.
 std::shared_ptr<void> reserve_local() {
   const size_t bytes = size_t{kLocalStride} * kWarpSize;
-  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* place =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return nullptr;
   return {place, [bytes](void* p) { munmap(p, bytes); }};
 }
@@ -68,7 +63,8 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   }
   if (w.local_initialised) {
     const uint32_t bytes = grid.entry->local_bytes;
-    for (uint32_t l = 0; l < kWarpSize; ++l) std::memset(w.local_initialised + size_t{l} * w.local_stride, 0, bytes);
+    for (uint32_t l = 0; l < kWarpSize; ++l)
+      std::memset(w.local_initialised + size_t{l} * w.local_stride, 0, bytes);
   }
   w.local_stride = kLocalStride;
   Frame& frame = enter(w, *grid.entry);
@@ -86,10 +82,12 @@ void run_warp(Warp& w, int64_t slice) {
   w.worker->running = &w;
   const Inst* pc = w.pc;
   while (pc) pc = pc->run(w, *pc);
-  tell_pending(w);
+  deliver_pending_loads(w);
 }
 
-bool has_ended(const Warp& w) { return w.live == 0; }
+bool has_ended(const Warp& w) {
+  return w.live == 0;
+}
 
 // Turns of random length end anywhere in a loop: whether somebody only polls would never show.
 uint64_t seed_of(const Cluster& cluster) {
@@ -103,7 +101,7 @@ bool run_round(Cluster& cluster, uint64_t round) {
   bool ran = false;
   for (Block& block : cluster.blocks) {
     const size_t count = block.warps.size();
-    const uint64_t random = seed ? mix(seed + 0x9e3779b97f4a7c15 * (round + 1) + block.linear) : 0;
+    const uint64_t random = seed ? scramble(seed + kGoldenStep * (round + 1) + block.linear) : 0;
     const size_t first = seed ? random % count : 0;
     const bool backwards = seed && (random >> 32 & 1);
     for (size_t i = 0; i < count; ++i) {
@@ -121,15 +119,17 @@ bool run_round(Cluster& cluster, uint64_t round) {
   return ran;
 }
 
-constexpr double kLook = 1;  // second of a launch after which, and then again, it tells where its warps stand
+constexpr double kLook = 1;  // second of a launch after which, and then again, it reports where its warps are
 
 // Lines by the number of warps that stand there, those that could run before those that wait for them.
 std::vector<Standing> standing(const Cluster& cluster) {
   std::vector<Standing> lines;
   const auto add = [&](const Warp& w, const Fragment& f) {
-    const SourcePlace place = place_of(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc);
-    const auto same = std::find_if(lines.begin(), lines.end(),
-                                   [&](const Standing& s) { return s.line == place.line && s.file == place.file; });
+    const SourcePlace place =
+        place_of(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc);
+    const auto same = std::find_if(lines.begin(), lines.end(), [&](const Standing& s) {
+      return s.line == place.line && s.file == place.file;
+    });
     if (same != lines.end()) {
       ++same->warps;
     } else if (place.line > 0) {
@@ -146,16 +146,19 @@ std::vector<Standing> standing(const Cluster& cluster) {
     }
     if (!lines.empty()) break;
   }
-  std::stable_sort(lines.begin(), lines.end(), [](const Standing& a, const Standing& b) { return a.warps > b.warps; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const Standing& a, const Standing& b) { return a.warps > b.warps; });
   return lines;
 }
 
-void tell_if_still_running(Cluster& cluster) {
+void report_if_still_running(Cluster& cluster) {
   GridContext& grid = *cluster.blocks.front().grid;
   if (!grid.options->still_running) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count();
   uint32_t looks = grid.looks.load(std::memory_order_relaxed);
-  if (seconds < kLook * (looks + 1) || !grid.looks.compare_exchange_strong(looks, static_cast<uint32_t>(seconds / kLook))) return;
+  if (seconds < kLook * (looks + 1) ||
+      !grid.looks.compare_exchange_strong(looks, static_cast<uint32_t>(seconds / kLook)))
+    return;
   grid.options->still_running(grid.info, seconds, standing(cluster));
 }
 
@@ -168,10 +171,14 @@ bool all_ended(const Cluster& cluster) {
 
 const char* wait_name(Wait wait) {
   switch (wait) {
-    case Wait::None: return "runs";
-    case Wait::Barrier: return "waits at a barrier";
-    case Wait::Collective: return "waits for other lanes of its warp";
-    case Wait::Cluster: return "waits at the cluster barrier";
+    case Wait::None:
+      return "runs";
+    case Wait::Barrier:
+      return "waits at a barrier";
+    case Wait::Collective:
+      return "waits for other lanes of its warp";
+    case Wait::Cluster:
+      return "waits at the cluster barrier";
   }
   return "";
 }
@@ -185,9 +192,10 @@ std::string where_everybody_stands(const Cluster& cluster) {
       if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
       for (const Fragment& f : fragments) {
         if (++shown > 8) return text + "\n  …";
-        text += fmt::format("\n  block ({},{},{}), warp {}, lanes {:08x}: {} at {}", block.id[0], block.id[1], block.id[2],
-                            w.index, f.lanes, wait_name(f.wait),
-                            where(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc));
+        text += fmt::format(
+            "\n  block ({},{},{}), warp {}, lanes {:08x}: {} at {}", block.id[0], block.id[1], block.id[2],
+            w.index, f.lanes, wait_name(f.wait),
+            where(*w.grid->program, *f.frame->function, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc));
       }
     }
   }
@@ -198,17 +206,19 @@ void stop_with(Cluster& cluster, FaultInfo::Kind kind, std::string what) {
   GridContext& grid = *cluster.blocks.front().grid;
   std::lock_guard lock(grid.fault_mutex);
   if (grid.fault.kind == FaultInfo::Kind::None)
-    grid.fault = {kind, fmt::format("kernel `{}`: {}{}", grid.entry->ptx->name, what, where_everybody_stands(cluster))};
+    grid.fault = {
+        kind, fmt::format("kernel `{}`: {}{}", grid.entry->ptx->name, what, where_everybody_stands(cluster))};
   grid.stopped = true;
 }
 
 // Every fragment of a cluster goes nowhere, and why; first those that run and get nowhere.
-void tell_of_deadlock(Cluster& cluster, const char* running) {
+void report_deadlock(Cluster& cluster, const char* running) {
   for (Block& block : cluster.blocks) {
     for (Warp& w : block.warps) {
       std::vector<Fragment> fragments = w.others;
       if (w.pc) fragments.push_back({.pc = w.pc, .lanes = w.active, .frame = w.frame});
-      std::stable_partition(fragments.begin(), fragments.end(), [](const Fragment& f) { return f.wait == Wait::None; });
+      std::stable_partition(fragments.begin(), fragments.end(),
+                            [](const Fragment& f) { return f.wait == Wait::None; });
       for (const Fragment& f : fragments)
         for (Listener* listener : block.grid->listeners)
           listener->on_violation(w, f.wait == Wait::Barrier ? f.pc[-1] : *f.pc,
@@ -220,8 +230,8 @@ void tell_of_deadlock(Cluster& cluster, const char* running) {
   }
 }
 
-// Nothing can run. Lanes that stand at different warp barriers may still meet, and lanes whose masks contradict
-// each other go on after a report; else it is a deadlock.
+// Nothing can run. Lanes that stand at different warp barriers may still meet, and lanes whose masks
+// contradict each other go on after a report; else it is a deadlock.
 bool break_the_tie(Cluster& cluster) {
   for (Block& block : cluster.blocks)
     for (Warp& w : block.warps)
@@ -229,7 +239,7 @@ bool break_the_tie(Cluster& cluster) {
   for (Block& block : cluster.blocks)
     for (Warp& w : block.warps)
       if (!has_ended(w) && excuse_mixed_masks(w)) return true;
-  tell_of_deadlock(cluster, wait_name(Wait::None));
+  report_deadlock(cluster, wait_name(Wait::None));
   stop_with(cluster, FaultInfo::Kind::Deadlock, "deadlock: no thread of the block can go on");
   return false;
 }
@@ -318,13 +328,15 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
 static bool is_held_up(const Cluster& cluster) {
   const Block& block = cluster.blocks.front();
   const uint64_t seed = seed_of(cluster);
-  return (seed & 1) && (mix(seed + (block.warps.front().executed + cluster.barriers) * 0x9e3779b97f4a7c15 + block.linear) & 1);
+  return (seed & 1) &&
+         (scramble(seed + (block.warps.front().executed + cluster.barriers) * kGoldenStep + block.linear) &
+          1);
 }
 
 const Inst* pass_on(Warp& w, const Inst& inst) {
   const uint64_t seed = seed_of(*w.block->cluster);
   if (seed == 0) return &inst + 1;
-  const uint64_t random = mix(seed + w.executed * 0x9e3779b97f4a7c15 + (uint64_t{inst.source} << 32) + w.index);
+  const uint64_t random = scramble(seed + w.executed * kGoldenStep + (uint64_t{inst.source} << 32) + w.index);
   return random % 4 == 0 ? yield(w, &inst + 1) : &inst + 1;
 }
 
@@ -346,7 +358,7 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       }
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
-    tell_if_still_running(cluster);
+    report_if_still_running(cluster);
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
       for (const Block& block : cluster.blocks)
@@ -366,7 +378,9 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
 
 bool has_moved(Cluster& cluster) {
   uint64_t standing = mix(cluster.barriers);
-  const auto add = [&](const Inst* pc, uint32_t lanes) { standing += mix(reinterpret_cast<uintptr_t>(pc) ^ uint64_t{lanes} << 32); };
+  const auto add = [&](const Inst* pc, uint32_t lanes) {
+    standing += mix(reinterpret_cast<uintptr_t>(pc) ^ uint64_t{lanes} << 32);
+  };
   for (const Block& block : cluster.blocks) {
     for (const Warp& w : block.warps) {
       add(w.pc, w.active);
@@ -379,38 +393,42 @@ bool has_moved(Cluster& cluster) {
 }
 
 void give_up_on(Cluster& cluster) {
-  tell_of_deadlock(cluster, "polls for something that nobody writes");
-  stop_with(cluster, FaultInfo::Kind::Livelock, "no progress: every thread polls for something that nobody writes");
+  report_deadlock(cluster, "polls for something that nobody writes");
+  stop_with(cluster, FaultInfo::Kind::Livelock,
+            "no progress: every thread polls for something that nobody writes");
 }
 
 const Function* function_at(const Warp& w, Address address) {
   const Program& program = *w.grid->program;
   if (address % kFunctionStride != 0) return nullptr;
   const uint64_t index = (address - kFunctionWindow) / kFunctionStride;
-  return index < program.functions.size() && !program.functions[index].code.empty() ? &program.functions[index] : nullptr;
+  return index < program.functions.size() && !program.functions[index].code.empty()
+             ? &program.functions[index]
+             : nullptr;
 }
 
 std::span<Listener* const> listeners(const Warp& w) {
-  tell_pending(w);
+  deliver_pending_loads(w);
   return w.grid->listeners;
 }
 
-void tell_pending(const Warp& w) {
+void deliver_pending_loads(const Warp& w) {
   Worker& worker = *w.worker;
-  const auto tell = [&](ptx::Space space, PendingLoads& pending) {
+  const auto deliver = [&](ptx::Space space, PendingLoads& pending) {
     const std::span<const ShapedLoad> loads(pending.loads, std::exchange(pending.count, 0));
     for (Listener* listener : w.grid->listeners_of(space)) listener->on_loads(*worker.running, space, loads);
   };
-  if (worker.pending_global.count != 0) tell(ptx::Space::Global, worker.pending_global);
-  if (worker.pending_shared.count != 0) tell(ptx::Space::Shared, worker.pending_shared);
+  if (worker.pending_global.count != 0) deliver(ptx::Space::Global, worker.pending_global);
+  if (worker.pending_shared.count != 0) deliver(ptx::Space::Shared, worker.pending_shared);
 }
 
 std::string describe(const Warp& w, const Inst& inst, uint32_t lane) {
   const Dim3& extent = w.grid->info.config.block;
   const uint32_t thread = w.index * kWarpSize + lane;
-  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})", short_name(w.grid->entry->ptx->name),
-                     where(*w.grid->program, *w.frame->function, inst), w.block->id[0], w.block->id[1], w.block->id[2],
-                     thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y);
+  return fmt::format("kernel `{}`, {}, block ({},{},{}), thread ({},{},{})",
+                     short_name(w.grid->entry->ptx->name), where(*w.grid->program, *w.frame->function, inst),
+                     w.block->id[0], w.block->id[1], w.block->id[2], thread % extent.x,
+                     thread / extent.x % extent.y, thread / extent.x / extent.y);
 }
 
 const Inst* fault(Warp& w, const Inst& inst, FaultInfo::Kind kind, uint32_t lane, std::string what) {

@@ -17,7 +17,8 @@ constexpr size_t kLongestString = 1 << 20;
 const std::byte* readable(Warp& w, uint32_t lane, Address address, uint64_t bytes) {
   if (address >= kLocalWindow && address < kLocalWindowEnd) {
     const uint64_t offset = address - kLocalWindow;
-    return w.local && offset + bytes <= w.local_stride ? w.local + size_t{lane} * w.local_stride + offset : nullptr;
+    return w.local && offset + bytes <= w.local_stride ? w.local + size_t{lane} * w.local_stride + offset
+                                                       : nullptr;
   }
   if (address >= kSharedWindow && address < kSharedWindowEnd) {
     const uint64_t offset = address & ((Address{1} << kSharedRankShift) - 1);
@@ -42,12 +43,14 @@ template <class T>
 T argument(const std::byte* params, const CallForm& form, uint32_t index) {
   T value{};
   if (index < form.inputs)
-    std::memcpy(&value, params + form.input[index].from, std::min<size_t>(sizeof(T), form.input[index].bytes));
+    std::memcpy(&value, params + form.input[index].from,
+                std::min<size_t>(sizeof(T), form.input[index].bytes));
   return value;
 }
 
 void set_result(std::byte* params, const CallForm& form, uint64_t value) {
-  if (form.outputs) std::memcpy(params + form.output[0].to, &value, std::min<size_t>(8, form.output[0].bytes));
+  if (form.outputs)
+    std::memcpy(params + form.output[0].to, &value, std::min<size_t>(8, form.output[0].bytes));
 }
 
 // Walks the argument buffer of vprintf: naturally aligned values, one after the other.
@@ -140,7 +143,8 @@ bool builtin_vprintf(Warp& w, const Inst&, uint32_t lane, std::byte* params, con
 
 bool builtin_malloc(Warp& w, const Inst&, uint32_t, std::byte* params, const CallForm& form) {
   const uint64_t bytes = argument<uint64_t>(params, form, 0);
-  Result<Address> place = w.grid->memory->allocate(bytes ? bytes : 1, 256, MemoryKind::DeviceHeap, "device malloc");
+  Result<Address> place =
+      w.grid->memory->allocate(bytes ? bytes : 1, 256, MemoryKind::DeviceHeap, "device malloc");
   set_result(params, form, place ? *place : 0);
   return true;
 }
@@ -161,8 +165,8 @@ bool builtin_assertfail(Warp& w, const Inst& inst, uint32_t lane, std::byte* par
   const Dim3& extent = w.grid->info.config.block;
   const std::string text = fmt::format(
       "{}:{}: {}: block: [{},{},{}], thread: [{},{},{}] Assertion `{}` failed.\n", file,
-      argument<uint32_t>(params, form, 2), function, w.block->id[0], w.block->id[1], w.block->id[2], thread % extent.x,
-      thread / extent.x % extent.y, thread / extent.x / extent.y, message);
+      argument<uint32_t>(params, form, 2), function, w.block->id[0], w.block->id[1], w.block->id[2],
+      thread % extent.x, thread / extent.x % extent.y, thread / extent.x / extent.y, message);
   {
     std::lock_guard lock(w.grid->print_mutex);
     fputs(text.c_str(), stderr);

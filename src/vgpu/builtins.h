@@ -9,7 +9,8 @@ namespace assay::vgpu {
 
 // Runs for one lane. Arguments lie at form.input[n].from, the result at form.output[0].to of `params`.
 // False: the launch has faulted.
-using Builtin = bool (*)(Warp& warp, const Inst& inst, uint32_t lane, std::byte* params, const CallForm& form);
+using Builtin = bool (*)(Warp& warp, const Inst& inst, uint32_t lane, std::byte* params,
+                         const CallForm& form);
 
 // Null for a function that is not provided.
 Builtin find_builtin(std::string_view name);

@@ -30,10 +30,10 @@ inline constexpr uint32_t kAllLanesMask = 0xffffffff;
 struct alignas(64) Inst {
   Handler run = nullptr;
   PlaneOffset dst = 0, a = 0, b = 0, c = 0;
-  PlaneOffset guard = 0;        // a predicate plane; the constant "all lanes" where there is no guard
-  uint32_t guard_flip = 0;      // xor-ed into the guard: ~0 for @!p
-  uint32_t index = 0;           // position in Function::code
-  uint32_t source = 0;          // index of the ptx::Instruction in its ptx::Function::body; ptx::kNone for joins
+  PlaneOffset guard = 0;    // a predicate plane; the constant "all lanes" where there is no guard
+  uint32_t guard_flip = 0;  // xor-ed into the guard: ~0 for @!p
+  uint32_t index = 0;       // position in Function::code
+  uint32_t source = 0;      // index of the ptx::Instruction in its ptx::Function::body; ptx::kNone for joins
   int64_t imm = 0;
   const void* extra = nullptr;  // what the handler's family keeps besides (MemoryForm, BranchForm, …)
 };
@@ -58,7 +58,8 @@ struct SpecialPlane {
   uint32_t lane_bytes;
 };
 
-struct LocalSymbolPlane {  // address of a .local variable: the frame's place in local memory + `offset_in_frame`
+struct
+    LocalSymbolPlane {  // address of a .local variable: the frame's place in local memory + `offset_in_frame`
   PlaneOffset offset;
   uint32_t lane_bytes;
   uint64_t offset_in_frame;
@@ -66,22 +67,24 @@ struct LocalSymbolPlane {  // address of a .local variable: the frame's place in
 
 struct Function {
   const ptx::Function* ptx = nullptr;
-  uint32_t index = 0;                      // in Program::functions
-  std::vector<Inst> code;                  // block order = text order; ends with a sentinel that faults
+  uint32_t index = 0;      // in Program::functions
+  std::vector<Inst> code;  // block order = text order; ends with a sentinel that faults
   std::vector<BasicBlock> blocks;
-  uint32_t plane_bytes = 0;                // of one frame
+  uint32_t plane_bytes = 0;  // of one frame
   std::vector<ConstantPlane> constants;
   std::vector<SpecialPlane> specials;
   std::vector<LocalSymbolPlane> local_symbols;
   std::vector<PlaneOffset> register_planes;  // by ptx register index
-  uint32_t local_bytes = 0;                // .local variables, per thread
-  uint32_t param_bytes = 0;                // callee parameters + returns + call-argument .param variables, per thread
-  uint32_t shared_bytes = 0;               // static shared memory reachable from this entry (entries only)
-  uint32_t parameter_bytes = 0;            // of a kernel's parameters (entries only)
-  std::vector<uint32_t> parameter_offsets; // in a kernel's parameter block, or in a function's .param storage
-  std::vector<uint32_t> return_offsets;    // of a function's return values, likewise
-  bool uses_order_dependent_atomics = false;  // float or value-returning atomics on global memory: blocks stay on one thread
-  std::string unsupported;                 // the first instruction that cannot run, with its place; empty when there is none
+  uint32_t local_bytes = 0;                  // .local variables, per thread
+  uint32_t param_bytes = 0;      // callee parameters + returns + call-argument .param variables, per thread
+  uint32_t shared_bytes = 0;     // static shared memory reachable from this entry (entries only)
+  uint32_t parameter_bytes = 0;  // of a kernel's parameters (entries only)
+  std::vector<uint32_t>
+      parameter_offsets;                 // in a kernel's parameter block, or in a function's .param storage
+  std::vector<uint32_t> return_offsets;  // of a function's return values, likewise
+  bool uses_order_dependent_atomics =
+      false;                // float or value-returning atomics on global memory: blocks stay on one thread
+  std::string unsupported;  // the first instruction that cannot run, with its place; empty when there is none
 };
 
 }  // namespace assay::vgpu

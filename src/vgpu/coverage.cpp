@@ -72,7 +72,7 @@ std::vector<size_t> lengths_of(const ptx::Form& form) {
 }
 
 bool has_vector_modifier(const ptx::Form& form) {
-  return form.row->operands.size() > 0 && lengths_of(form).size() == 1;
+  return !form.row->operands.empty() && lengths_of(form).size() == 1;
 }
 
 // One way to write the operands of a form.

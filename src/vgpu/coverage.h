@@ -1,5 +1,5 @@
-// Which forms of the instruction table the engine runs. It is not kept in a list: the lowering functions are
-// asked, with one instruction of that form.
+// Which forms of the instruction table the engine runs. There is no list: the lowering functions are tried
+// with one instruction of each form.
 #pragma once
 
 #include <memory>

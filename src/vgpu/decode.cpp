@@ -1,5 +1,5 @@
-// From a parsed module to decoded functions: variables get their places, registers their planes,
-// labels their joins, and each instruction goes to the lowering function of its family.
+// From a parsed module to decoded functions: assigns addresses to variables and planes to registers, finds
+// where branches join, and passes each instruction to the lowering function of its family.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,21 +51,6 @@ uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
 
 }  // namespace
 
-void* Arena::allocate(size_t bytes, size_t align) {
-  const auto aligned = [&] {  // where the next piece begins in the last chunk
-    const auto base = reinterpret_cast<uintptr_t>(chunks_.back().get());
-    return align_up(base + used_, align) - base;
-  };
-  if (chunks_.empty() || aligned() + bytes > room_) {
-    room_ = std::max<size_t>(bytes + align, 64 * 1024);
-    chunks_.push_back(std::make_unique<std::byte[]>(room_));
-    used_ = 0;
-  }
-  const size_t place = aligned();
-  used_ = place + bytes;
-  return chunks_.back().get() + place;
-}
-
 const Function* Program::find(std::string_view kernel) const {
   for (const Function& f : functions)
     if (f.ptx->is_entry && f.ptx->name == kernel) return &f;
@@ -100,7 +85,9 @@ struct Lowering::Impl {
   }
 };
 
-PlaneOffset Lowering::reg(uint32_t register_index) const { return impl_.out.register_planes.at(register_index); }
+PlaneOffset Lowering::reg(uint32_t register_index) const {
+  return impl_.out.register_planes.at(register_index);
+}
 
 PlaneOffset Lowering::constant(uint64_t bits, uint32_t lane_bytes) {
   if (lane_bytes == 0) bits = bits ? 0xffffffff : 0;
@@ -113,7 +100,9 @@ PlaneOffset Lowering::constant(uint64_t bits, uint32_t lane_bytes) {
   return it->second;
 }
 
-PlaneOffset Lowering::scratch(uint32_t lane_bytes) { return impl_.new_plane(lane_bytes); }
+PlaneOffset Lowering::scratch(uint32_t lane_bytes) {
+  return impl_.new_plane(lane_bytes);
+}
 
 PlaneOffset Lowering::storage(uint32_t bytes) {
   const PlaneOffset offset = impl_.out.plane_bytes;
@@ -121,10 +110,18 @@ PlaneOffset Lowering::storage(uint32_t bytes) {
   return offset;
 }
 
-uint32_t Lowering::position() const { return static_cast<uint32_t>(impl_.out.code.size()); }
-const Inst& Lowering::emitted(uint32_t position) const { return impl_.out.code.at(position); }
-const Program& Lowering::program() const { return impl_.program; }
-const Function& Lowering::decoded() const { return impl_.out; }
+uint32_t Lowering::position() const {
+  return static_cast<uint32_t>(impl_.out.code.size());
+}
+const Inst& Lowering::emitted(uint32_t position) const {
+  return impl_.out.code.at(position);
+}
+const Program& Lowering::program() const {
+  return impl_.program;
+}
+const Function& Lowering::decoded() const {
+  return impl_.out;
+}
 
 PlaneOffset Lowering::carry_plane() {
   if (impl_.carry == 0) impl_.carry = scratch(0);
@@ -132,7 +129,8 @@ PlaneOffset Lowering::carry_plane() {
 }
 
 uint32_t Lowering::lane_bytes(const ptx::Operand& operand, ptx::Type type) const {
-  if (operand.kind == ptx::Operand::Kind::Register) return lane_bytes_of(function.registers.at(operand.index).type);
+  if (operand.kind == ptx::Operand::Kind::Register)
+    return lane_bytes_of(function.registers.at(operand.index).type);
   return lane_bytes_of(type);
 }
 
@@ -189,7 +187,8 @@ PlaneOffset Lowering::dest(const ptx::Operand& operand, ptx::Type type) {
 Lowering::AddressParts Lowering::address(const ptx::Operand& operand, ptx::Space space) {
   using Base = ptx::Operand::Base;
   if (operand.base == Base::Register)
-    return {reg(operand.index), true, operand.offset, lane_bytes_of(function.registers.at(operand.index).type)};
+    return {reg(operand.index), true, operand.offset,
+            lane_bytes_of(function.registers.at(operand.index).type)};
   uint64_t value = operand.bits;
   if (operand.base == Base::Symbol) {
     ptx::Space found = ptx::Space::None;
@@ -244,16 +243,22 @@ Inst& Lowering::emit(Handler handler) {
   return out;
 }
 
-void Lowering::resolve(const Inst** slot, uint32_t body_index) { impl_.fixups.push_back({slot, body_index}); }
+void Lowering::resolve(const Inst** slot, uint32_t body_index) {
+  impl_.fixups.push_back({slot, body_index});
+}
 
 const Function* Lowering::callee(uint32_t function_index) const {
   const Function* found = &impl_.program.functions.at(function_index);
   return found->ptx->alias_of == ptx::kNone ? found : &impl_.program.functions.at(found->ptx->alias_of);
 }
 
-void Lowering::order_dependent_atomics() { impl_.out.uses_order_dependent_atomics = true; }
+void Lowering::order_dependent_atomics() {
+  impl_.out.uses_order_dependent_atomics = true;
+}
 
-void* Lowering::allocate(size_t bytes, size_t align) { return impl_.program.arena.allocate(bytes, align); }
+void* Lowering::allocate(size_t bytes, size_t align) {
+  return impl_.program.arena.allocate(bytes, align);
+}
 
 void Lowering::unsupported(std::string why) {
   if (impl_.refused) return;
@@ -263,7 +268,8 @@ void Lowering::unsupported(std::string why) {
   std::memcpy(kept, text.c_str(), text.size() + 1);
   emit(impl_.engine.unsupported).extra = kept;
   if (impl_.out.unsupported.empty())
-    impl_.out.unsupported = fmt::format("{}: {}", where(impl_.program, impl_.out, impl_.out.code.back()), text);
+    impl_.out.unsupported =
+        fmt::format("{}: {}", where(impl_.program, impl_.out, impl_.out.code.back()), text);
 }
 
 // ---- Functions ----
@@ -315,7 +321,8 @@ class FunctionDecoder {
     is_target_.assign(in_.body.size() + 1, false);
     for (const ptx::Instruction& inst : in_.body)
       for (const ptx::Operand& operand : inst.operands)
-        if (operand.kind == ptx::Operand::Kind::Label && operand.index <= in_.body.size()) is_target_[operand.index] = true;
+        if (operand.kind == ptx::Operand::Kind::Label && operand.index <= in_.body.size())
+          is_target_[operand.index] = true;
     for (const ptx::TargetList& list : in_.target_lists)
       if (!list.is_prototype)
         for (uint32_t t : list.targets)
@@ -332,13 +339,15 @@ class FunctionDecoder {
     impl.refused = false;
     if (instrumenter_) instrumenter_->before(lowering);
     const auto opcode = static_cast<size_t>(inst.opcode);
-    const LowerFunction function = opcode < std::size(program_.engine->by_opcode) ? program_.engine->by_opcode[opcode] : nullptr;
+    const LowerFunction function =
+        opcode < std::size(program_.engine->by_opcode) ? program_.engine->by_opcode[opcode] : nullptr;
     try {
       if (function)
         function(lowering);
       else
         lowering.unsupported("instruction");
-    } catch (const std::out_of_range&) {  // a modifier asks for an operand that the table allows to be left out
+    } catch (
+        const std::out_of_range&) {  // a modifier asks for an operand that the table allows to be left out
       lowering.unsupported("an operand that is missing");
     }
     if (instrumenter_) instrumenter_->after(lowering);
@@ -361,8 +370,8 @@ class FunctionDecoder {
     using ptx::Opcode;
     const Opcode opcode = source.opcode;
     if (inst.run == program_.engine->clock || inst.run == program_.engine->clock64) return true;
-    return opcode == Opcode::bra || opcode == Opcode::brx_idx || opcode == Opcode::call || opcode == Opcode::ret ||
-           opcode == Opcode::exit;
+    return opcode == Opcode::bra || opcode == Opcode::brx_idx || opcode == Opcode::call ||
+           opcode == Opcode::ret || opcode == Opcode::exit;
   }
 
   // Basic blocks of the decoded code: a block begins at a join or after an instruction that may leave.
@@ -383,8 +392,8 @@ class FunctionDecoder {
 
 }  // namespace
 
-Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory, const Engine& engine,
-                                        Instrumenter* instrumenter) {
+Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Memory& memory,
+                                        const Engine& engine, Instrumenter* instrumenter) {
   auto program = std::make_unique<Program>();
   program->name = std::move(name);
   program->module = std::move(module);
@@ -429,13 +438,15 @@ std::string where(const Program& program, const Function& function, const Inst& 
   const ptx::Instruction& at = function.ptx->body[inst.source];
   if (at.location == ptx::kNone) return fmt::format("{}:{}", program.name, at.line);
   const ptx::SourceLocation& location = program.module.locations[at.location];
-  const std::string file = location.file < program.module.files.size() ? program.module.files[location.file] : "?";
+  const std::string file =
+      location.file < program.module.files.size() ? program.module.files[location.file] : "?";
   std::string text = fmt::format("{}:{}", file, location.line);
   uint32_t outer = location.inlined_at;
   for (int depth = 0; outer != ptx::kNone && depth < 16; ++depth) {
     const ptx::SourceLocation& caller = program.module.locations[outer];
     text += fmt::format(", inlined at {}:{}",
-                        caller.file < program.module.files.size() ? program.module.files[caller.file] : "?", caller.line);
+                        caller.file < program.module.files.size() ? program.module.files[caller.file] : "?",
+                        caller.line);
     outer = caller.inlined_at;
   }
   return text;

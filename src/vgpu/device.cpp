@@ -4,13 +4,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <bit>
 #include <chrono>
 #include <cstdio>
 #include <deque>
+#include <iterator>
 #include <numeric>
+#include <stdexcept>
 
-#include "vgpu/crew.h"
+#include "base/parallel.h"
+#include "base/random.h"
+#include "base/thread_pool.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -20,10 +24,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStep = std::chrono::milliseconds(50);    // how long step() runs before it lets other grids run
-constexpr uint64_t kTurnsBeforeStalled = 2000;           // in a row that got nobody anywhere; and some for each resident cluster
-constexpr uint64_t kClocksOfALaunch = 2000;              // from the end of one to the start of the next
-constexpr uint64_t kSmallGrid = 64;                      // warps; not worth waking the crew
+constexpr auto kStep = std::chrono::milliseconds(50);  // how long step() runs before it lets other grids run
+constexpr uint64_t kTurnsBeforeStalled =
+    2000;  // in a row that got nobody anywhere; and some for each resident cluster
+constexpr uint64_t kClocksOfALaunch = 2000;  // from the end of one to the start of the next
+constexpr uint64_t kSmallGrid = 64;          // warps; not worth waking the pool
 
 uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
   const uint64_t warps = (threads + kWarpSize - 1) / kWarpSize;
@@ -37,7 +42,7 @@ uint32_t resident_blocks(uint64_t threads, uint64_t shared) {
 struct Device::Impl {
   Options options;
   Memory memory;
-  Crew crew;
+  ThreadPool pool;
   std::vector<Worker> workers;
   std::vector<std::unique_ptr<Program>> programs;
   std::vector<Listener*> listeners;
@@ -45,14 +50,15 @@ struct Device::Impl {
   uint64_t clock = 0;  // %clock64 after the launches that have ended
 
   static unsigned thread_count(const Options& o) {
-    return o.threads ? o.threads : std::max(1u, std::thread::hardware_concurrency());
+    return static_cast<unsigned>(useful_threads(static_cast<int>(o.threads)));
   }
   explicit Impl(Options o)
       : options(std::move(o)),
         memory(options.capacity, options.watch),
-        crew(thread_count(options)),
+        pool(thread_count(options)),
         workers(thread_count(options)) {
-    if (!options.print) options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
+    if (!options.print)
+      options.print = [](std::string_view text) { fwrite(text.data(), 1, text.size(), stdout); };
   }
 };
 
@@ -62,7 +68,7 @@ class Run final : public GridRun {
  public:
   Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
       : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
-    grid_.info = std::move(info);
+    grid_.info = info;
     grid_.info.parameters = parameters_;
     grid_.program = grid_.info.kernel.program;
     grid_.entry = grid_.info.kernel.function;
@@ -75,8 +81,9 @@ class Run final : public GridRun {
     grid_.began = Clock::now();
     if (grid_.watched) grid_.listeners = listeners_;
     for (size_t space = 0; space < grid_.access_listeners.size(); ++space)
-      std::copy_if(grid_.listeners.begin(), grid_.listeners.end(), std::back_inserter(grid_.access_listeners[space]),
-                   [&](const Listener* l) { return l->hears_accesses(static_cast<ptx::Space>(space)); });
+      std::copy_if(grid_.listeners.begin(), grid_.listeners.end(),
+                   std::back_inserter(grid_.access_listeners[space]),
+                   [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     total_ = grid_.info.config.grid.count() / grid_.cluster.count();
     choose_resident_and_threads();
@@ -97,7 +104,7 @@ class Run final : public GridRun {
       std::lock_guard lock(mutex_);
       fruitless_of_step_ = 0;
     }
-    device_.crew.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
+    device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
       end();
@@ -121,12 +128,12 @@ class Run final : public GridRun {
   GridContext grid_;
   LaunchOutcome outcome_;
   bool ended_ = false;
-  uint64_t total_ = 0;      // clusters
+  uint64_t total_ = 0;  // clusters
   unsigned threads_ = 1;
   uint64_t resident_limit_ = 1;
   uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total
 
-  std::mutex mutex_;        // of what follows
+  std::mutex mutex_;  // of what follows
   uint64_t started_ = 0, resident_ = 0;
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_;
@@ -135,7 +142,8 @@ class Run final : public GridRun {
     const ptx::Function& kernel = *grid_.entry->ptx;
     Dim3 cluster = grid_.info.config.cluster;
     if (cluster.count() == 0 && kernel.required_cluster[0])
-      cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u), std::max(kernel.required_cluster[2], 1u)};
+      cluster = {kernel.required_cluster[0], std::max(kernel.required_cluster[1], 1u),
+                 std::max(kernel.required_cluster[2], 1u)};
     grid_.cluster = cluster.count() == 0 ? Dim3{} : cluster;
     grid_.shared_bytes = grid_.entry->shared_bytes + grid_.info.config.dynamic_shared;
     grid_.reserved_shared = (shared_limit(grid_) + kSharedRedZone + 15) / 16 * 16;
@@ -148,7 +156,7 @@ class Run final : public GridRun {
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
-    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.crew.size(), total_));
+    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 
@@ -171,7 +179,7 @@ class Run final : public GridRun {
     const uint64_t seed = device_.options.seed;
     if (seed == 0 || total_ < 2) return;
     shift_ = seed % total_;
-    multiplier_ = (seed * 0x9e3779b97f4a7c15 >> 1) % total_;
+    multiplier_ = (seed * kGoldenStep >> 1) % total_;
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
   }
 
@@ -182,7 +190,8 @@ class Run final : public GridRun {
     return static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
   }
 
-  // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them poll.
+  // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them
+  // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
@@ -258,10 +267,18 @@ class Run final : public GridRun {
 Device::Device(Options options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Device::~Device() = default;
 
-Memory& Device::memory() { return impl_->memory; }
-const Options& Device::options() const { return impl_->options; }
-void Device::set_seed(uint64_t seed) { impl_->options.seed = seed; }
-void Device::advance_clock(uint64_t cycles) { impl_->clock += cycles; }
+Memory& Device::memory() {
+  return impl_->memory;
+}
+const Options& Device::options() const {
+  return impl_->options;
+}
+void Device::set_seed(uint64_t seed) {
+  impl_->options.seed = seed;
+}
+void Device::advance_clock(uint64_t cycles) {
+  impl_->clock += cycles;
+}
 
 Result<Device::ModuleId> Device::load(std::string_view text, std::string_view name) {
   Result<ptx::Module> module = ptx::parse(text, name);
@@ -293,7 +310,8 @@ Result<Kernel> Device::kernel(ModuleId id, std::string_view name) const {
   std::string known;
   for (const Function& f : program.functions)
     if (f.ptx->is_entry) known += (known.empty() ? "" : ", ") + f.ptx->name;
-  return Error{fmt::format("no kernel `{}` in {} (it has: {})", name, program.name, known.empty() ? "none" : known)};
+  return Error{
+      fmt::format("no kernel `{}` in {} (it has: {})", name, program.name, known.empty() ? "none" : known)};
 }
 
 std::vector<Kernel> Device::kernels(ModuleId id) const {
@@ -317,22 +335,34 @@ Result<Device::VariableInfo> Device::variable(ModuleId id, std::string_view name
 
 std::unique_ptr<GridRun> Device::start(const Kernel& kernel, const LaunchConfig& config,
                                        std::vector<std::byte> parameters, uint64_t stream) {
-  LaunchInfo info{.id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
+  LaunchInfo info{
+      .id = ++impl_->launches, .kernel = kernel, .config = config, .parameters = {}, .stream = stream};
   parameters.resize(std::max<size_t>(parameters.size(), kernel.function->parameter_bytes));
-  return std::make_unique<Run>(*impl_, std::move(info), std::move(parameters));
+  return std::make_unique<Run>(*impl_, info, std::move(parameters));
 }
 
-LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters) {
+LaunchOutcome Device::launch(const Kernel& kernel, const LaunchConfig& config,
+                             std::vector<std::byte> parameters) {
   auto run = start(kernel, config, std::move(parameters));
   for (GridRun::State state = run->step(); state != GridRun::State::Ended; state = run->step())
     if (state == GridRun::State::Stalled) run->give_up();
   return run->outcome();
 }
 
-void Device::listen(Listener* listener) { impl_->listeners.push_back(listener); }
-void Device::ignore(Listener* listener) { std::erase(impl_->listeners, listener); }
+void Device::listen(Listener* listener) {
+  uint32_t used = 0;
+  for (const Listener* other : impl_->listeners) used |= 1u << other->slot();
+  const auto free = static_cast<uint32_t>(std::countr_one(used));
+  if (free >= kMostListeners) throw std::length_error("a device has too many listeners");
+  listener->slot_ = free;
+  impl_->listeners.push_back(listener);
+}
+void Device::ignore(Listener* listener) {
+  std::erase(impl_->listeners, listener);
+}
 
-uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const {
+uint32_t Device::resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads,
+                                                    uint32_t dynamic_shared) const {
   return resident_blocks(threads, kernel.function->shared_bytes + dynamic_shared);
 }
 

@@ -1,5 +1,7 @@
 // The virtual GPU: loads PTX, owns memory, runs grids.
 //
+// Example:
+//
 //     Device device({.threads = 2});
 //     auto module = device.load(ptx_text, "kernel.ptx");
 //     auto kernel = device.kernel(*module, "embedding_grad");
@@ -44,14 +46,14 @@ struct Dim3 {
 };
 
 struct Options {
-  unsigned threads = 0;                       // 0: as many as the host has
-  uint64_t seed = 0;                          // of the schedule; 0: text order
-  bool watch = false;                         // run the watched engine even without listeners
-  bool fault_after_violation = false;         // a watched launch with an access that was left out ends as a fault
-  uint64_t instruction_limit = 0;             // warp instructions of a launch before it counts as endless; 0: none
-  uint64_t capacity = uint64_t{141} << 30;    // bytes of device memory
+  unsigned threads = 0;                // 0: as many as the host has
+  uint64_t seed = 0;                   // of the schedule; 0: text order
+  bool watch = false;                  // run the watched engine even without listeners
+  bool fault_after_violation = false;  // a watched launch with an access that was left out ends as a fault
+  uint64_t instruction_limit = 0;      // warp instructions of a launch before it counts as endless; 0: none
+  uint64_t capacity = uint64_t{141} << 30;  // bytes of device memory
   uint32_t multiprocessors = 132;
-  Instrumenter* instrumenter = nullptr;       // of modules as they are loaded (lowering.h); not owned
+  Instrumenter* instrumenter = nullptr;         // of modules as they are loaded (lowering.h); not owned
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
   // Where the warps of one cluster stand, once a second of a launch that takes longer than that; most warps first.
   std::function<void(const LaunchInfo&, double seconds, std::span<const Standing>)> still_running;
@@ -59,9 +61,10 @@ struct Options {
 
 struct LaunchConfig {
   Dim3 grid, block;
-  Dim3 cluster{0, 0, 0};        // 0: none beyond what the kernel itself requires
+  Dim3 cluster{0, 0, 0};  // 0: none beyond what the kernel itself requires
   uint32_t dynamic_shared = 0;
-  bool cooperative = false;     // every block is resident from the start
+  bool cooperative = false;  // every block is resident from the start
+  uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
 };
 
 struct Program;  // a loaded module, decoded
@@ -73,15 +76,15 @@ struct Kernel {
 };
 
 struct LaunchInfo {
-  uint64_t id = 0;              // in the order of start, from 1
+  uint64_t id = 0;  // in the order of start, from 1
   Kernel kernel;
   LaunchConfig config;
   std::span<const std::byte> parameters;
-  uint64_t stream = 0;          // as the caller numbered it
+  uint64_t stream = 0;  // as the caller numbered it
 };
 
 struct LaunchOutcome {
-  FaultInfo fault;              // kind None: it ended well
+  FaultInfo fault;  // kind None: it ended well
   uint64_t warp_instructions = 0;
   double seconds = 0;
 };
@@ -92,7 +95,8 @@ class GridRun {
   virtual ~GridRun() = default;
   enum class State : uint8_t { Running, Stalled, Ended };  // Stalled: every block polls for something outside
   virtual State step() = 0;
-  virtual void give_up() = 0;  // after Stalled, when nobody else will write what its blocks poll for: ends it as a livelock
+  virtual void
+  give_up() = 0;  // after Stalled, when nobody else will write what its blocks poll for: ends it as a livelock
   virtual const LaunchOutcome& outcome() const = 0;
   virtual const LaunchInfo& info() const = 0;
 };
@@ -104,7 +108,7 @@ class Device {
 
   Memory& memory();
   const Options& options() const;
-  void set_seed(uint64_t seed);  // of launches that start later
+  void set_seed(uint64_t seed);         // of launches that start later
   void advance_clock(uint64_t cycles);  // %clock64 of launches that start later
 
   using ModuleId = uint32_t;
@@ -112,21 +116,26 @@ class Device {
   void unload(ModuleId module);
   Result<Kernel> kernel(ModuleId module, std::string_view name) const;
   std::vector<Kernel> kernels(ModuleId module) const;
-  struct VariableInfo { Address address; uint64_t size; };
+  struct VariableInfo {
+    Address address;
+    uint64_t size;
+  };
   Result<VariableInfo> variable(ModuleId module, std::string_view name) const;
 
   // `parameters` is the kernel's parameter block, laid out as Function::parameter_offsets says. The
   // configuration must be within the hardware's limits (the CUDA runtime checks them, with its error codes).
-  std::unique_ptr<GridRun> start(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters,
-                                 uint64_t stream = 0);
+  std::unique_ptr<GridRun> start(const Kernel& kernel, const LaunchConfig& config,
+                                 std::vector<std::byte> parameters, uint64_t stream = 0);
   LaunchOutcome launch(const Kernel& kernel, const LaunchConfig& config, std::vector<std::byte> parameters);
 
-  // Listeners are not owned. Changing them affects launches that start later.
+  // Listeners are not owned, and listen to one device at a time; there may be kMostListeners. Changing them affects
+  // launches that start later.
   void listen(Listener* listener);
   void ignore(Listener* listener);
 
   // Blocks of a kernel that fit on one multiprocessor.
-  uint32_t resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads, uint32_t dynamic_shared) const;
+  uint32_t resident_blocks_per_multiprocessor(const Kernel& kernel, uint32_t threads,
+                                              uint32_t dynamic_shared) const;
 
   struct Impl;
 

@@ -1,15 +1,24 @@
 // Picks the build of the handlers that this host runs best.
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <string_view>
 
 #include "vgpu/lowering.h"
 
 namespace assay::vgpu {
 
-namespace avx2_plain { void fill_engine(Engine&); }
-namespace avx2_watched { void fill_engine(Engine&); }
-namespace avx512_plain { void fill_engine(Engine&); }
-namespace avx512_watched { void fill_engine(Engine&); }
+namespace avx2_plain {
+void fill_engine(Engine&);
+}
+namespace avx2_watched {
+void fill_engine(Engine&);
+}
+namespace avx512_plain {
+void fill_engine(Engine&);
+}
+namespace avx512_watched {
+void fill_engine(Engine&);
+}
 
 namespace {
 
@@ -36,24 +45,35 @@ constexpr Build kBuilds[] = {
 #endif
 };
 
-bool host_has_avx512() {
+// ASSAY_ISA=avx2 asks for the engine of hosts without AVX-512.
+bool may_use_avx512() {
   const char* wish = std::getenv("ASSAY_ISA");
-  if (wish && std::strcmp(wish, "avx2") == 0) return false;
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+  if (wish && std::string_view(wish) == "avx2") return false;
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+const Build& best(bool watched) {
+  for (const Build& build : kBuilds)
+    if (build.watched == watched && (!build.avx512 || may_use_avx512())) return build;
+  // Nothing can run without one, and there is nobody to return an error to.
+  std::fputs("assay: this build has no engine for AVX2; configure it with -DASSAY_INSTRUCTION_SETS=all\n",
+             stderr);
+  std::exit(2);
 }
 
 Engine make(bool watched) {
   Engine engine{};
-  for (const Build& build : kBuilds) {
-    if (build.watched != watched || (build.avx512 && !host_has_avx512())) continue;
-    build.fill(engine);
-    break;
-  }
+  best(watched).fill(engine);
   return engine;
 }
 
 }  // namespace
+
+bool uses_avx512() {
+  static const bool wide = best(false).avx512;
+  return wide;
+}
 
 const Engine& engine(bool watched) {
   static const Engine plain = make(false);

@@ -1,4 +1,4 @@
-// How the lanes of a warp part and meet: fragments, divergence, collectives, calls, exits.
+// How the lanes of a warp diverge and reconverge: fragments, collectives, calls, exits.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -19,7 +19,7 @@ constexpr uint32_t kPatience = 8;
 constexpr uint32_t kTurnsOfAPoller = 4;
 
 void load(Warp& w, const Fragment& f) {
-  if (w.frame != f.frame) tell_pending(w);  // whoever hears of them asks the warp's frame for the function
+  if (w.frame != f.frame) deliver_pending_loads(w);  // listeners look up the function in the warp's frame
   w.active = f.lanes;
   w.frame = f.frame;
   w.planes = f.frame->planes;
@@ -47,8 +47,10 @@ void absorb_equals(Warp& w, const Inst* pc) {
   }
 }
 
-void keep(Warp& w, const Inst* pc, uint32_t lanes, Wait wait = Wait::None, uint32_t key = 0, uint32_t members = 0) {
-  w.others.push_back({.pc = pc, .lanes = lanes, .frame = w.frame, .wait = wait, .key = key, .members = members});
+void keep(Warp& w, const Inst* pc, uint32_t lanes, Wait wait = Wait::None, uint32_t key = 0,
+          uint32_t members = 0) {
+  w.others.push_back(
+      {.pc = pc, .lanes = lanes, .frame = w.frame, .wait = wait, .key = key, .members = members});
 }
 
 const Inst* run_fragment(Warp& w, size_t index) {
@@ -70,7 +72,8 @@ uint32_t waiting_at(const Warp& w, const Inst* pc, const Frame* frame) {
 // Lanes have exited: a collective that waited for them may be complete.
 void recheck_collectives(Warp& w) {
   for (Fragment& f : w.others)
-    if (f.wait == Wait::Collective && (f.members & w.live & ~waiting_at(w, f.pc, f.frame)) == 0) f.wait = Wait::None;
+    if (f.wait == Wait::Collective && (f.members & w.live & ~waiting_at(w, f.pc, f.frame)) == 0)
+      f.wait = Wait::None;
 }
 
 // Takes `lanes` out of those that wait at this collective, and adds them to the running fragment.
@@ -98,10 +101,11 @@ void copy_params(Warp&, Frame& to, const Frame& from, const CallForm::Piece& pie
   if (piece.from + piece.bytes > from_stride || piece.to + piece.bytes > to_stride) return;
   for (uint32_t rest = lanes; rest; rest &= rest - 1) {
     const uint32_t l = static_cast<uint32_t>(std::countr_zero(rest));
-    std::memcpy(to.params + l * to_stride + piece.to, from.params + l * from_stride + piece.from, piece.bytes);
+    std::memcpy(to.params + l * to_stride + piece.to, from.params + l * from_stride + piece.from,
+                piece.bytes);
     if (to.params_poison && from.params_poison)
-      std::memcpy(to.params_poison + l * to_stride + piece.to, from.params_poison + l * from_stride + piece.from,
-                  piece.bytes);
+      std::memcpy(to.params_poison + l * to_stride + piece.to,
+                  from.params_poison + l * from_stride + piece.from, piece.bytes);
   }
 }
 
@@ -117,7 +121,8 @@ const Inst* next_ready(Warp& w) {
   for (size_t i = 0; i < w.others.size(); ++i) {
     const Fragment& f = w.others[i];
     if (f.wait != Wait::None) continue;
-    if (best == w.others.size() || runs_before(f.pc, f.frame, w.others[best].pc, w.others[best].frame)) best = i;
+    if (best == w.others.size() || runs_before(f.pc, f.frame, w.others[best].pc, w.others[best].frame))
+      best = i;
   }
   if (best == w.others.size()) {
     w.active = 0;
@@ -289,7 +294,8 @@ bool excuse_mixed_masks(Warp& w) {
   };
   bool any = false;
   for (Fragment& f : w.others) {
-    const bool mixed = std::any_of(w.others.begin(), w.others.end(), [&](const Fragment& g) { return contradict(f, g); });
+    const bool mixed =
+        std::any_of(w.others.begin(), w.others.end(), [&](const Fragment& g) { return contradict(f, g); });
     if (!mixed) continue;
     f.excused = any = true;
   }

@@ -1,4 +1,4 @@
-// Frames: the planes of a function that is being run, and what fills them before it starts.
+// Frames: the planes of a running function, and how they are filled before it starts.
 #include <cstring>
 
 #include "vgpu/run.h"
@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t kPlaneAlign = 64;
 
-size_t round_up(size_t bytes) { return (bytes + kPlaneAlign - 1) / kPlaneAlign * kPlaneAlign; }
+size_t round_up(size_t bytes) {
+  return (bytes + kPlaneAlign - 1) / kPlaneAlign * kPlaneAlign;
+}
 
 template <class T>
 void fill_lanes(std::byte* plane, T value) {
@@ -19,10 +21,18 @@ void fill_lanes(std::byte* plane, T value) {
 
 void fill(std::byte* plane, uint32_t lane_bytes, uint64_t bits, uint64_t high = 0) {
   switch (lane_bytes) {
-    case 0: std::memcpy(plane, &bits, sizeof(uint32_t)); break;
-    case 2: fill_lanes(plane, static_cast<uint16_t>(bits)); break;
-    case 4: fill_lanes(plane, static_cast<uint32_t>(bits)); break;
-    case 8: fill_lanes(plane, bits); break;
+    case 0:
+      std::memcpy(plane, &bits, sizeof(uint32_t));
+      break;
+    case 2:
+      fill_lanes(plane, static_cast<uint16_t>(bits));
+      break;
+    case 4:
+      fill_lanes(plane, static_cast<uint32_t>(bits));
+      break;
+    case 8:
+      fill_lanes(plane, bits);
+      break;
     default:
       for (uint32_t l = 0; l < kWarpSize; ++l) {
         std::memcpy(plane + 16 * l, &bits, 8);
@@ -42,14 +52,18 @@ void set_lane(std::byte* plane, uint32_t lane_bytes, uint32_t lane, uint64_t bit
   std::memcpy(plane + size_t{lane} * lane_bytes, &bits, lane_bytes < 8 ? lane_bytes : 8);
 }
 
-uint32_t component(const Dim3& d, uint8_t which) { return which == 0 ? d.x : which == 1 ? d.y : which == 2 ? d.z : 0; }
+uint32_t component(const Dim3& d, uint8_t which) {
+  return which == 0 ? d.x : which == 1 ? d.y : which == 2 ? d.z : 0;
+}
 
 Dim3 split(uint64_t linear, const Dim3& extent) {
   return {static_cast<uint32_t>(linear % extent.x), static_cast<uint32_t>(linear / extent.x % extent.y),
           static_cast<uint32_t>(linear / extent.x / extent.y)};
 }
 
-Dim3 quotient(const Dim3& a, const Dim3& b) { return {a.x / b.x, a.y / b.y, a.z / b.z}; }
+Dim3 quotient(const Dim3& a, const Dim3& b) {
+  return {a.x / b.x, a.y / b.y, a.z / b.z};
+}
 
 // Value of a special register for one lane. What changes while a thread runs (clocks) is not here.
 uint64_t special_value(const Warp& w, ptx::SpecialRegister special, uint8_t which, uint32_t lane) {
@@ -60,45 +74,77 @@ uint64_t special_value(const Warp& w, ptx::SpecialRegister special, uint8_t whic
   const Dim3 id{block.id[0], block.id[1], block.id[2]};
   const Dim3& c = grid.cluster;
   switch (special) {
-    case S::Tid: return component(split(uint64_t{w.index} * kWarpSize + lane, config.block), which);
-    case S::Ntid: return component(config.block, which);
-    case S::Ctaid: return component(id, which);
-    case S::Nctaid: return component(config.grid, which);
-    case S::Laneid: return lane;
-    case S::Warpid: return w.index;
-    case S::Nwarpid: return 64;
-    case S::Smid: return block.linear % grid.options->multiprocessors;
-    case S::Nsmid: return grid.options->multiprocessors;
-    case S::Gridid: return grid.info.id;
-    case S::IsExplicitCluster: return c.count() > 1;
-    case S::Clusterid: return component({id.x / c.x, id.y / c.y, id.z / c.z}, which);
-    case S::Nclusterid: return component(quotient(config.grid, c), which);
-    case S::ClusterCtaid: return component({id.x % c.x, id.y % c.y, id.z % c.z}, which);
-    case S::ClusterNctaid: return component(c, which);
-    case S::ClusterCtarank: return block.rank;
-    case S::ClusterNctarank: return c.count();
-    case S::LanemaskEq: return 1u << lane;
-    case S::LanemaskLt: return (1u << lane) - 1;
-    case S::LanemaskLe: return ((1u << lane) - 1) | 1u << lane;
-    case S::LanemaskGt: return ~(((1u << lane) - 1) | 1u << lane);
-    case S::LanemaskGe: return ~((1u << lane) - 1);
-    case S::TotalSmemSize: return grid.shared_bytes;
-    case S::AggrSmemSize: return grid.shared_bytes;
-    case S::DynamicSmemSize: return config.dynamic_shared;
+    case S::Tid:
+      return component(split(uint64_t{w.index} * kWarpSize + lane, config.block), which);
+    case S::Ntid:
+      return component(config.block, which);
+    case S::Ctaid:
+      return component(id, which);
+    case S::Nctaid:
+      return component(config.grid, which);
+    case S::Laneid:
+      return lane;
+    case S::Warpid:
+      return w.index;
+    case S::Nwarpid:
+      return 64;
+    case S::Smid:
+      return block.linear % grid.options->multiprocessors;
+    case S::Nsmid:
+      return grid.options->multiprocessors;
+    case S::Gridid:
+      return grid.info.id;
+    case S::IsExplicitCluster:
+      return c.count() > 1;
+    case S::Clusterid:
+      return component({id.x / c.x, id.y / c.y, id.z / c.z}, which);
+    case S::Nclusterid:
+      return component(quotient(config.grid, c), which);
+    case S::ClusterCtaid:
+      return component({id.x % c.x, id.y % c.y, id.z % c.z}, which);
+    case S::ClusterNctaid:
+      return component(c, which);
+    case S::ClusterCtarank:
+      return block.rank;
+    case S::ClusterNctarank:
+      return c.count();
+    case S::LanemaskEq:
+      return 1u << lane;
+    case S::LanemaskLt:
+      return (1u << lane) - 1;
+    case S::LanemaskLe:
+      return ((1u << lane) - 1) | 1u << lane;
+    case S::LanemaskGt:
+      return ~(((1u << lane) - 1) | 1u << lane);
+    case S::LanemaskGe:
+      return ~((1u << lane) - 1);
+    case S::TotalSmemSize:
+      return grid.shared_bytes;
+    case S::AggrSmemSize:
+      return grid.shared_bytes;
+    case S::DynamicSmemSize:
+      return config.dynamic_shared;
     case S::ReservedSmemOffsetBegin:
-    case S::ReservedSmemOffset0: return grid.reserved_shared;
-    case S::ReservedSmemOffset1: return grid.reserved_shared + 512;
+    case S::ReservedSmemOffset0:
+      return grid.reserved_shared;
+    case S::ReservedSmemOffset1:
+      return grid.reserved_shared + 512;
     case S::ReservedSmemOffsetCap:
-    case S::ReservedSmemOffsetEnd: return grid.reserved_shared + 1024;
-    case S::Envreg1: return grid.workspace >> 32;
-    case S::Envreg2: return grid.workspace & 0xffffffff;
-    default: return 0;
+    case S::ReservedSmemOffsetEnd:
+      return grid.reserved_shared + 1024;
+    case S::Envreg1:
+      return grid.workspace >> 32;
+    case S::Envreg2:
+      return grid.workspace & 0xffffffff;
+    default:
+      return 0;
   }
 }
 
 void attach(Frame& frame, const Function& function, bool watched) {
   frame.function = &function;
-  const size_t planes = round_up(function.plane_bytes), params = round_up(size_t{function.param_bytes} * kWarpSize);
+  const size_t planes = round_up(function.plane_bytes),
+               params = round_up(size_t{function.param_bytes} * kWarpSize);
   const size_t poison = round_up(planes / 64 * sizeof(uint32_t));
   frame.storage.resize(planes + params + (watched ? planes + poison + params : 0) + kPlaneAlign);
   auto* at = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<uintptr_t>(frame.storage.data())));
@@ -114,7 +160,9 @@ void attach(Frame& frame, const Function& function, bool watched) {
   frame.params_poison = reinterpret_cast<uint8_t*>(at);
 }
 
-void mark_defined(Frame& frame, PlaneOffset offset) { frame.poison[offset / 64] = 0; }
+void mark_defined(Frame& frame, PlaneOffset offset) {
+  frame.poison[offset / 64] = 0;
+}
 
 // A frame starts with every register undefined; constants and special registers are not.
 void forget_values(Frame& frame) {
@@ -149,7 +197,8 @@ Frame& enter(Warp& w, const Function& function) {
     }
   Frame& frame = *w.frames.emplace_back(std::make_unique<Frame>());
   attach(frame, function, w.grid->watched);
-  for (const ConstantPlane& c : function.constants) fill(frame.planes + c.offset, c.lane_bytes, c.bits, c.high);
+  for (const ConstantPlane& c : function.constants)
+    fill(frame.planes + c.offset, c.lane_bytes, c.bits, c.high);
   return frame;
 }
 

@@ -19,33 +19,33 @@ struct GridContext {
   const std::byte* parameters = nullptr;  // the kernel's parameter block
   uint32_t parameter_bytes = 0;
   std::span<Listener* const> listeners;
-  // Those of them that hear of accesses, by space.
+  // Those of them that want accesses, by space.
   std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
-  Dim3 cluster;                           // blocks of a cluster
-  uint32_t shared_bytes = 0;              // of a block: static and dynamic
-  uint32_t reserved_shared = 0;           // offset of the bytes that the system keeps for cooperative groups
-  Address workspace = 0;                  // cooperative launches: the grid barrier's memory
-  std::atomic<bool> stopped{false};       // a fault: everybody ends
-  std::atomic<uint64_t> executed{0};      // warp instructions of warps that have ended
+  Dim3 cluster;                       // blocks of a cluster
+  uint32_t shared_bytes = 0;          // of a block: static and dynamic
+  uint32_t reserved_shared = 0;       // offset of the bytes that the system keeps for cooperative groups
+  Address workspace = 0;              // cooperative launches: the grid barrier's memory
+  std::atomic<bool> stopped{false};   // a fault: everybody ends
+  std::atomic<uint64_t> executed{0};  // warp instructions of warps that have ended
   std::mutex fault_mutex;
   FaultInfo fault;
   // The first access that a watched run reported and left out: the launch ends with it, as an unwatched one would.
   FaultInfo left_out;
   std::atomic<bool> has_left_out{false};
-  uint64_t clock_begin = 0;               // %clock64 when the launch began
-  std::atomic<uint64_t> clock_end{0};     // the latest of the blocks that have ended
+  uint64_t clock_begin = 0;            // %clock64 when the launch began
+  std::atomic<uint64_t> clock_end{0};  // the latest of the blocks that have ended
   std::mutex print_mutex;
   std::chrono::steady_clock::time_point began{};
-  std::atomic<uint32_t> looks{0};         // how often Options::still_running was told
+  std::atomic<uint32_t> looks{0};  // calls of Options::still_running
 
   const std::vector<Listener*>& listeners_of(ptx::Space space) const {
     return access_listeners[static_cast<size_t>(space)];
   }
 };
 
-// Loads of the running warp that nobody has heard of yet.
+// Loads of the running warp that are not delivered yet.
 struct PendingLoads {
   static constexpr uint32_t kMost = 256;
   uint32_t count = 0;
@@ -56,9 +56,9 @@ struct PendingLoads {
 struct Worker {
   const Warp* running = nullptr;
   PendingLoads pending_global, pending_shared;
-  std::vector<SiteRange> sites;           // by MemoryForm::site
-  uint64_t generation = 0;                // of Memory when `sites` was cleared
-  const Program* program = nullptr;       // that `sites` and `idle` belong to
+  std::vector<SiteRange> sites;                // by MemoryForm::site
+  uint64_t generation = 0;                     // of Memory when `sites` was cleared
+  const Program* program = nullptr;            // that `sites` and `idle` belong to
   std::vector<std::unique_ptr<Cluster>> idle;  // finished clusters, kept for their memory
 };
 

@@ -1,8 +1,8 @@
-// Where the host finds memory that it shares with a watched device.
+// The address range of memory that the host shares with a device under checks.
 //
-// A range of the address space that the system gives to nobody who does not ask for it: it lies above what grows
-// upwards from a third of the address space and below position-independent programs. So whether an address is
-// of such memory shows in its upper half alone, in this process and in every program that it starts.
+// The system places nothing in this range unless asked to: it lies above the region that grows upwards from
+// a third of the address space, and below position-independent programs. So the upper half of an address is
+// enough to tell whether it belongs to such memory, in this process and in every program that it starts.
 #pragma once
 
 #include <cstdint>

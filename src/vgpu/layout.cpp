@@ -1,8 +1,8 @@
-// Where a program's variables lie, and what its functions' frames need.
+// Assigns addresses to a program's variables, and sizes to its functions' frames.
 //
-// Shared memory is laid out for each kernel by itself: what a kernel cannot reach, through the functions that
-// it may call, takes none of its space. One that several kernels reach has one place, above what any of them
-// has placed so far.
+// Shared memory is laid out for each kernel separately: a variable that a kernel cannot reach through the
+// functions it may call takes none of its space. A variable that several kernels reach has one address, above
+// everything that any of them has placed so far.
 #include "vgpu/layout.h"
 
 #include <fmt/format.h>

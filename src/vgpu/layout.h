@@ -1,4 +1,4 @@
-// Where a program's variables lie.
+// The addresses of a program's variables.
 #pragma once
 
 #include "vgpu/program.h"

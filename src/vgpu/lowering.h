@@ -33,16 +33,23 @@ class Lowering {
   // Plane of a destination register; a scratch plane for `_`.
   PlaneOffset dest(const ptx::Operand& operand, ptx::Type type);
   PlaneOffset dest(size_t operand = 0) { return dest(inst->operands.at(operand), inst->type()); }
-  PlaneOffset reg(uint32_t register_index) const;         // plane of a ptx register
-  PlaneOffset constant(uint64_t bits, uint32_t lane_bytes);  // a plane with the same bits in every lane; 0 = predicate
-  PlaneOffset scratch(uint32_t lane_bytes);               // a plane of its own
-  PlaneOffset storage(uint32_t bytes);                    // `bytes` of every frame, for an Instrumenter's own use
-  PlaneOffset carry_plane();                              // the condition-code register: a predicate plane
-  uint32_t lane_bytes(const ptx::Operand& operand, ptx::Type type) const;  // of the operand's plane: 2, 4, 8, 16; 0 predicate
+  PlaneOffset reg(uint32_t register_index) const;  // plane of a ptx register
+  PlaneOffset constant(uint64_t bits,
+                       uint32_t lane_bytes);  // a plane with the same bits in every lane; 0 = predicate
+  PlaneOffset scratch(uint32_t lane_bytes);   // a plane of its own
+  PlaneOffset storage(uint32_t bytes);        // `bytes` of every frame, for an Instrumenter's own use
+  PlaneOffset carry_plane();                  // the condition-code register: a predicate plane
+  uint32_t lane_bytes(const ptx::Operand& operand,
+                      ptx::Type type) const;  // of the operand's plane: 2, 4, 8, 16; 0 predicate
 
   // Base plane (u64 lanes; constant 0 when the base is static) and byte offset of an [address] operand.
   // `space` comes back resolved for symbols. Shared, local and param symbols give offsets in their memory.
-  struct AddressParts { PlaneOffset base; bool has_base; int64_t offset; uint32_t base_bytes; };
+  struct AddressParts {
+    PlaneOffset base;
+    bool has_base;
+    int64_t offset;
+    uint32_t base_bytes;
+  };
   AddressParts address(const ptx::Operand& operand, ptx::Space space);
 
   // Appends an Inst with guard, index and source set, dst/a/b/c 0.
@@ -66,13 +73,15 @@ class Lowering {
   uint64_t symbol_value(const ptx::SymbolRef& symbol, ptx::Space* space) const;
   // `*slot` will name the decoded instruction where body[body_index] begins (its join, if it has one).
   void resolve(const Inst** slot, uint32_t body_index);
-  const Function* callee(uint32_t function_index) const;  // decoded function; its code is complete before anything runs
-  uint32_t param_offset(const ptx::SymbolRef& symbol) const;  // of a parameter, return value or .param variable in its frame
-  void unsupported(std::string why);                   // refuses the instruction
-  uint32_t position() const;                           // Insts emitted so far
-  const Inst& emitted(uint32_t position) const;        // one of them; emitting more moves it
-  const Program& program() const;                      // half decoded
-  const Function& decoded() const;                     // what the Insts go into
+  const Function* callee(
+      uint32_t function_index) const;  // decoded function; its code is complete before anything runs
+  uint32_t param_offset(
+      const ptx::SymbolRef& symbol) const;  // of a parameter, return value or .param variable in its frame
+  void unsupported(std::string why);        // refuses the instruction
+  uint32_t position() const;                // Insts emitted so far
+  const Inst& emitted(uint32_t position) const;  // one of them; emitting more moves it
+  const Program& program() const;                // half decoded
+  const Function& decoded() const;               // what the Insts go into
 
   struct Impl;
   Lowering(Impl& impl, const ptx::Module& m, const ptx::Function& f, uint32_t* sites)
@@ -88,9 +97,9 @@ class Lowering {
 class Instrumenter {
  public:
   virtual ~Instrumenter() = default;
-  virtual void begin(Lowering&) {}    // a function whose registers have their planes
-  virtual void before(Lowering&) = 0; // Lowering::inst is about to be lowered
-  virtual void after(Lowering&) = 0;  // it has been
+  virtual void begin(Lowering&) {}     // a function whose registers have their planes
+  virtual void before(Lowering&) = 0;  // Lowering::inst is about to be lowered
+  virtual void after(Lowering&) = 0;   // it has been
 };
 
 using LowerFunction = void (*)(Lowering&);
@@ -101,14 +110,15 @@ struct LowerRow {
 
 // One build of the handlers: an instruction set of the host × plain or watched.
 struct Engine {
-  const char* name;                 // "avx512", "avx2 watched"
-  LowerFunction by_opcode[512];     // null: not supported
+  const char* name;              // "avx512", "avx2 watched"
+  LowerFunction by_opcode[512];  // null: not supported
   Handler join, end, unsupported, not_predicate;
-  Handler warp_barrier;             // bar.warp.sync
-  Handler clock, clock64;           // reads of %clock and its like: they count instructions, as branches do
+  Handler warp_barrier;    // bar.warp.sync
+  Handler clock, clock64;  // reads of %clock and its like: they count instructions, as branches do
 };
 
-// The best build for this host.
+// The best build for this host, of those that were compiled.
 const Engine& engine(bool watched);
+bool uses_avx512();  // it is one for AVX-512
 
 }  // namespace assay::vgpu

@@ -70,11 +70,11 @@ bool has_passed(const BarrierWord& b, const BarrierForm& form, Warp& w, uint32_t
   return b.phase != awaited;
 }
 
-// Listeners hear of it as the form says. Without a scope that is the block, but programs arrive at other
+// Reported to listeners as the form says. Without a scope that is the block, but programs arrive at other
 // blocks' mbarriers that way, and the hardware does not tell the two apart: where there are other blocks, it
 // is the cluster.
-void tell(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access, uint32_t lanes,
-          Order order) {
+void report_access(Warp& w, const Inst& inst, const BarrierForm& form, LaneAccess access, uint32_t lanes,
+                   Order order) {
   MemoryForm seen = form.form;
   seen.order = order;
   if (!form.has_scope && w.block->cluster->blocks.size() > 1) seen.scope = Scope::Cluster;
@@ -97,8 +97,8 @@ const Inst* test_wait(Warp& w, const Inst& inst, const BarrierForm& form, const 
     passed |= uint32_t{has_passed(b, form, w, l)} << l;
   }
   if (w.grid->watched) {  // who has to ask again has learnt nothing
-    tell(w, inst, form, access, passed, form.form.order);
-    tell(w, inst, form, access, ~passed, Order::Weak);
+    report_access(w, inst, form, access, passed, form.form.order);
+    report_access(w, inst, form, access, ~passed, Order::Weak);
   }
   uint32_t& d = w.mask(form.state);
   d = (d & ~lanes) | passed;
@@ -135,7 +135,7 @@ const Inst* barrier_action(Warp& w, const Inst& inst) {
   LaneAccess access;
   if (!resolve(w, inst, form.form, lanes, addresses, access)) return nullptr;
   if (form.action == BarrierAction::TestWait) return test_wait(w, inst, form, access, lanes);
-  if (w.grid->watched) tell(w, inst, form, access, kAllLanes, form.form.order);
+  if (w.grid->watched) report_access(w, inst, form, access, kAllLanes, form.form.order);
   for (uint32_t rest = access.lanes; rest != 0; rest &= rest - 1) {
     const auto l = static_cast<uint32_t>(std::countr_zero(rest));
     std::byte* at = access.host[l];

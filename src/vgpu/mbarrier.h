@@ -1,4 +1,4 @@
-// The word of an mbarrier, taken apart (async.h draws it).
+// The fields of an mbarrier's 64-bit word (async.h shows the layout).
 #pragma once
 
 #include <cstddef>

@@ -4,10 +4,10 @@
 // host code that dereferences one faults at once. Its backing is a second range of the same size
 // (lazily zero pages: untouched memory costs nothing). A red zone lies after each allocation. Addresses of
 // freed allocations are not handed out again until the range is used up, so that a use after
-// free can be named. Managed and pinned memory is the host's too; watched, each has its own mapping of it.
+// free can be reported. Host and device share managed and pinned memory; under checks each has a mapping.
 //
-// Initialised bytes are tracked with one bit a byte in a third range, again paid for where touched.
-// What host and device share is not tracked: the host may write it unseen, so it counts as initialised.
+// Initialised bytes are tracked with one bit per byte in a third range, again free where untouched. Memory
+// that host and device share is not tracked: the host may write it unobserved, so it counts as initialised.
 #pragma once
 
 #include <cstddef>
@@ -84,8 +84,10 @@ class Memory {
   // Copies initialised bits along with a copy of bytes between allocations.
   void copy_initialised(Address to, Address from, uint64_t bytes);
 
-  bool is_device_address(Address address) const { return address >= range_ && address < range_ + range_bytes_; }
-  Address range_base() const { return range_; }         // device addresses lie in [range_base, + range_bytes)
+  bool is_device_address(Address address) const {
+    return address >= range_ && address < range_ + range_bytes_;
+  }
+  Address range_base() const { return range_; }  // device addresses lie in [range_base, + range_bytes)
   uint64_t range_bytes() const { return range_bytes_; }
   uint64_t capacity() const { return capacity_; }
   uint64_t used() const { return used_; }
@@ -100,8 +102,8 @@ class Memory {
   Address next_ = 0;
   uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
   bool track_initialised_ = false;
-  std::byte* backing_ = nullptr;     // of range_, byte for byte
-  uint8_t* initialised_ = nullptr;   // of range_, one bit a byte
+  std::byte* backing_ = nullptr;    // of range_, byte for byte
+  uint8_t* initialised_ = nullptr;  // of range_, one bit a byte
 
   const Allocation* find_locked(Address address) const;
   std::optional<Address> place(uint64_t size, uint64_t align);
@@ -114,9 +116,9 @@ class Memory {
 inline constexpr Address kSharedWindow = 0x0000'0100'0000'0000;  // + (rank + 1) << 24 + offset
 inline constexpr unsigned kSharedRankShift = 24;
 inline constexpr Address kSharedWindowEnd = kSharedWindow + (Address{17} << kSharedRankShift);
-inline constexpr Address kLocalWindow = 0x0000'0200'0000'0000;   // + offset within the thread's local memory
+inline constexpr Address kLocalWindow = 0x0000'0200'0000'0000;  // + offset within the thread's local memory
 inline constexpr Address kLocalWindowEnd = kLocalWindow + (Address{1} << 32);
-inline constexpr Address kParamWindow = 0x0000'0300'0000'0000;   // + offset within the kernel's parameters
+inline constexpr Address kParamWindow = 0x0000'0300'0000'0000;  // + offset within the kernel's parameters
 inline constexpr Address kParamWindowEnd = kParamWindow + (Address{1} << 16);
 inline constexpr Address kFunctionWindow = 0x0000'0400'0000'0000;  // + index of the function in its program
 

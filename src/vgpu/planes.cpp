@@ -14,14 +14,16 @@ using Kind = ptx::Operand::Kind;
 
 // Instructions whose first operand, though a register, is read and not written.
 constexpr Opcode kReadsFirstOperand[] = {
-    Opcode::bar_sync,     Opcode::bar_arrive, Opcode::barrier_sync, Opcode::barrier_arrive, Opcode::bar_warp_sync,
-    Opcode::nanosleep,    Opcode::brx_idx,    Opcode::call,         Opcode::stackrestore,   Opcode::setmaxnreg,
-    Opcode::pmevent,
+    Opcode::bar_sync,      Opcode::bar_arrive, Opcode::barrier_sync, Opcode::barrier_arrive,
+    Opcode::bar_warp_sync, Opcode::nanosleep,  Opcode::brx_idx,      Opcode::call,
+    Opcode::stackrestore,  Opcode::setmaxnreg, Opcode::pmevent,
 };
 // Instructions that read their destination as well.
 constexpr Opcode kUpdatesFirstOperand[] = {Opcode::wgmma_mma_async, Opcode::wgmma_mma_async_sp, Opcode::call};
 
-bool is_among(Opcode opcode, auto& list) { return std::find(std::begin(list), std::end(list), opcode) != std::end(list); }
+bool is_among(Opcode opcode, auto& list) {
+  return std::find(std::begin(list), std::end(list), opcode) != std::end(list);
+}
 
 struct Effects {
   std::vector<uint32_t> reads, writes;
@@ -29,7 +31,8 @@ struct Effects {
 
 void add_registers(const ptx::Operand& operand, std::vector<uint32_t>& to) {
   if (operand.kind == Kind::Register && operand.index != ptx::kNone) to.push_back(operand.index);
-  if (operand.kind == Kind::Address && operand.base == ptx::Operand::Base::Register && operand.index != ptx::kNone)
+  if (operand.kind == Kind::Address && operand.base == ptx::Operand::Base::Register &&
+      operand.index != ptx::kNone)
     to.push_back(operand.index);
   if (operand.pair != ptx::kNone) to.push_back(operand.pair);
   for (const ptx::Operand& element : operand.elements) add_registers(element, to);
@@ -41,9 +44,11 @@ Effects effects_of(const ptx::Instruction& inst) {
     const ptx::Operand& operand = inst.operands[i];
     const bool may_write = i == 0 && (operand.kind == Kind::Register || operand.kind == Kind::Vector ||
                                       operand.kind == Kind::Sink || operand.kind == Kind::List);
-    const bool writes = may_write && (!is_among(inst.opcode, kReadsFirstOperand) || operand.kind == Kind::List);
+    const bool writes =
+        may_write && (!is_among(inst.opcode, kReadsFirstOperand) || operand.kind == Kind::List);
     if (writes) add_registers(operand, effects.writes);
-    if (!writes || is_among(inst.opcode, kUpdatesFirstOperand) || operand.component != 0 || inst.guard != ptx::kNone)
+    if (!writes || is_among(inst.opcode, kUpdatesFirstOperand) || operand.component != 0 ||
+        inst.guard != ptx::kNone)
       add_registers(operand, effects.reads);
   }
   if (inst.guard != ptx::kNone) effects.reads.push_back(inst.guard);
@@ -81,7 +86,12 @@ struct TextBlock {
   std::vector<uint32_t> successors;
   Bits exposed, written, live_in, live_out;
   TextBlock(uint32_t begin, uint32_t end, size_t registers)
-      : first(begin), last(end), exposed(registers), written(registers), live_in(registers), live_out(registers) {}
+      : first(begin),
+        last(end),
+        exposed(registers),
+        written(registers),
+        live_in(registers),
+        live_out(registers) {}
 };
 
 class Liveness {
@@ -169,7 +179,8 @@ class Liveness {
         for (uint32_t t : targets(end))
           if (t < block_of_.size()) block.successors.push_back(block_of_[t]);
       const bool falls_through = !leaves(end) || end.guard != ptx::kNone;
-      if (falls_through && block.last + 1 < block_of_.size()) block.successors.push_back(block_of_[block.last + 1]);
+      if (falls_through && block.last + 1 < block_of_.size())
+        block.successors.push_back(block_of_[block.last + 1]);
     }
   }
 
@@ -194,14 +205,17 @@ uint32_t lane_bytes_of(ptx::Type type) {
   return bytes <= 2 ? 2 : bytes;
 }
 
-uint32_t plane_bytes_of(uint32_t lane_bytes) { return lane_bytes == 0 ? 64 : lane_bytes * kLanesPerPlane; }
+uint32_t plane_bytes_of(uint32_t lane_bytes) {
+  return lane_bytes == 0 ? 64 : lane_bytes * kLanesPerPlane;
+}
 
 std::vector<PlaneOffset> place_registers(const ptx::Function& function, uint32_t& plane_bytes) {
   const std::vector<Liveness::Interval> intervals = Liveness(function).intervals();
   std::vector<uint32_t> order;
   for (uint32_t r = 0; r < intervals.size(); ++r)
     if (intervals[r].used()) order.push_back(r);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return intervals[a].first < intervals[b].first; });
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return intervals[a].first < intervals[b].first; });
 
   std::vector<PlaneOffset> places(function.registers.size(), 0);
   std::map<uint32_t, std::vector<PlaneOffset>> free;                   // by lane width

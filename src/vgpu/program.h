@@ -5,21 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "base/arena.h"
 #include "vgpu/code.h"
 #include "vgpu/lowering.h"
 #include "vgpu/memory.h"
 
 namespace assay::vgpu {
-
-// Memory that grows and is given back as a whole.
-class Arena {
- public:
-  void* allocate(size_t bytes, size_t align);
-
- private:
-  std::vector<std::unique_ptr<std::byte[]>> chunks_;
-  size_t used_ = 0, room_ = 0;
-};
 
 // A `__shared__` array and where it begins in the memory of a block.
 struct SharedVariable {
@@ -37,7 +28,7 @@ struct Program {
   uint32_t dynamic_shared_base = 0;  // where `extern .shared` arrays begin in every block of this program
   uint32_t memory_sites = 0;
   const Engine* engine = nullptr;
-  Arena arena;
+  Arena arena;  // what the decoded instructions point to
 
   const Function* find(std::string_view kernel) const;
 };

@@ -1,4 +1,4 @@
-// Inside the scheduler: what its files (fragments, barriers, blocks, grid) ask of each other.
+// The scheduler's internal interface, between its files: fragments, barriers, blocks, grid.
 #pragma once
 
 #include "vgpu/grid.h"

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/random.h"
+
 namespace assay::vgpu {
 namespace {
 
@@ -185,7 +187,7 @@ OperationId Streams::submit(StreamId stream, std::span<const OrderedWork> works)
   return end;
 }
 
-OperationId Streams::record(StreamId stream, const std::shared_ptr<Event>& event) {
+OperationId Streams::record(StreamId stream, const std::shared_ptr<StreamEvent>& event) {
   Lock lock(mutex_);
   return submit_locked(stream, RecordWork{event});
 }
@@ -233,9 +235,11 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   note_wait_locked(targets);
 }
 
+thread_local int UnseenWaits::depth_ = 0;
+
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
-  if (listeners_.empty() || targets.empty()) return;
-  // Waiting again for what the last wait was about tells nothing new.
+  if (listeners_.empty() || targets.empty() || UnseenWaits::here()) return;
+  // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;
   if (host_point_) after.push_back(host_point_);
@@ -251,7 +255,7 @@ void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
 
 void Streams::ask_locked() {
   last_activity_ = now();
-  if (pending_.empty() || hushed_) return;
+  if (pending_.empty() || background_stopped_) return;
   drain_ = true;
   work_.notify_all();
 }
@@ -297,10 +301,10 @@ void Streams::set_seed(uint64_t seed) {
   options_.seed = random_ = seed;
 }
 
-void Streams::hush() {
+void Streams::stop_background_work() {
   {
     Lock lock(mutex_);
-    hushed_ = true;
+    background_stopped_ = true;
     drain_ = false;
   }
   std::lock_guard wait_for_the_step_under_way(engine_);
@@ -323,7 +327,7 @@ void Streams::device_thread() {
       idle_ = false;
     } else if (wanted_locked()) {
       if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
-    } else if (hushed_) {
+    } else if (background_stopped_) {
       work_.wait(lock);
     } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {
       drain_ = true;
@@ -338,11 +342,8 @@ bool Streams::wanted_locked() const {
          std::any_of(targets_.begin(), targets_.end(), [&](OperationId id) { return !done_locked(id); });
 }
 
-uint64_t Streams::choose(uint64_t count) {  // splitmix64
-  uint64_t z = random_ += 0x9e3779b97f4a7c15;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return (z ^ (z >> 31)) % count;
+uint64_t Streams::choose(uint64_t count) {
+  return scramble(random_ += kGoldenStep) % count;
 }
 
 bool Streams::all_stalled_locked() const {
@@ -465,7 +466,9 @@ bool Streams::step_locked(Lock& lock, size_t position) {
 void Streams::watch_stall_locked() {
   if (stalled_since_ == 0) stalled_since_ = now();
   bool alone = ready_.empty() && host_calls_.empty() && host_call_ == 0;
-  if (!alone || host_could_help() || now() - std::max(stalled_since_, last_activity_) < options_.stall_seconds) return;
+  if (!alone || host_could_help() ||
+      now() - std::max(stalled_since_, last_activity_) < options_.stall_seconds)
+    return;
   for (OperationId id : running_)
     pending_.at(id)->run->give_up();  // the next step ends it, with where it stands
 }
@@ -486,7 +489,7 @@ void Streams::complete_locked(OperationId id) {
   if (wanted || throttled_) done_.notify_all();
 }
 
-// Nothing that is pending will run, except host calls that want to hear of the fault.
+// Nothing that is pending will run, except host calls that are to be notified of the fault.
 void Streams::fail_locked(FaultInfo fault) {
   if (!faulted_) fault_ = std::move(fault);
   __atomic_store_n(&faulted_, true, __ATOMIC_RELEASE);

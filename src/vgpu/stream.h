@@ -1,14 +1,14 @@
-// Streams: the order in which the device does what the host asks for.
+// Streams: the order in which the device executes what the host enqueues.
 //
-// Every request becomes an *operation* with the operations that come before it. A stream is no
-// queue of its own, only a rule that adds predecessors: an operation comes after the last one of its
+// Every request becomes an *operation* with a list of predecessors. A stream is not
+// a queue, only a rule that adds predecessors: an operation comes after the last one of its
 // stream; the default stream and the blocking streams wait for each other; waiting for an event or
-// launching a graph adds edges. What is ready may run, in an order that follows the seed:
-// equal seeds choose alike, and an order that no friendly GPU would show costs no more than any other.
+// launching a graph adds edges. Ready operations run in an order that the seed chooses: equal
+// seeds give equal orders, which may be ones that a real GPU rarely shows.
 //
 // Execution is deferred. A thread of its own runs operations while the host waits or polls, when
-// many are pending, or when the host has been silent for a while (it may be watching memory that
-// the device writes). Grids that are under way together take turns. Host calls have a thread of their own,
+// many are pending, or when the host has been idle for a while (it may be polling memory that
+// the device writes). Concurrent grids take turns. Host functions run on a thread of their own,
 // since they may wait for the host.
 #pragma once
 
@@ -70,13 +70,13 @@ struct HostWork {
 };
 
 // A point in a stream that others can wait for, and the time it was passed.
-struct Event {
+struct StreamEvent {
   OperationId operation = 0;  // that passes it, of the latest record; 0: never recorded
   double seconds = 0;         // of a monotonic clock, when passed
 };
 
 struct RecordWork {
-  std::shared_ptr<Event> event;
+  std::shared_ptr<StreamEvent> event;
 };
 
 struct ReleaseWork {
@@ -102,6 +102,21 @@ struct StreamOptions {
   std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
 };
 
+// While one lives, the waits of its thread are not the program's own: listeners are not told, and what the program does
+// later is not ordered by them.
+class UnseenWaits {
+ public:
+  explicit UnseenWaits(bool on = true) : on_(on) { depth_ += on_; }
+  ~UnseenWaits() { depth_ -= on_; }
+  UnseenWaits(const UnseenWaits&) = delete;
+  UnseenWaits& operator=(const UnseenWaits&) = delete;
+  static bool here() { return depth_ > 0; }
+
+ private:
+  bool on_;
+  static thread_local int depth_;
+};
+
 class Streams {
  public:
   Streams(Device& device, StreamOptions options);
@@ -117,7 +132,7 @@ class Streams {
   OperationId submit(StreamId stream, Work work);
   // All of it comes after the stream's last operation; returns the operation that ends it.
   OperationId submit(StreamId stream, std::span<const OrderedWork> works);
-  OperationId record(StreamId stream, const std::shared_ptr<Event>& event);
+  OperationId record(StreamId stream, const std::shared_ptr<StreamEvent>& event);
   // What the stream does from now on comes after `operation`.
   void wait_for(StreamId stream, OperationId operation);
 
@@ -150,7 +165,7 @@ class Streams {
 
   void set_seed(uint64_t seed);
   // Runs nothing any more unless a host thread waits for it: the process is ending.
-  void hush();
+  void stop_background_work();
 
   // Hears operations, copies and fills. Grids speak through Device::listen.
   void listen(Listener* listener);
@@ -218,7 +233,8 @@ class Streams {
   std::vector<OperationId> targets_;  // what host threads wait for
   OperationId host_call_ = 0;         // under way
   OperationId operations_ = 0;
-  OperationId host_point_ = 0;        // a marker after everything that the host has waited for; kept while somebody listens
+  OperationId host_point_ =
+      0;  // a marker after everything that the host has waited for; kept while somebody listens
   std::vector<OperationId> last_wait_;
   StreamId streams_made_ = 0;
   uint64_t random_ = 0;
@@ -228,7 +244,7 @@ class Streams {
   bool idle_ = false;       // the device thread waits for work
   bool drain_ = false;      // run until nothing is pending
   bool stop_ = false;
-  bool hushed_ = false;
+  bool background_stopped_ = false;
   bool faulted_ = false;
   FaultInfo fault_;
   double last_activity_ = 0;

@@ -18,11 +18,13 @@
 #include <set>
 #include <sstream>
 
+#include "finding/json.h"
+#include "protocol/event.h"
+
 namespace assay::checks {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/checks/cases";
 const fs::path kBuild = fs::path(ASSAY_BINARY_DIR) / "checks-cases";
@@ -126,8 +128,8 @@ std::string setting_of(const std::string& name, const std::string& key, const st
   return otherwise;
 }
 
-// Runs a case; its findings, one JSON object each.
-std::vector<Json> findings_of(const std::string& name, const std::string& variant) {
+// Runs a case; its findings.
+std::vector<Finding> findings_of(const std::string& name, const std::string& variant) {
   const fs::path report = kBuild / (name + "." + variant + "." + std::to_string(getpid()) + ".report");
   fs::remove(report);
   const std::string command = "ASSAY_CHECK=" + setting_of(name, "checks", "all") +
@@ -141,19 +143,21 @@ std::vector<Json> findings_of(const std::string& name, const std::string& varian
   if (variant == "right") {
     EXPECT_EQ(status, 0);
   }
-  std::vector<Json> findings;
+  std::vector<Finding> findings;
   std::ifstream file(report);
   for (std::string line; std::getline(file, line);) {
-    Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.value("event", "") == "finding") findings.push_back(std::move(json));
+    const auto event = protocol::decode_event(line);
+    EXPECT_TRUE(event) << event.error().text() << "\n" << line;
+    if (const auto* found = event ? std::get_if<protocol::FindingEvent>(&*event) : nullptr)
+      findings.push_back(found->finding);
   }
   fs::remove(report);
   return findings;
 }
 
 // Either side of a race will do.
-bool names_line(const Json& place, int line) {
-  return place.value("line", -1) == line && place.value("file", "").ends_with(".cu");
+bool names_line(const Where& place, int line) {
+  return place.line == line && place.file.ends_with(".cu");
 }
 
 class Cases : public ::testing::TestWithParam<std::string> {};
@@ -167,13 +171,12 @@ TEST_P(Cases, AreJudgedAsTheySay) {
     const Expected expected = expected_of(GetParam(), variant);
     std::set<std::string> kinds, placed;
     std::string all;
-    for (const Json& finding : findings_of(GetParam(), variant)) {
-      const std::string kind = finding.at("kind");
+    for (const Finding& finding : findings_of(GetParam(), variant)) {
+      const std::string kind(to_string(finding.kind));
       kinds.insert(kind);
-      if (names_line(finding.at("where"), expected.line) ||
-          names_line(finding.at("evidence").value("other", Json::object()), expected.line))
+      if (names_line(finding.where, expected.line) || names_line(other_place(finding), expected.line))
         placed.insert(kind);
-      all += finding.dump() + "\n";
+      all += to_json(finding).dump() + "\n";
     }
     EXPECT_EQ(kinds, expected.kinds) << variant << "\n" << all;
     EXPECT_THAT(placed, ::testing::IsSupersetOf(expected.placed)) << variant << "\n" << all;

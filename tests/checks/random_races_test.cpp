@@ -161,7 +161,7 @@ bool finds_race(const std::string& text, const Place& place, bool vectors) {
   const Address x = m.array(std::vector<uint8_t>(kBytes), "x");
   EXPECT_EQ(m.launch("k", {place.blocks, 1, 1}, {place.threads, 1, 1}, {x}).fault.message, "");
   for (const Finding& finding : log.take())
-    if (finding.kind == "data-race") return true;
+    if (finding.kind == Kind::DataRace) return true;
   return false;
 }
 

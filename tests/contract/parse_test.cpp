@@ -76,7 +76,7 @@ atol = 1e-6
   EXPECT_EQ(contract.reference.math, Math::Fast);
   EXPECT_TRUE(contract.require.deterministic);
   EXPECT_EQ(contract.require.batch_invariant, std::vector<std::string>{"N"});
-  EXPECT_FALSE(contract.require.nonfinite_propagate);
+  EXPECT_EQ(contract.require.nonfinite, NonfiniteRule::Ignore);
   EXPECT_FALSE(contract.require.concurrent);
   EXPECT_EQ(contract.require.rtol, 1e-3);
   EXPECT_EQ(contract.require.atol, 1e-6);
@@ -105,7 +105,7 @@ formula = "y[n] = i[n]"
   EXPECT_EQ(contract.tensor("y")->align, 256);
   EXPECT_EQ(contract.reference.accumulate, DType::f32);
   EXPECT_EQ(contract.reference.math, Math::Standard);
-  EXPECT_TRUE(contract.require.nonfinite_propagate);
+  EXPECT_EQ(contract.require.nonfinite, NonfiniteRule::Propagate);
   EXPECT_TRUE(contract.require.concurrent);
   EXPECT_FALSE(contract.require.rtol);
 }
@@ -142,8 +142,8 @@ TEST(Parse, OtherReferences) {
   const std::string tensors = "[tensors.y]\ndtype = \"f32\"\nshape = [4]\nrole = \"out\"\n[reference]\n";
   const Contract python = parsed(contract_text(tensors + "python = \"lib/ref.py:f\"\n"));
   EXPECT_EQ(python.reference.kind, ReferenceKind::Python);
-  EXPECT_EQ(python.reference.python_file, "lib/ref.py");
-  EXPECT_EQ(python.reference.python_function, "f");
+  EXPECT_EQ(python.reference.python.file, "lib/ref.py");
+  EXPECT_EQ(python.reference.python.function, "f");
   const Contract cuda = parsed(contract_text(tensors + "cuda = { source = \"n.cu\", entry = \"e\" }\n"));
   EXPECT_EQ(cuda.reference.kind, ReferenceKind::Cuda);
   EXPECT_EQ(cuda.reference.cuda_source, "n.cu");
@@ -169,27 +169,74 @@ formula = "y[n] = 1"
   EXPECT_TRUE(contract.check_shape({{"N", 4}}));  // an empty tensor
 }
 
-TEST(Parse, ANegativeExtentBreaksThePromise) {
-  Result<Contract> contract = parse(contract_text(R"toml([dims]
-N = { min = 3, max = 100 }
-[tensors.y]
-dtype = "f32"
-shape = ["N - 8"]
-role = "out"
-[reference]
-formula = "y[n] = 1"
-)toml"),
-                                    "c.toml");
-  ASSERT_FALSE(contract);
-  EXPECT_NE(contract.error().message.find("negative extent"), std::string::npos) << contract.error().text();
-  EXPECT_EQ(contract.error().line, 7);
-}
-
 TEST(Parse, PathsAreRelativeToTheContract) {
   Contract contract;
   contract.path = "folder/c.toml";
   EXPECT_EQ(contract.resolve("k.cu"), "folder/k.cu");
   EXPECT_EQ(contract.resolve("/abs/k.cu"), "/abs/k.cu");
+}
+
+// A contract of a Python function; `kernel` and `rest` replace or follow the usual lines.
+std::string python_text(const std::string& kernel = "args = [\"x\", \"N\"]",
+                        const std::string& reference = "torch = \"reference.py:run\"",
+                        const std::string& rest = "", const std::string& top = "") {
+  return top + "\n[kernel]\npython = \"sub/answer.py:run\"\n" + kernel +
+         "\n[dims]\nN = { min = 1, max = 64 }\n[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n"
+         "[tensors.y]\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\n[reference]\n" +
+         reference + "\n" + rest;
+}
+
+TEST(Parse, APythonFunctionWithATorchReferenceAndAGenerator) {
+  const Contract contract = parsed(python_text("args = [\"x\", \"N\"]", "torch = \"reference.py:run\"",
+                                               "[inputs]\ntorch = \"inputs.py:make\"\n[[shapes]]\nN = 8\n",
+                                               "only_listed_shapes = true"));
+  EXPECT_EQ(contract.kernel.python.file, "sub/answer.py");
+  EXPECT_EQ(contract.kernel.python.function, "run");
+  EXPECT_TRUE(contract.kernel.returns_outputs);
+  EXPECT_EQ(contract.kernel.sources, (std::vector<std::string>{"sub/answer.py"}));
+  EXPECT_EQ(contract.reference.kind, ReferenceKind::Torch);
+  EXPECT_EQ(contract.reference.python.file, "reference.py");
+  EXPECT_EQ(contract.generator.function, "make");
+  EXPECT_TRUE(contract.only_listed_shapes);
+  EXPECT_FALSE(parsed(python_text()).only_listed_shapes);
+}
+
+TEST(Parse, ConstantDimsAreTheOnlyShapeThereIs) {
+  std::string text =
+      python_text("args = [\"x\"]", "torch = \"reference.py:run\"", "", "only_listed_shapes = true");
+  text.replace(text.find("{ min = 1, max = 64 }"), 21, "64");
+  EXPECT_EQ(parsed(text).shapes, (std::vector<Shape>{{{"N", 64}}}));
+  EXPECT_FALSE(parsed(text).check_shape({{"N", 32}}));
+}
+
+TEST(Parse, APythonFunctionThatWritesItsOutputs) {
+  const Contract contract = parsed(python_text("args = [\"x\", \"y\"]\nreturns = \"void\""));
+  EXPECT_FALSE(contract.kernel.returns_outputs);
+  EXPECT_FALSE(contract.generator);
+}
+
+TEST(Parse, WhatAPythonFunctionCannotHave) {
+  const struct {
+    std::string text, message;
+  } cases[] = {
+      {python_text("args = [\"x\", \"stream\"]"), "a Python function is given no `stream`"},
+      {python_text("args = [\"x\", \"workspace\"]"), "a Python function is given no `workspace`"},
+      {python_text("args = [\"x\", \"y\"]"), "`y` is an output, which the function returns"},
+      {python_text("args = [\"x\"]\nreturns = \"void\""), "the output `y` is not among the arguments"},
+      {python_text("args = [\"x\"]\nreturns = \"int\""), "use outputs or void"},
+      {python_text("args = [\"x\"]\nflags = [\"-O3\"]"), "`flags` is not for a Python function"},
+      {python_text("args = [\"x\"]", "torch = \"reference.py\""), "written as \"file.py:function\""},
+      {python_text("args = [\"x\"]", "formula = \"y[i] = x[i]\"", "[inputs]\ntorch = \"inputs.py:make\"\n"),
+       "`torch` inputs need a `torch` reference"},
+      {python_text("args = [\"x\"]", "torch = \"r.py:run\"", "", "only_listed_shapes = true"),
+       "`only_listed_shapes` needs shapes"},
+  };
+  for (const auto& [text, message] : cases) {
+    const Result<Contract> contract = parse(text, "test.toml");
+    ASSERT_FALSE(contract) << message;
+    EXPECT_NE(contract.error().message.find(message), std::string::npos) << contract.error().text();
+    EXPECT_GT(contract.error().line, 0) << message;
+  }
 }
 
 }  // namespace

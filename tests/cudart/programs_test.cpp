@@ -83,6 +83,17 @@ TEST(Program, FaultsNameKernelAndPlace) {
   EXPECT_THAT(run({kPrograms + "probe", "fault_assert"}).err, HasSubstr("Assertion `x == 0` failed."));
 }
 
+// It would run unchecked otherwise, and nobody would know.
+TEST(Program, DoesNotRunWithSettingsThatCannotBeRead) {
+  ASSAY_NEEDS_PROGRAM("memory");
+  const auto other_version = run({kPrograms + "memory"}, {{"ASSAY_SETTINGS", R"({"version": 99})"}});
+  EXPECT_EQ(other_version.exit, 2);
+  EXPECT_THAT(other_version.err, HasSubstr("version 99"));
+  const auto unknown_check = run({kPrograms + "memory"}, {{"ASSAY_CHECK", "memory,nonsense"}});
+  EXPECT_EQ(unknown_check.exit, 2);
+  EXPECT_THAT(unknown_check.err, HasSubstr("ASSAY_CHECK: unknown check 'nonsense'"));
+}
+
 TEST(Program, QuietMeansQuiet) {
   ASSAY_NEEDS_PROGRAM("probe");
   EXPECT_EQ(run({kPrograms + "probe", "fault_null"}, {{"ASSAY_QUIET", "1"}}).err, "");

@@ -127,7 +127,7 @@ TEST(Run, SaysInOneLineWhatIsWrongWithItsArguments) {
   for (const char* wrong : {"--nonsense", "--threads=x"}) {
     const auto refused = assay_run({wrong}, {"/bin/true"});
     EXPECT_EQ(refused.exit, 2) << wrong;
-    EXPECT_THAT(refused.err, testing::MatchesRegex("assay: .*; `assay run --help` says more\n")) << wrong;
+    EXPECT_THAT(refused.err, testing::MatchesRegex("assay: .*; see `assay run --help`\n")) << wrong;
   }
 }
 

@@ -58,12 +58,12 @@ formula = "y[i] = )" +
   op.variants.push_back({"in float", map_elements(right), {}, {}, {}});
   op.variants.push_back({"rewritten", map_elements(otherwise), {}, {}, {}});
   op.variants.push_back(
-      {"coarse", map_elements(wrong), {"precision-loss", "wrong-result"}, {}, {{"N", 5000}}});
+      {"coarse", map_elements(wrong), {Kind::PrecisionLoss, Kind::WrongResult}, {}, {{"N", 5000}}});
   if (std::string(dtype) == "bf16") {
     op.variants.push_back(
         {"half up", map_elements(right, half_up_bf16), {}, {}, {}});  // of f32 values, ties are rare
     op.variants.push_back(
-        {"truncating", map_elements(right, truncated_bf16), {"biased-rounding"}, {}, {{"N", 5000}}});
+        {"truncating", map_elements(right, truncated_bf16), {Kind::BiasedRounding}, {}, {{"N", 5000}}});
   }
   return op;
 }
@@ -95,7 +95,7 @@ Operator silus(const char* dtype, const char* formula) {
   // e to the power 100 is no float: infinity divided by itself.
   op.variants.push_back({"exponential above",
                          map_elements([](float x) { return x * (std::exp(x) / (std::exp(x) + 1)); }),
-                         {"nonfinite"},
+                         {Kind::Nonfinite},
                          {{"x", "large-scale"}},
                          {{"N", 5000}}});
   return op;

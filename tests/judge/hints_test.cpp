@@ -1,8 +1,9 @@
 // Two defects can explain the same errors to the bit. What the code makes likely decides then.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
+#include "finding/print.h"
 #include "judge/judge.h"
-#include "trial/random.h"
 
 namespace assay::judge {
 namespace {
@@ -26,14 +27,14 @@ formula = "y[n] = sum[d](x[n, d])"
 )toml";
 
 // Of two terms, the running sum is rounded once, and so is the finished one.
-std::string kind_with(std::vector<std::string> hints) {
+std::optional<Kind> kind_with(std::vector<Kind> hints) {
   constexpr int64_t kRows = 400;
   const auto contract = contract::parse(kContract, "k.toml");
   EXPECT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   auto x = contract::Tensor::zeros(contract::DType::bf16, {kRows, 2});
   auto y = contract::Tensor::zeros(contract::DType::f32, {kRows});
-  trial::Random random(3);
+  Random random(3);
   for (int64_t n = 0; n < kRows; ++n) {
     for (int64_t d = 0; d < 2; ++d) x.store(2 * n + d, static_cast<double>(random.between(1, 4000)) / 512);
     y.store(n, contract::rounded(contract::DType::bf16, x.load(2 * n) + x.load(2 * n + 1)));
@@ -46,17 +47,18 @@ std::string kind_with(std::vector<std::string> hints) {
   const auto judgement =
       judge(*contract, *reference, bindings, {{"y", std::make_shared<contract::Tensor>(y)}}, options);
   EXPECT_TRUE(judgement);
-  return judgement && !judgement->findings.empty() ? judgement->findings.front().kind : "";
+  if (!judgement || judgement->findings.empty()) return std::nullopt;
+  return judgement->findings.front().kind;
 }
 
 TEST(Hints, DecideBetweenEqualMatches) {
-  EXPECT_EQ(kind_with({}), "low-precision-accumulation");
-  EXPECT_EQ(kind_with({"low-precision-accumulation"}), "low-precision-accumulation");
-  EXPECT_EQ(kind_with({"precision-loss"}), "precision-loss");
+  EXPECT_EQ(kind_with({}), Kind::LowPrecisionAccumulation);
+  EXPECT_EQ(kind_with({Kind::LowPrecisionAccumulation}), Kind::LowPrecisionAccumulation);
+  EXPECT_EQ(kind_with({Kind::PrecisionLoss}), Kind::PrecisionLoss);
 }
 
 TEST(Hints, DoNotMakeABadMatchGood) {
-  EXPECT_EQ(kind_with({"biased-rounding", "wrong-result"}), "low-precision-accumulation");
+  EXPECT_EQ(kind_with({Kind::BiasedRounding, Kind::WrongResult}), Kind::LowPrecisionAccumulation);
 }
 
 }  // namespace

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/random.h"
+#include "finding/print.h"
 #include "implementations.h"
 #include "judge/measure.h"
 #include "judge/sample.h"
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "trial/random.h"
 #include "trial/shapes.h"
 
 namespace assay::judge::testing {
@@ -18,13 +19,13 @@ namespace {
 
 struct Bench {
   Contract contract;
-  contract::Reference reference;
+  reference::Reference reference;
 };
 
 Bench bench_for(const Operator& op) {
   auto contract = contract::parse(op.contract);
   EXPECT_TRUE(contract) << op.name << ": " << contract.error().text();
-  auto reference = contract::Reference::make(*contract);
+  auto reference = reference::Reference::make(*contract);
   EXPECT_TRUE(reference) << op.name << ": " << reference.error().text();
   return {std::move(*contract), std::move(*reference)};
 }
@@ -67,7 +68,7 @@ int64_t from_environment(const char* name, int64_t otherwise) {
   return wanted ? std::atoll(wanted) : otherwise;
 }
 
-trial::Trial random_trial(const Contract& contract, trial::Random& random) {
+trial::Trial random_trial(const Contract& contract, Random& random) {
   trial::Trial trial = plain_trial(contract, random.bits() >> 20);
   trial.shape = trial::fit(contract, trial::random_shape(contract, random, 3000), 40000, 1e9).shape;
   for (const contract::TensorSpec* spec : contract.inputs()) {
@@ -86,8 +87,7 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
     if (variant.kinds.empty()) sound.push_back(&variant);
   }
   const int64_t wanted = from_environment("ASSAY_JUDGE_TRIALS", 60);
-  trial::Random random(
-      trial::mix(trial::hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
+  Random random(mix(hash(op.name), static_cast<uint64_t>(from_environment("ASSAY_JUDGE_SEED", 1))));
   int64_t alarms = 0;
   for (int64_t i = 0; i < wanted; ++i) {
     const Variant& variant = *sound[static_cast<std::size_t>(i) % sound.size()];
@@ -97,8 +97,7 @@ TEST_P(EveryOperator, SoundImplementationsAreNeverAccused) {
     const Judgement judgement = judged(bench, variant, *bindings, false);
     for (const Finding& finding : judgement.findings) {
       ADD_FAILURE() << op.name << ", " << variant.name << ", " << trial::to_string(trial) << ": "
-                    << finding.kind << ": " << finding.message << "\n"
-                    << finding.evidence.dump(1);
+                    << shown(finding);
     }
     alarms += !judgement.findings.empty();
     ASSERT_LT(alarms, 10) << "enough seen, after " << i + 1 << " trials";
@@ -122,9 +121,7 @@ TEST_P(EveryOperator, DefectsAreFoundAndNamed) {
       ASSERT_FALSE(judgement.findings.empty()) << op.name << ", " << variant.name << " passed, seed " << seed;
       const Finding& finding = judgement.findings.front();
       EXPECT_NE(std::find(variant.kinds.begin(), variant.kinds.end(), finding.kind), variant.kinds.end())
-          << op.name << ", " << variant.name << ", seed " << seed << " was called " << finding.kind << ": "
-          << finding.message << "\n"
-          << finding.evidence.dump(1);
+          << op.name << ", " << variant.name << ", seed " << seed << " was called " << shown(finding);
     }
   }
 }
@@ -147,14 +144,14 @@ TEST_P(EveryOperator, NanInAnInputIsNoFindingWhereItPropagates) {
         const Judgement judgement = judged(bench, variant, *bindings, false);
         EXPECT_TRUE(judgement.findings.empty())
             << op.name << ", " << variant.name << ", " << spec->name << " " << trial::to_string(family)
-            << ": " << (judgement.findings.empty() ? "" : judgement.findings[0].message);
+            << ": " << (judgement.findings.empty() ? "" : message(judgement.findings[0]));
       }
     }
   }
 }
 
 TEST(ExpectedSquare, AgreesWithSimulation) {
-  trial::Random random(3);
+  Random random(3);
   for (const double sigma : {0.01, 0.1, 0.5, 1.0, 2.5, 6.0}) {
     double simulated = 0, predicted = 0;
     const int n = 200000;
@@ -202,11 +199,11 @@ TEST(Screen, FindsWhatMeasuringFinds) {
   for (const int64_t at : {0, 8191, 8192, 11234, 19999}) {
     const auto findings = with([&](Tensor& y) { y.store(at, y.load(at) + 1); });
     ASSERT_EQ(findings.size(), 1u) << at;
-    EXPECT_EQ(findings[0].evidence["elements_outside"], 1);
+    EXPECT_EQ(std::get<evidence::Numeric>(findings[0].evidence).outside, 1);
   }
   const auto nan = with([](Tensor& y) { y.store(15000, std::nan("")); });
   ASSERT_EQ(nan.size(), 1u);
-  EXPECT_EQ(nan[0].kind, "nonfinite");
+  EXPECT_EQ(nan[0].kind, Kind::Nonfinite);
 }
 
 // y = a x + z in f32, toward zero, where x is nothing beside z: the right result is z, and it is the number
@@ -217,7 +214,7 @@ TEST(Rounding, TowardZeroInF32IsBiased) {
                   {{"x", "bf16", "N", ""}, {"z", "f32", "N", ""}, {"y", "f32", "N", "role = \"out\"\n"}},
                   "y[n] = 1.5 * x[n] + z[n]"));
   ASSERT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   for (const int64_t n : {1, 8, 500}) {
     trial::Trial trial = plain_trial(*contract, 5);
     trial.shape["N"] = n;
@@ -242,7 +239,8 @@ TEST(Rounding, TowardZeroInF32IsBiased) {
     ASSERT_TRUE(judgement);
     if (n == 1 && judgement->findings.empty()) continue;  // no error happened to round up
     ASSERT_FALSE(judgement->findings.empty()) << n;
-    EXPECT_EQ(judgement->findings[0].kind, "biased-rounding") << n << ": " << judgement->findings[0].message;
+    EXPECT_EQ(judgement->findings[0].kind, Kind::BiasedRounding)
+        << n << ": " << message(judgement->findings[0]);
   }
 }
 

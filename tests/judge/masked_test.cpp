@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "finding/print.h"
 #include "judge/judge.h"
 
 namespace assay::judge::testing {
@@ -46,7 +47,7 @@ std::shared_ptr<const Tensor> floats(std::vector<double> values) {
 std::vector<Finding> judge_of(std::vector<double> kept, double top) {
   const auto contract = contract::parse(kMaskedMax);
   EXPECT_TRUE(contract) << contract.error().text();
-  const auto reference = contract::Reference::make(*contract);
+  const auto reference = reference::Reference::make(*contract);
   contract::Bindings bindings;
   bindings.inputs["x"] = floats({NAN, 2, NAN, 3});
   const double mask[] = {0, 1, 1, 0};
@@ -65,19 +66,19 @@ TEST(Masked, AnElementBehindAZeroMaskMayBeNanOrSkipped) {
 TEST(Masked, ASkippedElementHasTheValueOfTheRest) {
   const auto findings = judge_of({1, 2, NAN, 0}, NAN);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].kind, "nonfinite");
+  EXPECT_EQ(findings[0].kind, Kind::Nonfinite);
 }
 
 TEST(Masked, AnElementThatTheMaskKeepsMustShowItsNan) {
   const auto findings = judge_of({0, 2, 0, 0}, NAN);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].kind, "nonfinite");
+  EXPECT_EQ(findings[0].kind, Kind::Nonfinite);
 }
 
 TEST(Masked, AMaximumThatIgnoresNanIsNotForgiven) {
   const auto findings = judge_of({NAN, 2, NAN, 0}, 3);
   ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].kind, "nonfinite");
+  EXPECT_EQ(findings[0].kind, Kind::Nonfinite);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "finding/print.h"
 #include "implementations.h"
 #include "trial/shapes.h"
 #include "trial/trial.h"
@@ -144,7 +145,7 @@ Outputs outputs_of(const Subject& subject, const Mistake& mistake, const Setting
     for (const std::string& name : setting.earlier) seen.inputs[name] = earlier->inputs.at(name);
   }
   const Contract wrong = parsed(subject, tensors, mistake.formula);
-  const auto reference = contract::Reference::as_written(wrong);
+  const auto reference = reference::Reference::as_written(wrong);
   EXPECT_TRUE(reference) << subject.name << ", " << mistake.name << ": " << reference.error().text();
   Outputs outputs;
   if (!reference) return outputs;
@@ -164,7 +165,7 @@ TEST(Mistakes, AreFoundAndNamed) {
   int count = 0;
   for (const Subject& subject : read_subjects()) {
     const Contract contract = parsed(subject, subject.tensors, subject.formula);
-    const auto reference = contract::Reference::make(contract);
+    const auto reference = reference::Reference::make(contract);
     EXPECT_TRUE(reference) << subject.name << ": " << reference.error().text();
     if (!reference) continue;
     Mistake none;
@@ -182,7 +183,7 @@ TEST(Mistakes, AreFoundAndNamed) {
       const auto judgement = judge(contract, *reference, *bindings, outputs);
       ASSERT_TRUE(judgement) << judgement.error().text();
       if (mistake.kinds.front() == "none") {
-        for (const Finding& finding : judgement->findings) ADD_FAILURE() << finding.kind << finding.message;
+        for (const Finding& finding : judgement->findings) ADD_FAILURE() << shown(finding);
         continue;
       }
       ++count;
@@ -191,9 +192,9 @@ TEST(Mistakes, AreFoundAndNamed) {
         continue;
       }
       for (const Finding& finding : judgement->findings) {
-        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), finding.kind), mistake.kinds.end())
-            << "called " << finding.kind << ": " << finding.message << "\n"
-            << finding.evidence.dump();
+        EXPECT_NE(std::find(mistake.kinds.begin(), mistake.kinds.end(), to_string(finding.kind)),
+                  mistake.kinds.end())
+            << "called " << shown(finding);
       }
     }
   }

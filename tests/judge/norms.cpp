@@ -102,26 +102,29 @@ Operator rms_norms() {
   for (const auto& [name, sum] : sound_sums())
     op.variants.push_back({name, rms_norm({.sum = sum}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 1024}};
-  const std::vector<std::string> loss = {"precision-loss", "low-precision-accumulation"};
+  const std::vector<Kind> loss = {Kind::PrecisionLoss, Kind::LowPrecisionAccumulation};
   op.variants.push_back({"scale rounded to bf16", rms_norm({.round_scale = true}), loss, {}, shape});
   op.variants.push_back(
-      {"rounded before the gain", rms_norm({.round_before_gain = true}), {"precision-loss"}, {}, shape});
+      {"rounded before the gain", rms_norm({.round_before_gain = true}), {Kind::PrecisionLoss}, {}, shape});
   op.variants.push_back(
-      {"bf16 squares", rms_norm({.sum = in_bf16}), {"low-precision-accumulation"}, {}, shape});
-  op.variants.push_back(
-      {"lost tail of 8", rms_norm({.sum = without_tail(8)}), {"wrong-result", "precision-loss"}, {}, shape});
+      {"bf16 squares", rms_norm({.sum = in_bf16}), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back({"lost tail of 8",
+                         rms_norm({.sum = without_tail(8)}),
+                         {Kind::WrongResult, Kind::PrecisionLoss},
+                         {},
+                         shape});
   op.variants.push_back({"bf16 tree of squares",
                          rms_norm({.sum = tree_in_bf16}),
-                         {"low-precision-accumulation", "precision-loss"},
+                         {Kind::LowPrecisionAccumulation, Kind::PrecisionLoss},
                          {},
                          shape});
   op.variants.push_back({"eps outside the root",
                          rms_norm({.eps_outside = true}),
-                         {"wrong-result"},
+                         {Kind::WrongResult},
                          {{"x", "small-scale"}},
                          {{"M", 32}, {"N", 64}}});
   op.variants.push_back(
-      {"divided by n - 1", rms_norm({.divisor = -1}), {"wrong-result"}, {}, {{"M", 32}, {"N", 64}}});
+      {"divided by n - 1", rms_norm({.divisor = -1}), {Kind::WrongResult}, {}, {{"M", 32}, {"N", 64}}});
   return op;
 }
 
@@ -210,7 +213,7 @@ Operator layer_norms(bool statistics) {
     if (name == "kahan" || (statistics && !one_chain)) continue;
     op.variants.push_back({"one-pass variance, " + name,
                            layer_norm({.sum = sum, .one_pass = true}, statistics),
-                           {"precision-loss", "nonfinite"},
+                           {Kind::PrecisionLoss, Kind::Nonfinite},
                            {{"x", "large-mean"}},
                            {{"M", 32}, {"N", 1024}}});
   }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "finding/message.h"
+
 namespace assay::judge {
 namespace {
 
@@ -75,7 +77,7 @@ TEST(Numbers, APairIsToldApartWithItsErrorInBudgets) {
       {{DType::i64, 9007199254740992, 9007199254740992, 9007199254740993, 9007199254740992, 0.0},
        "is 9007199254740993, should be 9007199254740992"},
   };
-  for (const auto& c : kCases) EXPECT_EQ(text_of(c.pair).sentence, c.sentence);
+  for (const auto& c : kCases) EXPECT_EQ(sentence(text_of(c.pair)), c.sentence);
 }
 
 // Whatever the pair: what is printed differs, and the difference of both texts is the error.
@@ -91,10 +93,10 @@ TEST(Numbers, TheDifferenceOfTheTextsIsTheError) {
           contract::rounded(dtype, std::ldexp(random() + 0.5, static_cast<int>(random() * 24) - 12));
       const double exact = stored * (1 + std::ldexp(random() - 0.5, -static_cast<int>(random() * 40)));
       if (stored == exact) continue;
-      const ComparedText text = text_of({dtype, stored, exact, {}, {}, 1.0});
+      const evidence::ComparedText text = text_of({dtype, stored, exact, {}, {}, 1.0});
       const double shown = std::stod(text.stored) - std::stod(text.exact), error = stored - exact;
       EXPECT_NE(text.stored, text.exact);
-      EXPECT_NEAR(shown, error, 0.03 * std::abs(error)) << text.sentence;
+      EXPECT_NEAR(shown, error, 0.03 * std::abs(error)) << sentence(text);
     }
   }
 }

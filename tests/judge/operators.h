@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "contract/reference.h"
 #include "judge/judge.h"
+#include "reference/reference.h"
 
 namespace assay::judge::testing {
 
@@ -36,7 +36,7 @@ using Implementation = std::function<Outputs(const Call&)>;
 struct Variant {
   std::string name;
   Implementation run;
-  std::vector<std::string> kinds;  // that a finding about it may have; empty: it is right
+  std::vector<Kind> kinds;  // that a finding about it may have; empty: it is right
   // A condition under which the defect must show; families by tensor, and dims.
   std::map<std::string, std::string> families;
   std::map<std::string, int64_t> shape;

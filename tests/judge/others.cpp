@@ -153,10 +153,13 @@ Operator adams() {
   op.variants.push_back({"in float", adam({}), {}, {}, {}});
   op.variants.push_back({"fused", adam({.fused = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"N", 4000}};
-  op.variants.push_back(
-      {"eps under the root", adam({.eps_inside = true}), {"wrong-result", "precision-loss"}, {}, shape});
-  op.variants.push_back({"moment in bf16", adam({.narrow_moment = true}), {"precision-loss"}, {}, shape});
-  op.variants.push_back({"one beta for both", adam({.swapped = true}), {"wrong-result"}, {}, shape});
+  op.variants.push_back({"eps under the root",
+                         adam({.eps_inside = true}),
+                         {Kind::WrongResult, Kind::PrecisionLoss},
+                         {},
+                         shape});
+  op.variants.push_back({"moment in bf16", adam({.narrow_moment = true}), {Kind::PrecisionLoss}, {}, shape});
+  op.variants.push_back({"one beta for both", adam({.swapped = true}), {Kind::WrongResult}, {}, shape});
   return op;
 }
 
@@ -175,8 +178,8 @@ Operator ropes() {
   op.variants.push_back({"in float", rope({}), {}, {}, {}});
   op.variants.push_back({"fused", rope({.fused = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"P", 100}, {"H", 64}};
-  op.variants.push_back({"tables in bf16", rope({.narrow_tables = true}), {"precision-loss"}, {}, shape});
-  op.variants.push_back({"turned the other way", rope({.other_way = true}), {"wrong-result"}, {}, shape});
+  op.variants.push_back({"tables in bf16", rope({.narrow_tables = true}), {Kind::PrecisionLoss}, {}, shape});
+  op.variants.push_back({"turned the other way", rope({.other_way = true}), {Kind::WrongResult}, {}, shape});
   return op;
 }
 
@@ -192,8 +195,8 @@ Operator quantisations() {
   op.variants.push_back({"by the reciprocal", quantise({.by_reciprocal = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 512}};
   op.variants.push_back(
-      {"cut off", quantise({.truncate = true}), {"biased-rounding", "wrong-result"}, {}, shape});
-  op.variants.push_back({"half the range", quantise({.half_range = true}), {"wrong-result"}, {}, shape});
+      {"cut off", quantise({.truncate = true}), {Kind::BiasedRounding, Kind::WrongResult}, {}, shape});
+  op.variants.push_back({"half the range", quantise({.half_range = true}), {Kind::WrongResult}, {}, shape});
   return op;
 }
 
@@ -207,10 +210,10 @@ Operator prefix_sums() {
   op.variants.push_back({"in chunks", prefix_sum(32, false, false), {}, {}, {}});
   op.variants.push_back({"in short chunks", prefix_sum(5, false, false), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 16}, {"N", 600}};
-  op.variants.push_back({"exclusive", prefix_sum(32, true, false), {"wrong-result"}, {}, shape});
+  op.variants.push_back({"exclusive", prefix_sum(32, true, false), {Kind::WrongResult}, {}, shape});
   op.variants.push_back({"bf16 between chunks",
                          prefix_sum(32, false, true),
-                         {"low-precision-accumulation", "precision-loss", "wrong-result"},
+                         {Kind::LowPrecisionAccumulation, Kind::PrecisionLoss, Kind::WrongResult},
                          {},
                          shape});
   return op;
@@ -226,9 +229,9 @@ Operator convolutions() {
               {}};
   for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, convolution(sum, 7), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"C", 8}, {"T", 500}};
-  op.variants.push_back({"last tap lost", convolution(sequential, 6), {"wrong-result"}, {}, shape});
+  op.variants.push_back({"last tap lost", convolution(sequential, 6), {Kind::WrongResult}, {}, shape});
   op.variants.push_back(
-      {"bf16 accumulator", convolution(in_bf16, 7), {"low-precision-accumulation"}, {}, shape});
+      {"bf16 accumulator", convolution(in_bf16, 7), {Kind::LowPrecisionAccumulation}, {}, shape});
   return op;
 }
 

@@ -37,13 +37,13 @@ formula = "y[rows[n], d] += x[n, d]"
 // All terms go to row 0, except the last two, which go to row 1.
 struct Scatter {
   contract::Contract contract;
-  contract::Reference reference;
+  reference::Reference reference;
   contract::Bindings bindings;
   contract::Tensor y;
 
   Scatter(int64_t terms, int64_t rows, int64_t columns)
       : contract(*contract::parse(kContract, "k.toml")),
-        reference(*contract::Reference::make(contract)),
+        reference(*reference::Reference::make(contract)),
         y(contract::Tensor::zeros(contract::DType::f32, {rows, columns})) {
     auto x = contract::Tensor::zeros(contract::DType::f32, {terms, columns});
     auto index = contract::Tensor::zeros(contract::DType::i32, {terms});

@@ -96,18 +96,18 @@ formula = """
   op.variants.push_back({"online, blocks", softmax({.blocks = true}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 1024}};
   op.variants.push_back(
-      {"bf16 denominator", softmax({.bf16_sum = true}), {"low-precision-accumulation"}, {}, shape});
+      {"bf16 denominator", softmax({.bf16_sum = true}), {Kind::LowPrecisionAccumulation}, {}, shape});
   op.variants.push_back(
-      {"numerator rounded", softmax({.round_numerator = true}), {"precision-loss"}, {}, shape});
+      {"numerator rounded", softmax({.round_numerator = true}), {Kind::PrecisionLoss}, {}, shape});
   op.variants.push_back({"reciprocal in bf16",
                          softmax({.round_reciprocal = true}),
-                         {"precision-loss", "low-precision-accumulation"},
+                         {Kind::PrecisionLoss, Kind::LowPrecisionAccumulation},
                          {},
                          shape});
   op.variants.push_back(
-      {"no maximum", softmax({.no_max = true}), {"nonfinite"}, {{"x", "large-mean"}}, shape});
+      {"no maximum", softmax({.no_max = true}), {Kind::Nonfinite}, {{"x", "large-mean"}}, shape});
   op.variants.push_back(
-      {"NaN dropped", softmax({.fmax_drops_nan = true}), {"nonfinite"}, {{"x", "nan-element"}}, shape});
+      {"NaN dropped", softmax({.fmax_drops_nan = true}), {Kind::Nonfinite}, {{"x", "nan-element"}}, shape});
   return op;
 }
 
@@ -197,14 +197,17 @@ Operator cross_entropies(bool shifted) {
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 512}};
   op.variants.push_back({"rounded before the target is subtracted",
                          cross_entropy(warp, true, false),
-                         {"precision-loss"},
+                         {Kind::PrecisionLoss},
                          {},
                          shape});
-  op.variants.push_back(
-      {"bf16 denominator", cross_entropy(in_bf16, false, false), {"low-precision-accumulation"}, {}, shape});
+  op.variants.push_back({"bf16 denominator",
+                         cross_entropy(in_bf16, false, false),
+                         {Kind::LowPrecisionAccumulation},
+                         {},
+                         shape});
   op.variants.push_back({"last class never a target",
                          cross_entropy(warp, false, true),
-                         {"wrong-result"},
+                         {Kind::WrongResult},
                          {{"t", "extremes"}},
                          shape});
   return op;
@@ -227,14 +230,15 @@ Operator attentions(bool shifted) {
     op.variants.push_back({name, attention({.sum = sum}), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 32}, {"N", 96}, {"D", 64}};
   op.variants.push_back(
-      {"probabilities in bf16", attention({.round_probabilities = true}), {"precision-loss"}, {}, shape});
-  op.variants.push_back({"last key lost", attention({.lose_last_key = true}), {"wrong-result"}, {}, shape});
+      {"probabilities in bf16", attention({.round_probabilities = true}), {Kind::PrecisionLoss}, {}, shape});
   op.variants.push_back(
-      {"scaled by the keys", attention({.scale_by_keys = true}), {"wrong-result"}, {}, shape});
+      {"last key lost", attention({.lose_last_key = true}), {Kind::WrongResult}, {}, shape});
   op.variants.push_back(
-      {"bf16 accumulator", attention({.sum = in_bf16}), {"low-precision-accumulation"}, {}, shape});
+      {"scaled by the keys", attention({.scale_by_keys = true}), {Kind::WrongResult}, {}, shape});
   op.variants.push_back(
-      {"no maximum", attention({.no_max = true}), {"nonfinite"}, {{"q", "large-scale"}}, shape});
+      {"bf16 accumulator", attention({.sum = in_bf16}), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back(
+      {"no maximum", attention({.no_max = true}), {Kind::Nonfinite}, {{"q", "large-scale"}}, shape});
   return op;
 }
 
@@ -276,10 +280,10 @@ Operator log_sum_exps() {
   op.variants.push_back({"online", log_sum_exp(true, false, false), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 64}, {"N", 512}};
   op.variants.push_back(
-      {"no maximum", log_sum_exp(false, true, false), {"nonfinite"}, {{"x", "large-mean"}}, shape});
+      {"no maximum", log_sum_exp(false, true, false), {Kind::Nonfinite}, {{"x", "large-mean"}}, shape});
   op.variants.push_back({"sum rounded",
                          log_sum_exp(false, false, true),
-                         {"precision-loss", "low-precision-accumulation"},
+                         {Kind::PrecisionLoss, Kind::LowPrecisionAccumulation},
                          {},
                          shape});
   return op;

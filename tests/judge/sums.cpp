@@ -54,17 +54,19 @@ Operator row_sum(const char* dtype) {
   for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, row_sums(sum), {}, {}, {}});
   const std::map<std::string, int64_t> large = {{"M", 64}, {"N", 1024}};
   const std::map<std::string, std::string> same = {{"x", "same-sign"}};
-  op.variants.push_back({"bf16 accumulator", row_sums(in_bf16), {"low-precision-accumulation"}, same, large});
   op.variants.push_back(
-      {"bf16 accumulator, zero mean", row_sums(in_bf16), {"low-precision-accumulation"}, {}, large});
+      {"bf16 accumulator", row_sums(in_bf16), {Kind::LowPrecisionAccumulation}, same, large});
   op.variants.push_back(
-      {"bf16 partials", row_sums(bf16_partials), {"low-precision-accumulation"}, {}, large});
-  op.variants.push_back({"lost tail of 8", row_sums(without_tail(8)), {"wrong-result"}, {}, large});
-  op.variants.push_back({"lost last", row_sums(without_tail(1)), {"wrong-result"}, {}, large});
+      {"bf16 accumulator, zero mean", row_sums(in_bf16), {Kind::LowPrecisionAccumulation}, {}, large});
+  op.variants.push_back(
+      {"bf16 partials", row_sums(bf16_partials), {Kind::LowPrecisionAccumulation}, {}, large});
+  op.variants.push_back({"lost tail of 8", row_sums(without_tail(8)), {Kind::WrongResult}, {}, large});
+  op.variants.push_back({"lost last", row_sums(without_tail(1)), {Kind::WrongResult}, {}, large});
   if (std::string(dtype) == "bf16") {
     op.variants.push_back(
-        {"truncating store", row_sums(warp, truncated_bf16), {"biased-rounding"}, {}, large});
-    op.variants.push_back({"f16 accumulator", row_sums(in_f16), {"low-precision-accumulation"}, same, large});
+        {"truncating store", row_sums(warp, truncated_bf16), {Kind::BiasedRounding}, {}, large});
+    op.variants.push_back(
+        {"f16 accumulator", row_sums(in_f16), {Kind::LowPrecisionAccumulation}, same, large});
   }
   return op;
 }
@@ -172,10 +174,10 @@ formula = "c[i, j] += a[i, k] * b[k, j]"
   for (const auto& [name, sum] : sound_sums()) op.variants.push_back({name, product(sum, false), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"M", 24}, {"N", 24}, {"K", 512}};
   op.variants.push_back(
-      {"bf16 accumulator", product(in_bf16, false), {"low-precision-accumulation"}, {}, shape});
+      {"bf16 accumulator", product(in_bf16, false), {Kind::LowPrecisionAccumulation}, {}, shape});
   op.variants.push_back(
-      {"bf16 partials", product(bf16_partials, false), {"low-precision-accumulation"}, {}, shape});
-  op.variants.push_back({"lost last", product(without_tail(1), false), {"wrong-result"}, {}, shape});
+      {"bf16 partials", product(bf16_partials, false), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back({"lost last", product(without_tail(1), false), {Kind::WrongResult}, {}, shape});
   return op;
 }
 
@@ -258,9 +260,10 @@ formula = "dw[tokens[t], d] += dy[t, d]"
   op.variants.push_back({"backwards", embedding(false, 1), {}, {}, {}});
   op.variants.push_back({"in blocks", embedding_in_blocks(), {}, {}, {}});
   const std::map<std::string, int64_t> shape = {{"T", 3001}, {"D", 16}, {"V", 100}};
-  op.variants.push_back({"bf16, in order", embedding(true, 0), {"low-precision-accumulation"}, {}, shape});
-  op.variants.push_back({"bf16, backwards", embedding(true, 1), {"low-precision-accumulation"}, {}, shape});
-  op.variants.push_back({"bf16, some order", embedding(true, 2), {"low-precision-accumulation"}, {}, shape});
+  op.variants.push_back({"bf16, in order", embedding(true, 0), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back({"bf16, backwards", embedding(true, 1), {Kind::LowPrecisionAccumulation}, {}, shape});
+  op.variants.push_back(
+      {"bf16, some order", embedding(true, 2), {Kind::LowPrecisionAccumulation}, {}, shape});
   return op;
 }
 

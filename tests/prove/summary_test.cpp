@@ -111,7 +111,7 @@ class Agreement {
   }
 
   std::vector<Seen> observe(const Launch& launch) {
-    vgpu::Device device({.threads = 1});
+    vgpu::Device device({.threads = 1, .watch = true});
     const auto loaded = device.load(ptx_, "kernel.ptx");
     const auto kernel = device.kernel(*loaded, launch.kernel);
     const auto allocate = [&](const std::string& name, int64_t bytes) {

@@ -2,10 +2,12 @@
 #include "report/elements.h"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cstdio>
 #include <fstream>
+
+#include "finding/message.h"
 
 namespace assay::report {
 namespace {
@@ -93,35 +95,53 @@ TEST(Elements, BelongToTheirFunction) {
   EXPECT_EQ(element(two, "_ZZ5thirdPfE4tile", 128, 68), "none");  // a macro's, perhaps: the two differ
 }
 
-TEST(Elements, AreNamedInTheMessage) {
-  const std::string path = ::testing::TempDir() + "assay_elements_test.cu";
-  std::ofstream(path) << kernel("__shared__ float tile[4][8];");
-  Finding finding;
-  finding.where = {path, 2};
-  finding.message = "reads tile, past shared array `tile`; tile + 36 bytes lies there";
-  finding.evidence["arrays"] = {
-      {{"text", "tile"}, {"name", "tile"}, {"symbol", "_ZZ1kPfE4tile"}, {"offset", 0u}, {"bytes", 128u}},
-      {{"text", "tile + 36 bytes"},
-       {"name", "tile"},
-       {"symbol", "_ZZ1kPfE4tile"},
-       {"offset", 36u},
-       {"bytes", 128u}}};
-  name_elements(finding);
-  EXPECT_EQ(finding.message, "reads tile[0][0], past shared array `tile`; tile[1][1] lies there");
-  EXPECT_EQ(finding.evidence["arrays"][1]["element"], "tile[1][1]");
-  std::remove(path.c_str());
+evidence::SharedArray tile_at(int64_t offset) {
+  return {.name = "tile", .symbol = "_ZZ1kPfE4tile", .bytes = 128, .offset = offset};
+}
+
+// A finding about `tile` whose file holds the declaration.
+class NamedElements : public ::testing::Test {
+ protected:
+  NamedElements() { std::ofstream(path_) << kernel("__shared__ float tile[4][8];"); }
+  ~NamedElements() override { std::remove(path_.c_str()); }
+
+  Finding named(Kind kind, Evidence evidence) const {
+    Finding finding{.kind = kind, .where = {path_, 2}, .evidence = std::move(evidence)};
+    name_elements(finding);
+    return finding;
+  }
+
+ private:
+  std::string path_ = ::testing::TempDir() + "assay_elements_test.cu";
+};
+
+TEST_F(NamedElements, OfAnAccessAndOfWhatLiesThere) {
+  evidence::Access access{.access = evidence::AccessKind::Read, .bytes = 4};
+  access.place.array = tile_at(128);
+  access.neighbour = tile_at(36);
+  EXPECT_EQ(message(named(Kind::OutOfBounds, access)),
+            "reads tile[4][0], past the end of shared array `tile` of 128 bytes; tile[1][1] lies there");
+}
+
+TEST_F(NamedElements, OfARace) {
+  evidence::Race race{.access = evidence::AccessKind::Read};
+  race.place.array = tile_at(0);
+  EXPECT_THAT(message(named(Kind::DataRace, race)), ::testing::StartsWith("reads tile[0][0], which"));
+  race.place.array = tile_at(38);
+  EXPECT_THAT(message(named(Kind::DataRace, race)),
+              ::testing::StartsWith("reads tile[1][1] + 2 bytes, which"));
 }
 
 // The worker is not to be trusted with what it says.
-TEST(Elements, StandNonsense) {
-  for (const char* text :
-       {R"({"arrays": 5})", R"({"arrays": [5, {"text": 5}]})",
-        R"({"arrays": [{"text": "t", "name": "t", "symbol": "_Z", "offset": -1, "bytes": "x"}]})"}) {
-    Finding finding;
-    finding.message = "t";
-    finding.evidence = Json::parse(text);
-    name_elements(finding);
-    EXPECT_EQ(finding.message, "t");
+TEST_F(NamedElements, OfNonsenseAreNone) {
+  evidence::Access access{.access = evidence::AccessKind::Read, .bytes = 4};
+  for (const evidence::SharedArray& array :
+       {tile_at(-8), evidence::SharedArray{},
+        evidence::SharedArray{.name = "t", .symbol = "_Z", .bytes = ~0ull},
+        evidence::SharedArray{.name = "tile", .symbol = "_ZZ1kPfE4tile", .bytes = 5, .offset = INT64_MAX}}) {
+    access.place.array = array;
+    const Finding finding = named(Kind::OutOfBounds, access);
+    EXPECT_TRUE(std::get<evidence::Access>(finding.evidence).place.array->indices.empty()) << array.symbol;
   }
 }
 

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <limits>
 
+#include "base/random.h"
 #include "report/report.h"
-#include "trial/random.h"
 
 namespace assay::report {
 namespace {
@@ -55,7 +55,7 @@ judge::Picture picture() {
   p.outside = 421;
   p.grid_rows = p.grid_columns = judge::Picture::kSide;
   p.hits_vary = true;
-  trial::Random random(7);
+  Random random(7);
   const auto uniform = [&] { return static_cast<double>(random.between(0, 1 << 20)) / (1 << 20); };
   for (int i = 0; i < p.grid_rows * p.grid_columns; ++i) {
     const int row = i / p.grid_columns;
@@ -96,18 +96,58 @@ judge::Sheet sheet(bool output) {
   return s;
 }
 
-Json precision(const std::string& file) {
-  const auto line = [&](int number, const char* what, double share, int stagnated) {
-    return Json{{"file", file},        {"line", number},         {"operation", what},  {"share", share},
-                {"introduced", 0.3},   {"inherited", 0.01},      {"amplification", 1}, {"executions", 4096},
-                {"cancelled_bits", 3}, {"stagnated", stagnated}, {"overflowed", 0},    {"flushed", 0}};
+// One line brings all the error; another none at all.
+std::shared_ptr<const Profile> precision(const std::string& file) {
+  const auto line = [&](int number, const char* operation, double share, uint64_t stagnated) {
+    return LineProfile{.where = {file, number},
+                       .operation = operation,
+                       .share = share,
+                       .introduced = 0.3,
+                       .inherited = 0.01,
+                       .amplification = 1,
+                       .executions = 4096,
+                       .cancelled_bits = 3,
+                       .stagnated = stagnated};
   };
-  Json json;
-  json["lines"] = {line(7, "add.bf16", 0.97, 3012), line(9, "st.global", 0.03, 0)};
-  json["outputs"] = Json::array({{{"name", "dw"}, {"error", 0.3}, {"lines", json["lines"]}}});
-  json["decisions"] = Json::array({{{"file", file}, {"line", 6}, {"what", "a branch"}, {"count", 2}}});
-  json["retaken"] = Json::array();
-  return json;
+  Profile profile;
+  profile.lines = {line(7, "add.bf16", 1, 3012), line(9, "st.global", 0, 0)};
+  profile.outputs = {{.name = "dw", .error = 0.3, .lines = {{{file, 7}, 1}, {{file, 9}, 0}}}};
+  profile.decisions = {{{file, 6}, "a branch", 2}};
+  return std::make_shared<const Profile>(std::move(profile));
+}
+
+Finding inaccurate(const std::string& file) {
+  evidence::Numeric e{.output = "dw", .judged = 130000, .outside = 421};
+  e.worst = evidence::Worst{.index = {4, 15},
+                            .stored = -0.0625,
+                            .exact = -0.0417343,
+                            .low = -0.0419,
+                            .high = -0.0415,
+                            .z = 112.5,
+                            .terms = 4096,
+                            .text = {"-0.0625", "-0.0417343", "0.0208", "0.00019", "109", false}};
+  e.error_line = evidence::ErrorLine{.where = {file, 7}, .operation = "add.bf16", .share = 1};
+  e.profile = precision(file);
+  return {.kind = Kind::LowPrecisionAccumulation,
+          .where = {file, 7},
+          .evidence = e,
+          .found = {.smallest = "D=16 T=22 V=66, seed 5"},
+          .reproduce = "assay replay trials/ac010a75828e.json"};
+}
+
+Finding varying() {
+  evidence::Numeric e{.output = "dw"};
+  e.difference = evidence::Difference{.relation = "repeated", .count = 3, .first = "1.5", .second = "2"};
+  return {.kind = Kind::Nondeterministic, .severity = Severity::Warning, .evidence = e};
+}
+
+Finding note(const std::string& file) {
+  return {.kind = Kind::NarrowSum,
+          .severity = Severity::Note,
+          .where = {file, 7},
+          .evidence = evidence::Code{"sums", "add.bf16 %rs1, %rs1, %rs2;",
+                                     "a running sum is rounded to bf16 (8 bits) at every addition"},
+          .count = 5};
 }
 
 Report failing(int trials = 500) {
@@ -126,43 +166,7 @@ Report failing(int trials = 500) {
       {"not_covered", {"T beyond 4096: too large for memory here"}}};
   const std::string file = source_path();
   report.sources = {file};
-  Finding finding;
-  finding.kind = "low-precision-accumulation";
-  finding.message =
-      "dw: 421 of 130000 elements judged lie outside what rounding can explain: dw[4, 15] is -0.0625";
-  finding.where = {file, 7};
-  finding.evidence = {{"output", "dw"},
-                      {"elements_judged", 130000},
-                      {"elements_outside", 421},
-                      {"worst",
-                       {{"element", "[4, 15]"},
-                        {"stored", -0.0625},
-                        {"exact", -0.0417343},
-                        {"admitted", {-0.0419, -0.0415}},
-                        {"z", 112.5},
-                        {"terms", 4096},
-                        {"text",
-                         {{"stored", "-0.0625"},
-                          {"exact", "-0.0417343"},
-                          {"error", "0.0208"},
-                          {"budget", "0.00019"},
-                          {"sentence", ""}}}}},
-                      {"smallest", "D=16 T=22 V=66, seed 5"}};
-  finding.evidence["precision"] = precision(file);
-  finding.reproduce = "assay replay trials/ac010a75828e.json";
-  report.findings.push_back(finding);
-  finding = {};
-  finding.kind = "nondeterministic";
-  finding.severity = Severity::Warning;
-  finding.message = "two calls with the same inputs differ in 3 elements of dw";
-  report.findings.push_back(finding);
-  finding = {};
-  finding.kind = "narrow-sum";
-  finding.severity = Severity::Note;
-  finding.message = "a running sum is rounded to bf16 (8 bits) at every addition";
-  finding.where = {file, 7};
-  finding.evidence = {{"kernel", "sums"}, {"instruction", "add.bf16 %rs1, %rs1, %rs2;"}, {"count", 5}};
-  report.findings.push_back(finding);
+  report.findings = {inaccurate(file), varying(), note(file)};
   const char* inputs[] = {"natural",     "dy cancelling",  "dy heavy-tail",
                           "tokens zipf", "dy nan-element", "tokens one-value"};
   const char* conditions[] = {"plain", "other schedule", "overlapped", "poison zeros"};
@@ -210,7 +214,7 @@ TEST(Html, TextOfReportsIsNoMarkup) {
 
 TEST(Html, BytesThatAreNoTextDoNotStopIt) {
   Report report = failing(1);
-  report.findings[0].message = "bad \xff\xfe bytes";
+  std::get<evidence::Numeric>(report.findings[0].evidence).output = "bad \xff\xfe bytes";
   EXPECT_THAT(html(std::vector<Report>{report}), HasSubstr("bad "));
 }
 

@@ -6,24 +6,33 @@
 #include <cstdio>
 #include <fstream>
 
+#include "finding/message.h"
+
 namespace assay::report {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+int times(std::string_view text, std::string_view part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 Report failing() {
   Report report;
   report.contract = "softmax.toml";
   report.title = "Softmax <bf16>";
   report.verdict = judge::Verdict::Fail;
-  Finding finding;
-  finding.kind = "data-race";
-  finding.message = "a write & a read of \"partial\" are not ordered";
-  finding.where = {"softmax.cu", 14};
-  finding.evidence["smallest"] = "N=1 M=33, seed 5";
-  finding.reproduce = "assay replay report.json";
-  report.findings.push_back(finding);
+  evidence::Race race{.access = evidence::AccessKind::Read, .relation = evidence::Relation::Block};
+  race.place.array = evidence::SharedArray{.name = "partial", .bytes = 128};
+  race.other = {.where = {"softmax.cu", 12}, .access = evidence::AccessKind::Write};
+  report.findings = {{.kind = Kind::DataRace,
+                      .where = {"softmax.cu", 14},
+                      .evidence = race,
+                      .found = {.smallest = "N=1 M=33, seed 5"},
+                      .reproduce = "assay replay report.json"}};
   report.coverage = {
       {"trials", 7}, {"shapes", 3}, {"elements_judged", 1234}, {"not_covered", {"M beyond 4096"}}};
   report.seconds = 1.25;
@@ -42,6 +51,8 @@ TEST(Json, IsAsTheManualSays) {
   EXPECT_EQ(finding["where"]["file"], "softmax.cu");
   EXPECT_EQ(finding["where"]["line"], 14);
   EXPECT_TRUE(finding["evidence"].is_object());
+  EXPECT_EQ(finding["message"], message(failing().findings[0]));
+  EXPECT_EQ(finding["evidence"]["smallest"], "N=1 M=33, seed 5");
   EXPECT_EQ(finding["reproduce"], "assay replay report.json");
   EXPECT_TRUE(json["coverage"].is_object());
 }
@@ -54,6 +65,32 @@ TEST(Terminal, SaysWhatWhereAndHowMuch) {
   }
   EXPECT_THAT(text, Not(HasSubstr("\033[")));
   EXPECT_THAT(terminal(failing(), {.colour = true}), HasSubstr("\033["));
+}
+
+TEST(Terminal, SaysWhatToDoAboutAnError) {
+  Report report = failing();
+  EXPECT_THAT(terminal(report, {.width = 200}),
+              HasSubstr(std::string("fix: ") + std::string(info(Kind::DataRace).fix)));
+  auto& race = std::get<evidence::Race>(report.findings[0].evidence);
+  race.fix = {.remedy = evidence::Remedy::Barrier, .low = 12, .high = 14, .between = true};
+  const std::string text = terminal(report, {.width = 200});  // the message says it already
+  EXPECT_THAT(text, HasSubstr("a `__syncthreads()` between lines 12 and 14 would order them"));
+  EXPECT_THAT(text, Not(HasSubstr("fix: ")));
+  report.findings[0].severity = Severity::Warning;
+  race.fix = {};
+  EXPECT_THAT(terminal(report, {}), Not(HasSubstr("fix: ")));
+}
+
+TEST(Terminal, ListsThreeConsequencesAndCountsTheRest) {
+  Report report = failing();
+  const Finding consequence{.kind = Kind::Crash,
+                            .evidence = evidence::Process{.detail = "it died of signal 11"}};
+  report.findings[0].attribution.consequences.assign(5, consequence);
+  report.findings[0].found.trials = 7;
+  const std::string text = terminal(report, {});
+  EXPECT_EQ(times(text, "consequence: crash: it died of signal 11\n"), 3);
+  EXPECT_THAT(text, HasSubstr("  2 more consequences\n"));
+  EXPECT_THAT(text, HasSubstr("  seen in 7 trials\n"));
 }
 
 TEST(Terminal, SaysWhyABudgetIsWider) {
@@ -96,18 +133,15 @@ TEST(Terminal, ShowsTheSourceLine) {
 
 // A race between two helpers: both lines with their code, both chains, who did it.
 Finding inlined_race(const std::string& path) {
-  Finding finding;
-  finding.kind = "data-race";
-  finding.message = "reads tile[1]";
-  finding.where = {path, 4};
-  finding.evidence = Json::parse(R"({"kernel": "_Z4turnPi", "block": [0, 0, 0], "thread": [5, 0, 0]})");
-  finding.evidence["chain"] = {{{"file", path}, {"line", 4}, {"function", "get"}},
-                               {{"file", path}, {"line", 9}, {"function", "turn"}}};
-  finding.evidence["other"] = {{"file", path}, {"line", 2}};
-  finding.evidence["other"]["chain"] = {
-      {{"file", "/usr/local/cuda/include/put.hpp"}, {"line", 7}, {"function", "put"}},
-      {{"file", path}, {"line", 2}, {"function", "turn"}}};
-  return finding;
+  using evidence::Index3;
+  evidence::Race race{.access = evidence::AccessKind::Read};
+  race.code = {.kernel = "_Z4turnPi",
+               .block = Index3{0, 0, 0},
+               .thread = Index3{5, 0, 0},
+               .chain = {{{path, 4}, "get"}, {{path, 9}, "turn"}}};
+  race.other.where = {path, 2};
+  race.other.code.chain = {{{"/usr/local/cuda/include/put.hpp", 7}, "put"}, {{path, 2}, "turn"}};
+  return {.kind = Kind::DataRace, .where = {path, 4}, .evidence = race};
 }
 
 TEST(Terminal, ShowsBothSidesOfARaceAndTheirChains) {
@@ -120,7 +154,8 @@ TEST(Terminal, ShowsBothSidesOfARaceAndTheirChains) {
       text,
       HasSubstr("        1 | one\n  >     2 | two\n        3 | three\n  >     4 | four\n        5 | five\n"));
   EXPECT_THAT(text, HasSubstr(path + ":4 in get, inlined at " + path + ":9 in turn\n"));
-  EXPECT_THAT(text, Not(HasSubstr("put.hpp")));  // nothing but a call of the toolkit's on the line that is shown
+  EXPECT_THAT(text,
+              Not(HasSubstr("put.hpp")));  // nothing but a call of the toolkit's on the line that is shown
   EXPECT_THAT(text, HasSubstr("kernel turn, block (0,0,0), thread (5,0,0)\n"));
   std::remove(path.c_str());
 }
@@ -130,10 +165,9 @@ TEST(Terminal, ShowsPlacesThatLieApartOneByOne) {
   std::ofstream file(path);
   for (int i = 1; i <= 40; ++i) file << "line " << i << "\n";
   file.close();
-  Finding finding;
-  finding.where = {path, 30};
-  finding.evidence["other"] = {{"file", path}, {"line", 10}};
-  const std::string text = source_text(finding);
+  evidence::Race race;
+  race.other.where = {path, 10};
+  const std::string text = source_text({.kind = Kind::DataRace, .where = {path, 30}, .evidence = race});
   EXPECT_THAT(
       text,
       HasSubstr(
@@ -164,17 +198,14 @@ TEST(Table, CountsVerdicts) {
 }
 
 TEST(Junit, EscapesWhatXmlWouldMisread) {
-  const std::vector<Report> reports = {failing()};
-  const std::string xml = junit(reports);
+  Report report = failing();
+  report.findings = {
+      {.kind = Kind::ForbiddenCall,
+       .evidence = evidence::Process{.what = "open(\"a&b\")", .detail = "may not <write> there"}}};
+  const std::string xml = junit(std::vector<Report>{report});
   EXPECT_THAT(xml, HasSubstr("failures=\"1\""));
-  EXPECT_THAT(xml, HasSubstr("a write &amp; a read of &quot;partial&quot;"));
-  EXPECT_THAT(xml, Not(HasSubstr("a write & a")));
-}
-
-int times(std::string_view text, std::string_view part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + 1)) ++count;
-  return count;
+  EXPECT_THAT(xml, HasSubstr("open(&quot;a&amp;b&quot;): host code may not &lt;write&gt; there"));
+  EXPECT_THAT(xml, Not(HasSubstr("a&b")));
 }
 
 // The schema that most readers follow: particulars of the suite, at most one failure or error a case, and no
@@ -206,56 +237,13 @@ TEST(Sarif, HasRuleResultAndPlace) {
   EXPECT_EQ(run["results"][0]["locations"][0]["physicalLocation"]["region"]["startLine"], 14);
 }
 
-TEST(Verdict, HasItsExitStatus) {
-  EXPECT_EQ(judge::exit_status(judge::Verdict::Pass), 0);
-  EXPECT_EQ(judge::exit_status(judge::Verdict::Fail), 1);
-  EXPECT_EQ(judge::exit_status(judge::Verdict::Inconclusive), 3);
-}
-
-TEST(Kinds, AreThoseOfTheManual) {
-  for (const char* kind : {"wrong-result",
-                           "low-precision-accumulation",
-                           "precision-loss",
-                           "biased-rounding",
-                           "nonfinite",
-                           "out-of-bounds",
-                           "uninitialized",
-                           "misaligned",
-                           "unwritten-output",
-                           "clobbered-input",
-                           "stale-state",
-                           "data-race",
-                           "barrier-divergence",
-                           "deadlock",
-                           "stream-order",
-                           "concurrent-launch",
-                           "nondeterministic",
-                           "launch-failure",
-                           "crash",
-                           "timeout",
-                           "leak",
-                           "environment-probe",
-                           "forbidden-call",
-                           "narrow-sum",
-                           "narrow-atomic",
-                           "narrow-mma",
-                           "truncating-conversion",
-                           "approximate-math",
-                           "flushed-subnormals",
-                           "partial-collective"}) {
-    EXPECT_NE(judge::kind_named(kind), nullptr) << kind;
-  }
-  EXPECT_EQ(judge::kinds().size(), 30u);
-}
-
 TEST(Notes, AreShownButFailNothing) {
   Report report = failing();
   report.verdict = judge::Verdict::Pass;
-  report.findings.front() = {};
-  report.findings.front().kind = "narrow-sum";
-  report.findings.front().severity = Severity::Note;
-  report.findings.front().message = "a running sum is rounded to bf16";
-  report.findings.front().where = {"softmax.cu", 14};
+  report.findings = {{.kind = Kind::NarrowSum,
+                      .severity = Severity::Note,
+                      .where = {"softmax.cu", 14},
+                      .evidence = evidence::Code{.detail = "a running sum is rounded to bf16"}}};
   const std::vector<Report> reports = {report, report};
   EXPECT_THAT(terminal(report, {}), HasSubstr("note: narrow-sum  softmax.cu:14"));
   EXPECT_THAT(junit(reports), Not(HasSubstr("<failure")));

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <random>
 
+#include "finding/message.h"
 #include "numerics/lanes.h"
 #include "shadowed.h"
 #include "vgpu/machine.h"
@@ -199,8 +200,8 @@ TEST(Shadow, PairsOfHalves) {
     EXPECT_NEAR(s.truth_bf16(py, i), exact, 1e-5 * exact) << i;
   }
   const Profile p = s.profile_of(py, 128);
-  EXPECT_EQ(p.lines.at(0).line, line_with("__hadd2(sum"));
-  EXPECT_EQ(p.lines[0].file, "kernels.cu");
+  EXPECT_EQ(p.lines.at(0).where.line, line_with("__hadd2(sum"));
+  EXPECT_EQ(p.lines[0].where.file, "kernels.cu");
   EXPECT_NEAR(p.lines[0].share, 1, 1e-3);
   EXPECT_GT(p.lines[0].introduced_max, 1e-3);
 }
@@ -229,12 +230,12 @@ TEST(Shadow, TheRoundingBeforeTheLastIsNamed) {
   const Address px = s.machine.array(x), py = s.machine.array(std::vector<uint16_t>(kCount));
   ASSERT_EQ(s.machine.launch("rounded_twice", {1}, {32}, {px, py, kCount}).fault.message, "");
   const Profile twice = s.profile_of(py, kCount * 2);
-  EXPECT_EQ(twice.lines.at(0).line, line_with("__float2bfloat16(x[i] / 3.0f)"));
+  EXPECT_EQ(twice.lines.at(0).where.line, line_with("__float2bfloat16(x[i] / 3.0f)"));
   EXPECT_GT(twice.lines[0].share, 0.99);
   s.shadow.forget();
   ASSERT_EQ(s.machine.launch("rounded_once", {1}, {32}, {px, py, kCount}).fault.message, "");
   const Profile once = s.profile_of(py, kCount * 2);
-  EXPECT_EQ(once.lines.at(0).line, line_with("__float2bfloat16(x[i] * 1.1f)"));
+  EXPECT_EQ(once.lines.at(0).where.line, line_with("__float2bfloat16(x[i] * 1.1f)"));
   EXPECT_TRUE(once.lines[0].rounds_result || once.lines[0].share > 0.9);
 }
 
@@ -269,7 +270,7 @@ TEST(Shadow, OverflowIsTracedToItsLine) {
   // inf / inf is wrong; 1 / inf is 0, and so is e / e^100 in f32.
   EXPECT_EQ(p.outputs.at(0).broken, 1u);
   EXPECT_EQ(p.outputs[0].elements, 1u);
-  EXPECT_EQ(p.outputs[0].lines.at(0).line, line_with("sum += expf(x[i]);"));
+  EXPECT_EQ(p.outputs[0].lines.at(0).where.line, line_with("sum += expf(x[i]);"));
   EXPECT_GT(p.lines.at(0).overflowed, 0u);
 }
 
@@ -290,8 +291,8 @@ TEST(Shadow, CancellationIsCounted) {
   }
   const Profile p = s.profile_of(py, 128);
   const int last = line_with("- mean * mean");
-  const auto cancels =
-      std::find_if(p.lines.begin(), p.lines.end(), [&](const LineProfile& l) { return l.line == last; });
+  const auto cancels = std::find_if(p.lines.begin(), p.lines.end(),
+                                    [&](const LineProfile& l) { return l.where.line == last; });
   ASSERT_NE(cancels, p.lines.end());
   EXPECT_GT(cancels->cancelled_bits, 10);
   EXPECT_GT(cancels->amplification, 100);
@@ -311,9 +312,9 @@ TEST(Shadow, LinesThatAreNotToldApart) {
   for (int i = 0; i < kLines; ++i) body += "  mul.rn.f32 %f1, %f1, 0f3F8CCCCD;\n";
   body += "  st.global.f32 [%rd5], %f1;\n  ret;\n}\n";
   const auto x = random_floats(256);
-  const auto run = [&](const std::string& first) {
+  const auto run = [&](const std::vector<Where>& first) {
     Shadowed s(body);
-    s.shadow.tell_apart(first);
+    s.shadow.separate_lines(first);
     const Address px = s.machine.array(x), out = s.machine.array(std::vector<float>(256));
     EXPECT_EQ(s.machine.launch("scaled", {1}, {256}, {px, out}).fault.message, "");
     return s.profile_of(out, 1024);
@@ -323,35 +324,22 @@ TEST(Shadow, LinesThatAreNotToldApart) {
     for (const LineShare& l : p.outputs.at(0).lines) sum += l.share;
     return sum;
   };
-  const Profile first = run("");
+  const Profile first = run({});
   EXPECT_NEAR(first.outputs.at(0).others, 7.0 / kLines, 0.2);
   EXPECT_NEAR(told(first) + first.outputs[0].others, 1, 1e-6);
-  std::string pooled;
-  int count = 0;
+  std::vector<Where> pooled;
   for (const LineProfile& l : first.lines)
-    if (l.pooled) pooled += (count++ ? ";" : "") + l.file + ":" + std::to_string(l.line);
-  EXPECT_EQ(count, 7);
+    if (l.pooled) pooled.push_back(l.where);
+  EXPECT_EQ(pooled.size(), 7u);
   const Profile second = run(pooled);
   for (const LineProfile& l : first.lines) {
     if (!l.pooled) continue;
     const auto same = std::find_if(second.lines.begin(), second.lines.end(),
-                                   [&](const LineProfile& o) { return o.line == l.line; });
+                                   [&](const LineProfile& o) { return o.where == l.where; });
     ASSERT_NE(same, second.lines.end());
-    EXPECT_FALSE(same->pooled) << l.line;
-    EXPECT_NE(same->share, 0) << l.line;
+    EXPECT_FALSE(same->pooled) << l.where.line;
+    EXPECT_NE(same->share, 0) << l.where.line;
   }
-}
-
-TEST(Shadow, PrecisionIsTakenOutOfTheListOfChecks) {
-  std::string checks = "memory,precision,races";
-  EXPECT_TRUE(take_precision(checks));
-  EXPECT_EQ(checks, "memory,races");
-  checks = "precision";
-  EXPECT_TRUE(take_precision(checks));
-  EXPECT_EQ(checks, "none");
-  checks = "all";
-  EXPECT_FALSE(take_precision(checks));
-  EXPECT_EQ(checks, "all");
 }
 
 }  // namespace

@@ -398,11 +398,14 @@ formula = "y[i] = 1"
   CommandResult result = assay({"check", path("k.toml")});
   EXPECT_EQ(result.status, 2);
   EXPECT_THAT(result.output, HasSubstr("nothing.cu"));
-  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 1) << result.output;
+  // One line, and the place in the contract below it.
+  EXPECT_THAT(result.output,
+              ::testing::MatchesRegex(
+                  ".*k.toml:[0-9]+:[0-9]+: error: [^\n]*nothing.cu[^\n]*\n[^\n]*\n *\\| *\\^~*\n"));
   write("nothing.cu", "extern \"C\" void other(float*, int) {}\n");
   result = assay({"check", path("k.toml"), "--budget", "1"});
   EXPECT_NE(result.status, 0);
-  EXPECT_THAT(result.output, HasSubstr("no function k"));
+  EXPECT_THAT(result.output, HasSubstr("`k` is not defined"));
 }
 
 TEST_F(CheckTest, ArgumentsThatTheFunctionDoesNotTakeAreStatusTwo) {
@@ -410,7 +413,7 @@ TEST_F(CheckTest, ArgumentsThatTheFunctionDoesNotTakeAreStatusTwo) {
                          "extern \"C\" void k(const float* x, float* y, cudaStream_t stream) {}\n"),
             2);
   EXPECT_THAT(last_.output,
-              HasSubstr("k.cu:3: k takes 3 arguments (x, y, stream), but the contract passes 4"));
+              HasSubstr("k.cu:3: error: k takes 3 arguments (x, y, stream), but the contract passes 4"));
 }
 
 TEST_F(CheckTest, AContractThatIsWrongIsStatusTwo) {
@@ -445,7 +448,7 @@ TEST_F(CheckTest, APassMayAskForAShareOfThePlan) {
   EXPECT_EQ(assay({"check", path("k.toml"), "--budget", "3", "--min-coverage", "10%"}).status, 0);
   const CommandResult thin = assay({"check", path("k.toml"), "--budget", "0.3", "--min-coverage", "1.0"});
   EXPECT_EQ(thin.status, 3) << thin.output;
-  EXPECT_THAT(thin.output, HasSubstr("Try --budget"));
+  EXPECT_THAT(thin.output, HasSubstr("--budget"));
   for (const char* wrong : {"x", "120%", "-1", "0.5x"})
     EXPECT_EQ(assay({"check", path("k.toml"), "--min-coverage", wrong}).status, 2) << wrong;
 }
@@ -467,7 +470,7 @@ TEST_F(CheckTest, ASourceThatDoesNotCompileIsInconclusive) {
   EXPECT_EQ(check_kernel("this is no C++\n"), 3);
   EXPECT_EQ(report()["verdict"], "inconclusive");
   EXPECT_THAT(last_.output, HasSubstr("error"));
-  EXPECT_THAT(last_.output, HasSubstr("k.toml:3: k.cu does not compile"));
+  EXPECT_THAT(last_.output, HasSubstr("k.toml:3:10: k.cu does not compile"));
 }
 
 // Whatever time does to a check, its report tells how to make the same trials again.

@@ -79,8 +79,8 @@ class CudaReference : public ::testing::Test {
     std::ofstream(folder_ / name) << text;
   }
 
-  contract::Reference reference() const {
-    auto made = contract::Reference::make(
+  reference::Reference reference() const {
+    auto made = reference::Reference::make(
         contract_, cuda_reference(contract_, {.cache = (folder_ / "cache").string()}, {}));
     EXPECT_TRUE(made) << made.error().text();
     return std::move(*made);

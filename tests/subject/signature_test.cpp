@@ -205,7 +205,7 @@ contract::Contract contract_of(const Case& one) {
 
 TEST_F(SignatureTest, IsComparedWithTheContract) {
   if (bytes_.empty()) GTEST_SKIP() << "no nvcc";
-  const auto library = read_elf(bytes_);
+  const auto library = fatbinary::read_elf(bytes_);
   ASSERT_TRUE(library);
   for (const Case& one : kCases) {
     SCOPED_TRACE(one.name);
@@ -222,18 +222,18 @@ TEST_F(SignatureTest, IsComparedWithTheContract) {
 }
 
 TEST_F(SignatureTest, IsNotReadWhereTheLibraryDoesNotTell) {
-  EXPECT_FALSE(signature_of(ElfFile{}, "plain"));
+  EXPECT_FALSE(signature_of(fatbinary::ElfFile{}, "plain"));
   if (bytes_.empty()) GTEST_SKIP() << "no nvcc";
-  EXPECT_FALSE(signature_of(*read_elf(bytes_), "lain"));
+  EXPECT_FALSE(signature_of(*fatbinary::read_elf(bytes_), "lain"));
   // Whatever is cut off or wrong ends the reading, and nothing worse.
   for (std::size_t size = 0; size < bytes_.size(); size += 997) {
     const std::string part = bytes_.substr(0, size);
-    if (const auto library = read_elf(part)) signature_of(*library, "plain");
+    if (const auto library = fatbinary::read_elf(part)) signature_of(*library, "plain");
   }
   for (std::size_t at = 64; at < bytes_.size(); at += 61) {
     std::string changed = bytes_;
     changed[at] = static_cast<char>(changed[at] ^ 0xff);
-    if (const auto library = read_elf(changed)) signature_of(*library, "plain");
+    if (const auto library = fatbinary::read_elf(changed)) signature_of(*library, "plain");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "subject/subject.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -71,7 +72,7 @@ struct Images {
   Contract contract = contract_in(folder, "k.cu", "entry = \"k\"");
   trial::Trial trial = trial_of(10);
   contract::Bindings bindings = *trial::make_inputs(contract, trial);
-  Layout layout = *lay_out(contract, trial, {&bindings}, 4096);
+  MemoryFileLayout layout = *lay_out(contract, trial, {&bindings}, 4096);
   std::vector<std::byte> memory = std::vector<std::byte>(static_cast<std::size_t>(layout.size));
 
   Images() {
@@ -139,7 +140,7 @@ formula = "y[i] = a[i] + b[i]"
   trial::Trial trial = trial_of(10);
   trial.condition.shared_inputs = true;
   const contract::Bindings bindings = *trial::make_inputs(*contract, trial);
-  const Layout layout = *lay_out(*contract, trial, {&bindings}, 4096);
+  const MemoryFileLayout layout = *lay_out(*contract, trial, {&bindings}, 4096);
   const auto& buffers = layout.calls[0].buffers;
   EXPECT_EQ(buffers[1].share, 0);
   EXPECT_EQ(buffers[2].share, -1);
@@ -290,16 +291,16 @@ INSTANTIATE_TEST_SUITE_P(
         Lookup{"namespace a { namespace b {\n" C_FUNCTION("scale") "}}\n", "entry = \"scale\"", ""},
         Lookup{"template <class T> static void each(T*) {}\n" C_FUNCTION("e"), "entry = \"e\"", ""},
         Lookup{C_FUNCTION("fused_scale") C_FUNCTION("rescale"), "entry = \"scale\"",
-               "k.cu: there is no function scale; extern \"C\" are fused_scale, rescale"},
+               "k.cu: `scale` is not defined; the extern \"C\" functions are: fused_scale, rescale"},
         Lookup{"const char* names = \"scale\";\nextern \"C\" void scale(int);\n" C_FUNCTION("other"),
-               "entry = \"scale\"", "there is no function scale"},
+               "entry = \"scale\"", "`scale` is not defined"},
         Lookup{
             "namespace k {\nvoid scale" ARGUMENTS " {}\n}\n", "entry = \"scale\"",
             "k::scale(float const*, float*, int, CUstream_st*) is a C++ function; declare it extern \"C\""},
         Lookup{"extern \"C\" static __attribute__((used)) void scale" ARGUMENTS " {}\n", "entry = \"scale\"",
                "scale is static or hidden"},
         Lookup{"extern \"C\" { float scale = 2; }\n", "entry = \"scale\"", "scale is a variable"},
-        Lookup{"static int nothing;\n", "entry = \"scale\"", "nor any other that is extern \"C\""},
+        Lookup{"static int nothing;\n", "entry = \"scale\"", "nor is any other extern \"C\" function"},
         Lookup{"__global__ void scale(const float*, float*, int) {}\n__global__ void fused(float*) {}\n",
                "global = \"scal" LAUNCH, "k.cu has no kernel scal; it has "},
         Lookup{"template <int N> __global__ void __launch_bounds__(N) scale(float*, float*, int) {}\n",
@@ -531,10 +532,12 @@ class WorkerTest : public ::testing::Test {
   // "environment-probe error": the worst of what was reported.
   static std::string found(const Observation& observation) {
     std::string worst;
-    for (const Event& event : observation.events) {
-      if (event.value("event", "") != "finding") continue;
-      if (worst.empty() || event.value("severity", "") == "error")
-        worst = event.value("kind", "") + " " + event.value("severity", "");
+    for (const protocol::Event& event : observation.events) {
+      const auto* found = std::get_if<protocol::FindingEvent>(&event);
+      if (!found) continue;
+      const Finding& finding = found->finding;
+      if (worst.empty() || finding.severity == Severity::Error)
+        worst = fmt::format("{} {}", to_string(finding.kind), to_string(finding.severity));
     }
     return worst;
   }
@@ -546,7 +549,7 @@ class WorkerTest : public ::testing::Test {
 
 TEST_F(WorkerTest, BringsInputsThereAndOutputsBack) {
   const Observation observation = observe("copy");
-  ASSERT_EQ(observation.outcome, Outcome::Ended) << observation.error;
+  ASSERT_EQ(observation.outcome, CallOutcome::Ended) << observation.error;
   EXPECT_EQ(observation.calls[0].outputs.at("y")->bytes, bindings_.inputs.at("x")->bytes);
   EXPECT_TRUE(observation.calls[0].changed_inputs.empty());
   EXPECT_TRUE(observation.calls[0].trespasses.empty());
@@ -564,21 +567,21 @@ TEST_F(WorkerTest, KeepsTheProcessForTheNextCall) {
 TEST_F(WorkerTest, OutlivesASubjectThatDies) {
   for (const char* symbol : {"aborts", "leaves", "dereferences", "terminates_itself", "throws"}) {
     const Observation observation = observe(symbol, 2);
-    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.outcome, CallOutcome::Crashed) << symbol << ": " << observation.error;
   }
 }
 
 TEST_F(WorkerTest, BelievesNoReplyThatIsNotTheWorkers) {
   for (const char* symbol : {"forges", "answers_itself", "answers_otherwise"}) {
     const Observation observation = observe(symbol);
-    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.outcome, CallOutcome::Crashed) << symbol << ": " << observation.error;
     EXPECT_THAT(observation.error, HasSubstr("repl")) << symbol;
   }
 }
 
 TEST_F(WorkerTest, NoticesASubjectThatSilencesTheDevice) {
   const Observation observation = observe("deafens");
-  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_EQ(observation.outcome, CallOutcome::Crashed);
   EXPECT_THAT(observation.error, HasSubstr("events"));
 }
 
@@ -590,9 +593,9 @@ TEST_F(WorkerTest, GoesOnAfterASubjectThatDied) {
   Runner runner(contract, subject, options());
   const trial::Trial trial = trial_of(100);
   const contract::Bindings bindings = *trial::make_inputs(contract, trial);
-  EXPECT_EQ(runner.run(trial, bindings).outcome, Outcome::Crashed);
+  EXPECT_EQ(runner.run(trial, bindings).outcome, CallOutcome::Crashed);
   subject.symbol = "copy";  // the runner reads it when it starts the next worker
-  EXPECT_EQ(runner.run(trial, bindings).outcome, Outcome::Ended);
+  EXPECT_EQ(runner.run(trial, bindings).outcome, CallOutcome::Ended);
 }
 
 TEST_F(WorkerTest, OutlivesAConstructorThatLeaves) {
@@ -609,17 +612,17 @@ TEST_F(WorkerTest, OutlivesAConstructorThatLeaves) {
   Runner runner(contract, subject, options());
   const trial::Trial trial = trial_of(100);
   const Observation observation = runner.run(trial, *trial::make_inputs(contract, trial));
-  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_EQ(observation.outcome, CallOutcome::Crashed);
   EXPECT_THAT(observation.error, HasSubstr("loaded"));
 }
 
 TEST_F(WorkerTest, StopsASubjectThatHangsFloodsOrEats) {
   timeout_ = 1;
-  EXPECT_EQ(observe("hangs").outcome, Outcome::TimedOut);
-  EXPECT_EQ(observe("stops_itself").outcome, Outcome::TimedOut);
+  EXPECT_EQ(observe("hangs").outcome, CallOutcome::TimedOut);
+  EXPECT_EQ(observe("stops_itself").outcome, CallOutcome::TimedOut);
   timeout_ = 30;
-  EXPECT_EQ(observe("floods").outcome, Outcome::Crashed);
-  EXPECT_EQ(observe("eats").outcome, Outcome::TooLarge);
+  EXPECT_EQ(observe("floods").outcome, CallOutcome::Crashed);
+  EXPECT_EQ(observe("eats").outcome, CallOutcome::TooLarge);
 }
 
 TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
@@ -633,7 +636,7 @@ TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
       {"traces", "ptrace"},
       {"limits_the_judge", "prlimit"},
       {"reads_the_judge", "process_vm_readv"},
-      {"hides", "may not"},
+      {"hides", "not allowed"},
       {"scribbles", "/tmp/assay-scribble"},
       {"scribbles_unseen", "/tmp/assay-scribble"},
       {"runs_a_command", "system"},
@@ -643,8 +646,8 @@ TEST_F(WorkerTest, EndsASubjectThatWantsProcessesNetworkOrOthers) {
   };
   for (const auto& [symbol, said] : cases) {
     const Observation observation = observe(symbol);
-    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
-    EXPECT_THAT(observation.error, HasSubstr("tried what a subject may not")) << symbol;
+    EXPECT_EQ(observation.outcome, CallOutcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_THAT(observation.error, HasSubstr("made a system call that is not allowed")) << symbol;
     EXPECT_THAT(observation.error, HasSubstr(said)) << symbol;
   }
   EXPECT_FALSE(fs::exists("/tmp/assay-scribble"));
@@ -654,7 +657,7 @@ TEST_F(WorkerTest, LeavesASubjectInItsFolderAlone) {
   for (const char* symbol :
        {"opens_the_judge", "shrinks_the_memory", "sets_preload", "writes_a_file", "threads"}) {
     const Observation observation = observe(symbol);
-    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << symbol << ": " << observation.error;
     EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
   }
 }
@@ -675,10 +678,11 @@ TEST_F(WorkerTest, CarriesNoNameOfOurs) {
 }
 
 TEST_F(WorkerTest, TellsOfProbes) {
-  for (const char* symbol : {"reads_command_line", "reads_by_stream", "reads_through_link", "reads_by_folder",
-                             "reads_in_thread", "reads_the_worker", "asks_for_settings", "asks_for_sandbox", "opens_the_judge"}) {
+  for (const char* symbol :
+       {"reads_command_line", "reads_by_stream", "reads_through_link", "reads_by_folder", "reads_in_thread",
+        "reads_the_worker", "asks_for_settings", "asks_for_sandbox", "opens_the_judge"}) {
     const Observation observation = observe(symbol);
-    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << symbol << ": " << observation.error;
     EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
     EXPECT_EQ(found(observation), "environment-probe error") << symbol;
   }
@@ -686,10 +690,11 @@ TEST_F(WorkerTest, TellsOfProbes) {
 }
 
 TEST_F(WorkerTest, TellsOfRefusedCalls) {
-  for (const char* symbol : {"forks", "runs", "runs_a_command", "connects", "removes", "renames", "scribbles"})
+  for (const char* symbol :
+       {"forks", "runs", "runs_a_command", "connects", "removes", "renames", "scribbles"})
     EXPECT_EQ(found(observe(symbol)), "forbidden-call error") << symbol;
   const Observation made = observe("makes_a_folder");
-  ASSERT_EQ(made.outcome, Outcome::Ended) << made.error;
+  ASSERT_EQ(made.outcome, CallOutcome::Ended) << made.error;
   EXPECT_EQ(made.calls.at(0).returned, 0);
   EXPECT_EQ(found(made), "forbidden-call warning");
   EXPECT_FALSE(fs::exists("/tmp/assay-made"));
@@ -698,7 +703,7 @@ TEST_F(WorkerTest, TellsOfRefusedCalls) {
 TEST_F(WorkerTest, SaysNothingOfWhatProgramsOrdinarilyDo) {
   for (const char* symbol : {"is_ordinary", "loads_a_library", "makes_a_temporary_file"}) {
     const Observation observation = observe(symbol);
-    ASSERT_EQ(observation.outcome, Outcome::Ended) << symbol << ": " << observation.error;
+    ASSERT_EQ(observation.outcome, CallOutcome::Ended) << symbol << ": " << observation.error;
     EXPECT_EQ(observation.calls.at(0).returned, 0) << symbol;
     EXPECT_EQ(found(observation), "") << symbol;
   }
@@ -718,14 +723,14 @@ TEST_F(WorkerTest, NoticesAClosedChannelForgedEventsAndThreads) {
                                                        {"floods_threads", "threads"}};
   for (const auto& [symbol, said] : cases) {
     const Observation observation = observe(symbol);
-    EXPECT_EQ(observation.outcome, Outcome::Crashed) << symbol << ": " << observation.error;
+    EXPECT_EQ(observation.outcome, CallOutcome::Crashed) << symbol << ": " << observation.error;
     EXPECT_THAT(observation.error, HasSubstr(said)) << symbol;
   }
 }
 
 TEST_F(WorkerTest, NamesAFunctionThatIsNotThere) {
   const Observation observation = observe("no_such_function");
-  EXPECT_EQ(observation.outcome, Outcome::Crashed);
+  EXPECT_EQ(observation.outcome, CallOutcome::Crashed);
   EXPECT_THAT(observation.error, HasSubstr("no_such_function"));
 }
 

@@ -5,11 +5,12 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/random.h"
 #include "trial/families.h"
 #include "trial/plan.h"
-#include "trial/random.h"
 #include "trial/shapes.h"
 #include "trial/shrink.h"
 
@@ -209,11 +210,10 @@ TEST(SharedInputs, AreThoseForWhichTheSameValuesAreLegal) {
     return fmt::format("[tensors.{}]\ndtype = \"{}\"\nshape = [\"N\", \"M\"]\nvalues = \"{}\"\n{}\n", name,
                        dtype, values, more);
   };
-  const Contract contract =
-      parsed(input("x", "f32", "activations") + input("b", "f32", "weights") + input("c", "f32", "positive") +
-             input("d", "bf16", "weights") + input("e", "f32", "real", "align = 4") +
-                 input("g", "f32", "positive"),
-             "", R"("x", "b", "c", "d", "e", "g", "y", "N", "M")");
+  const Contract contract = parsed(input("x", "f32", "activations") + input("b", "f32", "weights") +
+                                       input("c", "f32", "positive") + input("d", "bf16", "weights") +
+                                       input("e", "f32", "real", "align = 4") + input("g", "f32", "positive"),
+                                   "", R"("x", "b", "c", "d", "e", "g", "y", "N", "M")");
   const auto owner = [&](const char* name) {
     return shared_input(contract, *contract.tensor(name), kShape).name;
   };
@@ -342,6 +342,93 @@ TEST(Plan, HoldsTheContractsOwnShapesWhateverTheyCost) {
     found |= planned.required && planned.trial.shape.at("N") == 4321;
   }
   EXPECT_TRUE(found);
+}
+
+// A contract of a Python function with two shapes and a generator.
+Contract of_problem(const std::string& values) {
+  return *contract::parse(
+      "only_listed_shapes = true\n[kernel]\npython = \"answer.py:run\"\nargs = [\"x\", \"i\"]\n"
+      "[dims]\nN = { min = 1, max = 4096 }\n[[shapes]]\nN = 48\n[[shapes]]\nN = 300\n"
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n"
+      "[tensors.i]\ndtype = \"i64\"\nshape = [\"N\"]\nvalues = \"" +
+          values +
+          "\"\n[tensors.y]\ndtype = \"f32\"\nshape = [\"N\"]\nrole = \"out\"\n"
+          "[reference]\ntorch = \"reference.py:run\"\n[inputs]\ntorch = \"inputs.py:make\"\n",
+      "test.toml");
+}
+
+TEST(Plan, StaysAtTheListedShapesWhereNoOthersArePromised) {
+  const Contract contract = of_problem("index(N)");
+  std::set<int64_t> sizes;
+  std::set<std::string> stages;
+  for (const PlannedTrial& planned : first_trials(contract, 3, 400)) {
+    sizes.insert(planned.trial.shape.at("N"));
+    stages.insert(std::string(planned.stage));
+  }
+  EXPECT_EQ(sizes, (std::set<int64_t>{48, 300}));
+  for (const char* stage :
+       {"NaN and infinity", "input families", "earlier calls", "the problem's inputs", "random"})
+    EXPECT_EQ(stages.count(stage), 1u) << stage;
+  EXPECT_EQ(stages.count("edges"), 0u);
+}
+
+// Two inputs at one address hold the same values, whoever made them.
+TEST(Inputs, AtOneAddressAreTheSame) {
+  const Contract contract = *contract::parse(R"(
+    [kernel]
+    source = "k.cu"
+    entry = "k"
+    args = ["a", "b", "y"]
+    [dims]
+    N = { min = 1, max = 64 }
+    [tensors.a]
+    dtype = "f32"
+    shape = ["N"]
+    [tensors.b]
+    dtype = "f32"
+    shape = ["N"]
+    [tensors.y]
+    dtype = "f32"
+    shape = ["N"]
+    role = "out"
+    [reference]
+    formula = "y[i] = a[i] * b[i]"
+  )");
+  const Generator generator = [](const Shape& shape, uint64_t) {
+    std::map<std::string, contract::Tensor> made;
+    for (const auto& [name, value] : {std::pair{"a", 1.0}, std::pair{"b", 2.0}})
+      made[name] = contract::Tensor::of(contract::DType::f32, {shape.at("N")},
+                                        std::vector<double>(static_cast<std::size_t>(shape.at("N")), value));
+    return Result<std::map<std::string, contract::Tensor>>(std::move(made));
+  };
+  Trial trial;
+  trial.shape = {{"N", 8}};
+  trial.families = {{"a", Family::Problem}, {"b", Family::Problem}};
+  EXPECT_EQ(make_inputs(contract, trial, generator)->inputs.at("b")->load(0), 2);
+  trial.condition.shared_inputs = true;
+  EXPECT_EQ(make_inputs(contract, trial, generator)->inputs.at("b")->load(0), 1);
+}
+
+TEST(Inputs, OfTheGeneratorAreItsOwnWhereTheTrialAsksForThem) {
+  const Generator generator = [](const Shape& shape, uint64_t seed) {
+    std::map<std::string, contract::Tensor> made;
+    const std::vector<double> values(static_cast<std::size_t>(shape.at("N")), static_cast<double>(seed));
+    made["x"] = contract::Tensor::of(contract::DType::f32, {shape.at("N")}, values);
+    made["i"] = contract::Tensor::of(contract::DType::i64, {shape.at("N")}, values);
+    return Result<std::map<std::string, contract::Tensor>>(std::move(made));
+  };
+  Trial trial;
+  trial.shape = {{"N", 48}};
+  trial.seed = 7;
+  const Contract drawn = of_problem("index(N)"), generated = of_problem("generated");
+  EXPECT_NE(make_inputs(drawn, trial, generator)->inputs.at("x")->load(3), 7);
+  trial.families["x"] = Family::Problem;
+  const auto asked = make_inputs(drawn, trial, generator);
+  EXPECT_EQ(asked->inputs.at("x")->load(3), 7);
+  EXPECT_NE(asked->inputs.at("i")->load_int(3) == 7 && asked->inputs.at("i")->load_int(4) == 7, true);
+  trial.families.clear();
+  EXPECT_EQ(make_inputs(generated, trial, generator)->inputs.at("i")->load_int(3), 7);
+  EXPECT_FALSE(make_inputs(generated, trial));  // nobody else knows what is legal
 }
 
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {

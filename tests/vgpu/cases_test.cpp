@@ -91,7 +91,8 @@ INSTANTIATE_TEST_SUITE_P(Families, Cases,
                                                               "half", "convert", "video"),
                                             ::testing::Bool()),
                          [](const auto& chosen) {
-                           return std::get<0>(chosen.param) + (std::get<1>(chosen.param) ? "Watched" : "Plain");
+                           return std::get<0>(chosen.param) +
+                                  (std::get<1>(chosen.param) ? "Watched" : "Plain");
                          });
 
 }  // namespace

@@ -276,7 +276,8 @@ MEET:
   st.volatile.shared.u32 [flag], 1;
 OUT:
 )";
-  Machine m(".shared .u32 flag;\n" + kernel(" st.volatile.shared.u32 [flag], 0; bar.warp.sync -1;" + body), options());
+  Machine m(".shared .u32 flag;\n" + kernel(" st.volatile.shared.u32 [flag], 0; bar.warp.sync -1;" + body),
+            options());
   const auto in = numbers(), got = run(m, in);
   for (uint32_t l = 0; l < 8; ++l) EXPECT_EQ(got[l], in[l ^ 1]) << l;
 }

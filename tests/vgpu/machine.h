@@ -49,8 +49,8 @@ class Machine {
   }
 
   // Every parameter is 8 bytes.
-  LaunchOutcome launch(const std::string& kernel, Dim3 grid, Dim3 block, std::initializer_list<uint64_t> parameters,
-                       LaunchConfig config = {}) {
+  LaunchOutcome launch(const std::string& kernel, Dim3 grid, Dim3 block,
+                       std::initializer_list<uint64_t> parameters, LaunchConfig config = {}) {
     Result<Kernel> found = device_.kernel(module_, kernel);
     if (!found) {
       ADD_FAILURE() << found.error().text();

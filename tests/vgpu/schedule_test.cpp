@@ -177,7 +177,8 @@ TEST(Progress, AnEndlessLoopEndsAtTheInstructionLimit) {
 .visible .entry forever() {
 LOOP:
   bra LOOP;
-})", {.instruction_limit = 1'000'000});
+})",
+            {.instruction_limit = 1'000'000});
   EXPECT_EQ(m.launch("forever", {1}, {32}, {}).fault.kind, FaultInfo::Kind::Livelock);
 }
 
@@ -385,7 +386,8 @@ TEST(Schedule, SameSeedSameRun) {
   add.s64 %rd3, %rd1, %rd2;
   st.global.u32 [%rd3+4], %r2;
   ret;
-})", {.seed = seed});
+})",
+              {.seed = seed});
     const Address a = m.array(std::vector<uint32_t>(101));
     EXPECT_EQ(m.launch("order", {100}, {1}, {a}).fault.message, "");
     return m.read<uint32_t>(a + 4, 100);

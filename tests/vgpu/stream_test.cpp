@@ -119,7 +119,7 @@ TEST_P(Seeds, TheDefaultStreamWaitsForBlockingStreamsOnly) {
 TEST_P(Seeds, AnEventOrdersTwoStreams) {
   Bench bench(GetParam());
   StreamId a = bench.streams.create(false), b = bench.streams.create(false);
-  auto event = std::make_shared<Event>();
+  auto event = std::make_shared<StreamEvent>();
   OperationId first = bench.streams.submit(a, MarkerWork{});
   OperationId record = bench.streams.record(a, event);
   bench.streams.wait_for(b, event->operation);

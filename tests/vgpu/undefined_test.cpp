@@ -55,6 +55,18 @@ constexpr Flow kFlows[] = {
     {".reg .b64 %x; cvt.s64.s32 %x, %u; shr.s64 %x, %x, 63; cvt.u32.u64 %d, %x;", true},
     {".reg .b64 %x; cvt.u64.u32 %x, %u; shr.u64 %x, %x, 32; cvt.u32.u64 %d, %x;", false},
     {"cvt.u32.u8 %d, %h; shr.u32 %d, %d, 8;", false},
+    // A packed conversion: each half by itself.
+    {"cvt.rn.f16x2.f32 %d, %u, %v; and.b32 %d, %d, 0xffff;", false},
+    {"cvt.rn.f16x2.f32 %d, %u, %v; shr.u32 %d, %d, 16;", true},
+    {"cvt.rn.bf16x2.f32 %d, %v, %u; shr.u32 %d, %d, 16;", false},
+    {".reg .b16 %x; cvt.rn.satfinite.e4m3x2.f32 %x, %u, %v; cvt.u32.u16 %d, %x; and.b32 %d, %d, 0xff;",
+     false},
+    {".reg .b16 %x; cvt.rn.satfinite.e4m3x2.f32 %x, %u, %v; cvt.u32.u16 %d, %x; shr.u32 %d, %d, 8;", true},
+    {".reg .b16 %x; cvt.rn.satfinite.e5m2x2.f32 %x, %u, %v; cvt.rn.f16x2.e5m2x2 %d, %x; and.b32 %d, %d, "
+     "0xffff;",
+     false},
+    {".reg .b16 %x; cvt.rn.satfinite.e5m2x2.f32 %x, %u, %v; cvt.rn.f16x2.e5m2x2 %d, %x; shr.u32 %d, %d, 16;",
+     true},
     // Selection takes one side; an undefined choice matters where the sides differ.
     {".reg .pred %x; setp.eq.u32 %x, %v, 5; selp.b32 %d, %v, %u, %x;", false},
     {".reg .pred %x; setp.eq.u32 %x, %v, 5; selp.b32 %d, %u, %v, %x;", true},

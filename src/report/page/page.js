@@ -103,12 +103,12 @@ function evidence(finding) {
     const text = worst.text || { stored: brief(worst.stored, 7), exact: brief(worst.exact, 7) };
     pairs.push(["worst element", `${e.output || ""}${worst.element}`], ["stored", minus(text.stored)], ["exact", minus(text.exact)]);
     if (text.error) pairs.push(["error", text.error]);
-    if (text.budget && Number(text.error) > Number(text.budget)) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
+    if (text.times) pairs.push(["budget", `${text.budget} (the error is ${times(text)})`]);
     else if (text.error && Math.abs(worst.z) < 1e6) pairs.push(["in units of σ", brief(Math.abs(worst.z), 3)]);
     if (worst.terms > 1) pairs.push(["terms summed", brief(worst.terms)]);
   }
   if (e.elements_outside > 0) pairs.push(["outside", `${grouped(e.elements_outside)} of ${grouped(e.elements_judged)}`]);
-  const [top] = e.guilty && e.guilty.share > 0 ? sharesOf(e.precision, e.output) : [];  // unless roundings do not explain it
+  const [top] = e.error_line && e.error_line.share > 0 ? sharesOf(e.precision, e.output) : [];  // unless roundings do not explain it
   if (top) pairs.push(["error enters at", `${base(top.file)}:${top.line}, ${percent(top.share)}`]);
   if (finding.who) pairs.push(["thread", finding.who]);
   else if (e.kernel) pairs.push(["kernel", unmangled(e.kernel)]);
@@ -117,8 +117,7 @@ function evidence(finding) {
 }
 // "3.2 times as large", of an error beside its budget.
 function times(text) {
-  const ratio = Number(text.error) / Number(text.budget);
-  return `${brief(ratio, ratio < 10 ? 2 : 3)} times as large`;
+  return `${text.times} times as large`;
 }
 function copyable(command) {
   const button = h("button", { type: "button", onclick: async () => {
@@ -129,7 +128,7 @@ function copyable(command) {
 }
 // The lines that a finding speaks of: its own and, of a race, the other side's.
 function excerpts(report, finding) {
-  const kind = finding.severity === "note" ? "marked" : "guilty";
+  const kind = finding.severity === "note" ? "marked" : "faulty";
   const places = [finding.where, finding.other].filter((place) => place && place.line > 0 && report.sources[place.file]);
   if (!places.length) return null;
   const [first, second] = places.sort((a, b) => a.line - b.line);
@@ -147,6 +146,7 @@ function article(report, finding) {
     source && scroller("Source", source),
     finding.chains.map((chain) => h("p", { class: "soft mono" }, chain)),
     evidence(finding),
+    finding.fix && h("p", { class: "soft" }, `Fix: ${finding.fix}`),
     (finding.evidence.symptoms || []).map((text) => h("p", { class: "soft" }, `Consequence: ${text}`)),
     finding.evidence.trials > 1 && h("p", { class: "soft" }, `Seen in ${plural(finding.evidence.trials, "trial")}.`),
     finding.evidence.smallest && h("p", { class: "soft" }, "Smallest case: ", h("span", { class: "mono" }, finding.evidence.smallest),
@@ -205,16 +205,16 @@ function source(report) {
   if (!files.length) return null;
   const holder = report.findings.find((f) => f.evidence.precision && f.evidence.precision.lines);
   const precision = holder && holder.evidence.precision;
-  const guilty = report.findings.filter((f) => f.severity !== "note").map((f) => f.where);
+  const faulty = report.findings.filter((f) => f.severity !== "note").map((f) => f.where);
   const blocks = files.map((file) => {
     const text = report.sources[file];
     const marks = new Map(), heat = precision ? new Map() : null;
     for (const f of report.findings) if (f.severity === "note" && f.where.file === file) marks.set(f.where.line, "marked");
-    for (const w of guilty) if (w.file === file) marks.set(w.line, "guilty");
+    for (const w of faulty) if (w.file === file) marks.set(w.line, "faulty");
     if (precision) for (const l of sharesOf(precision, holder.evidence.output)) if (l.file === file || base(l.file) === base(file)) heat.set(l.line, (heat.get(l.line) || 0) + l.share);
     const box = scroller(`Source of ${file}`, listing(text, 1, Infinity, marks, heat));
     box.classList.add("source", "card");
-    const first = [...marks].find(([, kind]) => kind === "guilty") || [...marks][0];
+    const first = [...marks].find(([, kind]) => kind === "faulty") || [...marks][0];
     if (first) queueMicrotask(() => {
       const row = box.querySelector(`[data-line="${first[0]}"]`);
       if (row) box.scrollTop = row.offsetTop - box.offsetTop - box.clientHeight / 2;
@@ -224,7 +224,7 @@ function source(report) {
   return h("section", { id: "source", "aria-label": "Source", "data-part": "Source" }, h("h2", {}, "Source"),
     h("p", { class: "lede" }, precision
       ? `Beside each line, the share of the error of ${holder.evidence.output || "the outputs"} that enters there: every value was carried along in FP64 and compared.${
-        holder.evidence.guilty && holder.evidence.guilty.share > 0 ? "" : " Roundings do not explain this finding: the shares are those of what little they add."}`
+        holder.evidence.error_line && holder.evidence.error_line.share > 0 ? "" : " Roundings do not explain this finding: the shares are those of what little they add."}`
       : "Lines that findings speak of are marked."),
     blocks, precision && shares(precision));
 }

@@ -15,7 +15,7 @@ namespace {
 char subject_path[4096];
 const void* runtime_base = nullptr;
 const void* own_base = nullptr;
-Tell teller = nullptr;
+HostReport report_hook = nullptr;
 
 constexpr const char* kSystem[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
                                    "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
@@ -31,13 +31,14 @@ bool is_system(const char* file) {
   return false;
 }
 
-// Messages that have been told. No memory is asked for here: this runs in a signal handler.
-bool is_new(const char* message) {
+// Whether this was not reported before. No memory is allocated here: this runs in a signal handler.
+bool is_new(const char* what, const char* why) {
   constexpr int kMost = 32;
-  static std::atomic<uint64_t> told[kMost];
+  static std::atomic<uint64_t> reported[kMost];
   uint64_t hash = 0xcbf29ce484222325;
-  for (const char* c = message; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
-  for (std::atomic<uint64_t>& slot : told) {
+  for (const char* text : {what, why})
+    for (const char* c = text; *c; ++c) hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3;
+  for (std::atomic<uint64_t>& slot : reported) {
     uint64_t free = 0;
     if (slot.compare_exchange_strong(free, hash)) return true;
     if (free == hash) return false;
@@ -98,19 +99,16 @@ bool is_libcs_own(const CallStack& stack) {
   return i + 2 < stack.count && is_libc(stack.frames[i + 1]) && is_libc(stack.frames[i + 2]);
 }
 
-void tell_to(Tell tell) {
-  teller = tell;
+void report_to(HostReport hook) {
+  report_hook = hook;
 }
 
 void report(const Ruling& ruling, const char* what, const CallStack& stack) {
-  if (ruling.severity == Severity::None || !teller) return;
-  char message[1024];
-  std::snprintf(message, sizeof message, "%s: host code %.*s", what, static_cast<int>(ruling.reason.size()),
-                ruling.reason.data());
-  if (!is_new(message)) return;
-  char kind[64];
-  std::snprintf(kind, sizeof kind, "%.*s", static_cast<int>(ruling.kind.size()), ruling.kind.data());
-  teller(kind, ruling.severity == Severity::Error, message, stack.frames, stack.count);
+  if (ruling.severity == Severity::None || !report_hook) return;
+  char why[200];
+  std::snprintf(why, sizeof why, "%.*s", static_cast<int>(ruling.reason.size()), ruling.reason.data());
+  if (!is_new(what, why)) return;
+  report_hook(ruling.kind, ruling.severity == Severity::Error, what, why, stack.frames, stack.count);
 }
 
 }  // namespace assay::worker

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "protocol/hooks.h"
 #include "subject/worker/policy.h"
 
 namespace assay::worker {
@@ -30,8 +31,8 @@ bool is_libc(const void* code);
 bool is_libcs_own(const CallStack& stack);
 
 // Makes a finding of it, once for each message. Before the runtime is there, and on a real GPU, nothing.
-using Tell = void (*)(const char* kind, int is_error, const char* message, void* const* calls, int count);
-void tell_to(Tell tell);
+using HostReport = decltype(&::assay_report_host);
+void report_to(HostReport hook);
 void report(const Ruling& ruling, const char* what, const CallStack& stack);
 
 }  // namespace assay::worker

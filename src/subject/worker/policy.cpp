@@ -7,7 +7,7 @@ namespace assay::worker {
 
 namespace {
 
-constexpr std::string_view kForbidden = "forbidden-call", kProbe = "environment-probe";
+constexpr assay_host_finding kForbidden = assay_forbidden_call, kProbe = assay_environment_probe;
 
 bool begins(std::string_view text, std::string_view with) {
   return text.substr(0, with.size()) == with;
@@ -18,23 +18,22 @@ bool contains_ignoring_case(std::string_view text, std::string_view part) {
   return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
 }
 
-// What a process can tell of itself in /proc/self: the first names what it is, where it comes from and who
-// watches it, and no kernel computes anything with that. What is not in here (limits, cgroups, memory used)
-// is of some use.
-constexpr std::string_view kTelling[] = {"cmdline", "comm",      "cwd",    "environ", "exe",  "fd",
-                                         "fdinfo",  "map_files", "maps",   "mem",     "root", "smaps",
-                                         "stack",   "stat",      "status", "syscall", "wchan"};
+// Files of /proc/self that say what a process is, where it comes from and who observes it: of no use to a kernel.
+// Files that are not in this list (limits, cgroups, memory used) may be.
+constexpr std::string_view kRevealing[] = {"cmdline", "comm",      "cwd",    "environ", "exe",  "fd",
+                                           "fdinfo",  "map_files", "maps",   "mem",     "root", "smaps",
+                                           "stack",   "stat",      "status", "syscall", "wchan"};
 
 // Variables that say who runs a program, or what is loaded into it.
-constexpr std::string_view kTellingVariables[] = {"CI",
-                                                  "COMPUTE_SANITIZER",
-                                                  "CUDA_INJECTION64_PATH",
-                                                  "GITHUB_ACTIONS",
-                                                  "LD_AUDIT",
-                                                  "LD_LIBRARY_PATH",
-                                                  "LD_PRELOAD",
-                                                  "NVTX_INJECTION64_PATH",
-                                                  "PYTEST_CURRENT_TEST"};
+constexpr std::string_view kRevealingVariables[] = {"CI",
+                                                    "COMPUTE_SANITIZER",
+                                                    "CUDA_INJECTION64_PATH",
+                                                    "GITHUB_ACTIONS",
+                                                    "LD_AUDIT",
+                                                    "LD_LIBRARY_PATH",
+                                                    "LD_PRELOAD",
+                                                    "NVTX_INJECTION64_PATH",
+                                                    "PYTEST_CURRENT_TEST"};
 
 template <std::size_t N>
 bool holds(const std::string_view (&list)[N], std::string_view item) {
@@ -61,7 +60,7 @@ Ruling probe(Severity severity, std::string_view reason) {
 Ruling judge_proc(std::string_view rest) {
   if (rest.empty()) return probe(Severity::Error, "lists the processes of the machine");
   const std::string_view owner = first_part(rest);
-  if (is_number(owner)) return probe(Severity::Error, "looks at another process");
+  if (is_number(owner)) return probe(Severity::Error, "inspects another process");
   if (owner == "driver") return probe(Severity::Warning, "looks for NVIDIA's driver");
   if (owner != "self" && owner != "thread-self") return {};
   std::string_view item = first_part(rest);
@@ -69,15 +68,15 @@ Ruling judge_proc(std::string_view rest) {
     first_part(rest);
     item = first_part(rest);
   }
-  if (holds(kTelling, item)) return probe(Severity::Error, "looks at the process that it runs in");
-  return probe(Severity::Warning, "looks at the process that it runs in");
+  if (holds(kRevealing, item)) return probe(Severity::Error, "inspects its own process");
+  return probe(Severity::Warning, "inspects its own process");
 }
 
 }  // namespace
 
 Ruling judge_look(std::string_view path, std::string_view program, Caller caller) {
   if (caller != Caller::Subject) return {};
-  if (begins(path, program)) return probe(Severity::Error, "looks at the program that it runs in");
+  if (begins(path, program)) return probe(Severity::Error, "inspects the program that runs it");
   if (path == "/proc") return judge_proc("");
   if (begins(path, "/proc/")) return judge_proc(path.substr(6));
   if (begins(path, "/dev/nvidia") || begins(path, "/sys/module/nvidia"))
@@ -103,7 +102,7 @@ Ruling judge_change(std::string_view path, std::string_view folder, Caller calle
 Ruling judge_variable(std::string_view name, Caller caller) {
   if (caller != Caller::Subject) return {};
   if (contains_ignoring_case(name, "assay")) return probe(Severity::Error, "looks for the checker");
-  if (holds(kTellingVariables, name)) return probe(Severity::Warning, "looks at who runs it");
+  if (holds(kRevealingVariables, name)) return probe(Severity::Warning, "inspects who runs it");
   return {};
 }
 

@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "protocol/hooks.h"
+
 namespace assay::worker {
 
 enum class Caller : uint8_t { Worker, Runtime, Library, Subject };
@@ -21,8 +23,8 @@ enum class Severity : uint8_t { None, Warning, Error };
 struct Ruling {
   enum class Action : uint8_t { Allow, Refuse, End } action = Action::Allow;
   Severity severity = Severity::None;
-  std::string_view kind = "";    // of the finding
-  std::string_view reason = "";  // what is wrong about it: "changes files outside its folder"
+  assay_host_finding kind = assay_forbidden_call;
+  std::string_view reason;  // what is wrong about it: "changes files outside its folder"
 };
 
 // A file that is looked at or opened for reading. `path`: absolute, without links, "self" where the process

@@ -33,16 +33,9 @@ std::string load(Runtime& runtime) {
   ASSAY_FIND(cudaLibraryGetKernel);
   ASSAY_FIND(cudaFuncSetAttribute);
 #undef ASSAY_FIND
-  find(runtime.assay_set_seed, "assay_set_seed", false);
-  find(runtime.assay_advance_clock, "assay_advance_clock", false);
-  find(runtime.assay_undefine, "assay_undefine", false);
-  find(runtime.assay_label, "assay_label", false);
-  find(runtime.assay_report_precision, "assay_report_precision", false);
-  find(runtime.assay_range_protect, "assay_range_protect", false);
-  find(runtime.assay_range_forget, "assay_range_forget", false);
-  find(runtime.assay_report_host, "assay_report_host", false);
-  find(runtime.assay_call_ended, "assay_call_ended", false);
-  find(runtime.assay_calls_ended, "assay_calls_ended", false);
+#define ASSAY_FIND_HOOK(name) find(runtime.name, #name, false);
+  ASSAY_HOOKS(ASSAY_FIND_HOOK)
+#undef ASSAY_FIND_HOOK
   return missing;
 }
 

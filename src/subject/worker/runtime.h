@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "protocol/hooks.h"
+
 namespace assay::worker {
 
 using Stream = void*;
@@ -33,17 +35,10 @@ struct Runtime {
   int (*cudaLibraryLoadData)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned);
   int (*cudaLibraryGetKernel)(void**, void*, const char*);
   int (*cudaFuncSetAttribute)(const void*, int, int);
-  // Of the virtual device only; null elsewhere.
-  void (*assay_set_seed)(uint64_t);
-  void (*assay_advance_clock)(uint64_t);
-  void (*assay_undefine)(void*, size_t);
-  void (*assay_label)(void*, const char*);
-  void (*assay_report_precision)();
-  void (*assay_range_protect)(const void*, size_t, const char*);
-  void (*assay_range_forget)();
-  void (*assay_report_host)(const char*, int, const char*, void* const*, int);
-  void (*assay_call_ended)();
-  void (*assay_calls_ended)();
+  // Of the virtual device only (protocol/hooks.h); null elsewhere.
+#define ASSAY_HOOK_POINTER(name) decltype(&::name) name;  // NOLINT(bugprone-macro-parentheses)
+  ASSAY_HOOKS(ASSAY_HOOK_POINTER)
+#undef ASSAY_HOOK_POINTER
 };
 
 // An empty string, or what is missing.

@@ -1,5 +1,6 @@
 #include "subject/worker/sandbox.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/landlock.h>
@@ -24,7 +25,7 @@
 #include <iterator>
 #include <utility>
 
-#include "subject/protocol.h"
+#include "protocol/protocol.h"
 #include "subject/worker/caller.h"
 #include "subject/worker/policy.h"
 
@@ -39,22 +40,26 @@ struct Refused {
   const char* reason;
   bool harmless = false;  // programs try it, and do without
   bool driver = false;    // of a real GPU: it needs them
+  bool compiler = false;  // an interpreter starts compilers: they need them
 };
-constexpr const char *kProcesses = "starts processes", *kNetwork = "speaks to other processes or machines",
-                     *kOthers = "touches other processes", *kSystem = "changes the system";
+constexpr const char *kProcesses = "starts processes",
+                     *kNetwork = "communicates with other processes or machines",
+                     *kOthers = "interferes with other processes", *kSystem = "changes the system";
 #define CALL(name, reason) \
   { SCMP_SYS(name), #name, reason }
+#define COMPILER_CALL(name, reason) \
+  { SCMP_SYS(name), #name, reason, false, false, true }
 constexpr Refused kRefused[] = {
-    CALL(execve, kProcesses),
-    CALL(execveat, kProcesses),
-    CALL(fork, kProcesses),
-    CALL(vfork, kProcesses),
-    CALL(clone, kProcesses),
+    COMPILER_CALL(execve, kProcesses),
+    COMPILER_CALL(execveat, kProcesses),
+    COMPILER_CALL(fork, kProcesses),
+    COMPILER_CALL(vfork, kProcesses),
+    COMPILER_CALL(clone, kProcesses),
     CALL(setsid, kProcesses),
     CALL(unshare, kSystem),
     CALL(setns, kSystem),
     {SCMP_SYS(socket), "socket", kNetwork, false, true},
-    {SCMP_SYS(socketpair), "socketpair", kNetwork, false, true},
+    {SCMP_SYS(socketpair), "socketpair", kNetwork, false, true, true},
     {SCMP_SYS(connect), "connect", kNetwork, false, true},
     CALL(bind, kNetwork),
     CALL(listen, kNetwork),
@@ -100,6 +105,7 @@ constexpr Refused kRefused[] = {
     CALL(clock_settime, kSystem),
 };
 #undef CALL
+#undef COMPILER_CALL
 // Those of them that are stopped for some arguments only, by rules of their own.
 constexpr int kConditional[] = {SCMP_SYS(clone), SCMP_SYS(kill), SCMP_SYS(tgkill), SCMP_SYS(fcntl),
                                 SCMP_SYS(prlimit64)};
@@ -235,7 +241,7 @@ struct Resolved {
     const std::size_t length = std::strlen(own_process);
     if (std::strncmp(path, own_process, length) != 0) return;
     char rest[sizeof path];
-    std::strcpy(rest, path + length);
+    std::snprintf(rest, sizeof rest, "%s", path + length);
     std::snprintf(path, sizeof path, "/proc/self/%.4000s", rest);
   }
 };
@@ -300,8 +306,8 @@ long on_refused_call(int number, const uint64_t (&arguments)[6], const void* cod
     const char* name = number == SYS_clone ? "fork" : refused.name;
     // libc holds the locks of its heap while it forks (it was not called by a name that this program has
     // taken over).
-    const bool may_tell = number != SYS_clone || !is_libc(code);
-    if (may_tell) report(ruling, name, stack);
+    const bool may_report = number != SYS_clone || !is_libc(code);
+    if (may_report) report(ruling, name, stack);
     if (ruling.action == Ruling::Action::End) die_refused(name);
     return local ? -EAFNOSUPPORT : -EPERM;
   }
@@ -332,7 +338,7 @@ bool watch_refusals(const std::string& folder) {
   char real[PATH_MAX];
   if (!realpath(folder.c_str(), real)) return false;
   std::snprintf(own_folder, sizeof own_folder, "%s/", real);
-  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, subject::kProgramFolder);
+  std::snprintf(own_program, sizeof own_program, "%s%s/", own_folder, protocol::kProgramFolder);
   std::snprintf(own_process, sizeof own_process, "/proc/%d/", getpid());
   if (getrandom(&permission, sizeof permission, 0) != sizeof permission) return false;
   struct sigaction action {};
@@ -341,13 +347,15 @@ bool watch_refusals(const std::string& folder) {
   return sigaction(SIGSYS, &action, nullptr) == 0;
 }
 
-bool add_conditional_rules(scmp_filter_ctx filter, uint32_t refuse) {
+bool add_conditional_rules(scmp_filter_ctx filter, uint32_t refuse, bool processes) {
   bool good = true;
   // Threads are clones that share everything; anything else would be a process. clone3 hides its flags
   // behind a pointer, so it does not exist here, and the C library falls back to clone.
-  good &= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0;
-  good &=
-      seccomp_rule_add(filter, refuse, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)) == 0;
+  if (!processes) {
+    good &= seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) == 0;
+    good &= seccomp_rule_add(filter, refuse, SCMP_SYS(clone), 1,
+                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0)) == 0;
+  }
   const auto self = static_cast<scmp_datum_t>(getpid());
   good &= seccomp_rule_add(filter, refuse, SCMP_SYS(kill), 1, SCMP_A0(SCMP_CMP_NE, self)) == 0;
   good &= seccomp_rule_add(filter, refuse, SCMP_SYS(tgkill), 1, SCMP_A0(SCMP_CMP_NE, self)) == 0;
@@ -376,28 +384,30 @@ bool add_path_rules(scmp_filter_ctx filter) {
   for (const int question : {PR_GET_SECCOMP, PR_GET_NO_NEW_PRIVS})
     good &= seccomp_rule_add(filter, SCMP_ACT_TRAP, SCMP_SYS(prctl), 1,
                              SCMP_A0(SCMP_CMP_EQ, static_cast<scmp_datum_t>(question))) == 0;
-  // Who takes the signal over would not be heard of.
+  // A subject that replaced the handler would escape the checks.
   return good && seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(rt_sigaction), 2,
                                   SCMP_A0(SCMP_CMP_EQ, SIGSYS), SCMP_A1(SCMP_CMP_NE, 0)) == 0;
 }
 
-// On a real GPU the driver may try what it can do without: refusals are told to it, and end nothing. Files
-// are changed by nobody there, as far as Landlock does not guard them.
-bool refuse_calls(bool real_gpu) {
+// The driver of a real GPU, an interpreter and its compilers may try what they can do without: refused calls
+// fail, and end nothing. With a driver files are changed by nobody, as far as Landlock does not guard them;
+// an interpreter owns what it may write to.
+bool refuse_calls(Confinement::Who who) {
+  const bool driver = who == Confinement::Who::Driver, interpreter = who == Confinement::Who::Interpreter;
   scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
   if (!filter) return false;
-  const uint32_t refuse = real_gpu ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP;
+  const uint32_t refuse = driver || interpreter ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP;
   bool good = true;
   for (const Refused& refused : kRefused) {
     const bool conditional =
         std::find(std::begin(kConditional), std::end(kConditional), refused.number) != std::end(kConditional);
-    if (conditional || (real_gpu && refused.driver)) continue;
+    if (conditional || (driver && refused.driver) || (interpreter && refused.compiler)) continue;
     good &= seccomp_rule_add(filter, refuse, refused.number, 0) == 0;
   }
-  good &= add_conditional_rules(filter, refuse);
-  if (!real_gpu) good &= add_path_rules(filter);
+  good &= add_conditional_rules(filter, refuse, interpreter);
+  if (!driver && !interpreter) good &= add_path_rules(filter);
   for (const int number : kUnguarded)
-    if (real_gpu) good &= seccomp_rule_add(filter, refuse, number, 0) == 0;
+    if (driver) good &= seccomp_rule_add(filter, refuse, number, 0) == 0;
   good = good && seccomp_load(filter) == 0;
   seccomp_release(filter);
   return good;
@@ -419,22 +429,68 @@ void allow_under(int ruleset, const char* path, uint64_t access) {
   close(rule.parent_fd);
 }
 
+// Everything but the hidden paths may be read: on the way down to them, all that lies beside it. What is made
+// there later is not among it.
+void allow_reading_beside(int ruleset, const std::vector<std::string>& hidden, const std::string& folder) {
+  constexpr uint64_t kReads = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+  const auto leads_down = [&](const std::string& path) {
+    return std::any_of(hidden.begin(), hidden.end(), [&](const std::string& one) {
+      return one.size() > path.size() && one.compare(0, path.size(), path) == 0 && one[path.size()] == '/';
+    });
+  };
+  DIR* entries = opendir(folder.empty() ? "/" : folder.c_str());
+  if (!entries) return;
+  while (const dirent* entry = readdir(entries)) {
+    const std::string name = entry->d_name, path = folder + "/" + name;
+    if (name == "." || name == ".." || entry->d_type == DT_LNK) continue;
+    if (std::find(hidden.begin(), hidden.end(), path) != hidden.end()) continue;
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0) continue;
+    if (leads_down(path))
+      allow_reading_beside(ruleset, hidden, path);
+    else  // of a file, no right of folders may be named
+      allow_under(ruleset, path.c_str(), S_ISDIR(status.st_mode) ? kReads : LANDLOCK_ACCESS_FS_READ_FILE);
+  }
+  closedir(entries);
+}
+
+// Paths as the kernel sees them, without links.
+std::vector<std::string> resolved(const std::vector<std::string>& paths) {
+  std::vector<std::string> list;
+  for (const std::string& path : paths) {
+    char real[PATH_MAX];
+    if (realpath(path.c_str(), real)) list.emplace_back(real);
+  }
+  return list;
+}
+
 // False where the kernel has no Landlock: then files are guarded by their permissions alone.
-bool refuse_writes(const std::string& folder, bool real_gpu) {
+bool guard_files(const Confinement& confinement) {
   constexpr uint64_t kWrites = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
                                LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR |
                                LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
                                LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |
                                LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM;
+  constexpr uint64_t kReads = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+  constexpr int kKnowsRenames = 2;  // the version that can allow renames between folders
+  const bool interpreter = confinement.who == Confinement::Who::Interpreter;
+  const std::vector<std::string> hidden = resolved(confinement.hidden);
+  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  const uint64_t renames = interpreter && version >= kKnowsRenames ? LANDLOCK_ACCESS_FS_REFER : 0;
+  const uint64_t reads = interpreter && !hidden.empty() ? kReads : 0;
   landlock_ruleset_attr attributes{};
-  attributes.handled_access_fs = kWrites;
+  attributes.handled_access_fs = kWrites | renames | reads;
   const int ruleset =
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0));
   if (ruleset < 0) return false;
-  allow_under(ruleset, folder.c_str(), kWrites);
+  if (reads != 0) allow_reading_beside(ruleset, hidden, "");
+  allow_under(ruleset, confinement.folder.c_str(), kWrites | renames | reads);
+  if (interpreter && !confinement.build_folder.empty())
+    allow_under(ruleset, confinement.build_folder.c_str(), kWrites | renames | reads);
   for (const char* device : {"/dev/null", "/dev/zero"})
     allow_under(ruleset, device, LANDLOCK_ACCESS_FS_WRITE_FILE);
-  if (real_gpu) allow_under(ruleset, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE);
+  if (confinement.who == Confinement::Who::Driver)
+    allow_under(ruleset, "/dev", LANDLOCK_ACCESS_FS_WRITE_FILE);
   allow_under(ruleset, "/proc/self", LANDLOCK_ACCESS_FS_WRITE_FILE);
   const bool good = syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
   close(ruleset);
@@ -449,13 +505,14 @@ void refuse_process(const char* name) {
   if (confined) end_for_process(name);
 }
 
-std::string enter_sandbox(const std::string& folder, bool real_gpu, bool& files_guarded) {
+std::string enter_sandbox(const Confinement& confinement, bool& files_guarded) {
+  const bool judged = confinement.who == Confinement::Who::Library;
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return "no_new_privs could not be set";
-  files_guarded = refuse_writes(folder, real_gpu);
-  if (!real_gpu && !watch_refusals(folder)) return "refusals could not be watched";
+  files_guarded = guard_files(confinement);
+  if (judged && !watch_refusals(confinement.folder)) return "refusals could not be watched";
   if (!give_up_capabilities()) return "capabilities could not be given up";
-  confined = !real_gpu;
-  return refuse_calls(real_gpu) ? "" : "the system call filter could not be installed";
+  confined = judged;
+  return refuse_calls(confinement.who) ? "" : "the system call filter could not be installed";
 }
 
 }  // namespace assay::worker

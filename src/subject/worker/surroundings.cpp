@@ -70,13 +70,6 @@ char* look_up(const char* name) {
 
 }  // namespace
 
-void clear_command_line(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::memset(argv[i], 0, std::strlen(argv[i]));
-    argv[i] = nullptr;
-  }
-}
-
 void clear_environment() {
   constexpr const char* kOwn[] = {"ASSAY_", "LD_LIBRARY_PATH="};
   char** to = environ;
@@ -163,14 +156,12 @@ FOR_ALL FILE* popen(const char* command, const char* mode) {
 using Spawn = int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*,
                   char* const[], char* const[]);
 FOR_ALL int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* actions,
-                        const posix_spawnattr_t* attributes, char* const argv[],
-                        char* const variables[]) noexcept {
+                        const posix_spawnattr_t* attributes, char* const argv[], char* const variables[]) {
   refuse_process("posix_spawn");
   return next<Spawn>("posix_spawn")(pid, path, actions, attributes, argv, variables);
 }
 FOR_ALL int posix_spawnp(pid_t* pid, const char* file, const posix_spawn_file_actions_t* actions,
-                         const posix_spawnattr_t* attributes, char* const argv[],
-                         char* const variables[]) noexcept {
+                         const posix_spawnattr_t* attributes, char* const argv[], char* const variables[]) {
   refuse_process("posix_spawnp");
   return next<Spawn>("posix_spawnp")(pid, file, actions, attributes, argv, variables);
 }

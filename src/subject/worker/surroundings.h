@@ -1,13 +1,11 @@
 // What a subject can see of the process that it runs in is what it would see anywhere: no settings of the
-// checker in the environment, no telling command line, and the time of day that the trial asks for.
+// checker in the environment, and the time of day that the trial asks for.
 #pragma once
 
 #include <cstdint>
 
 namespace assay::worker {
 
-// Clears what the command line said beyond the program's name.
-void clear_command_line(int argc, char** argv);
 // Removes the checker's settings, and where libraries were to be found, from the environment.
 void clear_environment();
 

@@ -1,4 +1,4 @@
-// What the families that touch memory share: how 32 addresses lie to each other, and how the
+// What the memory families share: how 32 addresses relate to each other, and how the
 // address operand, the space, the order and the scope of an instruction are lowered.
 #pragma once
 
@@ -43,7 +43,8 @@ template <uint32_t Bytes, class Base>
 #ifdef __AVX512F__
   constexpr uint32_t kVectors = kHalf * sizeof(Base) / 64;
   const auto broadcast = [](Base x) {
-    return sizeof(Base) == 8 ? _mm512_set1_epi64(static_cast<int64_t>(x)) : _mm512_set1_epi32(static_cast<int32_t>(x));
+    return sizeof(Base) == 8 ? _mm512_set1_epi64(static_cast<int64_t>(x))
+                             : _mm512_set1_epi32(static_cast<int32_t>(x));
   };
   const __m512i first[2] = {broadcast(a[0]), broadcast(a[kHalf])};
   const auto* p = reinterpret_cast<const __m512i*>(a);
@@ -54,14 +55,16 @@ template <uint32_t Bytes, class Base>
     const __m512i v = _mm512_load_si512(p + k), from = first[k / kVectors];
     const __m512i d = sizeof(Base) == 8 ? _mm512_sub_epi64(v, from) : _mm512_sub_epi32(v, from);
     other = _mm512_or_si512(other, d);
-    crooked = _mm512_ternarylogic_epi64(crooked, d, _mm512_load_si512(r + k % kVectors), 0xf6);  // crooked | (d ^ r)
+    crooked = _mm512_ternarylogic_epi64(crooked, d, _mm512_load_si512(r + k % kVectors),
+                                        0xf6);  // crooked | (d ^ r)
   }
   const bool straight = _mm512_test_epi64_mask(crooked, crooked) == 0;
   const auto same = [&] { return _mm512_test_epi64_mask(other, other) == 0; };
 #else
   constexpr uint32_t kVectors = kHalf * sizeof(Base) / 32;
   const auto broadcast = [](Base x) {
-    return sizeof(Base) == 8 ? _mm256_set1_epi64x(static_cast<int64_t>(x)) : _mm256_set1_epi32(static_cast<int32_t>(x));
+    return sizeof(Base) == 8 ? _mm256_set1_epi64x(static_cast<int64_t>(x))
+                             : _mm256_set1_epi32(static_cast<int32_t>(x));
   };
   const __m256i first[2] = {broadcast(a[0]), broadcast(a[kHalf])};
   const auto* p = reinterpret_cast<const __m256i*>(a);
@@ -291,8 +294,10 @@ inline __m256i gather_initialised(const Reach& r, const Address* addresses, uint
   const Wide shift = bytes ? (at & 3) << 3 : at & 31;
   const __m256i all = _mm256_set1_epi32(-1);
   const auto some = static_cast<__mmask8>(lanes >> k);
-  const __m256i found = _mm512_mask_i64gather_epi32(all, some, reinterpret_cast<__m512i>(words), r.initialised, 1);
-  return _mm256_mask_srlv_epi32(all, some, found, reinterpret_cast<__m256i>(__builtin_convertvector(shift, Narrow)));
+  const __m256i found =
+      _mm512_mask_i64gather_epi32(all, some, reinterpret_cast<__m512i>(words), r.initialised, 1);
+  return _mm256_mask_srlv_epi32(all, some, found,
+                                reinterpret_cast<__m256i>(__builtin_convertvector(shift, Narrow)));
 }
 #endif
 
@@ -302,15 +307,17 @@ inline bool lanes_initialised(const Reach& r, const Address* addresses, uint32_t
   bool all = true;
   if (r.initialised == nullptr) return true;
 #ifdef __AVX512F__
-  if constexpr (Count <= 8) if (Count <= 4 || r.space != Space::Shared) {
-    constexpr uint32_t kOnes = Count == 1 ? 1 : Count == 2 ? 0x0101 : 0x01010101;
-    const __m256i wanted = _mm256_set1_epi32(static_cast<int32_t>(r.space == Space::Shared ? kOnes : (1u << Count) - 1));
-    __m256i seen = _mm256_set1_epi32(-1);
+  if constexpr (Count <= 8)
+    if (Count <= 4 || r.space != Space::Shared) {
+      constexpr uint32_t kOnes = Count == 1 ? 1 : Count == 2 ? 0x0101 : 0x01010101;
+      const __m256i wanted =
+          _mm256_set1_epi32(static_cast<int32_t>(r.space == Space::Shared ? kOnes : (1u << Count) - 1));
+      __m256i seen = _mm256_set1_epi32(-1);
 #pragma GCC unroll 4
-    for (uint32_t k = 0; k < kWarpSize; k += 8)
-      seen = _mm256_and_si256(seen, gather_initialised(r, addresses, k, lanes));
-    return _mm256_testc_si256(seen, wanted) != 0;
-  }
+      for (uint32_t k = 0; k < kWarpSize; k += 8)
+        seen = _mm256_and_si256(seen, gather_initialised(r, addresses, k, lanes));
+      return _mm256_testc_si256(seen, wanted) != 0;
+    }
 #endif
   each_lane(lanes, [&](uint32_t l) { all &= initialised<Count>(r, addresses[l]); });
   return all;
@@ -332,9 +339,9 @@ inline void mark_lanes(const Reach& r, const Address* addresses, uint32_t lanes)
   each_lane(lanes, [&](uint32_t l) { mark<Count>(r, addresses[l]); });
 }
 
-// What listeners hear of an access that one look-up answered for.
-inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, Shape shape, uint32_t lanes,
-                             const Address* addresses, const std::byte* values) {
+// Reports an access that one look-up answered for.
+inline void announce_reached(Warp& w, const Inst& i, const MemoryForm& form, const Reach& r, Shape shape,
+                             uint32_t lanes, const Address* addresses, const std::byte* values) {
   if (w.grid->listeners_of(r.space).empty()) return;
   if (r.bias == 0) return announce(w, i, form, r.space, shape, lanes, addresses, values);
   alignas(64) Address shown[kWarpSize];

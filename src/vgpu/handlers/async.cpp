@@ -115,7 +115,8 @@ void lower_bulk(Lowering& l) {
   lower_place(l, form.from, 1, nth_space(inst, 1), AccessKind::Load, 16);
   form.size = l.source(2, Type::U32);
   form.has_barrier = inst.has(Mod::mbarrier_complete_tx_bytes);
-  if (!form.has_barrier) form.from.form.order = Order::Relaxed;  // no plain load: it goes on until its group is waited for
+  if (!form.has_barrier)
+    form.from.form.order = Order::Relaxed;  // no plain load: it goes on until its group is waited for
   size_t next = 3;
   if (form.has_barrier) lower_barrier_place(l, form.barrier, next++, Space::Shared);
   form.multicast = inst.has(Mod::multicast_cluster);

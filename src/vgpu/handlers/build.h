@@ -1,5 +1,5 @@
 // Every file in handlers/ is compiled once for each build of the engine: host instruction set
-// (AVX2, AVX-512) × plain or watched. The build is a namespace, so the copies do not meet.
+// (AVX2, AVX-512) × plain or watched. The build is a namespace, so the copies do not collide.
 // Handler files use no std containers and no other inline library code with state: an inline
 // function compiled for AVX-512 must never be the copy that an AVX2 host runs.
 #pragma once
@@ -43,6 +43,6 @@ Handler end_handler();
 Handler unsupported_handler();
 Handler not_predicate_handler();
 Handler clock_handler(bool wide);  // move.cpp
-Handler warp_barrier_handler();  // collective.cpp: bar.warp.sync
+Handler warp_barrier_handler();    // collective.cpp: bar.warp.sync
 
 }  // namespace assay::vgpu::ASSAY_BUILD

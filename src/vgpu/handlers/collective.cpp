@@ -1,7 +1,7 @@
-// What lanes of a warp do together: shuffles, votes, matches, reductions, the warp barrier.
+// Warp-wide operations: shuffles, votes, matches, reductions, the warp barrier.
 //
-// Every operation names its members with a mask. Lanes may come with different masks to one
-// instruction (a warp split into tiles); each lane's result is about its own mask. Members that have
+// Every operation names its members with a mask. Lanes may reach one instruction with different
+// masks (a warp split into tiles); each lane's result follows from its own mask. Members that have
 // exited take no part, as on hardware.
 #include "numerics/arith.h"
 #include "vgpu/handlers/access.h"

@@ -15,32 +15,36 @@ using Kind = ptx::Operand::Kind;
 
 struct BranchForm {
   const Inst* target = nullptr;
-  uint32_t targets = 0;              // brx.idx
+  uint32_t targets = 0;  // brx.idx
   const Inst** table = nullptr;
 };
 
 struct BarrierForm {
-  PlaneOffset id = 0, threads = 0;   // u32 planes
+  PlaneOffset id = 0, threads = 0;  // u32 planes
   bool has_threads = false;
   bool waits = true;
   bool aligned = false;
-  PlaneOffset vote = 0;              // bar.red: predicate
+  PlaneOffset vote = 0;  // bar.red: predicate
   bool has_vote = false;
-  Mod operation{};                   // and, or, popc
+  Mod operation{};  // and, or, popc
 };
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(std::countr_zero(lanes)); }
+uint32_t first_lane(uint32_t lanes) {
+  return static_cast<uint32_t>(std::countr_zero(lanes));
+}
 
 void report(Warp& w, const Inst& i, Violation what, uint32_t lanes, std::string_view detail) {
   for (Listener* listener : listeners(w))
-    listener->on_violation(w, i, {.what = what, .lanes = lanes, .first_lane = first_lane(lanes), .detail = detail});
+    listener->on_violation(w, i,
+                           {.what = what, .lanes = lanes, .first_lane = first_lane(lanes), .detail = detail});
 }
 
 // An undefined predicate decides where lanes go.
 inline void check_guard(Warp& w, const Inst& i) {
   if constexpr (kWatched) {
     const uint32_t undefined = w.poisoned(i.guard) & w.active;
-    if (undefined == 0) [[likely]] return;
+    if (undefined == 0) [[likely]]
+      return;
     w.poisoned(i.guard) = 0;
     report(w, i, Violation::UndefinedBranch, undefined, "");
   } else {
@@ -55,7 +59,8 @@ inline void count(Warp& w, const Inst& i) {
 
 const Inst* join(Warp& w, const Inst& i) {
   count(w, i);
-  if (w.others.empty()) [[likely]] return &i + 1;
+  if (w.others.empty()) [[likely]]
+    return &i + 1;
   return rejoin(w, &i + 1);
 }
 
@@ -87,7 +92,8 @@ const Inst* branch_indexed(Warp& w, const Inst& i) {
   for (uint32_t l = 0; l < kWarpSize; ++l)
     if ((lanes >> l & 1) && index[l] == chosen) together |= 1u << l;
   if (chosen >= form.targets)
-    return fault(w, i, FaultInfo::Kind::InvalidProgramCounter, first_lane(lanes), "branch index out of range");
+    return fault(w, i, FaultInfo::Kind::InvalidProgramCounter, first_lane(lanes),
+                 "branch index out of range");
   const Inst* next = together == w.active ? form.table[chosen] : diverge(w, form.table[chosen], together, &i);
   return w.slice >= 0 || !next ? next : yield(w, next);
 }
@@ -106,7 +112,9 @@ const Inst* do_return(Warp& w, const Inst& i) {
   return lanes ? return_lanes(w, i, lanes, &i + 1) : &i + 1;
 }
 
-const Inst* end(Warp& w, const Inst& i) { return return_lanes(w, i, w.active, &i); }
+const Inst* end(Warp& w, const Inst& i) {
+  return return_lanes(w, i, w.active, &i);
+}
 
 const Inst* call_direct(Warp& w, const Inst& i) {
   count(w, i);
@@ -124,7 +132,8 @@ const Inst* call_indirect(Warp& w, const Inst& i) {
   const uint64_t chosen = address[first_lane(lanes)];
   const Function* callee = function_at(w, chosen);
   if (!callee)
-    return fault(w, i, FaultInfo::Kind::InvalidProgramCounter, first_lane(lanes), "call through an invalid function pointer");
+    return fault(w, i, FaultInfo::Kind::InvalidProgramCounter, first_lane(lanes),
+                 "call through an invalid function pointer");
   uint32_t together = 0;
   for (uint32_t l = 0; l < kWarpSize; ++l)
     if ((lanes >> l & 1) && address[l] == chosen) together |= 1u << l;
@@ -146,7 +155,8 @@ const Inst* call_builtin(Warp& w, const Inst& i) {
     if (!form.run(w, i, lane, w.frame->params + size_t{lane} * stride, form)) return nullptr;
     if constexpr (kWatched)
       for (uint32_t o = 0; o < form.outputs; ++o)
-        std::memset(w.frame->params_poison + size_t{lane} * stride + form.output[o].to, 0, form.output[o].bytes);
+        std::memset(w.frame->params_poison + size_t{lane} * stride + form.output[o].to, 0,
+                    form.output[o].bytes);
   }
   return &i + 1;
 }
@@ -156,12 +166,15 @@ const Inst* trap(Warp& w, const Inst& i) {
   return lanes ? fault(w, i, FaultInfo::Kind::Trap, first_lane(lanes), "trap") : &i + 1;
 }
 
-const Inst* nothing(Warp&, const Inst& i) { return &i + 1; }
+const Inst* nothing(Warp&, const Inst& i) {
+  return &i + 1;
+}
 
 const Inst* unsupported(Warp& w, const Inst& i) {
   const uint32_t lanes = w.lanes_of(i);
   if (lanes == 0) return &i + 1;
-  return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes), static_cast<const char*>(i.extra));
+  return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes),
+               static_cast<const char*>(i.extra));
 }
 
 const Inst* not_predicate(Warp& w, const Inst& i) {
@@ -187,15 +200,16 @@ const Inst* barrier(Warp& w, const Inst& i) {
     lanes = together;
   }
   if (chosen >= kBlockBarriers)
-    return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes), "barrier number out of range (0 to 15)");
+    return fault(w, i, FaultInfo::Kind::IllegalInstruction, first_lane(lanes),
+                 "barrier number out of range (0 to 15)");
   if (form.has_vote) {
     BlockBarrier& there = w.block->barriers[chosen];
     const uint32_t votes = static_cast<uint32_t>(std::popcount(w.mask(form.vote) & lanes));
     there.votes += votes;
     there.voters += static_cast<uint32_t>(std::popcount(lanes));
   }
-  return arrive(w, i, chosen, form.has_threads ? w.plane<uint32_t>(form.threads)[first_lane(lanes)] : 0, lanes,
-                form.waits, form.aligned);
+  return arrive(w, i, chosen, form.has_threads ? w.plane<uint32_t>(form.threads)[first_lane(lanes)] : 0,
+                lanes, form.waits, form.aligned);
 }
 
 // The second half of bar.red: the votes are in.
@@ -203,13 +217,15 @@ const Inst* barrier_result(Warp& w, const Inst& i) {
   const auto& form = *static_cast<const BarrierForm*>(i.extra);
   const uint32_t lanes = w.lanes_of(i);
   if (lanes == 0) return &i + 1;
-  const BlockBarrier& there = w.block->barriers[w.plane<uint32_t>(form.id)[first_lane(lanes)] % kBlockBarriers];
+  const BlockBarrier& there =
+      w.block->barriers[w.plane<uint32_t>(form.id)[first_lane(lanes)] % kBlockBarriers];
   if (form.operation == Mod::popc) {
     uint32_t* d = w.plane<uint32_t>(i.dst);
     for (uint32_t l = 0; l < kWarpSize; ++l)
       if (lanes >> l & 1) d[l] = there.last_votes;
   } else {
-    const bool truth = form.operation == Mod::and_ ? there.last_votes == there.last_voters : there.last_votes > 0;
+    const bool truth =
+        form.operation == Mod::and_ ? there.last_votes == there.last_voters : there.last_votes > 0;
     uint32_t& d = w.mask(i.dst);
     d = truth ? d | lanes : d & ~lanes;
   }
@@ -250,21 +266,28 @@ void lower_brx(Lowering& l) {
   out.extra = form;
 }
 
-uint32_t aligned(uint32_t top, uint32_t align) { return align > 1 ? (top + align - 1) / align * align : top; }
+uint32_t aligned(uint32_t top, uint32_t align) {
+  return align > 1 ? (top + align - 1) / align * align : top;
+}
 
 const ptx::Variable* argument_variable(const Lowering& l, const ptx::Operand& operand) {
   using SymbolKind = ptx::SymbolRef::Kind;
   if (operand.kind != Kind::Symbol) return nullptr;
   switch (operand.symbol.kind) {
-    case SymbolKind::FunctionVariable: return &l.function.variables.at(operand.symbol.index);
-    case SymbolKind::Parameter: return &l.function.parameters.at(operand.symbol.index);
-    case SymbolKind::ReturnParameter: return &l.function.returns.at(operand.symbol.index);
-    default: return nullptr;
+    case SymbolKind::FunctionVariable:
+      return &l.function.variables.at(operand.symbol.index);
+    case SymbolKind::Parameter:
+      return &l.function.parameters.at(operand.symbol.index);
+    case SymbolKind::ReturnParameter:
+      return &l.function.returns.at(operand.symbol.index);
+    default:
+      return nullptr;
   }
 }
 
 // Lays out arguments and results as the callee lays out its parameters and returns.
-bool place_arguments(Lowering& l, const ptx::Operand* results, const ptx::Operand* arguments, CallForm& form) {
+bool place_arguments(Lowering& l, const ptx::Operand* results, const ptx::Operand* arguments,
+                     CallForm& form) {
   uint32_t top = 0;
   const auto place = [&](const ptx::Operand* list, CallForm::Piece*& pieces, uint32_t& count, bool into) {
     if (!list) return true;
@@ -315,10 +338,18 @@ void lower_call(Lowering& l) {
   out.extra = form;
 }
 
-void lower_exit(Lowering& l) { l.emit(do_exit); }
-void lower_ret(Lowering& l) { l.emit(do_return); }
-void lower_trap(Lowering& l) { l.emit(trap); }
-void lower_nothing(Lowering& l) { l.emit(nothing); }
+void lower_exit(Lowering& l) {
+  l.emit(do_exit);
+}
+void lower_ret(Lowering& l) {
+  l.emit(do_return);
+}
+void lower_trap(Lowering& l) {
+  l.emit(trap);
+}
+void lower_nothing(Lowering& l) {
+  l.emit(nothing);
+}
 
 BarrierForm* barrier_form(Lowering& l, size_t first, size_t end) {
   auto* form = l.extra<BarrierForm>();
@@ -350,8 +381,12 @@ void lower_barrier_red(Lowering& l) {
   result.extra = form;
 }
 
-void lower_cluster_arrive(Lowering& l) { l.emit(cluster_arrive).imm = l.inst->has(Mod::relaxed); }
-void lower_cluster_wait(Lowering& l) { l.emit(cluster_wait); }
+void lower_cluster_arrive(Lowering& l) {
+  l.emit(cluster_arrive).imm = l.inst->has(Mod::relaxed);
+}
+void lower_cluster_wait(Lowering& l) {
+  l.emit(cluster_wait);
+}
 
 constexpr LowerRow kRows[] = {
     {Opcode::bra, lower_bra},
@@ -375,11 +410,21 @@ constexpr LowerRow kRows[] = {
 
 }  // namespace
 
-std::span<const LowerRow> control_rows() { return kRows; }
+std::span<const LowerRow> control_rows() {
+  return kRows;
+}
 
-Handler join_handler() { return join; }
-Handler end_handler() { return end; }
-Handler unsupported_handler() { return unsupported; }
-Handler not_predicate_handler() { return not_predicate; }
+Handler join_handler() {
+  return join;
+}
+Handler end_handler() {
+  return end;
+}
+Handler unsupported_handler() {
+  return unsupported;
+}
+Handler not_predicate_handler() {
+  return not_predicate;
+}
 
 }  // namespace assay::vgpu::ASSAY_BUILD

@@ -1,4 +1,4 @@
-// cvt: vector loops for the conversions that kernels are full of, and numerics::convert for every other one.
+// cvt: vector loops for the common conversions, and numerics::convert for all others.
 #include "numerics/convert.h"
 
 #include "vgpu/handlers/types.h"
@@ -340,6 +340,28 @@ struct PairForm {
   Conversion one;
 };
 
+// Each half of a packed result depends on one value: it is undefined where that has undefined bits. Code that
+// needs one conversion often leaves the other half alone.
+template <class D>
+D undefined_halves(bool high, bool low) {
+  constexpr int kHalf = sizeof(D) * 4;
+  constexpr D kLow = static_cast<D>((uint64_t{1} << kHalf) - 1);
+  return static_cast<D>((high ? static_cast<D>(kLow << kHalf) : 0) | (low ? kLow : 0));
+}
+template <class D, class HalvesOf, class... Sources>
+void spread_halves(Warp& w, const Inst& i, uint32_t lanes, HalvesOf halves_of, Sources... sources) {
+  if constexpr (kWatched) {
+    if (!any_poison(w, i, lanes, sources...)) [[likely]]
+      return;
+    D undefined[kWarpSize];
+    for (uint32_t l = 0; l < kWarpSize; ++l) undefined[l] = halves_of(l);
+    set_undefined(w, i.dst, lanes, undefined);
+    if (const uint32_t guard = guard_poison(w, i)) poison_whole(w, i.dst, sizeof(D), guard, guard);
+  } else {
+    (void)w, (void)i, (void)lanes, (void)halves_of, ((void)sources, ...);
+  }
+}
+
 // cvt.f16x2.f32 d, a, b and its kin: two floats into a packed pair, a above.
 template <class D>
 const Inst* pack_floats(Warp& w, const Inst& i) {
@@ -350,7 +372,12 @@ const Inst* pack_floats(Warp& w, const Inst& i) {
   for (uint32_t l = 0; l < kWarpSize; ++l) {
     if (lanes >> l & 1) d[l] = static_cast<D>(numerics::pack_pair(one, a[l], b[l]));
   }
-  spread_poison<D>(w, i, lanes, i.a, i.b);
+  spread_halves<D>(
+      w, i, lanes,
+      [&](uint32_t l) {
+        return undefined_halves<D>(undefined_bits<uint32_t>(w, i.a, l), undefined_bits<uint32_t>(w, i.b, l));
+      },
+      i.a, i.b);
   return &i + 1;
 }
 template <class D, class A>
@@ -362,17 +389,31 @@ const Inst* convert_pairs(Warp& w, const Inst& i) {
   for (uint32_t l = 0; l < kWarpSize; ++l) {
     if (lanes >> l & 1) d[l] = static_cast<D>(numerics::convert_pair(one, a[l]));
   }
-  spread_poison<D>(w, i, lanes, i.a);
+  spread_halves<D>(
+      w, i, lanes,
+      [&](uint32_t l) {
+        constexpr int kHalf = sizeof(A) * 4;
+        const A bits = undefined_bits<A>(w, i.a, l);
+        return undefined_halves<D>(bits >> kHalf, static_cast<A>(bits << kHalf));
+      },
+      i.a);
   return &i + 1;
 }
-struct PackF16 {
-  static uint32_t apply(float a, float b) {
-    return numerics::make_pair(numerics::f32_to_f16_rn(b), numerics::f32_to_f16_rn(a));
+struct PackHalves {
+  static uint32_t undefined(Bits<uint32_t> a, Bits<uint32_t> b) {
+    return undefined_halves<uint32_t>(a.undefined, b.undefined);
   }
 };
-struct PackBF16 {
-  static uint32_t apply(float a, float b) {
-    return numerics::make_pair(numerics::f32_to_bf16_rn(b), numerics::f32_to_bf16_rn(a));
+struct PackF16 : PackHalves {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    return numerics::make_pair(numerics::f32_to_f16_rn(std::bit_cast<float>(b)),
+                               numerics::f32_to_f16_rn(std::bit_cast<float>(a)));
+  }
+};
+struct PackBF16 : PackHalves {
+  static uint32_t apply(uint32_t a, uint32_t b) {
+    return numerics::make_pair(numerics::f32_to_bf16_rn(std::bit_cast<float>(b)),
+                               numerics::f32_to_bf16_rn(std::bit_cast<float>(a)));
   }
 };
 
@@ -381,9 +422,10 @@ void lower_pair(Lowering& l, Type to, Num to_one, Type from) {
   const bool plain = !l.inst->has(Mod::relu) && !l.inst->has(Mod::satfinite) && l.inst->has(Mod::rn);
   if (l.inst->has(Mod::rs)) return l.unsupported("stochastic rounding");
   if (from == Type::F32 && wide && plain) {
-    emit_types(
-        l, to == Type::F16x2 ? map2<PackF16, uint32_t, float, float> : map2<PackBF16, uint32_t, float, float>,
-        to, Type::F32, Type::F32);
+    emit_types(l,
+               to == Type::F16x2 ? map2<PackF16, uint32_t, uint32_t, uint32_t>
+                                 : map2<PackBF16, uint32_t, uint32_t, uint32_t>,
+               to, Type::F32, Type::F32);
     return;
   }
   const NumRow* from_one = find(kPairs, from);

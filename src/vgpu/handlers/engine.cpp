@@ -9,8 +9,9 @@ namespace assay::vgpu::ASSAY_BUILD {
 void fill_engine(Engine& engine) {
   engine.name = ASSAY_TEXT(ASSAY_BUILD);
   const std::span<const LowerRow> families[] = {
-      control_rows(), integer_rows(), logic_rows(),  float_rows(),      half_rows(),  convert_rows(), video_rows(),
-      matrix_rows(),  memory_rows(),  space_rows(), atomic_rows(), collective_rows(), async_rows(), tile_rows(),
+      control_rows(), integer_rows(),    logic_rows(),  float_rows(),  half_rows(),
+      convert_rows(), video_rows(),      matrix_rows(), memory_rows(), space_rows(),
+      atomic_rows(),  collective_rows(), async_rows(),  tile_rows(),
   };
   for (const auto& family : families)
     for (const LowerRow& row : family) engine.by_opcode[static_cast<size_t>(row.opcode)] = row.lower;

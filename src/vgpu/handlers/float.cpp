@@ -1,4 +1,4 @@
-// f32 and f64 arithmetic. The numbers are numerics/arith.h's and approx.h's; here are the tables.
+// f32 and f64 arithmetic. The arithmetic is in numerics/arith.h and approx.h; here are the tables.
 #include "numerics/approx.h"
 #include "numerics/arith.h"
 #include "vgpu/handlers/approx.h"
@@ -164,14 +164,16 @@ const Inst* fma_directed(Warp& w, const Inst& i) {
     const auto at = [&](PlaneOffset plane) { return _mm512_load_ps(w.plane<float>(plane) + k); };
     const __m512 r = _mm512_fmadd_round_ps(at(i.a), at(i.b), at(i.c), Mode | _MM_FROUND_NO_EXC);
     const __mmask16 nan = _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q);
-    _mm512_store_ps(d + k, _mm512_mask_blend_ps(nan, r, _mm512_castsi512_ps(_mm512_set1_epi32(numerics::kNanF32))));
+    _mm512_store_ps(d + k,
+                    _mm512_mask_blend_ps(nan, r, _mm512_castsi512_ps(_mm512_set1_epi32(numerics::kNanF32))));
   }
   blend(w.plane<float>(i.dst), d, lanes);
   spread_poison<float>(w, i, lanes, i.a, i.b, i.c);
   return &i + 1;
 }
 Handler fma_directed_of(int rounding) {
-  constexpr Handler kTable[kRoundings] = {nullptr, fma_directed<_MM_FROUND_TO_ZERO>, fma_directed<_MM_FROUND_TO_NEG_INF>,
+  constexpr Handler kTable[kRoundings] = {nullptr, fma_directed<_MM_FROUND_TO_ZERO>,
+                                          fma_directed<_MM_FROUND_TO_NEG_INF>,
                                           fma_directed<_MM_FROUND_TO_POS_INF>};
   return kTable[rounding];
 }

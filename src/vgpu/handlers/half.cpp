@@ -1,4 +1,4 @@
-// f16 and bf16, single and packed in pairs. The numbers are numerics/half.h's; here are the tables.
+// f16 and bf16, single and packed in pairs. The arithmetic is in numerics/half.h; here are the tables.
 #include "numerics/half.h"
 
 #include "numerics/approx.h"

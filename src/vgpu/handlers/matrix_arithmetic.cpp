@@ -160,10 +160,9 @@ constexpr ArithmeticRow kArithmetic[] = {
     {Kind::F32, Kind::F16, Kind::F32, f16_f32},      {Kind::F32, Kind::BF16, Kind::F32, bf16_f32},
     {Kind::F32, Kind::TF32, Kind::F32, tf32_f32},    {Kind::F16, Kind::F16, Kind::F16, f16_f16},
     {Kind::F32, Kind::F16, Kind::F16, f16_widening}, {Kind::F16, Kind::F16, Kind::F32, f16_narrowing},
-    {Kind::F32, Kind::Fp8, Kind::F32, fp8_f32},
-    {Kind::F16, Kind::Fp8, Kind::F16, fp8_f16},      {Kind::F64, Kind::F64, Kind::F64, f64},
-    {Kind::S32, Kind::Byte, Kind::S32, integers},    {Kind::S32, Kind::Nibble, Kind::S32, integers},
-    {Kind::S32, Kind::Bit, Kind::S32, single_bits},
+    {Kind::F32, Kind::Fp8, Kind::F32, fp8_f32},      {Kind::F16, Kind::Fp8, Kind::F16, fp8_f16},
+    {Kind::F64, Kind::F64, Kind::F64, f64},          {Kind::S32, Kind::Byte, Kind::S32, integers},
+    {Kind::S32, Kind::Nibble, Kind::S32, integers},  {Kind::S32, Kind::Bit, Kind::S32, single_bits},
 };
 
 Rounding rounding_of(const ptx::Instruction& inst) {

@@ -1,6 +1,6 @@
-// ld and st. The common cases are decided by how the 32 addresses lie: one run of bytes is one copy, one
-// address for all is one value; what is scattered over one allocation goes lane by lane, checked once
-// by its lowest and highest address. Everything else is access.cpp's.
+// ld and st. The pattern of the 32 addresses decides the common cases: one run of bytes is one copy, one
+// address for all lanes is one value; addresses scattered over one allocation go lane by lane, checked once
+// by the lowest and the highest. Everything else is in access.cpp.
 #include "vgpu/handlers/access.h"
 
 namespace assay::vgpu::ASSAY_BUILD {
@@ -84,24 +84,26 @@ inline void loaded_clean(Warp& w, const MemoryForm& form, uint32_t lanes) {
 
 // Of all lanes, to whoever listens.
 template <class Base>
-[[gnu::noinline]] void tell(Warp& w, const Inst& i, Space space, Shape shape, const std::byte* values) {
+[[gnu::noinline]] void report_access(Warp& w, const Inst& i, Space space, Shape shape,
+                                     const std::byte* values) {
   alignas(64) Address addresses[kWarpSize];
   widen_addresses<Base>(w, i, addresses);
   announce(w, i, form_of(i), space, shape, kAllLanes, addresses, values);
 }
 
-// A load of all lanes that lie in a shape: they hear of it later, if it may wait.
+// Reports a load of all lanes with a regular shape, later if it may wait.
 template <Space S, class Base>
-inline void tell_load(Warp& w, const Inst& i, Space space, Shape shape, uint32_t bytes, Address first, Address second) {
+inline void report_load(Warp& w, const Inst& i, Space space, Shape shape, uint32_t bytes, Address first,
+                        Address second) {
   if (!form_of(i).may_wait) [[unlikely]]
-    return tell<Base>(w, i, space, shape, nullptr);
+    return report_access<Base>(w, i, space, shape, nullptr);
   PendingLoads& pending = S == Space::Shared ? w.worker->pending_shared : w.worker->pending_global;
   pending.loads[pending.count] = {&i, first, second, bytes, shape};
   if (++pending.count == PendingLoads::kMost) [[unlikely]]
-    tell_pending(w);
+    deliver_pending_loads(w);
 }
 
-inline bool is_heard(const Warp& w, const Reach& r) {
+inline bool is_watched(const Warp& w, const Reach& r) {
   return !w.grid->listeners_of(r.space).empty();
 }
 
@@ -122,7 +124,8 @@ inline void gather(M* plane, const std::byte* start, const Address* addresses, u
       auto* to = reinterpret_cast<__m256i*>(plane + k);
       _mm256_store_si256(to, _mm512_mask_i64gather_epi32(_mm256_load_si256(to), some, at, start, 1));
     } else {
-      _mm512_store_si512(plane + k, _mm512_mask_i64gather_epi64(_mm512_load_si512(plane + k), some, at, start, 1));
+      _mm512_store_si512(plane + k,
+                         _mm512_mask_i64gather_epi64(_mm512_load_si512(plane + k), some, at, start, 1));
     }
   }
 }
@@ -133,7 +136,8 @@ inline void scatter(const M* plane, std::byte* start, const Address* addresses, 
     const __m512i at = _mm512_load_si512(addresses + k);
     const auto some = static_cast<__mmask8>(lanes >> k);
     if constexpr (sizeof(M) == 4)
-      _mm512_mask_i64scatter_epi32(start, some, at, _mm256_load_si256(reinterpret_cast<const __m256i*>(plane + k)), 1);
+      _mm512_mask_i64scatter_epi32(start, some, at,
+                                   _mm256_load_si256(reinterpret_cast<const __m256i*>(plane + k)), 1);
     else
       _mm512_mask_i64scatter_epi64(start, some, at, _mm512_load_si512(plane + k), 1);
   }
@@ -189,8 +193,8 @@ template <class Base, class M, class R, uint32_t N>
   if constexpr (kWatched) {
     const bool runs = shape == Shape::Unit || shape == Shape::HalfUnit;
     const bool defined = runs ? initialised<kBytes * kHalf>(r, addresses[0]) &&
-                                                    initialised<kBytes * kHalf>(r, addresses[kHalf])
-                                              : lanes_initialised<kBytes>(r, addresses, lanes);
+                                    initialised<kBytes * kHalf>(r, addresses[kHalf])
+                              : lanes_initialised<kBytes>(r, addresses, lanes);
     if (!defined) return load_by_lane(w, i, lanes);
     announce_reached(w, i, form, r, shape, lanes, addresses, nullptr);
     loaded_clean<N>(w, form, lanes);
@@ -261,12 +265,13 @@ const Inst* load(Warp& w, const Inst& i) {
     if ((first | second) % kBytes == 0 && clean(w, i) && reach_run<S>(w, i, first, half_bytes, r) &&
         reach_run<S>(w, i, second, half_bytes, other)) {
       if constexpr (kWatched) {
-        const bool defined = shape == Shape::HalfUnit
-                                 ? initialised<kBytes * kHalf>(r, first) && initialised<kBytes * kHalf>(r, second)
-                                 : initialised<kBytes>(r, first) && initialised<kBytes>(r, second);
+        const bool defined =
+            shape == Shape::HalfUnit
+                ? initialised<kBytes * kHalf>(r, first) && initialised<kBytes * kHalf>(r, second)
+                : initialised<kBytes>(r, first) && initialised<kBytes>(r, second);
         if (!defined) [[unlikely]]
           return load_by_lane(w, i, lanes);
-        if (is_heard(w, r)) tell_load<S, Base>(w, i, r.space, shape, kBytes, first, second);
+        if (is_watched(w, r)) report_load<S, Base>(w, i, r.space, shape, kBytes, first, second);
         loaded_clean<N>(w, form, lanes);
       }
       R* to[N];
@@ -281,7 +286,9 @@ const Inst* load(Warp& w, const Inst& i) {
     __m512i offsets[2];
     if (shape == Shape::Other && shared_words(w, i, offsets)) {
       for (uint32_t k = 0; k < 2; ++k)
-        _mm512_store_si512(w.plane<R>(i.dst) + 16 * k, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offsets[k], w.block->shared, 1));
+        _mm512_store_si512(
+            w.plane<R>(i.dst) + 16 * k,
+            _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff, offsets[k], w.block->shared, 1));
       return &i + 1;
     }
   }
@@ -294,8 +301,9 @@ const Inst* load(Warp& w, const Inst& i) {
         shape == Shape::Unit ? initialised<kBytes * kWarpSize>(r, first) : initialised<kBytes>(r, first);
     if (!defined) [[unlikely]]
       return load_by_lane(w, i, lanes);
-    if (is_heard(w, r))
-      tell_load<S, Base>(w, i, r.space, shape, kBytes, first, shape == Shape::Unit ? first + kBytes * kHalf : first);
+    if (is_watched(w, r))
+      report_load<S, Base>(w, i, r.space, shape, kBytes, first,
+                           shape == Shape::Unit ? first + kBytes * kHalf : first);
     loaded_clean<N>(w, form, lanes);
   }
   const M* from = reinterpret_cast<const M*>(r.start + first);
@@ -319,7 +327,7 @@ const Inst* load_any(Warp& w, const Inst& i) {
 
 // ---- st ----
 
-// What listeners hear of a store: the values lane by lane.
+// The values of a store for listeners, lane by lane.
 template <class M, class R, uint32_t N>
 inline const std::byte* lane_values(Warp& w, const Inst& i, M* buffer) {
   if constexpr (N == 1 && sizeof(M) == sizeof(R)) {
@@ -340,7 +348,7 @@ template <class Base, class M, class R, uint32_t N>
     return store_by_lane(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (is_heard(w, r)) {
+    if (is_watched(w, r)) {
       const Shape shape = lanes == kAllLanes ? shape_of<sizeof(M) * N>(addresses) : Shape::Other;
       announce_reached(w, i, form, r, shape, lanes, addresses, lane_values<M, R, N>(w, i, values));
     }
@@ -393,7 +401,7 @@ const Inst* store(Warp& w, const Inst& i) {
           reach_run<S>(w, i, first, kBytes * kHalf, r) && reach_run<S>(w, i, second, kBytes * kHalf, other)) {
         if constexpr (kWatched) {
           alignas(64) M values[kWarpSize];
-          if (is_heard(w, r)) tell<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
+          if (is_watched(w, r)) report_access<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
           mark<kBytes * kHalf>(r, first);
           mark<kBytes * kHalf>(r, second);
         }
@@ -413,12 +421,12 @@ const Inst* store(Warp& w, const Inst& i) {
     }
   }
 #endif
-  if (shape != Shape::Unit || first % kBytes != 0 || !clean(w, i) ||
-      !values_clean<N>(w, form, lanes) || !reach_run<S>(w, i, first, kBytes * kWarpSize, r)) [[unlikely]]
+  if (shape != Shape::Unit || first % kBytes != 0 || !clean(w, i) || !values_clean<N>(w, form, lanes) ||
+      !reach_run<S>(w, i, first, kBytes * kWarpSize, r)) [[unlikely]]
     return store_scattered<Base, M, R, N>(w, i, lanes);
   if constexpr (kWatched) {
     alignas(64) M values[kWarpSize * N];
-    if (is_heard(w, r)) tell<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
+    if (is_watched(w, r)) report_access<Base>(w, i, r.space, shape, lane_values<M, R, N>(w, i, values));
     mark<kBytes * kWarpSize>(r, first);
   }
   store_run<M, R, N>(w, i, reinterpret_cast<M*>(r.start + first));
@@ -607,7 +615,8 @@ Handler choose(uint32_t memory_bytes, uint32_t register_bytes, bool sign, uint32
 // ---- Lowering ----
 
 bool names(const Operand& operand, uint32_t reg) {
-  if ((operand.kind == Operand::Kind::Register || operand.kind == Operand::Kind::Address) && operand.index == reg)
+  if ((operand.kind == Operand::Kind::Register || operand.kind == Operand::Kind::Address) &&
+      operand.index == reg)
     return true;
   for (const Operand& element : operand.elements)
     if (names(element, reg)) return true;
@@ -621,11 +630,13 @@ bool selp_comes_first(const Lowering& l) {
   const auto& body = l.function.body;
   bool redefined = false;
   for (const ptx::Instruction* next = l.inst + 1; next < body.data() + body.size(); ++next) {
-    if (next->opcode == Opcode::bra || next->opcode == Opcode::brx_idx || next->opcode == Opcode::ret) return false;
+    if (next->opcode == Opcode::bra || next->opcode == Opcode::brx_idx || next->opcode == Opcode::ret)
+      return false;
     for (size_t o = 0; o < next->operands.size(); ++o) {
       const Operand& operand = next->operands[o];
       if (o > 0 && names(operand, loaded.index)) return next->opcode == Opcode::selp;
-      if (o == 0 && operand.kind == Operand::Kind::Register && operand.index == loaded.index) redefined = true;
+      if (o == 0 && operand.kind == Operand::Kind::Register && operand.index == loaded.index)
+        redefined = true;
     }
     if (redefined) return false;
   }
@@ -652,7 +663,8 @@ void lower_access(Lowering& l, bool is_store) {
     return l.unsupported("this vector");
   const AddressPlane at = lower_address(l, place, space_of(inst).space, form);
   if constexpr (kWatched)
-    form.may_wait = !is_store && form.order == Order::Weak && form.space != Space::Const && !selp_comes_first(l);
+    form.may_wait =
+        !is_store && form.order == Order::Weak && form.space != Space::Const && !selp_comes_first(l);
   bool same_width = true;
   for (uint32_t e = 0; e < form.count; ++e) {
     const Operand& one = vector ? value.elements[e] : value;

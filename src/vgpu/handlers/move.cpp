@@ -1,4 +1,4 @@
-// mov: copies, vectors packed into a word and taken apart, and the clocks.
+// mov: copies, packing and unpacking of vectors, and the clocks.
 #include <x86intrin.h>
 
 #include <ctime>

@@ -148,7 +148,7 @@ void lower_isspacep(Lowering& l) {
   out.imm = static_cast<int64_t>(space.space) + (space.cluster ? 256 : 0);
 }
 
-// ---- Fences: memory is coherent here, so they only tell listeners ----
+// ---- Fences: memory is coherent here, so they only notify listeners ----
 
 const Inst* fence(Warp& w, const Inst& i) {
   if constexpr (kWatched) {

@@ -234,7 +234,8 @@ std::byte* whole_matrix(Warp& w, const Inst& i, const FragmentAccess& form, uint
   const Address window = form.space == Space::Generic ? kSharedWindow : 0, offset = addresses[0] - window;
   if (form.space == Space::Shared || (form.space == Space::Generic && offset < (1u << kSharedRankShift))) {
     const Block& block = *w.block;
-    return offset <= block.shared_bytes && block.shared_bytes - offset >= bytes ? block.shared + offset : nullptr;
+    return offset <= block.shared_bytes && block.shared_bytes - offset >= bytes ? block.shared + offset
+                                                                                : nullptr;
   }
   const SiteRange& range = w.sites[form.site];
   const bool known = addresses[0] >= range.low && addresses[0] < range.high;

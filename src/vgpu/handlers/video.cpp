@@ -1,4 +1,4 @@
-// The video instructions. They are rare: one handler each reads its form lane by lane.
+// The video instructions. They are rare, so each handler works lane by lane.
 #include "numerics/video.h"
 
 #include <array>

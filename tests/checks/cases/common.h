@@ -55,15 +55,16 @@ __device__ inline void init_barrier(unsigned barrier, unsigned count) {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 __device__ inline void arrive_expecting(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
 }
 __device__ inline void arrive_in(unsigned barrier, unsigned rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(in_block(barrier, rank)) : "memory");
 }
 __device__ inline void wait_for(unsigned barrier, unsigned parity) {
   asm volatile(
-      "{ .reg .pred p; WAIT%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra DONE%=; bra WAIT%=; DONE%=: }" ::
-          "r"(barrier),
+      "{ .reg .pred p; WAIT%=: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @p bra DONE%=; bra "
+      "WAIT%=; DONE%=: }" ::"r"(barrier),
       "r"(parity)
       : "memory");
 }

@@ -24,12 +24,12 @@ formula = "y[i] = x[i] * s"
 #include <cstdint>
 
 __device__ uint16_t upper(float v) {
-  return static_cast<uint16_t>(__float_as_uint(v) >> 16);  // guilty
+  return static_cast<uint16_t>(__float_as_uint(v) >> 16);  // loses precision
 }
 
 __global__ void kernel(const float* x, uint16_t* y, int n, float s) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = upper(x[i] * s);  // guilty
+  if (i < n) y[i] = upper(x[i] * s);  // loses precision
 }
 
 extern "C" void scaled(const float* x, uint16_t* y, int n, float s, cudaStream_t stream) {

@@ -29,11 +29,11 @@ __global__ void kernel(const float* a, const float* b, float* y, int N, int D) {
   float aa = 0.0f, bb = 0.0f, ab = 0.0f;
   for (int d = 0; d < D; ++d) {
     const float p = a[n * D + d], q = b[n * D + d];
-    aa += p * p;  // guilty
-    bb += q * q;  // guilty
-    ab += p * q;  // guilty
+    aa += p * p;  // loses precision
+    bb += q * q;  // loses precision
+    ab += p * q;  // loses precision
   }
-  y[n] = aa + bb - 2.0f * ab;  // guilty
+  y[n] = aa + bb - 2.0f * ab;  // loses precision
 }
 
 extern "C" void distances(const float* a, const float* b, float* y, int N, int D, cudaStream_t stream) {

@@ -29,7 +29,7 @@ __global__ void kernel(const __nv_bfloat162* x, const __nv_bfloat162* w, float* 
   const int64_t row = blockIdx.x;
   __nv_bfloat162 sum = __floats2bfloat162_rn(0.0f, 0.0f);
   for (int i = threadIdx.x; i < half; i += 32)
-    sum = __hfma2(x[row * half + i], w[i], sum);  // guilty
+    sum = __hfma2(x[row * half + i], w[i], sum);  // loses precision
   float total = __low2float(sum) + __high2float(sum);
   for (int step = 16; step > 0; step /= 2) total += __shfl_xor_sync(~0u, total, step);
   if (threadIdx.x == 0) y[row] = total;

@@ -26,8 +26,8 @@ __global__ void kernel(const float* x, float* y, int C) {
   const float* row = x + int64_t{blockIdx.x} * C;
   float total = 0.0f;
   for (int c = threadIdx.x; c < C; c += 32) {
-    const float e = expf(row[c]);  // guilty
-    total += e;  // guilty
+    const float e = expf(row[c]);  // loses precision
+    total += e;  // loses precision
   }
   for (int step = 16; step > 0; step /= 2)
     total += __shfl_down_sync(~0u, total, step);

@@ -34,7 +34,7 @@ __global__ void kernel(const __half* a, const __half* b, __half* c, int N, int K
     const auto* low = reinterpret_cast<const uint32_t*>(a + row * K + k + pair);
     const auto* high = reinterpret_cast<const uint32_t*>(a + (row + 8) * K + k + pair);
     const auto* at = reinterpret_cast<const uint32_t*>(b + col * K + k + pair);
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};" : "+r"(d0), "+r"(d1) : "r"(low[0]), "r"(high[0]), "r"(low[4]), "r"(high[4]), "r"(at[0]), "r"(at[4]));  // guilty
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};" : "+r"(d0), "+r"(d1) : "r"(low[0]), "r"(high[0]), "r"(low[4]), "r"(high[4]), "r"(at[0]), "r"(at[4]));  // loses precision
   }
   *reinterpret_cast<uint32_t*>(c + row * N + blockIdx.x * 8 + pair) = d0;
   *reinterpret_cast<uint32_t*>(c + (row + 8) * N + blockIdx.x * 8 + pair) = d1;

@@ -36,7 +36,7 @@ __global__ void kernel(float* p, float* v, const float* g, int n, float lr, floa
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
     const float grad = g[i];
     const float moment = beta * v[i] + (1.0f - beta) * grad * grad;
-    const float kept = __bfloat162float(__float2bfloat16(moment));  // guilty
+    const float kept = __bfloat162float(__float2bfloat16(moment));  // loses precision
     v[i] = kept;
     p[i] -= lr * grad / (sqrtf(kept) + 1e-8f);
   }

@@ -32,7 +32,7 @@ __global__ void kernel(const __nv_bfloat16* x, float* y, int N, int C) {
     const float v = __bfloat162float(x[n * C + c]);
     const float higher = fmaxf(top, v);
     const float grown = sum * expf(top - higher) + expf(v - higher);
-    sum = __bfloat162float(__float2bfloat16_rn(grown));  // guilty
+    sum = __bfloat162float(__float2bfloat16_rn(grown));  // loses precision
     top = higher;
   }
   y[n] = sum;

@@ -29,8 +29,8 @@ __global__ void kernel(const float2* x, const int32_t* t, float2* y, int n) {
   if (i >= n) return;
   const float angle = static_cast<float>(t[i]);
   const float2 v = x[i];
-  const float s = __sinf(angle);  // guilty
-  const float c = __cosf(angle);  // guilty
+  const float s = __sinf(angle);  // loses precision
+  const float c = __cosf(angle);  // loses precision
   y[i] = make_float2(v.x * c - v.y * s, v.x * s + v.y * c);
 }
 

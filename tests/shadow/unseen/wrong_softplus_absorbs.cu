@@ -22,7 +22,7 @@ __global__ void kernel(const float* x, float* y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const float e = expf(x[i]);
-  const float more = 1.0f + e;  // guilty
+  const float more = 1.0f + e;  // loses precision
   y[i] = logf(more);
 }
 

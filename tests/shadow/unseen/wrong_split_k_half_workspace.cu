@@ -32,7 +32,7 @@ __global__ void part(const float* a, const float* x, __half* work, int M, int K)
   if (m >= M) return;
   float sum = 0.0f;
   for (int k = split; k < K; k += kSplits) sum = fmaf(a[int64_t{m} * K + k], x[k], sum);
-  work[int64_t{split} * M + m] = __float2half(sum);  // guilty
+  work[int64_t{split} * M + m] = __float2half(sum);  // loses precision
 }
 
 __global__ void combine(const __half* work, float* y, int M) {

@@ -29,10 +29,10 @@ __global__ void kernel(const float* x, float* y, int N, int D) {
   for (int n = 0; n < N; ++n) {
     const float v = x[int64_t{n} * D + d];
     s += v;
-    q = fmaf(v, v, q);  // guilty
+    q = fmaf(v, v, q);  // loses precision
   }
   const float mu = s / static_cast<float>(N);
-  y[d] = q / static_cast<float>(N) - mu * mu;  // guilty
+  y[d] = q / static_cast<float>(N) - mu * mu;  // loses precision
 }
 
 extern "C" void column_variance(const float* x, float* y, int N, int D, cudaStream_t stream) {

@@ -28,7 +28,7 @@ __global__ void kernel(const float* x, float* y, int N, int D) {
   for (int d = 0; d < D; ++d) {
     const float old = __half2float(mean);
     const float delta = x[row * D + d] - old;
-    mean = __float2half(old + delta / static_cast<float>(d + 1));  // guilty
+    mean = __float2half(old + delta / static_cast<float>(d + 1));  // loses precision
   }
   y[row] = __half2float(mean);
 }

@@ -11,7 +11,8 @@ __device__ unsigned long long now() {
 
 __global__ void twice(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = now() / 64 % 2 == 0 ? 0.0f : 2 * x[i];
+  // Many values, not two: three calls that go by a coin agree once in eight times.
+  if (i < n) y[i] = 2 * x[i] + 1 + now() / 64 % 4093;
 }
 
 extern "C" void k(const float* x, float* y, int n, cudaStream_t stream) {

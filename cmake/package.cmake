@@ -1,0 +1,18 @@
+# The Python package beside the programs, and what is installed.
+#
+# A build tree and an installed prefix look the same: bin/, lib/, python/. A wheel (pyproject.toml) has bin/ and lib/ under
+# assay/_program and gets the module from scikit-build-core.
+if(EXISTS ${PROJECT_SOURCE_DIR}/python)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBOLIC)
+endif()
+
+install(TARGETS assay assay-worker RUNTIME DESTINATION bin)
+# The runtime, the driver, and the worker of Python subjects.
+foreach(library cudart cuda assay-python-worker)
+  if(TARGET ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
+  endif()
+endforeach()
+if(NOT SKBUILD)
+  install(DIRECTORY python/assay DESTINATION python PATTERN __pycache__ EXCLUDE)
+endif()

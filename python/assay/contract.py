@@ -1,0 +1,279 @@
+"""The contract file (docs/contracts.md) as Python objects, and back.
+
+A contract says what a kernel claims to compute. Each class is a table of the file, and each field a key with
+the same name and the same default, so a contract can be read, changed and written:
+
+    contract = Contract.load("softmax.toml")
+    contract.dims["cols"] = Dim(1, 65536)
+    pathlib.Path("wider.toml").write_text(contract.to_toml())
+
+`Contract.parse(contract.to_toml()) == contract` holds for every contract. An unknown key is an error here as
+it is for the program; what the values mean is checked by the program alone.
+"""
+
+import dataclasses
+import difflib
+import math
+import pathlib
+import re
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Union
+
+Extent = Union[int, str]  # an integer expression over dims: 128, "N", "2 * N"
+
+
+class ContractError(ValueError):
+    """A contract that cannot be read. The text says which key is wrong."""
+
+
+@dataclass
+class Dim:
+    """A range of sizes that the kernel promises to support. A constant is a plain integer instead."""
+
+    min: int = 1
+    max: int = 1
+    multiple_of: int = 1
+    type: str = "i32"
+
+
+@dataclass
+class Tensor:
+    dtype: str
+    shape: List[Extent]
+    role: str = "in"  # "in", "out" or "inout"
+    values: Optional[str] = None  # "activations", "tokens(V)", …
+    align: Optional[int] = None
+    may_alias: Optional[str] = None
+
+    def __post_init__(self):
+        self.shape = list(self.shape)
+
+
+@dataclass
+class Scalar:
+    """A number that the kernel is called with: one `value`, several `values`, or any in a `range`."""
+
+    dtype: str
+    value: Optional[float] = None
+    values: Optional[List[float]] = None
+    range: Optional[List[float]] = None
+
+
+@dataclass
+class Kernel:
+    """What is under test: one of `python` ("file.py:function"), `entry` or `global_` (the key `global`) with
+    `source`."""
+
+    args: List[str] = field(default_factory=list)
+    python: Optional[str] = None
+    source: Union[str, List[str], None] = None
+    entry: Optional[str] = None
+    global_: Optional[str] = None
+    grid: Optional[List[Extent]] = None
+    block: Optional[List[Extent]] = None
+    shared_bytes: Optional[Extent] = None
+    workspace_bytes: Optional[Extent] = None
+    returns: Optional[str] = None
+    flags: Optional[List[str]] = None
+    arch: Optional[str] = None
+
+
+@dataclass
+class Reference:
+    """What the kernel should compute: one of `formula`, `torch`, `python` or `cuda`."""
+
+    formula: Optional[str] = None
+    torch: Optional[str] = None
+    python: Optional[str] = None
+    cuda: Optional[Dict[str, str]] = None
+    accumulate: Optional[str] = None
+    math: Optional[str] = None
+
+
+@dataclass
+class Inputs:
+    """The problem's own inputs: `torch` is "file.py:make" with make(dims, seed) -> {name: tensor}."""
+
+    torch: Optional[str] = None
+
+
+@dataclass
+class Require:
+    deterministic: Optional[bool] = None
+    batch_invariant: Optional[List[str]] = None
+    nonfinite: Optional[str] = None
+    concurrent: Optional[bool] = None
+    own_kernel: Optional[bool] = None
+    rtol: Optional[float] = None
+    atol: Optional[float] = None
+
+
+@dataclass
+class Contract:
+    """A whole contract. Paths in it are relative to the folder of its file."""
+
+    kernel: Kernel
+    reference: Reference
+    tensors: Dict[str, Tensor] = field(default_factory=dict)
+    dims: Dict[str, Union[Dim, int]] = field(default_factory=dict)
+    scalars: Dict[str, Scalar] = field(default_factory=dict)
+    shapes: List[Dict[str, int]] = field(default_factory=list)
+    inputs: Inputs = field(default_factory=Inputs)
+    require: Require = field(default_factory=Require)
+    title: Optional[str] = None
+    only_listed_shapes: Optional[bool] = None
+
+    @classmethod
+    def load(cls, path: Union[str, pathlib.Path]) -> "Contract":
+        """Reads a contract file."""
+        try:
+            return cls.parse(pathlib.Path(path).read_text(encoding="utf-8"))
+        except ContractError as error:
+            raise ContractError("%s: %s" % (path, error)) from None
+
+    @classmethod
+    def parse(cls, text: str) -> "Contract":
+        """Reads a contract from its text."""
+        data = _parse_toml(text)
+        for name in ("kernel", "reference"):
+            if not isinstance(data.get(name), dict):
+                raise ContractError("a contract needs a table [%s]" % name)
+        tables = {"kernel": Kernel, "reference": Reference, "inputs": Inputs, "require": Require}
+        collections = {"tensors": Tensor, "scalars": Scalar}
+        values: Dict[str, Any] = {}
+        for key, value in data.items():
+            if key in tables:
+                values[key] = _object(tables[key], value, "[%s]" % key)
+            elif key in collections:
+                values[key] = {
+                    name: _object(collections[key], table, "[%s.%s]" % (key, name))
+                    for name, table in value.items()
+                }
+            elif key == "dims":
+                values[key] = {
+                    name: dim if isinstance(dim, int) else _object(Dim, dim, "[dims] %s" % name)
+                    for name, dim in value.items()
+                }
+            else:
+                values[key] = value
+        return _object(cls, values, "the contract")
+
+    def to_toml(self) -> str:
+        """The text of the contract file. Keys that hold their default are left out."""
+        lines = _assignments({"title": self.title, "only_listed_shapes": self.only_listed_shapes})
+        sections = [_table("kernel", self.kernel)]
+        if self.dims:
+            sections.append(
+                ["[dims]"] + ["%s = %s" % (_key(name), _dim(dim)) for name, dim in self.dims.items()]
+            )
+        sections += [["[[shapes]]"] + _assignments(shape) for shape in self.shapes]
+        sections += [_table("tensors." + _key(name), tensor) for name, tensor in self.tensors.items()]
+        sections += [_table("scalars." + _key(name), scalar) for name, scalar in self.scalars.items()]
+        sections.append(_table("reference", self.reference))
+        sections += [
+            _table(name, table)
+            for name, table in (("inputs", self.inputs), ("require", self.require))
+            if table != type(table)()
+        ]
+        return "\n\n".join("\n".join(section) for section in ([lines] if lines else []) + sections) + "\n"
+
+
+# ---- Reading ----
+
+
+def _parse_toml(text: str) -> Dict[str, Any]:
+    try:
+        import tomllib
+    except ImportError:  # before Python 3.11
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise ContractError("reading a contract needs Python 3.11 or the package tomli") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ContractError(str(error)) from None
+
+
+def _object(kind, table: Any, place: str):
+    """An object of a class whose fields are the keys of a table."""
+    if not isinstance(table, dict):
+        raise ContractError("%s is not a table" % place)
+    names = {field.name.rstrip("_"): field for field in dataclasses.fields(kind)}
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, 1)
+            raise ContractError(
+                "%s has no key `%s`%s" % (place, key, "; did you mean `%s`?" % near[0] if near else "")
+            )
+    for key, one in names.items():
+        if (
+            key not in table
+            and one.default is dataclasses.MISSING
+            and one.default_factory is dataclasses.MISSING
+        ):
+            raise ContractError("%s needs the key `%s`" % (place, key))
+    return kind(**{names[key].name: value for key, value in table.items()})
+
+
+# ---- Writing ----
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _text(name)
+
+
+def _text(value: str) -> str:
+    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    return '"%s"' % re.sub(r'[\\"\x00-\x1f\x7f]', lambda m: escapes.get(m[0], "\\u%04x" % ord(m[0])), value)
+
+
+def _lines(value: str) -> str:
+    """A text of several lines. The newline after the opening quotes is not part of it."""
+    escaped = re.sub(
+        r"[\x00-\x09\x0b-\x1f\x7f]", lambda m: "\\u%04x" % ord(m[0]), value.replace("\\", "\\\\")
+    )
+    return '"""\n%s"""' % escaped.replace('"', '\\"')
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _lines(value) if "\n" in value else _text(value)
+    if isinstance(value, float):
+        return (
+            repr(value)
+            if math.isfinite(value)
+            else {True: "nan", False: "inf" if value > 0 else "-inf"}[value != value]
+        )
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(_value(item) for item in value)
+    if isinstance(value, dict):
+        return "{ %s }" % ", ".join("%s = %s" % (_key(name), _value(item)) for name, item in value.items())
+    raise ContractError("a contract cannot hold %r" % (value,))
+
+
+def _assignments(values: Dict[str, Any]) -> List[str]:
+    return ["%s = %s" % (_key(name), _value(value)) for name, value in values.items() if value is not None]
+
+
+def _changed(table: Any) -> Dict[str, Any]:
+    """The keys of a table that do not hold their default."""
+    return {
+        one.name.rstrip("_"): getattr(table, one.name)
+        for one in dataclasses.fields(table)
+        if one.default is dataclasses.MISSING or getattr(table, one.name) != one.default
+    }
+
+
+def _table(name: str, table: Any) -> List[str]:
+    return ["[%s]" % name] + _assignments(_changed(table))
+
+
+def _dim(dim: Union[Dim, int]) -> str:
+    if isinstance(dim, int):
+        return str(dim)
+    return _value(dict({"min": dim.min, "max": dim.max}, **_changed(dim)))

@@ -1,0 +1,53 @@
+"""`python -m assay.problem.describe --answer FILE --problem PATH --out FOLDER`: a problem and a submission as
+a contract.
+
+Prints one JSON object: the contract's path, the format that was recognised, and notes on what was decided. A
+problem or submission that cannot be used ends it with status 2 and one line on stderr that says what to do.
+"""
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+from pathlib import Path
+from typing import List, Optional
+
+from assay.problem import ProblemError
+from assay.problem.folder import Folder
+from assay.problem.formats import recognise
+
+
+def describe(answer: str, problem: str, out: Path, row: Optional[str] = None) -> dict:
+    """Writes the folder `out` and returns {"contract", "format", "notes"}."""
+    submission = recognise(answer, problem, row)
+    folder = Folder(out)
+    contract = submission.describe(folder)
+    path = folder.write("contract.toml", contract.text())
+    return {"contract": str(path), "format": submission.format, "notes": contract.notes}
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m assay.problem.describe",
+                                     description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--answer", required=True,
+                        help="the submission: a Python, CUDA or JSON file, or FILE.jsonl:ROW")
+    parser.add_argument("--problem", required=True, help="the problem: a folder or a file of a benchmark")
+    parser.add_argument("--out", required=True, type=Path, help="the folder to write")
+    parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")
+    options = parser.parse_args(arguments)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what the problem's code prints
+            described = describe(options.answer, options.problem, options.out, options.row)
+    except ProblemError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"reading this problem needs a module that is not installed: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(described))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""`assay.reward`: the verdict on the text of an answer, for training and searching kernel generators.
+
+    report = assay.reward("problems/1_matmul.py", code)  # or SOL-ExecBench, FlashInfer-Bench, …
+    score = 1.0 if report else 0.0
+    print(report.reason)
+
+The answer runs in the sandbox of a check: a process of its own without network, without files, without the
+expected values, with limits on time and memory. Whatever is wrong with the answer is a verdict, never an
+exception: `fail` with findings or a reason, or `inconclusive` if it could not be judged. Calls are
+independent of each other; make many at a time.
+"""
+
+import concurrent.futures
+import json
+import os
+import tempfile
+from typing import List, Optional, Sequence, Union
+
+from assay import program
+from assay.report import Report
+
+SECONDS_BESIDE_TRIALS = 120.0  # for compiling the answer and importing torch, on a busy machine
+
+
+def reward(
+    problem: Union[str, "os.PathLike[str]"],
+    code: str,
+    *,
+    budget: float = 10.0,
+    seed: Optional[int] = None,
+    timeout: Optional[float] = None,
+    suffix: Optional[str] = None,
+) -> Report:
+    """Judges the text of an answer to a problem, in a sandbox. Safe to call from many threads and processes.
+
+    `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
+    definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
+    ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials, `timeout` those
+    of the whole call (default: two minutes more).
+
+    Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
+    for a problem that does not exist.
+    """
+    problem = os.fspath(problem)
+    if not os.path.exists(problem):
+        raise FileNotFoundError("there is no problem %s" % problem)
+    limit = timeout if timeout is not None else budget + SECONDS_BESIDE_TRIALS
+    suffix = suffix or _suffix(code)
+    mistake = _syntax_error(code) if suffix == ".py" else ""
+    if mistake:
+        return Report.made_here("fail", mistake)
+    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
+        answer = os.path.join(folder, "answer" + suffix)
+        with open(answer, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(code)
+        arguments = ["check", answer, "--problem", problem, "--budget", "%g" % budget]
+        ended = program.run(arguments + (["--seed", str(seed)] if seed is not None else []), limit)
+    if ended.stopped and not (ended.report and ended.report.verdict == "fail"):
+        return Report.made_here("inconclusive", "not judged within %g s" % limit)
+    if ended.report is not None and ended.status != 2:
+        return ended.report
+    refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status
+    # "the answer defines no class ModelNew" is about the answer; the rest is about what cannot be read: the
+    # problem, or the language of a solution.
+    return Report.made_here("fail" if "the answer " in refusal else "inconclusive", refusal)
+
+
+def reward_many(
+    problem: Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]],
+    codes: Sequence[str],
+    *,
+    jobs: Optional[int] = None,
+    **options,
+) -> List[Report]:
+    """reward() for many answers, `jobs` at a time (as many as there are cores); reports in the order of the
+    answers.
+
+    `problem` is one problem for all answers, or a list with one for each. Other options are those of
+    reward().
+    """
+    codes = list(codes)
+    single = isinstance(problem, (str, os.PathLike))
+    problems = [problem] * len(codes) if single else list(problem)
+    if len(problems) != len(codes):
+        raise ValueError("%d problems for %d answers" % (len(problems), len(codes)))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda pair: reward(pair[0], pair[1], **options), zip(problems, codes)))
+
+
+def _suffix(code: str) -> str:
+    if code.lstrip().startswith("{"):
+        try:
+            json.loads(code)
+            return ".json"
+        except ValueError:
+            pass
+    is_cuda = "__global__" in code and "import torch" not in code and "import triton" not in code
+    return ".cu" if is_cuda else ".py"
+
+
+def _syntax_error(code: str) -> str:
+    try:
+        compile(code, "answer.py", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return "the answer is not Python: %s" % error
+    return ""

@@ -1,0 +1,3 @@
+#pragma once
+#include "assay/light/pybind.h"
+#include "torch/types.h"

@@ -1,0 +1,467 @@
+// What a failure is a failure of: the trial again under changed conditions. A condition under which it goes
+// away is its cause, and what was seen first is a consequence of it.
+//
+// The order is that of the table "Causes and consequences" in docs/findings.md:
+//
+//   overlap        right alone, wrong while another call runs
+//   chance         differs between runs in which nothing differs that a kernel may depend on
+//   earlier calls  as the first call of a process right, later wrong
+//   host memory    right when malloc gives zeros
+//   device memory  right when outputs and workspace hold zeros; or elements that nobody writes
+//   streams        right when the device idles before and after the call
+//
+// Chance goes before earlier calls, since a later call is also a call at another time and at other addresses.
+// Each "right" and each "wrong" is seen more than once before it becomes a cause.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "assayer/limits.h"
+#include "assayer/seen.h"
+#include "assayer/trial_runner.h"
+#include "judge/numbers.h"
+#include "judge/steps.h"
+
+namespace assay::assayer {
+
+using trial::Poison;
+using trial::Trial;
+
+namespace {
+
+bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern) {
+  std::byte bytes[8];
+  std::memcpy(bytes, &pattern, 8);
+  const auto size = static_cast<std::size_t>(tensor.item_bytes());
+  return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
+}
+
+// Elements are still what memory held before the call.
+bool holds_poison(const TrialResult& result, Poison poison) {
+  const uint64_t pattern = trial::pattern(poison);
+  for (const subject::Call& call : result.calls) {
+    for (const auto& [name, tensor] : call.outputs) {
+      for (int64_t e = 0; e < tensor->count(); ++e) {
+        if (holds_pattern(*tensor, e, pattern)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+using judge::is_between_operations;
+
+// The findings, attributed to a cause.
+void attribute(TrialResult& failed, Cause cause, std::string difference = "") {
+  failed.findings = judge::attributed(std::move(failed.findings),
+                                      {.cause = judge::FoundCause{cause, std::move(difference)}});
+}
+
+// What differs from run to run without anybody's doing. Round numbers would leave too much as it is.
+constexpr uint64_t kCycles[kTimes] = {1'000'003, 77'777'777'777, 5'432'100'000'017};  // cycles
+constexpr int64_t kShifts[kTimes] = {5 * 4096 + 256, 1'234'944,
+                                     40'961'280};  // bytes; allocations begin at 256
+
+Trial as_first_call(Trial trial) {
+  trial.condition.fresh = true;
+  trial.condition.warmed = trial.condition.grown = trial.condition.looped = false;
+  return trial;
+}
+
+Trial at_another_time(Trial trial) {
+  trial.condition.cycles = kCycles[0];
+  return trial;
+}
+
+// The element of an output that a numeric finding names as the worst.
+std::optional<int64_t> worst_element(const Finding& finding, const contract::Tensor& tensor) {
+  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+  if (!numeric || !numeric->worst || numeric->worst->index.size() != tensor.extents.size())
+    return std::nullopt;
+  int64_t element = 0;
+  for (std::size_t i = 0; i < tensor.extents.size(); ++i)
+    element = element * tensor.extents[i] + numeric->worst->index[i];
+  return element < tensor.count() ? std::optional(element) : std::nullopt;
+}
+
+// "y[3] is 1.5 and then 2"
+std::optional<std::string> difference_at(const std::string& name, const contract::Tensor& a,
+                                         const contract::Tensor& b, int64_t e) {
+  if (std::memcmp(a.at(e), b.at(e), static_cast<std::size_t>(a.item_bytes())) == 0) return std::nullopt;
+  return fmt::format("{}{} is {} and then {}", name, contract::coordinates(a.extents, e),
+                     judge::element_text(a, e), judge::element_text(b, e));
+}
+
+// Where the results of two runs of one trial differ. Of a run that failed only the wrong element counts: a
+// kernel may round by chance and be wrong for another reason.
+std::optional<std::string> difference(const TrialResult& first, const TrialResult& second) {
+  if (first.calls.empty() || second.calls.empty()) return std::nullopt;
+  const bool failed = has_error(first.findings);
+  for (const auto& [name, a] : first.calls.front().outputs) {
+    const auto found = second.calls.front().outputs.find(name);
+    if (found == second.calls.front().outputs.end() || found->second->count() != a->count()) continue;
+    const contract::Tensor& b = *found->second;
+    if (!failed) {
+      for (int64_t e = 0; a->bytes != b.bytes && e < a->count(); ++e)
+        if (auto differs = difference_at(name, *a, b, e)) return differs;
+      continue;
+    }
+    if (output_of(first.findings.front()) != name) continue;
+    const auto worst = worst_element(first.findings.front(), *a);
+    if (worst) return difference_at(name, *a, b, *worst);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool TrialRunner::passes(const Trial& trial) {
+  const TrialResult result = run_once(trial, false);
+  return result.state == TrialState::Judged && !has_error(result.findings);
+}
+
+bool TrialRunner::tells_apart(Trial right, Trial wrong) {
+  for (int i = 0; i < kTimes; ++i) {
+    if (!passes(right) || passes(wrong)) return false;
+    right.condition.cycles = wrong.condition.cycles = kCycles[i];  // from the second time on
+  }
+  return true;
+}
+
+// Elements that hold the poison of each of two calls were written by neither.
+bool TrialRunner::find_unwritten(Trial& trial, TrialResult& failed) {
+  Trial other = trial;
+  other.condition.poison = trial.condition.poison == Poison::OtherNan ? Poison::Nan : Poison::OtherNan;
+  const TrialResult second = run_once(other, false);
+  std::vector<Finding> findings;
+  for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
+    for (const contract::TensorSpec* spec : contract_.outputs()) {
+      if (spec->role != contract::Role::Out) continue;
+      if (trial.condition.aliased && !spec->may_alias.empty()) continue;
+      const contract::Tensor& a = *failed.calls[i].outputs.at(spec->name);
+      const contract::Tensor& b = *second.calls[i].outputs.at(spec->name);
+      int64_t count = 0, first = -1;
+      for (int64_t e = 0; e < a.count(); ++e) {
+        if (!holds_pattern(a, e, trial::pattern(trial.condition.poison)) ||
+            !holds_pattern(b, e, trial::pattern(other.condition.poison))) {
+          continue;
+        }
+        if (count++ == 0) first = e;
+      }
+      if (count == 0) continue;
+      evidence::Access access;
+      access.unwritten =
+          evidence::Unwritten{spec->name, static_cast<uint64_t>(count), static_cast<uint64_t>(a.count()),
+                              contract::coordinates(a.extents, first)};
+      Finding finding{.kind = Kind::UnwrittenOutput, .evidence = std::move(access)};
+      findings.push_back(std::move(finding));
+    }
+  }
+  if (findings.empty() || passes(trial)) return false;
+  failed.findings = std::move(findings);
+  return true;
+}
+
+// Whether an element stayed as it was, and does not when memory holds something else: nothing is stored that
+// does not depend on it, as by a maximum.
+bool TrialRunner::keeps_by_value(const Trial& trial, const TrialResult& failed) {
+  Trial other = trial;
+  other.condition.poison = trial.condition.poison == Poison::Ones ? Poison::Nan : Poison::Ones;
+  const TrialResult second = run_once(other, false);
+  const uint64_t poison = trial::pattern(trial.condition.poison),
+                 others = trial::pattern(other.condition.poison);
+  for (std::size_t i = 0; i < std::min(failed.calls.size(), second.calls.size()); ++i) {
+    for (const auto& [name, tensor] : failed.calls[i].outputs) {
+      const contract::Tensor& changed = *second.calls[i].outputs.at(name);
+      for (int64_t e = 0; e < tensor->count(); ++e)
+        if (holds_pattern(*tensor, e, poison) && !holds_pattern(changed, e, others)) return true;
+    }
+  }
+  return false;
+}
+
+// Whether elements were computed from what memory held before: neither left as they were, nor what they are
+// when it held zeros. Rounding in another order is no such dependence.
+bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& failed,
+                                    const TrialResult& cleared) const {
+  const uint64_t poison = trial::pattern(trial.condition.poison);
+  for (std::size_t i = 0; i < std::min(failed.calls.size(), cleared.calls.size()); ++i) {
+    for (const auto& [name, tensor] : failed.calls[i].outputs) {
+      const contract::Tensor& zeroed = *cleared.calls[i].outputs.at(name);
+      for (int64_t e = 0; e < tensor->count(); ++e) {
+        if (holds_pattern(*tensor, e, poison)) continue;
+        const double a = tensor->load(e), b = zeroed.load(e);
+        if (!(std::abs(a - b) <= 0.01 * std::abs(b)) && !(std::isnan(a) && std::isnan(b))) return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
+  if (failed.findings.empty()) return false;
+  const Kind kind = failed.findings.front().kind;
+  if (is_numeric(kind) || kind == Kind::Timeout || kind == Kind::Nondeterministic || kind == Kind::StaleState)
+    return true;
+  for (bool trial::Condition::*how :
+       {&trial::Condition::fresh, &trial::Condition::warmed, &trial::Condition::grown}) {
+    Trial again = trial;
+    again.condition.warmed = again.condition.grown = false;
+    again.condition.*how = true;
+    TrialResult second = again.condition.related ? run(again) : run_once(again, false);
+    for (const Finding& finding : second.findings) {
+      if (finding.kind != kind || finding.severity != Severity::Error) continue;
+      trial = again;
+      failed = std::move(second);
+      return true;
+    }
+  }
+  return false;
+}
+
+// Right alone, wrong or racing while another call runs. A failure that shows alone as well is looked at
+// there.
+bool TrialRunner::find_overlap(Trial& trial, TrialResult& failed) {
+  if (!trial.condition.overlapped) return false;
+  Trial alone = trial;
+  alone.condition.overlapped = false;
+  // What else is wrong with one call does not matter: only two calls have work on two streams.
+  if (is_between_operations(failed.findings.front())) {
+    const TrialResult one = run_once(alone, false);
+    if (one.state == TrialState::Judged && has_error(one.findings) &&
+        std::none_of(one.findings.begin(), one.findings.end(), is_between_operations)) {
+      attribute(failed, Cause::SharedByCalls);
+      return true;
+    }
+  }
+  if (passes(alone)) {
+    if (!tells_apart(alone, trial)) return false;
+    // Two calls have two sets of buffers. A subject that keeps the first one's is wrong one call after
+    // another, too.
+    Trial elsewhere = alone;
+    elsewhere.condition.fresh = false;
+    elsewhere.condition.warmed = elsewhere.condition.moved = true;
+    TrialResult there = run_once(elsewhere, false);
+    if (has_error(there.findings)) {
+      trial = elsewhere;
+      failed = std::move(there);
+      return false;
+    }
+    attribute(failed, Cause::Overlap);
+    return true;
+  }
+  if (is_numeric(failed.findings.front().kind)) trial = alone;
+  return false;
+}
+
+// Results that differ between runs in which nothing differs that a kernel may depend on: not the device's
+// clock, not where buffers lie, nor which run it is.
+bool TrialRunner::find_chance(Trial& trial, TrialResult& failed) {
+  const Trial first = as_first_call(trial);
+  const TrialResult base = run_once(first, false);
+  if (base.state != TrialState::Judged) return false;
+  // On a real GPU sums come out in another order each time, which is no cause of anything: there, a result
+  // must be right in one run and wrong in another.
+  const bool repeatable = options_.device == subject::Device::Virtual;
+  const auto differs = [&](const Trial& changed) -> std::optional<std::string> {
+    const TrialResult other = run_once(changed, false);
+    if (!repeatable && has_error(base.findings) == has_error(other.findings)) return std::nullopt;
+    return difference(base, other);
+  };
+  std::optional<std::string> seen;
+  Trial later = first, elsewhere = first;
+  for (int i = 0; i < kTimes && !seen; ++i) {
+    Trial other = first;
+    other.condition.cycles = later.condition.cycles = kCycles[i];
+    other.condition.shift = elsewhere.condition.shift = kShifts[i];
+    seen = differs(other);
+  }
+  if (!seen) return false;
+  Cause cause = Cause::Varies;
+  if (differs(first)) {
+    cause = Cause::Chance;
+  } else if (differs(later)) {
+    cause = Cause::Clock;
+  } else if (differs(elsewhere)) {
+    cause = Cause::Addresses;
+  }
+  trial = first;
+  attribute(failed, cause, *seen);
+  return true;
+}
+
+// A new process, calls that were made before, and this one.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): a copy, for running trials changes the history it may come from
+bool TrialRunner::fails_after(const Trial& trial, std::vector<Trial> before) {
+  runner_.restart();
+  for (const Trial& earlier : before) run(earlier, false);
+  const TrialResult last = run_once(trial, false);
+  return last.state == TrialState::Judged && has_error(last.findings);
+}
+
+bool TrialRunner::shows(const Trial& trial, Kind kind) {
+  const TrialResult result = run_once(trial, false);
+  return std::any_of(result.findings.begin(), result.findings.end(),
+                     [&](const Finding& finding) { return finding.kind == kind; });
+}
+
+// What the device saw shows after other calls and not as the first of a process: confirm() has found the
+// condition, and this tells it from chance.
+bool TrialRunner::find_left_behind(Trial& trial, TrialResult& failed) {
+  if (!trial.condition.warmed && !trial.condition.grown) return false;
+  const Kind kind = failed.findings.front().kind;
+  Trial first = as_first_call(trial);
+  for (int i = 0; i < kTimes; ++i) {
+    first.condition.cycles = kCycles[i];
+    if (shows(first, kind) || !shows(trial, kind)) return false;
+  }
+  attribute(failed, Cause::LaterConsequence);
+  return true;
+}
+
+bool TrialRunner::find_stale(Trial& trial, TrialResult& failed) {
+  if (!is_numeric(failed.findings.front().kind)) return find_left_behind(trial, failed);
+  const Trial first = as_first_call(trial);
+  Trial after = trial;
+  after.condition.fresh = after.condition.warmed = after.condition.grown = false;
+  const bool right_at_first = passes(first);
+  const bool after_others =
+      trial.condition.warmed || trial.condition.grown || trial.condition.looped || failed.calls_before > 0;
+  if (right_at_first && after_others) {
+    bool shown = false;
+    for (bool trial::Condition::*how : {&trial::Condition::warmed, &trial::Condition::grown}) {
+      Trial warmed = after;
+      warmed.condition.*how = true;
+      if (passes(warmed) || !tells_apart(first, warmed)) continue;
+      trial = warmed;  // shows it without the trials that came before
+      shown = true;
+      break;
+    }
+    if (!shown && !(fails_after(after, failed.before) && passes(first) &&
+                    fails_after(at_another_time(after), failed.before)))
+      return false;
+    attribute(failed, Cause::EarlierCalls);
+    return true;
+  }
+  if (!right_at_first && tells_apart(after, first)) {
+    trial = first;
+    attribute(failed, Cause::FirstCall);
+    return true;
+  }
+  return false;
+}
+
+// It was wrong once, and is right as the first call, after other calls and, at another time, after the calls
+// that it came after.
+bool TrialRunner::find_seen_once(Trial& trial, TrialResult& failed) {
+  const Trial first = as_first_call(trial);
+  for (int i = 0; i < kTimes; ++i)
+    if (!passes(first)) return false;
+  if (fails_after(at_another_time(trial), failed.before)) return false;
+  trial = first;
+  attribute(failed, Cause::SeenOnce);
+  return true;
+}
+
+// New pages of the host's memory are zeros; what malloc gives later is not.
+bool TrialRunner::find_host_memory(Trial& trial, TrialResult& failed) {
+  const Kind kind = failed.findings.front().kind;
+  if (!trial.condition.host_poison || kind == Kind::Timeout || kind == Kind::Deadlock) return false;
+  Trial zeroed = as_first_call(trial);
+  zeroed.condition.host_poison = false;
+  if (!tells_apart(zeroed, as_first_call(trial))) return false;
+  attribute(failed, Cause::HostMemory);
+  return true;
+}
+
+bool TrialRunner::find_stream_order(Trial& trial, TrialResult& failed) {
+  const Finding& symptom = failed.findings.front();
+  if (is_between_operations(symptom)) {
+    attribute(failed, Cause::UnorderedWork);
+    return true;
+  }
+  if (!trial.condition.ordered) return false;
+  Trial idle = trial;
+  idle.condition.ordered = idle.condition.others_late = false;
+  if (!tells_apart(idle, trial)) return false;
+  attribute(failed, Cause::HeldStream);
+  return true;
+}
+
+// Memory that nothing wrote: outputs that keep what they held, or results computed from it.
+bool TrialRunner::find_undefined(Trial& trial, TrialResult& failed) {
+  if (trial.condition.poison == Poison::Zeros) return find_unwritten(trial, failed);
+  Trial zeroed = trial;
+  zeroed.condition.poison = Poison::Zeros;
+  const TrialResult cleared = run_once(zeroed, false);
+  const bool needs_zeros = cleared.state == TrialState::Judged && !has_error(cleared.findings);
+  const bool spreads =
+      needs_zeros && (depends_on_poison(trial, failed, cleared) || keeps_by_value(trial, failed));
+  if (!spreads && find_unwritten(trial, failed)) return true;
+  if (!needs_zeros || !tells_apart(zeroed, trial)) return false;
+  attribute(failed, Cause::DeviceMemory);
+  return true;
+}
+
+bool TrialRunner::find_uninitialized(Trial& trial, TrialResult& failed) {
+  return find_host_memory(trial, failed) ||
+         (is_numeric(failed.findings.front().kind) && find_undefined(trial, failed));
+}
+
+TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
+  if (failed.findings.empty()) return failed;
+  // What is read too early may be undefined, or wrong: the race is why.
+  std::stable_partition(failed.findings.begin(), failed.findings.end(), is_between_operations);
+  if (is_between_operations(failed.findings.front())) {
+    if (find_overlap(trial, failed)) return failed;
+    if (is_between_operations(failed.findings.front())) {
+      find_stream_order(trial, failed);
+      return failed;
+    }
+  }
+  const Finding& symptom = failed.findings.front();
+  if (symptom.kind == Kind::Nondeterministic || symptom.kind == Kind::StaleState) return failed;
+  // Of a related call: this trial's own call is right, whatever the conditions.
+  const bool is_related =
+      !symptom.attribution.relation.empty() || (std::holds_alternative<evidence::Numeric>(symptom.evidence) &&
+                                                std::get<evidence::Numeric>(symptom.evidence).difference);
+  if (is_related && is_numeric(symptom.kind)) return failed;
+  if (!is_numeric(symptom.kind)) {
+    if (!find_left_behind(trial, failed)) find_host_memory(trial, failed);
+    return failed;
+  }
+  if (find_overlap(trial, failed)) return failed;
+  if (find_chance(trial, failed)) return failed;
+  // Before the others: they run calls one after another, which is no test of a subject that remembers.
+  if (find_stale(trial, failed)) return failed;
+  if (find_host_memory(trial, failed)) return failed;
+  // The virtual device has seen that streams are in order, and that nothing undefined was used.
+  const bool watched = options_.device == subject::Device::Virtual;
+  const bool unwritten = watched && holds_poison(failed, trial.condition.poison);
+  if (unwritten && find_undefined(trial, failed)) return failed;
+  if (find_stream_order(trial, failed)) return failed;
+  if (!unwritten && find_undefined(trial, failed)) return failed;
+  find_seen_once(trial, failed);
+  return failed;
+}
+
+bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind) {
+  static constexpr struct {
+    Kind kind;
+    bool (TrialRunner::*find)(Trial&, TrialResult&);
+  } kCauses[] = {{Kind::ConcurrentLaunch, &TrialRunner::find_overlap},
+                 {Kind::Nondeterministic, &TrialRunner::find_chance},
+                 {Kind::StaleState, &TrialRunner::find_stale},
+                 {Kind::StreamOrder, &TrialRunner::find_stream_order},
+                 {Kind::UnwrittenOutput, &TrialRunner::find_unwritten},
+                 {Kind::Uninitialized, &TrialRunner::find_uninitialized}};
+  for (const auto& cause : kCauses) {
+    if (cause.kind == kind) return (this->*cause.find)(trial, failed) && failed.findings.front().kind == kind;
+  }
+  return false;
+}
+
+}  // namespace assay::assayer

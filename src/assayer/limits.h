@@ -1,0 +1,73 @@
+// Every limit of a check that is not the user's to set: seconds, shares of the budget, numbers of calls. What
+// it is for and what pins it stands beside each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace assay::assayer {
+
+// ---- What a trial may cost ----
+
+// Shares of the time left that one trial may take: an ordinary one, so that at least four more fit; and one
+// that a pass requires. Chosen; the corpus shows whether checks still end within their budgets.
+inline constexpr double kTrialShare = 0.25, kNeededShare = 0.5;
+// Times as long as predicted that a required trial may take: the first call of a new shape may take a slow
+// path that nothing was learnt of yet.
+inline constexpr double kNeededSlack = 3;
+// Seconds of an ordinary trial, at most; and until one has shown that calls may take longer and still end.
+inline constexpr double kTrialSeconds = 10, kFirstTrialSeconds = 2.5;
+// Share of the budget, and least seconds, for a trial that is known to be slow.
+inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
+// Elements of each output judged in such a trial.
+inline constexpr int64_t kBriefSample = 1 << 13;
+// A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
+inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
+// Budgets that a Python function may take for the trials that a pass requires. Chosen: on an idle machine one is enough.
+inline constexpr double kPythonBudgets = 4;
+// Share of the budget: a trial that takes more is named in the report.
+inline constexpr double kHeldUpShare = 0.5;
+// Elements of a trial per second of budget, and at least: drawing, copying and judging them takes time as
+// well.
+inline constexpr double kElementsPerSecond = 2.5e5, kLeastElements = 1.5e6;
+// On what a longer budget is estimated to be.
+inline constexpr double kBudgetMargin = 1.3;
+// Trials in a row of a plan that could not be run before a check gives up; those that the virtual GPU does
+// not support count for much more.
+inline constexpr int kMostUseless = 200, kMostUnsupported = 2;
+
+// ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
+
+// To tell slow from endless: many short calls and a long one, or two (hang.cpp).
+inline constexpr double kHangSeconds = 8;
+// To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the
+// last.
+inline constexpr double kCauseSeconds = 4, kCauseCalls = 3, kLongCauseSeconds = 12;
+// To make the trial small: many short calls.
+inline constexpr double kShrinkSeconds = 2;
+inline constexpr int kShrinkAttempts = 200;
+// The same for what waits for ever: each attempt takes its time.
+inline constexpr double kWaitingSeconds = 3;
+inline constexpr int kWaitingAttempts = 3;
+// To follow where precision is lost: a few calls, each many times slower than an ordinary one.
+inline constexpr double kProfileSeconds = 3;
+// For the numbers of the smallest case: one call.
+inline constexpr double kPictureSeconds = 1;
+// Looks whether a failure has a known cause that is named otherwise (--keep-going).
+inline constexpr int kRechecks = 6;
+// Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
+// call that fails by chance, every other time, passes for a cause once in 2^6.
+inline constexpr int kTimes = 3;
+
+// ---- Calls ----
+
+// Bytes of a trial that has no need for all the machine's memory: more is a crash, not a lack of memory.
+inline constexpr double kSmallBytes = 16e6;
+// Bytes of a trial whose inputs are staged on the stream: each buffer is then there twice.
+inline constexpr double kMostOrderedBytes = 256e6;
+// Calls of a process that are remembered, to be made again.
+inline constexpr std::size_t kMostHistory = 64;
+// Seconds that a call gets however late it is.
+inline constexpr double kLeastCallSeconds = 0.3;
+
+}  // namespace assay::assayer

@@ -1,0 +1,343 @@
+#include "assayer/trial_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "assayer/limits.h"
+#include "assayer/locate.h"
+#include "assayer/seen.h"
+#include "base/random.h"
+#include "judge/numbers.h"
+#include "judge/relations.h"
+#include "judge/steps.h"
+#include "trial/shapes.h"
+
+namespace assay::assayer {
+
+using contract::Bindings;
+using subject::CallOutcome;
+using subject::Observation;
+using trial::Trial;
+
+namespace {
+
+constexpr const char* kNoTime = "there was no time left for it";
+
+subject::RunnerOptions runner_options(const CheckOptions& options) {
+  subject::RunnerOptions runner = options.runner;
+  runner.device = options.device;
+  return runner;
+}
+
+Finding launch_failure(evidence::Launch launch) {
+  return {.kind = Kind::LaunchFailure, .evidence = std::move(launch)};
+}
+
+// A function that raised has crashed; what it returned wrongly is a wrong result.
+Finding python_failure(const protocol::PythonFailure& failure) {
+  if (failure.output.empty()) {
+    Finding finding = crash(failure.text);
+    finding.where = {shown(failure.file), failure.line};
+    return finding;
+  }
+  return {.kind = Kind::WrongResult,
+          .where = {shown(failure.file), failure.line},
+          .evidence = evidence::Numeric{.output = failure.output, .misfit = failure.text}};
+}
+
+// Bytes outside a tensor that changed during the call.
+Finding trespass(const subject::Trespass& t) {
+  evidence::Access access{.access = evidence::AccessKind::Write};
+  access.place.offset = t.offset;
+  access.place.element = evidence::TensorElement{t.tensor, {}, {}};
+  access.bytes_changed = static_cast<uint64_t>(t.bytes);
+  return {.kind = Kind::OutOfBounds, .evidence = std::move(access)};
+}
+
+}  // namespace
+
+TrialRunner::TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
+                         const subject::Subject& subject, const CheckOptions& options)
+    : contract_(contract),
+      reference_(reference),
+      subject_(subject),
+      options_(options),
+      runner_(contract, subject, runner_options(options)),
+      work_(contract) {}
+
+void TrialRunner::read_outcome(const Trial& trial, const Observation& observation, TrialResult& result) {
+  switch (observation.outcome) {
+    case CallOutcome::Ended:
+      break;
+    case CallOutcome::DeviceError:
+      if (!has_error(result.findings) && result.state == TrialState::Judged)
+        result.findings.push_back(
+            launch_failure({.status = observation.error_code, .detail = observation.error}));
+      return;
+    case CallOutcome::PythonFailed:
+      if (observation.python->unsupported) {
+        result.state = TrialState::Unsupported;
+        result.problem = observation.error;
+      } else if (!has_error(result.findings) && result.state == TrialState::Judged) {
+        result.findings.push_back(python_failure(*observation.python));
+      }
+      return;
+    case CallOutcome::Crashed:
+      if (!has_error(result.findings)) result.findings.push_back(crash(observation.error));
+      return;
+    case CallOutcome::TimedOut: {
+      if (has_error(result.findings)) return;  // seen before its time was up
+      result.state = TrialState::TooSlow;
+      result.problem = fmt::format("{}: {}", trial::to_string(trial), observation.error);
+      result.unended = unended(observation, subject_.symbol);
+      return;
+    }
+    case CallOutcome::TooLarge:
+      if (const auto size = trial::size_of(contract_, trial.shape); size && size->bytes <= kSmallBytes) {
+        result.findings.push_back(crash("the call was stopped: " + observation.error));
+        return;
+      }
+      result.state = TrialState::Skipped;
+      result.problem = observation.error;
+      return;
+    case CallOutcome::Unavailable:
+      result.state = TrialState::Unavailable;
+      result.problem = observation.error;
+      return;
+  }
+  for (const subject::Call& call : observation.calls) {
+    if (call.returned != 0)
+      result.findings.push_back(launch_failure({.function = subject_.symbol, .status = call.returned}));
+    for (const subject::Trespass& t : call.trespasses) result.findings.push_back(trespass(t));
+    for (const std::string& name : call.changed_inputs)
+      result.findings.push_back({.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = name}});
+  }
+}
+
+void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& bindings, TrialResult& result,
+                              bool diagnose) {
+  judge::Options options;
+  options.tensor_cores = !result.wider_budgets.empty();
+  options.diagnose = diagnose;
+  options.margins = options_.margins;
+  options.seed = options_.seed;
+  options.threads = options_.threads;
+  options.max_work *= static_cast<double>(sample_) / static_cast<double>(options.max_elements);
+  options.max_elements = sample_;
+  options.hints = hints_;
+  for (std::size_t i = 0; i < result.calls.size(); ++i) {
+    auto judgement = judge::judge(contract_, reference_, bindings[i], result.calls[i].outputs, options);
+    if (!judgement) {
+      result.state = TrialState::Unjudgeable;
+      result.problem = judgement.error().text();
+      return;
+    }
+    result.judged += judgement->judged;
+    result.elements += judgement->elements;
+    result.undecided += judgement->undecided;
+    result.margins.bound = std::max(result.margins.bound, judgement->margins.bound);
+    result.margins.energy = std::max(result.margins.energy, judgement->margins.energy);
+    for (Finding& finding : judgement->findings) result.findings.push_back(std::move(finding));
+  }
+}
+
+double TrialRunner::time_limit() const {
+  if (!deadline_) return timeout_;
+  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
+  return std::min(timeout_, std::max(kLeastCallSeconds, left));
+}
+
+// Another of the contract's own shapes, where there is one.
+contract::Shape TrialRunner::another_shape(const contract::Shape& shape) const {
+  const auto other = std::find_if(contract_.shapes.begin(), contract_.shapes.end(),
+                                  [&](const contract::Shape& listed) { return listed != shape; });
+  return other == contract_.shapes.end() ? shape : *other;
+}
+
+// Calls whose results nobody looks at: a smaller one; or a larger one, and one with other inputs at the same
+// addresses.
+void TrialRunner::warm_up(const Trial& trial) {
+  runner_.restart();
+  std::vector<Trial> earlier(trial.condition.grown ? 1 : 2, trial);
+  for (const contract::Dim& dim : contract_.dims) {
+    int64_t& value = earlier[0].shape[dim.name];
+    value = trial::snap(dim, trial.condition.grown ? value / 8 : std::min<int64_t>(value * 2, value + 64));
+  }
+  if (!contract_.check_shape(earlier[0].shape)) earlier[0].shape = another_shape(trial.shape);
+  for (Trial& call : earlier) {
+    call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
+    call.seed = mix(trial.seed, 7);
+    if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
+      runner_.run(call, *inputs);
+  }
+}
+
+TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
+  TrialResult result;
+  if (out_of_time()) {
+    result.state = TrialState::Skipped;
+    result.problem = kNoTime;
+    return result;
+  }
+  ++runs_;
+  const auto start = std::chrono::steady_clock::now();
+  const double built = runner_.build_seconds();
+  Trial trial = asked;
+  const auto size = trial::size_of(contract_, trial.shape);
+  if ((size && size->bytes > kMostOrderedBytes) || !trial.sparse.empty()) trial.condition.ordered = false;
+  std::vector<Bindings> bindings;
+  for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
+    Trial other = trial;
+    if (i > 0) other.seed = mix(trial.seed, 99);
+    auto made = trial::make_inputs(contract_, other, options_.generator);
+    if (!made) {
+      result.state = TrialState::Skipped;
+      result.problem = made.error().text();
+      return result;
+    }
+    bindings.push_back(std::move(*made));
+  }
+  if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
+  result.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
+  observe(trial, bindings, diagnose, result);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+                   (runner_.build_seconds() - built);
+  return result;
+}
+
+// Runs the call, or two at once, and judges what comes back.
+void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
+                          TrialResult& result) {
+  runner_.set_timeout(time_limit());
+  Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
+  Seen seen = seen_by_device(contract_, subject_, trial, observation);
+  if (!seen.unsupported.empty()) {
+    result.state = TrialState::Unsupported;
+    result.problem = std::move(seen.unsupported);
+  }
+  result.findings = std::move(seen.findings);
+  result.warnings = std::move(seen.host_warnings);
+  read_outcome(trial, observation, result);
+  result.calls = std::move(observation.calls);
+  result.call_seconds = observation.seconds;
+  learn_code(observation.code);
+  if (observation.kernels) result.launched = !observation.kernels->empty();
+  result.wider_budgets = tensor_cores_.reasons(observation.kernels);
+  if (result.state == TrialState::Judged && !has_error(result.findings))
+    judge_calls(trial, bindings, result, diagnose);
+  std::stable_partition(result.findings.begin(), result.findings.end(),
+                        [](const Finding& f) { return f.severity == Severity::Error; });
+}
+
+void TrialRunner::learn_code(const std::vector<std::string>& texts) {
+  const std::size_t known = modules_.size();
+  for (const std::string& text : texts) {
+    if (!code_.insert(text).second) continue;
+    auto module = ptx::parse(text, "ptx");
+    if (!module) continue;
+    modules_.push_back(std::move(*module));
+    if (use_new_code_) use_new_code_(text);
+  }
+  if (modules_.size() > known) tensor_cores_ = subject::TensorCores(modules_);
+}
+
+// Once more under another schedule, at other addresses, over other remains.
+void TrialRunner::compare_repetition(const Trial& trial, TrialResult& result) {
+  if (!contract_.require.deterministic || result.calls.empty()) return;
+  Trial again = trial;
+  again.condition.schedule = mix(trial.condition.schedule, 5) >> 40;
+  again.condition.moved = true;
+  const TrialResult other = run_once(again, false);
+  for (std::size_t i = 0; i < std::min(result.calls.size(), other.calls.size()); ++i) {
+    for (const auto& [name, tensor] : result.calls[i].outputs) {
+      const contract::Tensor& second = *other.calls[i].outputs.at(name);
+      if (tensor->bytes == second.bytes) continue;
+      int64_t differing = 0, first = -1;
+      for (int64_t e = 0; e < tensor->count(); ++e) {
+        if (std::memcmp(tensor->at(e), second.at(e), static_cast<std::size_t>(tensor->item_bytes())) == 0)
+          continue;
+        if (differing++ == 0) first = e;
+      }
+      evidence::Numeric numeric{.output = name};
+      numeric.difference = evidence::Difference{.relation = "repeated",
+                                                .count = differing,
+                                                .index = contract::index_of(tensor->extents, first),
+                                                .first = judge::element_text(*tensor, first),
+                                                .second = judge::element_text(second, first)};
+      Finding finding{.kind = Kind::Nondeterministic, .evidence = std::move(numeric)};
+      result.findings.push_back(std::move(finding));
+    }
+  }
+}
+
+// Whether the companion is wrong after the trial's own call and right as the first of a process, twice, so
+// that chance has no part in it.
+bool TrialRunner::is_of_earlier_calls(const Trial& trial, const Bindings& first, const Trial& companion,
+                                      const Bindings& second) {
+  const auto is_right = [&](const Trial& call, const Bindings& inputs) {
+    TrialResult result;
+    observe(call, {inputs}, false, result);
+    return result.state == TrialState::Judged && !has_error(result.findings);
+  };
+  for (int i = 0; i < 2; ++i) {
+    runner_.restart();
+    if (!is_right(companion, second)) return false;
+    runner_.restart();
+    is_right(trial, first);
+    if (is_right(companion, second)) return false;
+  }
+  return true;
+}
+
+// The same call with inputs changed in known ways: each must be right by itself, and what must hold between
+// both follows from the formula.
+void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
+  const auto bindings = trial::make_inputs(contract_, trial, options_.generator);
+  if (!bindings || result.calls.empty()) return;
+  for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
+    Trial other = trial;
+    other.shape = companion.bindings.shape;
+    TrialResult second;
+    observe(other, {companion.bindings}, true, second);
+    if (second.state != TrialState::Judged) continue;
+    if (has_error(second.findings)) {
+      const bool stale = is_of_earlier_calls(trial, *bindings, other, companion.bindings);
+      for (Finding& finding : second.findings) {
+        if (stale)
+          finding =
+              std::move(judge::attributed({finding}, {.cause = judge::FoundCause{Cause::RelatedCall}})[0]);
+        finding.attribution.related = companion.text;
+        finding.attribution.relation = judge::to_string(companion.relation);
+        result.findings.push_back(std::move(finding));
+      }
+      return;
+    }
+    if (second.calls.empty()) continue;
+    for (Finding& finding : judge::compare(contract_, reference_, *bindings, companion,
+                                           result.calls[0].outputs, second.calls[0].outputs))
+      result.findings.push_back(std::move(finding));
+  }
+}
+
+TrialResult TrialRunner::run(const Trial& trial, bool diagnose) {
+  const trial::Condition& condition = trial.condition;
+  if (runner_.calls_in_process() == 0 || condition.fresh || condition.warmed || condition.grown)
+    history_.clear();
+  TrialResult result = run_once(trial, diagnose);
+  if (result.state == TrialState::Judged && !has_error(result.findings) && trial.condition.related)
+    compare_related(trial, result);
+  if (result.state == TrialState::Judged && !has_error(result.findings) && trial.condition.repeated) {
+    compare_repetition(trial, result);
+  }
+  if (has_error(result.findings)) result.before = history_;
+  if (history_.size() == kMostHistory) history_.erase(history_.begin());
+  history_.push_back(trial);
+  return result;
+}
+
+}  // namespace assay::assayer

@@ -1,0 +1,148 @@
+// One trial, run and judged (trial_runner.cpp); the experiments that show what its failure is due to
+// (experiments.cpp, surroundings_needed.cpp); and whether a call that takes long ever ends (hang.cpp).
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <set>
+
+#include "assayer/assayer.h"
+#include "judge/judge.h"
+#include "subject/tensor_cores.h"
+#include "trial/work.h"
+
+namespace assay::assayer {
+
+enum class TrialState : uint8_t {
+  Judged,       // findings tell
+  Skipped,      // no legal inputs at this shape, or too large
+  TooSlow,      // did not end in time at a shape where that proves nothing
+  Unsupported,  // the virtual GPU cannot run it: `problem`
+  Unavailable,  // no device: `problem`
+  Unjudgeable,  // the reference cannot be evaluated: `problem`
+};
+
+struct TrialResult {
+  TrialState state = TrialState::Judged;
+  std::string problem;
+  std::vector<Finding> findings;  // errors before warnings
+  std::vector<Finding> warnings;  // of host code: they say nothing about this trial
+  std::vector<subject::Call> calls;
+  std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
+  int64_t judged = 0, elements = 0, undecided = 0;
+  judge::Margins margins;            // of all outputs, if the options ask for them
+  double seconds = 0;                // of the whole trial
+  double call_seconds = 0;           // of the call alone
+  std::optional<bool> launched;      // whether it launched a kernel; none: not known
+  int64_t calls_before = 0;          // in the same process
+  std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
+  std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
+  bool is_smallest = false;          // no smaller trial shows what this one does
+  std::vector<std::pair<contract::Shape, double>>
+      probed;  // by never_ends: what smaller calls took, in seconds
+};
+
+class TrialRunner {
+ public:
+  TrialRunner(const contract::Contract& contract, const reference::Reference& reference,
+              const subject::Subject& subject, const CheckOptions& options);
+
+  // Runs and judges a trial. What the device saw goes before what the numbers say: a race that gives
+  // wrong sums is a race.
+  TrialResult run(const trial::Trial& trial, bool diagnose = true);
+
+  // Runs it under changed conditions to find the cause: chance, the result of an earlier call, overlap, the
+  // stream, memory that nothing wrote; the findings are then attributed to it (judge/steps.h). `trial` is
+  // changed to the one that shows it.
+  TrialResult find_cause(trial::Trial& trial, TrialResult failed);
+  // Whether a call that did not end in time never ends, or shows why on the way (hang.cpp). `trial` becomes
+  // the smallest that does, `slow` what it shows.
+  bool never_ends(trial::Trial& trial, TrialResult& slow);
+  // "correct on NVIDIA H200 …, wrong on …", where a trial fails only in the surroundings it has; else empty.
+  std::string needed_surroundings(const trial::Trial& failing);
+  // Whether a failure has this cause, which another trial was found to have.
+  bool has_cause(trial::Trial& trial, TrialResult& failed, Kind kind);
+
+  // Whether what the device saw shows again in a new process, alone or after other calls; `trial` is changed
+  // to the one that shows it. Numbers need no such test: find_cause() has its own.
+  bool confirm(trial::Trial& trial, TrialResult& failed);
+
+  // What takes long and is no trial's doing: starting an interpreter, compiling.
+  void prepare() { runner_.prepare(); }
+  // Seconds that a Python subject has spent on compiling: no trial's time, and none of the budget's.
+  double build_seconds() const { return runner_.build_seconds(); }
+  void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
+  // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
+  void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }
+  // Kinds of finding that reading the code makes likely.
+  void set_hints(std::vector<Kind> kinds) { hints_ = std::move(kinds); }
+
+  bool files_guarded() const { return runner_.files_guarded(); }
+  // Elements of each output that are judged; larger ones by a sample.
+  void set_sample(int64_t elements) { sample_ = elements; }
+  void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
+  // Calls end by then, and none begins later: for what has its share of the time.
+  using TimePoint = std::chrono::steady_clock::time_point;
+  void set_deadline(std::optional<TimePoint> deadline) { deadline_ = deadline; }
+  // … or after so many, where a check follows the timeline of another.
+  void set_most_runs(std::optional<int> most) { most_runs_ = most; }
+  bool out_of_time() const {
+    if (most_runs_ && runs_ >= *most_runs_) return true;
+    return deadline_ && std::chrono::steady_clock::now() >= *deadline_;
+  }
+  int runs() const { return runs_; }
+
+ private:
+  TrialResult run_once(const trial::Trial& trial, bool diagnose);
+  void observe(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings, bool diagnose,
+               TrialResult& result);
+  void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
+                   TrialResult& result, bool diagnose);
+  void read_outcome(const trial::Trial& trial, const subject::Observation& observation, TrialResult& result);
+  void compare_repetition(const trial::Trial& trial, TrialResult& result);
+  void compare_related(const trial::Trial& trial, TrialResult& result);
+  void warm_up(const trial::Trial& trial);
+  contract::Shape another_shape(const contract::Shape& shape) const;
+  bool is_of_earlier_calls(const trial::Trial& trial, const contract::Bindings& first,
+                           const trial::Trial& companion, const contract::Bindings& second);
+  void learn_code(const std::vector<std::string>& texts);
+  double time_limit() const;
+  bool passes(const trial::Trial& trial);
+  bool tells_apart(trial::Trial right, trial::Trial wrong);
+  bool find_overlap(trial::Trial& trial, TrialResult& failed);
+  bool find_chance(trial::Trial& trial, TrialResult& failed);
+  bool find_stale(trial::Trial& trial, TrialResult& failed);
+  bool find_left_behind(trial::Trial& trial, TrialResult& failed);
+  bool find_host_memory(trial::Trial& trial, TrialResult& failed);
+  bool find_uninitialized(trial::Trial& trial, TrialResult& failed);
+  bool shows(const trial::Trial& trial, Kind kind);
+  bool fails_after(const trial::Trial& trial, std::vector<trial::Trial> before);
+  bool find_seen_once(trial::Trial& trial, TrialResult& failed);
+  bool find_stream_order(trial::Trial& trial, TrialResult& failed);
+  bool find_undefined(trial::Trial& trial, TrialResult& failed);
+  bool find_unwritten(trial::Trial& trial, TrialResult& failed);
+  bool keeps_by_value(const trial::Trial& trial, const TrialResult& failed);
+  bool depends_on_poison(const trial::Trial& trial, const TrialResult& failed,
+                         const TrialResult& cleared) const;
+
+  const contract::Contract& contract_;
+  const reference::Reference& reference_;
+  const subject::Subject& subject_;
+  CheckOptions options_;
+  subject::Runner runner_;
+  trial::Work work_;
+  double timeout_ = 30;
+  std::optional<TimePoint> deadline_;
+  std::optional<int> most_runs_;
+  int runs_ = 0;
+  std::vector<trial::Trial> history_;  // calls of the present process, the last ones
+  int64_t sample_ = judge::Options{}.max_elements;
+  std::vector<Kind> hints_;
+  subject::TensorCores tensor_cores_;
+  std::function<void(const std::string&)> use_new_code_;
+  std::set<std::string> code_;  // PTX of a Python subject
+  std::vector<ptx::Module> modules_;
+};
+
+}  // namespace assay::assayer

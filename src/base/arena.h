@@ -1,0 +1,44 @@
+// Memory that is allocated in order and released all at once, back to a mark or with the arena.
+//
+// Example:
+//
+//     Arena arena;
+//     const Arena::Mark mark = arena.mark();
+//     double* values = arena.get<double>(256);  // uninitialised, on a cache line of its own
+//     arena.release(mark);                      // values are gone; the memory is kept for what comes next
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+namespace assay {
+
+class Arena {
+ public:
+  struct Mark {
+    std::size_t chunk = 0, used = 0;
+  };
+  Mark mark() const { return {chunk_, used_}; }
+  void release(Mark mark) {
+    chunk_ = mark.chunk;
+    used_ = mark.used;
+  }
+
+  void* allocate(std::size_t bytes, std::size_t align);
+  template <class T>
+  T* get(int count) {
+    constexpr std::size_t kCacheLine = 64;
+    return static_cast<T*>(allocate(sizeof(T) * static_cast<std::size_t>(count), kCacheLine));
+  }
+
+ private:
+  struct Chunk {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t size = 0;
+  };
+  std::vector<Chunk> chunks_;
+  std::size_t chunk_ = 0, used_ = 0;  // where the next piece begins
+};
+
+}  // namespace assay

@@ -1,0 +1,122 @@
+#include "cudart/event_writer.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cudart/code_place.h"
+
+namespace assay::cudart {
+namespace {
+
+void write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim) {
+  return {dim.x, dim.y, dim.z};
+}
+
+std::string name_of(vgpu::FaultInfo::Kind kind) {
+  constexpr const char* kNames[] = {
+      "",         "illegal address", "misaligned address",  "invalid address space",
+      "trap",     "assert",          "illegal instruction", "deadlock",
+      "livelock", "stack overflow",  "heap exhausted",      "invalid program counter",
+  };
+  return kNames[static_cast<size_t>(kind)];
+}
+
+}  // namespace
+
+void EventWriter::open(const std::string& path, bool quiet) {
+  quiet_ = quiet;
+  if (file_ >= 0) close(file_);
+  file_ = -1;
+  if (!path.empty()) file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+}
+
+void EventWriter::say(std::string_view message) {
+  if (!quiet_) write_all(STDERR_FILENO, fmt::format("assay: {}\n", message));
+}
+
+void EventWriter::say_once(std::string_view message) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!said_.emplace(message).second) return;
+  }
+  say(message);
+}
+
+// In one write, so that lines of several threads do not mix.
+void EventWriter::write(const protocol::Event& event) {
+  if (file_ >= 0) write_all(file_, protocol::encode(event) + "\n");
+}
+
+void EventWriter::launch(const vgpu::GridRun& run) {
+  if (file_ < 0) return;
+  const auto& info = run.info();
+  const auto& outcome = run.outcome();
+  write(protocol::LaunchEvent{.id = info.id,
+                              .kernel = std::string(info.kernel.name()),
+                              .grid = extents_of(info.config.grid),
+                              .block = extents_of(info.config.block),
+                              .stream = info.stream,
+                              .dynamic_shared = info.config.dynamic_shared,
+                              .warp_instructions = outcome.warp_instructions,
+                              .seconds = outcome.seconds,
+                              .fault = name_of(outcome.fault.kind)});
+}
+
+void EventWriter::still_running(const vgpu::LaunchInfo& launch, double seconds,
+                                std::span<const vgpu::Standing> lines) {
+  constexpr size_t kMostLines = 8;
+  if (file_ < 0) return;
+  protocol::StillRunningEvent event{std::string(launch.kernel.name()), seconds, {}};
+  for (const vgpu::Standing& at : lines.first(std::min(lines.size(), kMostLines)))
+    event.lines.push_back(
+        {{std::string(at.file), static_cast<int>(at.line)}, static_cast<uint32_t>(at.warps)});
+  write(event);
+}
+
+void EventWriter::fault(const vgpu::FaultInfo& fault) {
+  say(fault.message);
+  write(protocol::FaultEvent{name_of(fault.kind), fault.message});
+}
+
+void EventWriter::finding(const Finding& finding, bool early) {
+  if (file_ < 0) return;
+  if (const evidence::HostPlace* host = host_of(finding))
+    for (const std::string& place : host->calls) module(place);
+  if (const evidence::Allocation* allocation = allocation_of(finding))
+    for (const std::string& place : allocation->made_at.calls) module(place);
+  if (early)
+    write(protocol::EarlyFindingEvent{finding});
+  else
+    write(protocol::FindingEvent{finding});
+}
+
+void EventWriter::module(const std::string& place) {
+  const std::string name = place.substr(0, place.rfind('+'));
+  {
+    std::lock_guard lock(mutex_);
+    if (!modules_.insert(name).second) return;
+  }
+  if (const std::string path = path_of_module(name); !path.empty()) write(protocol::ModuleEvent{name, path});
+}
+
+void EventWriter::unsupported_kernel(std::string_view message) {
+  say_once(message);
+  write(protocol::UnsupportedEvent{std::string(message)});
+}
+
+void EventWriter::unsupported(std::string_view function) {
+  say_once(fmt::format("{} is not supported by the virtual GPU", function));
+  write(protocol::UnsupportedEvent{std::string(function)});
+}
+
+}  // namespace assay::cudart

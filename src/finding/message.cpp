@@ -1,0 +1,76 @@
+// The message: what was seen (message_*.cpp, by family), after what it was attributed to.
+#include "finding/message.h"
+
+#include <fmt/format.h>
+
+#include "finding/message_parts.h"
+
+namespace assay {
+
+namespace {
+
+// By Cause.
+constexpr std::string_view kCauses[] = {
+    "",
+    "correct alone, wrong while another call runs on another stream",
+    "two calls that overlap use the same memory",
+    "the same call gives different results in new processes, depending on the device's clock",
+    "the same call gives different results in new processes, depending on the addresses of its buffers",
+    "the same call gives different results in new processes, by chance or by the time of day",
+    "the same call gives different results in new processes",
+    "wrong once, and correct when the same calls were repeated at another time",
+    "correct in a new process, wrong after earlier calls",
+    "correct in a new process, wrong after another call",
+    "wrong in a new process, correct after the same call",
+    "nothing is wrong in a new process; consequence in a later call",
+    "ends in a new process, but not after earlier calls",
+    "correct when the host memory that malloc returns is zero, wrong when it holds anything else",
+    "correct when outputs and workspace hold zeros before the call, wrong when they hold anything else",
+    "work that the caller's stream does not order",
+    "correct when the device is idle before and after the call, wrong when work on one stream is delayed",
+};
+
+// What was seen, as the evidence has it, whatever it was attributed to.
+std::string seen(Kind kind, const Evidence& evidence) {
+  struct {
+    Kind kind;
+    std::string operator()(const evidence::Numeric& e) const { return numeric_text(e); }
+    std::string operator()(const evidence::Access& e) const { return access_text(kind, e); }
+    std::string operator()(const evidence::Race& e) const { return race_text(e); }
+    std::string operator()(const evidence::Synchronisation& e) const { return synchronisation_text(kind, e); }
+    std::string operator()(const evidence::Launch& e) const { return launch_text(kind, e); }
+    std::string operator()(const evidence::Process& e) const { return process_text(kind, e); }
+    std::string operator()(const evidence::Code& e) const { return e.detail; }
+  } visitor{kind};
+  return std::visit(visitor, evidence);
+}
+
+}  // namespace
+
+std::string_view advice(const Finding& finding) {
+  const auto* race = std::get_if<evidence::Race>(&finding.evidence);
+  const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
+  const bool said =
+      (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
+      (launch && launch->growth);
+  return said ? "" : info(finding.kind).fix;
+}
+
+std::string message(const Finding& finding) {
+  const Attribution& attribution = finding.attribution;
+  const Kind first_seen = attribution.symptom.value_or(finding.kind);
+  std::string text = seen(first_seen, finding.evidence);
+  // Under the name of its cause, what was seen needs its own name.
+  const bool needs_name = attribution.cause != Cause::None && !is_numeric(first_seen) &&
+                          attribution.cause != Cause::EndsOnlyFirst;
+  if (needs_name) text = fmt::format("{}: {}", to_string(first_seen), text);
+  if (!attribution.related.empty()) text = fmt::format("with {}: {}", attribution.related, text);
+  if (attribution.cause != Cause::None) {
+    const std::string difference =
+        attribution.difference.empty() ? "" : fmt::format(" ({})", attribution.difference);
+    text = fmt::format("{}{}: {}", kCauses[static_cast<std::size_t>(attribution.cause)], difference, text);
+  }
+  return attribution.surroundings.empty() ? text : fmt::format("{}: {}", attribution.surroundings, text);
+}
+
+}  // namespace assay

@@ -1,0 +1,243 @@
+#include "protocol/event.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "finding/json.h"
+#include "protocol/fields.h"
+
+namespace assay::protocol {
+
+namespace {
+
+constexpr std::size_t kMostLines = 64;         // of a launch that still runs
+constexpr std::size_t kMostWords = 8192;       // of a kernel's parameters: 32 KiB is all that CUDA allows
+constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
+
+// In the order of the variant.
+constexpr std::string_view kNames[] = {
+    "launch",    "fault",       "finding", "early-finding",   "findings-reported", "still-running", "module",
+    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy"};
+static_assert(std::size(kNames) == std::variant_size_v<Event>);
+
+// ---- Writing ----
+
+Json json_of(const LaunchEvent& e) {
+  return {{"id", e.id},
+          {"kernel", e.kernel},
+          {"grid", e.grid},
+          {"block", e.block},
+          {"stream", e.stream},
+          {"dynamic_shared", e.dynamic_shared},
+          {"warp_instructions", e.warp_instructions},
+          {"seconds", e.seconds},
+          {"fault", e.fault}};
+}
+Json json_of(const FaultEvent& e) {
+  return {{"fault", e.fault}, {"detail", e.detail}};
+}
+Json json_of(const FindingEvent& e) {
+  return {{"finding", to_event(e.finding)}};
+}
+Json json_of(const EarlyFindingEvent& e) {
+  return {{"finding", to_event(e.finding)}};
+}
+Json json_of(const FindingsReportedEvent&) {
+  return Json::object();
+}
+Json json_of(const StillRunningEvent& e) {
+  Json lines = Json::array();
+  for (const StillRunningEvent::Line& line : e.lines)
+    lines.push_back({{"file", line.where.file}, {"line", line.where.line}, {"warps", line.warps}});
+  return {{"kernel", e.kernel}, {"seconds", e.seconds}, {"lines", lines}};
+}
+Json json_of(const ModuleEvent& e) {
+  return {{"name", e.name}, {"path", e.path}};
+}
+Json json_of(const ProfileEvent& e) {
+  return {{"profile", to_json(e.profile)}};
+}
+Json json_of(const UnsupportedEvent& e) {
+  return {{"what", e.what}};
+}
+Json json_of(const CodeEvent& e) {
+  return {{"ptx", e.ptx}};
+}
+
+Json json_of(const RecordedPlace& place) {
+  return {{"label", place.label}, {"offset", place.offset}, {"is_host", place.is_host}};
+}
+Json json_of(const RecordedLaunchEvent& e) {
+  Json pointers = Json::array();
+  for (const RecordedPointer& pointer : e.pointers)
+    pointers.push_back({{"at", pointer.at}, {"to", json_of(pointer.to)}});
+  return {{"kernel", e.kernel},
+          {"grid", e.grid},
+          {"block", e.block},
+          {"cluster", e.cluster},
+          {"cooperative", e.cooperative},
+          {"dynamic_shared", e.dynamic_shared},
+          {"static_shared", e.static_shared},
+          {"shared_limit", e.shared_limit},
+          {"words", e.words},
+          {"pointers", pointers}};
+}
+Json json_of(const RecordedFillEvent& e) {
+  return {{"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}};
+}
+Json json_of(const RecordedCopyEvent& e) {
+  return {{"to", json_of(e.to)}, {"from", json_of(e.from)}, {"width", e.width}, {"rows", e.rows}};
+}
+
+// ---- Reading ----
+
+std::array<uint32_t, 3> read_extents(FieldReader& fields, const char* name) {
+  std::array<uint32_t, 3> extents{};
+  std::size_t i = 0;
+  fields.integers(name, 3, 0, std::numeric_limits<uint32_t>::max(),
+                  [&](int64_t n) { extents[i++] = static_cast<uint32_t>(n); });
+  if (i != 3) fields.fail(name, "does not have three elements");
+  return extents;
+}
+
+LaunchEvent read_launch(FieldReader& fields) {
+  LaunchEvent e;
+  e.id = fields.unsigned_integer("id");
+  e.kernel = fields.text("kernel", kLongestText);
+  e.grid = read_extents(fields, "grid");
+  e.block = read_extents(fields, "block");
+  e.stream = fields.unsigned_integer("stream");
+  e.dynamic_shared = fields.unsigned_integer("dynamic_shared");
+  e.warp_instructions = fields.unsigned_integer("warp_instructions");
+  e.seconds = fields.number("seconds");
+  e.fault = fields.text("fault", kLongestText);
+  return e;
+}
+
+StillRunningEvent read_still_running(FieldReader& fields) {
+  constexpr int kMost = std::numeric_limits<int>::max();
+  StillRunningEvent e;
+  e.kernel = fields.text("kernel", kLongestText);
+  e.seconds = fields.number("seconds");
+  fields.objects("lines", kMostLines, [&](FieldReader& line) {
+    const std::string file = line.text("file", kLongestText);
+    const auto number = static_cast<int>(line.integer("line", 0, kMost));
+    e.lines.push_back({{file, number}, static_cast<uint32_t>(line.integer("warps", 0, kMost))});
+  });
+  return e;
+}
+
+RecordedPlace read_place(FieldReader fields) {
+  RecordedPlace place{fields.text("label", kLongestText), 0, false};
+  place.offset = fields.unsigned_integer("offset");
+  place.is_host = fields.boolean("is_host");
+  return place;
+}
+
+RecordedLaunchEvent read_recorded_launch(FieldReader& fields) {
+  RecordedLaunchEvent e;
+  e.kernel = fields.text("kernel", kLongestText);
+  e.grid = read_extents(fields, "grid");
+  e.block = read_extents(fields, "block");
+  e.cluster = read_extents(fields, "cluster");
+  e.cooperative = fields.boolean("cooperative");
+  e.dynamic_shared = fields.unsigned_integer("dynamic_shared");
+  e.static_shared = fields.unsigned_integer("static_shared");
+  e.shared_limit = fields.unsigned_integer("shared_limit");
+  fields.integers("words", kMostWords, 0, std::numeric_limits<uint32_t>::max(),
+                  [&](int64_t word) { e.words.push_back(static_cast<uint32_t>(word)); });
+  fields.objects("pointers", kMostWords / 2, [&](FieldReader& pointer) {
+    const int64_t last = 4 * static_cast<int64_t>(e.words.size()) - 8;
+    const auto at = static_cast<uint32_t>(pointer.integer("at", 0, last));
+    e.pointers.push_back({at, read_place(pointer.object("to"))});
+  });
+  return e;
+}
+
+RecordedFillEvent read_recorded_fill(FieldReader& fields) {
+  RecordedFillEvent e{read_place(fields.object("to")), 0, 0};
+  e.width = fields.unsigned_integer("width");
+  e.rows = fields.unsigned_integer("rows");
+  return e;
+}
+
+RecordedCopyEvent read_recorded_copy(FieldReader& fields) {
+  RecordedCopyEvent e{read_place(fields.object("to")), read_place(fields.object("from")), 0, 0};
+  e.width = fields.unsigned_integer("width");
+  e.rows = fields.unsigned_integer("rows");
+  return e;
+}
+
+Finding read_finding(FieldReader& fields) {
+  auto finding = finding_from_event(fields.raw("finding"));
+  if (finding) return std::move(*finding);
+  fields.fail("finding", finding.error().text().c_str());
+  return {};
+}
+
+Profile read_profile(FieldReader& fields) {
+  auto profile = profile_from_json(fields.raw("profile"));
+  if (profile) return std::move(*profile);
+  fields.fail("profile", profile.error().text().c_str());
+  return {};
+}
+
+Event read(FieldReader& fields) {
+  switch (fields.choice("event", kNames)) {
+    case 0:
+      return read_launch(fields);
+    case 1: {
+      FaultEvent e{fields.text("fault", kLongestText), ""};
+      e.detail = fields.text("detail", kLongestText);
+      return e;
+    }
+    case 2:
+      return FindingEvent{read_finding(fields)};
+    case 3:
+      return EarlyFindingEvent{read_finding(fields)};
+    case 4:
+      return FindingsReportedEvent{};
+    case 5:
+      return read_still_running(fields);
+    case 6: {
+      ModuleEvent e{fields.text("name", kLongestText), ""};
+      e.path = fields.text("path", kLongestText);
+      return e;
+    }
+    case 7:
+      return ProfileEvent{read_profile(fields)};
+    case 8:
+      return UnsupportedEvent{fields.text("what", kLongestText)};
+    case 9:
+      return CodeEvent{fields.text("ptx", kLongestCode)};
+    case 10:
+      return read_recorded_launch(fields);
+    case 11:
+      return read_recorded_fill(fields);
+    default:
+      return read_recorded_copy(fields);
+  }
+}
+
+}  // namespace
+
+std::string encode(const Event& event) {
+  Json json = {{"event", std::string(kNames[event.index()])}};
+  json.update(std::visit([](const auto& e) { return json_of(e); }, event));
+  return line_of(json);
+}
+
+Result<Event> decode_event(std::string_view line) {
+  FieldReader fields(line, "an event");
+  Event event = read(fields);
+  if (fields.failed()) return fields.error();
+  return event;
+}
+
+const Finding* finding_of(const Event& event) {
+  if (const auto* now = std::get_if<FindingEvent>(&event)) return &now->finding;
+  if (const auto* early = std::get_if<EarlyFindingEvent>(&event)) return &early->finding;
+  return nullptr;
+}
+
+}  // namespace assay::protocol

@@ -1,0 +1,124 @@
+// What the runtime library reports while a program runs: one event per line of the file that the settings
+// name.
+//
+// The process that writes them also runs the code under test, so a reader believes nothing beyond what
+// decode() has checked: the types, lengths and ranges of all fields, and that a finding is of a kind that the
+// device may report at all.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "finding/finding.h"
+#include "finding/profile.h"
+
+namespace assay::protocol {
+
+// A launch has ended.
+struct LaunchEvent {
+  uint64_t id = 0;
+  std::string kernel;  // its symbol
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint64_t stream = 0;
+  uint64_t dynamic_shared = 0;  // bytes
+  uint64_t warp_instructions = 0;
+  double seconds = 0;
+  std::string fault;  // why it ended early; empty: it did not
+};
+
+// The device failed: no later call succeeds.
+struct FaultEvent {
+  std::string fault;   // "illegal address"
+  std::string detail;  // in the engine's words
+};
+
+// A finding, with the number of its occurrences so far.
+struct FindingEvent {
+  Finding finding;
+};
+// A finding when it first occurs, in a launch that still runs. It is reported again, with its count, when the
+// launch ends; if the program is killed before, this is all there is.
+struct EarlyFindingEvent {
+  Finding finding;
+};
+// Every early finding so far has been reported again as a FindingEvent.
+struct FindingsReportedEvent {};
+
+// A launch takes long. Sent now and then.
+struct StillRunningEvent {
+  struct Line {
+    Where where;
+    uint32_t warps = 0;  // that are at this line
+  };
+  std::string kernel;
+  double seconds = 0;  // so far
+  std::vector<Line> lines;
+};
+
+// The file behind the name of a module in places of host code ("program+0x1234").
+struct ModuleEvent {
+  std::string name, path;
+};
+
+// Where precision was lost since the last such event.
+struct ProfileEvent {
+  Profile profile;
+};
+
+// A function of the runtime, or a kernel, that the virtual GPU does not support.
+struct UnsupportedEvent {
+  std::string what;
+};
+
+// Device code that the program loaded, when it is first used.
+struct CodeEvent {
+  std::string ptx;
+};
+
+// What the program asked the device to do, where nothing is done (Settings::record), in the order in which it
+// asked. A place in device memory is given by the label of its allocation; memory of the host has none.
+struct RecordedPlace {
+  std::string label;
+  uint64_t offset = 0;  // bytes from the start of the allocation
+  bool is_host = false;
+  bool operator==(const RecordedPlace&) const = default;
+};
+struct RecordedPointer {
+  uint32_t at = 0;  // bytes into the parameters
+  RecordedPlace to;
+  bool operator==(const RecordedPointer&) const = default;
+};
+struct RecordedLaunchEvent {
+  std::string kernel;  // its symbol
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  bool cooperative = false;
+  uint64_t dynamic_shared = 0, static_shared = 0;  // bytes
+  uint64_t shared_limit = 0;              // dynamic shared memory that the kernel may have; 0: not known
+  std::vector<uint32_t> words;            // the parameters, so that structs need no description
+  std::vector<RecordedPointer> pointers;  // every aligned pair of words that is a device address
+};
+struct RecordedFillEvent {
+  RecordedPlace to;
+  uint64_t width = 0, rows = 0;  // bytes of a row
+};
+struct RecordedCopyEvent {
+  RecordedPlace to, from;
+  uint64_t width = 0, rows = 0;
+};
+
+using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
+                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent,
+                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent>;
+
+std::string encode(const Event& event);  // one line
+Result<Event> decode_event(std::string_view line);
+
+// The finding of an event, early or not; null where it has none.
+const Finding* finding_of(const Event& event);
+
+}  // namespace assay::protocol

@@ -1,0 +1,65 @@
+// What the runtime library offers beyond CUDA, to the worker that drives it. The library defines these
+// functions (cudart/api_assay.cpp); the worker finds them by name in whichever libcudart.so.13 it has loaded,
+// and does without them on a real GPU. Programs use those of include/assay.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+
+enum assay_host_finding {
+  assay_forbidden_call = 0,
+  assay_environment_probe = 1,
+  assay_aliased_output = 2,
+  assay_calls_reference = 3,
+  assay_tampering = 4,
+};
+
+// Other settings (protocol/settings.h) than those of the environment: for a process that was forked after the
+// library had read them, and before it used the device.
+void assay_configure(const char* settings);
+// The order of warps, blocks and streams of all later launches.
+void assay_set_seed(uint64_t seed);
+// Advances the device's clock.
+void assay_advance_clock(uint64_t cycles);
+// These bytes count as never written.
+void assay_undefine(void* pointer, size_t bytes);
+// What memory that is allocated from now on holds: a pattern, repeated.
+void assay_fill_new(uint64_t pattern);
+// The name of the allocation that starts here, for messages.
+void assay_label(void* pointer, const char* label);
+// A write to these bytes is a finding, until assay_range_forget().
+void assay_range_protect(const void* pointer, size_t bytes, const char* name);
+// Forgets all named ranges and writes out the findings so far.
+void assay_range_forget();
+// Writes out where precision was lost since the last time, if that check is on.
+void assay_report_precision();
+// A finding about host code. `what`: the call, "open(\"/proc/self/maps\")"; `why`: what is wrong about it,
+// "host code …"; `calls`: return addresses, innermost first.
+void assay_report_host(assay_host_finding kind, int is_error, const char* what, const char* why,
+                       void* const* calls, int count);
+// A finding about Python code: `text` says all; `file`, `line`: where, or "" and 0.
+void assay_report_python(assay_host_finding kind, int is_error, const char* text, const char* file, int line);
+// Before each launch, `call` gets the starts of the allocations that its arguments point to and that nobody has named
+// (assay_label); null: no longer.
+void assay_on_launch(void (*call)(void* const* bases, int count));
+// As cudaMemcpy2DAsync from device to host, done when it returns; but the program has not waited for anything: what it
+// does later is not ordered by this. Returns a cudaError_t.
+int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                void* stream);
+// Whether cudaFree counts as waiting for the device (the default). It does not where a program frees through an
+// allocator that would have kept the memory on a real GPU.
+void assay_frees_wait(int wait);
+// One of several equal calls has ended with all its work.
+void assay_call_ended();
+// The last of them has: reports a leak where they held more and more.
+void assay_calls_ended();
+}
+
+// Calls `use` with the name of every hook.
+#define ASSAY_HOOKS(use)                                                                                    \
+  use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_fill_new) \
+      use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
+          use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
+              use(assay_frees_wait) use(assay_call_ended) use(assay_calls_ended)

@@ -1,0 +1,294 @@
+#include "protocol/messages.h"
+
+#include <limits>
+
+#include "protocol/fields.h"
+#include "protocol/protocol.h"
+
+namespace assay::protocol {
+
+namespace {
+
+using Json = FieldReader::Json;
+
+constexpr std::size_t kMostCalls = 2;
+constexpr std::size_t kMostBuffers = 1000, kMostArguments = 1000, kMostParts = 100000;
+constexpr int64_t kMostBytes = int64_t{1} << 46;  // more than any machine has
+constexpr int kMostEarlierCalls = 100000;
+constexpr std::size_t kMostExtents = 64, kMostHidden = 1000;
+constexpr std::string_view kBuilding = "building";
+
+Json json_of(const BufferRequest& buffer) {
+  return {{"name", buffer.name},
+          {"bytes", buffer.bytes},
+          {"offset", buffer.offset},
+          {"length", buffer.length},
+          {"in", buffer.in},
+          {"out", buffer.out},
+          {"is_input", buffer.is_input},
+          {"is_read_only", buffer.is_read_only},
+          {"shares", buffer.shares},
+          {"parts", [&] {
+             Json parts = Json::array();
+             for (const auto& [from, length] : buffer.parts)
+               parts.push_back({{"from", from}, {"length", length}});
+             return parts;
+           }()}};
+}
+
+Json json_of(const Argument& argument) {
+  if (const auto* buffer = std::get_if<BufferArgument>(&argument))
+    return {{"buffer", buffer->buffer}, {"dtype", buffer->dtype}, {"extents", buffer->extents}};
+  if (const auto* scalar = std::get_if<ScalarArgument>(&argument))
+    return {{"bytes", scalar->bytes},
+            {"bits", scalar->bits},
+            {"is_float", scalar->is_float},
+            {"is_signed", scalar->is_signed},
+            {"dtype", scalar->dtype}};
+  return {{"stream", true}};
+}
+
+Json json_of(const CallRequest& call) {
+  Json buffers = Json::array(), arguments = Json::array(), returned = Json::array();
+  for (const BufferRequest& buffer : call.buffers) buffers.push_back(json_of(buffer));
+  for (const Argument& argument : call.arguments) arguments.push_back(json_of(argument));
+  for (const BufferArgument& output : call.returned) returned.push_back(json_of(Argument(output)));
+  Json json = {{"buffers", buffers}, {"arguments", arguments}, {"returned", returned}};
+  if (call.launch)
+    json["launch"] = {{"grid", call.launch->grid},
+                      {"block", call.launch->block},
+                      {"shared_bytes", call.launch->shared_bytes}};
+  return json;
+}
+
+BufferRequest read_buffer(FieldReader& fields, int64_t memory_bytes, std::size_t buffers) {
+  BufferRequest buffer;
+  buffer.name = fields.text("name", kLongestText);
+  buffer.bytes = fields.integer("bytes", 1, kMostBytes);
+  buffer.offset = fields.integer("offset", 0, buffer.bytes);
+  buffer.length = fields.integer("length", 0, buffer.bytes - buffer.offset);
+  buffer.in = fields.integer("in", 0, memory_bytes - buffer.bytes);
+  buffer.out = fields.integer("out", 0, memory_bytes - buffer.bytes);
+  buffer.is_input = fields.boolean("is_input");
+  buffer.is_read_only = fields.boolean("is_read_only");
+  buffer.shares = static_cast<int>(fields.integer("shares", -1, static_cast<int64_t>(buffers) - 1));
+  fields.objects("parts", kMostParts, [&](FieldReader& part) {
+    const int64_t from = part.integer("from", 0, buffer.bytes);
+    buffer.parts.emplace_back(from, part.integer("length", 0, buffer.bytes - from));
+  });
+  return buffer;
+}
+
+Argument read_argument(FieldReader& fields, std::size_t buffers) {
+  if (fields.has("stream")) {
+    if (!fields.boolean("stream")) fields.fail("stream", "is not true");
+    return StreamArgument{};
+  }
+  if (fields.has("buffer")) {
+    BufferArgument buffer;
+    buffer.buffer = static_cast<int>(fields.integer("buffer", 0, static_cast<int64_t>(buffers) - 1));
+    buffer.dtype = fields.text("dtype", kLongestText);
+    fields.integers("extents", kMostExtents, 0, kMostBytes,
+                    [&](int64_t extent) { buffer.extents.push_back(extent); });
+    return buffer;
+  }
+  ScalarArgument scalar;
+  scalar.bytes = static_cast<int>(fields.integer("bytes", 1, 8));
+  if ((scalar.bytes & (scalar.bytes - 1)) != 0) fields.fail("bytes", "is not a power of two");
+  scalar.bits = fields.unsigned_integer("bits");
+  scalar.is_float = fields.boolean("is_float");
+  scalar.is_signed = fields.boolean("is_signed");
+  scalar.dtype = fields.text("dtype", kLongestText);
+  return scalar;
+}
+
+void read_extents(FieldReader& fields, const char* name, std::array<uint32_t, 3>& extents) {
+  std::size_t i = 0;
+  fields.integers(name, 3, 0, std::numeric_limits<uint32_t>::max(),
+                  [&](int64_t n) { extents[i++] = static_cast<uint32_t>(n); });
+  if (i != 3) fields.fail(name, "does not have three elements");
+}
+
+CallRequest read_call(FieldReader& fields, int64_t memory_bytes) {
+  CallRequest call;
+  const std::size_t count = fields.raw("buffers").size();
+  fields.objects("buffers", kMostBuffers, [&](FieldReader& buffer) {
+    call.buffers.push_back(read_buffer(buffer, memory_bytes, count));
+  });
+  fields.objects("arguments", kMostArguments,
+                 [&](FieldReader& argument) { call.arguments.push_back(read_argument(argument, count)); });
+  fields.objects("returned", kMostArguments, [&](FieldReader& output) {
+    const Argument argument = read_argument(output, count);
+    if (const auto* buffer = std::get_if<BufferArgument>(&argument))
+      call.returned.push_back(*buffer);
+    else
+      output.fail("buffer", "is not there");
+  });
+  if (!fields.has("launch")) return call;
+  FieldReader launch = fields.object("launch");
+  LaunchShape& shape = call.launch.emplace();
+  read_extents(launch, "grid", shape.grid);
+  read_extents(launch, "block", shape.block);
+  shape.shared_bytes = launch.unsigned_integer("shared_bytes");
+  return call;
+}
+
+}  // namespace
+
+std::string encode(const WorkerSetup& setup) {
+  return line_of({{"version", kVersion},
+                  {"real_gpu", setup.real_gpu},
+                  {"folder", setup.folder},
+                  {"is_ptx", setup.is_ptx},
+                  {"path", setup.path},
+                  {"symbol", setup.symbol},
+                  {"is_kernel", setup.is_kernel},
+                  {"returns_int", setup.returns_int},
+                  {"clock", setup.clock},
+                  {"is_python", setup.is_python},
+                  {"returns_outputs", setup.returns_outputs},
+                  {"default_stream", setup.default_stream},
+                  {"build_folder", setup.build_folder},
+                  {"hidden", setup.hidden}});
+}
+
+Result<WorkerSetup> decode_worker_setup(std::string_view line) {
+  FieldReader fields(line, "the worker's setup");
+  fields.check_version();
+  WorkerSetup setup;
+  setup.real_gpu = fields.boolean("real_gpu");
+  setup.folder = fields.text("folder", kLongestText);
+  setup.is_ptx = fields.boolean("is_ptx");
+  setup.path = fields.text("path", kLongestText);
+  setup.symbol = fields.text("symbol", kLongestText);
+  setup.is_kernel = fields.boolean("is_kernel");
+  setup.returns_int = fields.boolean("returns_int");
+  setup.clock =
+      fields.integer("clock", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+  setup.is_python = fields.boolean("is_python");
+  setup.returns_outputs = fields.boolean("returns_outputs");
+  setup.default_stream = fields.boolean("default_stream");
+  setup.build_folder = fields.text("build_folder", kLongestText);
+  fields.texts("hidden", kMostHidden, kLongestText,
+               [&](const std::string& path) { setup.hidden.push_back(path); });
+  if (fields.failed()) return fields.error();
+  return setup;
+}
+
+std::string encode(const Ready& ready) {
+  return line_of({{"version", kVersion},
+                  {"problem", ready.problem},
+                  {"subject_failed", ready.subject_failed},
+                  {"files_guarded", ready.files_guarded}});
+}
+
+Result<Ready> decode_ready(std::string_view line) {
+  FieldReader fields(line, "the worker's first message");
+  fields.check_version();
+  Ready ready;
+  ready.problem = fields.text("problem", kLongestText);
+  ready.subject_failed = fields.boolean("subject_failed");
+  ready.files_guarded = fields.boolean("files_guarded");
+  if (fields.failed()) return fields.error();
+  return ready;
+}
+
+std::string encode(const Request& request) {
+  Json calls = Json::array();
+  for (const CallRequest& call : request.calls) calls.push_back(json_of(call));
+  return line_of({{"id", request.id},
+                  {"memory_bytes", request.memory_bytes},
+                  {"seed", request.seed},
+                  {"ordered", request.ordered},
+                  {"others_late", request.others_late},
+                  {"moved", request.moved},
+                  {"cycles", request.cycles},
+                  {"shift", request.shift},
+                  {"host_poison", request.host_poison},
+                  {"new_content", request.new_content},
+                  {"earlier_calls", request.earlier_calls},
+                  {"calls", calls}});
+}
+
+Result<Request> decode_request(std::string_view line) {
+  FieldReader fields(line, "a request");
+  Request request;
+  request.id = fields.unsigned_integer("id");
+  request.memory_bytes = fields.integer("memory_bytes", 0, kMostBytes);
+  request.seed = fields.unsigned_integer("seed");
+  request.ordered = fields.boolean("ordered");
+  request.others_late = fields.boolean("others_late");
+  request.moved = fields.boolean("moved");
+  request.cycles = fields.unsigned_integer("cycles");
+  request.shift = fields.integer("shift", 0, kMostBytes);
+  request.host_poison = fields.boolean("host_poison");
+  request.new_content = fields.unsigned_integer("new_content");
+  request.earlier_calls = static_cast<int>(fields.integer("earlier_calls", 0, kMostEarlierCalls));
+  fields.objects("calls", kMostCalls,
+                 [&](FieldReader& call) { request.calls.push_back(read_call(call, request.memory_bytes)); });
+  if (fields.failed()) return fields.error();
+  return request;
+}
+
+std::string encode(const Reply& reply) {
+  Json json = {{"id", reply.id}, {"returned", reply.returned}, {"seconds", reply.seconds}};
+  if (reply.failure)
+    json["failure"] = {{"code", reply.failure->code},
+                       {"name", reply.failure->name},
+                       {"text", reply.failure->text},
+                       {"stage", reply.failure->stage}};
+  if (reply.python)
+    json["python"] = {{"text", reply.python->text},
+                      {"output", reply.python->output},
+                      {"file", reply.python->file},
+                      {"line", reply.python->line},
+                      {"unsupported", reply.python->unsupported}};
+  return line_of(json);
+}
+
+std::string encode(const ForkRequest& request) {
+  return line_of({{"version", kVersion}, {"folder", request.folder}, {"settings", request.settings}});
+}
+
+std::string encode(const Building& building) {
+  return line_of({{std::string(kBuilding), building.begins}});
+}
+
+std::optional<Building> decode_building(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (!json.is_object() || json.size() != 1 || !json.contains(kBuilding)) return std::nullopt;
+  const Json& begins = json[std::string(kBuilding)];
+  if (!begins.is_boolean()) return std::nullopt;
+  return Building{begins.get<bool>()};
+}
+
+Result<Reply> decode_reply(std::string_view line) {
+  constexpr int kLeast = std::numeric_limits<int>::min(), kMost = std::numeric_limits<int>::max();
+  FieldReader fields(line, "a reply of the worker");
+  Reply reply;
+  reply.id = fields.unsigned_integer("id");
+  reply.seconds = fields.number("seconds");
+  fields.integers("returned", kMostCalls, kLeast, kMost,
+                  [&](int64_t value) { reply.returned.push_back(static_cast<int>(value)); });
+  if (fields.has("failure")) {
+    FieldReader failure = fields.object("failure");
+    CudaFailure& found = reply.failure.emplace();
+    found.code = static_cast<int>(failure.integer("code", 1, kMost));
+    found.name = failure.text("name", kLongestText);
+    found.text = failure.text("text", kLongestText);
+    found.stage = failure.text("stage", kLongestText);
+  }
+  if (fields.has("python")) {
+    FieldReader python = fields.object("python");
+    PythonFailure& found = reply.python.emplace();
+    found.text = python.text("text", kLongestText);
+    found.output = python.text("output", kLongestText);
+    found.file = python.text("file", kLongestText);
+    found.line = static_cast<int>(python.integer("line", 0, kMost));
+    found.unsupported = python.boolean("unsupported");
+  }
+  if (fields.failed()) return fields.error();
+  return reply;
+}
+
+}  // namespace assay::protocol

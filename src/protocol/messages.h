@@ -1,0 +1,169 @@
+// What the command and the worker say to each other, in this order:
+//
+//   command → worker   WorkerSetup   once
+//   worker → command   Ready         once, when the subject is loaded or cannot be
+//   command → worker   Request       one call, or two that overlap
+//   worker → command   Building      when a Python subject begins to compile code, and when it has
+//   worker → command   Reply         one per request
+//
+// Each message is one line of JSON. The contents of tensors are in the memory file; messages hold offsets
+// into it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+
+namespace assay::protocol {
+
+struct WorkerSetup {
+  bool real_gpu = false;     // NVIDIA's runtime, not the virtual device
+  std::string folder;        // the worker's own: the only place that the subject may write to
+  bool is_ptx = false;       // `path` is PTX text, not a shared library
+  std::string path;          // of the subject
+  std::string symbol;        // the function to call, or the kernel to launch
+  bool is_kernel = false;    // the worker launches `symbol`
+  bool returns_int = false;  // what the function returns; otherwise nothing
+  int64_t clock = 0;         // the time of day that the subject sees, in Unix time; 0: the real one
+  // A Python subject: `path` is its file, `symbol` the function.
+  bool is_python = false;
+  bool returns_outputs = false;     // otherwise the function writes them where its arguments are
+  bool default_stream = false;      // calls are made on the default stream, not on streams of their own
+  std::string build_folder;         // where compiled code is kept from one worker to the next
+  std::vector<std::string> hidden;  // files and folders that it must not read: they say what is expected
+  bool operator==(const WorkerSetup&) const = default;
+};
+
+struct Ready {
+  std::string problem;          // why the worker cannot make calls; empty: it can
+  bool subject_failed = false;  // the problem is the subject's fault, not this machine's
+  bool files_guarded = false;   // the kernel can confine what the subject writes (Landlock)
+  bool operator==(const Ready&) const = default;
+};
+
+// One allocation on the device. The subject gets its address plus `offset`.
+struct BufferRequest {
+  std::string name;
+  int64_t bytes = 0;          // of the allocation
+  int64_t offset = 0;         // where the tensor begins
+  int64_t length = 0;         // bytes of the tensor
+  int64_t in = 0, out = 0;    // where the memory file holds the allocation before the call, and after it
+  bool is_input = false;      // the tensor holds data; otherwise its bytes are undefined
+  bool is_read_only = false;  // a write to the tensor during the call is a finding
+  int shares = -1;            // which buffer's memory this one uses; -1: its own
+  // [from, length) of the allocation that matter; empty: all of it. The other bytes are zeros, and are not
+  // copied.
+  std::vector<std::pair<int64_t, int64_t>> parts;
+  bool operator==(const BufferRequest&) const = default;
+};
+
+struct BufferArgument {
+  int buffer = 0;
+  // What a Python function is given is a tensor.
+  std::string dtype;  // as a contract spells it
+  std::vector<int64_t> extents;
+  bool operator==(const BufferArgument&) const = default;
+};
+struct StreamArgument {
+  bool operator==(const StreamArgument&) const = default;
+};
+struct ScalarArgument {
+  int bytes = 4;  // 1, 2, 4 or 8
+  uint64_t bits = 0;
+  bool is_float = false, is_signed = false;
+  std::string dtype;  // as a contract spells it
+  bool operator==(const ScalarArgument&) const = default;
+};
+using Argument = std::variant<BufferArgument, StreamArgument, ScalarArgument>;
+
+struct LaunchShape {
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint64_t shared_bytes = 0;
+  bool operator==(const LaunchShape&) const = default;
+};
+
+struct CallRequest {
+  std::vector<BufferRequest> buffers;
+  std::vector<Argument> arguments;
+  std::vector<BufferArgument> returned;  // of a Python function: where what it returns goes, in order
+  std::optional<LaunchShape> launch;     // of a kernel
+  bool operator==(const CallRequest&) const = default;
+};
+
+struct Request {
+  uint64_t id = 0;           // random, and repeated in the reply: no subject can guess it
+  int64_t memory_bytes = 0;  // of the memory file
+  uint64_t seed = 0;         // of the device's schedule
+  bool ordered = false;      // inputs arrive, and outputs leave, by work queued on the stream
+  bool others_late = false;  // an ordered call delays the default stream instead of the call's own
+  bool moved = false;        // buffers get new addresses
+  uint64_t cycles = 0;       // that the device's clock advances before the call
+  int64_t shift = 0;         // bytes allocated before all buffers of a new process
+  bool host_poison = true;   // malloc returns memory that is not zero
+  uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
+  int earlier_calls = 0;     // times that the same calls are made before
+  std::vector<CallRequest> calls;
+  bool operator==(const Request&) const = default;
+};
+
+// A CUDA call that failed.
+struct CudaFailure {
+  int code = 0;  // cudaError_t
+  std::string name, text;
+  std::string stage;  // what the worker was doing: "a copy to the device"
+  bool operator==(const CudaFailure&) const = default;
+};
+
+// A Python function that raised, or returned something else than the outputs.
+struct PythonFailure {
+  std::string text;    // "ValueError: no such shape", or what is wrong with what it returned
+  std::string output;  // that it returned wrongly; empty: it raised
+  std::string file;    // of the innermost line of the subject's own code; empty: not known
+  int line = 0;
+  bool unsupported = false;  // by the virtual GPU: the subject is not to blame
+  bool operator==(const PythonFailure&) const = default;
+};
+
+struct Reply {
+  uint64_t id = 0;
+  std::optional<CudaFailure> failure;
+  std::optional<PythonFailure> python;
+  std::vector<int> returned;  // by each call
+  double seconds = 0;         // that the calls took
+  bool operator==(const Reply&) const = default;
+};
+
+// To the interpreter that workers of a Python subject are forked from: one message, with the worker's files.
+struct ForkRequest {
+  std::string folder;    // the worker's own
+  std::string settings;  // of the runtime library
+};
+std::string encode(const ForkRequest& request);
+
+// Time that passes while code is compiled is not the call's.
+struct Building {
+  bool begins = false;
+  bool operator==(const Building&) const = default;
+};
+
+std::string encode(const WorkerSetup& setup);
+std::string encode(const Ready& ready);
+std::string encode(const Request& request);
+std::string encode(const Reply& reply);
+std::string encode(const Building& building);
+
+Result<WorkerSetup> decode_worker_setup(std::string_view line);
+Result<Ready> decode_ready(std::string_view line);
+Result<Request> decode_request(std::string_view line);
+Result<Reply> decode_reply(std::string_view line);
+// Nothing: the line is another message.
+std::optional<Building> decode_building(std::string_view line);
+
+}  // namespace assay::protocol

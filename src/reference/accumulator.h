@@ -1,0 +1,54 @@
+// Sums and extremes in progress, one in each lane, with everything that their
+// rounding budget needs.
+#pragma once
+
+#include <cstdint>
+
+#include "reference/arithmetic.h"
+
+namespace assay::reference {
+
+struct Accumulator {
+  int n = 0;
+  double* sum = nullptr;  // sums: compensated by low_part; extremes: the chosen value
+  double* low_part = nullptr;
+  double* magnitude = nullptr;  // of |t|
+  double* squares = nullptr;    // of t²
+  double* bound = nullptr;      // of the terms' own budgets
+  double* variance = nullptr;
+  double* walk = nullptr;  // of squared partial sums, in the order of the loops
+  double* count = nullptr;
+  double* low = nullptr;  // extremes: the admitted interval
+  double* high = nullptr;
+  double* about_zero = nullptr;  // a sum of squares about a mean: the same about zero; null elsewhere
+  double* partial = nullptr;     // simulated partial sums
+  double* partial_count = nullptr;
+  int64_t* which = nullptr;  // argmax
+  numerics::int128* integer = nullptr;
+  uint8_t* flags = nullptr;
+
+  static Accumulator make(Arena& arena, int n, Reduce reduce);
+};
+
+// How terms enter a sum.
+struct SumRules {
+  bool values_only = false;
+  const Defect* simulated = nullptr;
+  DType accumulate = DType::f32;
+  int64_t partial_terms = 0;  // simulated partial sums
+};
+
+// Adds terms t[0..n) to lanes map[0..n), or 0..n if map is null.
+void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const SumRules& rules);
+void add_integers(Accumulator& total, const Lanes& t, int n, const int* map);
+// Offers values to an extreme; `which` is the index of each, for argmax.
+void offer(Accumulator& total, const Lanes& t, int n, const int* map, Reduce reduce, const int64_t* which,
+           int64_t uniform_which, bool hides_nan);
+
+// All lanes of `parts` as one lane of `total`.
+void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce reduce, bool is_integer);
+
+// One rounding of a simulated sum.
+double round_sum(double value, DType dtype, bool toward_zero);
+
+}  // namespace assay::reference

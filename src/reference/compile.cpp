@@ -1,0 +1,227 @@
+// Nodes, conversions and index variables; and the whole.
+#include "reference/compiler.h"
+#include "reference/shifted.h"
+
+namespace assay::reference {
+namespace {
+
+constexpr std::size_t kMostVariables = 60;
+
+// Shapes that tell dims apart, and the edges of the promise.
+std::vector<Shape> telling_shapes(const Contract& contract) {
+  std::vector<Shape> shapes(4);
+  int64_t step = 2, back = static_cast<int64_t>(contract.dims.size()) + 1;
+  for (const Dim& dim : contract.dims) {
+    const int64_t low = dim.lowest(), high = dim.highest();
+    const auto clamp = [&](int64_t multiples) {
+      return multiples > (high - low) / dim.multiple_of ? high : low + multiples * dim.multiple_of;
+    };
+    shapes[0][dim.name] = clamp(step * step + step);
+    shapes[1][dim.name] = clamp(37 * step + 11);
+    shapes[2][dim.name] = low;
+    shapes[3][dim.name] = clamp(37 * back + 11);  // the larger ones smaller
+    ++step;
+    --back;
+  }
+  // Dims may depend on each other in ways that only a tensor's extent tells.
+  if (!contract.check_shape(shapes[3])) shapes.pop_back();
+  shapes.insert(shapes.end(), contract.shapes.begin(), contract.shapes.end());
+  return shapes;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
+  const ReferenceSpec& reference = contract_.reference;
+  Formula shifted;
+  if (!as_written_) shifted = shift_exponentials(contract_, *reference.formula);
+  const Formula& formula = as_written_ ? *reference.formula : shifted;
+  for (const Statement& written : formula.statements) {
+    statement(written);
+    if (failed_) return error_;
+  }
+  for (std::size_t i = 0; i < contract_.tensors.size(); ++i)
+    if (contract_.tensors[i].is_output() && compiled_.final_definition[i] < 0)
+      return contract_.error_at(
+          reference.formula_place,
+          fmt::format("the formula never assigns the output `{}`; add `{}`", contract_.tensors[i].name,
+                      contract_.tensors[i].shape.empty() ? contract_.tensors[i].name + " = ..."
+                                                         : contract_.tensors[i].name + "[...] = ..."));
+  return std::make_shared<const CompiledFormula>(std::move(compiled_));
+}
+
+int Compiler::add(const Scope& scope, Node node) {
+  std::vector<Node>& nodes = definition(scope).nodes;
+  for (const int child : {node.a, node.b, node.c})
+    if (child >= 0) node.indices |= nodes[static_cast<std::size_t>(child)].indices;
+  for (const int child : node.subscripts) node.indices |= nodes[static_cast<std::size_t>(child)].indices;
+  node.exponential = is_exponential(nodes, node);
+  nodes.push_back(std::move(node));
+  return static_cast<int>(nodes.size()) - 1;
+}
+
+bool Compiler::is_exponential(const std::vector<Node>& nodes, const Node& node) const {
+  const auto child = [&](int id) { return id >= 0 && nodes[static_cast<std::size_t>(id)].exponential; };
+  switch (node.op) {
+    case Op::Exp:
+    case Op::Exp2:
+      return true;
+    case Op::Mul:
+    case Op::Div:
+    case Op::Neg:
+    case Op::CastFloat:
+    case Op::If:
+      return child(node.a) || child(node.b) || child(node.c);
+    case Op::Load: {
+      const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+      if (source.is_input) return false;
+      const Definition& loaded = compiled_.definitions[static_cast<std::size_t>(source.definition)];
+      return loaded.reduce == Reduce::None && loaded.nodes[static_cast<std::size_t>(loaded.body)].exponential;
+    }
+    default:
+      return false;
+  }
+}
+
+int Compiler::add(const Scope& scope, Op op, Type type, Place place, int a, int b, int c) {
+  Node node;
+  node.op = op;
+  node.type = type;
+  node.place = place;
+  node.a = a;
+  node.b = b;
+  node.c = c;
+  return add(scope, std::move(node));
+}
+
+int Compiler::integer_node(const Scope& scope, int64_t value, Place place) {
+  Node node;
+  node.place = place;
+  node.integer = value;
+  return add(scope, std::move(node));
+}
+
+int Compiler::to_float(const Scope& scope, int node) {
+  if (node < 0 || at(scope, node).type == Type::Float) return node;
+  return add(scope, Op::ToFloat, Type::Float, at(scope, node).place, node);
+}
+
+int Compiler::to_number(const Scope& scope, int node) {  // Bool counts as 0 or 1
+  if (node >= 0 && at(scope, node).type == Type::Bool) bool_to_int(scope, node);
+  return node;
+}
+
+void Compiler::bool_to_int(const Scope& scope, int& node) {
+  const int zero = integer_node(scope, 0, at(scope, node).place);
+  const int one = integer_node(scope, 1, at(scope, node).place);
+  node = add(scope, Op::If, Type::Int, at(scope, node).place, node, one, zero);
+}
+
+int Compiler::to_bool(const Scope& scope, int node) {
+  if (node < 0 || at(scope, node).type == Type::Bool) return node;
+  if (at(scope, node).type == Type::Float)
+    return fail(at(scope, node).place, "expected a condition, found a number; compare it with something");
+  return add(scope, Op::ToBool, Type::Bool, at(scope, node).place, node);
+}
+
+int Compiler::to_int(const Scope& scope, int node, std::string_view what) {
+  if (node < 0) return node;
+  if (at(scope, node).type == Type::Float)
+    return fail(at(scope, node).place, fmt::format("{} must be an integer; convert with i64(...)", what));
+  return to_number(scope, node);
+}
+
+// Both to the wider of their types.
+Type Compiler::unify(const Scope& scope, int& a, int& b) {
+  if (a < 0 || b < 0) return Type::Int;
+  const Type ta = at(scope, a).type, tb = at(scope, b).type;
+  if (ta == Type::Bool && tb == Type::Bool) return Type::Bool;
+  if (ta == Type::Bool) bool_to_int(scope, a);
+  if (tb == Type::Bool) bool_to_int(scope, b);
+  if (ta != Type::Float && tb != Type::Float) return Type::Int;
+  a = to_float(scope, a);
+  b = to_float(scope, b);
+  return Type::Float;
+}
+
+int Compiler::new_variable(Scope& scope, const std::string& name, Place place) {
+  if (contract_.dim(name) || contract_.scalar(name) || contract_.tensor(name) || names_.contains(name))
+    return fail(place, fmt::format("`{}` cannot be an index: it already names something else", name));
+  std::vector<Variable>& variables = definition(scope).variables;
+  if (variables.size() >= kMostVariables) return fail(place, "this statement has too many indices; split it");
+  Variable variable;
+  variable.name = name;
+  variable.place = place;
+  variables.push_back(std::move(variable));
+  const int id = static_cast<int>(variables.size()) - 1;
+  scope.names[name] = id;
+  return id;
+}
+
+// The variable of this name as the scope's definition sees it; captured from
+// outside if need be, which makes it a coordinate of the definition.
+int Compiler::find_variable(Scope& scope, const std::string& name) {
+  if (const auto found = scope.names.find(name); found != scope.names.end()) return found->second;
+  if (!scope.outer) return -1;
+  const int outer = find_variable(*scope.outer, name);
+  if (outer < 0) return -1;
+  std::vector<Variable>& variables = definition(scope).variables;
+  if (variables.size() >= kMostVariables)
+    return fail(definition(scope).place, "this statement has too many indices; split it");
+  Variable variable;
+  variable.name = name;
+  variable.place = definition(*scope.outer).variables[static_cast<std::size_t>(outer)].place;
+  variable.outer_definition = scope.outer->definition;
+  variable.outer_variable = outer;
+  variables.push_back(std::move(variable));
+  const int id = static_cast<int>(variables.size()) - 1;
+  definition(scope).coordinates.push_back({id, -1});
+  scope.names[name] = id;
+  return id;
+}
+
+int Compiler::index_node(Scope& scope, int variable, Place place) {
+  Node node;
+  node.op = Op::Index;
+  node.place = place;
+  node.ref = variable;
+  node.indices = uint64_t{1} << variable;
+  return add(scope, std::move(node));
+}
+
+void Compiler::record_use(const Scope& scope, int variable, Use use) {
+  int definition_id = scope.definition;
+  while (true) {
+    Variable& found = compiled_.definitions[static_cast<std::size_t>(definition_id)]
+                          .variables[static_cast<std::size_t>(variable)];
+    if (found.outer_definition < 0) {
+      (use.divisor == 1 ? found.uses : found.divided_uses).push_back(std::move(use));
+      return;
+    }
+    definition_id = found.outer_definition;
+    variable = found.outer_variable;
+  }
+}
+
+Type reduced_type(Reduce reduce, Type body) {
+  if (reduce == Reduce::Mean) return Type::Float;
+  if (reduce == Reduce::ArgMax || reduce == Reduce::ArgMin) return Type::Int;
+  return body;
+}
+
+std::string_view to_string(Reduce reduce) {
+  constexpr std::string_view kNames[] = {"", "sum", "mean", "max", "min", "argmax", "argmin"};
+  return kNames[static_cast<std::size_t>(reduce)];
+}
+
+Result<std::shared_ptr<const CompiledFormula>> compile(const Contract& contract, bool as_written) {
+  Result<std::shared_ptr<const CompiledFormula>> compiled = Compiler(contract, as_written).run();
+  if (!compiled) return compiled;
+  for (const Shape& shape : telling_shapes(contract)) {
+    Result<ShapedFormula> shaped = at_shape(contract, **compiled, shape);
+    if (!shaped) return shaped.error();
+  }
+  return compiled;
+}
+
+}  // namespace assay::reference

@@ -1,0 +1,285 @@
+// `assay formula`: what was understood, for people.
+#include "reference/describe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "contract/init.h"
+#include "reference/arithmetic.h"
+#include "reference/evaluation.h"
+#include "reference/shaped_formula.h"
+
+namespace assay::reference {
+namespace {
+
+std::string power_of_two(double u) {
+  return fmt::format("2^{}", static_cast<int>(std::lround(std::log2(u))));
+}
+
+std::string shape_text(const std::vector<IntExpr>& shape) {
+  std::string text;
+  for (const IntExpr& extent : shape) text += (text.empty() ? "" : ", ") + extent.text();
+  return "[" + text + "]";
+}
+
+class Describer {
+ public:
+  Describer(const Contract& contract, const CompiledFormula& compiled, const ShapedFormula& shaped)
+      : contract_(contract),
+        compiled_(compiled),
+        shaped_(shaped),
+        precision_(precision_of(contract.reference)) {}
+
+  std::string run() {
+    for (std::size_t i = 0; i < compiled_.definitions.size(); ++i)
+      if (!is_lifted(compiled_.definitions[i])) definition(static_cast<int>(i), 0);
+    for (std::size_t i = 0; i < contract_.tensors.size(); ++i)
+      if (compiled_.final_definition[i] >= 0) budget(i);
+    return std::move(text_);
+  }
+
+ private:
+  static bool is_lifted(const Definition& made) {
+    return std::ranges::any_of(made.variables, [](const Variable& v) { return v.outer_definition >= 0; }) ||
+           made.name.find('(') != std::string::npos;
+  }
+
+  void line(int depth, const std::string& words) {
+    text_ += std::string(static_cast<std::size_t>(2 * depth), ' ') + words + "\n";
+  }
+
+  // "0..T", as far as the contract gives it a name.
+  std::string range_text(int definition_id, int variable) const {
+    const Definition& made = compiled_.definitions[static_cast<std::size_t>(definition_id)];
+    const Variable& v = made.variables[static_cast<std::size_t>(variable)];
+    if (v.outer_definition >= 0) return range_text(v.outer_definition, v.outer_variable);
+    if (!v.range_text.empty()) return v.range_text;
+    for (const bool guarded : {false, true})
+      for (const Use& use : v.uses)
+        if (use.guarded == guarded)
+          if (std::string end = extent_text(use); !end.empty()) return "0.." + end;
+    for (const Use& use : v.divided_uses)
+      if (std::string end = extent_text(use); !end.empty())
+        return fmt::format("0..{} * ({})", use.divisor, end);
+    return "?";
+  }
+
+  // "T": how many elements there are where this use points; empty if the contract has no name for it.
+  std::string extent_text(const Use& use) const {
+    int tensor = use.output;
+    if (use.source >= 0) tensor = compiled_.sources[static_cast<std::size_t>(use.source)].tensor;
+    if (tensor >= 0)
+      return contract_.tensors[static_cast<std::size_t>(tensor)]
+          .shape[static_cast<std::size_t>(use.coordinate)]
+          .text();
+    const Source& source = compiled_.sources[static_cast<std::size_t>(use.source)];
+    const Coordinate& coordinate = compiled_.definitions[static_cast<std::size_t>(source.definition)]
+                                       .coordinates[static_cast<std::size_t>(use.coordinate)];
+    if (coordinate.variable < 0) return "";
+    const std::string range = range_text(source.definition, coordinate.variable);
+    return range.starts_with("0..") ? range.substr(3) : "";
+  }
+
+  int64_t length(int definition_id, int variable) const {
+    return shaped_.definitions[static_cast<std::size_t>(definition_id)]
+        .ranges[static_cast<std::size_t>(variable)]
+        .length();
+  }
+
+  std::string loops_text(int id, const std::vector<int>& variables) const {
+    std::string words;
+    for (const int variable : variables) {
+      const Variable& v =
+          compiled_.definitions[static_cast<std::size_t>(id)].variables[static_cast<std::size_t>(variable)];
+      words += fmt::format("{}{} in {}", words.empty() ? "" : ", ", v.name, range_text(id, variable));
+    }
+    return words;
+  }
+
+  double terms(int id) const {
+    const Definition& made = compiled_.definitions[static_cast<std::size_t>(id)];
+    double product = 1;
+    for (const int variable : made.reduced) product *= static_cast<double>(length(id, variable));
+    return product;
+  }
+
+  void definition(int id, int depth) {
+    const Definition& made = compiled_.definitions[static_cast<std::size_t>(id)];
+    std::string place;
+    std::vector<int> plain;
+    for (const Coordinate& coordinate : made.coordinates) {
+      if (coordinate.variable >= 0) plain.push_back(coordinate.variable);
+      place += (place.empty() ? "" : ", ") +
+               (coordinate.variable >= 0 ? made.variables[static_cast<std::size_t>(coordinate.variable)].name
+                                         : coordinate.text);
+    }
+    std::string words =
+        is_lifted(made) || place.empty() ? made.name : fmt::format("{}[{}]", made.name, place);
+    if (made.output >= 0) {
+      const TensorSpec& spec = contract_.tensors[static_cast<std::size_t>(made.output)];
+      words += fmt::format(", the output {} {}", info(spec.dtype).name, shape_text(spec.shape));
+    }
+    if (!plain.empty()) words += fmt::format(": for {}", loops_text(id, plain));
+    line(depth, words);
+    if (!made.reduced.empty()) {
+      const std::string_view what = made.reduce == Reduce::None ? "assigned once" : to_string(made.reduce);
+      line(depth + 1, fmt::format("{} over {}: {:.0f} {}", what, loops_text(id, made.reduced), terms(id),
+                                  made.is_scatter() ? "values, each to its own place" : "terms"));
+    }
+    if (made.previous >= 0) line(depth + 1, "starts from the value before");
+    std::set<int> inner;
+    for (const Node& node : made.nodes) {
+      if (node.op != Op::Load) continue;
+      const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+      if (!source.is_input && is_lifted(compiled_.definitions[static_cast<std::size_t>(source.definition)]))
+        inner.insert(source.definition);
+    }
+    for (const int child : inner) definition(child, depth + 1);
+  }
+
+  // All definitions that an output depends on.
+  std::set<int> ancestors(int id) const {
+    std::set<int> seen;
+    std::vector<int> waiting = {id};
+    while (!waiting.empty()) {
+      const int at = waiting.back();
+      waiting.pop_back();
+      if (!seen.insert(at).second) continue;
+      for (const Node& node : compiled_.definitions[static_cast<std::size_t>(at)].nodes) {
+        if (node.op != Op::Load) continue;
+        const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+        if (!source.is_input) waiting.push_back(source.definition);
+      }
+    }
+    return seen;
+  }
+
+  void budget(std::size_t tensor) {
+    const TensorSpec& spec = contract_.tensors[tensor];
+    line(0, fmt::format("budget of {}", spec.name));
+    const std::string unit = power_of_two(numerics::unit_roundoff(info(precision_.dtype).format));
+    std::set<std::string> functions, casts;
+    bool rounds = false;
+    for (const int id : ancestors(compiled_.final_definition[tensor])) {
+      const Definition& made = compiled_.definitions[static_cast<std::size_t>(id)];
+      const double n = terms(id);
+      const bool sums =
+          (made.reduce == Reduce::Sum || made.reduce == Reduce::Mean) && made.type() == Type::Float;
+      if (sums && !made.reduced.empty())
+        line(1, fmt::format(
+                    "{} of up to {:.0f} terms in {}, in any order: at most {:.2g} of the sum of their sizes, "
+                    "typically {:.1g} of the result",
+                    made.name, n, info(precision_.dtype).name, std::max(0.0, n - 1) * precision_.u,
+                    kRms * precision_.u * std::sqrt(n / 3 + 1)));
+      for (const Node& node : made.nodes) describe_node(node, functions, casts, rounds);
+    }
+    for (const std::string& words : functions) line(1, words);
+    for (const std::string& words : casts) line(1, words);
+    if (rounds)
+      line(1, fmt::format("other operations in {}: {} of each result", info(precision_.dtype).name, unit));
+    if (!is_float(spec.dtype))
+      line(1, fmt::format("stored as {}: exact, but where rounding before it leaves more than one answer",
+                          info(spec.dtype).name));
+    else if (numerics::info(info(spec.dtype).format).precision() < precision_.bits)
+      line(1, fmt::format("stored in {}: half a unit in the last place, at most {} of the result",
+                          info(spec.dtype).name,
+                          power_of_two(numerics::unit_roundoff(info(spec.dtype).format))));
+    else
+      line(1, fmt::format("stored in {}, as computed", info(spec.dtype).name));
+    if (contract_.require.rtol || contract_.require.atol) line(1, "overridden by rtol and atol in [require]");
+  }
+
+  void describe_node(const Node& node, std::set<std::string>& functions, std::set<std::string>& casts,
+                     bool& rounds) const {
+    if (node.type != Type::Float) return;
+    if (node.op >= Op::Exp && node.op <= Op::Cos) {
+      double relative = 0, absolute = 0;
+      const FunctionInfo& f = function_info(node.op);
+      f.error(1.0, f.value(1.0), precision_, relative, absolute);
+      functions.insert(fmt::format("{}: {:.1g} of its result near 1 ({} math)", name_of(node.op),
+                                   relative * precision_.u,
+                                   contract_.reference.math == Math::Fast ? "fast" : "standard"));
+    }
+    if (node.op == Op::CastFloat && numerics::info(info(node.dtype).format).precision() < precision_.bits)
+      casts.insert(fmt::format("may be rounded to {} (line {}): {} of the value there", info(node.dtype).name,
+                               node.place.line,
+                               power_of_two(numerics::unit_roundoff(info(node.dtype).format))));
+    rounds |= node.op == Op::Add || node.op == Op::Sub || node.op == Op::Mul || node.op == Op::Div ||
+              node.op == Op::Pow;
+  }
+
+  static std::string_view name_of(Op op) {
+    constexpr std::string_view kNames[] = {"exp",   "exp2",    "expm1",    "log",  "log2",
+                                           "log1p", "sqrt",    "rsqrt",    "tanh", "erf",
+                                           "erfc",  "sigmoid", "softplus", "sin",  "cos"};
+    return kNames[static_cast<std::size_t>(op) - static_cast<std::size_t>(Op::Exp)];
+  }
+
+  const Contract& contract_;
+  const CompiledFormula& compiled_;
+  const ShapedFormula& shaped_;
+  const Precision precision_;
+  std::string text_;
+};
+
+std::string dims_text(const Contract& contract) {
+  std::string text;
+  for (const Dim& dim : contract.dims)
+    text += dim.is_constant()
+                ? fmt::format("  {} = {}\n", dim.name, dim.min)
+                : fmt::format("  {}: {} to {}{}\n", dim.name, dim.min, dim.max,
+                              dim.multiple_of > 1 ? fmt::format(", a multiple of {}", dim.multiple_of) : "");
+  return text;
+}
+
+Shape shown_shape(const Contract& contract) {
+  if (!contract.shapes.empty()) return contract.shapes[0];
+  Shape shape;
+  for (const Dim& dim : contract.dims) shape[dim.name] = dim.highest();
+  return shape;
+}
+
+}  // namespace
+
+Result<std::string> describe(const Contract& contract, const CompiledFormula& compiled, const Shape& shape) {
+  Result<ShapedFormula> shaped = at_shape(contract, compiled, shape);
+  if (!shaped) return shaped.error();
+  std::string text = shape.empty() ? "" : fmt::format("at {}\n", contract::to_string(shape));
+  return text + Describer(contract, compiled, *shaped).run();
+}
+
+Result<std::string> describe(const Contract& contract) {
+  std::string text = contract.title.empty() ? "" : contract.title + "\n";
+  if (!contract.dims.empty()) text += "dims\n" + dims_text(contract);
+  text += "tensors\n";
+  for (const TensorSpec& spec : contract.tensors) {
+    constexpr std::string_view kRoles[] = {"in", "out", "inout"};
+    text += fmt::format("  {}: {} {}, {}\n", spec.name, info(spec.dtype).name, shape_text(spec.shape),
+                        kRoles[static_cast<std::size_t>(spec.role)]);
+  }
+  const ReferenceSpec& reference = contract.reference;
+  if (reference.kind == ReferenceKind::Python)
+    return text +
+           fmt::format(
+               "reference: the Python function {} in {}, in float64; its budget is what it loses itself "
+               "in the declared precision\n",
+               reference.python.function, reference.python.file);
+  if (reference.kind == ReferenceKind::Torch)
+    return text + fmt::format(
+                      "reference: the PyTorch function {} in {}, evaluated exactly; its budget is derived "
+                      "operator by operator\n",
+                      reference.python.function, reference.python.file);
+  if (reference.kind == ReferenceKind::Cuda)
+    return text + fmt::format("reference: {} in {}, its floats in FP64\n", reference.cuda_entry,
+                              reference.cuda_source);
+  Result<std::shared_ptr<const CompiledFormula>> compiled = compile(contract);
+  if (!compiled) return compiled.error();
+  Result<std::string> formula = describe(contract, **compiled, shown_shape(contract));
+  if (!formula) return formula.error();
+  return text + *formula;
+}
+
+}  // namespace assay::reference

@@ -1,0 +1,51 @@
+// The Python interpreter that workers of a Python subject are forked from.
+//
+// Importing torch takes seconds, and a check uses many workers: a new one for every trial that must begin in a new
+// process, and after every failure. So one interpreter per subject imports torch, touches no device and no line
+// of the subject's code, and forks a worker whenever it is asked for one (python/assay/worker). A worker is made a
+// child of this process (it is its subreaper), which kills it and learns how it ended as it does for any worker.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace assay::subject {
+
+class Interpreter {
+ public:
+  // `variables`: of the environment, "NAME=value" each. `file`: the subject's; it is not loaded, but shows what is worth
+  // importing.
+  Interpreter(std::vector<std::string> variables, std::string file)
+      : variables_(std::move(variables)), file_(std::move(file)) {}
+  ~Interpreter();
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+
+  // Starts the process without waiting for it.
+  void start();
+
+  struct Worker {
+    std::string folder;    // where it runs, and keeps its temporary files
+    std::string settings;  // of the runtime library (protocol/settings.h)
+    int socket = -1, memory_file = -1, events = -1, log = -1;
+  };
+  // The process of a new worker.
+  Result<pid_t> fork_worker(const Worker& worker);
+
+ private:
+  Error lost();
+
+  std::vector<std::string> variables_;
+  std::string file_;
+  pid_t child_ = -1;
+  int control_ = -1;
+  std::string log_;  // what it said
+  int log_file_ = -1;
+  Error problem_;
+};
+
+}  // namespace assay::subject

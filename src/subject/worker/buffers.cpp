@@ -1,0 +1,159 @@
+#include "subject/worker/buffers.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "protocol/protocol.h"
+#include "subject/worker/failure.h"
+
+namespace assay::worker {
+
+using protocol::BufferRequest;
+using protocol::CallRequest;
+
+namespace {
+
+constexpr const char *kAllocation = "the allocation of a buffer", *kCopyIn = "a copy to the device",
+                     *kPrepareStream = "the preparation of the stream", *kResults = "the copy of the results";
+
+std::size_t size(int64_t bytes) {
+  return static_cast<std::size_t>(bytes);
+}
+
+}  // namespace
+
+void delay(void*) {
+  usleep(2000);
+}
+
+void Buffers::map(int64_t bytes) {
+  if (bytes <= mapped_) return;
+  if (file_) munmap(file_, size(mapped_));
+  void* at = mmap(nullptr, size(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, protocol::kMemoryFile, 0);
+  if (at == MAP_FAILED) _exit(4);
+  file_ = static_cast<std::byte*>(at);
+  mapped_ = bytes;
+}
+
+void Buffers::shift(int64_t bytes) {
+  if (bytes <= 0 || shifted_) return;
+  void* at = nullptr;
+  check(runtime_.cudaMalloc(&at, size(bytes)), kAllocation);
+  if (runtime_.assay_label) runtime_.assay_label(at, "(memory of somebody else)");
+  shifted_ = true;
+}
+
+// The virtual device's managed memory is zero and costs nothing until it is touched.
+std::byte* Buffers::allocate_bytes(int64_t bytes, bool sparse) const {
+  void* at = nullptr;
+  const bool lazy = sparse && !real_;
+  check(lazy ? runtime_.cudaMallocManaged(&at, size(bytes), 1) : runtime_.cudaMalloc(&at, size(bytes)),
+        kAllocation);
+  if (sparse && real_) check(runtime_.cudaMemset(at, 0, size(bytes)), "a fill");
+  return static_cast<std::byte*>(at);
+}
+
+void Buffers::release(std::deque<Memory>& memories) const {
+  for (const Memory& memory : memories) {
+    runtime_.cudaFree(memory.base);
+    if (memory.copy) runtime_.cudaFree(memory.copy);
+  }
+  memories.clear();
+}
+
+bool Buffers::all_fit(const std::vector<CallRequest>& calls) const {
+  std::size_t next = 0;
+  for (const CallRequest& call : calls)
+    for (const BufferRequest& request : call.buffers)
+      if (next >= memories_.size() || !memories_[next++].fits(request)) return false;
+  return next == memories_.size();
+}
+
+void Buffers::allocate(const std::vector<CallRequest>& calls, bool ordered, bool moved) {
+  if (moved || !all_fit(calls)) {
+    std::deque<Memory> old;
+    if (moved) old.swap(memories_);  // freed last, so that its addresses are not handed out again
+    release(memories_);
+    for (const CallRequest& call : calls)
+      for (const BufferRequest& request : call.buffers) {
+        const bool sparse = !request.parts.empty();
+        memories_.push_back({allocate_bytes(request.bytes, sparse), nullptr, request.bytes, sparse});
+      }
+    release(old);
+  }
+  std::size_t next = 0;
+  for (const CallRequest& call : calls)
+    for (const BufferRequest& request : call.buffers) {
+      Memory& memory = memories_[next++];
+      if (runtime_.assay_label) runtime_.assay_label(memory.base, request.name.c_str());
+      if (!ordered || memory.copy) continue;
+      memory.copy = allocate_bytes(memory.bytes, false);
+      if (runtime_.assay_label) runtime_.assay_label(memory.copy, "(a copy that the caller keeps)");
+    }
+}
+
+void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferRequest& request, CopyKind kind,
+                         const char* stage) const {
+  const auto copy = [&](int64_t at, int64_t length) {
+    if (length > 0) check(runtime_.cudaMemcpy(to + at, from + at, size(length), kind), stage);
+  };
+  if (request.parts.empty()) copy(0, request.bytes);
+  for (const auto& [at, length] : request.parts) copy(at, length);
+}
+
+void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    const std::byte* image = file_ + request.in;
+    copy_parts(memory.base, image, request, kHostToDevice, kCopyIn);
+    if (request.length == 0) return;
+    if (request.is_input && ordered) {
+      check(runtime_.cudaMemcpy(memory.copy, image, size(memory.bytes), kHostToDevice), kCopyIn);
+      check(runtime_.cudaMemset(memory.base + request.offset, 0, size(request.length)), "a fill");
+    }
+    if (!request.is_input && runtime_.assay_undefine)
+      runtime_.assay_undefine(memory.base + request.offset, size(request.length));
+  });
+}
+
+void Buffers::queue_inputs(const CallRequest& call, std::size_t which, bool late) {
+  if (late) check(runtime_.cudaLaunchHostFunc(streams_[which], delay, nullptr), kPrepareStream);
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (!request.is_input || request.length == 0) return;
+    check(runtime_.cudaMemcpyAsync(memory.base + request.offset, memory.copy + request.offset,
+                                   size(request.length), kDeviceToDevice, streams_[which]),
+          kPrepareStream);
+  });
+}
+
+void Buffers::protect_inputs(const CallRequest& call, std::size_t which) {
+  if (!runtime_.assay_range_protect) return;
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (request.is_read_only && request.length > 0)
+      runtime_.assay_range_protect(memory.base + request.offset, size(request.length), request.name.c_str());
+  });
+}
+
+void Buffers::queue_outputs(const CallRequest& call, std::size_t which) {
+  each(call, which, [&](const BufferRequest&, Memory& memory) {
+    check(runtime_.cudaMemcpyAsync(memory.copy, memory.base, size(memory.bytes), kDeviceToDevice,
+                                   streams_[which]),
+          kResults);
+  });
+}
+
+void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, kDeviceToHost,
+               kResults);
+  });
+}
+
+std::byte* Buffers::address(const CallRequest& call, std::size_t which, int buffer) const {
+  auto i = static_cast<std::size_t>(buffer);
+  if (const int shares = call.buffers[i].shares; shares >= 0) i = static_cast<std::size_t>(shares);
+  return memories_[index(call, which, i)].base + call.buffers[i].offset;
+}
+
+}  // namespace assay::worker

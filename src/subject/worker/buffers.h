@@ -1,0 +1,80 @@
+// The device memory of a call: allocated as the request says, filled from the memory file, and copied back.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "protocol/messages.h"
+#include "subject/worker/runtime.h"
+
+namespace assay::worker {
+
+class Buffers {
+ public:
+  // `streams`: one for each call.
+  Buffers(const Runtime& runtime, const Stream* streams, bool real_gpu)
+      : runtime_(runtime), streams_(streams), real_(real_gpu) {}
+
+  // Maps as much of the memory file.
+  void map(int64_t bytes);
+  // Before the first call of a process: later buffers lie further on by this many bytes.
+  void shift(int64_t bytes);
+  // Buffers stay where they are when their sizes do, unless they are to move.
+  void allocate(const std::vector<protocol::CallRequest>& calls, bool ordered, bool moved);
+
+  // Each of these is for the call number `which`.
+
+  // Fills the allocations. In an ordered call the inputs wait in copies, and zeros take their place.
+  void fill(const protocol::CallRequest& call, std::size_t which, bool ordered);
+  // Queues the inputs of an ordered call on its stream; `late`: after a pause.
+  void queue_inputs(const protocol::CallRequest& call, std::size_t which, bool late);
+  // A write to an input is a finding from here on. Writes that were queued before still count as the
+  // caller's.
+  void protect_inputs(const protocol::CallRequest& call, std::size_t which);
+  // Queues copies of all allocations of an ordered call on its stream.
+  void queue_outputs(const protocol::CallRequest& call, std::size_t which);
+  // Copies the allocations, or those copies, to the memory file.
+  void save(const protocol::CallRequest& call, std::size_t which, bool from_copies);
+
+  // What the subject is given for a buffer.
+  std::byte* address(const protocol::CallRequest& call, std::size_t which, int buffer) const;
+
+ private:
+  struct Memory {
+    std::byte* base = nullptr;
+    std::byte* copy = nullptr;  // of an ordered call
+    int64_t bytes = 0;
+    bool sparse = false;  // only parts of it are used
+    bool fits(const protocol::BufferRequest& request) const {
+      return bytes == request.bytes && sparse == !request.parts.empty();
+    }
+  };
+
+  bool all_fit(const std::vector<protocol::CallRequest>& calls) const;
+  std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
+  void release(std::deque<Memory>& memories) const;
+  void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request, CopyKind kind,
+                  const char* stage) const;
+  std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {
+    return which * call.buffers.size() + buffer;
+  }
+  // Calls `use` with each buffer that has memory of its own.
+  template <class Use>
+  void each(const protocol::CallRequest& call, std::size_t which, Use use) {
+    for (std::size_t i = 0; i < call.buffers.size(); ++i)
+      if (call.buffers[i].shares < 0) use(call.buffers[i], memories_[index(call, which, i)]);
+  }
+
+  const Runtime& runtime_;
+  const Stream* streams_;
+  bool real_;
+  bool shifted_ = false;
+  std::deque<Memory> memories_;  // of all calls, in order
+  std::byte* file_ = nullptr;    // the memory file
+  int64_t mapped_ = 0;
+};
+
+// A pause on a stream.
+void delay(void*);
+
+}  // namespace assay::worker

@@ -1,0 +1,254 @@
+#include "subject/worker/worker.h"
+
+#include <malloc.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "protocol/lines.h"
+#include "protocol/messages.h"
+#include "protocol/protocol.h"
+#include "subject/worker/buffers.h"
+#include "subject/worker/caller.h"
+#include "subject/worker/entry_point.h"
+#include "subject/worker/failure.h"
+#include "subject/worker/runtime.h"
+#include "subject/worker/sandbox.h"
+#include "subject/worker/surroundings.h"
+
+namespace assay::worker {
+
+using protocol::CallRequest;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kBadMessage = 3;  // exit status: the other side is gone, or does not speak this protocol
+
+template <class Message>
+void send(const Message& message) {
+  if (!protocol::send_line(protocol::kSocket, encode(message))) _exit(kBadMessage);
+}
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// While the subject's own code runs, malloc returns memory that is not zero, and free overwrites what it
+// gets: new pages are zeros, which hides that nobody wrote them. Or, to see whether that matters, all that
+// malloc returns is zero. (The command has turned off the allocator's per-thread caches, which ignore this
+// setting.)
+class HostPoison {
+ public:
+  explicit HostPoison(bool on) { mallopt(M_PERTURB, on ? kFreed : kZeros); }
+  ~HostPoison() { mallopt(M_PERTURB, 0); }
+  HostPoison(const HostPoison&) = delete;
+  HostPoison& operator=(const HostPoison&) = delete;
+
+ private:
+  static constexpr int kFreed = 0x35;  // what free leaves; malloc gives the complement, 0xca
+  static constexpr int kZeros = 0xff;  // so that malloc gives zeros
+};
+
+class Worker {
+ public:
+  Worker(protocol::WorkerSetup setup, protocol::LineBuffer received, const PythonCalls* python)
+      : setup_(std::move(setup)), received_(std::move(received)) {
+    if (python) python_.emplace(setup_, *python);
+  }
+
+  int run() {
+    protocol::Ready ready;
+    try {
+      prepare(ready);
+    } catch (const Failed& failed) {
+      ready.problem = std::string(failed.stage) + ": " + runtime_.cudaGetErrorString(failed.error);
+    }
+    send(ready);
+    if (!ready.problem.empty()) return 1;
+    while (const auto line = protocol::receive_line(protocol::kSocket, received_)) {
+      const auto request = protocol::decode_request(*line);
+      if (!request) {
+        std::fprintf(stderr, "%s\n", request.error().text().c_str());
+        return kBadMessage;
+      }
+      serve(*request);
+    }
+    return 0;
+  }
+
+ private:
+  void prepare(protocol::Ready& ready) {
+    if (ready.problem = load(runtime_); !ready.problem.empty()) return;
+    int count = 0;
+    if (const int error = runtime_.cudaGetDeviceCount(&count); error != 0 || count == 0) {
+      ready.problem = std::string("there is no CUDA device: ") + runtime_.cudaGetErrorString(error);
+      return;
+    }
+    check(runtime_.cudaFree(nullptr), "the device could not be used");
+    for (Stream& stream : streams_)
+      if (!setup_.default_stream)
+        check(runtime_.cudaStreamCreateWithFlags(&stream, 1), "a stream could not be made");
+    if (!python_) {
+      know_callers(setup_.path, reinterpret_cast<const void*>(runtime_.cudaFree));
+      report_to(runtime_.assay_report_host);
+      set_clock(setup_.clock);
+    }
+    if (!setup_.real_gpu && !python_)
+      clear_environment();  // the runtime has read its settings, the loader its paths
+    // The runtime has opened it for itself: when that end closes, the command sees it.
+    close(protocol::kEvents);
+    ready.problem = enter_sandbox(confinement(), ready.files_guarded);
+    if (!ready.problem.empty()) return;
+    ready.subject_failed = true;  // from here on, a problem is the subject's
+    if (python_)
+      load_python(ready);
+    else
+      ready.problem = entry_.load();
+    ready.subject_failed &= !ready.problem.empty();
+  }
+
+  Confinement confinement() const {
+    Confinement confinement{.folder = setup_.folder};
+    confinement.who = setup_.real_gpu ? Confinement::Who::Driver
+                      : python_       ? Confinement::Who::Interpreter
+                                      : Confinement::Who::Library;
+    confinement.build_folder = setup_.build_folder;
+    confinement.hidden = setup_.hidden;
+    return confinement;
+  }
+
+  void load_python(protocol::Ready& ready) const {
+    const auto failure = python_->load();
+    if (!failure) return;
+    ready.problem = failure->file.empty()
+                        ? failure->text
+                        : failure->file + ":" + std::to_string(failure->line) + ": " + failure->text;
+    ready.subject_failed = !failure->unsupported;
+  }
+
+  int call(const CallRequest& call, std::size_t which) {
+    if (!python_) return entry_.call(call, which, buffers_);
+    python_->call(call, which, buffers_, streams_[which]);
+    return 0;
+  }
+
+  void serve(const protocol::Request& request) {
+    protocol::Reply reply;
+    reply.id = request.id;
+    try {
+      make_calls(request, reply);
+    } catch (const Failed& failed) {
+      reply.failure = {failed.error, runtime_.cudaGetErrorName(failed.error),
+                       runtime_.cudaGetErrorString(failed.error), failed.stage};
+    } catch (const PythonFailed& failed) {
+      reply.python = failed.failure;
+    }
+    if (runtime_.assay_range_forget) runtime_.assay_range_forget();
+    send(reply);
+  }
+
+  void make_calls(const protocol::Request& request, protocol::Reply& reply) {
+    const std::vector<CallRequest>& calls = request.calls;
+    const auto each = [&](auto use) {
+      for (std::size_t i = 0; i < calls.size(); ++i) use(calls[i], i);
+    };
+    buffers_.map(request.memory_bytes);
+    if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.seed);
+    if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.cycles);
+    buffers_.shift(request.shift);
+    buffers_.allocate(calls, request.ordered, request.moved);
+    // Outputs that a function returns, and its workspaces, are memory that it allocates itself.
+    if (python_ && runtime_.assay_fill_new) runtime_.assay_fill_new(request.new_content);
+    make_earlier_calls(calls, request.earlier_calls);
+    each([&](const CallRequest& c, std::size_t i) { buffers_.fill(c, i, request.ordered); });
+    check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    if (request.ordered) {
+      // A missing order shows when the caller's work comes late, or when everyone else's does.
+      if (request.others_late)
+        check(runtime_.cudaLaunchHostFunc(nullptr, delay, nullptr), "the preparation of the stream");
+      each([&](const CallRequest& c, std::size_t i) { buffers_.queue_inputs(c, i, !request.others_late); });
+    }
+    each([&](const CallRequest& c, std::size_t i) { buffers_.protect_inputs(c, i); });
+    const auto start = Clock::now();
+    // The interpreter and torch are no code of the subject's: their memory stays as it is.
+    std::optional<HostPoison> poison;
+    if (!python_) poison.emplace(request.host_poison);
+    each([&](const CallRequest& c, std::size_t i) { reply.returned.push_back(call(c, i)); });
+    check(runtime_.cudaGetLastError(), "the call");
+    if (request.ordered) {
+      each([&](const CallRequest& c, std::size_t i) { buffers_.queue_outputs(c, i); });
+      each([&](const CallRequest&, std::size_t i) {
+        check(runtime_.cudaStreamSynchronize(streams_[i]), "the kernels of the call");
+      });
+      each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, true); });
+    }
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (!request.ordered) each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
+    if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
+    if (runtime_.assay_report_precision) runtime_.assay_report_precision();
+    reply.seconds = seconds_since(start);
+  }
+
+  // Slow calls are made less often, but often enough to tell a leak from a cache that fills
+  // (cudart/growth.cpp).
+  void make_earlier_calls(const std::vector<CallRequest>& calls, int times) {
+    constexpr int kEnough = 40;
+    constexpr double kSeconds = 2;
+    const auto start = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      if (i >= kEnough && seconds_since(start) > kSeconds) return;
+      make_earlier_call(calls);
+    }
+  }
+
+  // The same as the calls that follow; nobody looks at the results.
+  void make_earlier_call(const std::vector<CallRequest>& calls) {
+    for (std::size_t i = 0; i < calls.size(); ++i) buffers_.fill(calls[i], i, false);
+    check(runtime_.cudaDeviceSynchronize(), "the preparation of the call");
+    for (std::size_t i = 0; i < calls.size(); ++i) call(calls[i], i);
+    check(runtime_.cudaGetLastError(), "the call");
+    check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
+    if (runtime_.assay_call_ended) runtime_.assay_call_ended();
+  }
+
+  const protocol::WorkerSetup setup_;
+  protocol::LineBuffer received_;
+  Runtime runtime_{};
+  Stream streams_[2] = {};
+  Buffers buffers_{runtime_, streams_, setup_.real_gpu};
+  EntryPoint entry_{setup_, runtime_, streams_};
+  std::optional<PythonEntry> python_;
+};
+
+bool has_socket() {
+  int type = 0;
+  socklen_t length = sizeof type;
+  return getsockopt(protocol::kSocket, SOL_SOCKET, SO_TYPE, &type, &length) == 0;
+}
+
+}  // namespace
+
+int run(const PythonCalls* python) {
+  if (!has_socket()) {
+    std::fprintf(stderr, "assay-worker is started by assay, not by hand\n");
+    return 2;
+  }
+  protocol::LineBuffer received;
+  const auto line = protocol::receive_line(protocol::kSocket, received);
+  if (!line) return kBadMessage;
+  auto setup = protocol::decode_worker_setup(*line);
+  if (!setup) {
+    protocol::Ready ready;
+    ready.problem = setup.error().text();
+    send(ready);
+    return kBadMessage;
+  }
+  return Worker(std::move(*setup), std::move(received), python).run();
+}
+
+}  // namespace assay::worker

@@ -1,0 +1,81 @@
+// The first contract that `assay init` writes.
+#include "contract/init.h"
+
+#include "support.h"
+
+namespace assay::contract {
+namespace {
+
+const char* const kSource = R"cu(
+#include <cuda_bf16.h>
+// extern "C" void not_this(int a);
+__global__ void kernel(const float* x) {}
+template <class T> void helper(T a) {}
+extern "C" {
+void first(const float* x, float* y, int n, cudaStream_t stream) { kernel<<<1, 1>>>(x); }
+int second(float a);
+}
+extern "C" cudaError_t rmsnorm(
+    const __nv_bfloat16* __restrict__ x,   // the input
+    const __nv_bfloat16 *w, __nv_bfloat16* out, float* rstd, void* workspace,
+    const int64_t* ids, long long rows, int cols, float eps /* small */, cudaStream_t s) {
+  return cudaSuccess;
+}
+)cu";
+
+TEST(Init, FindsSignatures) {
+  const std::vector<Signature> found = find_signatures(kSource);
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].name, "first");
+  EXPECT_EQ(found[1].name, "second");
+  EXPECT_EQ(found[2].name, "rmsnorm");
+  EXPECT_EQ(found[2].returns, "cudaError_t");
+  ASSERT_EQ(found[2].args.size(), 10u);
+  EXPECT_EQ(found[2].args[1].type, "const __nv_bfloat16*");
+  EXPECT_EQ(found[2].args[1].name, "w");
+  EXPECT_EQ(found[2].args[6].name, "rows");
+  EXPECT_EQ(found[2].line, 10);
+}
+
+TEST(Init, WritesAContractThatNeedsOnlyItsFormula) {
+  Result<std::string> text = initial_contract(kSource, "rmsnorm.cu");
+  ASSERT_TRUE(text) << text.error().text();
+  Result<Contract> unfinished = parse(*text, "c.toml");
+  ASSERT_FALSE(unfinished);
+  EXPECT_NE(unfinished.error().message.find("the formula is empty"), std::string::npos)
+      << unfinished.error().text();
+  std::string whole = *text;
+  const std::string hole = "formula = \"\"\"\n";
+  whole.insert(whole.find(hole) + hole.size(), "out[i, j] = x[i, j] * w[i, j] * eps\nrstd[i, j] = 1\n");
+  Result<Contract> contract = parse(whole, "c.toml");
+  ASSERT_TRUE(contract) << contract.error().text() << "\n" << whole;
+  EXPECT_EQ(contract->kernel.entry, "rmsnorm");
+  EXPECT_TRUE(contract->kernel.returns_int);
+  ASSERT_EQ(contract->kernel.args.size(), 10u);
+  EXPECT_EQ(contract->kernel.args[4].kind, ArgKind::Workspace);
+  EXPECT_EQ(contract->kernel.args[9].kind, ArgKind::Stream);
+  EXPECT_EQ(contract->tensor("x")->dtype, DType::bf16);
+  EXPECT_EQ(contract->tensor("ids")->dtype, DType::i64);
+  EXPECT_EQ(contract->tensor("out")->role, Role::Out);
+  EXPECT_EQ(contract->dim("rows")->type, DType::i64);
+  EXPECT_EQ(contract->scalar("eps")->dtype, DType::f32);
+}
+
+TEST(Init, SaysWhatIsMissing) {
+  const Result<std::string> kernel_only = initial_contract("__global__ void k() {}", "k.cu");
+  ASSERT_FALSE(kernel_only);
+  EXPECT_NE(kernel_only.error().message.find("global = \"k\""), std::string::npos)
+      << kernel_only.error().text();
+  const Result<std::string> several = initial_contract(
+      "extern \"C\" void run(const float* x, Odd o) { }\nextern \"C\" void other(int n);", "k.cu");
+  ASSERT_TRUE(several);
+  EXPECT_NE(several->find("entry  = \"run\""), std::string::npos) << *several;
+  EXPECT_NE(several->find("--entry: other"), std::string::npos) << *several;
+  EXPECT_NE(several->find("a guess"), std::string::npos) << *several;
+  Result<std::string> wrong = initial_contract(kSource, "k.cu", "rmsnrom");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().message.find("did you mean `rmsnorm`"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace assay::contract

@@ -1,0 +1,96 @@
+// Messages with every field set to something that is not its default.
+#pragma once
+
+#include <limits>
+#include <random>
+#include <string>
+
+#include "protocol/messages.h"
+#include "protocol/settings.h"
+
+namespace assay::protocol {
+
+inline Settings full_settings() {
+  return {.seed = std::numeric_limits<uint64_t>::max(),
+          .threads = 3,
+          .gpu = &kGpus[2],
+          .checks = {Check::Races, Check::Precision},
+          .events = "out/events \"quoted\"",
+          .max_instructions = 5,
+          .faults = true,
+          .quiet = true,
+          .report_code = true,
+          .stall_milliseconds = 1500,
+          .precision_lines = {{"a b:c.cu", 7}, {"d;e.cu", 8}}};
+}
+
+inline WorkerSetup full_setup() {
+  return {.real_gpu = true,
+          .folder = "home",
+          .is_ptx = true,
+          .path = "kernel.ptx",
+          .symbol = "_Z1kPf",
+          .is_kernel = true,
+          .returns_int = true,
+          .clock = -5,
+          .is_python = true,
+          .returns_outputs = true,
+          .default_stream = true,
+          .build_folder = "build",
+          .hidden = {"reference.py", "a folder/b"}};
+}
+
+inline Request full_request() {
+  CallRequest call;
+  call.buffers = {{"x", 4096, 2, 4000, 0, 4096, true, true, -1, {{0, 2}, {100, 50}}},
+                  {"y", 4096, 0, 4096, 8192, 12288, false, false, 0, {}}};
+  call.arguments = {BufferArgument{1, "f32", {4, 256}}, StreamArgument{},
+                    ScalarArgument{8, std::numeric_limits<uint64_t>::max(), true, true, "f64"}};
+  call.returned = {BufferArgument{0, "bf16", {}}};
+  call.launch = {{4294967295u, 2, 3}, {4, 5, 6}, 99};
+  return {.id = 1ull << 63,
+          .memory_bytes = 16384,
+          .seed = 3,
+          .ordered = true,
+          .others_late = true,
+          .moved = true,
+          .cycles = 77,
+          .shift = 512,
+          .host_poison = false,
+          .new_content = 0x7fd5,
+          .earlier_calls = 64,
+          .calls = {call, call}};
+}
+
+inline Reply full_reply() {
+  return {.id = 12,
+          .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
+          .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
+          .returned = {-1, 7},
+          .seconds = 0.25};
+}
+
+// One to three bytes changed, removed or inserted.
+inline std::string mutated(std::string text, std::mt19937& random) {
+  const auto at = [&] { return random() % (text.size() + 1); };
+  for (unsigned i = 0, changes = 1 + random() % 3; i < changes; ++i) {
+    const std::size_t place = at();
+    const auto byte = static_cast<char>(random() % 3 ? "0123456789-{}[]\",:ex.tfn"[random() % 23] : random());
+    switch (random() % 4) {
+      case 0:
+        if (place < text.size()) text[place] = byte;
+        break;
+      case 1:
+        text.erase(place, 1 + random() % 4);
+        break;
+      case 2:
+        text.insert(place, 1, byte);
+        break;
+      default:
+        text.insert(place, std::string(text.substr(at() / 2, random() % 40)));
+    }
+  }
+  return text;
+}
+
+}  // namespace assay::protocol

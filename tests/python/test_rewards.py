@@ -1,0 +1,104 @@
+"""assay.reward: verdicts as data, whatever the answer is."""
+
+import os
+import pathlib
+import stat
+import tempfile
+import time
+import unittest
+from unittest import mock
+
+import support  # noqa: F401: finds the package
+import assay
+from assay import program
+from assay.rewards import _suffix
+
+# Says pass for an answer that contains "right", refuses one that contains "refused", hangs for "endless".
+PROGRAM = """#!/bin/sh
+for last; do :; done
+if grep -q endless "$2"; then sleep 60; fi
+if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2; fi
+if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
+if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
+sleep 0.3
+printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$(basename $2) $4" > "$last"
+"""
+
+
+class RewardTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name, "assay")
+        path.write_text(PROGRAM)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        self.problem = os.path.join(folder.name, "problem.py")
+        pathlib.Path(self.problem).write_text("")
+        patch = mock.patch.dict(os.environ, {"ASSAY_PROGRAM": str(path)})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_verdicts(self):
+        self.assertTrue(assay.reward(self.problem, "right = 1"))
+        self.assertEqual(assay.reward(self.problem, "wrong = 1").verdict, "fail")
+        self.assertEqual(assay.reward(self.problem, "wrong = 1").title, "answer.py " + self.problem)
+
+    def test_bad_code_never_raises(self):
+        report = assay.reward(self.problem, "def f(:\n")
+        self.assertEqual(report.verdict, "fail")
+        self.assertRegex(report.reason, "^the answer is not Python: ")
+        self.assertEqual(assay.reward(self.problem, "x = 1\0").verdict, "fail")
+        self.assertEqual(assay.reward(self.problem, "refused = 1").verdict, "inconclusive")
+        self.assertRegex(assay.reward(self.problem, "refused = 1").reason, "the language is unknown$")
+        self.assertEqual(assay.reward(self.problem, "lacking = 1").verdict, "fail")
+
+    def test_time_limit(self):
+        began = time.monotonic()
+        with mock.patch.object(program, "SECONDS_TO_STOP", 0.2):
+            report = assay.reward(self.problem, "endless = 1", timeout=0.3)
+        self.assertEqual((report.verdict, report.reason), ("inconclusive", "not judged within 0.3 s"))
+        self.assertLess(time.monotonic() - began, 10)
+
+    def test_a_problem_that_is_not_there(self):
+        with self.assertRaisesRegex(FileNotFoundError, "there is no problem nowhere.py"):
+            assay.reward("nowhere.py", "right = 1")
+
+    def test_many_in_parallel_and_in_order(self):
+        began = time.monotonic()
+        reports = assay.reward_many(self.problem, ["right = 1", "wrong = 1"] * 4, jobs=8)
+        self.assertEqual([bool(report) for report in reports], [True, False] * 4)
+        self.assertLess(time.monotonic() - began, 8 * 0.3)
+        with self.assertRaisesRegex(ValueError, "1 problems for 2 answers"):
+            assay.reward_many([self.problem], ["a", "b"])
+
+    def test_kinds_of_answers(self):
+        self.assertEqual(_suffix('{"sources": []}'), ".json")
+        self.assertEqual(_suffix("__global__ void f() {}"), ".cu")
+        self.assertEqual(_suffix("import torch\nsource = '__global__ void f() {}'"), ".py")
+        self.assertEqual(_suffix("{not json"), ".py")
+
+
+class EnvironmentTest(unittest.TestCase):
+    def test_nothing_of_a_virtual_gpu_is_passed_on(self):
+        ours = os.path.join(os.path.dirname(os.path.dirname(str(support.PROGRAM))), "lib")
+        site = os.path.join(program.paths.package_folder(), "assay", "site")
+        variables = {
+            "ASSAY_SETTINGS": "{}",
+            "LD_PRELOAD": "%s/libcudart.so.13:/other.so %s/libcuda.so.1" % (ours, ours),
+            "LD_LIBRARY_PATH": ours,
+            "PYTHONPATH": site + ":/mine",
+            "TRITON_CACHE_DIR": "/private",
+            "ASSAY_PRELOAD": "/x",
+        }
+        with (
+            mock.patch.dict(os.environ, variables),
+            mock.patch.object(program.paths, "library", lambda name: ours + "/" + name),
+        ):
+            environment = program.environment()
+        self.assertEqual((environment["LD_PRELOAD"], environment["PYTHONPATH"]), ("/other.so", "/mine"))
+        for name in ("ASSAY_SETTINGS", "ASSAY_PRELOAD", "LD_LIBRARY_PATH", "TRITON_CACHE_DIR"):
+            self.assertNotIn(name, environment)
+
+
+if __name__ == "__main__":
+    unittest.main()
