@@ -33,22 +33,18 @@ struct Store {
   Poly offset;  // in the lowering that looks for the thread
 };
 
-// A guessed thread of one launch.
+// A guessed thread of one launch, and the stores that it was guessed from.
 struct Guess {
   const Summary* summary = nullptr;
   ThreadOf thread;
+  std::set<const Access*> from;
 };
 
 class OutputCoverage {
  public:
   OutputCoverage(CoverageSetting& setting, Terms& terms, Dims& dims, Summary& world, Claims& claims,
                  const Path& when)
-      : setting_(setting),
-        terms_(terms),
-        dims_(dims),
-        world_(world),
-        claims_(claims),
-        when_(when) {}
+      : setting_(setting), terms_(terms), dims_(dims), world_(world), claims_(claims), when_(when) {}
 
   // None: every element is written.
   std::optional<Place> check(const contract::TensorSpec& output, std::vector<Store> stores) {
@@ -62,7 +58,7 @@ class OutputCoverage {
       extents.push_back(*term);
     }
     Lowering probe(terms_, world_, &claims_, setting_.solver);
-    probe.set_deadline(seconds_left());
+    probe.take_on_trust();
     locate(probe, stores);
     if (stores.empty()) return Place{{}, "the addresses of its stores are not understood", std::nullopt};
     std::vector<Poly> offsets;
@@ -71,21 +67,24 @@ class OutputCoverage {
     std::vector<Guess> guesses;
     for (const Store& store : stores)
       for (const ThreadOf& thread : threads_of(terms_, probe, *store.summary, view, store.offset)) {
-        const bool known = std::any_of(guesses.begin(), guesses.end(), [&](const Guess& g) {
+        auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
           return g.summary == store.summary && g.thread == thread;
         });
-        if (!known) guesses.push_back({store.summary, thread});
+        if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, {}});
+        known->from.insert(store.access);
       }
     if (guesses.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
-    // First the likely guess of each launch alone, then several at once.
+    // First the likely guess of each launch for all its stores, then several, each for the stores that it was
+    // guessed from.
     std::vector<Guess> likely;
     for (const Guess& guess : guesses)
-      if (std::none_of(likely.begin(), likely.end(), [&](const Guess& g) { return g.summary == guess.summary; }))
+      if (std::none_of(likely.begin(), likely.end(),
+                       [&](const Guess& g) { return g.summary == guess.summary; }))
         likely.push_back(guess);
-    if (proved(view, likely, stores)) return std::nullopt;
+    if (proved(view, likely, stores, false)) return std::nullopt;
     if (guesses.size() > likely.size()) {
       guesses.resize(std::min(guesses.size(), kMostThreads));
-      if (proved(view, guesses, stores)) return std::nullopt;
+      if (proved(view, guesses, stores, true)) return std::nullopt;
     }
     return Place{{}, reason_, candidate_};
   }
@@ -124,10 +123,12 @@ class OutputCoverage {
   struct Question {
     Lowering lowering;
     std::deque<Instance> instances;
-    std::set<std::pair<const Instance*, Var>> chosen, ended;  // counts whose iteration is chosen; exits assumed
+    std::set<std::pair<const Instance*, Var>> chosen,
+        ended;  // counts whose iteration is chosen; exits assumed
   };
 
-  bool proved(const View& view, const std::vector<Guess>& guesses, const std::vector<Store>& stores) {
+  bool proved(const View& view, const std::vector<Guess>& guesses, const std::vector<Store>& stores,
+              bool own_stores) {
     Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}};
     q.lowering.set_deadline(seconds_left());
     std::vector<Formula> written;
@@ -140,7 +141,8 @@ class OutputCoverage {
         fix_thread(q, guess, thread);
         size_t looked_at = 0;
         for (const Store& store : stores) {
-          if (store.summary != guess.summary || ++looked_at > kMostStores) continue;
+          if (store.summary != guess.summary || (own_stores && !guess.from.contains(store.access))) continue;
+          if (++looked_at > kMostStores) break;
           try {
             written.push_back(writes(q, view, store, thread));
           } catch (const TooHard& hard) {
@@ -175,13 +177,15 @@ class OutputCoverage {
   void look_for_shape(Question& q, const Formula& missed) {
     for (const Int cap : kCaps) {
       if (candidate_ || seconds_left() <= 0) return;
-      const Answer answer = q.lowering.ask_nonlinear(missed, std::min(kCounterexampleSeconds, seconds_left()), cap);
+      const Answer answer =
+          q.lowering.ask_nonlinear(missed, std::min(kCounterexampleSeconds, seconds_left()), cap);
       if (answer.kind != Answer::Kind::Satisfiable) continue;
       Candidate candidate{dims_.shape(q.lowering.values(answer)), ""};
       for (const auto& [var, value] : q.lowering.values(answer)) {
         const std::string& name = terms_.var(var).name;
         if (name.ends_with("]") && value >= 0)
-          candidate.words += fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", name, decimal(value));
+          candidate.words +=
+              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", name, decimal(value));
       }
       candidate_ = std::move(candidate);
     }
@@ -226,7 +230,8 @@ class OutputCoverage {
     }
     q.lowering.assume(at_least_zero(value));
     q.lowering.assume(at_least_zero(add(last, value, -1)));
-    q.lowering.assume(any_of({equal(value, wanted), all_of({low, equal_to_zero(value)}), all_of({high, equal(value, last)})}));
+    q.lowering.assume(any_of(
+        {equal(value, wanted), all_of({low, equal_to_zero(value)}), all_of({high, equal(value, last)})}));
   }
 
   // ---- a store
@@ -257,7 +262,8 @@ class OutputCoverage {
 
   // The iteration of the i-th loop around a store that puts its address on the element. It may depend only on
   // what was there when the loop began: otherwise it would not be a choice.
-  void choose_iteration(Question& q, const View& view, const Store& store, Instance& thread, Instance& at, size_t i) {
+  void choose_iteration(Question& q, const View& view, const Store& store, Instance& thread, Instance& at,
+                        size_t i) {
     const std::vector<Var>& loops = store.access->loops;
     const Var count = loops[i];
     const Loop& loop = world_.loops.at(count);
@@ -339,7 +345,7 @@ class OutputCoverage {
   std::optional<Candidate> candidate_;
 };
 
-// Whether the host fills all of an output.
+// Whether the host fills all of an output, or it has no elements.
 bool filled(CoverageSetting& setting, Terms& terms, Dims& dims, const Summary& world, Claims& claims,
             const Case& one, const contract::TensorSpec& output, const Path& when) {
   ExprPtr size = Expr::literal(contract::info(output.dtype).bytes);
@@ -349,6 +355,11 @@ bool filled(CoverageSetting& setting, Terms& terms, Dims& dims, const Summary& w
     size = Expr::make(Expr::Op::Mul, size, *parsed);
   }
   const auto needed = dims.term(*size);
+  if (needed) {
+    Lowering lowering(terms, world, &claims, setting.solver);
+    for (const Term condition : when) lowering.assume(condition);
+    if (lowering.proves(at_least_zero(scale(lowering.poly(*needed), -1)), kRangeSeconds)) return true;
+  }
   for (const Fill& fill : one.fills) {
     if (fill.array != output.name || !fill.offset || !fill.bytes || !needed) continue;
     const auto offset = dims.term(*fill.offset), bytes = dims.term(*fill.bytes);
@@ -408,8 +419,8 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
     Where where;
     if (!stores.empty()) {
       const Store& first = stores.front();
-      Setting of_kernel{terms,   dims,   *first.kernel->module, *first.kernel->kernel, *first.kernel->launch, world,
-                        claims, setting.solver};
+      Setting of_kernel{terms, dims,   *first.kernel->module, *first.kernel->kernel, *first.kernel->launch,
+                        world, claims, setting.solver};
       where = of_kernel.where(*first.access->instruction);
     }
     try {

@@ -38,7 +38,7 @@ struct CoverageSetting {
   const contract::Contract& contract;
   Solver& solver;
   std::vector<std::string> changed{};  // arrays that the call writes, as for execute()
-  double output_seconds = 8;           // for one output
+  double output_seconds = 20;          // for one output
   double until = 0;                    // of the steady clock
   std::function<void(const std::string& name, const std::string& smt)> dump{};
 };

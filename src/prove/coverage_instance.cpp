@@ -18,7 +18,8 @@ Var Instance::of(Var var) {
   const VarKind kind = terms_.var(var).kind;
   if (kind == VarKind::Dim || kind == VarKind::Base) return var;
   if (outer_ && var < from_) return outer_->of(var);
-  if (const auto found = copies_.find(var); found != copies_.end()) return terms_.mentions(found->second).front();
+  if (const auto found = copies_.find(var); found != copies_.end())
+    return terms_.mentions(found->second).front();
   Variable variable = terms_.var(var);
   const std::vector<Term> facts = std::move(variable.facts);
   variable.facts.clear();
@@ -35,7 +36,8 @@ Var Instance::of(Var var) {
   counts_.push_back(var);
   std::vector<Claim> claims;
   for (Claim claim : claims_.of(var)) {
-    claim.induction = {(*this)(claim.induction.value), (*this)(claim.induction.start), (*this)(claim.induction.step)};
+    claim.induction = {(*this)(claim.induction.value), (*this)(claim.induction.start),
+                       (*this)(claim.induction.step)};
     claims.push_back(claim);
   }
   claims_.adopt(made, std::move(claims));

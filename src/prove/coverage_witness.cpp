@@ -101,8 +101,13 @@ class Inversion {
   }
 
   // As a term over the dims; none where it is something else.
-  std::optional<Term> term_of(Atom atom) const {
+  std::optional<Term> term_of(Atom atom) {
     if (const auto found = known_.find(atom); found != known_.end()) return found->second;
+    if (const auto division = lowering_.division(atom)) {
+      const auto value = term_of(division->value), divisor = term_of(division->divisor);
+      if (!value || !divisor) return std::nullopt;
+      return terms_.bitwise(atom == division->quotient ? Op::UDiv : Op::URem, *value, *divisor);
+    }
     const AtomInfo& info = lowering_.atoms()[atom];
     if (!info.var || !info.is_dim) return std::nullopt;
     return terms_.of(*info.var);
@@ -145,17 +150,26 @@ class Inversion {
   // target = sum of by * others * digit: the digits, smallest factor first.
   void solve(const Poly& poly, Term target) {
     std::vector<Digit> digits;
-    Int constant = 0;
+    Poly rest;
     for (const auto& [monomial, by] : poly) {
-      if (monomial.empty()) constant = by;
       const auto atom = std::find_if(monomial.begin(), monomial.end(), [&](Atom a) { return is_digit(a); });
-      if (atom == monomial.end() || by <= 0) continue;
-      digits.push_back({*atom, by, without(monomial, {*atom})});
+      if (atom == monomial.end())
+        rest[monomial] = by;
+      else
+        digits.push_back({*atom, by, without(monomial, {*atom})});
     }
+    const bool backwards =
+        !digits.empty() && std::all_of(digits.begin(), digits.end(), [](const Digit& d) { return d.by < 0; });
+    if (backwards) {  // rest - target = sum of -by * others * digit
+      const auto end = term_of(rest);
+      if (!end) return;
+      target = difference(*end, target);
+      for (Digit& digit : digits) digit.by = -digit.by;
+    } else if (const auto start = shifted_ && !rest.empty() ? term_of(rest) : std::nullopt) {
+      target = difference(target, *start);
+    }
+    std::erase_if(digits, [](const Digit& d) { return d.by < 0; });
     std::stable_sort(digits.begin(), digits.end(), smaller);
-    if (shifted_ && constant > 0)
-      target = terms_.ite(terms_.compare(Op::Ule, number(constant), target), terms_.sub(target, number(constant)),
-                          number(0));
     for (size_t i = 0; i < digits.size(); ++i) {
       const Digit& digit = digits[i];
       const auto size = term_of(digit.others, digit.by);
@@ -167,13 +181,18 @@ class Inversion {
         if (next.by % digit.by == 0 && includes(next.others, digit.others))
           radix = term_of(without(next.others, digit.others), next.by / digit.by);
         // A block of fewer threads than the next digit counts: other stores fill what lies between.
-        if (const auto most = extent(digit.atom); most && !shifted_ && (!radix || *most < known_number(*radix)))
+        if (const auto most = extent(digit.atom);
+            most && !shifted_ && (!radix || *most < known_number(*radix)))
           radix = number(*most);
         if (!radix) continue;
         value = terms_.bitwise(Op::URem, value, *radix);
       }
       assign(digit.atom, value);
     }
+  }
+
+  Term difference(Term a, Term b) {  // at least 0
+    return terms_.ite(terms_.compare(Op::Ule, b, a), terms_.sub(a, b), number(0));
   }
 
   Int known_number(Term term) const {
@@ -197,10 +216,10 @@ class Inversion {
   Terms& terms_;
   Lowering& lowering_;
   const Summary& summary_;
-  bool shifted_;                   // take constants off before dividing
-  std::map<Atom, Term> known_;     // extents of the launch
-  std::map<Var, Term> found_;      // indices
-  std::map<Atom, Term> digits_;    // quotients and remainders
+  bool shifted_;                     // what is no index is taken off before dividing
+  std::map<Atom, Term> known_;       // extents of the launch
+  std::map<Var, Term> found_;        // indices
+  std::map<Atom, Term> digits_;      // quotients and remainders
   std::vector<Division> divisions_;  // of which a digit is known
 };
 
@@ -239,11 +258,11 @@ View view_of(Terms& terms, Lowering& lowering, const std::vector<Term>& extents,
     // The coordinate ends here if the stride of the one before it occurs in some offset.
     const auto above = monomial_of(lowering, next), here = monomial_of(lowering, stride);
     const bool differs = above && here && above->first != here->first;
-    const bool occurs =
-        differs && std::any_of(offsets.begin(), offsets.end(), [&](const Poly& offset) {
-          return std::any_of(offset.begin(), offset.end(),
-                             [&](const auto& item) { return includes(item.first, above->first); });
-        });
+    const bool occurs = differs && std::any_of(offsets.begin(), offsets.end(), [&](const Poly& offset) {
+                          return std::any_of(offset.begin(), offset.end(), [&](const auto& item) {
+                            return includes(item.first, above->first);
+                          });
+                        });
     if (i > 0 && !occurs) continue;
     view.push_back({stride, extent, kNoTerm});
     stride = next;
@@ -268,7 +287,8 @@ std::vector<ThreadOf> threads_of(Terms& terms, Lowering& lowering, const Summary
   std::vector<ThreadOf> guesses;
   for (const bool shifted : {false, true}) {
     const auto guess = Inversion(terms, lowering, summary, shifted).run(view, offset);
-    if (guess && std::find(guesses.begin(), guesses.end(), *guess) == guesses.end()) guesses.push_back(*guess);
+    if (guess && std::find(guesses.begin(), guesses.end(), *guess) == guesses.end())
+      guesses.push_back(*guess);
   }
   return guesses;
 }

@@ -68,6 +68,8 @@ class Lowering {
   // Values below 2^width of one sign; both gives either.
   Interval interval(const Poly& poly) const;
 
+  // From now on every value is taken to lie within its type, and nothing is asked of the solver. For guesses only.
+  void take_on_trust() { trusting_ = true; }
   // A count that comes without what its loop says about it: for the proof of that.
   void leave_bare(Var count) { bare_.insert(count); }
   // Takes this term's value to be this polynomial. For inductions.
@@ -135,7 +137,7 @@ class Lowering {
   std::vector<Elimination> eliminations_;
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
-  bool imprecise_ = false;
+  bool imprecise_ = false, trusting_ = false;
   double deadline_ = 1e300;
 };
 

@@ -225,12 +225,15 @@ class Prover {
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
     if (!options_.dump.empty())
-      setting.dump = [&](const std::string& name, const std::string& smt) { dump(coverage.kernel, name, smt); };
+      setting.dump = [&](const std::string& name, const std::string& smt) {
+        dump(coverage.kernel, name, smt);
+      };
     progress("coverage of the outputs");
     for (const Case& one : relation_.cases) {
       std::vector<LaunchedKernel> kernels;
       for (const Launch& launch : one.launches)
-        if (const auto found = find(launch.kernel)) kernels.push_back({found->module, found->kernel, &launch});
+        if (const auto found = find(launch.kernel))
+          kernels.push_back({found->module, found->kernel, &launch});
       prove_coverage(setting, one, kernels, coverage);
     }
     coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;

@@ -265,6 +265,16 @@ TEST(Coverage, every_other_part_of_a_row) {
 
 // ---- the host and other launches
 
+// The case of an empty tensor launches nothing, and leaves nothing out.
+TEST(Coverage, no_elements_need_no_store) {
+  KernelText text = kernel("");
+  text.dims = "n = { min = 0, max = 100 }";
+  const std::vector<Condition> empty = {{Condition::Kind::AtMost, "n", 0}},
+                               one = {{Condition::Kind::AtMost, "n", 1}};
+  EXPECT_EQ(ProvedKernel(text).coverage_with({}, {}, empty).status, Status::Proved);
+  EXPECT_EQ(ProvedKernel(text).coverage_with({}, {}, one).status, Status::Unknown);
+}
+
 TEST(Coverage, what_the_host_fills_is_written) {
   const KernelText nothing = kernel("");
   EXPECT_EQ(ProvedKernel(nothing).coverage({{"y", expr("0"), expr("4 * n")}}).status, Status::Proved);

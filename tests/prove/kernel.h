@@ -70,12 +70,14 @@ class ProvedKernel {
   // Whether every element of y is written, by this kernel and what `fills` says.
   Obligation coverage(std::vector<Fill> fills = {}) { return coverage_with({}, std::move(fills)); }
   // The same with other kernels of the same contract launched beside it.
-  Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {}) {
+  Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {},
+                           std::vector<Condition> when = {}) {
     std::vector<LaunchedKernel> kernels = {{&module_, &module_.functions.front(), &launch_}};
     for (const ProvedKernel* other : others)
       kernels.push_back({&other->module_, &other->module_.functions.front(), &other->launch_});
     Case one;
     one.fills = std::move(fills);
+    one.when = std::move(when);
     CoverageSetting setting{contract_, solver_, {"y"}};
     setting.until = 1e300;
     Obligation result;
