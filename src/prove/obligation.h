@@ -59,7 +59,7 @@ struct Setting {
   Claims& claims;
   Solver& solver;
   double access_seconds = 5;  // for one access
-  double until = 0;           // of the steady clock: no question is asked later
+  double until = 0;           // of work_seconds(): no question is asked later
   std::function<void(const std::string& name, const std::string& smt)>
       dump{};  // proved questions; may be empty
 
