@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <set>
 #include <tuple>
@@ -20,10 +19,6 @@ constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
 constexpr double kCounterexampleSeconds = 1.5;
 constexpr Int kCaps[] = {40, 300, 5000};  // of the dims, one after another: small shapes are run fast
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Store {
   const LaunchedKernel* kernel = nullptr;
@@ -90,7 +85,7 @@ class OutputCoverage {
   }
 
  private:
-  double seconds_left() const { return std::min(setting_.output_seconds, setting_.until - now()); }
+  double seconds_left() const { return std::min(setting_.output_seconds, setting_.until - work_seconds()); }
 
   // The offsets of the stores, and only those stores that have one.
   void locate(Lowering& probe, std::vector<Store>& stores) {
@@ -392,7 +387,7 @@ std::vector<Store> stores_to(Terms& terms, const std::deque<std::pair<const Laun
 
 void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector<LaunchedKernel>& kernels,
                     Obligation& result) {
-  const double start = now();
+  const double start = work_seconds();
   Terms terms;
   Dims dims(terms, setting.contract);
   Summary world;
@@ -424,7 +419,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
       where = of_kernel.where(*first.access->instruction);
     }
     try {
-      if (now() > setting.until)
+      if (work_seconds() > setting.until)
         place = Place{{}, "time ran out", std::nullopt};
       else if (!filled(setting, terms, dims, world, claims, one, output, when))
         place = OutputCoverage(setting, terms, dims, world, claims, when).check(output, std::move(stores));
@@ -437,7 +432,7 @@ void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector
     place->reason = fmt::format("{}: {}", output.name, place->reason);
     result.open.push_back(std::move(*place));
   }
-  result.seconds += now() - start;
+  result.seconds += work_seconds() - start;
 }
 
 }  // namespace assay::prove

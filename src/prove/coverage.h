@@ -38,8 +38,8 @@ struct CoverageSetting {
   const contract::Contract& contract;
   Solver& solver;
   std::vector<std::string> changed{};  // arrays that the call writes, as for execute()
-  double output_seconds = 20;          // for one output
-  double until = 0;                    // of the steady clock
+  double output_seconds = 8;           // of processor time, for one output
+  double until = 0;                    // of work_seconds()
   std::function<void(const std::string& name, const std::string& smt)> dump{};
 };
 

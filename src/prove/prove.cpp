@@ -30,7 +30,7 @@ constexpr const char* kAssumptions[] = {
     "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
     "the machine code does what the PTX says",
-    "no thread makes more than 2^62 iterations of a loop",
+    "no thread makes more than 2^62 iterations of a loop, and for barriers and coverage loops end",
 };
 
 // Obligations that no question is asked for yet.
