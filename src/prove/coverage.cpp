@@ -204,8 +204,8 @@ class OutputCoverage {
     const Summary& summary = *guess.summary;
     for (unsigned i = 0; i < 3; ++i) {
       const std::tuple<Term, Term, Term> both[] = {
-          {summary.thread_index[i], guess.thread.thread[i], summary.threads[i]},
-          {summary.block_index[i], guess.thread.block[i], summary.blocks[i]}};
+          {summary.thread[i], guess.thread.thread[i], summary.threads[i]},
+          {summary.block[i], guess.thread.block[i], summary.blocks[i]}};
       for (const auto& [index, wanted, extent] : both)
         if (!terms_.is_constant(index))
           bring_within(q, q.lowering.poly(thread(index)), q.lowering.unsigned_value(wanted),

@@ -67,8 +67,8 @@ class Inversion {
     for (unsigned i = 0; i < 3; ++i) {
       result.thread[i] = result.block[i] = terms_.constant(0, 64);
       for (const auto& [var, value] : found_) {
-        if (terms_.of(var) == summary_.thread_index[i]) result.thread[i] = value;
-        if (terms_.of(var) == summary_.block_index[i]) result.block[i] = value;
+        if (terms_.of(var) == summary_.thread[i]) result.thread[i] = value;
+        if (terms_.of(var) == summary_.block[i]) result.block[i] = value;
       }
     }
     return result;
@@ -136,8 +136,8 @@ class Inversion {
     const auto& var = lowering_.atoms()[atom].var;
     if (!var) return std::nullopt;
     for (unsigned i = 0; i < 3; ++i)
-      for (const auto& [index, size] : {std::pair{summary_.thread_index[i], summary_.threads[i]},
-                                        std::pair{summary_.block_index[i], summary_.blocks[i]}})
+      for (const auto& [index, size] : {std::pair{summary_.thread[i], summary_.threads[i]},
+                                        std::pair{summary_.block[i], summary_.blocks[i]}})
         if (terms_.of(*var) == index)
           if (const auto value = terms_.value(size)) return static_cast<Int>(*value);
     return std::nullopt;

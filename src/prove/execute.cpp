@@ -324,6 +324,7 @@ class Executor {
     Exits exits = run_body(head, entry, guesses, count);
     Loop info;
     info.count = count;
+    info.head = head;
     info.entry = entry.path;
     info.entered = entry.control;
     info.returns = may_return_in(graph_.loops[head]);
@@ -383,6 +384,7 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
   if (!graph) return graph.error();
   Machine machine(terms, dims, module, kernel, launch, written);
   Executor(machine, kernel, *graph).run();
+  machine.summary().graph = *graph;
   return std::move(machine.summary());
 }
 

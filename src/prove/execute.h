@@ -73,9 +73,10 @@ struct Induction {
 };
 
 struct Loop {
-  Var count = 0;  // k
-  Path entry;     // when the loop is reached
-  Path entered;   // of it, what decides whether a thread gets here, given that the loops before it end
+  Var count = 0;      // k
+  uint32_t head = 0;  // block
+  Path entry;         // when the loop is reached
+  Path entered;       // of it, what decides whether a thread gets here, given that the loops before it end
   std::vector<Induction> inductions;
   // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
   // before.
@@ -92,8 +93,9 @@ struct Summary {
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
-  Term threads[3], blocks[3];            // of a block, of the grid; 64 bits
-  Term thread_index[3], block_index[3];  // 32 bits
+  Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
+  Term thread[3], block[3];    // the indices of one; 32 bits
+  Graph graph;
 };
 
 // `written`: arrays that some kernel of the call, or a copy, writes; the values in others are as the contract

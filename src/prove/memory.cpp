@@ -312,7 +312,10 @@ Term Machine::loaded(Term at, unsigned width, unsigned offset) {
     if (array.tensor)
       if (const auto value = from_tensor(array, at, width, offset)) return *value;
   }
-  return terms_.unknown(width, "loaded");
+  const Term value = terms_.unknown(width, "loaded");
+  terms_.var(terms_.mentions(value).front()).loaded_from =
+      terms_.add(at, terms_.constant(offset, terms_.width(at)));
+  return value;
 }
 
 // An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
@@ -365,6 +368,7 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
     variable.high = kind == ValuesKind::Offsets ? high->second.high : high->second.high - 1;
   }
   const bool is_signed = variable.is_signed;
+  variable.loaded_from = terms_.add(at, terms_.constant(offset, terms_.width(at)));
   const Term element = terms_.variable(std::move(variable));
   const Term wide = is_signed ? terms_.sext(element, 64) : terms_.zext(element, 64);
   std::vector<Term>& facts = terms_.var(terms_.mentions(element).front()).facts;

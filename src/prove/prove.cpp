@@ -34,7 +34,7 @@ constexpr const char* kAssumptions[] = {
 };
 
 // Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"race", "values"};
+constexpr const char* kNotYet[] = {"values"};
 
 class Prover {
  public:
@@ -131,7 +131,7 @@ class Prover {
   }
 
   void leave_unknown(const std::string& kernel, const std::string& reason) {
-    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier"}) {
+    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"}) {
       Obligation open;
       open.kernel = kernel;
       open.name = name;
@@ -203,8 +203,10 @@ class Prover {
     if (!options_.dump.empty())
       setting.dump = [&](const std::string& name, const std::string& smt) { dump(launch.kernel, name, smt); };
     setting.until = until;
-    for (const auto& prove : {prove_launch, prove_alignment, prove_bounds, prove_overflow, prove_barriers}) {
+    for (const auto& prove :
+         {prove_launch, prove_alignment, prove_bounds, prove_overflow, prove_barriers, prove_races}) {
       Obligation obligation = prove(setting);
+      if (obligation.name == "race") rest_on_barriers(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       proof_.obligations.push_back(std::move(obligation));
     }
@@ -215,6 +217,14 @@ class Prover {
       open.open.push_back({{}, "not modelled yet", std::nullopt});
       proof_.obligations.push_back(std::move(open));
     }
+  }
+
+  // Barriers order accesses only if all threads pass the same ones.
+  void rest_on_barriers(Obligation& race) {
+    const Obligation& barrier = proof_.obligations.back();
+    if (race.status != Status::Proved || barrier.status == Status::Proved) return;
+    race.status = Status::Unknown;
+    race.open.push_back({{}, "it rests on the kernel's barriers, which are not proved", std::nullopt});
   }
 
   // That the outputs are written is a matter of all launches of a call together.

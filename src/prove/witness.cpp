@@ -16,6 +16,7 @@ constexpr double kMostSparse = 64e9;  // of tensors that are mostly empty
 constexpr Kind kMemory[] = {Kind::OutOfBounds};
 constexpr Kind kAlignment[] = {Kind::Misaligned};
 constexpr Kind kLaunch[] = {Kind::LaunchFailure};
+constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
 
@@ -41,6 +42,7 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "launch") return kLaunch;
   if (obligation == "barrier") return kBarrier;
   if (obligation == "coverage") return kCoverage;
+  if (obligation == "race") return kRace;
   return kMemory;
 }
 
