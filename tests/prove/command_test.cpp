@@ -104,6 +104,15 @@ TEST_F(Command, a_wrong_one_is_refuted_by_a_run) {
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "out-of-bounds");
 }
 
+TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
+  const Outcome outcome = prove("i < n - 1");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_EQ(outcome.status_of("bounds"), "proved");
+  EXPECT_EQ(outcome.status_of("coverage"), "refuted");
+  ASSERT_FALSE(outcome.json["findings"].empty());
+  EXPECT_EQ(outcome.json["findings"][0]["kind"], "unwritten-output");
+}
+
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {
   const auto result =
       subject::run_command({std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
