@@ -214,7 +214,7 @@ class Check {
     const bool late = options_.deadline && Clock::now() > *options_.deadline;
     if (spent() < options_.budget && !late) return false;
     if (own() >= most_for_needed() || spent() >= kBusyBudgets * options_.budget) return true;
-    return plan.needed_left().empty();
+    return plan.needed_left().empty() && !options_.keep_going;
   }
 
   // The next trial of the plan, and how it was chosen; none when the check is over.
@@ -257,7 +257,6 @@ class Check {
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
-    plan_options.clocks = !contract_.kernel.python;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
     coverage_.conclude(plan);

@@ -240,6 +240,7 @@ struct Runner::Impl {
     setup.returns_outputs = contract.kernel.returns_outputs;
     setup.default_stream = !contract.require.concurrent;
     setup.build_folder = subject.build_folder;
+    setup.clock = machine.clock;
     setup.hidden = std::move(hidden);
     return setup;
   }
