@@ -262,13 +262,15 @@ class Budgets(unittest.TestCase):
 
         def outputs(run, given):
             x = given["x"]
-            return {"mask": torch.where(x > 0, 5.0, 7.0), "at": x.argmax(1), "sum": x.sum(1)}
+            return {"mask": torch.where(x > 0, 5.0, 7.0), "at": x.argmax(1), "sum": x.sum(1),
+                    "any": torch.where(torch.isnan(x).any(1), 1.0, 2.0)}
 
         zeros = lambda t: torch.zeros(t.shape, dtype=torch.float64)
         results = {name: (t, zeros(t), zeros(t)) for name, t in outputs(None, {"x": x}).items()}
         bounds = {name: bound.tolist() for name, (_, bound, _) in left_open(results, {"x": x}, outputs).items()}
         inf = float("inf")
-        self.assertEqual(bounds, {"mask": [[inf, 0], [0, 0], [0, 0]], "at": [inf, 0, 0], "sum": [0, 0, 0]})
+        self.assertEqual(bounds, {"mask": [[inf, 0], [0, 0], [0, 0]], "at": [inf, 0, 0], "sum": [0, 0, 0],
+                                  "any": [inf, 0, 0]})
 
     def test_masked_scores_cost_nothing(self):
         torch = self.torch

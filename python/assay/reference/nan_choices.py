@@ -23,7 +23,7 @@ def left_open(results: Dict[str, Result], inputs: Dict[str, Tensor],
     """Results without a bound where they are finite and depend on an input that is NaN."""
     if not any(t.is_floating_point() and bool(torch.isnan(t).any()) for t in inputs.values()):
         return results
-    runs = []
+    runs = [outputs_of(Evaluation(), inputs)]
     for replacement in REPLACEMENTS:
         replaced = {n: torch.nan_to_num(t, nan=replacement, posinf=math.inf, neginf=-math.inf)
                     if t.is_floating_point() else t for n, t in inputs.items()}
