@@ -12,11 +12,11 @@
 #include "assayer/limits.h"
 #include "assayer/locate.h"
 #include "assayer/seen.h"
-#include "subject/device_code.h"
 #include "base/random.h"
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
+#include "subject/device_code.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -149,10 +149,16 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   }
 }
 
-double TrialRunner::time_limit() const {
-  if (!deadline_) return timeout_;
-  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
-  return std::min(timeout_, std::max(kLeastCallSeconds, left));
+double TrialRunner::time_left() {
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_->start).count();
+  const double own = stage_->taken.seconds({runner_.processes(), {reference_.process()}}, 0);
+  return stage_->seconds - std::max(own, kLeastOwnShare * elapsed);
+}
+
+double TrialRunner::time_limit() {
+  if (!stage_) return timeout_;
+  return std::min(timeout_, std::max(kLeastCallSeconds, time_left()));
 }
 
 // Another of the contract's own shapes, where there is one.
@@ -241,8 +247,8 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
   if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
-    result.last_kernel = LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel),
-                          launch->launched_at};
+    result.last_kernel =
+        LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel), launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   used_tensor_cores_ = !result.wider_budgets.empty();
