@@ -16,6 +16,7 @@
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
+#include "subject/device_code.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -43,6 +44,7 @@ Finding launch_failure(evidence::Launch launch) {
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
     Finding finding = crash(failure.text);
+    std::get<evidence::Process>(finding.evidence).raised = true;
     finding.where = {shown(failure.file), failure.line};
     return finding;
   }
@@ -147,10 +149,16 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   }
 }
 
-double TrialRunner::time_limit() const {
-  if (!deadline_) return timeout_;
-  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
-  return std::min(timeout_, std::max(kLeastCallSeconds, left));
+double TrialRunner::time_left() {
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_->start).count();
+  const double own = stage_->taken.seconds({runner_.processes(), {reference_.process()}}, 0);
+  return stage_->seconds - std::max(own, kLeastOwnShare * elapsed);
+}
+
+double TrialRunner::time_limit() {
+  if (!stage_) return timeout_;
+  return std::min(timeout_, std::max(kLeastCallSeconds, time_left()));
 }
 
 // Another of the contract's own shapes, where there is one.
@@ -238,6 +246,9 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.calls = std::move(observation.calls);
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
+  if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
+    result.last_kernel =
+        LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel), launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   used_tensor_cores_ = !result.wider_budgets.empty();

@@ -51,6 +51,12 @@ struct Wrap {
   Atom times = 0;  // how often 2^width was taken away
 };
 
+// value = divisor * quotient + remainder, 0 <= remainder < divisor.
+struct Division {
+  Poly value, divisor;
+  Atom quotient = 0, remainder = 0;
+};
+
 class Lowering {
  public:
   // `claims` may be null: then loops are only what their terms say.
@@ -66,11 +72,17 @@ class Lowering {
   // Values below 2^width of one sign; both gives either.
   Interval interval(const Poly& poly) const;
 
+  // From now on every value is taken to lie within its type, and nothing is asked of the solver. For guesses only.
+  void take_on_trust() { trusting_ = true; }
   // A count that comes without what its loop says about it: for the proof of that.
   void leave_bare(Var count) { bare_.insert(count); }
   // Takes this term's value to be this polynomial. For inductions.
   void take_exact(Term term, bool is_signed, Poly value);
   Poly count(Var count) { return atom_poly(atom_of(count)); }
+  // Quotient, rounded down, and remainder. The divisor must be known to be at least 1.
+  std::pair<Poly, Poly> divided(const Poly& value, const Poly& divisor);
+  // The division that this atom is the quotient or the remainder of.
+  std::optional<Division> division(Atom atom) const;
   Poly remainder(const Poly& value, Int divisor) { return divided(value, constant_poly(divisor)).second; }
 
   // Whether the facts imply it.
@@ -85,6 +97,10 @@ class Lowering {
   // row index of several terms meets its stride only term by term, and the lemmas about products say nothing.
   Poly delinearised(const Poly& poly);
 
+  // The same value without products of a quotient and its divisor: q d = x - r where x = q d + r. So x - (x / d) d is
+  // the remainder, and (x / d) d + x % d is x.
+  Poly without_quotients(Poly poly) const;
+
   const std::vector<AtomInfo>& atoms() const { return atoms_; }
   const std::vector<Formula>& facts() const { return facts_; }
   // A polynomial by the keys of its atoms.
@@ -95,12 +111,17 @@ class Lowering {
   const std::vector<Wrap>& wraps() const { return wraps_; }
   bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
   std::optional<Atom> base_atom(Var base) const;
-  std::string smt(const Formula& goal, bool nonlinear, Int cap);
+  // The last question of ask() or proves() as SMT-LIB; empty where none was needed.
+  const std::string& asked() const { return asked_; }
   void set_deadline(double seconds_from_now);
   bool out_of_time() const;
 
  private:
   friend class Lemmas;
+  // Which facts a question has. Fewer facts prove less, never more.
+  enum class Facts : uint8_t { WithoutProducts, All, Exact };  // Exact: products are products
+  std::string smt(const Formula& goal, Facts facts, Int cap);
+  Answer ask(const Formula& goal, double seconds, Facts facts);
   Atom atom(std::string name, Int low, Int high, const std::string& key, std::vector<Var> depends);
   std::vector<Var> depends(const Poly& poly) const;
   void depend_on(Atom atom, const std::vector<Var>& vars);
@@ -115,7 +136,6 @@ class Lowering {
   Poly lowered_choice(const Node& node);
   Poly unknown_poly(Term term, Int high);
   Poly exact(Term term, bool is_signed);
-  std::pair<Poly, Poly> divided(const Poly& by_whom, const Poly& divisor);
   Formula compared(const Node& node);
   Formula equality(const Node& node);
   Formula strengthened(const Formula& formula) const;
@@ -140,7 +160,8 @@ class Lowering {
   std::vector<Elimination> eliminations_;
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
-  bool imprecise_ = false;
+  bool imprecise_ = false, trusting_ = false;
+  std::string asked_;
   double deadline_ = 1e300;
 };
 
@@ -150,6 +171,8 @@ class Claims {
   Claims(Terms& terms, const Summary& summary, Solver& solver)
       : terms_(terms), summary_(summary), solver_(solver) {}
   const std::vector<Claim>& of(Var count);
+  // Claims that are known of a loop: those of another loop, of which it is a copy under other names.
+  void adopt(Var count, std::vector<Claim> claims) { known_[count] = std::move(claims); }
 
  private:
   std::vector<Claim> proved(const Loop& loop);

@@ -150,8 +150,10 @@ void Machine::note(const Step& step, Effect effect, Space space, Term address, u
   Path path = step.state.path;
   if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
   if (condition != kNoTerm && !terms_.is_constant(condition)) path.push_back(condition);
-  summary_.accesses.push_back(
-      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path), loops_});
+  Path control = step.state.control;
+  if (!terms_.is_constant(step.guard)) control.push_back(step.guard);
+  summary_.accesses.push_back({&step.instruction, effect, space, address, bytes, alignment, exact,
+                               std::move(path), std::move(control), loops_});
 }
 
 bool Machine::memory(const Step& step) {

@@ -54,9 +54,17 @@ struct Launch {
   std::vector<std::string> text() const;  // "grid.x = ceil_div(n, 256)", one per line
 };
 
+// A contiguous part of an array that the host code fills or copies to.
+struct Fill {
+  std::string array;
+  ExprPtr offset, bytes;  // null: unknown
+};
+
 // One sequence of operations that some shapes give.
 struct Case {
+  std::vector<Condition> when;  // as of its launches
   std::vector<Launch> launches;
+  std::vector<Fill> fills;
   std::vector<std::string> filled;  // arrays that fills and copies write
   size_t shapes = 0;
   contract::Shape example;
@@ -92,6 +100,8 @@ struct Point {
   const contract::Shape* shape = nullptr;
   int64_t value = 0;
 };
-ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points);
+// `known`: expressions of other numbers of the same launch, which it may be computed from.
+ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points,
+            const std::vector<ExprPtr>& known = {});
 
 }  // namespace assay::prove

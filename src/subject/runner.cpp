@@ -240,6 +240,7 @@ struct Runner::Impl {
     setup.returns_outputs = contract.kernel.returns_outputs;
     setup.default_stream = !contract.require.concurrent;
     setup.build_folder = subject.build_folder;
+    setup.clock = machine.clock;
     setup.hidden = std::move(hidden);
     return setup;
   }
@@ -440,6 +441,7 @@ struct Runner::Impl {
     observation.events = events.take_events();
     observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }
@@ -640,6 +642,10 @@ Observation Runner::record(const contract::Bindings& bindings) {
 
 void Runner::restart() {
   impl_->stop();
+}
+std::vector<pid_t> Runner::processes() const {
+  const auto& interpreter = impl_->subject.interpreter;
+  return {std::max(impl_->child, 0), interpreter ? interpreter->process() : 0};
 }
 int64_t Runner::calls_in_process() const {
   return impl_->calls;

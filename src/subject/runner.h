@@ -1,6 +1,8 @@
 // Trials in a worker process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <set>
@@ -69,8 +71,9 @@ struct Observation {
   std::vector<protocol::Event> events;
   bool events_left_out = false;                  // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
-  std::vector<std::string> code;                 // PTX that a Python subject loaded
-  double seconds = 0;                            // of the call itself
+  std::optional<protocol::LaunchEvent> last_launch;
+  std::vector<std::string> code;  // PTX that a Python subject loaded
+  double seconds = 0;             // of the call itself
 };
 
 class Runner {
@@ -93,6 +96,8 @@ class Runner {
 
   // Ends the worker; the next trial starts a new one.
   void restart();
+  // Of the present worker, and of what workers of a Python subject come from. They take turns; 0: there is none.
+  std::vector<pid_t> processes() const;
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling
