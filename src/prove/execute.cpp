@@ -334,6 +334,8 @@ class Executor {
     for (const auto& [reg, guess] : guesses)
       if (guess.kind == Guess::Kind::Grows)
         info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
+      else if (guess.kind == Guess::Kind::Shifted)
+        info.shifted.push_back(guess.head);
     if (!exits.back.empty()) {
       const State back = merge(std::move(exits.back));
       info.repeats = repeats(back, entry.path.size(), before, guesses);

@@ -65,6 +65,15 @@ struct Barrier {
   std::vector<Var> loops;  // around it, by count
 };
 
+// A number drawn from a counter: what an atomic addition of a positive constant found there.
+struct Ticket {
+  const ptx::Instruction* instruction = nullptr;
+  Var drawn = 0;
+  Term address = kNoTerm;
+  Int step = 1;
+  std::vector<Var> loops;  // around it, by count
+};
+
 // A register that grows by the same amount in every iteration.
 struct Induction {
   Term value = kNoTerm;  // at the head of iteration k
@@ -82,6 +91,8 @@ struct Loop {
   // before.
   std::vector<Term> repeats;
   Path again;  // all that decides whether a thread goes from iteration k to k + 1
+  // Registers that are shifted right from a constant: 0 after a few iterations, and from then on.
+  std::vector<Term> shifted;
   // A thread that leaves the loop in iteration k leaves it by one of these ways: what holds then.
   std::vector<Path> exits;
   bool returns = false;  // a thread may end inside
@@ -90,6 +101,7 @@ struct Loop {
 struct Summary {
   std::vector<Access> accesses;
   std::vector<Barrier> barriers;
+  std::vector<Ticket> tickets;
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
