@@ -92,6 +92,33 @@ std::string counted(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
+// "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time)"
+std::string proof_text(const Json& proof) {
+  if (!proof.contains("obligations")) return "";
+  if (const std::string why = proof.value("void", ""); !why.empty()) return "\nnothing is proved: " + why;
+  // An obligation is proved if it is of every kernel.
+  std::vector<std::pair<std::string, const Json*>> worst;
+  for (const Json& one : proof["obligations"]) {
+    const std::string name = one.value("obligation", "");
+    const auto known = std::find_if(worst.begin(), worst.end(), [&](const auto& w) { return w.first == name; });
+    if (known == worst.end())
+      worst.emplace_back(name, &one);
+    else if (known->second->value("status", "") == "proved")
+      known->second = &one;
+  }
+  std::string proved, open;
+  for (const auto& [name, one] : worst) {
+    if (one->value("status", "") == "proved")
+      proved += (proved.empty() ? "" : ", ") + name;
+    else if (const std::string why = one->value("reason", ""); one->value("status", "") == "unknown")
+      open += (open.empty() ? "" : "; ") + name + (why.empty() ? "" : fmt::format(" ({})", why));
+  }
+  std::string text;
+  if (!proved.empty()) text += "\nproved for every shape: " + proved;
+  if (!open.empty()) text += "\nnot proved: " + open;
+  return text;
+}
+
 // "655,360", "8.6 G".
 std::string amount(double n) {
   constexpr std::pair<double, char> kUnits[] = {{1e12, 'T'}, {1e9, 'G'}, {1e6, 'M'}};
@@ -171,6 +198,7 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   if (c.contains("dims")) text += "\n" + range_text(c);
   add_list(c, "wider_budgets", "budgets allow for tensor-core rounding", text);
   add_list(c, "not_covered", "not covered", text);
+  text += proof_text(report.proof);
   return wrapped(text, options.width, "  ");
 }
 
