@@ -61,6 +61,9 @@ struct TerminalOptions {
   int width = 100;
 };
 std::string terminal(const Report& report, const TerminalOptions& options);
+// A part of it, for commands with another frame: one finding, and words within the width, each line indented.
+std::string finding_text(const Finding& finding, const TerminalOptions& options);
+std::string wrapped(std::string_view text, int width, std::string_view indent);
 // One line a report, for several contracts.
 std::string table(std::span<const Report> reports, const TerminalOptions& options);
 

@@ -26,27 +26,6 @@ std::string_view colour_of(judge::Verdict verdict) {
   return verdict == judge::Verdict::Pass ? kGreen : verdict == judge::Verdict::Fail ? kRed : kYellow;
 }
 
-// Words within `width`, each line indented.
-std::string wrapped(std::string_view text, int width, std::string_view indent) {
-  std::string out, line;
-  const auto flush = [&] {
-    if (!line.empty()) out += fmt::format("{}{}\n", indent, line);
-    line.clear();
-  };
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t end = text.find_first_of(" \n", at);
-    if (end == std::string_view::npos) end = text.size();
-    const std::string_view word = text.substr(at, end - at);
-    if (line.size() + word.size() + indent.size() + 1 > static_cast<std::size_t>(width)) flush();
-    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
-    if (end < text.size() && text[end] == '\n') flush();
-    at = end + 1;
-  }
-  flush();
-  return out;
-}
-
 // Short: a note says where to look.
 std::string note_text(const Finding& note, const Painter& paint, const TerminalOptions& options) {
   return fmt::format("{}  {}:{}\n", paint(kBold, fmt::format("note: {}", to_string(note.kind))),
@@ -203,6 +182,30 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
 }
 
 }  // namespace
+
+std::string finding_text(const Finding& finding, const TerminalOptions& options) {
+  return finding_text(finding, Painter(options.colour), options);
+}
+
+std::string wrapped(std::string_view text, int width, std::string_view indent) {
+  std::string out, line;
+  const auto flush = [&] {
+    if (!line.empty()) out += fmt::format("{}{}\n", indent, line);
+    line.clear();
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = text.find_first_of(" \n", at);
+    if (end == std::string_view::npos) end = text.size();
+    const std::string_view word = text.substr(at, end - at);
+    if (line.size() + word.size() + indent.size() + 1 > static_cast<std::size_t>(width)) flush();
+    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
+    if (end < text.size() && text[end] == '\n') flush();
+    at = end + 1;
+  }
+  flush();
+  return out;
+}
 
 std::string terminal(const Report& report, const TerminalOptions& options) {
   const Painter paint(options.colour);
