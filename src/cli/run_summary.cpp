@@ -67,6 +67,9 @@ class Collector {
   }
   void operator()(const protocol::UnsupportedEvent& event) { summary_.unsupported.push_back(event.what); }
   void operator()(const protocol::CodeEvent&) {}
+  void operator()(const protocol::RecordedLaunchEvent&) {}
+  void operator()(const protocol::RecordedFillEvent&) {}
+  void operator()(const protocol::RecordedCopyEvent&) {}
 
   // What was seen in a launch that did not end.
   void end() {

@@ -12,6 +12,7 @@ int check_command(std::vector<std::string> args);
 int corpus_command(std::vector<std::string> args);
 int judge_command(std::vector<std::string> args);
 int lint_command(std::vector<std::string> args);
+int prove_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);

@@ -4,6 +4,7 @@
 
 #include "base/overload.h"
 #include "cudart/launch.h"
+#include "cudart/recording.h"
 #include "cudart/runtime.h"
 
 namespace assay::cudart {
@@ -196,6 +197,20 @@ bool Graphs::remove(GraphExec* exec) {
   return execs_.erase(exec) == 1;
 }
 
+namespace {
+
+// Settings::record: host code runs as usual, and the device only says what it was asked to do.
+void record_instead(Context& context, vgpu::Work& work, uint32_t shared_limit) {
+  Runtime& runtime = Runtime::get();
+  if (!runtime.settings().record) return;
+  const auto event = recorded(work, context.memory(), shared_limit);
+  if (!event) return;
+  runtime.writer().write(*event);
+  work = vgpu::MarkerWork{};
+}
+
+}  // namespace
+
 std::size_t Graphs::count() {
   std::lock_guard lock(mutex_);
   return graphs_.size() + execs_.size();
@@ -209,7 +224,9 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
     stream->capture_after = {node};
     return Status::Success;
   }
-  const vgpu::OrderedWork item{make_work(spec), {}};
+  vgpu::OrderedWork item{make_work(spec), {}};
+  const auto* kernel = std::get_if<KernelSpec>(&spec);
+  record_instead(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
   const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
   if (HostCheck* check = context.host_check()) check->submitted(id, {&item, 1});
   if (operation) *operation = id;
@@ -222,6 +239,7 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   wait_for_events(context, *exec.graph, stream->id);
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
+  for (vgpu::OrderedWork& item : works) record_instead(context, item.work, 0);
   const vgpu::OperationId last = context.streams().submit(stream->id, works);
   if (HostCheck* check = context.host_check()) check->submitted(last, works);
   return Status::Success;

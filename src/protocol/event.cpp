@@ -11,12 +11,13 @@ namespace assay::protocol {
 namespace {
 
 constexpr std::size_t kMostLines = 64;         // of a launch that still runs
+constexpr std::size_t kMostWords = 8192;       // of a kernel's parameters: 32 KiB is all that CUDA allows
 constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
 
 // In the order of the variant.
 constexpr std::string_view kNames[] = {
-    "launch",        "fault",  "finding",   "early-finding", "findings-reported",
-    "still-running", "module", "precision", "unsupported",   "code"};
+    "launch",    "fault",       "finding", "early-finding",   "findings-reported", "still-running", "module",
+    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----
@@ -63,6 +64,31 @@ Json json_of(const CodeEvent& e) {
   return {{"ptx", e.ptx}};
 }
 
+Json json_of(const RecordedPlace& place) {
+  return {{"label", place.label}, {"offset", place.offset}, {"is_host", place.is_host}};
+}
+Json json_of(const RecordedLaunchEvent& e) {
+  Json pointers = Json::array();
+  for (const RecordedPointer& pointer : e.pointers)
+    pointers.push_back({{"at", pointer.at}, {"to", json_of(pointer.to)}});
+  return {{"kernel", e.kernel},
+          {"grid", e.grid},
+          {"block", e.block},
+          {"cluster", e.cluster},
+          {"cooperative", e.cooperative},
+          {"dynamic_shared", e.dynamic_shared},
+          {"static_shared", e.static_shared},
+          {"shared_limit", e.shared_limit},
+          {"words", e.words},
+          {"pointers", pointers}};
+}
+Json json_of(const RecordedFillEvent& e) {
+  return {{"to", json_of(e.to)}, {"width", e.width}, {"rows", e.rows}};
+}
+Json json_of(const RecordedCopyEvent& e) {
+  return {{"to", json_of(e.to)}, {"from", json_of(e.from)}, {"width", e.width}, {"rows", e.rows}};
+}
+
 // ---- Reading ----
 
 std::array<uint32_t, 3> read_extents(FieldReader& fields, const char* name) {
@@ -98,6 +124,47 @@ StillRunningEvent read_still_running(FieldReader& fields) {
     const auto number = static_cast<int>(line.integer("line", 0, kMost));
     e.lines.push_back({{file, number}, static_cast<uint32_t>(line.integer("warps", 0, kMost))});
   });
+  return e;
+}
+
+RecordedPlace read_place(FieldReader fields) {
+  RecordedPlace place{fields.text("label", kLongestText), 0, false};
+  place.offset = fields.unsigned_integer("offset");
+  place.is_host = fields.boolean("is_host");
+  return place;
+}
+
+RecordedLaunchEvent read_recorded_launch(FieldReader& fields) {
+  RecordedLaunchEvent e;
+  e.kernel = fields.text("kernel", kLongestText);
+  e.grid = read_extents(fields, "grid");
+  e.block = read_extents(fields, "block");
+  e.cluster = read_extents(fields, "cluster");
+  e.cooperative = fields.boolean("cooperative");
+  e.dynamic_shared = fields.unsigned_integer("dynamic_shared");
+  e.static_shared = fields.unsigned_integer("static_shared");
+  e.shared_limit = fields.unsigned_integer("shared_limit");
+  fields.integers("words", kMostWords, 0, std::numeric_limits<uint32_t>::max(),
+                  [&](int64_t word) { e.words.push_back(static_cast<uint32_t>(word)); });
+  fields.objects("pointers", kMostWords / 2, [&](FieldReader& pointer) {
+    const int64_t last = 4 * static_cast<int64_t>(e.words.size()) - 8;
+    const auto at = static_cast<uint32_t>(pointer.integer("at", 0, last));
+    e.pointers.push_back({at, read_place(pointer.object("to"))});
+  });
+  return e;
+}
+
+RecordedFillEvent read_recorded_fill(FieldReader& fields) {
+  RecordedFillEvent e{read_place(fields.object("to")), 0, 0};
+  e.width = fields.unsigned_integer("width");
+  e.rows = fields.unsigned_integer("rows");
+  return e;
+}
+
+RecordedCopyEvent read_recorded_copy(FieldReader& fields) {
+  RecordedCopyEvent e{read_place(fields.object("to")), read_place(fields.object("from")), 0, 0};
+  e.width = fields.unsigned_integer("width");
+  e.rows = fields.unsigned_integer("rows");
   return e;
 }
 
@@ -141,8 +208,14 @@ Event read(FieldReader& fields) {
       return ProfileEvent{read_profile(fields)};
     case 8:
       return UnsupportedEvent{fields.text("what", kLongestText)};
-    default:
+    case 9:
       return CodeEvent{fields.text("ptx", kLongestCode)};
+    case 10:
+      return read_recorded_launch(fields);
+    case 11:
+      return read_recorded_fill(fields);
+    default:
+      return read_recorded_copy(fields);
   }
 }
 

@@ -80,8 +80,40 @@ struct CodeEvent {
   std::string ptx;
 };
 
+// What the program asked the device to do, where nothing is done (Settings::record), in the order in which it
+// asked. A place in device memory is given by the label of its allocation; memory of the host has none.
+struct RecordedPlace {
+  std::string label;
+  uint64_t offset = 0;  // bytes from the start of the allocation
+  bool is_host = false;
+  bool operator==(const RecordedPlace&) const = default;
+};
+struct RecordedPointer {
+  uint32_t at = 0;  // bytes into the parameters
+  RecordedPlace to;
+  bool operator==(const RecordedPointer&) const = default;
+};
+struct RecordedLaunchEvent {
+  std::string kernel;  // its symbol
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  bool cooperative = false;
+  uint64_t dynamic_shared = 0, static_shared = 0;  // bytes
+  uint64_t shared_limit = 0;              // dynamic shared memory that the kernel may have; 0: not known
+  std::vector<uint32_t> words;            // the parameters, so that structs need no description
+  std::vector<RecordedPointer> pointers;  // every aligned pair of words that is a device address
+};
+struct RecordedFillEvent {
+  RecordedPlace to;
+  uint64_t width = 0, rows = 0;  // bytes of a row
+};
+struct RecordedCopyEvent {
+  RecordedPlace to, from;
+  uint64_t width = 0, rows = 0;
+};
+
 using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
-                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent>;
+                           StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent,
+                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent>;
 
 std::string encode(const Event& event);  // one line
 Result<Event> decode_event(std::string_view line);

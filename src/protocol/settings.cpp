@@ -65,6 +65,7 @@ std::string encode(const Settings& settings) {
                   {"max_instructions", settings.max_instructions},
                   {"faults", settings.faults},
                   {"quiet", settings.quiet},
+                  {"record", settings.record},
                   {"report_code", settings.report_code},
                   {"stall_milliseconds", settings.stall_milliseconds},
                   {"precision_lines", lines}});
@@ -88,6 +89,7 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.max_instructions = fields.unsigned_integer("max_instructions");
   settings.faults = fields.boolean("faults");
   settings.quiet = fields.boolean("quiet");
+  settings.record = fields.boolean("record");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostLines, [&](FieldReader& line) {

@@ -29,6 +29,7 @@ struct Settings {
   uint64_t max_instructions = 0;  // ASSAY_MAX_INSTRUCTIONS: warp instructions of a launch; 0: no limit
   bool faults = false;            // ASSAY_FAULTS: a launch with an access error ends with that error
   bool quiet = false;             // ASSAY_QUIET: no messages on stderr
+  bool record = false;            // what the program asks of the device is an event, and is not done
   bool report_code = false;       // the PTX of every module whose code is used is an event
   uint64_t stall_milliseconds = 0;  // for which every warp may poll before it is a deadlock; 0: the default
   // The precision check tells only so many lines apart: these before others.

@@ -29,7 +29,7 @@ void EventPipe::close() {
   events_.clear();
   kernels_.clear();
   code_.clear();
-  saw_error_ = ended_ = forged_ = false;
+  saw_error_ = left_out_ = ended_ = forged_ = false;
 }
 
 void EventPipe::read() {
@@ -60,7 +60,10 @@ void EventPipe::add(const std::string& line) {
   }
   const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
   if (launch && kernels_.size() < kMostKernels) kernels_.insert(launch->kernel);
-  if (events_.size() < kMostEvents) events_.push_back(std::move(*event));
+  if (events_.size() < kMostEvents)
+    events_.push_back(std::move(*event));
+  else
+    left_out_ = true;
 }
 
 bool EventPipe::take_error() {
@@ -69,6 +72,10 @@ bool EventPipe::take_error() {
 
 std::vector<protocol::Event> EventPipe::take_events() {
   return std::exchange(events_, {});
+}
+
+bool EventPipe::take_left_out() {
+  return std::exchange(left_out_, false);
 }
 
 std::vector<std::string> EventPipe::take_code() {

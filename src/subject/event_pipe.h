@@ -36,6 +36,7 @@ class EventPipe {
 
   // Since they were last taken. Of very many events, only the first are kept.
   std::vector<protocol::Event> take_events();
+  bool take_left_out();                  // whether some were not kept
   std::set<std::string> take_kernels();  // symbols of kernels that were launched
   std::vector<std::string> take_code();  // PTX that was loaded
 
@@ -47,7 +48,7 @@ class EventPipe {
   std::vector<protocol::Event> events_;
   std::set<std::string> kernels_;
   std::vector<std::string> code_;
-  bool saw_error_ = false, ended_ = false, forged_ = false;
+  bool saw_error_ = false, left_out_ = false, ended_ = false, forged_ = false;
 };
 
 }  // namespace assay::subject

@@ -199,6 +199,7 @@ struct Runner::Impl {
     settings.stall_milliseconds = kStall;
     settings.gpu = &kGpus[machine.gpu];
     settings.checks = options.checks;
+    settings.record = options.record;
     settings.precision_lines = options.precision_lines;
     return settings;
   }
@@ -436,6 +437,7 @@ struct Runner::Impl {
     if (options.device != Device::Virtual) return;
     events.read();
     observation.events = events.take_events();
+    observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
     observation.code = events.take_code();
     events.take_error();
@@ -489,70 +491,108 @@ struct Runner::Impl {
     return {};
   }
 
-  Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
-    Observation observation;
+  // A worker on this machine; false: there is none, and the observation says why.
+  bool has_worker(const Machine& wanted, Observation& observation) {
     if (interrupted()) {
       observation.outcome = CallOutcome::Unavailable;
       observation.error = kInterrupted;
-      return observation;
+      return false;
     }
-    const Machine wanted{trial.condition.gpu, trial.condition.clock};
-    if (child < 0 || (options.device == Device::Virtual && wanted != machine)) {
-      const bool is_prepared = prepared && wanted == machine;
-      if (!is_prepared) stop();
-      machine = wanted;
-      const Answer started = is_prepared ? *prepared : start();
-      prepared.reset();
-      if (started.outcome != CallOutcome::Ended) {
-        observation.outcome = started.outcome;
-        observation.error = started.error;
-        take_events(observation);
-        stop();
-        return observation;
-      }
-    }
-    Answer answer{CallOutcome::TooLarge, "the shared memory could not be made", {}};
-    protocol::Reply reply;
-    if (grow(layout.size)) {
-      write_images(layout, trial, memory);
-      const std::string line = encode(request_for(trial, layout));
-      answer = protocol::send_line(socket, line) ? receive(options.timeout) : died();
-      if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
-    }
+    if (child >= 0 && (options.device != Device::Virtual || wanted == machine)) return true;
+    const bool is_prepared = prepared && wanted == machine;
+    if (!is_prepared) stop();
+    machine = wanted;
+    const Answer started = is_prepared ? *prepared : start();
+    prepared.reset();
+    if (started.outcome == CallOutcome::Ended) return true;
+    observation.outcome = started.outcome;
+    observation.error = started.error;
+    take_events(observation);
+    stop();
+    return false;
+  }
+
+  // Makes the calls; false: they did not end, and the observation says why.
+  bool exchange(const protocol::Request& request, protocol::Reply& reply, Observation& observation) {
+    Answer answer = protocol::send_line(socket, encode(request)) ? receive(options.timeout) : died();
+    if (answer.outcome == CallOutcome::Ended) answer = read_reply(answer.line, reply);
     take_events(observation);
     if (events.is_forged() && answer.outcome == CallOutcome::Ended)
       answer = give_up(CallOutcome::Crashed, "the subject wrote into the channel of the device's events");
     observation.outcome = answer.outcome;
     observation.error = answer.error;
-    if (answer.outcome != CallOutcome::Ended) {
-      const std::string said = interrupted() ? "" : output_tail();
-      if (!said.empty()) observation.error += "; it said: " + said;
-      stop();
-      return observation;
+    if (answer.outcome == CallOutcome::Ended) {
+      calls += static_cast<int64_t>(request.calls.size());
+      return true;
     }
-    calls += static_cast<int64_t>(layout.calls.size());
-    take_reply(reply, trial, layout, observation);
+    const std::string said = interrupted() ? "" : output_tail();
+    if (!said.empty()) observation.error += "; it said: " + said;
+    stop();
+    return false;
+  }
+
+  // Room for the images of a call; false: there is none, and the observation says so.
+  bool has_room(int64_t bytes, Observation& observation) {
+    if (grow(bytes)) return true;
+    observation.outcome = CallOutcome::TooLarge;
+    observation.error = "the shared memory could not be made";
+    stop();
+    return false;
+  }
+
+  Observation observe(const trial::Trial& trial, const MemoryFileLayout& layout) {
+    Observation observation;
+    protocol::Reply reply;
+    if (!has_worker({trial.condition.gpu, trial.condition.clock}, observation) ||
+        !has_room(layout.size, observation))
+      return observation;
+    write_images(layout, trial, memory);
+    if (exchange(request_for(trial, layout), reply, observation))
+      take_reply(reply, trial, layout, observation);
     return observation;
+  }
+
+  // One call of which nothing is copied, in either direction: all buffers have the same empty image.
+  Observation record(MemoryFileLayout& layout) {
+    Observation observation;
+    protocol::Reply reply;
+    trial::Trial trial;
+    trial.condition.ordered = false;
+    int64_t largest = 0;
+    for (protocol::BufferRequest& buffer : layout.calls.front().request.buffers) {
+      buffer.is_input = true;  // not marked as undefined, which would take time
+      buffer.in = buffer.out = 0;
+      buffer.parts = {{0, 0}};
+      largest = std::max(largest, buffer.bytes);
+    }
+    if (has_worker({}, observation) && has_room(largest, observation) &&
+        exchange(request_for(trial, layout), reply, observation) && !failed(reply, observation))
+      for (const int returned : reply.returned) observation.calls.push_back({.returned = returned});
+    return observation;
+  }
+
+  // Whether a call itself failed; then the process is of no further use.
+  bool failed(const protocol::Reply& reply, Observation& observation) {
+    if (reply.python) {
+      observation.outcome = CallOutcome::PythonFailed;
+      observation.error = reply.python->text;
+      observation.python = reply.python;
+    } else if (reply.failure) {
+      observation.outcome = CallOutcome::DeviceError;
+      observation.error_code = reply.failure->code;
+      observation.error =
+          fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
+    } else {
+      return false;
+    }
+    stop();
+    return true;
   }
 
   void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
-    if (reply.python) {
-      observation.outcome = CallOutcome::PythonFailed;
-      observation.error = reply.python->text;
-      observation.python = reply.python;
-      stop();  // what it left behind is of no further use
-      return;
-    }
-    if (reply.failure) {
-      observation.outcome = CallOutcome::DeviceError;
-      observation.error_code = reply.failure->code;
-      observation.error =
-          fmt::format("{} ({}) from {}", reply.failure->name, reply.failure->text, reply.failure->stage);
-      stop();  // a context that failed once is of no further use
-      return;
-    }
+    if (failed(reply, observation)) return;
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
       if (i < reply.returned.size()) observation.calls.back().returned = reply.returned[i];
@@ -587,6 +627,16 @@ void Runner::prepare() {
   impl_->machine = {};
   impl_->prepared = impl_->start();
 }
+
+Observation Runner::record(const contract::Bindings& bindings) {
+  auto layout = lay_out(impl_->contract, trial::Trial{}, {&bindings}, 0);
+  if (layout) return impl_->record(*layout);
+  Observation observation;
+  observation.outcome = CallOutcome::Unavailable;
+  observation.error = layout.error().text();
+  return observation;
+}
+
 void Runner::restart() {
   impl_->stop();
 }

@@ -33,6 +33,7 @@ struct RunnerOptions {
   // Of the virtual device.
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check separates before others
+  bool record = false;                 // what the subject asks of the device is reported and not done
 };
 
 // Bytes outside a tensor that changed.
@@ -66,6 +67,7 @@ struct Observation {
   std::optional<protocol::PythonFailure> python;
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<protocol::Event> events;
+  bool events_left_out = false;                  // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   std::vector<std::string> code;                 // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
@@ -84,6 +86,11 @@ class Runner {
   // Starts the worker of a Python subject, which imports and compiles first, ahead of the first trial; what comes of
   // it shows in that trial.
   void prepare();
+
+  // Calls the subject without doing what it asks of the device: the events say which kernels it would have
+  // launched, with what. The inputs need no values. For a runner whose options say `record`.
+  Observation record(const contract::Bindings& bindings);
+
   // Ends the worker; the next trial starts a new one.
   void restart();
   int64_t calls_in_process() const;  // calls that the present worker has made

@@ -26,16 +26,21 @@ Finding race() {
 std::vector<Event> one_of_each() {
   Profile profile;
   profile.lines.push_back({.where = {"k.cu", 9}, .operation = "add.f32", .share = 0.5});
-  return {LaunchEvent{1, "_Z1kPf", {2, 3, 4}, {5, 6, 7}, 8, 9, 10, 0.5, "trap"},
-          FaultEvent{"illegal address", "kernel `k`: line\nbreak"},
-          FindingEvent{race()},
-          EarlyFindingEvent{race()},
-          FindingsReportedEvent{},
-          StillRunningEvent{"_Z1kPf", 2.5, {{{"k.cu", 3}, 12}}},
-          ModuleEvent{"program", "bin/program"},
-          ProfileEvent{profile},
-          UnsupportedEvent{"cudaImportExternalMemory"},
-          CodeEvent{".version 8.0\n.target sm_80"}};
+  return {
+      LaunchEvent{1, "_Z1kPf", {2, 3, 4}, {5, 6, 7}, 8, 9, 10, 0.5, "trap"},
+      FaultEvent{"illegal address", "kernel `k`: line\nbreak"},
+      FindingEvent{race()},
+      EarlyFindingEvent{race()},
+      FindingsReportedEvent{},
+      StillRunningEvent{"_Z1kPf", 2.5, {{{"k.cu", 3}, 12}}},
+      ModuleEvent{"program", "bin/program"},
+      ProfileEvent{profile},
+      UnsupportedEvent{"cudaImportExternalMemory"},
+      CodeEvent{".version 8.0\n.target sm_80"},
+      RecordedLaunchEvent{
+          "_Z1kPf", {2, 3, 4}, {5, 6, 7}, {2, 1, 1}, true, 8, 9, 10, {11, 12, 13}, {{0, {"x", 4, false}}}},
+      RecordedFillEvent{{"x", 4, false}, 8, 2},
+      RecordedCopyEvent{{"", 0, true}, {"x", 4, false}, 8, 2}};
 }
 
 TEST(Events, SurviveTheTrip) {

@@ -1,0 +1,16 @@
+// What a stream was asked to do, as an event, where nothing is done (Settings::record).
+#pragma once
+
+#include <optional>
+
+#include "protocol/event.h"
+#include "vgpu/stream.h"
+
+namespace assay::cudart {
+
+// None: nothing that the device does. `shared_limit`: dynamic shared memory that the kernel may have; 0: not
+// known.
+std::optional<protocol::Event> recorded(const vgpu::Work& work, const vgpu::Memory& memory,
+                                        uint32_t shared_limit);
+
+}  // namespace assay::cudart

@@ -1,0 +1,189 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "prove/obligation.h"
+
+namespace assay::prove {
+
+namespace {
+
+constexpr double kCounterexampleSeconds = 1.5;
+constexpr Int kCaps[] = {40, 300, 5000, 0};  // of the dims, one after another; 0: none
+constexpr int kMostParts = 8;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::string_view to_string(Status status) {
+  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown"};
+  return kNames[static_cast<size_t>(status)];
+}
+
+bool Setting::out_of_time() const {
+  return now() > until;
+}
+
+Where Setting::where(const ptx::Instruction& instruction) const {
+  uint32_t at = instruction.location;
+  if (at == ptx::kNone) return {};
+  // Code that was inlined is placed where the kernel calls it.
+  while (module.locations[at].inlined_at != ptx::kNone) at = module.locations[at].inlined_at;
+  const ptx::SourceLocation& location = module.locations[at];
+  return {location.file < module.files.size() ? module.files[location.file] : "",
+          static_cast<int>(location.line)};
+}
+
+std::vector<Part> parts_of(Terms& terms, const Access& access) {
+  std::vector<Part> open = {{access.address, {}}}, done;
+  while (!open.empty()) {
+    Part part = open.back();
+    open.pop_back();
+    Term choice = kNoTerm;
+    for (const auto& [leaves, by] : terms.ring(part.address))
+      for (const Term leaf : leaves)
+        if (terms[leaf].op == Op::Ite && base_of(terms, leaf) != std::nullopt) choice = leaf;
+    // Two bases inside one leaf: base_of says none, though there are.
+    if (choice == kNoTerm && !base_of(terms, part.address))
+      for (const auto& [leaves, by] : terms.ring(part.address))
+        for (const Term leaf : leaves)
+          if (terms[leaf].op == Op::Ite) choice = leaf;
+    if (choice == kNoTerm || done.size() + open.size() >= kMostParts) {
+      done.push_back(std::move(part));
+      continue;
+    }
+    const Node node = terms[choice];
+    for (const bool first : {true, false}) {
+      Term address = terms.constant(0, terms.width(part.address));
+      for (const auto& [leaves, by] : Ring(terms.ring(part.address))) {
+        Term product = terms.constant(by, terms.width(part.address));
+        for (const Term leaf : leaves)
+          product = terms.mul(leaf == choice ? (first ? node.b : node.c) : leaf, product);
+        address = terms.add(address, product);
+      }
+      Path conditions = part.conditions;
+      conditions.push_back(first ? node.a : terms.negation(node.a));
+      open.push_back({address, std::move(conditions)});
+    }
+  }
+  return done;
+}
+
+Path relevant(Terms& terms, const Path& path, Term term) {
+  std::set<Var> vars;
+  const std::function<void(Term)> include = [&](Term from) {
+    for (const Var var : std::vector<Var>(terms.mentions(from))) {
+      if (!vars.insert(var).second) continue;
+      for (const Term fact : std::vector<Term>(terms.var(var).facts)) include(fact);
+    }
+  };
+  include(term);
+  std::vector<bool> kept(path.size(), false);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < path.size(); ++i) {
+      if (kept[i]) continue;
+      bool particular = false, shared = false;
+      for (const Var var : terms.mentions(path[i])) {
+        const VarKind kind = terms.var(var).kind;
+        if (kind != VarKind::Count && kind != VarKind::Unknown) continue;
+        particular = true;
+        shared |= vars.contains(var);
+      }
+      if (particular && !shared) continue;
+      kept[i] = changed = true;
+      include(path[i]);
+    }
+  }
+  Path result;
+  for (size_t i = 0; i < path.size(); ++i)
+    if (kept[i]) result.push_back(path[i]);
+  return result;
+}
+
+Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path) {
+  Terms& terms = setting.terms;
+  const auto base = base_of(terms, part.address);
+  if (!base) throw TooHard{"it is not clear which array the address begins in"};
+  Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver),
+                 &setting.summary.arrays.at(*base),
+                 {},
+                 {},
+                 0};
+  Lowering& lowering = result.lowering;
+  lowering.set_deadline(std::min(setting.access_seconds, setting.until - now()));
+  for (const Term condition : whole_path ? access.path : relevant(terms, access.path, part.address))
+    lowering.assume(condition);
+  for (const Term condition : part.conditions) lowering.assume(condition);
+  result.wraps = lowering.wraps().size();
+  result.address = lowering.poly(part.address);
+  const auto atom = lowering.base_atom(*base);
+  const Int align = terms.var(*base).multiple_of;
+  result.offset = atom ? add(result.address, atom_poly(*atom, align), -1) : result.address;
+  for (const auto& [monomial, by] : result.offset)
+    if (atom && std::find(monomial.begin(), monomial.end(), *atom) != monomial.end())
+      throw TooHard{"the address is not a sum of a pointer and an offset"};
+  if (!atom) throw TooHard{"the address is not a sum of a pointer and an offset"};
+  return result;
+}
+
+Obligation for_accesses(Setting& setting, std::string name,
+                        const std::function<std::optional<Place>(const Access&)>& check) {
+  Obligation result;
+  result.kernel = setting.kernel.name;
+  result.name = std::move(name);
+  const double start = now();
+  for (const Access& access : setting.summary.accesses) {
+    ++result.total;
+    std::optional<Place> place;
+    if (setting.out_of_time()) {
+      place = Place{{}, "time ran out", std::nullopt};
+    } else {
+      try {
+        place = check(access);
+      } catch (const TooHard& hard) {
+        place = Place{{}, hard.why, std::nullopt};
+      }
+    }
+    if (!place) continue;
+    place->where = setting.where(*access.instruction);
+    result.open.push_back(std::move(*place));
+  }
+  for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
+  result.status = result.open.empty() ? Status::Proved : Status::Unknown;
+  result.seconds = now() - start;
+  return result;
+}
+
+std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
+                                        const std::function<Formula(Lowered&)>& bad) {
+  try {
+    Lowered whole = lowered(setting, access, part, true);
+    const Formula goal = bad(whole);
+    for (const Int cap : kCaps) {
+      const double left = setting.until - now();
+      if (left <= 0) return std::nullopt;
+      const Answer answer = whole.lowering.ask_nonlinear(goal, std::min(kCounterexampleSeconds, left), cap);
+      if (answer.kind != Answer::Kind::Satisfiable) continue;
+      const std::map<Var, Int> values = whole.lowering.values(answer);
+      Candidate candidate{setting.dims.shape(values), ""};
+      for (const auto& [var, value] : values) {
+        const Variable& variable = setting.terms.var(var);
+        if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
+        if (candidate.words.size() < 120)
+          candidate.words +=
+              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
+      }
+      return candidate;
+    }
+  } catch (const TooHard&) {
+  }
+  return std::nullopt;
+}
+
+}  // namespace assay::prove

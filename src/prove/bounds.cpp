@@ -1,0 +1,54 @@
+// Every access lies within the array that its address begins in.
+//
+// For an address base + offset that touches `bytes` bytes of an array of `size` bytes, the question is
+// whether offset < 0 or offset + bytes > size can hold where the access is reached. The offset is a
+// polynomial congruent to the machine's modulo 2^64; if it lies within [0, size), so does the machine's,
+// since base + size is far below 2^64. An access may rely on the accesses before it being in bounds: the
+// first that is not would be found.
+#include <fmt/format.h>
+
+#include "prove/obligation.h"
+
+namespace assay::prove {
+
+namespace {
+
+Formula outside(const Access& access, Lowered& at, bool grouped) {
+  if (at.array->bytes == kNoTerm) throw TooHard{fmt::format("the size of {} is unknown", at.array->name)};
+  const Poly offset = grouped ? at.lowering.delinearised(at.offset) : at.offset;
+  const Poly size = at.lowering.poly(at.array->bytes);
+  return any_of({at_least_zero(plus(scale(offset, -1), -1)),
+                 at_least_zero(plus(add(offset, size, -1), Int{access.bytes} - 1))});
+}
+
+std::optional<Place> check(Setting& setting, const Access& access) {
+  for (const Part& part : parts_of(setting.terms, access)) {
+    Lowered at = lowered(setting, access, part, false);
+    const Formula bad = outside(access, at, true);
+    const Answer answer = at.lowering.ask(bad, setting.access_seconds);
+    if (answer.kind == Answer::Kind::Unsatisfiable) {
+      if (setting.dump) setting.dump("bounds", at.lowering.smt(bad, false, 0));
+      continue;
+    }
+    Place place;
+    place.reason = fmt::format(
+        "{} of {} bytes of {} {}",
+        access.effect == Effect::Read    ? "a read"
+        : access.effect == Effect::Write ? "a write"
+                                         : "an atomic operation",
+        access.bytes, at.array->name,
+        answer.kind == Answer::Kind::Satisfiable ? "may be out of bounds" : "could not be decided in time");
+    place.candidate =
+        counterexample(setting, access, part, [&](Lowered& whole) { return outside(access, whole, false); });
+    return place;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Obligation prove_bounds(Setting& setting) {
+  return for_accesses(setting, "bounds", [&](const Access& access) { return check(setting, access); });
+}
+
+}  // namespace assay::prove

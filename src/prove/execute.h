@@ -1,0 +1,106 @@
+// Symbolic execution: one run of a kernel for all threads, blocks and shapes at once.
+//
+// The kernel is walked once in the order of its control flow. A register holds a term; where paths meet, it
+// holds the choice between both. The result is the list of every memory access that the kernel can make, each
+// with its address as a term and the conditions under which a thread gets there.
+//
+// A loop is not unrolled. Its iterations are numbered by a variable k, and the registers that its body
+// changes are described at the head of iteration k:
+//   - one that the body leaves as it was keeps its value;
+//   - one to which the body adds the same amount each time is start + k * step;
+//   - one that is shifted right from a constant is one of the values that this can give;
+//   - any other is unknown.
+// Each description is first guessed from a run of the body, then verified by a second run that starts from
+// it: the value that goes back to the head must be the description at k + 1. By induction over k it then
+// holds for every iteration; what fails the test becomes unknown, and the body runs again.
+//
+// What is not modelled is listed in `gaps`: with one of these, nothing may be called proved.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "prove/expr.h"
+#include "prove/graph.h"
+#include "prove/relation.h"
+#include "prove/term.h"
+#include "ptx/module.h"
+
+namespace assay::prove {
+
+using Path = std::vector<Term>;  // conditions, all of which hold
+
+// Memory that an address may begin in: a tensor, the workspace, a variable of the kernel.
+struct Array {
+  std::string name;
+  ptx::Space space = ptx::Space::Global;
+  Term bytes = kNoTerm;  // 64 bits; kNoTerm: unknown
+  const contract::TensorSpec* tensor = nullptr;
+  Var base = 0;  // of its address in its space, or of its generic address: each view is an array of its own
+};
+
+enum class Effect : uint8_t { Read, Write, Atomic };
+
+struct Access {
+  const ptx::Instruction* instruction = nullptr;
+  Effect effect = Effect::Read;
+  ptx::Space space = ptx::Space::Generic;
+  Term address = kNoTerm;
+  uint32_t bytes = 0;      // that it touches, from the address on
+  uint32_t alignment = 1;  // that the hardware demands
+  bool exact = true;       // false: a lane may be made to access less than this (ldmatrix.x1)
+  Path path;
+};
+
+// An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
+struct Barrier {
+  const ptx::Instruction* instruction = nullptr;
+  bool of_warp = false;
+  Term mask = kNoTerm;  // of_warp: the lanes that it names
+  // What decides whether a thread gets here, given that loops end.
+  Path control;
+  std::vector<Var> loops;  // around it, by count
+};
+
+// A register that grows by the same amount in every iteration.
+struct Induction {
+  Term value = kNoTerm;  // at the head of iteration k
+  Term start = kNoTerm;
+  Term step = kNoTerm;
+};
+
+struct Loop {
+  Var count = 0;  // k
+  Path entry;     // when the loop is reached
+  std::vector<Induction> inductions;
+  // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
+  // before.
+  std::vector<Term> repeats;
+  Path again;  // all that decides whether a thread goes from iteration k to k + 1
+};
+
+struct Summary {
+  std::vector<Access> accesses;
+  std::vector<Barrier> barriers;
+  std::map<Var, Loop> loops;    // by count
+  std::map<Var, Array> arrays;  // by base
+  std::vector<std::string> gaps;
+  Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
+};
+
+// `written`: arrays that some kernel of the call, or a copy, writes; the values in others are as the contract
+// says.
+Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
+                        const Launch& launch, const std::vector<std::string>& written);
+
+// The conditions of a launch as terms.
+Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch);
+
+// The arrays that a summary's accesses may write, by name.
+std::vector<std::string> written_arrays(Terms& terms, const Summary& summary);
+
+// The base that an address is built on, if there is exactly one.
+std::optional<Var> base_of(Terms& terms, Term address);
+
+}  // namespace assay::prove

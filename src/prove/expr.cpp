@@ -1,0 +1,279 @@
+#include "prove/expr.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "contract/lexer.h"
+
+namespace assay::prove {
+
+using EOp = Expr::Op;
+
+namespace {
+
+constexpr int64_t kLargest = int64_t{1} << 62;
+
+class Parser {
+ public:
+  explicit Parser(std::vector<contract::Token> tokens) : tokens_(std::move(tokens)) {}
+  ExprPtr run() {
+    ExprPtr expr = sum();
+    return expr && peek().kind == contract::TokenKind::End ? expr : nullptr;
+  }
+
+ private:
+  const contract::Token& peek() const { return tokens_[at_]; }
+  bool take(std::string_view text) {
+    if (!peek().is(text) && !peek().is_word(text)) return false;
+    ++at_;
+    return true;
+  }
+  ExprPtr joined(EOp op, ExprPtr a, ExprPtr b) { return a && b ? Expr::make(op, a, b) : nullptr; }
+  ExprPtr sum() {
+    ExprPtr left = product();
+    while (left && (peek().is("+") || peek().is("-"))) {
+      const EOp op = take("+") ? EOp::Add : (take("-"), EOp::Sub);
+      left = joined(op, left, product());
+    }
+    return left;
+  }
+  ExprPtr product() {
+    ExprPtr left = factor();
+    while (left) {
+      EOp op;
+      if (take("*"))
+        op = EOp::Mul;
+      else if (take("/") || take("//"))
+        op = EOp::Div;
+      else if (take("%"))
+        op = EOp::Mod;
+      else
+        break;
+      left = joined(op, left, factor());
+    }
+    return left;
+  }
+  ExprPtr call(EOp op) {
+    ExprPtr a = take("(") ? sum() : nullptr;
+    if (!a) return nullptr;
+    while (take(",")) a = joined(op, a, sum());
+    return a && take(")") ? a : nullptr;
+  }
+  ExprPtr factor() {
+    if (take("(")) {
+      ExprPtr inner = sum();
+      return inner && take(")") ? inner : nullptr;
+    }
+    if (take("-")) return joined(EOp::Sub, Expr::literal(0), factor());
+    if (take("ceil_div")) return call(EOp::CeilDiv);
+    if (take("min")) return call(EOp::Min);
+    if (take("max")) return call(EOp::Max);
+    const contract::Token token = peek();
+    if (token.kind == contract::TokenKind::End) return nullptr;
+    ++at_;
+    if (token.kind == contract::TokenKind::Name) return Expr::dim(std::string(token.text));
+    return token.kind == contract::TokenKind::Integer ? Expr::literal(token.integer) : nullptr;
+  }
+
+  std::vector<contract::Token> tokens_;
+  size_t at_ = 0;
+};
+
+int64_t floor_div(int64_t a, int64_t b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
+int precedence(EOp op) {
+  return op == EOp::Add || op == EOp::Sub ? 1 : op == EOp::Mul || op == EOp::Div || op == EOp::Mod ? 2 : 3;
+}
+
+Int floor_div(Int a, Int b) {
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
+}
+
+}  // namespace
+
+ExprPtr Expr::literal(int64_t value) {
+  return std::make_shared<const Expr>(Expr{Op::Literal, value, "", nullptr, nullptr});
+}
+ExprPtr Expr::dim(std::string name) {
+  return std::make_shared<const Expr>(Expr{Op::Dim, 0, std::move(name), nullptr, nullptr});
+}
+ExprPtr Expr::make(Op op, ExprPtr a, ExprPtr b) {
+  return std::make_shared<const Expr>(Expr{op, 0, "", std::move(a), std::move(b)});
+}
+
+Result<ExprPtr> parse_expr(std::string_view text) {
+  auto tokens = contract::tokenize(text);
+  if (!tokens) return tokens.error();
+  ExprPtr expr = Parser(std::move(*tokens)).run();
+  if (!expr) return Error{fmt::format("`{}` is no integer expression", text)};
+  return expr;
+}
+
+std::string text(const Expr& expr) {
+  switch (expr.op) {
+    case EOp::Literal:
+      return fmt::format("{}", expr.value);
+    case EOp::Dim:
+      return expr.name;
+    case EOp::Min:
+      return fmt::format("min({}, {})", text(*expr.a), text(*expr.b));
+    case EOp::Max:
+      return fmt::format("max({}, {})", text(*expr.a), text(*expr.b));
+    case EOp::CeilDiv:
+      return fmt::format("ceil_div({}, {})", text(*expr.a), text(*expr.b));
+    default:
+      break;
+  }
+  const int own = precedence(expr.op);
+  const auto side = [&](const Expr& part, bool right) {
+    const int level = precedence(part.op);
+    return level < own || (right && level == own) ? fmt::format("({})", text(part)) : text(part);
+  };
+  const char* sign = expr.op == EOp::Add   ? "+"
+                     : expr.op == EOp::Sub ? "-"
+                     : expr.op == EOp::Mul ? "*"
+                     : expr.op == EOp::Div ? "/"
+                                           : "%";
+  return fmt::format("{} {} {}", side(*expr.a, false), sign, side(*expr.b, true));
+}
+
+std::optional<int64_t> evaluate(const Expr& expr, const contract::Shape& shape) {
+  if (expr.op == EOp::Literal) return expr.value;
+  if (expr.op == EOp::Dim) {
+    const auto found = shape.find(expr.name);
+    return found == shape.end() ? std::nullopt : std::optional(found->second);
+  }
+  const auto a = evaluate(*expr.a, shape), b = evaluate(*expr.b, shape);
+  if (!a || !b) return std::nullopt;
+  Int value = 0;
+  switch (expr.op) {
+    case EOp::Add:
+      value = Int{*a} + *b;
+      break;
+    case EOp::Sub:
+      value = Int{*a} - *b;
+      break;
+    case EOp::Mul:
+      value = Int{*a} * *b;
+      break;
+    case EOp::Min:
+      return std::min(*a, *b);
+    case EOp::Max:
+      return std::max(*a, *b);
+    default:
+      if (*b <= 0) return std::nullopt;
+      value = expr.op == EOp::Mod   ? Int{*a} - Int{floor_div(*a, *b)} * *b
+              : expr.op == EOp::Div ? floor_div(*a, *b)
+                                    : -Int{floor_div(-*a, *b)};
+  }
+  if (value > kLargest || value < -kLargest) return std::nullopt;
+  return static_cast<int64_t>(value);
+}
+
+std::optional<Interval> interval(const Expr& expr, const contract::Contract& contract) {
+  if (expr.op == EOp::Literal) return Interval{expr.value, expr.value};
+  if (expr.op == EOp::Dim) {
+    const contract::Dim* dim = contract.dim(expr.name);
+    if (!dim) return std::nullopt;
+    return Interval{dim->lowest(), dim->highest()};
+  }
+  const auto a = interval(*expr.a, contract), b = interval(*expr.b, contract);
+  if (!a || !b) return std::nullopt;
+  Interval all;
+  switch (expr.op) {
+    case EOp::Add:
+      all = {a->low + b->low, a->high + b->high};
+      break;
+    case EOp::Sub:
+      all = {a->low - b->high, a->high - b->low};
+      break;
+    case EOp::Mul: {
+      const Int corners[] = {a->low * b->low, a->low * b->high, a->high * b->low, a->high * b->high};
+      all = {*std::min_element(corners, corners + 4), *std::max_element(corners, corners + 4)};
+      break;
+    }
+    case EOp::Min:
+      all = {std::min(a->low, b->low), std::min(a->high, b->high)};
+      break;
+    case EOp::Max:
+      all = {std::max(a->low, b->low), std::max(a->high, b->high)};
+      break;
+    default:
+      if (a->low < 0 || b->low < 1) return std::nullopt;
+      if (expr.op == EOp::Mod) all = {0, std::min(a->high, b->high - 1)};
+      if (expr.op == EOp::Div) all = {floor_div(a->low, b->high), floor_div(a->high, b->low)};
+      if (expr.op == EOp::CeilDiv) all = {-floor_div(-a->low, b->high), -floor_div(-a->high, b->low)};
+  }
+  if (all.high > kLargest || all.low < -kLargest) return std::nullopt;
+  return all;
+}
+
+Dims::Dims(Terms& terms, const contract::Contract& contract) : terms_(terms), contract_(contract) {
+  for (const contract::Dim& dim : contract.dims) {
+    if (dim.lowest() == dim.highest()) {
+      dims_[dim.name] = terms.constant(static_cast<Bits>(Int{dim.lowest()}), 64);
+      continue;
+    }
+    Variable variable{dim.multiple_of == 1 ? dim.name : fmt::format("{}/{}", dim.name, dim.multiple_of),
+                      VarKind::Dim};
+    variable.width = 64;
+    variable.is_signed = true;
+    variable.low = dim.lowest() / dim.multiple_of;
+    variable.high = dim.highest() / dim.multiple_of;
+    const Term term = terms.variable(std::move(variable));
+    variables_[dim.name] = {terms.mentions(term).front(), dim.multiple_of};
+    dims_[dim.name] = terms.mul(term, terms.constant(static_cast<Bits>(dim.multiple_of), 64));
+  }
+}
+
+Term Dims::term(std::string_view name) const {
+  const auto found = dims_.find(name);
+  return found == dims_.end() ? kNoTerm : found->second;
+}
+
+std::optional<Term> Dims::term(const Expr& expr) {
+  if (!interval(expr, contract_)) return std::nullopt;
+  return build(expr);
+}
+
+Term Dims::build(const Expr& expr) {
+  if (expr.op == EOp::Literal) return terms_.constant(static_cast<Bits>(Int{expr.value}), 64);
+  if (expr.op == EOp::Dim) return term(std::string_view(expr.name));
+  const Term a = build(*expr.a), b = build(*expr.b);
+  switch (expr.op) {
+    case EOp::Add:
+      return terms_.add(a, b);
+    case EOp::Sub:
+      return terms_.sub(a, b);
+    case EOp::Mul:
+      return terms_.mul(a, b);
+    case EOp::Div:
+      return terms_.bitwise(Op::UDiv, a, b);
+    case EOp::Mod:
+      return terms_.bitwise(Op::URem, a, b);
+    case EOp::CeilDiv:
+      return terms_.bitwise(Op::UDiv, terms_.add(a, terms_.sub(b, terms_.constant(1, 64))), b);
+    case EOp::Min:
+      return terms_.ite(terms_.compare(Op::Sle, a, b), a, b);
+    default:
+      return terms_.ite(terms_.compare(Op::Sle, a, b), b, a);
+  }
+}
+
+contract::Shape Dims::shape(const std::map<Var, Int>& values) const {
+  contract::Shape shape;
+  for (const contract::Dim& dim : contract_.dims) {
+    const auto variable = variables_.find(dim.name);
+    int64_t value = dim.lowest();
+    if (variable != variables_.end())
+      if (const auto known = values.find(variable->second.first); known != values.end())
+        value = static_cast<int64_t>(known->second) * variable->second.second;
+    shape[dim.name] = value;
+  }
+  return shape;
+}
+
+}  // namespace assay::prove

@@ -1,0 +1,569 @@
+#include "prove/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "prove/lemmas.h"
+
+namespace assay::prove {
+
+namespace {
+
+constexpr double kRangeSeconds = 0.6;  // for showing that a value does not wrap
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_constant(const Poly& poly) {
+  return poly.empty() || (poly.size() == 1 && poly.begin()->first.empty());
+}
+Int constant_of(const Poly& poly) {
+  return poly.empty() ? 0 : poly.begin()->second;
+}
+
+// The largest power of two that divides every value of the polynomial.
+Int power_of_two_in(const Poly& poly) {
+  Int power = Int{1} << 62;
+  for (const auto& [monomial, by] : poly) power = std::min(power, by & -by);
+  return power;
+}
+
+Int common_divisor(Int a, Int b) {
+  while (b != 0) a = std::exchange(b, a % b);
+  return a < 0 ? -a : a;
+}
+
+Int below_power_of_two(Int value) {  // the least 2^n - 1 that is at least `value`
+  Int power = 1;
+  while (power <= value) power *= 2;
+  return power - 1;
+}
+
+Interval range_of(unsigned width, bool is_signed) {
+  if (is_signed) return {-(Int{1} << (width - 1)), (Int{1} << (width - 1)) - 1};
+  return {0, (Int{1} << width) - 1};
+}
+
+}  // namespace
+
+Lowering::Lowering(Terms& terms, const Summary& summary, Claims* claims, Solver& solver)
+    : terms_(terms), summary_(summary), claims_(claims), solver_(solver) {}
+
+void Lowering::set_deadline(double seconds) {
+  deadline_ = now() + seconds;
+}
+bool Lowering::out_of_time() const {
+  return now() > deadline_;
+}
+
+// ---- atoms and facts
+
+Atom Lowering::atom(std::string name, Int low, Int high) {
+  atoms_.push_back({std::move(name), low, high, std::nullopt, false});
+  return static_cast<Atom>(atoms_.size() - 1);
+}
+
+Atom Lowering::atom_of(Var var) {
+  if (const auto found = atom_by_var_.find(var); found != atom_by_var_.end()) return found->second;
+  const Variable variable = terms_.var(var);
+  const Int by = variable.multiple_of;  // the atom counts multiples
+  const Atom made = atom(variable.name, variable.low / by, variable.high / by);
+  atoms_[made].var = var;
+  atoms_[made].is_dim = variable.kind == VarKind::Dim;
+  atom_by_var_[var] = made;
+  for (const Term fact : variable.facts) assume(fact);
+  if (variable.kind == VarKind::Count && !bare_.contains(var)) introduce_loop(var);
+  return made;
+}
+
+std::optional<Atom> Lowering::base_atom(Var base) const {
+  const auto found = atom_by_var_.find(base);
+  return found == atom_by_var_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Lowering::take_exact(Term term, bool is_signed, Poly value) {
+  (is_signed ? exact_signed_ : exact_unsigned_)[terms_.canonical(term)] = std::move(value);
+}
+
+// What is known at the head of iteration k: its counters are exact as far as claimed, at k and at k - 1; and
+// if k >= 1, iteration k - 1 ended by going back to the head.
+void Lowering::introduce_loop(Var count) {
+  const auto found = summary_.loops.find(count);
+  if (found == summary_.loops.end() || !claims_) return;
+  const Loop& loop = found->second;
+  const Poly k = this->count(count);
+  const std::map<Var, Term> before = {{count, terms_.sub(terms_.of(count), terms_.constant(1, 64))}};
+  for (const Claim& claim : claims_->of(count)) {
+    const Poly start =
+        claim.is_signed ? signed_value(claim.induction.start) : unsigned_value(claim.induction.start);
+    const Poly step = signed_value(claim.induction.step);
+    const Poly value = add(start, multiply(k, step));
+    take_exact(claim.induction.value, claim.is_signed, value);
+    take_exact(terms_.substitute(claim.induction.value, before), claim.is_signed, add(value, step, -1));
+    const Interval range = range_of(terms_.width(claim.induction.value), claim.is_signed);
+    assume(at_least_zero(plus(value, -range.low)));
+    assume(at_least_zero(plus(scale(value, -1), range.high)));
+  }
+  const Formula first = at_least_zero(scale(k, -1));  // k <= 0
+  for (const Term condition : loop.repeats) {
+    assume(any_of({first, formula(terms_.substitute(condition, before))}));
+    if (const auto bound = ends_on_equality(*this, terms_, count, condition)) assume(*bound);
+  }
+}
+
+Interval Lowering::interval(const Poly& poly) const {
+  Interval sum;
+  for (const auto& [monomial, by] : poly) {
+    Int low = 1, high = 1;
+    for (const Atom atom : monomial) {
+      const Int a = atoms_[atom].low, b = atoms_[atom].high;
+      const Int corners[] = {saturated_mul(low, a), saturated_mul(low, b), saturated_mul(high, a),
+                             saturated_mul(high, b)};
+      low = *std::min_element(corners, corners + 4);
+      high = *std::max_element(corners, corners + 4);
+    }
+    low = saturated_mul(low, by);
+    high = saturated_mul(high, by);
+    if (by < 0) std::swap(low, high);
+    sum.low = saturated_add(sum.low, low);
+    sum.high = saturated_add(sum.high, high);
+  }
+  return sum;
+}
+
+void Lowering::assume(const Formula& formula) {
+  if (formula.kind == Formula::Kind::All) {
+    for (const Formula& part : formula.parts) assume(part);
+    return;
+  }
+  // A bound on one atom is kept with the atom.
+  if (formula.kind == Formula::Kind::AtLeastZero) {
+    Poly rest = formula.poly;
+    const auto constant = rest.find({});
+    const Int c = constant == rest.end() ? 0 : constant->second;
+    rest.erase(Monomial{});
+    if (rest.size() == 1 && rest.begin()->first.size() == 1) {
+      AtomInfo& info = atoms_[rest.begin()->first.front()];
+      const Int by = rest.begin()->second;
+      if (by > 0)
+        info.low = std::max(info.low, -floor_div(c, by));
+      else
+        info.high = std::min(info.high, floor_div(c, -by));
+    }
+  }
+  facts_.push_back(formula);
+  if (Formula more = strengthened(formula); more.kind == Formula::Kind::All)
+    for (Formula& part : more.parts) facts_.push_back(std::move(part));
+}
+
+// A cut: where a dim n = c q + r (0 <= r < c) stands in p >= 0, replace it; the part of p that c divides is
+// then at least the floor of what the rest can be at most. Sound: g c + rest >= 0 and rest <= high give g >=
+// -high / c. Solvers find this by search, and these by the hundred make the search long.
+Formula Lowering::strengthened(const Formula& formula) const {
+  std::vector<Formula> found;
+  if (formula.kind != Formula::Kind::AtLeastZero) return formula;
+  for (const Elimination& elimination : eliminations_) {
+    const auto at = formula.poly.find({elimination.dim});
+    if (at == formula.poly.end() || (at->second != 1 && at->second != -1)) continue;
+    const Int by = at->second;
+    const Poly replaced =
+        add(add(formula.poly, atom_poly(elimination.dim), -by), elimination.replacement, by);
+    Poly whole, rest;
+    for (const auto& [monomial, coefficient] : replaced) {
+      if (!monomial.empty() && coefficient % elimination.divisor == 0)
+        whole[monomial] = coefficient / elimination.divisor;
+      else
+        rest[monomial] = coefficient;
+    }
+    if (whole.empty()) continue;
+    const Interval range = interval(rest);
+    if (range.high - range.low < 2 * elimination.divisor)
+      found.push_back(at_least_zero(plus(whole, floor_div(range.high, elimination.divisor))));
+  }
+  return found.empty() ? formula : all_of(std::move(found));
+}
+
+// ---- terms
+
+Poly Lowering::poly(Term term) {
+  if (const auto found = polys_.find(term); found != polys_.end()) return found->second;
+  if (out_of_time()) throw TooHard{"time ran out"};
+  Poly result = lowered(term);
+  return polys_[term] = std::move(result);
+}
+
+Poly Lowering::lowered(Term term) {
+  const Node node = terms_[term];
+  switch (node.op) {
+    case Op::Const:
+      return constant_poly(signed_of(node.value, node.width));
+    case Op::Var: {
+      const auto var = static_cast<Var>(node.value);
+      const Atom atom = atom_of(var);
+      return atom_poly(atom, terms_.var(var).multiple_of);
+    }
+    case Op::Add:
+      return add(poly(node.a), poly(node.b));
+    case Op::Mul:
+      return multiply(poly(node.a), poly(node.b));
+    case Op::Trunc:
+      return poly(node.a);
+    case Op::ZExt:
+      return unsigned_value(node.a);
+    case Op::SExt:
+      return signed_value(node.a);
+    case Op::UDiv:
+    case Op::URem:
+    case Op::SDiv:
+    case Op::SRem:
+    case Op::LShr:
+    case Op::AShr:
+      return lowered_division(term, node);
+    case Op::And:
+      return lowered_mask(term, node);
+    case Op::Or:
+    case Op::Xor:
+      return lowered_disjunction(term, node);
+    case Op::Ite:
+      return lowered_choice(node);
+    default:
+      return unknown_poly(term, kInfinity);
+  }
+}
+
+// Any value of the term's width up to `high`: weaker than the truth, so that a proof stands and a model may
+// not.
+Poly Lowering::unknown_poly(Term term, Int high) {
+  imprecise_ = true;
+  const Int most = static_cast<Int>(mask_of(std::min(terms_.width(term), 120u)));
+  if (high < 0) high = most;  // of a counter before its first iteration, where nothing depends on it
+  return atom_poly(atom(fmt::format("unknown{}", atoms_.size()), 0, std::min(high, most)));
+}
+
+Poly Lowering::lowered_division(Term term, const Node& node) {
+  if (node.op == Op::LShr || node.op == Op::AShr) {
+    const bool is_signed = node.op == Op::AShr;
+    const Poly value = is_signed ? signed_value(node.a) : unsigned_value(node.a);
+    const auto by = terms_.value(node.b);
+    if (by) {
+      const unsigned amount =
+          static_cast<unsigned>(std::min<Bits>(*by, is_signed ? node.width - 1 : node.width));
+      if (amount >= 100) throw TooHard{"a shift by very much"};
+      return divided(value, constant_poly(Int{1} << amount)).first;
+    }
+    // x >> n is between 0 and x.
+    if (is_signed) return unknown_poly(term, kInfinity);
+    const Poly result = unknown_poly(term, interval(value).high);
+    assume(any_of({at_least_zero(plus(scale(value, -1), -1)), at_least_zero(add(value, result, -1))}));
+    return result;
+  }
+  const bool is_signed = node.op == Op::SDiv || node.op == Op::SRem;
+  const bool quotient = node.op == Op::UDiv || node.op == Op::SDiv;
+  const Poly x = is_signed ? signed_value(node.a) : unsigned_value(node.a);
+  const Poly d = is_signed ? signed_value(node.b) : unsigned_value(node.b);
+  if (!proves(at_least_zero(plus(d, -1)), kRangeSeconds)) return unknown_poly(term, kInfinity);
+  if (!is_signed || proves(at_least_zero(x), kRangeSeconds)) {
+    const auto [q, r] = divided(x, d);
+    return quotient ? q : r;
+  }
+  // Towards zero: x = d q + r, |r| < d, and r has the sign of x.
+  const Interval range = interval(x);
+  const Int most = std::max(range.high, -range.low), widest = interval(d).high;
+  const Atom q = atom("quotient", -most, most),
+             r = atom("remainder", -std::min(most, widest), std::min(most, widest));
+  assume(equal_to_zero(add(add(x, multiply(d, atom_poly(q)), -1), atom_poly(r), -1)));
+  const Formula positive = all_of(
+      {at_least_zero(x), at_least_zero(atom_poly(r)), at_least_zero(plus(add(d, atom_poly(r), -1), -1))});
+  const Formula negative = all_of({at_least_zero(plus(scale(x, -1), -1)), at_least_zero(atom_poly(r, -1)),
+                                   at_least_zero(plus(add(d, atom_poly(r)), -1))});
+  assume(any_of({positive, negative}));
+  return atom_poly(quotient ? q : r);
+}
+
+// x & 0…01…1 0…0: a remainder, less the remainder of what the zeros below leave out.
+Poly Lowering::lowered_mask(Term term, const Node& node) {
+  const auto mask = terms_.value(node.b);
+  if (!mask) {
+    const Int a = interval(unsigned_value(node.a)).high, b = interval(unsigned_value(node.b)).high;
+    return unknown_poly(term, std::min(a, b));
+  }
+  const Bits lowest = *mask & -*mask, ones = *mask / lowest;
+  if ((ones & (ones + 1)) != 0) return unknown_poly(term, static_cast<Int>(*mask));
+  Bits above = lowest * (ones + 1);  // 2^(number of the first bit above the mask)
+  const bool to_the_top = node.width < 128 && above == Bits{1} << node.width;
+  Poly value = to_the_top ? unsigned_value(node.a)
+                          : divided(poly(node.a), constant_poly(static_cast<Int>(above))).second;
+  if (lowest > 1) value = add(value, divided(value, constant_poly(static_cast<Int>(lowest))).second, -1);
+  return value;
+}
+
+// Numbers without common bits are joined by adding.
+Poly Lowering::lowered_disjunction(Term term, const Node& node) {
+  const Poly a = poly(node.a), b = poly(node.b);
+  const auto below = [&](const Poly& x, const Poly& y) {
+    const Interval range = interval(x);
+    return range.low >= 0 && range.high < power_of_two_in(y);
+  };
+  if (below(a, b) || below(b, a)) return add(a, b);
+  const Int x = interval(unsigned_value(node.a)).high, y = interval(unsigned_value(node.b)).high;
+  return unknown_poly(term, below_power_of_two(std::max(x, y)));
+}
+
+Poly Lowering::lowered_choice(const Node& node) {
+  const Formula test = formula(node.a);
+  Poly x = poly(node.b), y = poly(node.c);
+  if (x == y) return x;
+  // Narrow values are taken as such, so that the result has a value of its own; a common base is kept
+  // outside.
+  if (node.width <= 32) x = signed_value(node.b), y = signed_value(node.c);
+  Poly common;
+  for (const auto& [monomial, by] : x) {
+    const auto other = y.find(monomial);
+    if (other != y.end() && other->second == by && monomial.size() == 1) common[monomial] = by;
+  }
+  x = add(x, common, -1);
+  y = add(y, common, -1);
+  const Interval a = interval(x), b = interval(y);
+  const Poly chosen = atom_poly(atom("chosen", std::min(a.low, b.low), std::max(a.high, b.high)));
+  assume(any_of({negated(test), equal_to_zero(add(chosen, x, -1))}));
+  assume(any_of({test, equal_to_zero(add(chosen, y, -1))}));
+  return add(chosen, common);
+}
+
+// x = d q + r with 0 <= r < d, for d >= 1. Terms of x that a constant d divides are split off first.
+std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) {
+  Poly whole, x = value;
+  const bool by_constant = is_constant(divisor);
+  const Int c = by_constant ? constant_of(divisor) : 0;
+  if (by_constant) {
+    if (c == 1) return {value, {}};
+    Poly rest;
+    for (const auto& [monomial, by] : value) {
+      if (by % c == 0)
+        whole[monomial] = by / c;
+      else
+        rest[monomial] = by;
+    }
+    const Interval range = interval(rest);
+    if (range.low >= 0 && range.high < c) return {whole, rest};
+    x = std::move(rest);
+  }
+  const auto key = std::pair{x, divisor};
+  auto found = divisions_.find(key);
+  if (found == divisions_.end()) {
+    const Interval range = interval(x), d = interval(divisor);
+    const Int least = std::max<Int>(d.low, 1);
+    const Int low = range.low >= 0 ? 0 : range.low <= -kInfinity ? -kInfinity : floor_div(range.low, least);
+    const Int high = range.high >= kInfinity ? kInfinity : range.high >= 0 ? range.high / least : -1;
+    const Atom q = atom("q", low, high);
+    const Int widest = d.high >= kInfinity ? kInfinity : d.high - 1;
+    const Atom r = atom("r", 0, range.low >= 0 ? std::min(widest, range.high) : widest);
+    found = divisions_.emplace(key, std::pair{q, r}).first;
+    if (by_constant)
+      for (const auto& [monomial, by] : x)
+        if (monomial.size() == 1 && atoms_[monomial.front()].is_dim && (by == 1 || by == -1)) {
+          // dim = by * (c q + r - the rest of x)
+          const Poly rest = add(x, atom_poly(monomial.front()), -by);
+          const Poly other = add(add(atom_poly(q, c), atom_poly(r)), rest, -1);
+          eliminations_.push_back({monomial.front(), scale(other, by), c});
+          const std::vector<Formula> earlier = facts_;
+          for (const Formula& fact : earlier)
+            if (Formula more = strengthened(fact); more.kind == Formula::Kind::All)
+              for (Formula& part : more.parts) facts_.push_back(std::move(part));
+          break;
+        }
+    assume(equal_to_zero(add(add(x, multiply(divisor, atom_poly(q)), -1), atom_poly(r), -1)));
+    if (!by_constant) assume(at_least_zero(plus(add(divisor, atom_poly(r), -1), -1)));
+  }
+  const auto [q, r] = found->second;
+  return {add(whole, atom_poly(q)), atom_poly(r)};
+}
+
+// ---- exact values
+
+Poly Lowering::signed_value(Term term) {
+  if (const auto found = signed_.find(term); found != signed_.end()) return found->second;
+  Poly value = exact(term, true);
+  return signed_[term] = std::move(value);
+}
+Poly Lowering::unsigned_value(Term term) {
+  if (const auto found = unsigned_.find(term); found != unsigned_.end()) return found->second;
+  Poly value = exact(term, false);
+  return unsigned_[term] = std::move(value);
+}
+
+Poly Lowering::exact(Term term, bool is_signed) {
+  const unsigned width = terms_.width(term);
+  const Poly value = poly(term);
+  const Interval seen = interval(value);
+  if (width > 64) {  // a product of 64-bit values, which 128 bits hold
+    if (seen.low <= (is_signed ? -kInfinity : -1) || seen.high >= kInfinity)
+      throw TooHard{"a 128-bit product"};
+    return value;
+  }
+  const Interval range = range_of(width, is_signed);
+  if (seen.low >= range.low && seen.high <= range.high) return value;
+  const auto& claimed = is_signed ? exact_signed_ : exact_unsigned_;
+  const auto& other = is_signed ? exact_unsigned_ : exact_signed_;
+  const Term canonical = terms_.canonical(term);
+  if (const auto found = claimed.find(canonical); found != claimed.end()) return found->second;
+  const auto within = [&](const Poly& p) {
+    return all_of({at_least_zero(plus(p, -range.low)), at_least_zero(plus(scale(p, -1), range.high))});
+  };
+  if (const auto found = other.find(canonical);
+      found != other.end() && proves(within(found->second), kRangeSeconds))
+    return found->second;
+  if (proves(within(value), kRangeSeconds)) return value;
+  const Int modulus = Int{1} << width;
+  const Atom wrapped = atom("wrapped", range.low, range.high);
+  const Int low = seen.low <= -kInfinity ? -kInfinity : floor_div(seen.low - range.high, modulus);
+  const Int high = seen.high >= kInfinity ? kInfinity : floor_div(seen.high - range.low, modulus) + 1;
+  const Atom times = atom("wraps", low, high);
+  assume(equal_to_zero(add(add(value, atom_poly(wrapped), -1), atom_poly(times), -modulus)));
+  wraps_.push_back({term, times});
+  return atom_poly(wrapped);
+}
+
+// ---- truth
+
+Formula Lowering::formula(Term term) {
+  const Node node = terms_[term];
+  switch (node.op) {
+    case Op::Const:
+      return node.value ? all_of({}) : any_of({});
+    case Op::Var: {
+      const auto var = static_cast<Var>(node.value);
+      return {Formula::Kind::Bool, {}, {}, var, true};
+    }
+    case Op::Not:
+      return negated(formula(node.a));
+    case Op::Both:
+      return all_of({formula(node.a), formula(node.b)});
+    case Op::Eq:
+      return equality(node);
+    default:
+      return compared(node);
+  }
+}
+
+Formula Lowering::compared(const Node& node) {
+  const bool is_signed = node.op == Op::Slt || node.op == Op::Sle;
+  const Poly a = is_signed ? signed_value(node.a) : unsigned_value(node.a);
+  const Poly b = is_signed ? signed_value(node.b) : unsigned_value(node.b);
+  const bool strict = node.op == Op::Slt || node.op == Op::Ult;
+  return at_least_zero(plus(add(b, a, -1), strict ? -1 : 0));
+}
+
+Formula Lowering::equality(const Node& node) {
+  // (x | y) & 1…10…0 == 0: both are below the lowest one. How 64-bit division asks whether 32 bits will do.
+  const Node left = terms_[node.a];
+  if (terms_.value(node.b) == Bits{0} && left.op == Op::And && terms_.is_constant(left.b) &&
+      terms_[left.a].op == Op::Or) {
+    const Bits mask = *terms_.value(left.b), lowest = mask & -mask;
+    if (((mask + lowest) & mask_of(left.width)) == 0) {
+      const Node either = terms_[left.a];
+      const Int limit = static_cast<Int>(lowest) - 1;
+      return all_of({at_least_zero(plus(scale(unsigned_value(either.a), -1), limit)),
+                     at_least_zero(plus(scale(unsigned_value(either.b), -1), limit))});
+    }
+  }
+  const bool positive = interval(poly(node.a)).low >= 0 && interval(poly(node.b)).low >= 0;
+  const auto value = [&](Term term) { return positive ? unsigned_value(term) : signed_value(term); };
+  return equal_to_zero(add(value(node.a), value(node.b), -1));
+}
+
+// ---- delinearising
+
+Poly Lowering::delinearised(const Poly& poly) {
+  std::map<Monomial, Poly> by_stride;
+  for (const auto& [monomial, by] : poly) {
+    Monomial stride, rest;
+    for (const Atom atom : monomial) (atoms_[atom].is_dim ? stride : rest).push_back(atom);
+    by_stride[stride][rest] = by;
+  }
+  Poly result;
+  for (const auto& [stride, rows] : by_stride) {
+    if (stride.empty() || rows.size() == 1) {
+      result = add(result, multiply(rows, Poly{{stride, 1}}));
+      continue;
+    }
+    Int divisor = 0;
+    for (const auto& [monomial, by] : rows) divisor = common_divisor(divisor, by);
+    Poly row;
+    for (const auto& [monomial, by] : rows) row[monomial] = by / divisor;
+    auto known = groups_.find(row);
+    if (known == groups_.end()) {
+      const Interval range = interval(row);
+      known = groups_.emplace(row, atom("row", range.low, range.high)).first;
+      assume(equal_to_zero(add(atom_poly(known->second), row, -1)));
+    }
+    result = add(result, multiply(atom_poly(known->second, divisor), Poly{{stride, 1}}));
+  }
+  return result;
+}
+
+// ---- questions
+
+namespace {
+
+std::string number_text(Int value) {
+  return value < 0 ? fmt::format("(- {})", decimal(-value)) : decimal(value);
+}
+
+}  // namespace
+
+std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
+  std::string text;
+  for (size_t i = 0; i < atoms_.size(); ++i) {
+    const AtomInfo& info = atoms_[i];
+    text += fmt::format("(declare-const a{} Int) ; {}\n", i, info.name);
+    if (info.low > -kInfinity) text += fmt::format("(assert (>= a{} {}))\n", i, number_text(info.low));
+    Int high = info.high;
+    if (info.is_dim && cap > 0) high = std::min(high, std::max(cap, info.low));
+    if (high < kInfinity) text += fmt::format("(assert (<= a{} {}))\n", i, number_text(high));
+  }
+  Lemmas lemmas(*this, nonlinear);
+  std::string body;
+  for (const Formula& fact : facts_) body += fmt::format("(assert {})\n", lemmas.text(fact));
+  Formula target = goal;
+  if (Formula more = strengthened(goal);
+      more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
+    target = all_of({goal, std::move(more)});
+  body += fmt::format("(assert {})\n", lemmas.text(target));
+  const std::string more = lemmas.about_products(facts_);
+  return text + lemmas.declarations() + body + more;
+}
+
+Answer Lowering::ask(const Formula& goal, double seconds) {
+  const double left = deadline_ - now();
+  if (left <= 0) return {};
+  return solver_.ask({smt(goal, false, 0), std::min(seconds, left), false});
+}
+
+Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
+  return solver_.ask({smt(goal, true, cap), seconds, true});
+}
+
+bool Lowering::proves(const Formula& formula, double seconds) {
+  if (formula.kind == Formula::Kind::AtLeastZero && interval(formula.poly).low >= 0) return true;
+  if (formula.kind == Formula::Kind::All)
+    return std::all_of(formula.parts.begin(), formula.parts.end(),
+                       [&](const Formula& part) { return proves(part, seconds); });
+  return ask(negated(formula), seconds).kind == Answer::Kind::Unsatisfiable;
+}
+
+std::map<Var, Int> Lowering::values(const Answer& answer) const {
+  std::map<Var, Int> values;
+  for (size_t i = 0; i < atoms_.size(); ++i) {
+    if (!atoms_[i].var) continue;
+    const auto found = answer.model.find(fmt::format("a{}", i));
+    values[*atoms_[i].var] = found == answer.model.end() ? std::max<Int>(atoms_[i].low, 0) : found->second;
+  }
+  return values;
+}
+
+}  // namespace assay::prove

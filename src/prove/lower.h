@@ -1,0 +1,153 @@
+// From bit-vectors to integers, exactly.
+//
+// The solver is good at linear integer arithmetic and poor at 64-bit multiplication, so terms are translated
+// to polynomials over integer atoms. `poly` gives a polynomial that is congruent to a term modulo 2^width;
+// that is all that addition and multiplication need. Where the value itself matters (a comparison, a
+// division, an extension to more bits) the polynomial must lie within the range of the type. Three ways, in
+// this order:
+//   - intervals of the atoms, or the facts known so far, show that it does;
+//   - the term is a loop's counter, of which the loop's claims say so (claims.h);
+//   - otherwise it may wrap: value = poly - 2^width * q with a new atom q. That is exact too, and the wrap is
+//   noted.
+// So nothing is ever assumed not to overflow, and a model of the final question is a candidate for a real
+// failure.
+//
+// Products of atoms are atoms of their own to the solver; lemmas.h says what it is told about them. In a
+// question that looks for a counterexample they are products.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <unordered_map>
+
+#include "prove/execute.h"
+#include "prove/poly.h"
+#include "prove/solve.h"
+
+namespace assay::prove {
+
+// Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's
+// range.
+struct Claim {
+  Induction induction;
+  bool is_signed = true;
+};
+
+class Claims;
+
+struct AtomInfo {
+  std::string name;
+  Int low = -kInfinity, high = kInfinity;
+  std::optional<Var> var;  // that it stands for
+  bool is_dim = false;
+};
+
+struct Wrap {
+  Term term = kNoTerm;
+  Atom times = 0;  // how often 2^width was taken away
+};
+
+class Lowering {
+ public:
+  // `claims` may be null: then loops are only what their terms say.
+  Lowering(Terms& terms, const Summary& summary, Claims* claims, Solver& solver);
+
+  void assume(Term fact) { assume(formula(fact)); }
+  void assume(const Formula& formula);
+
+  Poly poly(Term term);
+  Poly signed_value(Term term);
+  Poly unsigned_value(Term term);
+  Formula formula(Term term);
+  // Values below 2^width of one sign; both gives either.
+  Interval interval(const Poly& poly) const;
+
+  // A count that comes without what its loop says about it: for the proof of that.
+  void leave_bare(Var count) { bare_.insert(count); }
+  // Takes this term's value to be this polynomial. For inductions.
+  void take_exact(Term term, bool is_signed, Poly value);
+  Poly count(Var count) { return atom_poly(atom_of(count)); }
+  Poly remainder(const Poly& value, Int divisor) { return divided(value, constant_poly(divisor)).second; }
+
+  // Whether the facts imply it.
+  bool proves(const Formula& formula, double seconds);
+  // Whether the facts and the formula can hold together.
+  Answer ask(const Formula& formula, double seconds);
+  // The same with true products, no dim above `cap` (or its least value).
+  Answer ask_nonlinear(const Formula& formula, double seconds, Int cap);
+  std::map<Var, Int> values(const Answer& answer) const;
+
+  // offset = sum of R_s * s over products s of dims; each R_s of several terms becomes one atom. Without it a
+  // row index of several terms meets its stride only term by term, and the lemmas about products say nothing.
+  Poly delinearised(const Poly& poly);
+
+  const std::vector<AtomInfo>& atoms() const { return atoms_; }
+  const std::vector<Wrap>& wraps() const { return wraps_; }
+  bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
+  std::optional<Atom> base_atom(Var base) const;
+  std::string smt(const Formula& goal, bool nonlinear, Int cap);
+  void set_deadline(double seconds_from_now);
+  bool out_of_time() const;
+
+ private:
+  friend class Lemmas;
+  Atom atom(std::string name, Int low, Int high);
+  Atom atom_of(Var var);
+  void introduce_loop(Var count);
+  Poly lowered(Term term);
+  Poly lowered_division(Term term, const Node& node);
+  Poly lowered_mask(Term term, const Node& node);
+  Poly lowered_disjunction(Term term, const Node& node);
+  Poly lowered_choice(const Node& node);
+  Poly unknown_poly(Term term, Int high);
+  Poly exact(Term term, bool is_signed);
+  std::pair<Poly, Poly> divided(const Poly& by_whom, const Poly& divisor);
+  Formula compared(const Node& node);
+  Formula equality(const Node& node);
+  Formula strengthened(const Formula& formula) const;
+
+  Terms& terms_;
+  const Summary& summary_;
+  Claims* claims_;
+  Solver& solver_;
+  std::vector<AtomInfo> atoms_;
+  std::vector<Formula> facts_;
+  std::unordered_map<Var, Atom> atom_by_var_;
+  std::unordered_map<Term, Poly> polys_, signed_, unsigned_;
+  std::unordered_map<Term, Poly> exact_signed_, exact_unsigned_;  // by canonical term
+  std::map<std::pair<Poly, Poly>, std::pair<Atom, Atom>> divisions_;
+  std::map<Poly, Atom> groups_;
+  // dim = replacement, from the definition of a quotient of it by a constant: for cuts.
+  struct Elimination {
+    Atom dim;
+    Poly replacement;
+    Int divisor;
+  };
+  std::vector<Elimination> eliminations_;
+  std::set<Var> bare_;
+  std::vector<Wrap> wraps_;
+  bool imprecise_ = false;
+  double deadline_ = 1e300;
+};
+
+// What is known of loops, found once for each and used wherever its count appears.
+class Claims {
+ public:
+  Claims(Terms& terms, const Summary& summary, Solver& solver)
+      : terms_(terms), summary_(summary), solver_(solver) {}
+  const std::vector<Claim>& of(Var count);
+
+ private:
+  std::vector<Claim> proved(const Loop& loop);
+
+  Terms& terms_;
+  const Summary& summary_;
+  Solver& solver_;
+  std::map<Var, std::vector<Claim>> known_;
+};
+
+// s * k <= D: a loop that goes on until a counter equals a limit ends where it does. None where the condition
+// is none of this kind.
+std::optional<Formula> ends_on_equality(Lowering& lowering, Terms& terms, Var count, Term repeats);
+
+}  // namespace assay::prove

@@ -1,0 +1,375 @@
+// The instructions that touch memory, and what a loaded value may be.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "prove/machine.h"
+
+namespace assay::prove {
+
+using ptx::Mod;
+using ptx::Opcode;
+using ptx::Operand;
+using ptx::Space;
+
+namespace {
+
+constexpr Int kSharedWindow = Int{1} << 24;  // shared addresses of a block lie below
+constexpr Int kAddresses = Int{1} << 60;     // all others far enough below 2^64 for no sum to wrap
+constexpr uint32_t kMatrixRow = 16;          // bytes of a row of ldmatrix
+
+unsigned components(const ptx::Instruction& instruction) {
+  return instruction.has(Mod::v8) ? 8 : instruction.has(Mod::v4) ? 4 : instruction.has(Mod::v2) ? 2 : 1;
+}
+
+struct FragmentShape {
+  Mod mod;
+  unsigned m, n, k;
+};
+constexpr FragmentShape kFragmentShapes[] = {
+    {Mod::m16n16k16, 16, 16, 16}, {Mod::m32n8k16, 32, 8, 16}, {Mod::m8n32k16, 8, 32, 16}};
+
+}  // namespace
+
+// ---- where arrays begin
+
+Term Machine::base(const std::string& name, Space space, Term bytes, Int align,
+                   const contract::TensorSpec* tensor, const std::string& view) {
+  const std::string key = name + view;
+  if (const auto found = bases_.find(key); found != bases_.end()) return terms_.of(found->second);
+  Variable variable{"@" + key, VarKind::Base};
+  variable.width = 64;
+  const bool small =
+      view.empty() && (space == Space::Shared || space == Space::Local || space == Space::Const);
+  variable.high = small ? kSharedWindow - align : kAddresses - align;
+  variable.multiple_of = align;
+  const Term term = terms_.variable(std::move(variable));
+  const Var var = terms_.mentions(term).front();
+  bases_[key] = var;
+  summary_.arrays[var] = {name, space, bytes, tensor, var};
+  return term;
+}
+
+// A tensor that an output may share the memory of is where that output is; the worst case for bounds is the
+// same.
+Term Machine::tensor_base(const std::string& name) {
+  const contract::Contract& contract = dims_.contract();
+  const contract::TensorSpec* tensor = contract.tensor(name);
+  std::optional<Term> bytes;
+  Int align = 256;
+  if (tensor) {
+    bytes = terms_.constant(static_cast<Bits>(contract::info(tensor->dtype).bytes), 64);
+    ExprPtr product = Expr::literal(contract::info(tensor->dtype).bytes);
+    for (const contract::IntExpr& extent : tensor->shape) {
+      auto parsed = parse_expr(extent.text());
+      product = parsed ? Expr::make(Expr::Op::Mul, product, *parsed) : nullptr;
+      if (!product) break;
+    }
+    bytes = product ? dims_.term(*product) : std::nullopt;
+    align = tensor->align;
+  } else if (name == "workspace") {
+    if (auto parsed = parse_expr(contract.kernel.workspace_bytes.text())) bytes = dims_.term(**parsed);
+  }
+  return base(name, Space::Global, bytes.value_or(kNoTerm), align, tensor);
+}
+
+Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
+  const ptx::Variable* variable = nullptr;
+  if (symbol.kind == ptx::SymbolRef::Kind::ModuleVariable) variable = &module_.variables[symbol.index];
+  if (symbol.kind == ptx::SymbolRef::Kind::FunctionVariable) variable = &kernel_.variables[symbol.index];
+  if (!variable) return kNoTerm;
+  Term bytes = terms_.constant(variable->size, 64);
+  std::string name = variable->name;
+  if (variable->space == Space::Shared && variable->is_unsized) {
+    // All unsized arrays begin where the dynamic shared memory begins.
+    const auto dynamic = launch_.dynamic_shared ? dims_.term(*launch_.dynamic_shared) : std::nullopt;
+    bytes = dynamic.value_or(kNoTerm);
+    name = "dynamic shared memory";
+  }
+  return base(name, variable->space, bytes, std::max(1u, variable->align), nullptr);
+}
+
+// The generic address of an array elsewhere than in global memory is another number than its own address: a
+// base of its own, aligned as well (the windows begin at multiples of 2^24).
+Term Machine::generic_view(Var var) {
+  const Array array = summary_.arrays.at(var);
+  return base(array.name, array.space, array.bytes, terms_.var(var).multiple_of, array.tensor, " (generic)");
+}
+
+void Machine::convert_address(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const unsigned w = width_of(i.operands[0].index);
+  const Term from = value(step, i.operands[1], w);
+  if (i.has(Mod::global)) return put(step, i.operands[0], from);
+  const auto var = base_of(terms_, from);
+  if (!var) return forget(step);
+  const std::string generic = terms_.var(*var).name;
+  const bool is_generic = generic.ends_with(" (generic)");
+  if (!i.has(Mod::to) && !is_generic) {
+    // cvta adds the window's beginning.
+    const Term difference = terms_.sub(generic_view(*var), terms_.of(*var));
+    return put(step, i.operands[0], terms_.add(from, terms_.trunc(difference, w)));
+  }
+  if (i.has(Mod::to) && is_generic) {
+    const auto own = bases_.find(generic.substr(1, generic.size() - 1 - std::string(" (generic)").size()));
+    if (own != bases_.end()) {
+      const Term difference = terms_.sub(terms_.of(own->second), terms_.of(*var));
+      return put(step, i.operands[0], terms_.add(from, terms_.trunc(difference, w)));
+    }
+  }
+  forget(step);
+}
+
+// ---- accesses
+
+Space Machine::space_of(const ptx::Instruction& i) const {
+  if (i.has(Mod::global)) return Space::Global;
+  if (i.has(Mod::shared) || i.has(Mod::shared_cta)) return Space::Shared;
+  if (i.has(Mod::local)) return Space::Local;
+  if (i.has(Mod::const_)) return Space::Const;
+  if (i.has(Mod::param) || i.has(Mod::param_entry) || i.has(Mod::param_func)) return Space::Param;
+  return Space::Generic;
+}
+
+Term Machine::address(const Step& step, const Operand& operand) {
+  Term at = kNoTerm;
+  if (operand.base == Operand::Base::Symbol) at = symbol_address(operand.symbol);
+  if (operand.base == Operand::Base::Immediate) at = terms_.constant(operand.bits, 64);
+  if (operand.base == Operand::Base::Register) {
+    Term& held = step.state.registers[operand.index];
+    if (held == kNoTerm) held = terms_.unknown(width_of(operand.index), "unset");
+    at = held;
+  }
+  if (at == kNoTerm) at = terms_.unknown(64, "address");
+  return terms_.add(at, terms_.constant(static_cast<Bits>(Int{operand.offset}), terms_.width(at)));
+}
+
+void Machine::note(const Step& step, Effect effect, Space space, Term address, uint32_t bytes,
+                   uint32_t alignment, bool exact, Term condition) {
+  if (!recording_ || terms_.value(step.guard) == Bits{0}) return;
+  Path path = step.state.path;
+  if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
+  if (condition != kNoTerm && !terms_.is_constant(condition)) path.push_back(condition);
+  summary_.accesses.push_back(
+      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path)});
+}
+
+bool Machine::memory(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  switch (i.opcode) {
+    case Opcode::ld:
+    case Opcode::ldu:
+    case Opcode::st:
+    case Opcode::atom:
+    case Opcode::red:
+      if (i.has(Mod::shared_cluster)) {
+        gap(step, "shared memory of a cluster");
+        forget(step);
+      } else if (space_of(i) == Space::Param) {
+        load_parameter(step);
+      } else {
+        load_store(step);
+      }
+      return true;
+    case Opcode::cp_async:
+      copy_async(step);
+      return true;
+    case Opcode::ldmatrix:
+      matrix_rows(step);
+      return true;
+    case Opcode::wmma_load_a:
+    case Opcode::wmma_load_b:
+    case Opcode::wmma_load_c:
+    case Opcode::wmma_store_d:
+      fragment(step);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Machine::load_parameter(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const Operand& from = i.operands.back();
+  const bool known = i.opcode == Opcode::ld && from.kind == Operand::Kind::Address &&
+                     from.base == Operand::Base::Symbol &&
+                     from.symbol.kind == ptx::SymbolRef::Kind::Parameter;
+  if (!known) {
+    if (i.opcode != Opcode::ld) gap(step, "parameters of a call");
+    return forget(step);
+  }
+  const unsigned w = step.width();
+  const uint32_t at = parameter_offsets_[from.symbol.index] + static_cast<uint32_t>(from.offset);
+  const auto word = [&](uint32_t offset) -> Term {
+    if (const auto pointer = launch_.pointers.find(offset); pointer != launch_.pointers.end() && w == 64) {
+      const Term start = tensor_base(pointer->second.array);
+      const auto distance = pointer->second.offset ? dims_.term(*pointer->second.offset) : std::nullopt;
+      return terms_.add(start, distance ? *distance : terms_.unknown(64, "offset"));
+    }
+    const auto& words = w == 64 ? launch_.pairs : launch_.words;
+    if (const auto found = words.find(offset); found != words.end() && found->second && (w == 32 || w == 64))
+      if (const auto term = dims_.term(*found->second)) return terms_.trunc(*term, w);
+    return terms_.unknown(w, "parameter");
+  };
+  const Operand& to = i.operands[0];
+  if (to.kind == Operand::Kind::Register) return put(step, to, word(at));
+  for (size_t n = 0; n < to.elements.size(); ++n)
+    put(step, to.elements[n], word(at + static_cast<uint32_t>(n) * w / 8));
+}
+
+void Machine::load_store(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const bool loads = i.opcode == Opcode::ld || i.opcode == Opcode::ldu || i.opcode == Opcode::atom;
+  const Operand& place = i.operands[loads ? 1 : 0];
+  const unsigned w = step.width();
+  if (place.kind != Operand::Kind::Address || w == 0) {
+    gap(step, "an unusual form");
+    return forget(step);
+  }
+  const Effect effect = i.opcode == Opcode::atom || i.opcode == Opcode::red ? Effect::Atomic
+                        : loads                                             ? Effect::Read
+                                                                            : Effect::Write;
+  const Term at = address(step, place);
+  const uint32_t bytes = components(i) * w / 8;
+  note(step, effect, space_of(i), at, bytes, bytes);
+  if (!loads) return;
+  const Operand& to = i.operands[0];
+  if (i.opcode == Opcode::atom || (to.kind != Operand::Kind::Register && to.kind != Operand::Kind::Vector))
+    return forget(step);
+  const auto element = [&](const Operand& operand, unsigned n) {
+    if (operand.kind != Operand::Kind::Register) return;
+    const Term got = loaded(at, w, n * w / 8);
+    const unsigned own = width_of(operand.index);
+    put(step, operand, own > w && step.is_signed() ? terms_.sext(got, own) : got);
+  };
+  if (to.kind == Operand::Kind::Register) return element(to, 0);
+  for (size_t n = 0; n < to.elements.size(); ++n) element(to.elements[n], static_cast<unsigned>(n));
+}
+
+// cp.async dst, src, size {, source-size}: with a source size of 0 nothing is read.
+void Machine::copy_async(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const auto size = static_cast<uint32_t>(i.operands[2].bits);
+  note(step, Effect::Write, Space::Shared, address(step, i.operands[0]), size, size);
+  Term reads = terms_.truth(true);
+  bool exact = true;
+  if (i.operands.size() > 3 && i.operands[3].kind == Operand::Kind::Register &&
+      kernel_.registers[i.operands[3].index].type == ptx::Type::Pred) {
+    reads = terms_.negation(value(step, i.operands[3], 0));  // ignore-src
+  } else if (i.operands.size() > 3 && !i.has(Mod::L2_cache_hint)) {
+    const Term given = value(step, i.operands[3], 32);
+    reads = terms_.negation(terms_.compare(Op::Eq, given, terms_.constant(0, 32)));
+    exact = false;
+  }
+  note(step, Effect::Read, Space::Global, address(step, i.operands[1]), size, size, exact, reads);
+}
+
+// Each lane names a row. With fewer than four matrices the lanes beyond need not.
+void Machine::matrix_rows(const Step& step) {
+  note(step, Effect::Read, Space::Shared, address(step, step.instruction.operands[1]), kMatrixRow, kMatrixRow,
+       step.instruction.has(Mod::x4));
+  forget(step);
+}
+
+// wmma: the warp touches rows of a matrix whose rows lie `stride` elements apart; which lane touches what is
+// left open by the manual, so each lane is taken to touch any row.
+void Machine::fragment(const Step& step) {
+  const ptx::Instruction& i = step.instruction;
+  const bool stores = i.opcode == Opcode::wmma_store_d;
+  const auto* shape = std::find_if(std::begin(kFragmentShapes), std::end(kFragmentShapes),
+                                   [&](const FragmentShape& s) { return i.has(s.mod); });
+  const unsigned element = step.width();
+  if (shape == std::end(kFragmentShapes) || i.operands.size() < 3 || element < 8) {
+    gap(step, "this shape");
+    return forget(step);
+  }
+  unsigned rows = shape->m, columns = shape->n;
+  if (i.opcode == Opcode::wmma_load_a) columns = shape->k;
+  if (i.opcode == Opcode::wmma_load_b) rows = shape->k;
+  if (i.has(Mod::col)) std::swap(rows, columns);
+  Variable variable{fmt::format("row{}", terms_.variables()), VarKind::Unknown};
+  variable.width = 64;
+  variable.high = rows - 1;
+  const Term row = terms_.variable(std::move(variable));
+  const Term stride = terms_.sext(value(step, i.operands[2], 32), 64);
+  const Term offset = terms_.mul(terms_.mul(row, stride), terms_.constant(element / 8, 64));
+  const Term start = address(step, i.operands[stores ? 0 : 1]);
+  const uint32_t bytes = columns * element / 8;
+  // The address and the stride must be multiples of 32 and 16 bytes (half precision, and likewise for
+  // others).
+  note(step, stores ? Effect::Write : Effect::Read, space_of(i),
+       terms_.add(start, terms_.trunc(offset, terms_.width(start))), bytes, 16);
+  forget(step);
+}
+
+// ---- loaded values
+
+Term Machine::loaded(Term at, unsigned width, unsigned offset) {
+  if (const auto var = base_of(terms_, at)) {
+    const Array& array = summary_.arrays.at(*var);
+    if (array.tensor)
+      if (const auto value = from_tensor(array, at, width, offset)) return *value;
+  }
+  return terms_.unknown(width, "loaded");
+}
+
+// An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
+// address that is a whole number of elements past the tensor's beginning: then, the access being within the
+// tensor (which is proved of every access), what it reads is an element.
+std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned width, unsigned offset) {
+  const contract::TensorSpec& tensor = *array.tensor;
+  if (tensor.role != contract::Role::In || written_.contains(tensor.name)) return std::nullopt;
+  const auto item = static_cast<unsigned>(contract::info(tensor.dtype).bytes);
+  using contract::ValuesKind;
+  const ValuesKind kind = tensor.values.kind;
+  const bool bounded = kind == ValuesKind::Index || kind == ValuesKind::Tokens || kind == ValuesKind::Mask ||
+                       kind == ValuesKind::Offsets || kind == ValuesKind::Integers;
+  const bool whole = width == 8 * item, low_half = width == 32 && item == 8;
+  if (!bounded || (!whole && !low_half) || offset % item != 0) return std::nullopt;
+  bool from_start = false;
+  for (const auto& [leaves, by] : terms_.ring(at)) {
+    const bool is_base = leaves.size() == 1 && leaves.front() == terms_.of(array.base);
+    if (is_base ? by != 1 : by % item != 0) return std::nullopt;
+    from_start |= is_base;
+  }
+  if (!from_start) return std::nullopt;
+  const auto bound = [&](const contract::IntExpr& expr) -> std::optional<std::pair<Term, Interval>> {
+    const auto parsed = parse_expr(expr.text());
+    if (!parsed) return std::nullopt;
+    const auto term = dims_.term(**parsed);
+    const auto range = interval(**parsed, dims_.contract());
+    return term && range ? std::optional(std::pair{*term, *range}) : std::nullopt;
+  };
+  Variable variable{fmt::format("{}[{}]", tensor.name, terms_.variables()), VarKind::Unknown};
+  variable.width = static_cast<uint8_t>(8 * item);
+  variable.is_signed = contract::info(tensor.dtype).min_integer < 0;
+  std::vector<Term> limits;
+  const auto fits = [&](Int low, Int high) {
+    const Int most = static_cast<Int>(mask_of(8 * item)) >> (variable.is_signed ? 1 : 0);
+    return low >= (variable.is_signed ? -most - 1 : 0) && high <= most;
+  };
+  std::optional<std::pair<Term, Interval>> low, high;
+  if (kind == ValuesKind::Mask) {
+    variable.high = 1;
+  } else if (kind == ValuesKind::Integers) {
+    low = bound(tensor.values.a);
+    high = bound(tensor.values.b);
+    if (!low || !high || !fits(low->second.low, high->second.high)) return std::nullopt;
+    variable.low = low->second.low;
+    variable.high = high->second.high;
+  } else {
+    high = bound(tensor.values.a);
+    if (!high || !fits(0, high->second.high)) return std::nullopt;
+    variable.high = kind == ValuesKind::Offsets ? high->second.high : high->second.high - 1;
+  }
+  const bool is_signed = variable.is_signed;
+  const Term element = terms_.variable(std::move(variable));
+  const Term wide = is_signed ? terms_.sext(element, 64) : terms_.zext(element, 64);
+  std::vector<Term>& facts = terms_.var(terms_.mentions(element).front()).facts;
+  const bool inclusive = kind == ValuesKind::Offsets || kind == ValuesKind::Integers;
+  if (high) facts.push_back(terms_.compare(inclusive ? Op::Sle : Op::Slt, wide, high->first));
+  if (low) facts.push_back(terms_.compare(Op::Sle, low->first, wide));
+  return terms_.trunc(element, width);
+}
+
+}  // namespace assay::prove

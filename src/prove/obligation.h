@@ -1,0 +1,108 @@
+// Obligations: what is to be shown of one kernel under one launch, and what came of it.
+//
+//   bounds.cpp      every access lies within the array that its address begins in
+//   overflow.cpp    no 32-bit index wraps on its way into an address
+//   alignment.cpp   every access is aligned as its width demands
+//   legality.cpp    the launch is one that the hardware takes
+//   barrier.cpp     every thread of a block reaches each barrier, or none does
+//
+// Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which
+// counts only when the virtual GPU shows it (witness.h). Neither: unknown.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "finding/finding.h"
+#include "prove/execute.h"
+#include "prove/lower.h"
+
+namespace assay::prove {
+
+enum class Status : uint8_t { Proved, Refuted, Unknown };
+std::string_view to_string(Status status);
+
+// A shape at which something may go wrong, and where in the grid.
+struct Candidate {
+  contract::Shape shape;
+  std::string words;  // "tid.x = 1, k = 3"
+};
+
+// One place of an obligation that is not proved.
+struct Place {
+  Where where;
+  std::string reason;
+  std::optional<Candidate> candidate;
+};
+
+struct Obligation {
+  std::string kernel;  // its symbol
+  std::string name;    // "bounds"
+  Status status = Status::Unknown;
+  size_t total = 0;         // accesses, barriers, numbers looked at
+  std::vector<Place> open;  // of them, those not proved
+  double seconds = 0;
+  Where where;
+  std::string reason;
+};
+
+// What the obligations of a kernel share.
+struct Setting {
+  Terms& terms;
+  Dims& dims;
+  const ptx::Module& module;
+  const ptx::Function& kernel;
+  const Launch& launch;
+  const Summary& summary;
+  Claims& claims;
+  Solver& solver;
+  double access_seconds = 5;  // for one access
+  double until = 0;           // of the steady clock: no question is asked later
+  std::function<void(const std::string& name, const std::string& smt)>
+      dump{};  // proved questions; may be empty
+
+  bool out_of_time() const;
+  Where where(const ptx::Instruction& instruction) const;
+};
+
+Obligation prove_bounds(Setting& setting);
+Obligation prove_overflow(Setting& setting);
+Obligation prove_alignment(Setting& setting);
+Obligation prove_barriers(Setting& setting);
+Obligation prove_launch(Setting& setting);
+
+// ---- helpers of the obligations (access.cpp)
+
+// An access with an address that chooses between pointers, taken apart: each part has one base.
+struct Part {
+  Term address = kNoTerm;
+  Path conditions;
+};
+std::vector<Part> parts_of(Terms& terms, const Access& access);
+
+// The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not
+// depend on. Fewer facts prove less, never more.
+Path relevant(Terms& terms, const Path& path, Term term);
+
+// A part of an access, lowered.
+struct Lowered {
+  Lowering lowering;
+  const Array* array = nullptr;
+  Poly address;      // with its base
+  Poly offset;       // from the base
+  size_t wraps = 0;  // those before this came from the path, those from here on from the address
+};
+// Throws TooHard where there is no base, or more than one.
+Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path);
+
+// Runs `check` for every access, collecting what it says of those that are not proved; TooHard is a reason.
+Obligation for_accesses(Setting& setting, std::string name,
+                        const std::function<std::optional<Place>(const Access&)>& check);
+
+// Small shapes first.
+std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
+                                        const std::function<Formula(Lowered&)>& bad);
+
+}  // namespace assay::prove

@@ -1,0 +1,72 @@
+// No narrow index wraps on its way into an address.
+//
+// Lowering notes each value that it could not show to stay within its type while an address was translated.
+// For each of these the question is whether it can wrap where the access is reached, everything known taken
+// together. Wrapping that never reaches an address (a hash, a comparison trick) is nobody's business.
+#include "prove/obligation.h"
+
+namespace assay::prove {
+
+namespace {
+
+// When a subterm bears on a term: a choice uses one of its sides only.
+class Influence {
+ public:
+  Influence(Terms& terms, Term part) : terms_(terms), part_(part) {}
+
+  Term on(Term whole) {
+    if (whole == part_) return terms_.truth(true);
+    if (const auto found = known_.find(whole); found != known_.end()) return found->second;
+    const Node node = terms_[whole];
+    Term result = terms_.truth(false);
+    if (node.op == Op::Ite) {
+      result = terms_.either(on(node.a), terms_.ite(node.a, on(node.b), on(node.c)));
+    } else {
+      for (const Term child : {node.a, node.b, node.c})
+        if (child != kNoTerm) result = terms_.either(result, on(child));
+    }
+    return known_[whole] = result;
+  }
+
+ private:
+  Terms& terms_;
+  Term part_;
+  std::map<Term, Term> known_;
+};
+
+std::optional<Place> check(Setting& setting, const Access& access) {
+  for (const Part& part : parts_of(setting.terms, access)) {
+    Lowered at = lowered(setting, access, part, false);
+    const auto wraps = at.lowering.wraps();
+    for (size_t i = at.wraps; i < wraps.size(); ++i) {
+      const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
+        const Term bears = Influence(setting.terms, wrap.term).on(part.address);
+        return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
+                               at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
+                       where.lowering.formula(bears)});
+      };
+      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.access_seconds);
+      if (answer.kind == Answer::Kind::Unsatisfiable) continue;
+      Place place;
+      place.reason = answer.kind == Answer::Kind::Satisfiable
+                         ? "an index on the way into this address may overflow"
+                         : "whether an index overflows could not be decided in time";
+      place.candidate = counterexample(setting, access, part, [&](Lowered& whole) {
+        std::vector<Formula> any;
+        for (size_t w = whole.wraps; w < whole.lowering.wraps().size(); ++w)
+          any.push_back(wrapped(whole, whole.lowering.wraps()[w]));
+        return any_of(std::move(any));
+      });
+      return place;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Obligation prove_overflow(Setting& setting) {
+  return for_accesses(setting, "overflow", [&](const Access& access) { return check(setting, access); });
+}
+
+}  // namespace assay::prove

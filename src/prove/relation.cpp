@@ -1,0 +1,501 @@
+#include "prove/relation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/random.h"
+#include "protocol/event.h"
+#include "trial/trial.h"
+
+namespace assay::prove {
+
+using contract::Contract;
+using contract::Shape;
+
+namespace {
+
+constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
+constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
+
+using RecordedLaunch = protocol::RecordedLaunchEvent;
+using Operation = std::variant<RecordedLaunch, protocol::RecordedFillEvent, protocol::RecordedCopyEvent>;
+
+struct Record {
+  Shape shape;
+  std::vector<Operation> operations;
+};
+
+// ---- shapes
+
+int64_t clipped(const contract::Dim& dim, int64_t value) {
+  value = value / dim.multiple_of * dim.multiple_of;
+  return std::clamp(value, dim.lowest(), dim.highest());
+}
+
+// Corners, each dim alone at its ends, ordinary numbers, numbers about multiples of likely tiles, and the
+// whole range evenly by magnitude.
+class Shapes {
+ public:
+  explicit Shapes(const Contract& contract) : contract_(contract) {}
+
+  std::vector<Shape> some(int count, uint64_t seed) {
+    std::vector<Shape> shapes;
+    const auto add = [&](const std::function<int64_t(const contract::Dim&)>& value) {
+      Shape shape;
+      for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
+      if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
+    };
+    const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
+    const auto high = [](const contract::Dim& dim) { return dim.highest(); };
+    add(low);
+    add(high);
+    for (const contract::Dim& one : contract_.dims) {
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : low(dim); });
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? low(dim) : high(dim); });
+      add([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : 100; });
+    }
+    Random random(seed);
+    for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
+      add([&](const contract::Dim& dim) { return drawn(dim, random); });
+    return shapes;
+  }
+
+  // Every shape, where there are at most so many.
+  std::vector<Shape> all(int64_t most) {
+    std::vector<Shape> shapes = {{}};
+    for (const contract::Dim& dim : contract_.dims) {
+      const int64_t values = (dim.highest() - dim.lowest()) / dim.multiple_of + 1;
+      if (values <= 0 || values > most / static_cast<int64_t>(shapes.size())) return {};
+      std::vector<Shape> more;
+      for (const Shape& shape : shapes)
+        for (int64_t i = 0; i < values; ++i) {
+          more.push_back(shape);
+          more.back()[dim.name] = dim.lowest() + i * dim.multiple_of;
+        }
+      shapes = std::move(more);
+    }
+    return shapes;
+  }
+
+  bool fits(const Shape& shape) const {
+    if (!contract_.check_shape(shape)) return false;
+    const auto size = trial::size_of(contract_, shape);
+    return size && size->bytes < kMostBytes;
+  }
+
+ private:
+  static int64_t drawn(const contract::Dim& dim, Random& random) {
+    static constexpr int64_t kOrdinary[] = {1,   2,   3,   5,   7,   15,  16,   17,   31,   32,
+                                            33,  63,  64,  65,  96,  100, 127,  128,  129,  255,
+                                            256, 257, 300, 511, 512, 513, 1000, 1023, 1024, 1025};
+    if (random.between(0, 2) == 0) return kOrdinary[random.between(0, std::size(kOrdinary) - 1)];
+    const int64_t span = dim.highest() - dim.lowest() + 1;
+    int64_t reach = span;
+    for (int64_t halvings = random.between(0, 63); halvings > 0 && reach > 1; --halvings)
+      reach = (reach + 1) / 2;
+    return dim.lowest() + random.between(0, reach - 1);
+  }
+
+  const Contract& contract_;
+  std::set<Shape> seen_;
+};
+
+// ---- recording
+
+// Errors that say that a launch is illegal: an invalid value or configuration, too many resources, too large
+// a cooperative launch, an invalid cluster. Others (memory that ran out, say) are no fault of the launch.
+bool is_refusal(int error) {
+  constexpr int kIllegal[] = {1, 9, 701, 720, 912};
+  return std::find(std::begin(kIllegal), std::end(kIllegal), error) != std::end(kIllegal);
+}
+
+class Recorder {
+ public:
+  Recorder(const Contract& contract, const subject::Subject& subject, const subject::RunnerOptions& options)
+      : contract_(contract), runner_(contract, subject, recording(options)) {}
+
+  // None where the shape could not be recorded; `relation` says why.
+  std::optional<Record> record(const Shape& shape, Relation& relation, uint64_t choice) {
+    contract::Bindings bindings;
+    bindings.shape = shape;
+    for (const contract::ScalarSpec& scalar : contract_.scalars) {
+      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low)
+                                             : scalar.values[choice % scalar.values.size()];
+      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+    }
+    for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
+    const subject::Observation seen = runner_.record(bindings);
+    const int returned = seen.calls.empty() ? 0 : seen.calls.front().returned;
+    const int code = seen.error_code != 0 ? seen.error_code : returned;
+    if (code != 0) {
+      const std::string error =
+          seen.error.empty() ? fmt::format("the host code returned {}", code) : seen.error;
+      if (is_refusal(code))
+        relation.refused.push_back({shape, error, code});
+      else
+        gap(relation, fmt::format("the host code failed at {}: {}", contract::to_string(shape), error));
+      return std::nullopt;
+    }
+    if (seen.outcome != subject::CallOutcome::Ended) {
+      gap(relation,
+          fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
+      return std::nullopt;
+    }
+    if (seen.events_left_out) {
+      gap(relation,
+          fmt::format("the host code asks for more than can be recorded at {}", contract::to_string(shape)));
+      return std::nullopt;
+    }
+    Record record{shape, {}};
+    for (const protocol::Event& event : seen.events) keep(event, record);
+    return record;
+  }
+
+ private:
+  static subject::RunnerOptions recording(subject::RunnerOptions options) {
+    options.record = true;
+    return options;
+  }
+
+  static void keep(const protocol::Event& event, Record& record) {
+    if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event))
+      record.operations.emplace_back(*launch);
+    if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event))
+      record.operations.emplace_back(*fill);
+    if (const auto* copy = std::get_if<protocol::RecordedCopyEvent>(&event))
+      record.operations.emplace_back(*copy);
+  }
+
+  static void gap(Relation& relation, std::string text) {
+    if (relation.gaps.empty()) relation.gaps.push_back(std::move(text));
+  }
+
+  const Contract& contract_;
+  subject::Runner runner_;
+};
+
+std::string signature(const Record& record) {
+  std::string text;
+  for (const Operation& operation : record.operations) {
+    const auto* launch = std::get_if<RecordedLaunch>(&operation);
+    text += fmt::format("{}:{};", operation.index(), launch ? launch->kernel : "");
+  }
+  return text;
+}
+
+// ---- which shapes a case is for
+
+// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range
+// lies somewhere between shapes that were seen: it is found by halving, running the host code each time.
+class Separation {
+ public:
+  using Belongs = std::function<bool(const Shape&)>;
+  Separation(const Contract& contract, std::vector<const Shape*> own, std::vector<const Shape*> others,
+             Belongs belongs)
+      : contract_(contract), own_(std::move(own)), others_(std::move(others)), belongs_(std::move(belongs)) {}
+
+  std::vector<Condition> run() {
+    if (others_.empty()) return {};
+    for (const contract::Dim& dim : contract_.dims) {
+      if (auto found = range(dim, true)) return {*found};
+      if (auto found = range(dim, false)) return {*found};
+    }
+    for (const contract::Dim& dim : contract_.dims)
+      for (const int64_t by : {2, 4, 8, 16, 32, 64, 128, 256})
+        for (const auto kind : {Condition::Kind::Multiple, Condition::Kind::NoMultiple}) {
+          const Condition condition{kind, dim.name, by};
+          if (separates(condition)) return {condition};
+        }
+    return {};
+  }
+
+ private:
+  bool separates(const Condition& condition) const {
+    return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }) &&
+           std::none_of(others_.begin(), others_.end(), [&](const Shape* s) { return condition.holds(*s); });
+  }
+
+  // The shape whose value of the dim is the least (or the greatest).
+  static const Shape* extreme(const std::vector<const Shape*>& shapes, const std::string& dim, bool least) {
+    return *std::min_element(shapes.begin(), shapes.end(), [&](const Shape* a, const Shape* b) {
+      return least ? a->at(dim) < b->at(dim) : a->at(dim) > b->at(dim);
+    });
+  }
+
+  std::optional<Condition> range(const contract::Dim& dim, bool at_least) {
+    const Shape& inside = *extreme(own_, dim.name, at_least);
+    int64_t in = inside.at(dim.name), out = extreme(others_, dim.name, !at_least)->at(dim.name);
+    if (at_least ? out >= in : out <= in) return std::nullopt;
+    while ((at_least ? in - out : out - in) > dim.multiple_of) {
+      Shape middle = inside;
+      int64_t& value = middle[dim.name];
+      value = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
+      if (value == in || value == out) break;
+      (belongs_(middle) ? in : out) = value;
+    }
+    return Condition{at_least ? Condition::Kind::AtLeast : Condition::Kind::AtMost, dim.name, in};
+  }
+
+  const Contract& contract_;
+  std::vector<const Shape*> own_, others_;
+  Belongs belongs_;
+};
+
+// ---- inference
+
+using Numbers = std::function<std::optional<int64_t>(const RecordedLaunch&)>;
+
+class Inference {
+ public:
+  Inference(const Contract& contract, Relation& relation) : contract_(contract), relation_(relation) {}
+
+  Case one_case(const std::vector<const Record*>& records) {
+    Case found;
+    found.shapes = records.size();
+    found.example = records.front()->shape;
+    for (size_t i = 0; i < records.front()->operations.size(); ++i) {
+      const Operation& first = records.front()->operations[i];
+      if (std::holds_alternative<RecordedLaunch>(first))
+        found.launches.push_back(launch(records, i));
+      else
+        note_written(first, found);
+    }
+    return found;
+  }
+
+  // Whether a record is as the case says.
+  bool agrees(const Case& found, const Record& record) const {
+    size_t next = 0;
+    for (const Operation& operation : record.operations) {
+      const auto* launch = std::get_if<RecordedLaunch>(&operation);
+      if (!launch) continue;
+      if (next >= found.launches.size()) return false;
+      if (!agrees(found.launches[next++], *launch, record.shape)) return false;
+    }
+    return next == found.launches.size();
+  }
+
+ private:
+  bool agrees(const Launch& launch, const RecordedLaunch& event, const Shape& shape) const {
+    for (const Condition& condition : launch.when)
+      if (!condition.holds(shape)) return false;
+    if (event.words.size() * 4 != launch.parameter_bytes || has_clusters(event) != launch.clusters ||
+        event.cooperative != launch.cooperative)
+      return false;
+    const auto same = [&](const ExprPtr& expr, int64_t value) {
+      return !expr || evaluate(*expr, shape) == value;
+    };
+    for (size_t axis = 0; axis < 3; ++axis)
+      if (!same(launch.grid[axis], event.grid[axis]) || !same(launch.block[axis], event.block[axis]))
+        return false;
+    if (!same(launch.dynamic_shared, number(event.dynamic_shared))) return false;
+    for (const auto& [at, expr] : launch.words)
+      if (!same(expr, word(event, at))) return false;
+    for (const auto& [at, expr] : launch.pairs)
+      if (!same(expr, pair(event, at))) return false;
+    for (const auto& [at, pointer] : launch.pointers) {
+      const auto place = pointer_at(event, at);
+      if (!place || place->first != pointer.array ||
+          !same(pointer.offset, place->second - shift_of(pointer.array)))
+        return false;
+    }
+    return number(event.static_shared) == launch.static_shared &&
+           same(launch.shared_limit, number(event.shared_limit));
+  }
+
+  static bool has_clusters(const RecordedLaunch& event) {
+    return std::any_of(event.cluster.begin(), event.cluster.end(),
+                       [](uint32_t blocks) { return blocks > 1; });
+  }
+  static int64_t number(uint64_t value) { return static_cast<int64_t>(value); }
+  static int64_t word(const RecordedLaunch& event, uint32_t at) {
+    return static_cast<int32_t>(event.words[at / 4]);
+  }
+  static int64_t pair(const RecordedLaunch& event, uint32_t at) {
+    return number(event.words[at / 4] | uint64_t{event.words[at / 4 + 1]} << 32);
+  }
+  static std::optional<std::pair<std::string, int64_t>> pointer_at(const RecordedLaunch& event, uint32_t at) {
+    for (const protocol::RecordedPointer& pointer : event.pointers)
+      if (pointer.at == at) return std::pair{pointer.to.label, number(pointer.to.offset)};
+    return std::nullopt;
+  }
+
+  // Where a buffer's data begins: a pointer is aligned to what the contract promises and no more.
+  int64_t shift_of(const std::string& array) const {
+    const contract::TensorSpec* tensor = contract_.tensor(array);
+    return tensor && tensor->align < 256 ? tensor->align : 0;
+  }
+
+  static const RecordedLaunch& launch_of(const Record& record, size_t which) {
+    return std::get<RecordedLaunch>(record.operations[which]);
+  }
+
+  Launch launch(const std::vector<const Record*>& records, size_t which) {
+    const auto fitted = [&](const Numbers& take) -> ExprPtr {
+      std::vector<Point> points;
+      for (const Record* record : records) {
+        const auto value = take(launch_of(*record, which));
+        if (!value) return nullptr;
+        points.push_back({&record->shape, *value});
+      }
+      return fit(contract_, points);
+    };
+    const RecordedLaunch& first = launch_of(*records.front(), which);
+    Launch launch;
+    launch.kernel = first.kernel;
+    launch.static_shared = number(first.static_shared);
+    launch.shared_limit = fitted([](const RecordedLaunch& e) -> std::optional<int64_t> {
+      const int64_t limit = number(e.shared_limit);
+      return limit == 0 ? std::nullopt : std::optional(limit);
+    });
+    launch.cooperative = first.cooperative;
+    launch.clusters = has_clusters(first);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      launch.grid[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.grid[axis]}; });
+      launch.block[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.block[axis]}; });
+    }
+    launch.dynamic_shared = fitted([](const RecordedLaunch& e) { return number(e.dynamic_shared); });
+    const auto words = static_cast<uint32_t>(first.words.size());
+    launch.parameter_bytes = 4 * words;
+    for (uint32_t at = 0; at < 4 * words; at += 4) {
+      if (const auto place = pointer_at(first, at)) {
+        const std::string array = place->first;
+        const auto offset = [&, at](const RecordedLaunch& e) -> std::optional<int64_t> {
+          const auto here = pointer_at(e, at);
+          if (!here || here->first != array) return std::nullopt;
+          return here->second - shift_of(array);
+        };
+        const bool always = std::all_of(records.begin(), records.end(), [&](const Record* r) {
+          return offset(launch_of(*r, which)).has_value();
+        });
+        if (always) launch.pointers[at] = {array, fitted(offset)};
+        continue;
+      }
+      if (at >= 4 && pointer_at(first, at - 4)) continue;  // the upper half of an address
+      launch.words[at] = fitted([at](const RecordedLaunch& e) { return word(e, at); });
+      if (at % 8 == 0 && at + 8 <= 4 * words)
+        launch.pairs[at] = fitted([at](const RecordedLaunch& e) { return pair(e, at); });
+    }
+    std::erase_if(launch.words, [](const auto& item) { return !item.second; });
+    std::erase_if(launch.pairs, [](const auto& item) { return !item.second; });
+    return launch;
+  }
+
+  void note_written(const Operation& operation, Case& found) {
+    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
+    const protocol::RecordedPlace& to = fill ? fill->to : std::get<protocol::RecordedCopyEvent>(operation).to;
+    if (to.is_host)
+      relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
+    else if (!to.label.empty())
+      found.filled.push_back(to.label);
+  }
+
+  const Contract& contract_;
+  Relation& relation_;
+};
+
+}  // namespace
+
+bool Condition::holds(const contract::Shape& shape) const {
+  const int64_t at = shape.at(dim);
+  switch (kind) {
+    case Kind::AtLeast:
+      return at >= value;
+    case Kind::AtMost:
+      return at <= value;
+    case Kind::Multiple:
+      return at % value == 0;
+    default:
+      return at % value != 0;
+  }
+}
+
+std::string Condition::text() const {
+  switch (kind) {
+    case Kind::AtLeast:
+      return fmt::format("{} >= {}", dim, value);
+    case Kind::AtMost:
+      return fmt::format("{} <= {}", dim, value);
+    case Kind::Multiple:
+      return fmt::format("{} % {} == 0", dim, value);
+    default:
+      return fmt::format("{} % {} != 0", dim, value);
+  }
+}
+
+std::vector<std::string> Launch::text() const {
+  std::vector<std::string> lines;
+  for (const Condition& condition : when) lines.push_back("if " + condition.text());
+  const auto say = [&](const std::string& name, const ExprPtr& expr, const char* usual) {
+    const std::string value = expr ? prove::text(*expr) : "anything";
+    if (value != usual) lines.push_back(fmt::format("{} = {}", name, value));
+  };
+  for (size_t axis = 0; axis < 3; ++axis)
+    say(fmt::format("grid.{}", "xyz"[axis]), grid[axis], axis ? "1" : "");
+  for (size_t axis = 0; axis < 3; ++axis)
+    say(fmt::format("block.{}", "xyz"[axis]), block[axis], axis ? "1" : "");
+  say("dynamic shared memory", dynamic_shared, "0");
+  for (const auto& [at, pointer] : pointers) {
+    const std::string offset = pointer.offset ? prove::text(*pointer.offset) : "anything";
+    lines.push_back(fmt::format("parameter {} -> {}{}", at, pointer.array,
+                                offset == "0" ? "" : fmt::format(" + {} bytes", offset)));
+  }
+  for (uint32_t at = 0; at < parameter_bytes; at += 4) {
+    if (pointers.contains(at) || (at >= 4 && pointers.contains(at - 4))) continue;
+    const auto known = words.find(at);
+    if (known != words.end())
+      lines.push_back(fmt::format("parameter {} = {}", at, prove::text(*known->second)));
+  }
+  return lines;
+}
+
+Result<Relation> infer(const Contract& contract, const subject::Subject& subject,
+                       const RelationOptions& options) {
+  Relation relation;
+  Shapes shapes(contract);
+  Recorder recorder(contract, subject, options.runner);
+  const std::vector<Shape> every = shapes.all(options.exhaustive);
+  std::vector<Record> records;
+  uint64_t choice = 0;
+  for (const Shape& shape : shapes.some(options.fitted, 7))
+    if (auto record = recorder.record(shape, relation, choice++)) records.push_back(std::move(*record));
+  std::map<std::string, std::vector<const Record*>> by_signature;
+  for (const Record& record : records) by_signature[signature(record)].push_back(&record);
+  Inference inference(contract, relation);
+  std::map<std::string, size_t> case_of;
+  for (const auto& [key, same] : by_signature) {
+    case_of[key] = relation.cases.size();
+    relation.cases.push_back(inference.one_case(same));
+    std::vector<const Shape*> own, others;
+    for (const Record& record : records) (signature(record) == key ? own : others).push_back(&record.shape);
+    const auto belongs = [&](const Shape& shape) {
+      const auto record = recorder.record(shape, relation, choice++);
+      return record && signature(*record) == key;
+    };
+    const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
+    for (Launch& launch : relation.cases.back().launches) launch.when = when;
+  }
+  relation.recorded = records.size();
+  relation.all = !every.empty();
+  for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
+    if (!shapes.fits(shape)) {
+      relation.all = false;
+      continue;
+    }
+    if (relation.refused.size() > kEnoughRefusals) break;
+    const auto record = recorder.record(shape, relation, choice++);
+    if (!record) continue;
+    ++relation.recorded;
+    const auto known = case_of.find(signature(*record));
+    if (known == case_of.end() || !inference.agrees(relation.cases[known->second], *record)) {
+      relation.gaps.push_back(
+          fmt::format("no launch relation was found that also holds at {}", contract::to_string(shape)));
+      break;
+    }
+  }
+  return relation;
+}
+
+}  // namespace assay::prove

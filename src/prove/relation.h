@@ -1,0 +1,97 @@
+// The launch relation R: what the host code launches, as a function of the dims.
+//
+// Grid, block, shared memory and arguments are computed by the subject's own host code, which is untrusted
+// and is not analysed. Instead it is run, on many shapes, against a device that only records what it is asked
+// to do (subject::Runner::record), and for each number in the records an expression over the dims is looked
+// for that gives it for every shape. Whatever is then proved is proved about the PTX under this relation,
+// which is printed; it is checked against further shapes (all of them, where there are few).
+//
+//   block.x = 256   grid.x = ceil_div(n, 256)   parameter 0 -> x   parameter 16 = n
+//
+// A number without an expression is unknown: any value is then possible. Shapes may differ in which kernels
+// they launch: each sequence of launches is a case of its own. A condition on one dim that tells its shapes
+// from the others is looked for (n >= 1, D % 4 == 0), and where none is found it is taken to be possible for
+// every shape.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "prove/expr.h"
+#include "subject/runner.h"
+
+namespace assay::prove {
+
+// Which shapes a case is for, as far as that was found.
+struct Condition {
+  enum class Kind : uint8_t { AtLeast, AtMost, Multiple, NoMultiple } kind = Kind::AtLeast;
+  std::string dim;
+  int64_t value = 0;
+
+  bool holds(const contract::Shape& shape) const;
+  std::string text() const;
+};
+
+struct Pointer {
+  std::string array;  // a tensor or "workspace"
+  ExprPtr offset;     // bytes; null: unknown
+};
+
+struct Launch {
+  std::string kernel;           // its symbol
+  std::vector<Condition> when;  // it is launched only if these hold
+  ExprPtr grid[3], block[3];    // null: unknown
+  ExprPtr dynamic_shared;
+  int64_t static_shared = 0;
+  ExprPtr shared_limit;  // dynamic shared memory that the kernel is allowed; null: unknown
+  bool clusters = false, cooperative = false;
+  uint32_t parameter_bytes = 0;
+  std::map<uint32_t, Pointer> pointers;      // by offset in the parameters
+  std::map<uint32_t, ExprPtr> words, pairs;  // 32 and 64 bits, by offset; missing: unknown
+
+  std::vector<std::string> text() const;  // "grid.x = ceil_div(n, 256)", one per line
+};
+
+// One sequence of operations that some shapes give.
+struct Case {
+  std::vector<Launch> launches;
+  std::vector<std::string> filled;  // arrays that fills and copies write
+  size_t shapes = 0;
+  contract::Shape example;
+};
+
+// A launch that the runtime refused.
+struct Refusal {
+  contract::Shape shape;
+  std::string error;
+  int status = 0;  // the cudaError_t
+};
+
+struct Relation {
+  std::vector<Case> cases;
+  std::vector<Refusal> refused;
+  size_t recorded = 0;            // shapes that the relation was fitted to or checked on
+  bool all = false;               // that are all there are
+  std::vector<std::string> gaps;  // what keeps anything from being proved under it
+};
+
+struct RelationOptions {
+  int fitted = 90;                  // shapes from which it is inferred
+  int checked = 160;                // further shapes on which it is checked
+  int64_t exhaustive = 3000;        // where there are no more shapes than this, all are
+  subject::RunnerOptions runner{};  // where the worker is
+};
+
+Result<Relation> infer(const contract::Contract& contract, const subject::Subject& subject,
+                       const RelationOptions& options);
+
+// An expression over the dims that has this value for each of these shapes; null: none was found.
+struct Point {
+  const contract::Shape* shape = nullptr;
+  int64_t value = 0;
+};
+ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points);
+
+}  // namespace assay::prove

@@ -1,0 +1,208 @@
+#include "prove/solve.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <z3++.h>
+
+#include <chrono>
+#include <cstring>
+
+namespace assay::prove {
+
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr rlim_t kMemory = rlim_t{3} << 30;  // bytes of address space; Z3 says unknown, or dies, beyond
+constexpr double kGrace = 0.3;               // seconds beyond the limit before the process is killed
+constexpr size_t kMostKnown = 20000;         // answers kept
+
+struct Header {
+  uint64_t bytes = 0;
+  uint32_t milliseconds = 0;
+  uint32_t nonlinear = 0;
+};
+
+bool write_all(int file, const void* data, size_t bytes) {
+  for (const char* at = static_cast<const char*>(data); bytes > 0;) {
+    const ssize_t n = send(file, at, bytes, MSG_NOSIGNAL);
+    if (n <= 0) return false;
+    at += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+bool read_all(int file, void* data, size_t bytes) {
+  for (char* at = static_cast<char*>(data); bytes > 0;) {
+    const ssize_t n = recv(file, at, bytes, 0);
+    if (n <= 0) return false;
+    at += n;
+    bytes -= static_cast<size_t>(n);
+  }
+  return true;
+}
+
+// Linear questions: equations are solved first, then the older of Z3's arithmetic solvers, which is many
+// times faster on these than the default one.
+z3::solver linear_solver(z3::context& context) {
+  z3::params old(context);
+  old.set("arith.solver", 2u);
+  z3::tactic steps = z3::tactic(context, "simplify") & z3::tactic(context, "propagate-values") &
+                     z3::tactic(context, "solve-eqs") & z3::with(z3::tactic(context, "smt"), old);
+  return steps.mk_solver();
+}
+
+std::string answer_text(const Header& header, const std::string& smt) {
+  try {
+    z3::context context;
+    z3::solver solver = header.nonlinear ? z3::solver(context) : linear_solver(context);
+    z3::params limits(context);
+    limits.set("timeout", header.milliseconds);
+    solver.set(limits);
+    solver.from_string(smt.c_str());
+    const z3::check_result result = solver.check();
+    if (result == z3::unsat) return "unsat";
+    if (result != z3::sat) return "unknown";
+    std::string text = "sat";
+    const z3::model model = solver.get_model();
+    for (unsigned i = 0; i < model.num_consts(); ++i) {
+      const z3::func_decl name = model.get_const_decl(i);
+      const z3::expr value = model.get_const_interp(name);
+      if (value.is_bool()) text += fmt::format("\n{} {}", name.name().str(), value.is_true() ? 1 : 0);
+      if (value.is_numeral()) text += fmt::format("\n{} {}", name.name().str(), value.get_decimal_string(0));
+    }
+    return text;
+  } catch (const z3::exception& error) {
+    return fmt::format("error {}", error.msg());
+  } catch (const std::exception& error) {
+    return fmt::format("error {}", error.what());
+  }
+}
+
+[[noreturn]] void serve(int socket) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const rlimit memory{kMemory, kMemory};
+  setrlimit(RLIMIT_AS, &memory);
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  for (Header header; read_all(socket, &header, sizeof header);) {
+    std::string smt(header.bytes, '\0');
+    if (!read_all(socket, smt.data(), smt.size())) break;
+    const std::string text = answer_text(header, smt);
+    const uint64_t bytes = text.size();
+    if (!write_all(socket, &bytes, sizeof bytes) || !write_all(socket, text.data(), text.size())) break;
+  }
+  _exit(0);
+}
+
+Int number(const std::string& text) {
+  Int value = 0;
+  for (const char c : text)
+    if (c >= '0' && c <= '9') value = value > (Int{1} << 120) ? value : value * 10 + (c - '0');
+  return text.starts_with('-') ? -value : value;
+}
+
+Answer parsed(const std::string& text) {
+  Answer answer;
+  if (text == "unsat") answer.kind = Answer::Kind::Unsatisfiable;
+  if (!text.starts_with("sat")) return answer;
+  answer.kind = Answer::Kind::Satisfiable;
+  for (size_t at = text.find('\n'); at != std::string::npos;) {
+    const size_t end = text.find('\n', at + 1);
+    const std::string line = text.substr(at + 1, end == std::string::npos ? end : end - at - 1);
+    const size_t space = line.rfind(' ');
+    if (space != std::string::npos && line.size() - space < 37)
+      answer.model[line.substr(0, space)] = number(line.substr(space + 1));
+    at = end;
+  }
+  return answer;
+}
+
+}  // namespace
+
+struct Solver::Process {
+  pid_t child = -1;
+  int socket = -1;
+
+  ~Process() { stop(); }
+
+  bool start() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return false;
+    child = fork();
+    if (child == 0) {
+      close(ends[0]);
+      serve(ends[1]);
+    }
+    close(ends[1]);
+    socket = ends[0];
+    return child > 0;
+  }
+
+  void stop() {
+    if (child > 0) {
+      kill(child, SIGKILL);
+      while (waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    if (socket >= 0) close(socket);
+    child = socket = -1;
+  }
+
+  // What the child said, or nothing in time.
+  std::string ask(const Question& question) {
+    if (child < 0 && !start()) return "";
+    const Header header{question.smt.size(), static_cast<uint32_t>(question.seconds * 1000),
+                        question.nonlinear ? 1u : 0u};
+    const auto until = Clock::now() + std::chrono::duration<double>(question.seconds + kGrace);
+    if (!write_all(socket, &header, sizeof header) ||
+        !write_all(socket, question.smt.data(), question.smt.size())) {
+      stop();
+      return "";
+    }
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+    pollfd waiting{socket, POLLIN, 0};
+    uint64_t bytes = 0;
+    std::string text;
+    if (poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left, 1))) == 1 &&
+        read_all(socket, &bytes, sizeof bytes)) {
+      text.resize(bytes);
+      if (read_all(socket, text.data(), bytes)) return text;
+    }
+    stop();
+    return "";
+  }
+};
+
+Solver::Solver() : process_(std::make_unique<Process>()) {
+  process_->start();  // before this process grows
+}
+Solver::~Solver() = default;
+
+Answer Solver::ask(const Question& question) {
+  const std::string key = (question.nonlinear ? "n" : "l") + question.smt;
+  if (const auto found = known_.find(key); found != known_.end()) return found->second;
+  if (const auto found = undecided_.find(key); found != undecided_.end() && found->second >= question.seconds)
+    return {};
+  const auto start = Clock::now();
+  ++questions_;
+  const std::string text = process_->ask(question);
+  seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  Answer answer = parsed(text);
+  if (known_.size() + undecided_.size() >= kMostKnown) return answer;
+  if (answer.kind == Answer::Kind::Unknown)
+    undecided_[key] = question.seconds;
+  else
+    known_[key] = answer;
+  return answer;
+}
+
+}  // namespace assay::prove

@@ -1,0 +1,51 @@
+// The solver: Z3, in a process of its own that can be killed.
+//
+//   Solver solver;
+//   Answer answer = solver.ask({.smt = text, .seconds = 2});
+//
+// A question is SMT-LIB text, so that what was asked can be written to a file and asked of another solver.
+// Z3's own time limit is not reliable: a process that does not answer in time is killed, and the next
+// question starts another. The same question asked twice is answered from memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "prove/term.h"
+
+namespace assay::prove {
+
+struct Question {
+  std::string smt;  // declarations and assertions; no check-sat
+  double seconds = 5;
+  bool nonlinear = false;  // products are products, not atoms: for counterexamples
+};
+
+struct Answer {
+  enum class Kind : uint8_t { Unsatisfiable, Satisfiable, Unknown } kind = Kind::Unknown;
+  std::map<std::string, Int> model;  // of Satisfiable, by declared name; numbers beyond 120 bits are left out
+};
+
+class Solver {
+ public:
+  Solver();
+  ~Solver();
+  Solver(const Solver&) = delete;
+  Solver& operator=(const Solver&) = delete;
+
+  Answer ask(const Question& question);
+  double seconds() const { return seconds_; }  // spent so far
+  int questions() const { return questions_; }
+
+ private:
+  struct Process;
+  std::unique_ptr<Process> process_;
+  std::unordered_map<std::string, Answer> known_;
+  std::unordered_map<std::string, double> undecided_;  // with how many seconds it was tried
+  double seconds_ = 0;
+  int questions_ = 0;
+};
+
+}  // namespace assay::prove

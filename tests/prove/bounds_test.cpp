@@ -1,0 +1,310 @@
+// What is proved of small kernels, and above all what is not: each rule of the prover has here a kernel that
+// it must not let through.
+#include "kernel.h"
+
+namespace assay::prove::testing {
+namespace {
+
+KernelText kernel(const std::string& body) {
+  KernelText text;
+  text.body = kStart + body;
+  return text;
+}
+
+TEST(Bounds, an_index_below_n_is_within_a_tensor_of_n) {
+  ProvedKernel k(kernel(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"));
+  EXPECT_EQ(k.bounds(), Status::Proved);
+  EXPECT_EQ(k.overflow(), Status::Proved);
+  EXPECT_EQ(k.alignment(), Status::Proved);
+  EXPECT_EQ(k.legality(), Status::Proved);
+}
+
+TEST(Bounds, an_index_up_to_n_is_not) {
+  ProvedKernel k(kernel(R"(
+    setp.gt.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"));
+  const Obligation bounds = k.prove(prove_bounds);
+  EXPECT_EQ(bounds.status, Status::Unknown);
+  ASSERT_EQ(bounds.open.size(), 1u);
+  ASSERT_TRUE(bounds.open.front().candidate);
+  EXPECT_LE(bounds.open.front().candidate->shape.at("n"), 40);  // small shapes first
+}
+
+TEST(Bounds, the_second_element_of_a_pair_counts) {
+  ProvedKernel k(kernel(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.v2.f32 {%f1, %f2}, [%rd4];
+    END:)"));
+  EXPECT_EQ(k.bounds(), Status::Unknown);
+  EXPECT_EQ(k.alignment(), Status::Unknown);  // 4 * i is no multiple of 8
+}
+
+TEST(Bounds, a_guard_on_the_access_itself_counts) {
+  ProvedKernel k(kernel(R"(
+    setp.lt.s32 %p1, %r2, %r1;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3;
+    @%p1 ld.global.f32 %f1, [%rd4];)"));
+  EXPECT_EQ(k.bounds(), Status::Proved);
+}
+
+TEST(Bounds, a_pointer_chosen_between_two_tensors_is_checked_in_both) {
+  const char* body = R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    setp.lt.s32 %p2, %r5, 7; selp.b64 %rd5, %rd1, %rd2, %p2;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd5, %rd3; ld.global.f32 %f1, [%rd4+{}];
+    END:)";
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(body), 0))).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(body), 4))).bounds(), Status::Unknown);
+}
+
+// ---- loops
+
+std::string strided_loop(int step, const char* test) {
+  return fmt::format(R"(
+    mov.u32 %r10, %r5;
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    add.s32 %r10, %r10, {};
+    {}
+    @%p2 bra LOOP;
+    END:)",
+                     step, test);
+}
+
+TEST(Loops, a_counter_below_n_is_in_bounds) {
+  EXPECT_EQ(ProvedKernel(kernel(strided_loop(256, "setp.lt.s32 %p2, %r10, %r1;"))).bounds(), Status::Proved);
+}
+
+// The no-wrap claim is needed and checked: with a step of 2^30 the counter passes INT_MAX and comes back
+// negative.
+TEST(Loops, a_counter_that_wraps_is_not) {
+  KernelText text = kernel(strided_loop(1 << 30, "setp.lt.s32 %p2, %r10, %r1;"));
+  text.dims = "n = { min = 1, max = 2000000000 }";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+  text.dims = "n = { min = 1, max = 1000000000 }";  // 10^9 + 2^30 < 2^31
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+}
+
+TEST(Loops, one_iteration_too_many_is_not) {
+  EXPECT_EQ(ProvedKernel(kernel(strided_loop(256, "setp.le.s32 %p2, %r10, %r1;"))).bounds(), Status::Unknown);
+}
+
+// A loop that ends on equality ends where the counter meets the limit, if it ever does.
+std::string until_equal(int step) {
+  return fmt::format(R"(
+    mov.u32 %r10, 0;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    add.s32 %r10, %r10, {};
+    setp.ne.s32 %p2, %r10, %r1;
+    @%p2 bra LOOP;)",
+                     step);
+}
+
+TEST(Loops, ending_on_equality_bounds_the_counter) {
+  EXPECT_EQ(ProvedKernel(kernel(until_equal(1))).bounds(), Status::Proved);
+}
+
+TEST(Loops, a_step_that_jumps_over_the_limit_does_not) {
+  EXPECT_EQ(ProvedKernel(kernel(until_equal(4))).bounds(), Status::Unknown);
+  KernelText divisible = kernel(until_equal(4));
+  divisible.dims = "n = { min = 4, max = 100000, multiple_of = 4 }";
+  EXPECT_EQ(ProvedKernel(divisible).bounds(), Status::Proved);
+}
+
+TEST(Loops, a_limit_behind_the_start_does_not) {
+  KernelText text = kernel(until_equal(1));
+  text.dims = "n = { min = 0, max = 100000 }";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // for n = 0 it goes round 2^32 times
+}
+
+TEST(Loops, a_counter_that_only_some_iterations_change_is_unknown) {
+  EXPECT_EQ(ProvedKernel(kernel(R"(
+    mov.u32 %r10, 0; mov.u32 %r11, 0;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    setp.gt.f32 %p3, %f1, 0f00000000;
+    @%p3 add.s32 %r10, %r10, 1;
+    add.s32 %r11, %r11, 1;
+    setp.lt.s32 %p2, %r11, %r1;
+    @%p2 bra LOOP;)"))
+                .bounds(),
+            Status::Unknown);
+}
+
+// What one iteration has seen says nothing about the next: the loaded bound is another value each time.
+TEST(Loops, a_condition_on_a_loaded_value_bounds_nothing) {
+  EXPECT_EQ(ProvedKernel(kernel(R"(
+    mov.u32 %r10, 0;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r11, [%rd4];
+    add.s32 %r10, %r10, 1;
+    setp.lt.s32 %p2, %r10, %r11;
+    @%p2 bra LOOP;)"))
+                .bounds(),
+            Status::Unknown);
+}
+
+TEST(Loops, halving_strides_stay_within_the_array) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, 128; mov.u32 %r20, tile; shl.b32 %r21, %r5, 2; add.s32 %r22, %r20, %r21;
+    LOOP:
+    setp.ge.u32 %p1, %r5, %r10; @%p1 bra SKIP;
+    shl.b32 %r23, %r10, 2; add.s32 %r24, %r22, %r23; ld.shared.f32 %f1, [%r24];
+    SKIP: bar.sync 0;
+    shr.u32 %r11, %r10, 1; setp.gt.u32 %p2, %r10, 1; mov.u32 %r10, %r11;
+    @%p2 bra LOOP;)");
+  text.shared = ".shared .align 4 .b8 tile[1024];";
+  ProvedKernel k(text);
+  EXPECT_EQ(k.bounds(), Status::Proved);
+  text.shared = ".shared .align 4 .b8 tile[1020];";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// ---- indices from memory
+
+KernelText gather(const std::string& load) {
+  KernelText text = kernel(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r2, 8; ld.param.u64 %rd9, [p3]; add.s64 %rd4, %rd9, %rd3;
+    )" + load + R"(
+    shl.b64 %rd6, %rd5, 2; add.s64 %rd7, %rd1, %rd6; ld.global.f32 %f1, [%rd7];
+    END:)");
+  text.dims = "n = { min = 1, max = 100000 }\nV = { min = 1, max = 50000 }";
+  text.x = "dtype = \"f32\"\nshape = [\"V\"]";
+  text.more_tensors = "[tensors.at]\ndtype = \"i64\"\nshape = [\"n\"]\nvalues = \"index(V)\"\n";
+  text.parameters = {"x", "y", "= n", "at"};
+  return text;
+}
+
+TEST(Indices, a_promised_index_is_within_its_table) {
+  EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4];")).bounds(), Status::Proved);
+}
+TEST(Indices, not_if_it_is_read_from_between_two_elements) {
+  EXPECT_EQ(ProvedKernel(gather("ld.global.u32 %r30, [%rd4+4]; cvt.u64.u32 %rd5, %r30;")).bounds(),
+            Status::Unknown);
+}
+TEST(Indices, not_if_the_kernel_writes_the_indices) {
+  EXPECT_EQ(ProvedKernel(gather("ld.global.u64 %rd5, [%rd4]; st.global.u64 [%rd4], %rd3;")).bounds(),
+            Status::Unknown);
+}
+TEST(Indices, not_if_the_promise_is_larger) {
+  KernelText text = gather("ld.global.u64 %rd5, [%rd4];");
+  text.more_tensors = "[tensors.at]\ndtype = \"i64\"\nshape = [\"n\"]\nvalues = \"index(V + 1)\"\n";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// ---- arithmetic
+
+TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) {
+  KernelText text = kernel(R"(
+    ld.param.u32 %r6, [p3];
+    setp.ge.s32 %p1, %r3, %r1; @%p1 bra END; setp.ge.s32 %p2, %r5, %r6; @%p2 bra END;
+    mad.lo.s32 %r7, %r3, %r6, %r5;
+    mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)");
+  text.x = "dtype = \"f32\"\nshape = [\"n\", \"D\"]";
+  text.grid = "n";
+  text.parameters = {"x", "y", "= n", "= D"};
+  text.dims = "n = { min = 1, max = 65536 }\nD = { min = 1, max = 8192 }";
+  ProvedKernel small(text);
+  EXPECT_EQ(small.bounds(), Status::Proved);
+  EXPECT_EQ(small.overflow(), Status::Proved);
+  text.dims = "n = { min = 1, max = 1000000 }\nD = { min = 1, max = 8192 }";
+  ProvedKernel large(text);
+  EXPECT_EQ(large.bounds(), Status::Unknown);
+  EXPECT_EQ(large.overflow(), Status::Unknown);
+}
+
+TEST(Arithmetic, a_negative_index_is_not_hidden_by_an_unsigned_extension) {
+  EXPECT_EQ(ProvedKernel(kernel(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    sub.s32 %r7, %r2, 1; mul.wide.u32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"))
+                .bounds(),
+            Status::Unknown);
+}
+
+TEST(Arithmetic, a_quotient_of_what_may_be_zero_is_unknown) {
+  KernelText text = kernel(R"(
+    div.u32 %r7, %r5, %r1; setp.ge.u32 %p1, %r5, %r1; @!%p1 bra END;
+    mul.wide.u32 %rd3, %r7, 0; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    rem.u32 %r8, %r5, %r1; mul.wide.u32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)");
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+  text.dims = "n = { min = 0, max = 100000 }";
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// ---- what is not modelled
+
+TEST(Gaps, an_instruction_that_may_touch_memory_leaves_everything_open) {
+  ProvedKernel k(kernel("discard.global.L2 [%rd1], 128;"));
+  EXPECT_EQ(k.bounds(), Status::Unknown);
+  EXPECT_EQ(k.barriers(), Status::Unknown);
+}
+
+TEST(Gaps, an_unknown_grid_may_be_any) {
+  KernelText text = kernel("mul.wide.s32 %rd3, %r3, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];");
+  text.grid = "n";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+  text.grid = "n + 1";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
+// ---- barriers and launches
+
+TEST(Barriers, in_a_branch_that_only_some_threads_take) {
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r3, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Unknown);
+  EXPECT_EQ(ProvedKernel(kernel("setp.lt.s32 %p1, %r5, 256; @!%p1 bra END; bar.sync 0; END:")).barriers(),
+            Status::Proved);
+}
+
+TEST(Barriers, in_a_loop_of_which_threads_make_different_numbers_of_iterations) {
+  const char* loop =
+      "mov.u32 %r10, {}; LOOP: bar.sync 0; add.s32 %r10, %r10, 256; setp.lt.s32 %p2, %r10, %r1; @%p2 bra "
+      "LOOP;";
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "0"))).barriers(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "%r5"))).barriers(), Status::Unknown);
+}
+
+TEST(Barriers, a_loop_that_has_ended_divides_nobody_unless_it_returns) {
+  const char* loop =
+      "mov.u32 %r10, %r5; LOOP: add.s32 %r10, %r10, 256; {} setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP; "
+      "bar.sync 0;";
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), ""))).barriers(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "setp.eq.s32 %p3, %r10, 300; @%p3 ret;")))
+                .barriers(),
+            Status::Unknown);
+}
+
+TEST(Barriers, a_shuffle_needs_its_warp_only) {
+  const char* shuffle =
+      "shr.u32 %r7, %r5, {}; setp.ne.s32 %p1, %r7, 0; @%p1 bra END; shfl.sync.down.b32 %r8, %r5, 1, 31, -1; "
+      "END:";
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(shuffle), 5))).barriers(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(shuffle), 4))).barriers(), Status::Unknown);
+}
+
+TEST(Launches, an_empty_grid_and_too_many_blocks_are_illegal) {
+  KernelText text = kernel("");
+  text.dims = "n = { min = 0, max = 100000 }";
+  EXPECT_EQ(ProvedKernel(text).legality(), Status::Unknown);
+  text.dims = "n = { min = 1, max = 100000 }";
+  text.block = "min(n, 1025)";
+  EXPECT_EQ(ProvedKernel(text).legality(), Status::Unknown);
+  text.block = "min(n, 1024)";
+  EXPECT_EQ(ProvedKernel(text).legality(), Status::Proved);
+}
+
+}  // namespace
+}  // namespace assay::prove::testing

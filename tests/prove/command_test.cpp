@@ -1,0 +1,115 @@
+// `assay prove` as a whole: exit status, JSON, and a refutation that the virtual GPU has shown.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "subject/process.h"
+#include "subject/subject.h"
+
+namespace assay::prove {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Outcome {
+  int status = -1;
+  std::string text;
+  Json json;
+
+  std::string status_of(const std::string& obligation) const {
+    for (const Json& one : json.value("obligations", Json::array()))
+      if (one["obligation"] == obligation) return one["status"];
+    return "";
+  }
+};
+
+class Command : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (subject::find_nvcc().empty()) GTEST_SKIP() << "nvcc was not found";
+    folder_ = fs::temp_directory_path() / fmt::format("assay-prove-{}", getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // Doubles n numbers; `guard` is the condition under which a thread works.
+  Outcome prove(const std::string& guard, const std::string& options = "") {
+    std::ofstream(folder_ / "k.cu") << fmt::format(R"(
+__global__ void twice_kernel(const float* x, float* y, int n) {{
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if ({}) y[i] = 2.0f * x[i];
+}}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}}
+)",
+                                                   guard);
+    std::ofstream(folder_ / "k.toml") << R"([kernel]
+source = "k.cu"
+entry = "twice"
+args = ["x", "y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000000 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+)";
+    const std::string report = (folder_ / "proof.json").string();
+    std::vector<std::string> words = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove",
+                                      (folder_ / "k.toml").string(), "--json", report};
+    if (!options.empty()) words.insert(words.end(), {options, (folder_ / "dump").string()});
+    const auto result = subject::run_command(words, 120);
+    Outcome outcome;
+    if (!result) return outcome;
+    outcome.status = result->status;
+    outcome.text = result->output;
+    std::ifstream file(report);
+    outcome.json = Json::parse(file, nullptr, false);
+    return outcome;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(Command, a_right_kernel_is_proved_as_far_as_is_modelled) {
+  const Outcome outcome = prove("i < n", "--dump");
+  EXPECT_EQ(outcome.status, 3) << outcome.text;  // races, coverage and values are not modelled
+  for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier"})
+    EXPECT_EQ(outcome.status_of(name), "proved") << name;
+  EXPECT_EQ(outcome.status_of("race"), "unknown");
+  EXPECT_EQ(outcome.json["verdict"], "unknown");
+  EXPECT_EQ(outcome.json["launch"][0]["checked"], "sampled");
+  EXPECT_NE(outcome.json["launch"][0]["relation"].get<std::string>().find("grid.x = ceil_div(n, 128)"),
+            std::string::npos);
+  EXPECT_FALSE(outcome.json["assumptions"].empty());
+  EXPECT_NE(outcome.text.find("for all n from 1 to 1000000"), std::string::npos);
+  EXPECT_FALSE(fs::is_empty(folder_ / "dump"));
+}
+
+TEST_F(Command, a_wrong_one_is_refuted_by_a_run) {
+  const Outcome outcome = prove("i <= n");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_EQ(outcome.status_of("bounds"), "refuted");
+  ASSERT_FALSE(outcome.json["findings"].empty());
+  EXPECT_EQ(outcome.json["findings"][0]["kind"], "out-of-bounds");
+}
+
+TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {
+  const auto result =
+      subject::run_command({std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->status, 2);
+}
+
+}  // namespace
+}  // namespace assay::prove
