@@ -16,8 +16,9 @@
 #include <set>
 
 #include "checks/checks.h"
+#include "finding/message.h"
 #include "prove/prove.h"
-#include "random_kernels.h"
+#include "fuzz/random_kernels.h"
 #include "vgpu/device.h"
 
 namespace assay::fuzz {
@@ -140,7 +141,7 @@ class Contradiction {
   // What one run shows, by obligation; contradicts what was proved.
   std::string run(const contract::Shape& shape, int filling) {
     ++tally_.runs;
-    vgpu::Device device({.threads = 1, .instruction_limit = kMostInstructions, .capacity = uint64_t{1} << 30});
+    vgpu::Device device({.threads = 1, .watch = true, .instruction_limit = kMostInstructions, .capacity = uint64_t{1} << 30});
     const auto loaded = device.load(ptx(), "random.ptx");
     if (!loaded) return "not loaded: " + loaded.error().text();
     const auto kernel = device.kernel(*loaded, "k");
@@ -173,8 +174,7 @@ class Contradiction {
     std::map<std::string, std::string> shows;
     for (const Finding& finding : log.take())
       if (finding.severity == Severity::Error) shows.try_emplace(obligation_of(finding.kind), message(finding));
-    if (outcome.fault.kind != vgpu::FaultKind::None && shows.empty() && !is_endless(outcome.fault))
-      shows["fault"] = outcome.fault.message;
+    if (outcome.fault.kind == vgpu::FaultInfo::Kind::Deadlock) shows.try_emplace("barrier", outcome.fault.message);
     const bool misplaced = shows.contains("bounds");
     for (const auto& [name, text] : shows) {
       if (!name.empty()) seen_.insert(name);
@@ -183,8 +183,6 @@ class Contradiction {
     }
     return "";
   }
-
-  static bool is_endless(const vgpu::FaultInfo& fault) { return fault.message.find("instructions") != std::string::npos; }
 
   static void fill(uint32_t* to, int64_t count, int64_t below, int filling) {
     std::mt19937 random(static_cast<uint32_t>(count * 7 + filling));

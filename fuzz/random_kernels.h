@@ -69,7 +69,7 @@ class KernelMaker {
     add("mad.lo.s32 %r7, %r5, %r4, %r3;");  // the thread's number in the grid
     add("mul.lo.s32 %r8, %r6, %r4;");       // threads of the grid
     known_ = {"%r1", "%r2", "%r3", "%r4", "%r5", "%r6", "%r7", "%r8"};
-    if (choices_.one_in(3)) declare_shared();
+    if (choices_.one_in(2)) declare_shared();
     const uint32_t parts = 1 + choices_.below(3);
     for (uint32_t i = 0; i < parts; ++i) part(2);
     kernel_.body = std::move(text_);
@@ -218,7 +218,7 @@ class KernelMaker {
   // y[index] or x[index], as an address.
   std::string address(const std::string& index, bool of_x) {
     const std::string offset = fresh_long(), out = fresh_long();
-    const uint32_t scale = choices_.one_in(12) ? choices_.of<uint32_t>({1, 2, 8}) : 4;
+    const uint32_t scale = choices_.one_in(24) ? choices_.of<uint32_t>({1, 2, 8}) : 4;
     if (choices_.one_in(6)) {  // 32-bit arithmetic, then extended
       const std::string scaled = fresh();
       add(fmt::format("mul.lo.s32 {}, {}, {}; cvt.{}64.{}32 {}, {};", scaled, index, scale,
@@ -231,8 +231,8 @@ class KernelMaker {
   }
 
   int displacement() {
-    if (!choices_.one_in(8)) return 0;
-    return choices_.of<int>({4, -4, 8, 2});
+    if (!choices_.one_in(16)) return 0;
+    return choices_.of<int>({4, -4, 8, 4, -4, 2});
   }
 
   std::string load(const std::string& index, bool of_x) {
@@ -243,11 +243,11 @@ class KernelMaker {
 
   void store(const std::string& index, const std::string& what) {
     const std::string at = address(index, false);
-    switch (choices_.below(10)) {
-      case 0:
+    switch (choices_.below(20)) {
+      case 0: case 3:
         add(fmt::format("red.global.add.u32 [{}+{}], {};", at, displacement(), what));
         break;
-      case 1: {
+      case 1: case 4: {
         const std::string out = fresh();
         add(fmt::format("atom.global.add.u32 {}, [{}+{}], 1;", out, at, displacement()));
         known_.push_back(out);
@@ -431,12 +431,12 @@ class KernelMaker {
   void part(int depth) {
     switch (choices_.below(12)) {
       case 0: case 1: case 2: case 3:
-        return access();
+        return kernel_.shared_words > 0 && choices_.one_in(2) ? exchange() : access();
       case 4: case 5: case 6:
         return strided();
-      case 7: case 8:
+      case 7:
         return exchange();
-      case 9:
+      case 8: case 9:
         return depth > 0 ? condition(depth) : access();
       case 10:
         if (choices_.one_in(3)) return warp();

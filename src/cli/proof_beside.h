@@ -14,6 +14,8 @@
 #include <string>
 
 #include "base/temporary_folder.h"
+#include <nlohmann/json.hpp>
+
 #include "finding/json.h"
 
 namespace assay::cli {

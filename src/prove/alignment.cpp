@@ -29,7 +29,6 @@ std::optional<Place> check(Setting& setting, const Access& access) {
     const Formula bad = misaligned(at, access.alignment);
     const Answer answer = at.lowering.ask(bad, setting.access_seconds);
     if (answer.kind == Answer::Kind::Unsatisfiable) {
-      if (setting.dump) setting.dump("alignment", at.lowering.smt(bad, false, 0));
       continue;
     }
     Place place;

@@ -139,7 +139,9 @@ Obligation prove_barriers(Setting& setting) {
     auto problem = setting.out_of_time() ? std::optional<std::string>("time ran out")
                                          : Uniformity(setting, barrier).problem();
     if (problem)
-      result.open.push_back({setting.where(*barrier.instruction), std::move(*problem), std::nullopt});
+      result.open.push_back(setting.place(*barrier.instruction, std::move(*problem)));
+    else
+      result.proved.push_back(setting.place(*barrier.instruction));
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

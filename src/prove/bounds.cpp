@@ -27,7 +27,6 @@ std::optional<Place> check(Setting& setting, const Access& access) {
     const Formula bad = outside(access, at, true);
     const Answer answer = at.lowering.ask(bad, setting.access_seconds);
     if (answer.kind == Answer::Kind::Unsatisfiable) {
-      if (setting.dump) setting.dump("bounds", at.lowering.smt(bad, false, 0));
       continue;
     }
     Place place;

@@ -1,6 +1,8 @@
 // The launch relation as JSON, so that a process that did not infer it can hold launches against it.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "prove/relation.h"
 
 namespace assay::prove {

@@ -37,10 +37,11 @@ Json place_json(const Place& place, Status status) {
   return json;
 }
 
-// What a run refuted is refuted where the finding is; the other open places stay unknown.
+// What a run refuted is refuted where it failed; the other open places stay unknown.
 Status status_of(const Obligation& obligation, const Place& place) {
-  return obligation.status == Status::Refuted && place.where.line == obligation.where.line ? Status::Refuted
-                                                                                          : Status::Unknown;
+  const bool here = place.where.line == obligation.where.line ||
+                    (!place.instruction.empty() && place.instruction == obligation.refuted_at);
+  return obligation.status == Status::Refuted && here ? Status::Refuted : Status::Unknown;
 }
 
 Json obligation_json(const Obligation& obligation) {

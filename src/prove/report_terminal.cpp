@@ -15,6 +15,7 @@ namespace assay::prove {
 namespace {
 
 constexpr size_t kMostReasons = 4;  // of an obligation that are listed
+constexpr std::string_view kIndent = "           ";  // of what is said below an obligation: under its name
 
 std::string place_text(const Where& where) {
   if (where.file.empty() || where.line == 0) return "";
@@ -25,7 +26,7 @@ std::string counted(size_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
-// "(2 of 3 places)"
+// " (2 of 3)"
 std::string share_text(const Obligation& obligation) {
   if (obligation.total == 0) return "";
   const size_t open = std::min(obligation.total, obligation.open.size());
@@ -48,19 +49,17 @@ std::string reasons_text(const Obligation& obligation, const report::TerminalOpt
     const auto& [place, count] = reasons[i];
     text += report::wrapped(fmt::format("{}{}{}", place_text(place->where), place->reason,
                                         count > 1 ? fmt::format(" (at {} places)", count) : ""),
-                            options.width, "             ");
+                            options.width, kIndent);
   }
   if (reasons.size() > kMostReasons)
-    text += fmt::format("             and {}\n", counted(reasons.size() - kMostReasons, "other reason"));
+    text += fmt::format("{}and {}\n", kIndent, counted(reasons.size() - kMostReasons, "other reason"));
   return text;
 }
 
 std::string obligation_text(const Obligation& obligation, const report::TerminalOptions& options) {
-  std::string text = report::wrapped(
-      fmt::format("{:<8} {}: {}{}", to_string(obligation.status), obligation.name,
-                  statement_of(obligation.name), share_text(obligation)),
-      options.width, "  ");
-  if (obligation.status == Status::Refuted) return text + "             see the finding above\n";
+  std::string text = fmt::format("  {:<8} {:<10} {}{}\n", to_string(obligation.status), obligation.name,
+                                 statement_of(obligation.name), share_text(obligation));
+  if (obligation.status == Status::Refuted) return text + std::string(kIndent) + "see the finding above\n";
   if (obligation.status == Status::Unknown) text += reasons_text(obligation, options);
   return text;
 }
