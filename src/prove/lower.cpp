@@ -533,7 +533,7 @@ std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
   if (Formula more = strengthened(goal);
       more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
     target = all_of({goal, std::move(more)});
-  body += fmt::format("(assert {})\n", lemmas.text(target));
+  body += fmt::format("; the denial of what is to be shown\n(assert {})\n", lemmas.text(target));
   const std::string more = lemmas.about_products(facts_);
   return text + lemmas.declarations() + body + more;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
@@ -94,7 +95,8 @@ class Prover {
       return false;
     }
     for (const std::string& text : *texts) {
-      auto module = ptx::parse(text, "the subject's PTX");
+      const std::string source = ptx_source();
+      auto module = ptx::parse(text, source.empty() ? "the subject's PTX" : assayer::shown(source));
       if (!module) {
         proof_.problem = module.error().text();
         return false;

@@ -50,7 +50,7 @@ function stamp(report) {
   return s("svg", { class: "stamp", viewBox: "0 0 100 100", role: "img", "aria-label": called(report) },
     s("path", { d: "M50 3 L90.7 26.5 V73.5 L50 97 L9.3 73.5 V26.5 Z", fill: "none", stroke: "currentColor", "stroke-width": 3 }),
     s("path", { d: "M50 10.5 L84.2 30.2 V69.8 L50 89.5 L15.8 69.8 V30.2 Z", fill: "none", stroke: "currentColor", "stroke-width": 1 }),
-    s("text", { x: 50, y: 56, style: text.length > 5 ? "font-size:13px" : null }, text));
+    s("text", { x: 50, y: 56, style: text.length > 4 ? "font-size:13px" : null }, text));
 }
 function fact(name, value) { return h("div", {}, h("dt", {}, name), h("dd", {}, value)); }
 function opening(report) {
@@ -316,7 +316,7 @@ function proofListing(file, source, facts) {
 function instructionListing(facts) {
   const byText = new Map();
   for (const f of facts) byText.set(`${f.kernel}: ${f.instruction}`, [...(byText.get(`${f.kernel}: ${f.instruction}`) || []), f]);
-  const code = h("div", { class: "code proof" });
+  const code = h("div", { class: "code proof sourceless" });
   [...byText].forEach(([text, own], i) => fill(code, proofLine(i + 1, text, own)));
   const box = scroller("Instructions without a source line", code);
   box.classList.add("source", "card");
@@ -339,7 +339,7 @@ function proof(report) {
         l.checked === "all" ? " (checked at every shape)" : " (checked at some shapes, assumed at the others)")),
       scroller(`Obligations of ${kernel}`, h("table", { class: "obligations" }, h("tbody", {}, p.obligations.filter((o) => o.kernel === kernel).map((o) =>
         h("tr", {}, h("td", { class: `left status ${o.status}` }, `${marks[o.status]} ${o.status}`), h("th", { class: "left", scope: "row" }, o.obligation),
-          h("td", { class: "left says" }, o.statement, o.status !== "proved" && h("span", { class: "soft" }, ` ${at(o)}${o.reason}`)),
+          h("td", { class: "left says" }, o.statement, o.status !== "proved" && h("span", { class: "soft" }, `${at(o)}${o.reason}`)),
           h("td", {}, o.total > 0 ? `${o.proved} of ${o.total}` : ""))))))]),
     files.length > 0 && [h("h3", { class: "minor" }, "Line by line"),
       h("p", { class: "lede" }, "\u2713 everything on the line is proved; ? something is not, with the reason below it; \u2717 refuted by a run. Lines without a mark have nothing to prove.")],
