@@ -7,7 +7,6 @@
 // where they belong. So a run with an access out of bounds contradicts only `bounds`, unless bounds are proved as well.
 #pragma once
 
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -117,8 +116,7 @@ class Contradiction {
     setting.access_seconds = kAccessSeconds;
     using Prove = prove::Obligation (*)(prove::Setting&);
     for (const Prove prove : {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers}}) {
-      setting.until =
-          std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count() + kSeconds;
+      setting.until = prove::work_seconds() + kSeconds;
       const prove::Obligation obligation = prove(setting);
       if (obligation.status != prove::Status::Proved) continue;
       proved_.insert(obligation.name);

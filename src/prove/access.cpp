@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "prove/obligation.h"
@@ -14,10 +13,6 @@ constexpr double kCounterexampleSeconds = 1.5;
 constexpr Int kCaps[] = {40, 300, 5000, 0};  // of the dims, one after another; 0: none
 constexpr int kMostParts = 8;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 std::string_view to_string(Status status) {
@@ -26,7 +21,7 @@ std::string_view to_string(Status status) {
 }
 
 bool Setting::out_of_time() const {
-  return now() > until;
+  return work_seconds() > until;
 }
 
 Where Setting::where(const ptx::Instruction& instruction) const {
@@ -121,7 +116,7 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
                  {},
                  0};
   Lowering& lowering = result.lowering;
-  lowering.set_deadline(std::min(setting.access_seconds, setting.until - now()));
+  lowering.set_deadline(std::min(setting.access_seconds, setting.until - work_seconds()));
   for (const Term condition : whole_path ? access.path : relevant(terms, access.path, part.address))
     lowering.assume(condition);
   for (const Term condition : part.conditions) lowering.assume(condition);
@@ -142,7 +137,7 @@ Obligation for_accesses(Setting& setting, std::string name,
   Obligation result;
   result.kernel = setting.kernel.name;
   result.name = std::move(name);
-  const double start = now();
+  const double start = work_seconds();
   for (const Access& access : setting.summary.accesses) {
     ++result.total;
     std::optional<Place> place;
@@ -166,7 +161,7 @@ Obligation for_accesses(Setting& setting, std::string name,
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;
-  result.seconds = now() - start;
+  result.seconds = work_seconds() - start;
   return result;
 }
 
@@ -176,7 +171,7 @@ std::optional<Candidate> counterexample(Setting& setting, const Access& access, 
     Lowered whole = lowered(setting, access, part, true);
     const Formula goal = bad(whole);
     for (const Int cap : kCaps) {
-      const double left = setting.until - now();
+      const double left = setting.until - work_seconds();
       if (left <= 0) return std::nullopt;
       const Answer answer = whole.lowering.ask_nonlinear(goal, std::min(kCounterexampleSeconds, left), cap);
       if (answer.kind != Answer::Kind::Satisfiable) continue;

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "prove/obligation.h"
@@ -133,7 +132,7 @@ Obligation prove_barriers(Setting& setting) {
   Obligation result;
   result.kernel = setting.kernel.name;
   result.name = "barrier";
-  const auto start = std::chrono::steady_clock::now();
+  const double start = work_seconds();
   for (const Barrier& barrier : setting.summary.barriers) {
     ++result.total;
     auto problem = setting.out_of_time() ? std::optional<std::string>("time ran out")
@@ -145,7 +144,7 @@ Obligation prove_barriers(Setting& setting) {
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = work_seconds() - start;
   return result;
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "prove/lemmas.h"
@@ -13,10 +12,6 @@ namespace assay::prove {
 namespace {
 
 constexpr double kRangeSeconds = 0.6;  // for showing that a value does not wrap
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 bool is_constant(const Poly& poly) {
   return poly.empty() || (poly.size() == 1 && poly.begin()->first.empty());
@@ -54,10 +49,10 @@ Lowering::Lowering(Terms& terms, const Summary& summary, Claims* claims, Solver&
     : terms_(terms), summary_(summary), claims_(claims), solver_(solver) {}
 
 void Lowering::set_deadline(double seconds) {
-  deadline_ = now() + seconds;
+  deadline_ = work_seconds() + seconds;
 }
 bool Lowering::out_of_time() const {
-  return now() > deadline_;
+  return work_seconds() > deadline_;
 }
 
 // ---- atoms and facts
@@ -539,7 +534,7 @@ std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
 }
 
 Answer Lowering::ask(const Formula& goal, double seconds) {
-  const double left = deadline_ - now();
+  const double left = deadline_ - work_seconds();
   if (left <= 0) return {};
   return solver_.ask({smt(goal, false, 0), std::min(seconds, left), false});
 }

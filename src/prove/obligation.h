@@ -64,7 +64,7 @@ struct Setting {
   Claims& claims;
   Solver& solver;
   double access_seconds = 5;  // for one access
-  double until = 0;           // of the steady clock: no question is asked later
+  double until = 0;           // of work_seconds(): no question is asked later
   std::string ptx_file{};  // where the kernel's own source is PTX: its path
 
   bool out_of_time() const;

@@ -111,7 +111,7 @@ class Prover {
     }
     relation_ = std::move(*relation);
     proof_.relation = to_json(relation_);
-    until_ = now() + options_.seconds;
+    until_ = work_seconds() + options_.seconds;
     return true;
   }
 
@@ -193,7 +193,7 @@ class Prover {
     size_t number = 0;
     for (const auto& [launch, found] : all) {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
-      const double left = until_ - now();
+      const double left = until_ - work_seconds();
       prove_one(launch, found, changed,
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 1)));
     }

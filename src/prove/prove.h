@@ -35,7 +35,7 @@ namespace assay::prove {
 struct Proof;
 
 struct Options {
-  double seconds = 60;  // for all questions together
+  double seconds = 60;  // of processor time, for all questions together
   std::string dump;     // folder for the proved questions, as SMT-LIB; empty: none
   std::string cache;    // of builds; empty: the user's
   std::function<void(const std::string&)> progress;

@@ -8,9 +8,11 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <z3++.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 
@@ -21,13 +23,15 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr rlim_t kMemory = rlim_t{3} << 30;  // bytes of address space; Z3 says unknown, or dies, beyond
-constexpr double kGrace = 0.3;               // seconds beyond the limit before the process is killed
+constexpr int kPollInterval = 20;            // milliseconds between looks at the clock of the process
+constexpr double kPatience = 40;             // seconds of elapsed time for each of processor time, at most
 constexpr size_t kMostKnown = 20000;         // answers kept
+
+std::atomic<double> solvers_used = 0;  // seconds
 
 struct Header {
   uint64_t bytes = 0;
-  uint32_t milliseconds = 0;
-  uint32_t nonlinear = 0;
+  uint64_t nonlinear = 0;
 };
 
 bool write_all(int file, const void* data, size_t bytes) {
@@ -64,9 +68,6 @@ std::string answer_text(const Header& header, const std::string& smt) {
   try {
     z3::context context;
     z3::solver solver = header.nonlinear ? z3::solver(context) : linear_solver(context);
-    z3::params limits(context);
-    limits.set("timeout", header.milliseconds);
-    solver.set(limits);
     solver.from_string(smt.c_str());
     const z3::check_result result = solver.check();
     if (result == z3::unsat) return "unsat";
@@ -128,6 +129,12 @@ Answer parsed(const std::string& text) {
 
 }  // namespace
 
+double work_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec) + solvers_used;
+}
+
 struct Solver::Process {
   pid_t child = -1;
   int socket = -1;
@@ -157,28 +164,44 @@ struct Solver::Process {
     child = socket = -1;
   }
 
-  // What the child said, or nothing in time.
+  // Of the child, since it began.
+  double used() const {
+    clockid_t clock;
+    timespec time{};
+    if (clock_getcpuclockid(child, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  }
+
+  // What the child said; empty: nothing in time.
   std::string ask(const Question& question) {
     if (child < 0 && !start()) return "";
-    const Header header{question.smt.size(), static_cast<uint32_t>(question.seconds * 1000),
-                        question.nonlinear ? 1u : 0u};
-    const auto until = Clock::now() + std::chrono::duration<double>(question.seconds + kGrace);
-    if (!write_all(socket, &header, sizeof header) ||
-        !write_all(socket, question.smt.data(), question.smt.size())) {
-      stop();
-      return "";
-    }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    pollfd waiting{socket, POLLIN, 0};
-    uint64_t bytes = 0;
+    const Header header{question.smt.size(), question.nonlinear ? 1u : 0u};
+    const double before = used();
     std::string text;
-    if (poll(&waiting, 1, static_cast<int>(std::max<int64_t>(left, 1))) == 1 &&
-        read_all(socket, &bytes, sizeof bytes)) {
-      text.resize(bytes);
-      if (read_all(socket, text.data(), bytes)) return text;
-    }
-    stop();
-    return "";
+    const bool answered = write_all(socket, &header, sizeof header) &&
+                          write_all(socket, question.smt.data(), question.smt.size()) &&
+                          wait(before + question.seconds, question.seconds * kPatience) && read(text);
+    solvers_used += used() - before;
+    if (!answered) stop();
+    return text;
+  }
+
+  // Whether there is something to read before the child has used this much.
+  bool wait(double most_used, double most_elapsed) const {
+    const auto until = Clock::now() + std::chrono::duration<double>(most_elapsed);
+    pollfd waiting{socket, POLLIN, 0};
+    while (poll(&waiting, 1, kPollInterval) == 0)
+      if (used() > most_used || Clock::now() > until) return false;
+    return waiting.revents != 0;
+  }
+
+  bool read(std::string& text) const {
+    uint64_t bytes = 0;
+    if (!read_all(socket, &bytes, sizeof bytes)) return false;
+    std::string got(bytes, '\0');
+    if (!read_all(socket, got.data(), bytes)) return false;
+    text = std::move(got);
+    return true;
   }
 };
 
@@ -192,10 +215,10 @@ Answer Solver::ask(const Question& question) {
   if (const auto found = known_.find(key); found != known_.end()) return found->second;
   if (const auto found = undecided_.find(key); found != undecided_.end() && found->second >= question.seconds)
     return {};
-  const auto start = Clock::now();
+  const double start = work_seconds();
   ++questions_;
   const std::string text = process_->ask(question);
-  seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+  seconds_ += work_seconds() - start;
   Answer answer = parsed(text);
   if (answer.kind == Answer::Kind::Unsatisfiable && use_unsatisfiable_) use_unsatisfiable_(question);
   if (known_.size() + undecided_.size() >= kMostKnown) return answer;

@@ -6,6 +6,9 @@
 // A question is SMT-LIB text, so that what was asked can be written to a file and asked of another solver.
 // Z3's own time limit is not reliable: a process that does not answer in time is killed, and the next
 // question starts another. The same question asked twice is answered from memory.
+//
+// All limits of the prover are processor time, so that what is proved does not depend on what else the
+// machine does.
 #pragma once
 
 #include <functional>
@@ -19,8 +22,8 @@
 namespace assay::prove {
 
 struct Question {
-  std::string smt;  // declarations and assertions; no check-sat
-  double seconds = 5;
+  std::string smt;         // declarations and assertions; no check-sat
+  double seconds = 5;      // of processor time
   bool nonlinear = false;  // products are products, not atoms: for counterexamples
 };
 
@@ -28,6 +31,9 @@ struct Answer {
   enum class Kind : uint8_t { Unsatisfiable, Satisfiable, Unknown } kind = Kind::Unknown;
   std::map<std::string, Int> model;  // of Satisfiable, by declared name; numbers beyond 120 bits are left out
 };
+
+// Processor time that this process and its solvers have used, in seconds.
+double work_seconds();
 
 class Solver {
  public:

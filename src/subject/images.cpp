@@ -289,7 +289,8 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
     }
     if (b.spec->is_output()) {
       contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
-      std::copy_n(after + b.offset, b.length, tensor.bytes.data());  // an empty tensor has no bytes to point at
+      std::copy_n(after + b.offset, b.length,
+                  tensor.bytes.data());  // an empty tensor has no bytes to point at
       call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
     }
   }
