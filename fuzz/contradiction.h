@@ -16,8 +16,8 @@
 
 #include "checks/checks.h"
 #include "finding/message.h"
-#include "prove/prove.h"
 #include "fuzz/random_kernels.h"
+#include "prove/prove.h"
 #include "vgpu/device.h"
 
 namespace assay::fuzz {
@@ -46,21 +46,24 @@ class Contradiction {
 
   std::string ptx() const {
     return fmt::format(
-        ".version 8.0\n.target sm_80\n.address_size 64\n{}\n.visible .entry k(.param .u64 p0, .param .u64 p1, "
+        ".version 8.0\n.target sm_80\n.address_size 64\n{}\n.visible .entry k(.param .u64 p0, .param .u64 "
+        "p1, "
         ".param .u32 p2, .param .u32 p3)\n{{\n.reg .pred %p<400>; .reg .b32 %r<900>; .reg .b64 %rd<400>; "
         ".reg .b16 %h<100>;\n{}ret;\n}}\n",
         kernel_.shared, kernel_.body);
   }
   std::string toml() const {
     return fmt::format(
-        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\", \"n\", \"m\"]\ngrid = [\"{}\"]\nblock = "
-        "[\"{}\"]\n[dims]\n{}\n[tensors.x]\n{}\n[tensors.y]\n{}\n[reference]\nformula = \"y[i{}] = y[i{}]\"\n",
+        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\", \"n\", \"m\"]\ngrid = "
+        "[\"{}\"]\nblock = "
+        "[\"{}\"]\n[dims]\n{}\n[tensors.x]\n{}\n[tensors.y]\n{}\n[reference]\nformula = \"y[i{}] = "
+        "y[i{}]\"\n",
         kernel_.grid, kernel_.block, kernel_.dims, kernel_.x, kernel_.y, two_dims() ? ", j" : "",
         two_dims() ? ", j" : "");
   }
 
  private:
-  static constexpr int kFillings = 3;               // indices at random, all the largest, all the same
+  static constexpr int kFillings = 3;                    // indices at random, all the largest, all the same
   static constexpr uint64_t kMostInstructions = 300000;  // of a launch: endless loops are no contradiction
   static constexpr double kSeconds = 4, kAccessSeconds = 0.7;  // of the solver
 
@@ -77,7 +80,8 @@ class Contradiction {
     launch_.kernel = "k";
     launch_.grid[0] = expr(kernel_.grid);
     launch_.block[0] = expr(kernel_.block);
-    for (size_t axis = 1; axis < 3; ++axis) launch_.grid[axis] = launch_.block[axis] = prove::Expr::literal(1);
+    for (size_t axis = 1; axis < 3; ++axis)
+      launch_.grid[axis] = launch_.block[axis] = prove::Expr::literal(1);
     launch_.dynamic_shared = prove::Expr::literal(0);
     launch_.shared_limit = prove::Expr::literal(48 * 1024);
     launch_.static_shared = 4 * static_cast<int64_t>(kernel_.shared_words);
@@ -115,7 +119,8 @@ class Contradiction {
                            launch_, *summary, claims,  solver};
     setting.access_seconds = kAccessSeconds;
     using Prove = prove::Obligation (*)(prove::Setting&);
-    for (const Prove prove : {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers}}) {
+    for (const Prove prove :
+         {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers}}) {
       setting.until = prove::work_seconds() + kSeconds;
       const prove::Obligation obligation = prove(setting);
       if (obligation.status != prove::Status::Proved) continue;
@@ -126,8 +131,9 @@ class Contradiction {
 
   std::vector<contract::Shape> shapes_to_run() const {
     std::vector<contract::Shape> shapes;
-    const std::vector<int64_t> n = kernel_.large ? std::vector<int64_t>{1, 2, 3, 4, 5, 8, 12, 17, 32, 33, 64, 100, 1000}
-                                                 : std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const std::vector<int64_t> n = kernel_.large
+                                       ? std::vector<int64_t>{1, 2, 3, 4, 5, 8, 12, 17, 32, 33, 64, 100, 1000}
+                                       : std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
     for (const int64_t a : n)
       for (const int64_t b : {1, 2, 3, 4}) {
         const contract::Shape shape = {{"n", a}, {"m", b}};
@@ -139,7 +145,8 @@ class Contradiction {
   // What one run shows, by obligation; contradicts what was proved.
   std::string run(const contract::Shape& shape, int filling) {
     ++tally_.runs;
-    vgpu::Device device({.threads = 1, .watch = true, .instruction_limit = kMostInstructions, .capacity = uint64_t{1} << 30});
+    vgpu::Device device(
+        {.threads = 1, .watch = true, .instruction_limit = kMostInstructions, .capacity = uint64_t{1} << 30});
     const auto loaded = device.load(ptx(), "random.ptx");
     if (!loaded) return "not loaded: " + loaded.error().text();
     const auto kernel = device.kernel(*loaded, "k");
@@ -165,19 +172,22 @@ class Contradiction {
     config.block.x = static_cast<uint32_t>(*prove::evaluate(*launch_.block[0], shape));
     checks::FindingLog log;
     using protocol::Check;
-    auto listeners =
-        checks::make_checks(protocol::CheckSet{Check::Memory, Check::Races, Check::Sync}, log, device.memory());
+    auto listeners = checks::make_checks(protocol::CheckSet{Check::Memory, Check::Races, Check::Sync}, log,
+                                         device.memory());
     for (auto& listener : listeners) device.listen(listener.get());
     const vgpu::LaunchOutcome outcome = device.launch(*kernel, config, parameters);
     std::map<std::string, std::string> shows;
     for (const Finding& finding : log.take())
-      if (finding.severity == Severity::Error) shows.try_emplace(obligation_of(finding.kind), message(finding));
-    if (outcome.fault.kind == vgpu::FaultInfo::Kind::Deadlock) shows.try_emplace("barrier", outcome.fault.message);
+      if (finding.severity == Severity::Error)
+        shows.try_emplace(obligation_of(finding.kind), message(finding));
+    if (outcome.fault.kind == vgpu::FaultInfo::Kind::Deadlock)
+      shows.try_emplace("barrier", outcome.fault.message);
     const bool misplaced = shows.contains("bounds");
     for (const auto& [name, text] : shows) {
       if (!name.empty()) seen_.insert(name);
       if (!proved_.contains(name) || (misplaced && name != "bounds" && !proved_.contains("bounds"))) continue;
-      return fmt::format("{} was proved; at n={} m={}, inputs {}: {}\n{}\n{}", name, n, m, filling, text, toml(), ptx());
+      return fmt::format("{} was proved; at n={} m={}, inputs {}: {}\n{}\n{}", name, n, m, filling, text,
+                         toml(), ptx());
     }
     return "";
   }
@@ -185,7 +195,9 @@ class Contradiction {
   static void fill(uint32_t* to, int64_t count, int64_t below, int filling) {
     std::mt19937 random(static_cast<uint32_t>(count * 7 + filling));
     for (int64_t i = 0; i < count; ++i)
-      to[i] = filling == 0 ? random() % static_cast<uint32_t>(below) : filling == 1 ? static_cast<uint32_t>(below - 1) : 0;
+      to[i] = filling == 0   ? random() % static_cast<uint32_t>(below)
+              : filling == 1 ? static_cast<uint32_t>(below - 1)
+                             : 0;
   }
 
   static std::string obligation_of(Kind kind) {

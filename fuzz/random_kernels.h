@@ -41,12 +41,12 @@ class Choices {
 };
 
 struct RandomKernel {
-  std::string dims;        // of the contract, TOML
-  std::string x, y;        // keys of the tables of the tensors x (i32, indices) and y (i32)
+  std::string dims;  // of the contract, TOML
+  std::string x, y;  // keys of the tables of the tensors x (i32, indices) and y (i32)
   std::string grid, block;
-  std::string shared;      // declarations in the module
+  std::string shared;  // declarations in the module
   std::string body;
-  bool large = false;      // the promised range goes beyond the shapes that are run
+  bool large = false;  // the promised range goes beyond the shapes that are run
   uint32_t shared_words = 0;
 };
 
@@ -59,8 +59,12 @@ class KernelMaker {
     kernel_.large = choices_.one_in(3);
     const std::string most = kernel_.large ? "3000000" : "9";
     const std::string by = choices_.one_in(4) ? ", multiple_of = 4" : "";
-    kernel_.dims = fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", by.empty() ? 1 : 4,
-                               by.empty() ? most : kernel_.large ? "3000000" : "12", by, kernel_.large ? "700" : "4");
+    kernel_.dims =
+        fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", by.empty() ? 1 : 4,
+                    by.empty()      ? most
+                    : kernel_.large ? "3000000"
+                                    : "12",
+                    by, kernel_.large ? "700" : "4");
     sizes();
     launch();
     add("ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; ld.param.u32 %r1, [p2]; ld.param.u32 %r2, [p3];");
@@ -95,7 +99,11 @@ class KernelMaker {
   void launch() {
     const uint32_t threads = choices_.of<uint32_t>({4, 8, 32, 33, 64, 1});
     kernel_.block = fmt::format("{}", threads);
-    const std::vector<std::string> grids = {fmt::format("ceil_div(n, {})", threads), "n", "m", "1", "2",
+    const std::vector<std::string> grids = {fmt::format("ceil_div(n, {})", threads),
+                                            "n",
+                                            "m",
+                                            "1",
+                                            "2",
                                             fmt::format("ceil_div(n * m, {})", threads),
                                             fmt::format("min(ceil_div(n, {}), 3)", threads)};
     kernel_.grid = choices_.of(grids);
@@ -111,24 +119,28 @@ class KernelMaker {
   // ---- expressions: the name of a register that holds one
 
   int64_t constant() {
-    static const std::vector<int64_t> kConstants = {1,  2,   3,    4,     8,          31,         32,
-                                                    33, -1,  -4,   7,     65536,      0x40000000, 0x7fffffff,
-                                                    16, 255, 0x80000000LL, 5, 100, 0xffffLL};
+    static const std::vector<int64_t> kConstants = {
+        1, 2,     3,          4,          8,  31,  32,           33, -1,  -4,
+        7, 65536, 0x40000000, 0x7fffffff, 16, 255, 0x80000000LL, 5,  100, 0xffffLL};
     return choices_.of(kConstants);
   }
 
   std::string value(int depth) {
     if (depth == 0 || choices_.one_in(3)) return choices_.of(known_);
     const std::string a = value(depth - 1), out = fresh();
-    const std::string b = choices_.one_in(2) ? value(depth - 1) : fmt::format("{}", static_cast<int32_t>(constant()));
+    const std::string b =
+        choices_.one_in(2) ? value(depth - 1) : fmt::format("{}", static_cast<int32_t>(constant()));
     switch (choices_.below(16)) {
-      case 0: case 1: case 2:
+      case 0:
+      case 1:
+      case 2:
         add(fmt::format("add.s32 {}, {}, {};", out, a, b));
         break;
       case 3:
         add(fmt::format("sub.s32 {}, {}, {};", out, a, b));
         break;
-      case 4: case 5:
+      case 4:
+      case 5:
         add(fmt::format("mul.lo.s32 {}, {}, {};", out, a, b));
         break;
       case 6:
@@ -141,14 +153,17 @@ class KernelMaker {
         add(fmt::format("shl.b32 {}, {}, {};", out, a, choices_.of<int>({1, 2, 3, 5, 16, 31})));
         break;
       case 9:
-        add(fmt::format("shr.{}32 {}, {}, {};", choices_.one_in(2) ? "u" : "s", out, a, choices_.of<int>({1, 2, 5, 31})));
+        add(fmt::format("shr.{}32 {}, {}, {};", choices_.one_in(2) ? "u" : "s", out, a,
+                        choices_.of<int>({1, 2, 5, 31})));
         break;
       case 10:
-        add(fmt::format("{}.{}32 {}, {}, {};", choices_.one_in(2) ? "min" : "max", choices_.one_in(2) ? "u" : "s", out, a, b));
+        add(fmt::format("{}.{}32 {}, {}, {};", choices_.one_in(2) ? "min" : "max",
+                        choices_.one_in(2) ? "u" : "s", out, a, b));
         break;
       case 11:
-        add(fmt::format("{}.{}32 {}, {}, {};", choices_.one_in(2) ? "div" : "rem", choices_.one_in(2) ? "u" : "s", out, a,
-                        choices_.one_in(2) ? "%r1" : fmt::format("{}", choices_.of<int>({1, 2, 3, 4, 8, 32}))));
+        add(fmt::format(
+            "{}.{}32 {}, {}, {};", choices_.one_in(2) ? "div" : "rem", choices_.one_in(2) ? "u" : "s", out, a,
+            choices_.one_in(2) ? "%r1" : fmt::format("{}", choices_.of<int>({1, 2, 3, 4, 8, 32}))));
         break;
       case 12: {
         const std::string p = comparison(a, b);
@@ -174,7 +189,8 @@ class KernelMaker {
   std::string comparison(const std::string& a, const std::string& b) {
     static const std::vector<std::string> kOperators = {"lt", "lt", "lt", "le", "ne", "eq", "ge", "gt"};
     const std::string p = predicate();
-    add(fmt::format("setp.{}.{}32 {}, {}, {};", choices_.of(kOperators), choices_.one_in(3) ? "u" : "s", p, a, b));
+    add(fmt::format("setp.{}.{}32 {}, {}, {};", choices_.of(kOperators), choices_.one_in(3) ? "u" : "s", p, a,
+                    b));
     return p;
   }
 
@@ -244,10 +260,12 @@ class KernelMaker {
   void store(const std::string& index, const std::string& what) {
     const std::string at = address(index, false);
     switch (choices_.below(20)) {
-      case 0: case 3:
+      case 0:
+      case 3:
         add(fmt::format("red.global.add.u32 [{}+{}], {};", at, displacement(), what));
         break;
-      case 1: case 4: {
+      case 1:
+      case 4: {
         const std::string out = fresh();
         add(fmt::format("atom.global.add.u32 {}, [{}+{}], 1;", out, at, displacement()));
         known_.push_back(out);
@@ -290,9 +308,11 @@ class KernelMaker {
     add(fmt::format("mov.u32 {}, 0;", trips));
     add(head + ":");
     if (down) {
-      add(fmt::format("setp.{}.s32 {}, {}, {};", choices_.one_in(3) ? "eq" : "le", p, i, choices_.one_in(4) ? "1" : "0"));
+      add(fmt::format("setp.{}.s32 {}, {}, {};", choices_.one_in(3) ? "eq" : "le", p, i,
+                      choices_.one_in(4) ? "1" : "0"));
     } else {
-      add(fmt::format("setp.{}.{}32 {}, {}, {};", choices_.one_in(6) ? "gt" : "ge", choices_.one_in(3) ? "u" : "s", p, i, bound));
+      add(fmt::format("setp.{}.{}32 {}, {}, {};", choices_.one_in(6) ? "gt" : "ge",
+                      choices_.one_in(3) ? "u" : "s", p, i, bound));
     }
     add(fmt::format("@{} bra {};", p, end));
     const auto before = known_;
@@ -327,7 +347,8 @@ class KernelMaker {
 
   std::string shared_address(const std::string& index) {
     const std::string out = fresh(), base = fresh();
-    add(fmt::format("mov.u32 {}, s; shl.b32 {}, {}, 2; add.s32 {}, {}, {};", base, out, index, out, out, base));
+    add(fmt::format("mov.u32 {}, s; shl.b32 {}, {}, 2; add.s32 {}, {}, {};", base, out, index, out, out,
+                    base));
     return out;
   }
 
@@ -338,7 +359,8 @@ class KernelMaker {
     if (choices_.one_in(6)) mine = value(1);
     const std::string end = label(), p = predicate();
     const bool guarded = choices_.one_in(2);
-    const std::string size = fmt::format("{}", choices_.one_in(8) ? kernel_.shared_words + 1 : kernel_.shared_words);
+    const std::string size =
+        fmt::format("{}", choices_.one_in(8) ? kernel_.shared_words + 1 : kernel_.shared_words);
     if (guarded) {
       add(fmt::format("setp.ge.u32 {}, {}, {};", p, mine, size));
       add(fmt::format("@{} bra {};", p, end));
@@ -350,11 +372,10 @@ class KernelMaker {
       tree();
     } else {
       const std::string other = fresh(), q = predicate(), skip = label();
-      const std::vector<std::string> forms = {fmt::format("sub.s32 {}, {}, 1;", other, "%r4"),
-                                              fmt::format("add.s32 {}, {}, 1;", other, mine),
-                                              fmt::format("xor.b32 {}, {}, 1;", other, mine),
-                                              fmt::format("sub.s32 {}, %r4, %r3;", other),
-                                              fmt::format("mov.u32 {}, {};", other, mine)};
+      const std::vector<std::string> forms = {
+          fmt::format("sub.s32 {}, {}, 1;", other, "%r4"), fmt::format("add.s32 {}, {}, 1;", other, mine),
+          fmt::format("xor.b32 {}, {}, 1;", other, mine), fmt::format("sub.s32 {}, %r4, %r3;", other),
+          fmt::format("mov.u32 {}, {};", other, mine)};
       add(choices_.of(forms));
       add(fmt::format("setp.ge.u32 {}, {}, {};", q, other, choices_.one_in(4) ? "%r4" : size));
       add(fmt::format("@{} bra {};", q, skip));
@@ -374,7 +395,8 @@ class KernelMaker {
   }
 
   void tree() {
-    const std::string s = fresh(), head = label(), skip = label(), end = label(), p = predicate(), q = predicate();
+    const std::string s = fresh(), head = label(), skip = label(), end = label(), p = predicate(),
+                      q = predicate();
     const std::string other = fresh(), a = fresh(), b = fresh();
     add(fmt::format("shr.u32 {}, %r4, 1;", s));
     add(head + ":");
@@ -392,7 +414,8 @@ class KernelMaker {
   }
 
   void condition(int depth) {
-    const std::string p = comparison(value(1), choices_.one_in(2) ? choices_.of(known_) : fmt::format("{}", constant()));
+    const std::string p =
+        comparison(value(1), choices_.one_in(2) ? choices_.of(known_) : fmt::format("{}", constant()));
     const std::string other = label(), end = label();
     add(fmt::format("@!{} bra {};", p, other));
     const auto before = known_;
@@ -414,7 +437,8 @@ class KernelMaker {
     const std::string out = fresh();
     switch (choices_.below(3)) {
       case 0:
-        add(fmt::format("shfl.sync.bfly.b32 {}, {}, {}, 31, -1;", out, choices_.of(known_), 1 << choices_.below(5)));
+        add(fmt::format("shfl.sync.bfly.b32 {}, {}, {}, 31, -1;", out, choices_.of(known_),
+                        1 << choices_.below(5)));
         break;
       case 1: {
         const std::string p = comparison(choices_.of(known_), choices_.of(known_));
@@ -430,13 +454,19 @@ class KernelMaker {
 
   void part(int depth) {
     switch (choices_.below(12)) {
-      case 0: case 1: case 2: case 3:
+      case 0:
+      case 1:
+      case 2:
+      case 3:
         return kernel_.shared_words > 0 && choices_.one_in(2) ? exchange() : access();
-      case 4: case 5: case 6:
+      case 4:
+      case 5:
+      case 6:
         return strided();
       case 7:
         return exchange();
-      case 8: case 9:
+      case 8:
+      case 9:
         return depth > 0 ? condition(depth) : access();
       case 10:
         if (choices_.one_in(3)) return warp();
@@ -457,6 +487,8 @@ class KernelMaker {
   int next_register_ = 10, next_long_ = 10, next_predicate_ = 1, next_half_ = 1, next_label_ = 0;
 };
 
-inline RandomKernel random_kernel(Choices& choices) { return KernelMaker(choices).make(); }
+inline RandomKernel random_kernel(Choices& choices) {
+  return KernelMaker(choices).make();
+}
 
 }  // namespace assay::fuzz

@@ -47,7 +47,7 @@ void ProofBeside::start() {
   if (child_ > 0 || folder_.path().empty()) return;
   const std::string program = subject::program_folder() + "/assay";
   const std::string result = folder_.file("proof.json"), time = fmt::format("{:.1f}", seconds_);
-  const std::vector<const char*> words = {program.c_str(), "prove",      contract_.c_str(), "--json",
+  const std::vector<const char*> words = {program.c_str(), "prove",  contract_.c_str(), "--json",
                                           result.c_str(),  "--time", time.c_str(),      nullptr};
   child_ = fork();
   if (child_ == 0) become(words);

@@ -11,11 +11,10 @@
 
 #include <sys/types.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/temporary_folder.h"
-#include <nlohmann/json.hpp>
-
 #include "finding/json.h"
 
 namespace assay::cli {

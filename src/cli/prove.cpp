@@ -23,8 +23,7 @@ int status_of(const prove::Proof& proof) {
 
 // A reader finds a whole result at any time. What is no file (/dev/stdout) is written once, at the end.
 bool write_json(const std::string& path, const prove::Proof& proof) {
-  const std::string text =
-      prove::to_json(proof).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = prove::to_json(proof).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_regular_file(path, error))
     return !proof.finished || write_text(path, text);
@@ -37,7 +36,8 @@ bool write_json(const std::string& path, const prove::Proof& proof) {
 
 // What is wrong with a contract as far as proofs go; empty: nothing.
 std::string not_provable(const contract::Contract& contract) {
-  if (contract.kernel.python) return "proofs are about CUDA C++ and PTX; this contract names a Python function";
+  if (contract.kernel.python)
+    return "proofs are about CUDA C++ and PTX; this contract names a Python function";
   return "";
 }
 
@@ -59,8 +59,10 @@ int wrong_use(const std::string& text) {
 
 int prove_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds and aligned, "
-      "indices that do not overflow, legal launches, barriers that every thread reaches, no races, outputs that "
+      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds and "
+      "aligned, "
+      "indices that do not overflow, legal launches, barriers that every thread reaches, no races, outputs "
+      "that "
       "are written. A counterexample counts once the virtual GPU has shown it.",
       "assay prove");
   std::string path, json, html;
@@ -69,7 +71,8 @@ int prove_command(std::vector<std::string> args) {
   arguments.add("--json", json, "write the result to this file, each time an obligation is decided");
   arguments.add("--html", html, "write an HTML page to this file: the proof line by line");
   arguments
-      .add("--time", options.seconds, fmt::format("seconds for the solver; {:.0f} by default", options.seconds))
+      .add("--time", options.seconds,
+           fmt::format("seconds for the solver; {:.0f} by default", options.seconds))
       .positive();
   arguments.add("--dump", options.dump,
                 "write each proved question to this folder, as SMT-LIB for another solver");

@@ -65,7 +65,7 @@ struct Setting {
   Solver& solver;
   double access_seconds = 5;  // for one access
   double until = 0;           // of work_seconds(): no question is asked later
-  std::string ptx_file{};  // where the kernel's own source is PTX: its path
+  std::string ptx_file{};     // where the kernel's own source is PTX: its path
 
   bool out_of_time() const;
   Where where(const ptx::Instruction& instruction) const;

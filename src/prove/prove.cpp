@@ -48,8 +48,7 @@ class Prover {
  public:
   Prover(const contract::Contract& contract, const Options& options)
       : contract_(contract), options_(options) {
-    if (!options.dump.empty())
-      solver_.on_unsatisfiable([this](const Question& question) { dump(question); });
+    if (!options.dump.empty()) solver_.on_unsatisfiable([this](const Question& question) { dump(question); });
   }
 
   Proof run() {
@@ -234,8 +233,8 @@ class Prover {
           std::find(shapes.begin(), shapes.end(), place.candidate->shape) != shapes.end())
         continue;
       shapes.push_back(place.candidate->shape);
-      gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name, place.reason,
-                                 contract::to_string(place.candidate->shape),
+      gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
+                                 place.reason, contract::to_string(place.candidate->shape),
                                  place.candidate->words.empty() ? "" : ", ", place.candidate->words));
     }
     if (shapes.empty()) return;

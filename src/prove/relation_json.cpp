@@ -80,7 +80,8 @@ Launch launch_of(const Json& json) {
   launch.cooperative = json.at("cooperative");
   launch.parameter_bytes = json.at("parameter_bytes");
   for (const auto& [at, pointer] : json.at("pointers").items())
-    launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {pointer.at("array"), expr_of(pointer.at("offset"))};
+    launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {pointer.at("array"),
+                                                              expr_of(pointer.at("offset"))};
   launch.words = numbers_of(json.at("words"));
   launch.pairs = numbers_of(json.at("pairs"));
   return launch;

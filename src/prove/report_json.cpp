@@ -47,7 +47,8 @@ Status status_of(const Obligation& obligation, const Place& place) {
 Json obligation_json(const Obligation& obligation) {
   Json places = Json::array();
   for (const Place& place : obligation.proved) places.push_back(place_json(place, Status::Proved));
-  for (const Place& place : obligation.open) places.push_back(place_json(place, status_of(obligation, place)));
+  for (const Place& place : obligation.open)
+    places.push_back(place_json(place, status_of(obligation, place)));
   const size_t open = std::min(obligation.total, obligation.open.size());
   return {{"kernel", plain_name(obligation.kernel)},
           {"obligation", obligation.name},
@@ -109,7 +110,8 @@ report::Report to_report(const contract::Contract& contract, const Proof& proof)
   report.findings = proof.findings;
   report.proof = to_json(proof);
   report.proof.erase("files");
-  for (const std::string& source : contract.kernel.sources) report.sources.push_back(assayer::shown(contract.resolve(source)));
+  for (const std::string& source : contract.kernel.sources)
+    report.sources.push_back(assayer::shown(contract.resolve(source)));
   return report;
 }
 

@@ -14,7 +14,7 @@ namespace assay::prove {
 
 namespace {
 
-constexpr size_t kMostReasons = 4;  // of an obligation that are listed
+constexpr size_t kMostReasons = 4;                   // of an obligation that are listed
 constexpr std::string_view kIndent = "           ";  // of what is said below an obligation: under its name
 
 std::string place_text(const Where& where) {
@@ -67,9 +67,10 @@ std::string obligation_text(const Obligation& obligation, const report::Terminal
 std::string checked_text(const Proof& proof) {
   return proof.all_shapes_recorded
              ? "These launches were checked by running the host code at every shape."
-             : fmt::format("These launches were checked by running the host code at {}; that they hold at the "
-                           "others is assumed.",
-                           counted(proof.recorded, "shape"));
+             : fmt::format(
+                   "These launches were checked by running the host code at {}; that they hold at the "
+                   "others is assumed.",
+                   counted(proof.recorded, "shape"));
 }
 
 }  // namespace
@@ -83,10 +84,11 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
   for (const Finding& finding : proof.findings) text += "\n" + report::finding_text(finding, options);
   if (!proof.problem.empty())
     return text + report::wrapped("nothing could be proved: " + proof.problem, options.width, "  ");
-  text += "\n" + report::wrapped(fmt::format("For {}; every thread, and every input that the contract allows:",
-                                             proof.shapes.empty() ? std::string("the only shape")
-                                                                  : fmt::format("{}", fmt::join(proof.shapes, "; "))),
-                                 options.width, "");
+  text += "\n" + report::wrapped(
+                     fmt::format("For {}; every thread, and every input that the contract allows:",
+                                 proof.shapes.empty() ? std::string("the only shape")
+                                                      : fmt::format("{}", fmt::join(proof.shapes, "; "))),
+                     options.width, "");
   std::vector<std::string> kernels;
   for (const Obligation& obligation : proof.obligations)
     if (std::find(kernels.begin(), kernels.end(), obligation.kernel) == kernels.end())
@@ -109,8 +111,8 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
   }
   size_t of[3] = {};
   for (const Obligation& obligation : proof.obligations) ++of[static_cast<size_t>(obligation.status)];
-  text += fmt::format("\n{} proved, {} refuted, {} unknown in {:.1f} s\n", counted(of[0], "obligation"), of[1],
-                      of[2], proof.seconds);
+  text += fmt::format("\n{} proved, {} refuted, {} unknown in {:.1f} s\n", counted(of[0], "obligation"),
+                      of[1], of[2], proof.seconds);
   return text;
 }
 

@@ -35,7 +35,9 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
   return "";
 }
 
-bool has_integers(const contract::TensorSpec& tensor) { return contract::info(tensor.dtype).max_integer != 0; }
+bool has_integers(const contract::TensorSpec& tensor) {
+  return contract::info(tensor.dtype).max_integer != 0;
+}
 
 // The trials at a shape: scalars at each end, and integer inputs at theirs. Empty: it is too large to run.
 std::vector<trial::Trial> trials_at(const contract::Contract& contract, const contract::Shape& shape) {

@@ -157,7 +157,8 @@ Json sources_json(const Report& report) {
       files[named(report, other.file)].insert(other.line);
   }
   for (const Json& where : places_of(report.proof))
-    if (where.value("line", 0) > 0) files[named(report, where.value("file", ""))].insert(where.value("line", 0));
+    if (where.value("line", 0) > 0)
+      files[named(report, where.value("file", ""))].insert(where.value("line", 0));
   Json json = Json::object();
   for (const auto& [path, lines] : files) {
     if (Json source = source_json(path, lines); !source.is_null()) json[path] = std::move(source);

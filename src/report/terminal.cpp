@@ -79,7 +79,8 @@ std::string proof_text(const Json& proof) {
   std::vector<std::pair<std::string, const Json*>> worst;
   for (const Json& one : proof["obligations"]) {
     const std::string name = one.value("obligation", "");
-    const auto known = std::find_if(worst.begin(), worst.end(), [&](const auto& w) { return w.first == name; });
+    const auto known =
+        std::find_if(worst.begin(), worst.end(), [&](const auto& w) { return w.first == name; });
     if (known == worst.end())
       worst.emplace_back(name, &one);
     else if (known->second->value("status", "") == "proved")

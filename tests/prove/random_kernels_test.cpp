@@ -39,8 +39,10 @@ TEST(RandomKernels, contradict_no_proof) {
   for (const auto& [name, count] : tally.proved) proved += fmt::format(" {} {}", name, count);
   std::string violated;
   for (const auto& [name, count] : tally.violated) violated += fmt::format(" {} {}", name, count);
-  std::printf("%d kernels (seeds %lu to %lu), %d not modelled, %d runs; proved:%s; seen to fail where not proved:%s\n",
-              tally.kernels, first, seed - 1, tally.refused, tally.runs, proved.c_str(), violated.c_str());
+  std::printf(
+      "%d kernels (seeds %lu to %lu), %d not modelled, %d runs; proved:%s; seen to fail where not "
+      "proved:%s\n",
+      tally.kernels, first, seed - 1, tally.refused, tally.runs, proved.c_str(), violated.c_str());
   // A test of proofs needs some.
   EXPECT_GE(tally.proved["bounds"], tally.kernels / 10);
 }

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* kSource = "__global__ void k(float* x, int n) {\n  int i = threadIdx.x;\n  x[i] = 1;\n  x[i + n] = 2;\n}\n";
+constexpr const char* kSource =
+    "__global__ void k(float* x, int n) {\n  int i = threadIdx.x;\n  x[i] = 1;\n  x[i + n] = 2;\n}\n";
 
 fs::path folder() {
   const fs::path path = fs::path(ASSAY_BINARY_DIR) / "proof_page";
@@ -45,7 +46,9 @@ Proof example() {
                     {{file, 4}, "", std::nullopt, "st.global.f32 [%rd2], 2;"}};
   Obligation bounds{.kernel = "k", .name = "bounds", .status = Status::Refuted, .total = 2};
   bounds.proved = {aligned.proved.front()};
-  bounds.open = {{{file, 4}, "a write of 4 bytes of x may be out of bounds", Candidate{{{"n", 5}}, "tid.x = 1"},
+  bounds.open = {{{file, 4},
+                  "a write of 4 bytes of x may be out of bounds",
+                  Candidate{{{"n", 5}}, "tid.x = 1"},
                   "st.global.f32 [%rd2], 2;"}};
   bounds.where = {file, 4};
   bounds.reason = "writes 4 bytes past the end of `x`";
@@ -67,8 +70,10 @@ Proof example() {
 
 contract::Contract contract() {
   auto contract = contract::parse(
-      "[kernel]\nsource = \"k.cu\"\nglobal = \"k\"\nargs = [\"x\", \"n\"]\ngrid = [1]\nblock = [1]\n[dims]\nn = { min = 1, "
-      "max = 4096 }\n[tensors.x]\ndtype = \"f32\"\nshape = [\"n\"]\nrole = \"out\"\n[reference]\nformula = \"x[i] = 0\"\n",
+      "[kernel]\nsource = \"k.cu\"\nglobal = \"k\"\nargs = [\"x\", \"n\"]\ngrid = [1]\nblock = "
+      "[1]\n[dims]\nn = { min = 1, "
+      "max = 4096 }\n[tensors.x]\ndtype = \"f32\"\nshape = [\"n\"]\nrole = \"out\"\n[reference]\nformula = "
+      "\"x[i] = 0\"\n",
       (folder() / "k.toml").string());
   EXPECT_TRUE(contract) << contract.error().text();
   return *contract;
@@ -98,7 +103,8 @@ TEST(ProofJson, tells_where_something_is_refuted_and_where_it_is_only_not_proved
   EXPECT_EQ(bounds["places"][1]["status"], "refuted");
   EXPECT_EQ(bounds["places"][1]["candidate"]["shape"], "n=5");
   EXPECT_EQ(bounds["proved"], 1);
-  for (const Json& place : to_json(example())["obligations"][2]["places"]) EXPECT_EQ(place["status"], "unknown");
+  for (const Json& place : to_json(example())["obligations"][2]["places"])
+    EXPECT_EQ(place["status"], "unknown");
 }
 
 TEST(ProofTerminal, says_what_was_found_before_what_was_proved) {
@@ -106,8 +112,8 @@ TEST(ProofTerminal, says_what_was_found_before_what_was_proved) {
   EXPECT_LT(text.find("out-of-bounds"), text.find("For n from 1 to 4096"));
   for (const char* part :
        {"REFUTED  k.toml", "assay replay t.json", "launched with grid.x = n, block.x = 32", "(2 of 2)",
-        "time ran out (at 2 places)", "a call that was not inlined", "at 250 shapes; that they hold", "not seen on",
-        "1 obligation proved, 1 refuted, 1 unknown"})
+        "time ran out (at 2 places)", "a call that was not inlined", "at 250 shapes; that they hold",
+        "not seen on", "1 obligation proved, 1 refuted, 1 unknown"})
     EXPECT_THAT(text, HasSubstr(part));
   Proof all = example();
   all.all_shapes_recorded = true;
@@ -120,8 +126,8 @@ TEST(ProofPage, shows_the_proof_line_by_line) {
   EXPECT_THAT(page, Not(HasSubstr("</script><b>")));
   const std::string path = (folder() / "proof.html").string();
   std::ofstream(path) << page;
-  const int status =
-      std::system(("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
+  const int status = std::system(
+      ("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no Chromium";
   EXPECT_EQ(WEXITSTATUS(status), 0);

@@ -1,11 +1,12 @@
 // What the machine-readable reports promise about kinds is what kinds.def says: docs/report.schema.json and
 // the rules of SARIF.
+#include "report/schema.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "finding/message.h"
 #include "report/report.h"
-#include "report/schema.h"
 
 namespace assay::report {
 namespace {
