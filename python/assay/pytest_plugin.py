@@ -61,8 +61,7 @@ def pytest_addoption(parser):
         "--assay-budget",
         metavar="SECONDS",
         type=float,
-        default=20.0,
-        help="seconds of trials for a check of the fixture assay_check (default: 20)",
+        help="seconds of trials for a check of the fixture assay_check (default: as for assay.check)",
     )
 
 

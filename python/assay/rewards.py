@@ -19,6 +19,7 @@ from typing import List, Optional, Sequence, Union
 from assay import program
 from assay.report import Report
 
+SECONDS_OF_TRIALS = 10.0  # by default, for the limit of the whole call
 SECONDS_BESIDE_TRIALS = 120.0  # for compiling the answer and importing torch, on a busy machine
 
 
@@ -26,7 +27,7 @@ def reward(
     problem: Union[str, "os.PathLike[str]"],
     code: str,
     *,
-    budget: float = 10.0,
+    budget: Optional[float] = None,
     seed: Optional[int] = None,
     timeout: Optional[float] = None,
     suffix: Optional[str] = None,
@@ -35,8 +36,8 @@ def reward(
 
     `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
     definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
-    ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials, `timeout` those
-    of the whole call (default: two minutes more).
+    ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials (default: as for
+    `check`), `timeout` those of the whole call (default: two minutes more).
 
     Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
     for a problem that does not exist.
@@ -44,7 +45,7 @@ def reward(
     problem = os.fspath(problem)
     if not os.path.exists(problem):
         raise FileNotFoundError("there is no problem %s" % problem)
-    limit = timeout if timeout is not None else budget + SECONDS_BESIDE_TRIALS
+    limit = timeout if timeout is not None else (budget or SECONDS_OF_TRIALS) + SECONDS_BESIDE_TRIALS
     suffix = suffix or _suffix(code)
     mistake = _syntax_error(code) if suffix == ".py" else ""
     if mistake:
@@ -53,7 +54,7 @@ def reward(
         answer = os.path.join(folder, "answer" + suffix)
         with open(answer, "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(code)
-        arguments = ["check", answer, "--problem", problem, "--budget", "%g" % budget]
+        arguments = ["check", answer, "--problem", problem] + (["--budget", "%g" % budget] if budget else [])
         ended = program.run(arguments + (["--seed", str(seed)] if seed is not None else []), limit)
     if ended.stopped and not (ended.report and ended.report.verdict == "fail"):
         return Report.made_here("inconclusive", "not judged within %g s" % limit)

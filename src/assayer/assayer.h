@@ -18,7 +18,9 @@
 //   page_data.h      notes from the code; what the report's page draws
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +29,7 @@
 #include "reference/reference.h"
 #include "report/report.h"
 #include "subject/runner.h"
+#include "subject/subject.h"
 #include "trial/trial.h"
 
 namespace assay::assayer {
@@ -34,7 +37,9 @@ namespace assay::assayer {
 struct CheckOptions {
   subject::Device device = subject::Device::Virtual;
   uint64_t seed = 1;
-  double budget = 20;                // seconds of trials
+  double budget = 20;  // seconds of trials
+  // When trials end that a pass does not require, the budget spent or not.
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
   double min_coverage = 0;           // share of the planned trials below which a check cannot pass
   std::optional<Timeline> timeline;  // of an earlier check, to be followed exactly
   std::string cache;                 // of builds; empty: the user's
@@ -44,6 +49,9 @@ struct CheckOptions {
   bool keep_going = false;           // after a finding: until the budget is spent, for other causes
   trial::Generator generator;        // of the contract's [inputs]; a check fills it in
   subject::RunnerOptions runner;
+  // What was started ahead of the check, where it was: they import torch, which takes seconds.
+  std::shared_ptr<reference::TorchProcess> torch;
+  std::shared_ptr<subject::Interpreter> interpreter;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial
 };

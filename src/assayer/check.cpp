@@ -92,7 +92,8 @@ class Check {
 
   bool prepare() {
     auto reference = reference::Reference::make(
-        contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner));
+        contract_, subject::cuda_reference(contract_, {.cache = options_.cache}, options_.runner),
+        options_.torch);
     if (!reference) {
       outcome_.contract_wrong = true;
       outcome_.problem = diagnostic(reference.error());
@@ -106,7 +107,8 @@ class Check {
         return reference_->problem_inputs(shape, seed);
       };
     say("compiling");
-    subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
+    subject::BuildOutcome built =
+        subject::build(contract_, {.cache = options_.cache, .interpreter = options_.interpreter});
     if (!built.subject) {
       outcome_.contract_wrong = built.failure.contract_wrong;
       const std::string output = built.failure.output.empty() ? "" : "\n" + built.failure.output;
@@ -215,7 +217,8 @@ class Check {
 
   // A Python function's trials take their time on a busy machine: what a pass requires of them may exceed the budget.
   bool out_of_time(const trial::Plan& plan) const {
-    if (spent() < options_.budget) return false;
+    const bool late = options_.deadline && Clock::now() > *options_.deadline;
+    if (spent() < options_.budget && !late) return false;
     if (!contract_.kernel.python || spent() >= kPythonBudgets * options_.budget) return true;
     return plan.needed_left().empty();
   }
@@ -317,10 +320,12 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
+      if (result.judged == 0 && has_error(result.findings)) plan.hidden(*planned);
       kernels_.add(planned->trial, result);
       failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
       if (!has_error(result.findings)) {
+        plan.judged_at(planned->trial);
         failures_->keep_warnings(planned->trial, result);
       } else if (failures_->settle(planned->trial, std::move(result)) && !options_.keep_going) {
         return;

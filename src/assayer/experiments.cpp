@@ -22,7 +22,8 @@
 #include "assayer/limits.h"
 #include "assayer/seen.h"
 #include "assayer/trial_runner.h"
-#include "judge/numbers.h"
+#include "base/random.h"
+#include "judge/repetition.h"
 #include "judge/steps.h"
 
 namespace assay::assayer {
@@ -52,6 +53,11 @@ bool holds_poison(const TrialResult& result, Poison poison) {
   return false;
 }
 
+bool has_same_bytes(const subject::Call& a, const subject::Call& b) {
+  return std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
+                    [](const auto& x, const auto& y) { return x.second->bytes == y.second->bytes; });
+}
+
 using judge::is_between_operations;
 
 // The findings, attributed to a cause.
@@ -60,10 +66,15 @@ void attribute(TrialResult& failed, Cause cause, std::string difference = "") {
                                       {.cause = judge::FoundCause{cause, std::move(difference)}});
 }
 
-// What differs from run to run without anybody's doing. Round numbers would leave too much as it is.
-constexpr uint64_t kCycles[kTimes] = {1'000'003, 77'777'777'777, 5'432'100'000'017};  // cycles
-constexpr int64_t kShifts[kTimes] = {5 * 4096 + 256, 1'234'944,
-                                     40'961'280};  // bytes; allocations begin at 256
+// What differs from run to run without anybody's doing: when it begins, and where buffers lie. Numbers of all
+// sizes that are not round, which would leave too much as it is.
+uint64_t cycles_before(int run) {
+  return 1 + (mix(static_cast<uint64_t>(run), 1) >> (20 + 4 * (run % 4)));  // up to 2^44
+}
+int64_t bytes_before(int run) {
+  constexpr int64_t kAlignment = 256;  // of allocations
+  return kAlignment * static_cast<int64_t>(1 + (mix(static_cast<uint64_t>(run), 2) >> (47 + 4 * (run % 3))));
+}
 
 Trial as_first_call(Trial trial) {
   trial.condition.fresh = true;
@@ -72,48 +83,8 @@ Trial as_first_call(Trial trial) {
 }
 
 Trial at_another_time(Trial trial) {
-  trial.condition.cycles = kCycles[0];
+  trial.condition.cycles = cycles_before(0);
   return trial;
-}
-
-// The element of an output that a numeric finding names as the worst.
-std::optional<int64_t> worst_element(const Finding& finding, const contract::Tensor& tensor) {
-  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
-  if (!numeric || !numeric->worst || numeric->worst->index.size() != tensor.extents.size())
-    return std::nullopt;
-  int64_t element = 0;
-  for (std::size_t i = 0; i < tensor.extents.size(); ++i)
-    element = element * tensor.extents[i] + numeric->worst->index[i];
-  return element < tensor.count() ? std::optional(element) : std::nullopt;
-}
-
-// "y[3] is 1.5 and then 2"
-std::optional<std::string> difference_at(const std::string& name, const contract::Tensor& a,
-                                         const contract::Tensor& b, int64_t e) {
-  if (std::memcmp(a.at(e), b.at(e), static_cast<std::size_t>(a.item_bytes())) == 0) return std::nullopt;
-  return fmt::format("{}{} is {} and then {}", name, contract::coordinates(a.extents, e),
-                     judge::element_text(a, e), judge::element_text(b, e));
-}
-
-// Where the results of two runs of one trial differ. Of a run that failed only the wrong element counts: a
-// kernel may round by chance and be wrong for another reason.
-std::optional<std::string> difference(const TrialResult& first, const TrialResult& second) {
-  if (first.calls.empty() || second.calls.empty()) return std::nullopt;
-  const bool failed = has_error(first.findings);
-  for (const auto& [name, a] : first.calls.front().outputs) {
-    const auto found = second.calls.front().outputs.find(name);
-    if (found == second.calls.front().outputs.end() || found->second->count() != a->count()) continue;
-    const contract::Tensor& b = *found->second;
-    if (!failed) {
-      for (int64_t e = 0; a->bytes != b.bytes && e < a->count(); ++e)
-        if (auto differs = difference_at(name, *a, b, e)) return differs;
-      continue;
-    }
-    if (output_of(first.findings.front()) != name) continue;
-    const auto worst = worst_element(first.findings.front(), *a);
-    if (worst) return difference_at(name, *a, b, *worst);
-  }
-  return std::nullopt;
 }
 
 }  // namespace
@@ -126,7 +97,7 @@ bool TrialRunner::passes(const Trial& trial) {
 bool TrialRunner::tells_apart(Trial right, Trial wrong) {
   for (int i = 0; i < kTimes; ++i) {
     if (!passes(right) || passes(wrong)) return false;
-    right.condition.cycles = wrong.condition.cycles = kCycles[i];  // from the second time on
+    right.condition.cycles = wrong.condition.cycles = cycles_before(i);  // from the second time on
   }
   return true;
 }
@@ -257,9 +228,32 @@ bool TrialRunner::find_overlap(Trial& trial, TrialResult& failed) {
   return false;
 }
 
+// Where the results of two runs of one trial differ in what is wrong with them. Findings do not say which of
+// two overlapping calls they are about: then the elements must tell by themselves.
+std::optional<std::string> TrialRunner::difference(const Trial& trial, const TrialResult& first,
+                                                   const TrialResult& second) const {
+  const std::size_t calls = std::min(first.calls.size(), second.calls.size());
+  if (std::equal(first.calls.begin(), first.calls.begin() + static_cast<std::ptrdiff_t>(calls),
+                 second.calls.begin(), has_same_bytes))
+    return std::nullopt;
+  const auto bindings = inputs_of(trial);
+  if (!bindings) return std::nullopt;
+  const reference::BudgetOptions budget{.tensor_cores = !first.wider_budgets.empty(),
+                                        .threads = options_.threads};
+  const auto findings = [&](const TrialResult& result) {
+    return calls == 1 ? std::span<const Finding>(result.findings) : std::span<const Finding>();
+  };
+  for (std::size_t i = 0; i < calls; ++i) {
+    const judge::Repetition a{first.calls[i].outputs, findings(first)},
+        b{second.calls[i].outputs, findings(second)};
+    if (auto text = judge::differing_error(contract_, reference_, (*bindings)[i], a, b, budget)) return text;
+  }
+  return std::nullopt;
+}
+
 // Results that differ between runs in which nothing differs that a kernel may depend on: not the device's
-// clock, not where buffers lie, nor which run it is.
-bool TrialRunner::find_chance(Trial& trial, TrialResult& failed) {
+// clock, not where buffers lie, nor which run it is. `known`: which of these it is known to be.
+bool TrialRunner::find_chance(Trial& trial, TrialResult& failed, Cause known) {
   const Trial first = as_first_call(trial);
   const TrialResult base = run_once(first, false);
   if (base.state != TrialState::Judged) return false;
@@ -269,25 +263,23 @@ bool TrialRunner::find_chance(Trial& trial, TrialResult& failed) {
   const auto differs = [&](const Trial& changed) -> std::optional<std::string> {
     const TrialResult other = run_once(changed, false);
     if (!repeatable && has_error(base.findings) == has_error(other.findings)) return std::nullopt;
-    return difference(base, other);
+    return difference(first, base, other);
   };
+  const int runs = chance_runs(base.seconds);
   std::optional<std::string> seen;
   Trial later = first, elsewhere = first;
-  for (int i = 0; i < kTimes && !seen; ++i) {
+  for (int i = 0; i < runs && !seen; ++i) {
     Trial other = first;
-    other.condition.cycles = later.condition.cycles = kCycles[i];
-    other.condition.shift = elsewhere.condition.shift = kShifts[i];
+    other.condition.cycles = later.condition.cycles = cycles_before(i);
+    other.condition.shift = elsewhere.condition.shift = bytes_before(i);
     seen = differs(other);
   }
   if (!seen) return false;
-  Cause cause = Cause::Varies;
-  if (differs(first)) {
-    cause = Cause::Chance;
-  } else if (differs(later)) {
-    cause = Cause::Clock;
-  } else if (differs(elsewhere)) {
-    cause = Cause::Addresses;
-  }
+  Cause cause = known;
+  for (int i = 0; i < runs && cause == Cause::None; ++i)
+    if (differs(first)) cause = Cause::Chance;
+  if (cause == Cause::None)
+    cause = differs(later) ? Cause::Clock : differs(elsewhere) ? Cause::Addresses : Cause::Varies;
   trial = first;
   attribute(failed, cause, *seen);
   return true;
@@ -315,7 +307,7 @@ bool TrialRunner::find_left_behind(Trial& trial, TrialResult& failed) {
   const Kind kind = failed.findings.front().kind;
   Trial first = as_first_call(trial);
   for (int i = 0; i < kTimes; ++i) {
-    first.condition.cycles = kCycles[i];
+    first.condition.cycles = cycles_before(i);
     if (shows(first, kind) || !shows(trial, kind)) return false;
   }
   attribute(failed, Cause::LaterConsequence);
@@ -434,7 +426,7 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
     return failed;
   }
   if (find_overlap(trial, failed)) return failed;
-  if (find_chance(trial, failed)) return failed;
+  if (find_chance(trial, failed, Cause::None)) return failed;
   // Before the others: they run calls one after another, which is no test of a subject that remembers.
   if (find_stale(trial, failed)) return failed;
   if (find_host_memory(trial, failed)) return failed;
@@ -448,18 +440,18 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
   return failed;
 }
 
-bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind) {
+bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind, Cause cause) {
+  if (kind == Kind::Nondeterministic) return find_chance(trial, failed, cause);
   static constexpr struct {
     Kind kind;
     bool (TrialRunner::*find)(Trial&, TrialResult&);
   } kCauses[] = {{Kind::ConcurrentLaunch, &TrialRunner::find_overlap},
-                 {Kind::Nondeterministic, &TrialRunner::find_chance},
                  {Kind::StaleState, &TrialRunner::find_stale},
                  {Kind::StreamOrder, &TrialRunner::find_stream_order},
                  {Kind::UnwrittenOutput, &TrialRunner::find_unwritten},
                  {Kind::Uninitialized, &TrialRunner::find_uninitialized}};
-  for (const auto& cause : kCauses) {
-    if (cause.kind == kind) return (this->*cause.find)(trial, failed) && failed.findings.front().kind == kind;
+  for (const auto& each : kCauses) {
+    if (each.kind == kind) return (this->*each.find)(trial, failed) && failed.findings.front().kind == kind;
   }
   return false;
 }

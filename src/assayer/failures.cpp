@@ -139,7 +139,7 @@ bool Failures::is_new(const Trial& trial, TrialResult& result) {
   begin_stage(kCauseSeconds);
   Trial shown = trial;
   TrialResult again = result;
-  const bool same = parts_.trials.has_cause(shown, again, *renamed);
+  const bool same = parts_.trials.has_cause(shown, again, *renamed, Cause::Varies);
   end_stage();
   return !same;
 }
@@ -173,7 +173,8 @@ Trial Failures::smallest(const Trial& trial, Finding& finding) {
     Trial shown = candidate;
     const bool is_attributed =
         finding.attribution.cause != Cause::None || finding.kind == Kind::UnwrittenOutput;
-    if (is_attributed && !parts_.trials.has_cause(shown, result, finding.kind)) return false;
+    if (is_attributed && !parts_.trials.has_cause(shown, result, finding.kind, finding.attribution.cause))
+      return false;
     const auto same = std::find_if(result.findings.begin(), result.findings.end(),
                                    [&](const Finding& f) { return is_same_failure(finding, f); });
     if (same == result.findings.end()) return false;

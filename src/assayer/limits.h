@@ -2,6 +2,7 @@
 // it is for and what pins it stands beside each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,6 +59,17 @@ inline constexpr int kRechecks = 6;
 // Runs of a condition and its opposite, in turn, that must show the same before one of them is a cause. A
 // call that fails by chance, every other time, passes for a cause once in 2^6.
 inline constexpr int kTimes = 3;
+// Runs beside the first that must give the same result before chance is no longer thought of. A result that
+// goes by a fair coin is the same in all of them once in 2^10, about a thousand. A run is a new process: 10 to
+// 20 ms for a small kernel. Where it takes longer, kTimes runs at least, and more as long as all of them
+// together take no more than these seconds: a quarter of what there is for all causes.
+inline constexpr int kChanceRuns = 10;
+inline constexpr double kChanceSeconds = 1;
+// … where one takes so many.
+inline int chance_runs(double seconds) {
+  if (seconds * kChanceRuns <= kChanceSeconds) return kChanceRuns;
+  return std::max(kTimes, static_cast<int>(kChanceSeconds / seconds));
+}
 
 // ---- Calls ----
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <optional>
 
 #include "assayer/limits.h"
@@ -177,6 +178,18 @@ void TrialRunner::warm_up(const Trial& trial) {
   }
 }
 
+Result<std::vector<Bindings>> TrialRunner::inputs_of(const Trial& trial) const {
+  std::vector<Bindings> inputs;
+  for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
+    Trial other = trial;
+    if (i > 0) other.seed = mix(trial.seed, 99);
+    auto made = trial::make_inputs(contract_, other, options_.generator);
+    if (!made) return made.error();
+    inputs.push_back(std::move(*made));
+  }
+  return inputs;
+}
+
 TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   TrialResult result;
   if (out_of_time()) {
@@ -190,21 +203,15 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   Trial trial = asked;
   const auto size = trial::size_of(contract_, trial.shape);
   if ((size && size->bytes > kMostOrderedBytes) || !trial.sparse.empty()) trial.condition.ordered = false;
-  std::vector<Bindings> bindings;
-  for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
-    Trial other = trial;
-    if (i > 0) other.seed = mix(trial.seed, 99);
-    auto made = trial::make_inputs(contract_, other, options_.generator);
-    if (!made) {
-      result.state = TrialState::Skipped;
-      result.problem = made.error().text();
-      return result;
-    }
-    bindings.push_back(std::move(*made));
+  const auto bindings = inputs_of(trial);
+  if (!bindings) {
+    result.state = TrialState::Skipped;
+    result.problem = bindings.error().text();
+    return result;
   }
   if (trial.condition.warmed || trial.condition.grown) warm_up(trial);
   result.calls_before = trial.condition.fresh ? 0 : runner_.calls_in_process();
-  observe(trial, bindings, diagnose, result);
+  observe(trial, *bindings, diagnose, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
                    (runner_.build_seconds() - built);
   return result;
@@ -214,7 +221,12 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
 void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindings, bool diagnose,
                           TrialResult& result) {
   runner_.set_timeout(time_limit());
+  // A reference in a process of its own is evaluated meanwhile. Which budget is asked for then is a guess.
+  std::future<void> ahead;
+  if (contract_.reference.kind == contract::ReferenceKind::Torch)
+    ahead = std::async(std::launch::async, [&] { reference_.expect_ahead(bindings[0], used_tensor_cores_); });
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
+  if (ahead.valid()) ahead.wait();
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) {
     result.state = TrialState::Unsupported;
@@ -228,6 +240,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   learn_code(observation.code);
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
+  used_tensor_cores_ = !result.wider_budgets.empty();
   if (result.state == TrialState::Judged && !has_error(result.findings))
     judge_calls(trial, bindings, result, diagnose);
   std::stable_partition(result.findings.begin(), result.findings.end(),

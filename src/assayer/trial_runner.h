@@ -61,8 +61,8 @@ class TrialRunner {
   bool never_ends(trial::Trial& trial, TrialResult& slow);
   // "correct on NVIDIA H200 …, wrong on …", where a trial fails only in the surroundings it has; else empty.
   std::string needed_surroundings(const trial::Trial& failing);
-  // Whether a failure has this cause, which another trial was found to have.
-  bool has_cause(trial::Trial& trial, TrialResult& failed, Kind kind);
+  // Whether a failure has the cause that another trial was found to have: one that gives it this kind.
+  bool has_cause(trial::Trial& trial, TrialResult& failed, Kind kind, Cause cause);
 
   // Whether what the device saw shows again in a new process, alone or after other calls; `trial` is changed
   // to the one that shows it. Numbers need no such test: find_cause() has its own.
@@ -95,6 +95,8 @@ class TrialRunner {
 
  private:
   TrialResult run_once(const trial::Trial& trial, bool diagnose);
+  // Of its call, or of its two.
+  Result<std::vector<contract::Bindings>> inputs_of(const trial::Trial& trial) const;
   void observe(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings, bool diagnose,
                TrialResult& result);
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
@@ -111,7 +113,9 @@ class TrialRunner {
   bool passes(const trial::Trial& trial);
   bool tells_apart(trial::Trial right, trial::Trial wrong);
   bool find_overlap(trial::Trial& trial, TrialResult& failed);
-  bool find_chance(trial::Trial& trial, TrialResult& failed);
+  bool find_chance(trial::Trial& trial, TrialResult& failed, Cause known);
+  std::optional<std::string> difference(const trial::Trial& trial, const TrialResult& first,
+                                        const TrialResult& second) const;
   bool find_stale(trial::Trial& trial, TrialResult& failed);
   bool find_left_behind(trial::Trial& trial, TrialResult& failed);
   bool find_host_memory(trial::Trial& trial, TrialResult& failed);
@@ -140,6 +144,7 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;
   std::set<std::string> code_;  // PTX of a Python subject
   std::vector<ptx::Module> modules_;

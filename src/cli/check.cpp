@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <optional>
 
 #include "assayer/assayer.h"
 #include "base/diagnostic.h"
@@ -84,9 +86,11 @@ int worse(int a, int b) {
   return rank(a) >= rank(b) ? a : b;
 }
 
-// Seconds of trials for a Python function, where nothing else is asked for: starting the interpreter and compiling
-// take several more.
+// Seconds for a Python function, where nothing else is asked for: of trials, and from the start of the command until
+// trials end that a pass does not require. Importing torch and compiling take their part of these, and the report
+// comes within 15 s where those leave time enough for the rest.
 constexpr double kPythonBudget = 8;
+constexpr std::chrono::seconds kPythonSeconds{14};
 
 struct Checked {
   int status = 0;
@@ -95,7 +99,9 @@ struct Checked {
   bool skipped = false;
 };
 
-Checked check_one(const std::string& path, const CheckOptions& options) {
+// `begun`: the command, for one contract only.
+Checked check_one(const std::string& path, const CheckOptions& options,
+                  std::optional<std::chrono::steady_clock::time_point> begun) {
   if (interrupted()) {
     Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
     skipped.report.contract = path;
@@ -110,7 +116,10 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
     return wrong;
   }
   CheckOptions own = options;
-  if (own.budget == 0) own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+  if (own.budget == 0) {
+    own.budget = contract->kernel.python ? kPythonBudget : CheckOptions{}.budget;
+    if (contract->kernel.python && begun) own.deadline = *begun + kPythonSeconds;
+  }
   CheckOutcome outcome = check(*contract, own);
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
@@ -118,7 +127,7 @@ Checked check_one(const std::string& path, const CheckOptions& options) {
 
 // All of them, as many at a time as there are cores; each is told of in its turn.
 std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
-                               int jobs) {
+                               int jobs, std::chrono::steady_clock::time_point begun) {
   std::vector<Checked> checked(contracts.size());
   Progress progress;
   const bool several = contracts.size() > 1;
@@ -132,7 +141,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
           progress.show(several ? fmt::format("{}/{}  {}  {}", told, contracts.size(), contracts[i], text)
                                 : fmt::format("{}  {}", contracts[i], text));
         };
-        checked[i] = check_one(contracts[i], own);
+        checked[i] = check_one(contracts[i], own, several ? std::nullopt : std::optional(begun));
       },
       [&](std::size_t i) {
         progress.clear();
@@ -151,6 +160,7 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
 }  // namespace
 
 int check_command(std::vector<std::string> args) {
+  const auto begun = std::chrono::steady_clock::now();
   Arguments arguments("Checks kernels against their contracts.", "assay check");
   std::vector<std::string> paths;
   std::string json, junit, sarif, html;
@@ -218,6 +228,8 @@ int check_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: --problem takes one answer, not {}\n", paths.size());
       return kWrongUse;
     }
+    options.interpreter =
+        subject::start_interpreter(paths.front());  // imports torch while the problem is read
     auto described = describe_problem(paths.front(), problem);
     if (!described) {
       fmt::print(stderr, "assay: {}\n", described.error().text());
@@ -226,6 +238,7 @@ int check_command(std::vector<std::string> args) {
     for (const std::string& note : described->notes) fmt::print(stderr, "assay: {}\n", note);
     paths = {described->contract};
     options.runner.hidden = described->files;
+    options.torch = described->torch;
   }
   const auto contracts = contracts_in(paths);
   if (!contracts) {
@@ -236,7 +249,7 @@ int check_command(std::vector<std::string> args) {
   std::vector<report::Report> reports;
   int status = 0;
   for (Checked& checked :
-       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())))) {
+       check_all(*contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())), begun)) {
     status = worse(status, checked.status);
     reports.push_back(std::move(checked.report));
   }

@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "base/python.h"
-#include "subject/process.h"
+#include "reference/torch_process.h"
 #include "subject/subject.h"
 
 namespace assay::cli {
@@ -17,8 +16,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 namespace {
-
-constexpr double kSeconds = 120;  // to read a problem: importing torch and a pass without data
 
 // Without the row, of "FILE.jsonl:ROW".
 std::string file_of(const std::string& path) {
@@ -58,8 +55,8 @@ std::string last_line(std::string text) {
 Result<Problem> describe_problem(const std::string& answer, const std::string& problem) {
   std::error_code error;
   if (!fs::exists(file_of(problem), error)) return Error{"there is no such problem", problem};
-  const std::string package = python_package_folder();
-  if (package.empty()) return Error{"Assay's Python package is not beside the program; install it whole"};
+  if (!fs::exists(file_of(answer), error))
+    return Error{fmt::format("the submission {} does not exist", answer)};
   Problem described;
   described.files = files_of(problem);
   std::vector<std::string> texts = {answer, problem};
@@ -68,18 +65,14 @@ Result<Problem> describe_problem(const std::string& answer, const std::string& p
   const fs::path folder =
       fs::path(subject::cache_folder("")) / "problems" / fmt::format("{:016x}", hash_of(texts));
   fs::create_directories(folder, error);
-  const auto said = subject::run_command(
-      {python_program(), "-m", "assay.problem.describe", "--answer", answer, "--problem", problem, "--out",
-       folder.string()},
-      kSeconds, {.variables = {"PYTHONPATH=" + path_with(package, "PYTHONPATH"), "CUDA_VISIBLE_DEVICES="}});
+  described.torch = std::make_shared<reference::TorchProcess>();
+  const auto said = described.torch->ask(
+      {{"op", "describe"},
+       {"arguments", {"--answer", answer, "--problem", problem, "--out", folder.string()}}});
   if (!said) return said.error();
-  if (said->timed_out)
-    return Error{fmt::format("the problem could not be read within {:.0f} s", kSeconds), problem};
-  const std::string line = last_line(said->output);
-  if (said->status == 127) return Error{fmt::format("{} could not be started", python_program())};
-  if (line.find("No module named 'torch'") != std::string::npos)
-    return Error{missing_module("PyTorch", "torch")};
-  if (said->status != 0) return Error{line};
+  if (!said->value("ok", false)) return Error{said->value("error", ""), problem};
+  const std::string line = last_line(said->value("output", ""));
+  if (said->value("status", 1) != 0) return Error{line};
   const Json json = Json::parse(line, nullptr, false);
   if (!json.is_object() || !json.contains("contract"))
     return Error{fmt::format("the problem could not be read: {}", line), problem};

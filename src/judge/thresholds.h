@@ -40,6 +40,16 @@ inline constexpr std::size_t kFewElements = 1 << 13;   // that are looked at onc
 inline constexpr std::size_t kProbeElements = 16;      // that tell how long the sums of an output are
 inline constexpr std::size_t kLeastAffordable = 4096;  // elements of an output, however long its sums
 
+// ---- Chance: whether an error differs from run to run (repetition.cpp) ----
+
+// Elements whose bits differ that are asked about. Chosen: an output that is wrong by chance in one element of
+// a hundred is missed once in thirteen runs, and not in several.
+inline constexpr std::size_t kMostRepeated = 256;
+// Of an error: what changes by less may be the rounding of a kernel that is wrong for another reason. Chosen
+// far from both: a sum in another order changes an error that is worth reporting by little, a coin by all of
+// it. Pinned by tests/judge/repetition_test.
+inline constexpr double kChangedPart = 0.25;
+
 // ---- Names: what a failure is called when no defect explains it ----
 
 // Errors of a size alone are no proof of a defect when they are as large as the results: relative energy.

@@ -247,7 +247,10 @@ std::string encode(const Reply& reply) {
 }
 
 std::string encode(const ForkRequest& request) {
-  return line_of({{"version", kVersion}, {"folder", request.folder}, {"settings", request.settings}});
+  return line_of({{"version", kVersion},
+                  {"folder", request.folder},
+                  {"build_folder", request.build_folder},
+                  {"settings", request.settings}});
 }
 
 std::string encode(const Building& building) {

@@ -142,8 +142,9 @@ struct Reply {
 
 // To the interpreter that workers of a Python subject are forked from: one message, with the worker's files.
 struct ForkRequest {
-  std::string folder;    // the worker's own
-  std::string settings;  // of the runtime library
+  std::string folder;        // the worker's own
+  std::string build_folder;  // of what the subject compiles
+  std::string settings;      // of the runtime library
 };
 std::string encode(const ForkRequest& request);
 

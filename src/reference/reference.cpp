@@ -183,7 +183,8 @@ bool Expectation::admits(std::size_t i, const Tensor& output, int64_t at) const 
   return (flags[i] & kExact) == 0 && admits(i, static_cast<double>(stored));
 }
 
-Result<Reference> Reference::make(const Contract& contract, ReferenceProvider provider) {
+Result<Reference> Reference::make(const Contract& contract, ReferenceProvider provider,
+                                  std::shared_ptr<TorchProcess> process) {
   auto impl = std::make_shared<Impl>();
   impl->contract = contract;
   impl->provider = std::move(provider);
@@ -193,7 +194,7 @@ Result<Reference> Reference::make(const Contract& contract, ReferenceProvider pr
     impl->compiled = *compiled;
   }
   if (contract.reference.kind == ReferenceKind::Torch)
-    impl->torch_server = std::make_unique<TorchServer>(impl->contract);
+    impl->torch_server = std::make_unique<TorchServer>(impl->contract, std::move(process));
   Reference reference;
   reference.impl_ = std::move(impl);
   return reference;
@@ -550,6 +551,10 @@ void Reference::start() const {
 void Reference::wait() const {
   const std::scoped_lock lock(impl_->foreign_lock);
   if (impl_->torch_server) impl_->torch_server->wait();
+}
+
+void Reference::expect_ahead(const Bindings& bindings, bool tensor_cores) const {
+  if (impl_->torch_server) (void)impl_->torch(bindings, tensor_cores);
 }
 
 Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {

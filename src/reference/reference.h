@@ -141,12 +141,15 @@ std::span<const Defect> defects();
 using ReferenceProvider =
     std::function<Result<std::map<std::string, Tensor>>(const Contract&, const Bindings&)>;
 
+class TorchProcess;
+
 class Reference {
  public:
   // Resolves the names of the formula and checks its types and index ranges; an error has its place in the
   // contract file. `provider` runs `cuda` references; without one they are an error when evaluated. `python`
-  // references run in a child process of their own.
-  static Result<Reference> make(const Contract& contract, ReferenceProvider provider = {});
+  // references run in a child process of their own, `torch` ones in `process` if one is running already.
+  static Result<Reference> make(const Contract& contract, ReferenceProvider provider = {},
+                                std::shared_ptr<TorchProcess> process = nullptr);
   // For simulations of a kernel that computes a formula step by step: exps overflow as they stand there,
   // where `make` takes what they mean.
   static Result<Reference> as_written(const Contract& contract);
@@ -180,6 +183,8 @@ class Reference {
   void start() const;
   // Waits until it has started.
   void wait() const;
+  // Evaluates it for a question that will be asked: what expect() then finds. From any thread.
+  void expect_ahead(const Bindings& bindings, bool tensor_cores) const;
   // The problem's own inputs, by the contract's generator.
   Result<std::map<std::string, Tensor>> problem_inputs(const Shape& shape, uint64_t seed) const;
   // What the budgets given so far rest on, a sentence each.

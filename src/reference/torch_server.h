@@ -1,9 +1,8 @@
 // `torch` references: one Python process for a whole check, which evaluates the problem's PyTorch code exactly
 // and derives its rounding budget (python/assay/reference/server.py).
 //
-// Importing torch takes seconds, so the process is started once, early, and asked for one call after another:
-// a JSON object per line, arrays as .npy files in a folder of its own. It runs without a device. The problem's
-// code is trusted as the contract is: it says what is right.
+// The process (torch_process.h) is started once, early, and asked for one call after another, with arrays as .npy files
+// in its folder. The problem's code is trusted as the contract is: it says what is right.
 #pragma once
 
 #include <map>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "contract/bindings.h"
+#include "reference/torch_process.h"
 
 namespace assay::reference {
 
@@ -32,7 +32,8 @@ struct TorchAnswer {
 
 class TorchServer {
  public:
-  explicit TorchServer(const Contract& contract);
+  // `process`: one that is running already, if there is one.
+  explicit TorchServer(const Contract& contract, std::shared_ptr<TorchProcess> process = nullptr);
   ~TorchServer();
   TorchServer(const TorchServer&) = delete;
   TorchServer& operator=(const TorchServer&) = delete;
@@ -46,9 +47,14 @@ class TorchServer {
   Result<std::map<std::string, Tensor>> inputs(const contract::Shape& shape, uint64_t seed);
 
  private:
-  struct Process;
+  nlohmann::ordered_json opening() const;
+  Result<nlohmann::ordered_json> ask(const nlohmann::ordered_json& question);
+
   const Contract& contract_;
-  std::unique_ptr<Process> process_;
+  std::string where_;  // "reference.py:run"
+  std::shared_ptr<TorchProcess> process_;
+  bool started_ = false;
+  Error problem_;  // why nothing can be asked
 };
 
 }  // namespace assay::reference

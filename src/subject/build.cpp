@@ -143,36 +143,8 @@ class Builder {
     fs::create_directories(folder_, error);
     if (error) fail(fmt::format("the cache folder {} cannot be made: {}", folder_.string(), error.message()));
     subject_.build_folder = folder_.string();
-    subject_.interpreter = std::make_shared<Interpreter>(python_environment(), subject_.python);
-    subject_.interpreter->start();
-  }
-
-  // The virtual GPU's runtime and driver library are loaded before torch's own, and the package's sitecustomize
-  // prepares torch and Triton. Compilers are on the user's path.
-  std::vector<std::string> python_environment() const {
-    const std::string package = python_package_folder();
-    const std::string libraries = fs::path(program_folder()).parent_path().string() + "/lib";
-    std::vector<std::string> variables = {
-        "LANG=C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE=1",
-        fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", libraries),
-        "LD_LIBRARY_PATH=" + path_with(libraries, "LD_LIBRARY_PATH"),
-        "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
-        "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
-        "TRITON_LIBCUDA_PATH=" + libraries,
-        fmt::format("TRITON_CACHE_DIR={}/triton", subject_.build_folder),
-        fmt::format("TORCHINDUCTOR_CACHE_DIR={}/inductor", subject_.build_folder),
-        fmt::format("TORCH_EXTENSIONS_DIR={}/extensions", subject_.build_folder),
-        "TORCHINDUCTOR_COMPILE_THREADS=1",
-        fmt::format("ASSAY_WORKER_LIBRARY={}/libassay-worker.so", libraries),
-        "ASSAY_QUIET=1"};
-    constexpr const char* kUsers[] = {"PATH", "CUDA_HOME",       "CUDA_PATH",   "CC",
-                                      "CXX",  "OMP_NUM_THREADS", "VIRTUAL_ENV", "PYTHONHOME"};
-    for (const char* name : kUsers)
-      if (const char* value = std::getenv(name)) variables.push_back(fmt::format("{}={}", name, value));
-    if (const char* home = std::getenv("HOME"))  // packages of the user's own
-      variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
-    return variables;
+    subject_.interpreter = options_.interpreter ? options_.interpreter
+                                                : start_interpreter(fs::path(subject_.python).parent_path());
   }
 
   // Source files in the folder of a Python function: it may import or compile them.

@@ -12,20 +12,51 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "base/interrupt.h"
 #include "base/python.h"
 #include "protocol/messages.h"
 #include "protocol/protocol.h"
+#include "subject/process.h"
+#include "subject/subject.h"
 
 namespace assay::subject {
+
+namespace fs = std::filesystem;
 
 namespace {
 
 constexpr double kStartSeconds = 120;  // to import torch on a slow disk
 constexpr int kGlance = 50;            // milliseconds between looks at whether to stop
 constexpr std::size_t kMostSaid = 4000;
+
+// The virtual GPU's runtime and driver library are loaded before torch's own, and the package's sitecustomize
+// prepares torch and Triton. Compilers are on the user's path.
+std::vector<std::string> python_environment() {
+  const std::string package = python_package_folder();
+  const std::string libraries = fs::path(program_folder()).parent_path().string() + "/lib";
+  std::vector<std::string> variables = {
+      "LANG=C.UTF-8",
+      "PYTHONDONTWRITEBYTECODE=1",
+      fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", libraries),
+      "LD_LIBRARY_PATH=" + path_with(libraries, "LD_LIBRARY_PATH"),
+      "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
+      "PYTORCH_NO_CUDA_MEMORY_CACHING=1",
+      "TRITON_LIBCUDA_PATH=" + libraries,
+      "TORCHINDUCTOR_COMPILE_THREADS=1",
+      fmt::format("ASSAY_WORKER_LIBRARY={}/libassay-worker.so", libraries),
+      "ASSAY_QUIET=1"};
+  constexpr const char* kUsers[] = {"PATH", "CUDA_HOME",       "CUDA_PATH",   "CC",
+                                    "CXX",  "OMP_NUM_THREADS", "VIRTUAL_ENV", "PYTHONHOME"};
+  for (const char* name : kUsers)
+    if (const char* value = std::getenv(name)) variables.push_back(fmt::format("{}={}", name, value));
+  if (const char* home = std::getenv("HOME"))  // packages of the user's own
+    variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
+  return variables;
+}
 
 std::vector<char*> pointers_to(const std::vector<std::string>& words) {
   std::vector<char*> pointers;
@@ -53,6 +84,12 @@ bool send_with(int socket, const std::string& text, const std::vector<int>& file
 
 }  // namespace
 
+std::shared_ptr<Interpreter> start_interpreter(const std::string& code) {
+  auto interpreter = std::make_shared<Interpreter>(code);
+  interpreter->start();
+  return interpreter;
+}
+
 Interpreter::~Interpreter() {
   if (child_ > 0) {
     kill(child_, SIGKILL);
@@ -76,8 +113,9 @@ void Interpreter::start() {
   }
   log_file_ = memfd_create("log", MFD_CLOEXEC);
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  std::vector<std::string> words = {python_program(), "-m", "assay.worker", std::to_string(getpid()), file_};
-  const std::vector<char*> argv = pointers_to(words), variables = pointers_to(variables_);
+  std::vector<std::string> words = {python_program(), "-m", "assay.worker", std::to_string(getpid()), code_};
+  const std::vector<std::string> environment = python_environment();
+  const std::vector<char*> argv = pointers_to(words), variables = pointers_to(environment);
   child_ = fork();
   if (child_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -119,8 +157,8 @@ Error Interpreter::lost() {
 Result<pid_t> Interpreter::fork_worker(const Worker& worker) {
   start();
   if (child_ < 0) return problem_;
-  const std::string request =
-      encode(protocol::ForkRequest{.folder = worker.folder, .settings = worker.settings});
+  const std::string request = encode(protocol::ForkRequest{
+      .folder = worker.folder, .build_folder = worker.build_folder, .settings = worker.settings});
   if (!send_with(control_, request, {worker.socket, worker.memory_file, worker.events, worker.log}))
     return lost();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(kStartSeconds);

@@ -9,7 +9,6 @@
 #include <sys/types.h>
 
 #include <string>
-#include <vector>
 
 #include "base/result.h"
 
@@ -17,10 +16,8 @@ namespace assay::subject {
 
 class Interpreter {
  public:
-  // `variables`: of the environment, "NAME=value" each. `file`: the subject's; it is not loaded, but shows what is worth
-  // importing.
-  Interpreter(std::vector<std::string> variables, std::string file)
-      : variables_(std::move(variables)), file_(std::move(file)) {}
+  // `code`: file or folder of the subject's; it is not loaded, but shows what is worth importing.
+  explicit Interpreter(std::string code) : code_(std::move(code)) {}
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
@@ -29,8 +26,9 @@ class Interpreter {
   void start();
 
   struct Worker {
-    std::string folder;    // where it runs, and keeps its temporary files
-    std::string settings;  // of the runtime library (protocol/settings.h)
+    std::string folder;        // where it runs, and keeps its temporary files
+    std::string build_folder;  // where what it compiles is kept
+    std::string settings;      // of the runtime library (protocol/settings.h)
     int socket = -1, memory_file = -1, events = -1, log = -1;
   };
   // The process of a new worker.
@@ -39,8 +37,7 @@ class Interpreter {
  private:
   Error lost();
 
-  std::vector<std::string> variables_;
-  std::string file_;
+  std::string code_;
   pid_t child_ = -1;
   int control_ = -1;
   std::string log_;  // what it said

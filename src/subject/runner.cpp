@@ -349,6 +349,7 @@ struct Runner::Impl {
   std::string fork_interpreter(int worker_socket, int worker_events) {
     const int log = open(folder->file("output").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     const auto forked = subject.interpreter->fork_worker({.folder = folder->path(),
+                                                          .build_folder = subject.build_folder,
                                                           .settings = encode(settings()),
                                                           .socket = worker_socket,
                                                           .memory_file = memory_file,

@@ -25,12 +25,18 @@
 
 namespace assay::subject {
 
+class Interpreter;
+
 struct BuildOptions {
   std::string cache;     // folder; empty: $XDG_CACHE_HOME/assay, or ~/.cache/assay
   double timeout = 180;  // seconds
+  std::shared_ptr<Interpreter>
+      interpreter{};  // of a Python subject, where one was started ahead of the build
 };
 
-class Interpreter;
+// An interpreter for a Python subject, started without waiting for it. `code`, a file or folder, is not loaded, but shows
+// what is worth importing.
+std::shared_ptr<Interpreter> start_interpreter(const std::string& code);
 
 struct Subject {
   std::string library;    // the shared object; empty for PTX

@@ -16,6 +16,15 @@ namespace {
 
 constexpr std::string_view kRandom = "random";  // a stage without end
 
+// What is particular about a trial but for its shape and its numbers.
+std::string kind_of(const Trial& trial) {
+  std::string text;
+  for (const auto& [input, family] : trial.families)
+    if (family != Family::Natural) text += fmt::format("{} {},", input, to_string(family));
+  for (const std::string& kind : kinds_of(trial.condition)) text += kind + ",";
+  return text;
+}
+
 }  // namespace
 
 Plan::Plan(const Contract& contract, PlanOptions options)
@@ -165,7 +174,26 @@ PlannedTrial Plan::placed(PlannedTrial planned) {
   return planned;
 }
 
+void Plan::hidden(const PlannedTrial& planned) {
+  if (planned.trial.sparse.empty() && kinds_tried_.insert(kind_of(planned.trial)).second)
+    hidden_.push_back(planned);
+}
+
+void Plan::judged_at(const Trial& trial) {
+  kinds_tried_.insert(kind_of(trial));
+  if (hidden_.empty() || !trial.sparse.empty()) return;
+  again_.push_back(std::move(hidden_.front()));
+  hidden_.pop_front();
+  again_.back().trial.shape = trial.shape;
+  again_.back().required = again_.back().needed = again_.back().brief = false;
+}
+
 PlannedTrial Plan::next(const Affordable& affordable) {
+  if (!again_.empty()) {
+    PlannedTrial planned = std::move(again_.front());
+    again_.pop_front();
+    return placed(std::move(planned));
+  }
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     if (!it->required && !it->brief && !affordable(it->trial.shape, it->needed)) continue;
     PlannedTrial planned = std::move(*it);

@@ -15,6 +15,8 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/random.h"
@@ -59,6 +61,10 @@ class Plan {
   // What became of a trial: it was judged, or cannot be made (no legal inputs at this shape).
   void judged(const Trial& trial) { requirements_.meet(trial); }
   void skip(const PlannedTrial& skipped);
+  // Or the device saw an error, and the numbers were not judged: what is particular about it is tried again at
+  // a shape at which they were, so that one cause does not hide another.
+  void hidden(const PlannedTrial& planned);
+  void judged_at(const Trial& trial);
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
@@ -112,6 +118,8 @@ class Plan {
   Requirements requirements_;
   Random random_;
   std::deque<PlannedTrial> queue_;
+  std::deque<PlannedTrial> hidden_, again_;  // the latter at their other shapes
+  std::set<std::string> kinds_tried_;        // of inputs and conditions: judged, or in one of these
   std::vector<std::vector<PlannedTrial>> stages_;
   std::vector<contract::Shape>
       cheapest_;  // of only_listed_shapes: those that every kind of trial takes turns at

@@ -430,20 +430,18 @@ class Server(unittest.TestCase):
         declared = declared or {"inputs": {"x": {"dtype": "bf16"}}, "outputs": {"y": {"dtype": "bf16"}},
                                 "args": ["x", "eps", "y"], "accumulate": "f32", "math": "standard",
                                 "tensor_cores": False}
-        (self.path / "declared.json").write_text(json.dumps(declared))
         np.save(self.path / "x.npy", np.arange(8, dtype=np.float64).reshape(2, 4) / 4)
         return declared
 
     def run_process(self, source, requests):
         """The answers of the program, and what it wrote to stderr."""
-        self.prepare(source)
+        declared = self.prepare(source)
         reference = self.path / "reference.py"
-        command = [sys.executable, "-m", "assay.reference.server", "--reference", f"{reference}:run",
-                   "--inputs",
-                   f"{reference}:make", "--declared", str(self.path / "declared.json")]
+        command = [sys.executable, "-m", "assay.reference.server"]
+        opening = {"op": "open", "reference": f"{reference}:run", "inputs": f"{reference}:make", "declared": declared}
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "CUDA_VISIBLE_DEVICES": "",
                        "OMP_NUM_THREADS": "1"}
-        lines = "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in requests)
+        lines = "".join((r if isinstance(r, str) else json.dumps(r)) + "\n" for r in [opening, *requests])
         done = subprocess.run(command, input=lines, capture_output=True, text=True, env=environment,
                               timeout=120)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr

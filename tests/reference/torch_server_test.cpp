@@ -34,10 +34,12 @@ def save(path, values):
 mode = %s
 if mode == "dies":
     sys.exit("ModuleNotFoundError: No module named 'torch'")
-declared = json.load(open(sys.argv[sys.argv.index("--declared") + 1]))
-assert declared["inputs"]["x"]["dtype"] == "bf16", declared
 for line in sys.stdin:
     question = json.loads(line)
+    if question["op"] == "open":
+        assert question["declared"]["inputs"]["x"]["dtype"] == "bf16", question
+        assert question["reference"].endswith("/r.py:run") and question["inputs"].endswith("/i.py:make"), question
+        continue
     folder = question["folder"]
     if mode == "fails":
         print(json.dumps({"ok": False, "error": "no such operator"}), flush=True)

@@ -320,6 +320,34 @@ TEST(Plan, KeepsLargeTrialsOffSmallGpus) {
   }
 }
 
+// The device sees an error wherever a tile is cut off: numbers can only be judged at other shapes, and every
+// kind of input and of condition is.
+TEST(Plan, TriesAgainElsewhereWhatAnErrorHid) {
+  const Contract contract = with_input("bf16", "gradients");
+  Plan plan(contract, {.seed = 3});
+  std::set<std::string> met, judged;
+  const auto kinds = [](const Trial& trial) {
+    std::set<std::string> found;
+    for (const auto& [input, family] : trial.families) found.insert(std::string(to_string(family)));
+    for (const std::string& kind : kinds_of(trial.condition)) found.insert(kind);
+    return found;
+  };
+  for (int i = 0; i < 250; ++i) {
+    const PlannedTrial planned = plan.next(below(contract, 1e6));
+    ASSERT_TRUE(contract.check_shape(planned.trial.shape)) << to_string(planned.trial);
+    const bool hides = planned.trial.shape.at("N") % 8 != 0;
+    if (i < 100) met.merge(kinds(planned.trial));
+    if (hides) {
+      plan.hidden(planned);
+    } else {
+      judged.merge(kinds(planned.trial));
+      plan.judged_at(planned.trial);
+    }
+  }
+  EXPECT_EQ(met.count("nan-element"), 1u);
+  for (const std::string& kind : met) EXPECT_EQ(judged.count(kind), 1u) << kind;
+}
+
 TEST(Plan, EqualSeedsGiveEqualPlans) {
   const Contract contract = with_input("bf16", "gradients");
   const auto a = first_trials(contract, 3, 300), b = first_trials(contract, 3, 300),

@@ -1,12 +1,17 @@
-"""Answers requests for exact values and budgets of a PyTorch reference, one JSON object per line.
+"""Answers questions about a problem in PyTorch on the CPU, one JSON object per line.
 
-    python -m assay.reference.server --reference FILE:FUNCTION [--inputs FILE:FUNCTION] --declared FILE.json
+    python -m assay.reference.server
 
-One process serves a whole check, so that torch and the problem are imported once. Tensors travel as .npy
-files: inputs in float64, or int64 for integers and booleans; results in float64. Whatever the problem prints
-goes to stderr; an exception in the problem is an answer, not the end of the server.
+One process serves a whole check, so that torch and the problem are imported once. It is told what to evaluate first:
+
+    {"op": "describe", "arguments": […]}   runs assay.problem.describe in a fork: what the problem's code leaves behind
+                                           there does not reach the evaluations
+    {"op": "open", "reference": "FILE:FUNCTION", "inputs": "FILE:FUNCTION" or "", "declared": {…}}   has no answer
+    {"op": "expect", …}, {"op": "inputs", …}
+
+Tensors travel as .npy files: inputs in float64, or int64 for integers and booleans; results in float64. Whatever the
+problem prints goes to stderr; an exception in the problem is an answer, not the end of the server.
 """
-import argparse
 import contextlib
 import importlib.util
 import inspect
@@ -17,9 +22,9 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, TextIO
+from typing import Any, Callable, Dict, List, Optional, TextIO, Tuple
 
-os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+from assay import cpu_torch  # noqa: F401  first: it prepares the import of torch
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -33,6 +38,7 @@ from .precision import DTYPES, Precision  # noqa: E402
 Tensors = Dict[str, torch.Tensor]
 
 _SECONDS = 100  # for one request; the check gives up after 120
+_MOST_SAID = 100_000  # characters of what a description prints
 _MEMORY = 12 << 30  # bytes of address space beyond what the imports took
 
 
@@ -267,7 +273,47 @@ def limit_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
+def described(arguments: List[str]) -> Dict[str, Any]:
+    """What assay.problem.describe prints and says, and how it ends, in a process of its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(read)
+            os.dup2(write, 1)
+            os.dup2(write, 2)
+            from assay.problem import describe as program
+
+            status = program.main(arguments)
+        except BaseException:  # the fork must not go on as the server
+            traceback.print_exc()
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            os._exit(status)
+    os.close(write)
+    try:
+        with os.fdopen(read, errors="replace") as output:
+            text = output.read()
+    except _TimeOut:
+        os.kill(child, signal.SIGKILL)
+        return {"ok": False, "error": f"the problem could not be read within {_SECONDS} s"}
+    finally:
+        _, status = os.waitpid(child, 0)
+    return {"ok": True, "status": os.waitstatus_to_exitcode(status), "output": text[-_MOST_SAID:]}
+
+
+def opened(request: Dict[str, Any]) -> Tuple[Optional[Server], str]:
+    """The server of a reference, or why there is none."""
+    try:
+        return Server(request["reference"], request.get("inputs"), request["declared"]), ""
+    except (Problem, OSError, ValueError) as error:
+        return None, str(error)
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    server, problem = None, "there is no reference yet"
     for line in requests:
         if not line.strip():
             continue
@@ -279,35 +325,25 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
             message = f"a request must be one JSON object per line: {error}"
             answer: Dict[str, Any] = {"ok": False, "error": message}
         else:
+            if request.get("op") == "open":
+                limit_memory(_MEMORY)
+                server, problem = opened(request)
+                continue
             with time_limit(_SECONDS):
-                answer = server.answer(request)
+                if request.get("op") == "describe":
+                    answer = described(request["arguments"])
+                else:
+                    answer = server.answer(request) if server else {"ok": False, "error": problem}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="assay.reference.server", description="answers requests on stdin")
-    parser.add_argument("--reference", required=True, metavar="FILE:FUNCTION")
-    parser.add_argument("--inputs", metavar="FILE:FUNCTION")
-    parser.add_argument("--declared", required=True, metavar="FILE")
-    options = parser.parse_args()
     # The problem may print: only answers go to the real stdout.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    limit_memory(_MEMORY)
-    torch.set_num_threads(max(1, min(2, os.cpu_count() or 1)))
-    try:
-        declared = json.loads(Path(options.declared).read_text())
-        server = Server(options.reference, options.inputs, declared)
-    except (Problem, OSError, ValueError) as error:
-        # Every request gets the same answer: the check can say what is wrong.
-        message = str(error)
-        for line in sys.stdin:
-            if line.strip():
-                answers.write(json.dumps({"ok": False, "error": message}) + "\n")
-                answers.flush()
-        return 2
-    serve(server, sys.stdin, answers)
+    torch.set_num_threads(1)  # two that wait for each other on a busy machine take fifty times as long
+    serve(sys.stdin, answers)
     return 0
 
 

@@ -22,6 +22,7 @@ import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from assay.virtual import extension_nvcc
 from assay.virtual.runtime import Unsupported
 
 INCLUDE_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "include")
@@ -286,17 +287,30 @@ def machine_code_function(library: str) -> Optional[str]:
     return found.group(1) if found else None
 
 
+def _environment() -> Dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+
+
 def _run(command: Sequence[str], verbose: bool) -> None:
     if verbose:
         print(" ".join(command), flush=True)
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=_environment()
     )
-    if done.returncode != 0:
-        raise CompileError(done.stdout)
-    if verbose and done.stdout:
-        print(done.stdout, end="", flush=True)
+    _finish(done.returncode, done.stdout, verbose)
+
+
+def _compile_cuda(command: Sequence[str], source: Source, folder: str, verbose: bool) -> None:
+    if verbose:
+        print(" ".join(command), flush=True)
+    _finish(*extension_nvcc.compile(command, source.path, folder, _environment()), verbose)
+
+
+def _finish(status: int, output: str, verbose: bool) -> None:
+    if status != 0:
+        raise CompileError(output)
+    if verbose and output:
+        print(output, end="", flush=True)
 
 
 @contextlib.contextmanager
@@ -336,12 +350,18 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
         _write(os.path.join(folder, "assay_functions.inc"), functions)
         _write(os.path.join(folder, "assay_standard.inc"), standard_headers(mentioned))
         objects = [os.path.join(folder, f"{number}.o") for number in range(len(build.sources))]
-        commands = [
-            compile_command(build, source, folder, target, mentioned, standard)
-            for source, target in zip(build.sources, objects)
-        ]
-        with ThreadPoolExecutor(max_workers=min(len(commands), os.cpu_count() or 1)) as pool:
-            for _ in pool.map(lambda command: _run(command, verbose), commands):
+
+        def compile_one(source: Source, target: str) -> None:
+            command = compile_command(build, source, folder, target, mentioned, standard)
+            if source.is_cuda and build.with_cuda:
+                _compile_cuda(command, source, folder, verbose)
+            else:
+                _run(command, verbose)
+
+        # Those that take longest first.
+        order = sorted(zip(build.sources, objects), key=lambda pair: not pair[0].is_cuda)
+        with ThreadPoolExecutor(max_workers=min(len(order), os.cpu_count() or 1)) as pool:
+            for _ in pool.map(lambda pair: compile_one(*pair), order):
                 pass
         unfinished = f"{library}.{os.getpid()}"
         _run(link_command(build, objects, unfinished), verbose)

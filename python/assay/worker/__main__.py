@@ -1,4 +1,5 @@
-"""The interpreter that workers are forked from (src/subject/interpreter.h): imports torch, and waits for requests.
+"""The interpreter that workers are forked from (src/subject/interpreter.h): imports torch and what else takes long
+(ahead.py), and waits for requests.
 
 It must neither touch the device nor load any code of the subject's: whatever it did, every worker would have done.
 """
@@ -15,6 +16,8 @@ import time
 
 CONTROL = 3  # descriptor of the socket to the command; in a worker, of the worker's own
 FILES = {0: 3, 1: 4, 2: 5, 3: 1}  # descriptors of a worker: its socket, the memory file, events, the log
+# Where compilers keep what they made: a folder each in the subject's build folder.
+CACHES = {"TRITON_CACHE_DIR": "triton", "TORCHINDUCTOR_CACHE_DIR": "inductor", "TORCH_EXTENSIONS_DIR": "extensions"}
 MOST_WRITTEN = 64 << 20  # bytes of any file that a worker writes
 PR_SET_PDEATHSIG = 1
 
@@ -26,11 +29,14 @@ def main() -> int:
     command = int(sys.argv[1])
     for descriptor in (4, 5):  # a worker's: nothing that is imported may have them
         os.dup2(0, descriptor)
+    from assay.worker import ahead, tensors  # imports torch, where there is one
     from assay.worker.library import Library
-    from assay.worker.subject import Subject, import_triton  # imports torch, where there is one
+    from assay.worker.subject import Subject
 
-    import_triton(os.path.dirname(os.path.abspath(sys.argv[2])))
-
+    if tensors.torch is not None:
+        # Operators run on the CPU, on small tensors: threads that wait for each other take longer than one alone.
+        tensors.torch.set_num_threads(1)
+    ahead.prepare(sys.argv[2])
     library = Library(path)
     gc.freeze()  # so that workers need not look through all of torch
     control = socket.socket(fileno=CONTROL)
@@ -88,6 +94,8 @@ def _become_worker(request: dict, files: list, command: int, library: object, su
         resource.setrlimit(limit, (most, most))
     os.chdir(request["folder"])
     os.environ["HOME"] = os.environ["TMPDIR"] = request["folder"]
+    for variable, name in CACHES.items():
+        os.environ[variable] = os.path.join(request["build_folder"], name)
     sys.argv = [""]
     library.configure(request["settings"])
     return library.run(subject.load, subject.call)

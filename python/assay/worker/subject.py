@@ -2,13 +2,12 @@
 import gc
 import importlib
 import importlib.util
-import itertools
 import os
 import sys
 import traceback
 from typing import Any, Callable, Dict, List, Optional
 
-from assay.worker import tensors, watch
+from assay.worker import ahead, tensors, watch
 from assay.worker.library import ALIASED_OUTPUT, Answer, Library
 
 
@@ -31,7 +30,7 @@ class Subject:
         _forget_settings()
         self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
         sys.path.insert(0, self._folder)
-        if import_triton(self._folder):
+        if ahead.import_triton(self._folder):
             _note_compiling(self._library)
         try:
             module = _import(setup["file"])
@@ -152,30 +151,6 @@ def _forget_settings() -> None:
     for name in list(os.environ):
         if name.startswith(("ASSAY_", "LD_", "PYTHONPATH")):
             del os.environ[name]
-
-
-def import_triton(folder: str) -> bool:
-    """Imports Triton where a file of the folder mentions it and it is installed."""
-    if not _mentions_triton(folder):
-        return False
-    try:
-        importlib.import_module("triton")
-    except ImportError:
-        return False
-    return True
-
-
-def _mentions_triton(folder: str) -> bool:
-    for place, _, names in itertools.islice(os.walk(folder), 50):
-        for name in names:
-            if name.endswith(".py"):
-                try:
-                    with open(os.path.join(place, name), encoding="utf-8", errors="replace") as text:
-                        if "triton" in text.read():
-                            return True
-                except OSError:  # hidden from the subject, and so from here
-                    continue
-    return False
 
 
 class _on_stream:
