@@ -4,6 +4,7 @@
 #include "assayer/locate.h"
 #include "base/symbol.h"
 #include "finding/json.h"
+#include "judge/verdict.h"
 #include "prove/prove.h"
 #include "report/report.h"
 
