@@ -120,7 +120,8 @@ class Contradiction {
     setting.access_seconds = kAccessSeconds;
     using Prove = prove::Obligation (*)(prove::Setting&);
     for (const Prove prove :
-         {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers}}) {
+         {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers},
+                              Prove{prove::prove_races}}) {
       setting.until = prove::work_seconds() + kSeconds;
       const prove::Obligation obligation = prove(setting);
       if (obligation.status != prove::Status::Proved) continue;

@@ -7,19 +7,49 @@ the same name and the same default, so a contract can be read, changed and writt
     contract.dims["cols"] = Dim(1, 65536)
     pathlib.Path("wider.toml").write_text(contract.to_toml())
 
-`Contract.parse(contract.to_toml()) == contract` holds for every contract. An unknown key is an error here as
-it is for the program; what the values mean is checked by the program alone.
+`Contract.parse(contract.to_toml()) == contract` holds for every contract. Of the comments, only those at the
+top of the file are kept (`notes`). An unknown key is an error here as it is for the program; what the values
+mean is checked by the program alone.
 """
 
 import dataclasses
 import difflib
+import itertools
 import math
 import pathlib
 import re
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 Extent = Union[int, str]  # an integer expression over dims: 128, "N", "2 * N"
+
+# The names of torch's dtypes, without "torch.", in a contract.
+DTYPES = {
+    "float64": "f64",
+    "float32": "f32",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+    "int8": "i8",
+    "uint8": "u8",
+    "int16": "i16",
+    "int32": "i32",
+    "uint32": "u32",
+    "int64": "i64",
+    "uint64": "u64",
+    "bool": "bool",
+}
+FLOATS = frozenset(("f64", "f32", "f16", "bf16", "e4m3", "e5m2"))
+
+# Names that mean something else in a formula, and names of functions and dtypes, which no dim may have.
+KEYWORDS = frozenset("if then else and or not in inf nan true false stream workspace".split())
+RESERVED_FOR_DIMS = KEYWORDS | frozenset(DTYPES.values()) | frozenset(
+    "sum mean max min argmax argmin exp log log1p expm1 sqrt rsqrt tanh erf sigmoid sin cos abs floor pow "
+    "ceil round exp2 log2 erfc softplus ceil_div sign isnan".split()
+)
+
+MAX_I32 = 2**31 - 1
 
 
 class ContractError(ValueError):
@@ -34,6 +64,13 @@ class Dim:
     max: int = 1
     multiple_of: int = 1
     type: str = "i32"
+
+    @classmethod
+    def between(cls, low: int, high: int, multiple_of: int = 1) -> "Union[Dim, int]":
+        """A range of the type that holds it; a constant where there is only one value."""
+        if low == high:
+            return low
+        return cls(low, high, multiple_of, "i32" if high <= MAX_I32 else "i64")
 
 
 @dataclass
@@ -57,6 +94,12 @@ class Scalar:
     value: Optional[float] = None
     values: Optional[List[float]] = None
     range: Optional[List[float]] = None
+
+    @classmethod
+    def among(cls, dtype: str, values: Sequence[float]) -> "Scalar":
+        """A scalar with one of these values."""
+        numbers = [int(value) if isinstance(value, bool) else value for value in values]
+        return cls(dtype, value=numbers[0]) if len(numbers) == 1 else cls(dtype, values=numbers)
 
 
 @dataclass
@@ -109,6 +152,15 @@ class Require:
 
 
 @dataclass
+class Origin:
+    """Where the files of a contract that a tool wrote come from; reports name these places."""
+
+    answer: Optional[str] = None  # the path of what is checked
+    function: Optional[str] = None  # "file.py:12": where the function under test is defined
+    files: Optional[Dict[str, str]] = None  # copies, and what they were copied from
+
+
+@dataclass
 class Contract:
     """A whole contract. Paths in it are relative to the folder of its file."""
 
@@ -120,8 +172,14 @@ class Contract:
     shapes: List[Dict[str, int]] = field(default_factory=list)
     inputs: Inputs = field(default_factory=Inputs)
     require: Require = field(default_factory=Require)
+    origin: Origin = field(default_factory=Origin)
     title: Optional[str] = None
     only_listed_shapes: Optional[bool] = None
+    notes: List[str] = field(default_factory=list, metadata={"comment": True})  # at the top of the file
+
+    def input_tensors(self) -> List[Tuple[str, Tensor]]:
+        """The tensors that the kernel reads."""
+        return [(name, tensor) for name, tensor in self.tensors.items() if tensor.role != "out"]
 
     @classmethod
     def load(cls, path: Union[str, pathlib.Path]) -> "Contract":
@@ -138,7 +196,13 @@ class Contract:
         for name in ("kernel", "reference"):
             if not isinstance(data.get(name), dict):
                 raise ContractError("a contract needs a table [%s]" % name)
-        tables = {"kernel": Kernel, "reference": Reference, "inputs": Inputs, "require": Require}
+        tables = {
+            "kernel": Kernel,
+            "reference": Reference,
+            "inputs": Inputs,
+            "require": Require,
+            "origin": Origin,
+        }
         collections = {"tensors": Tensor, "scalars": Scalar}
         values: Dict[str, Any] = {}
         for key, value in data.items():
@@ -156,11 +220,14 @@ class Contract:
                 }
             else:
                 values[key] = value
-        return _object(cls, values, "the contract")
+        contract = _object(cls, values, "the contract")
+        contract.notes = _comments_at_the_top(text)
+        return contract
 
     def to_toml(self) -> str:
         """The text of the contract file. Keys that hold their default are left out."""
-        lines = _assignments({"title": self.title, "only_listed_shapes": self.only_listed_shapes})
+        lines = ["# " + " ".join(note.split()) for note in self.notes]
+        lines += _assignments({"title": self.title, "only_listed_shapes": self.only_listed_shapes})
         sections = [_table("kernel", self.kernel)]
         if self.dims:
             sections.append(
@@ -172,13 +239,28 @@ class Contract:
         sections.append(_table("reference", self.reference))
         sections += [
             _table(name, table)
-            for name, table in (("inputs", self.inputs), ("require", self.require))
+            for name, table in (("inputs", self.inputs), ("require", self.require), ("origin", self.origin))
             if table != type(table)()
         ]
         return "\n\n".join("\n".join(section) for section in ([lines] if lines else []) + sections) + "\n"
 
 
+def safe_name(name: str, taken: Sequence[str] = (), dim: bool = False) -> str:
+    """`name`, made fit to be a name in a contract, and none of those taken."""
+    name = re.sub(r"[^A-Za-z0-9_]", "_", name) or "value"
+    if name[0].isdigit():
+        name = "_" + name
+    while name in (RESERVED_FOR_DIMS if dim else KEYWORDS) or name in taken:
+        name += "_"
+    return name
+
+
 # ---- Reading ----
+
+
+def _comments_at_the_top(text: str) -> List[str]:
+    lines = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return [line[1:].strip() for line in lines]
 
 
 def _parse_toml(text: str) -> Dict[str, Any]:
@@ -199,7 +281,7 @@ def _object(kind, table: Any, place: str):
     """An object of a class whose fields are the keys of a table."""
     if not isinstance(table, dict):
         raise ContractError("%s is not a table" % place)
-    names = {field.name.rstrip("_"): field for field in dataclasses.fields(kind)}
+    names = {one.name.rstrip("_"): one for one in dataclasses.fields(kind) if not one.metadata.get("comment")}
     for key in table:
         if key not in names:
             near = difflib.get_close_matches(key, names, 1)

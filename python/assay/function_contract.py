@@ -12,30 +12,13 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from assay import function_source
-from assay.contract import Contract, Dim, Inputs, Kernel, Reference, Scalar, Tensor
+from assay.contract import DTYPES, Contract, Dim, Inputs, Kernel, Origin, Reference, Scalar, Tensor
 from assay.program import AssayError
 
 DEFAULT_RANGE = Dim(1, 4096)  # of a dim that is named in a shape and not described in `dims`
 
-DTYPES = {
-    "float64": "f64",
-    "double": "f64",
-    "float32": "f32",
-    "float": "f32",
-    "float16": "f16",
-    "half": "f16",
-    "bfloat16": "bf16",
-    "float8_e4m3fn": "e4m3",
-    "float8_e5m2": "e5m2",
-    "int8": "i8",
-    "uint8": "u8",
-    "int16": "i16",
-    "int32": "i32",
-    "uint32": "u32",
-    "int64": "i64",
-    "uint64": "u64",
-    "bool": "bool",
-}
+# What torch also calls them.
+ALIASES = {"double": "float64", "float": "float32", "half": "float16"}
 
 _NAME = r"[A-Za-z_]\w*(?!\w*\()"  # of a dim, not of a function
 
@@ -83,6 +66,7 @@ class FunctionCall:
             title=self.title or self.name,
         )
         export = function_source.export
+        contract.origin = self._origin()
         contract.kernel.python = export(
             self.function, self.args, folder, "subject", self.scope, keywords=self.keywords
         )
@@ -92,6 +76,13 @@ class FunctionCall:
             made = export(self.make, ["dims", "seed"], folder, "inputs", self.scope, with_imports=False)
             contract.inputs = Inputs(torch=made)
         return contract
+
+    def _origin(self) -> Origin:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None or not pathlib.Path(code.co_filename).is_file():  # of an extension, or of a notebook
+            return Origin()
+        path = str(pathlib.Path(code.co_filename).absolute())
+        return Origin(answer=path, function="%s:%d" % (path, code.co_firstlineno))
 
     # What the parameters are.
 
@@ -353,12 +344,13 @@ class FunctionCall:
 def dtype_name(dtype: Any) -> str:
     """The contract's name of a dtype: of torch.bfloat16, "bfloat16" or "bf16"."""
     name = str(dtype).replace("torch.", "")
+    name = ALIASES.get(name, name)
     if name in DTYPES.values():
         return name
     if name in DTYPES:
         return DTYPES[name]
     raise AssayError(
-        "there is no dtype %s in a contract; there are %s" % (name, ", ".join(dict.fromkeys(DTYPES.values())))
+        "there is no dtype %s in a contract; there are %s" % (name, ", ".join(DTYPES.values()))
     )
 
 
@@ -390,7 +382,7 @@ def _scalar(given: Any) -> Scalar:
         raise AssayError("a scalar is a number, a list of numbers or an assay.Scalar, not %r" % (given,))
     dtype = "i64" if all(isinstance(one, int) for one in several) else "f64"
     several = [one if dtype == "i64" else float(one) for one in several]
-    return Scalar(dtype, values=several) if len(several) > 1 else Scalar(dtype, value=several[0])
+    return Scalar.among(dtype, several)
 
 
 def _one_value(scalar: Scalar) -> float:
@@ -401,9 +393,9 @@ def _dim(name: str, given: DimLike) -> Union[Dim, int]:
     if isinstance(given, (int, Dim)):
         return given
     if isinstance(given, range) and len(given) > 0 and given.step > 0 and given.start % given.step == 0:
-        return Dim(given[0], given[-1], given.step)
+        return Dim.between(given[0], given[-1], given.step)
     if isinstance(given, tuple) and len(given) in (2, 3) and all(isinstance(one, int) for one in given):
-        return Dim(*given)
+        return Dim.between(*given)
     raise AssayError(
         "dims[%r] is (min, max), (min, max, multiple_of), a number, or a range that starts at a multiple of "
         "its step; not %r" % (name, given)

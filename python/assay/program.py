@@ -70,16 +70,17 @@ def environment() -> Dict[str, str]:
     return result
 
 
-def run(arguments: List[str], timeout: Optional[float] = None) -> Ended:
-    """Runs `assay ARGUMENTS --json FILE` and returns how it ended, with its report."""
-    with tempfile.TemporaryDirectory(prefix="assay-") as folder:
-        path = os.path.join(folder, "report.json")
+def run(arguments: List[str], timeout: Optional[float] = None, folder: Optional[str] = None) -> Ended:
+    """Runs `assay ARGUMENTS --json FILE` in a folder and returns how it ended, with its report."""
+    with tempfile.TemporaryDirectory(prefix="assay-") as own_folder:
+        path = os.path.join(own_folder, "report.json")
         process = subprocess.Popen(
             [paths.program()] + arguments + ["--json", path],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment(),
+            cwd=folder,
             start_new_session=True,
         )
         output, errors, stopped = _communicate(process, timeout)

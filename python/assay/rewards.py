@@ -43,7 +43,7 @@ def reward(
     for a problem that does not exist.
     """
     problem = os.fspath(problem)
-    if not os.path.exists(problem):
+    if not any(os.path.exists(path) for path in (problem, problem.rpartition(":")[0])):  # FILE:ROW
         raise FileNotFoundError("there is no problem %s" % problem)
     limit = timeout if timeout is not None else (budget or SECONDS_OF_TRIALS) + SECONDS_BESIDE_TRIALS
     suffix = suffix or _suffix(code)
@@ -54,8 +54,10 @@ def reward(
         answer = os.path.join(folder, "answer" + suffix)
         with open(answer, "w", encoding="utf-8", errors="surrogatepass") as file:
             file.write(code)
-        arguments = ["check", answer, "--problem", problem] + (["--budget", "%g" % budget] if budget else [])
-        ended = program.run(arguments + (["--seed", str(seed)] if seed is not None else []), limit)
+        arguments = ["check", answer, "--problem", os.path.abspath(problem)]
+        arguments += ["--budget", "%g" % budget] if budget else []
+        arguments += ["--seed", str(seed)] if seed is not None else []
+        ended = program.run(arguments, limit, folder)  # there, findings name the file as answer.py
     if ended.stopped and not (ended.report and ended.report.verdict == "fail"):
         return Report.made_here("inconclusive", "not judged within %g s" % limit)
     if ended.report is not None and ended.status != 2:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "assayer/assayer.h"
 #include "assayer/constants.h"
@@ -12,6 +13,8 @@
 #include "assayer/failures.h"
 #include "assayer/kernels_seen.h"
 #include "assayer/limits.h"
+#include "assayer/locate.h"
+#include "assayer/own_time.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "lint/lint.h"
@@ -41,6 +44,7 @@ class Check {
         page_(contract, options_),
         cost_(contract) {
     outcome_.report.contract = contract.path;
+    if (!contract.origin.answer.empty()) outcome_.report.answer = shown(contract.origin.answer);
     outcome_.report.title = contract.title;
     outcome_.report.seed = options.seed;
     outcome_.report.device = options.device == subject::Device::Virtual ? "virtual" : "cuda";
@@ -142,11 +146,17 @@ class Check {
     if (contract_.kernel.python) subject_.seconds += since(begun);
     built_ = trials_->build_seconds();
     start_ = Clock::now();
+    own_time_.emplace();
+    own();
     return true;
   }
 
+  // Seconds of compiling since the trials began.
+  double building() const { return trials_ ? trials_->build_seconds() - built_ : 0; }
   // Seconds of trials so far.
-  double spent() const { return since(start_) - (trials_ ? trials_->build_seconds() - built_ : 0); }
+  double spent() const { return since(start_) - building(); }
+  // Those in which the machine's other work did not hold them up.
+  double own() { return own_time_->seconds({trials_->worker_process(), reference_->process()}, building()); }
 
   bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
@@ -174,8 +184,11 @@ class Check {
     }
   }
 
-  bool affordable(const contract::Shape& shape, bool needed) const {
-    const double left = std::max(1.0, options_.budget - spent());
+  // Seconds of its own that a check may take for the trials that a pass requires.
+  double most_for_needed() const { return (contract_.kernel.python ? kPythonBudgets : 1) * options_.budget; }
+
+  bool affordable(const contract::Shape& shape, bool needed) {
+    const double left = std::max(1.0, needed ? most_for_needed() - own() : options_.budget - spent());
     return cost_.predict(shape) <= (needed ? kNeededShare : kTrialShare) * left;
   }
 
@@ -215,11 +228,11 @@ class Check {
     return trials_->run(planned.trial);
   }
 
-  // A Python function's trials take their time on a busy machine: what a pass requires of them may exceed the budget.
-  bool out_of_time(const trial::Plan& plan) const {
+  // What a pass requires may exceed the budget where others keep the machine busy, and for a Python function.
+  bool out_of_time(const trial::Plan& plan) {
     const bool late = options_.deadline && Clock::now() > *options_.deadline;
     if (spent() < options_.budget && !late) return false;
-    if (!contract_.kernel.python || spent() >= kPythonBudgets * options_.budget) return true;
+    if (own() >= most_for_needed() || spent() >= kBusyBudgets * options_.budget) return true;
     return plan.needed_left().empty();
   }
 
@@ -294,7 +307,9 @@ class Check {
     int useless = 0;
     while (auto planned = interrupted() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
+      const double before = own();
       TrialResult result = run_step(*planned);
+      const double own_seconds = std::min(result.seconds, own() - before);
       if (interrupted() && !has_error(result.findings)) continue;
       if (result.state == TrialState::Unavailable || result.state == TrialState::Unjudgeable) {
         note(result);
@@ -310,11 +325,11 @@ class Check {
           return;
         continue;
       }
-      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, result.seconds);
+      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, own_seconds);
       if (result.seconds > kHeldUpShare * options_.budget && spent() > options_.budget)
         held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), result.seconds));
       if (options_.trace) {
-        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", spent(), result.seconds,
+        options_.trace(fmt::format("{:>7.3f} s  {:>6.3f} s {} {:<22} {}", spent(), own_seconds,
                                    planned->needed ? '*' : ' ', planned->stage,
                                    trial::to_string(planned->trial)));
       }
@@ -354,7 +369,7 @@ class Check {
     if (trials_ && !trials_->files_guarded())
       coverage_.miss("writes outside the worker's folder: this kernel has no Landlock to refuse them");
     if (wants_kernel() && failures_) {
-      if (auto finding = kernels_.finding(subject_.symbol))
+      if (auto finding = kernels_.finding(contract_.origin.answer.empty() ? subject_.symbol : "the function"))
         failures_->report_no_kernel(*kernels_.without(), *finding);
     }
     const bool failed = has_error(report.findings);
@@ -378,6 +393,7 @@ class Check {
       report.unknown.push_back("no trial could be run");
     }
     report.findings.insert(report.findings.end(), notes_.begin(), notes_.end());
+    name_originals(contract_, report.findings);
     if (reference_) page_.add_to(report, *reference_);
     return std::move(outcome_);
   }
@@ -393,6 +409,7 @@ class Check {
   std::optional<TrialRunner> trials_;
   std::optional<Failures> failures_;
   Clock::time_point start_;
+  std::optional<OwnTime> own_time_;
   double built_ = 0;  // seconds of compiling before that
   Cost cost_;
   KernelsSeen kernels_;

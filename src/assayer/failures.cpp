@@ -204,7 +204,7 @@ Trial Failures::smallest(const Trial& trial, Finding& finding) {
 void Failures::keep_warnings(const Trial& trial, const TrialResult& result) {
   for (const Finding& finding : result.findings) {
     Finding kept = finding;
-    locate(parts_.contract, parts_.notes, kept);
+    locate(parts_.contract, parts_.notes, result.last_kernel, kept);
     const bool known = std::any_of(report_.findings.begin(), report_.findings.end(),
                                    [&](const Finding& f) { return same_warning(f, kept); });
     if (known) continue;
@@ -220,13 +220,13 @@ void Failures::keep_host_warnings(const TrialResult& result) {
       return f.kind == warning.kind && message(f) == message(warning);
     });
     if (known) continue;
-    locate(parts_.contract, parts_.notes, warning);
+    locate(parts_.contract, parts_.notes, std::nullopt, warning);
     report_.findings.push_back(std::move(warning));
   }
 }
 
 void Failures::report_no_kernel(const Trial& trial, Finding finding) {
-  locate(parts_.contract, parts_.notes, finding);
+  locate(parts_.contract, parts_.notes, std::nullopt, finding);
   finding.found.found_with = trial::to_string(trial);
   finding.found.trial = trial::to_json(trial).dump();
   report_.files = files_of(parts_.contract, parts_.subject);
@@ -267,7 +267,16 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
     profile = profile_of(finding, parts_.contract, parts_.subject, trial, followed, parts_.options,
                          parts_.options.timeline ? Deadline() : Deadline(kProfileSeconds));
   if (profile) profile = with_shown_paths(*profile);
-  locate(parts_.contract, parts_.notes, finding);
+  locate(parts_.contract, parts_.notes, result.last_kernel, finding);
+  if (auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence); numeric && result.last_kernel) {
+    numeric->kernel = result.last_kernel->symbol;
+    if (result.last_kernel->launched_at.where.line > 0)
+      numeric->launched_at.stack = {result.last_kernel->launched_at};
+  }
+  // The finding itself says it already.
+  if (const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+      numeric && worst_text(*numeric) == finding.found.smallest_shows)
+    finding.found.smallest_shows.clear();
   finding = std::move(judge::diagnose(
       {finding}, {.contract = &parts_.contract, .profile = std::move(profile), .notes = parts_.notes})[0]);
   for_each_place(finding, [](Where& where) { where.file = shown(where.file); });

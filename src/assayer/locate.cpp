@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 namespace assay::assayer {
 
@@ -68,13 +69,25 @@ const Where* suspected(std::span<const Finding> notes, Kind kind) {
   return best ? &best->where : nullptr;
 }
 
-void locate(const contract::Contract& contract, std::span<const Finding> notes, Finding& finding) {
+void locate(const contract::Contract& contract, std::span<const Finding> notes,
+            const std::optional<LastKernel>& last, Finding& finding) {
   if (finding.where.line > 0) {
     finding.where.file = shown(finding.where.file);
     return;
   }
   if (const Where* where = suspected(notes, finding.kind)) {
     finding.where = *where;
+    return;
+  }
+  if (last && is_numeric(finding.kind))
+    for (const Where& where : {last->where, last->launched_at.where})
+      if (where.line > 0) {
+        finding.where = {shown(where.file), where.line};
+        return;
+      }
+  if (const contract::Origin& origin = contract.origin; origin.function_line > 0) {
+    finding.where = {shown(fs::absolute(contract.resolve(origin.function_file)).lexically_normal().string()),
+                     origin.function_line};
     return;
   }
   const contract::Kernel& kernel = contract.kernel;
@@ -88,6 +101,28 @@ void locate(const contract::Contract& contract, std::span<const Finding> notes, 
       return;
     }
     if (finding.where.file.empty()) finding.where = {shown(path), 1};
+  }
+}
+
+void name_originals(const contract::Contract& contract, std::vector<Finding>& findings) {
+  std::map<std::string, std::string> originals;
+  for (const auto& [copy, original] : contract.origin.files) {
+    const fs::path path = fs::absolute(contract.resolve(copy)).lexically_normal();
+    std::error_code gone;
+    const auto copied = fs::last_write_time(path, gone), changed = fs::last_write_time(original, gone);
+    if (!gone && changed <= copied) originals[shown(path.string())] = shown(original);
+  }
+  if (originals.empty()) return;
+  const auto rename = [&](Where& where) {
+    if (const auto found = originals.find(where.file); found != originals.end()) where.file = found->second;
+  };
+  for (Finding& finding : findings) {
+    for_each_place(finding, rename);
+    auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+    if (!numeric || !numeric->profile) continue;
+    auto profile = std::make_shared<Profile>(*numeric->profile);
+    for_each_place(*profile, rename);
+    numeric->profile = std::move(profile);
   }
 }
 

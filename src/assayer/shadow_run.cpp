@@ -142,14 +142,7 @@ std::shared_ptr<const Profile> profile_of(const Finding& finding, const contract
 }
 
 std::shared_ptr<const Profile> with_shown_paths(Profile profile) {
-  const auto shorten = [](Where& where) { where.file = shown(where.file); };
-  for (LineProfile& line : profile.lines) shorten(line.where);
-  for (OutputProfile& output : profile.outputs) {
-    shorten(output.rounded_at);
-    for (LineShare& line : output.lines) shorten(line.where);
-  }
-  for (Decision& decision : profile.decisions) shorten(decision.where);
-  for (Retaken& retaken : profile.retaken) shorten(retaken.where);
+  for_each_place(profile, [](Where& where) { where.file = shown(where.file); });
   return std::make_shared<const Profile>(std::move(profile));
 }
 

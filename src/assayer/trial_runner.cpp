@@ -12,6 +12,7 @@
 #include "assayer/limits.h"
 #include "assayer/locate.h"
 #include "assayer/seen.h"
+#include "subject/device_code.h"
 #include "base/random.h"
 #include "judge/numbers.h"
 #include "judge/relations.h"
@@ -43,6 +44,7 @@ Finding launch_failure(evidence::Launch launch) {
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
     Finding finding = crash(failure.text);
+    std::get<evidence::Process>(finding.evidence).raised = true;
     finding.where = {shown(failure.file), failure.line};
     return finding;
   }
@@ -238,6 +240,9 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.calls = std::move(observation.calls);
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
+  if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
+    result.last_kernel = LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel),
+                          launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   used_tensor_cores_ = !result.wider_budgets.empty();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "assayer/assayer.h"
+#include "assayer/locate.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
 #include "trial/work.h"
@@ -35,6 +36,7 @@ struct TrialResult {
   double seconds = 0;                // of the whole trial
   double call_seconds = 0;           // of the call alone
   std::optional<bool> launched;      // whether it launched a kernel; none: not known
+  std::optional<LastKernel> last_kernel;  // of a Python subject
   int64_t calls_before = 0;          // in the same process
   std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
   std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
@@ -72,6 +74,7 @@ class TrialRunner {
   void prepare() { runner_.prepare(); }
   // Seconds that a Python subject has spent on compiling: no trial's time, and none of the budget's.
   double build_seconds() const { return runner_.build_seconds(); }
+  pid_t worker_process() const { return runner_.process(); }  // 0: there is none at the moment
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
   void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }

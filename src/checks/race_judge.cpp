@@ -79,8 +79,9 @@ bool stores_the_same(const RaceContext& context, const Actor& actor, const Touch
       return theirs + count <= access.bytes &&
              std::memcmp(value, access.values + size_t{before.lane} * access.bytes + theirs, count) == 0;
   }
-  const vgpu::Block* owner = actor.owner ? actor.owner : actor.warp->block;
-  const std::byte* there = actor.shared ? owner->shared + address : context.memory.host(address, count);
+  const vgpu::Block& owner = actor.owner ? *actor.owner : *actor.warp->block;
+  // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the block of a running warp has its shared memory
+  const std::byte* there = actor.shared ? owner.shared + address : context.memory.host(address, count);
   return there && std::memcmp(value, there, count) == 0;
 }
 

@@ -240,10 +240,10 @@ bool RaceSites::is_update(uint32_t load, uint32_t store) const {
   std::lock_guard lock(mutex_);
   const auto a = code_.find(load), b = code_.find(store);
   if (a == code_.end() || b == code_.end() || a->second.function != b->second.function) return false;
-  const auto& [function, loads] = a->second;
+  const auto& loads = a->second.sources;
   return std::all_of(b->second.sources.begin(), b->second.sources.end(), [&](size_t to) {
     return std::any_of(loads.begin(), loads.end(),
-                       [&](size_t from) { return have_one_address(*function, from, to); });
+                       [&](size_t from) { return have_one_address(*a->second.function, from, to); });
   });
 }
 

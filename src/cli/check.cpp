@@ -8,6 +8,7 @@
 
 #include "assayer/assayer.h"
 #include "base/diagnostic.h"
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
@@ -24,7 +25,16 @@ using assayer::CheckOutcome;
 
 namespace {
 
-// Folders stand for the contracts in them.
+// Whether a TOML file has a table that only contracts have: a repository has others, such as pyproject.toml. One with a
+// slip in another table is still taken for a contract, and refused.
+bool looks_like_contract(const fs::path& path) {
+  const std::string text = "\n" + text_of(path.string());
+  for (const char* table : {"\n[kernel]", "\n[reference]", "\n[tensors.", "\n[dims]"})
+    if (text.find(table) != std::string::npos) return true;
+  return false;
+}
+
+// Folders stand for the contracts in them, and below, but not in hidden folders.
 Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& paths) {
   std::vector<std::string> contracts;
   for (const std::string& path : paths) {
@@ -39,9 +49,12 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
     const auto options = fs::directory_options::skip_permission_denied;
     for (fs::recursive_directory_iterator it(path, options, error), end; !error && it != end;
          it.increment(error)) {
-      if (it->path().extension() == ".toml") found.push_back(it->path().string());
+      if (it->is_directory(error) && it->path().filename().string().starts_with('.'))
+        it.disable_recursion_pending();
+      else if (it->path().extension() == ".toml" && looks_like_contract(it->path()))
+        found.push_back(it->path().lexically_normal().string());
     }
-    if (found.empty()) return Error{"there is no contract (*.toml) in this folder", path};
+    if (found.empty()) return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
     std::sort(found.begin(), found.end());
     contracts.insert(contracts.end(), found.begin(), found.end());
   }
@@ -197,7 +210,7 @@ int check_command(std::vector<std::string> args) {
       .positive();
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   if (trace) options.trace = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   if (!min_coverage.empty()) {
     const auto share = share_of(min_coverage);

@@ -51,6 +51,7 @@ enum class Mark : uint8_t {
   Broken,      // the corpus itself is at fault
 };
 
+// NOLINTNEXTLINE(bugprone-exception-escape): moving a Json asserts what holds, and does not throw
 struct Outcome {
   Case checked;
   Mark mark = Mark::Broken;
@@ -338,7 +339,7 @@ int corpus_command(std::vector<std::string> args) {
   arguments.add_flag("--gates", options.margins,
                      "record how close each kernel comes to the gates of the judge");
   arguments.add_flag("--no-allclose", plain, "do not compare with what allclose would have said");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   if (cuda) options.device = subject::Device::Cuda;
 
   const auto cases = find_cases(folder, filters);

@@ -23,7 +23,7 @@ int explain_command(std::vector<std::string> args) {
   arguments.add("--shape", dims, "sizes, as N=1024; the contract's first trial has the others");
   arguments.add("--seed", options.seed, "of the inputs");
   arguments.add("--json", json, "write the profile to this file");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) {
     fmt::print(stderr, "{}\n", diagnostic(contract.error()));

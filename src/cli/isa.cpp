@@ -44,7 +44,7 @@ int isa_command(std::vector<std::string> args) {
   arguments.add_flag("--all", all, "list those it does not run, too");
   arguments.add_flag("--forms", forms, "name every form that it does not run of those that it runs in part");
   arguments.add("filter", filter, "only instructions whose syntax contains this");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   vgpu::Coverage coverage;
   Count rows, total;
   bool partly = false, any = false;

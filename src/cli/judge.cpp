@@ -133,7 +133,7 @@ int judge_command(std::vector<std::string> args) {
   arguments.add("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
   arguments.add("--json", json, "write the report to this file");
   arguments.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
 
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
@@ -166,7 +166,7 @@ int formula_command(std::vector<std::string> args) {
                       "assay formula");
   std::string path;
   arguments.add("contract", path, "the contract").required();
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
   const auto text = reference::describe(*contract);
@@ -181,7 +181,7 @@ int init_command(std::vector<std::string> args) {
   arguments.add("source", source, "a .cu file").required();
   arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
   arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto text = read_file(source);
   if (!text) return complain({fmt::format("this source cannot be read: {}", text.error().message), source});
   const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);

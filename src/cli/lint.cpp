@@ -91,7 +91,7 @@ int lint_command(std::vector<std::string> args) {
       .one_of({"standard", "fast"});
   arguments.add("--arch", arch, "for CUDA C++ without a contract");
   arguments.add("--flag", flags, "a flag for the compiler, as --flag=-DN=4; may be given several times");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
 
   std::vector<Code> codes;
   for (const std::string& path : paths) {

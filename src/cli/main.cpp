@@ -13,6 +13,7 @@
 namespace assay::cli {
 namespace {
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as all commands take their arguments
 int version_command(std::vector<std::string>) {
   fmt::print("assay {}\n", ASSAY_VERSION);
   return 0;

@@ -59,7 +59,7 @@ Result<Problem> describe_problem(const std::string& answer, const std::string& p
     return Error{fmt::format("the submission {} does not exist", answer)};
   Problem described;
   described.files = files_of(problem);
-  std::vector<std::string> texts = {answer, problem};
+  std::vector<std::string> texts = {fs::absolute(answer).string(), fs::absolute(problem).string()};
   for (const std::string& path : described.files) texts.push_back(text_of(path));
   for (const std::string& path : files_of(answer)) texts.push_back(text_of(path));
   const fs::path folder =

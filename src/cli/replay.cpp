@@ -159,7 +159,7 @@ int replay_command(std::vector<std::string> args) {
   arguments.add("--finding", which, "which of its findings, from 1");
   arguments.add("--json", json, "write the report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto read = read_trial(path, which);
   if (!read) {
     fmt::print(stderr, "{}\n", diagnostic(read.error()));

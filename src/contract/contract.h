@@ -182,6 +182,14 @@ struct Require {
   std::optional<double> rtol, atol;
 };
 
+// Where the files of a contract that a tool wrote come from. Reports name these places: people know them.
+struct Origin {
+  std::string answer;                        // what is checked; empty: the contract itself
+  std::string function_file;                 // where the function under test is defined; empty: not known
+  int function_line = 0;
+  std::map<std::string, std::string> files;  // copies, and what they were copied from
+};
+
 struct Contract {
   std::string path;                         // as given to load(); empty for text
   std::shared_ptr<const std::string> text;  // of the file, for the lines that errors show
@@ -195,6 +203,7 @@ struct Contract {
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;
   Require require;
+  Origin origin;
 
   const Dim* dim(std::string_view name) const;
   const TensorSpec* tensor(std::string_view name) const;

@@ -1,4 +1,5 @@
 // The kernel, its shapes, its reference, and what is required of it.
+#include <charconv>
 #include <cmath>
 
 #include "contract/formula.h"
@@ -265,6 +266,28 @@ void Reader::read_require(const TomlValue& root) {
     *target = number(*value, key);
     if (!(**target >= 0)) fail(value->place, fmt::format("`{}` cannot be negative", key));
   }
+}
+
+void Reader::read_origin(const TomlValue& root) {
+  const TomlValue* table = root.find("origin");
+  if (!table || !is(*table, TomlKind::Table, "origin")) return;
+  keys(*table, "[origin]", {"answer", "function", "files"});
+  Origin& origin = contract_.origin;
+  if (const TomlValue* answer = table->find("answer")) origin.answer = string(answer, "answer");
+  if (const TomlValue* function = table->find("function")) {
+    const std::string text = string(function, "function");
+    const std::size_t colon = text.rfind(':');
+    const char* end = text.data() + text.size();
+    const char* digits = colon == std::string::npos ? end : text.data() + colon + 1;
+    const auto [rest, problem] = std::from_chars(digits, end, origin.function_line);
+    if (failed_) return;
+    if (colon == 0 || problem != std::errc() || rest != end || origin.function_line <= 0)
+      return fail(function->place, "`function` is written as \"file.py:LINE\"");
+    origin.function_file = text.substr(0, colon);
+  }
+  const TomlValue* files = table->find("files");
+  if (!files || !is(*files, TomlKind::Table, "files", "a table { copy = \"original\" }")) return;
+  for (const TomlEntry& entry : files->table) origin.files[entry.key] = string(&entry.value, entry.key);
 }
 
 void Reader::read_batch_invariant(const TomlValue* value) {

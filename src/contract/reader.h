@@ -90,6 +90,7 @@ class Reader {
   void read_inputs(const TomlValue& root);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
+  void read_origin(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);
   Contract contract_;
   std::vector<Place> formula_places_;  // of each byte of the formula's text, and of its end

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cudart/code_place.h"
+#include "cudart/python_frames.h"
 
 namespace assay::cudart {
 namespace {
@@ -61,6 +62,8 @@ void EventWriter::launch(const vgpu::GridRun& run) {
   if (file_ < 0) return;
   const auto& info = run.info();
   const auto& outcome = run.outcome();
+  const evidence::HostPlace launched_at{.stack = python_frames(info.config.origin)};
+  const Frame* own = own_frame(launched_at);
   write(protocol::LaunchEvent{.id = info.id,
                               .kernel = std::string(info.kernel.name()),
                               .grid = extents_of(info.config.grid),
@@ -69,7 +72,8 @@ void EventWriter::launch(const vgpu::GridRun& run) {
                               .dynamic_shared = info.config.dynamic_shared,
                               .warp_instructions = outcome.warp_instructions,
                               .seconds = outcome.seconds,
-                              .fault = name_of(outcome.fault.kind)});
+                              .fault = name_of(outcome.fault.kind),
+                              .launched_at = own ? *own : Frame{}});
 }
 
 void EventWriter::still_running(const vgpu::LaunchInfo& launch, double seconds,

@@ -86,7 +86,7 @@ namespace {
 
 template <class T>
 Status write(void* to, T value) {
-  std::memcpy(to, &value, sizeof value);
+  std::memcpy(to, &value, sizeof(T));
   return Status::Success;
 }
 // Yes and no take four bytes.

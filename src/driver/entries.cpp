@@ -11,8 +11,8 @@ namespace assay::driver {
 namespace {
 
 constexpr Entry kEntries[] = {
-#define PROVIDED(symbol, name, since) {#symbol, #name, since, &symbol},
-#define MISSING(symbol, name, since) {#symbol, #name, since, &symbol},
+#define PROVIDED(symbol, name, since) {#symbol, #name, since, &(symbol)},
+#define MISSING(symbol, name, since) {#symbol, #name, since, &(symbol)},
 #include "driver/symbols.def"
 };
 

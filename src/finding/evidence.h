@@ -218,6 +218,7 @@ struct Process {
   std::vector<Where> standing;  // lines at which its warps are
   std::string smaller;          // [judge] "N=4 ends after 0.1 s"
   bool touched_device_memory = false;
+  bool raised = false;  // [judge] a Python function raised an exception
 };
 
 // A number that was stored beside what it should be, as text with the digits that matter.
@@ -287,6 +288,8 @@ struct Numeric {
   std::optional<Difference> difference;
   std::optional<ErrorLine> error_line;
   std::shared_ptr<const Profile> profile;
+  std::string kernel;     // [judge] of a Python subject: the last that ran; empty: not known
+  HostPlace launched_at;  // [judge]
 };
 
 // A note from reading the code.

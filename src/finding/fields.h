@@ -188,6 +188,7 @@ void list(V& v, Process& p) {
   v("standing", p.standing);
   v.judge("smaller", p.smaller);
   v("touched_device_memory", p.touched_device_memory);
+  v.judge("raised", p.raised);
 }
 template <class V>
 void list(V& v, ComparedText& c) {
@@ -318,6 +319,8 @@ void list(V& v, Numeric& n) {
   v("difference", n.difference);
   v("error_line", n.error_line);
   v("precision", n.profile);
+  v.judge("kernel", n.kernel);
+  v.judge("launched_at", n.launched_at);
 }
 template <class V>
 void list(V& v, Code& c) {

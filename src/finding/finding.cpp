@@ -22,7 +22,10 @@ bool is_own(const Frame& frame) {
   const std::string& file = frame.where.file;
   const auto has = [&](std::string_view part) { return file.find(part) != std::string::npos; };
   if (file.empty() || file.starts_with("<frozen")) return false;
-  if (has("/assay/virtual/") || has("/assay/worker/") || has("/assay/site/")) return false;
+  for (const char* part : {"/assay/virtual/", "/assay/worker/", "/assay/site/", "/assay/problem/"})
+    if (has(part)) return false;
+  // What Assay writes to call an answer or a function (python/assay/problem, python/assay/function_source.py).
+  if (file.ends_with("/assay_adapter.py") || file.ends_with("/assay_subject.py")) return false;
   return !has("-packages/torch/") && !has("-packages/triton/") && !has("-packages/torch_");
 }
 
@@ -45,7 +48,7 @@ std::string place_text(const evidence::HostPlace& place) {
 
 // Visits the lists of fields.h for the places among them.
 struct PlaceVisitor {
-  void (*use)(Where&);
+  const std::function<void(Where&)>& use;
 
   void operator()(const char*, Where& where) { use(where); }
   template <class T>
@@ -179,12 +182,17 @@ const evidence::Allocation* allocation_of(const Finding& finding) {
   return allocation_of(const_cast<Finding&>(finding));
 }
 
-void for_each_place(Finding& finding, void (*use)(Where&)) {
+void for_each_place(Finding& finding, const std::function<void(Where&)>& use) {
   PlaceVisitor visitor{use};
   use(finding.where);
   std::visit([&](auto& evidence) { fields::list(visitor, evidence); }, finding.evidence);
   for (Where& where : finding.attribution.also) use(where);
   for (Finding& consequence : finding.attribution.consequences) for_each_place(consequence, use);
+}
+
+void for_each_place(Profile& profile, const std::function<void(Where&)>& use) {
+  PlaceVisitor visitor{use};
+  fields::list(visitor, profile);
 }
 
 bool has_error(const std::vector<Finding>& findings) {
@@ -210,9 +218,16 @@ std::vector<std::string> chain_lines(const Finding& finding) {
   return lines;
 }
 
+// Where the kernel was launched that it is about; null: it is about none.
+static const evidence::HostPlace* launch_of(const Finding& finding) {
+  if (const evidence::CodePlace* code = code_of(finding)) return &code->launched_at;
+  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
+  return numeric && !numeric->kernel.empty() ? &numeric->launched_at : nullptr;
+}
+
 bool is_launched_by_python(const Finding& finding) {
-  const evidence::CodePlace* code = code_of(finding);
-  return code && own_frame(code->launched_at);
+  const evidence::HostPlace* launch = launch_of(finding);
+  return launch && own_frame(*launch);
 }
 
 std::vector<std::string> origin_lines(const Finding& finding) {
@@ -222,7 +237,10 @@ std::vector<std::string> origin_lines(const Finding& finding) {
     if (const std::string text = place.is_known() ? place_text(place) : ""; !text.empty())
       lines.push_back(std::string(what) + text);
   };
-  if (const evidence::CodePlace* code = code_of(finding)) add("launched at ", code->launched_at);
+  if (const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence))
+    add(fmt::format("computed by kernel {}, launched at ", short_name(numeric->kernel)), numeric->launched_at);
+  else if (const evidence::HostPlace* launch = launch_of(finding))
+    add("launched at ", *launch);
   if (const auto* race = std::get_if<evidence::Race>(&finding.evidence); race && race->other.operation)
     add("the other launched at ", race->other.code.launched_at);
   if (const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);

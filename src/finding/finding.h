@@ -11,6 +11,7 @@
 // cause and names it; reports render it. Nothing in between reads or edits English.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,7 +96,8 @@ const Frame* own_frame(const evidence::HostPlace& place);
 evidence::Allocation* allocation_of(Finding& finding);
 const evidence::Allocation* allocation_of(const Finding& finding);
 // Calls `use` with every place in source code that a finding holds.
-void for_each_place(Finding& finding, void (*use)(Where&));
+void for_each_place(Finding& finding, const std::function<void(Where&)>& use);
+void for_each_place(Profile& profile, const std::function<void(Where&)>& use);
 
 bool has_error(const std::vector<Finding>& findings);
 

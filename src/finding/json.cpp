@@ -275,10 +275,10 @@ void add_origin(const evidence::HostPlace& place, Json& about) {
   if (!place.stack.empty()) about["stack"] = Writer::encoded(place.stack);
 }
 
-void add_launch(const evidence::CodePlace& code, Json& json) {
+void add_launch(const evidence::HostPlace& launched_at, Json& json) {
   json.erase("launched_at");
   Json about = Json::object();
-  add_origin(code.launched_at, about);
+  add_origin(launched_at, about);
   if (!about.empty()) json["launched_at"] = std::move(about);
 }
 
@@ -291,7 +291,7 @@ void add_allocation(const std::optional<evidence::Allocation>& allocation, Json&
 }
 
 void add_texts(const evidence::Access& e, Json& json) {
-  add_launch(e.code, json);
+  add_launch(e.code.launched_at, json);
   add_host("host", e.host, json);
   add_allocation(e.place.allocation, json);
   if (!e.unwritten) return;
@@ -301,12 +301,12 @@ void add_texts(const evidence::Access& e, Json& json) {
 }
 
 void add_texts(const evidence::Synchronisation& e, Json& json) {
-  add_launch(e.code, json);
+  add_launch(e.code.launched_at, json);
 }
 
 void add_texts(const evidence::Race& e, Json& json) {
-  add_launch(e.code, json);
-  if (json.contains("other")) add_launch(e.other.code, json["other"]);
+  add_launch(e.code.launched_at, json);
+  if (json.contains("other")) add_launch(e.other.code.launched_at, json["other"]);
   add_host("host", e.host, json);
   add_allocation(e.place.allocation, json);
   if (const std::string fix = text_of(e.fix); !fix.empty()) json["fix"] = fix;
@@ -328,6 +328,7 @@ void add_texts(const evidence::Process& e, Json& json) {
 }
 
 void add_texts(const evidence::Numeric& e, Json& json) {
+  add_launch(e.launched_at, json);
   json["elements_judged"] = e.judged;
   json["elements_outside"] = e.outside;
   if (e.worst) {

@@ -50,9 +50,10 @@ std::string seen(Kind kind, const Evidence& evidence) {
 std::string_view advice(const Finding& finding) {
   const auto* race = std::get_if<evidence::Race>(&finding.evidence);
   const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
+  const auto* process = std::get_if<evidence::Process>(&finding.evidence);
   const bool said =
       (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
-      (launch && launch->growth);
+      (launch && launch->growth) || (process && process->raised);
   return said ? "" : info(finding.kind).fix;
 }
 

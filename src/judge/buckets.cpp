@@ -28,8 +28,8 @@ int decade_of(double x) {
   const int exponent = static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7ff) - 1023;
   if (exponent < -1000) return static_cast<int>(std::floor(std::log10(x)));
   const int guess = (exponent * 1233) >> 12;  // about log10(2); at most one off
-  const auto at = static_cast<std::size_t>(guess + 324);
-  return x >= kPowers[at + 1] ? guess + 1 : x < kPowers[at] ? guess - 1 : guess;
+  const double* power = &kPowers[324] + guess;
+  return x >= power[1] ? guess + 1 : x < power[0] ? guess - 1 : guess;
 }
 
 int64_t product(std::span<const int64_t> extents) {

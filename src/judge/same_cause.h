@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "finding/finding.h"
@@ -22,7 +23,10 @@ struct Signature {
   Kind kind;           // kinds of inaccuracy other than wrong-result count as one
   std::string output;  // or else
   std::string place;   // … "k.cu:14", or else the kernel
-  auto operator<=>(const Signature&) const = default;
+  bool operator==(const Signature&) const = default;
+  bool operator<(const Signature& other) const {
+    return std::tie(kind, output, place) < std::tie(other.kind, other.output, other.place);
+  }
 };
 Signature signature_of(const Finding& finding);
 

@@ -31,7 +31,10 @@ Json json_of(const LaunchEvent& e) {
           {"dynamic_shared", e.dynamic_shared},
           {"warp_instructions", e.warp_instructions},
           {"seconds", e.seconds},
-          {"fault", e.fault}};
+          {"fault", e.fault},
+          {"file", e.launched_at.where.file},
+          {"line", e.launched_at.where.line},
+          {"function", e.launched_at.function}};
 }
 Json json_of(const FaultEvent& e) {
   return {{"fault", e.fault}, {"detail", e.detail}};
@@ -111,6 +114,9 @@ LaunchEvent read_launch(FieldReader& fields) {
   e.warp_instructions = fields.unsigned_integer("warp_instructions");
   e.seconds = fields.number("seconds");
   e.fault = fields.text("fault", kLongestText);
+  e.launched_at.where.file = fields.text("file", kLongestText);
+  e.launched_at.where.line = static_cast<int>(fields.integer("line", 0, std::numeric_limits<int>::max()));
+  e.launched_at.function = fields.text("function", kLongestText);
   return e;
 }
 

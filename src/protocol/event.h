@@ -29,6 +29,7 @@ struct LaunchEvent {
   uint64_t warp_instructions = 0;
   double seconds = 0;
   std::string fault;  // why it ended early; empty: it did not
+  Frame launched_at;  // the program's own Python code that launched it; line 0: not Python
 };
 
 // The device failed: no later call succeeds.

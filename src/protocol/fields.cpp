@@ -31,12 +31,16 @@ void FieldReader::fail(const char* name, const char* why) {
   if (state_->problem.empty()) state_->problem = std::string("`") + name + "` " + why;
 }
 
-void FieldReader::check_version() {
+std::string FieldReader::other_version() {
   const int64_t version = integer("version", 0, std::numeric_limits<int>::max());
-  if (failed() || version == kVersion) return;
-  state_->problem = "was written for version " + std::to_string(version) +
-                    " of the protocol, and this program uses version " + std::to_string(kVersion) +
-                    ": install the parts of Assay from one build";
+  if (failed() || version == kVersion) return "";
+  return "was written for version " + std::to_string(version) +
+         " of the protocol, and this program uses version " + std::to_string(kVersion) +
+         ": install the parts of Assay from one build";
+}
+
+void FieldReader::check_version() {
+  if (std::string other = other_version(); !other.empty()) state_->problem = std::move(other);
 }
 
 const FieldReader::Json& FieldReader::raw(const char* name) {

@@ -36,6 +36,8 @@ class FieldReader {
 
   // Fails unless the object was written by a program with the same version of the protocol.
   void check_version();
+  // What to say of an object that was written by a program with another version; empty: it was not.
+  std::string other_version();
 
   bool has(const char* name) const { return object_->contains(name); }
   bool boolean(const char* name);

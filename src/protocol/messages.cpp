@@ -184,8 +184,11 @@ std::string encode(const Ready& ready) {
 
 Result<Ready> decode_ready(std::string_view line) {
   FieldReader fields(line, "the worker's first message");
-  fields.check_version();
   Ready ready;
+  if (const std::string other = fields.other_version(); !other.empty()) {  // no fault of the subject
+    ready.problem = "the worker's first message " + other;
+    return ready;
+  }
   ready.problem = fields.text("problem", kLongestText);
   ready.subject_failed = fields.boolean("subject_failed");
   ready.files_guarded = fields.boolean("files_guarded");

@@ -24,7 +24,7 @@
 
 namespace assay::protocol {
 
-inline constexpr int kVersion = 1;
+inline constexpr int kVersion = 2;
 
 // File descriptors of the worker.
 inline constexpr int kSocket = 3;

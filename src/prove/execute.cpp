@@ -324,6 +324,7 @@ class Executor {
     Exits exits = run_body(head, entry, guesses, count);
     Loop info;
     info.count = count;
+    info.head = head;
     info.entry = entry.path;
     for (const auto& [reg, guess] : guesses)
       if (guess.kind == Guess::Kind::Grows)
@@ -378,6 +379,7 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
   if (!graph) return graph.error();
   Machine machine(terms, dims, module, kernel, launch, written);
   Executor(machine, kernel, *graph).run();
+  machine.summary().graph = *graph;
   return std::move(machine.summary());
 }
 

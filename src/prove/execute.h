@@ -51,6 +51,7 @@ struct Access {
   uint32_t alignment = 1;  // that the hardware demands
   bool exact = true;       // false: a lane may be made to access less than this (ldmatrix.x1)
   Path path;
+  std::vector<Var> loops;  // around it, by count, the outermost first
 };
 
 // An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.
@@ -71,8 +72,9 @@ struct Induction {
 };
 
 struct Loop {
-  Var count = 0;  // k
-  Path entry;     // when the loop is reached
+  Var count = 0;      // k
+  uint32_t head = 0;  // block
+  Path entry;         // when the loop is reached
   std::vector<Induction> inductions;
   // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
   // before.
@@ -87,6 +89,8 @@ struct Summary {
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
   Term threads[3], blocks[3];  // of a block, of the grid; 64 bits
+  Term thread[3], block[3];    // the indices of one; 32 bits
+  Graph graph;
 };
 
 // `written`: arrays that some kernel of the call, or a copy, writes; the values in others are as the contract

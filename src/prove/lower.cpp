@@ -1,6 +1,7 @@
 #include "prove/lower.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -57,16 +58,66 @@ bool Lowering::out_of_time() const {
 
 // ---- atoms and facts
 
-Atom Lowering::atom(std::string name, Int low, Int high) {
-  atoms_.push_back({std::move(name), low, high, std::nullopt, false});
+Atom Lowering::atom(std::string name, Int low, Int high, const std::string& key, std::vector<Var> depends) {
+  atoms_.push_back({std::move(name), low, high, std::nullopt, false, terms_.intern(key), std::move(depends)});
   return static_cast<Atom>(atoms_.size() - 1);
+}
+
+Atom Lowering::add_atom(AtomInfo info) {
+  atoms_.push_back(std::move(info));
+  return static_cast<Atom>(atoms_.size() - 1);
+}
+
+void Lowering::bound(Atom atom, Int low, Int high) {
+  atoms_[atom].low = std::max(atoms_[atom].low, low);
+  atoms_[atom].high = std::min(atoms_[atom].high, high);
+}
+
+void Lowering::depend_on(Atom atom, const std::vector<Var>& vars) {
+  std::set<Var> all(vars.begin(), vars.end());
+  all.insert(atoms_[atom].depends.begin(), atoms_[atom].depends.end());
+  atoms_[atom].depends.assign(all.begin(), all.end());
+}
+
+// A polynomial by the keys of its atoms.
+std::string Lowering::key_text(const Poly& poly) const {
+  std::map<std::vector<uint32_t>, Int> by_key;
+  for (const auto& [monomial, by] : poly) {
+    std::vector<uint32_t> keys;
+    for (const Atom atom : monomial) keys.push_back(atoms_[atom].key);
+    std::sort(keys.begin(), keys.end());
+    by_key[keys] += by;
+  }
+  std::string text;
+  for (const auto& [keys, by] : by_key) text += fmt::format("{}*{}+", decimal(by), fmt::join(keys, "*"));
+  return text;
+}
+
+std::vector<Var> Lowering::depends(const Poly& poly) const {
+  std::set<Var> vars;
+  for (const auto& [monomial, by] : poly)
+    for (const Atom atom : monomial) vars.insert(atoms_[atom].depends.begin(), atoms_[atom].depends.end());
+  return {vars.begin(), vars.end()};
+}
+
+// An atom that is a function of polynomials: which, its name and key say.
+Atom Lowering::derived(std::string name, Int low, Int high, const std::vector<Poly>& from,
+                       const std::string& key) {
+  std::string text = name + key;
+  std::set<Var> vars;
+  for (const Poly& poly : from) {
+    text += "|" + key_text(poly);
+    for (const Var var : depends(poly)) vars.insert(var);
+  }
+  return atom(std::move(name), low, high, text, {vars.begin(), vars.end()});
 }
 
 Atom Lowering::atom_of(Var var) {
   if (const auto found = atom_by_var_.find(var); found != atom_by_var_.end()) return found->second;
   const Variable variable = terms_.var(var);
   const Int by = variable.multiple_of;  // the atom counts multiples
-  const Atom made = atom(variable.name, variable.low / by, variable.high / by);
+  const Atom made =
+      atom(variable.name, variable.low / by, variable.high / by, fmt::format("var{}", var), {var});
   atoms_[made].var = var;
   atoms_[made].is_dim = variable.kind == VarKind::Dim;
   atom_by_var_[var] = made;
@@ -236,7 +287,8 @@ Poly Lowering::unknown_poly(Term term, Int high) {
   imprecise_ = true;
   const Int most = static_cast<Int>(mask_of(std::min(terms_.width(term), 120u)));
   if (high < 0) high = most;  // of a counter before its first iteration, where nothing depends on it
-  return atom_poly(atom(fmt::format("unknown{}", atoms_.size()), 0, std::min(high, most)));
+  return atom_poly(atom(fmt::format("unknown{}", atoms_.size()), 0, std::min(high, most),
+                        fmt::format("bits of {}", term), terms_.mentions(term)));
 }
 
 Poly Lowering::lowered_division(Term term, const Node& node) {
@@ -268,8 +320,8 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
   // Towards zero: x = d q + r, |r| < d, and r has the sign of x.
   const Interval range = interval(x);
   const Int most = std::max(range.high, -range.low), widest = interval(d).high;
-  const Atom q = atom("quotient", -most, most),
-             r = atom("remainder", -std::min(most, widest), std::min(most, widest));
+  const Atom q = derived("quotient", -most, most, {x, d}),
+             r = derived("remainder", -std::min(most, widest), std::min(most, widest), {x, d});
   assume(equal_to_zero(add(add(x, multiply(d, atom_poly(q)), -1), atom_poly(r), -1)));
   const Formula positive = all_of(
       {at_least_zero(x), at_least_zero(atom_poly(r)), at_least_zero(plus(add(d, atom_poly(r), -1), -1))});
@@ -323,7 +375,10 @@ Poly Lowering::lowered_choice(const Node& node) {
   x = add(x, common, -1);
   y = add(y, common, -1);
   const Interval a = interval(x), b = interval(y);
-  const Poly chosen = atom_poly(atom("chosen", std::min(a.low, b.low), std::max(a.high, b.high)));
+  const Atom choice = derived("chosen", std::min(a.low, b.low), std::max(a.high, b.high), {x, y},
+                              fmt::format(" by {}", node.a));
+  depend_on(choice, terms_.mentions(node.a));
+  const Poly chosen = atom_poly(choice);
   assume(any_of({negated(test), equal_to_zero(add(chosen, x, -1))}));
   assume(any_of({test, equal_to_zero(add(chosen, y, -1))}));
   return add(chosen, common);
@@ -354,9 +409,9 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
     const Int least = std::max<Int>(d.low, 1);
     const Int low = range.low >= 0 ? 0 : range.low <= -kInfinity ? -kInfinity : floor_div(range.low, least);
     const Int high = range.high >= kInfinity ? kInfinity : range.high >= 0 ? range.high / least : -1;
-    const Atom q = atom("q", low, high);
+    const Atom q = derived("q", low, high, {x, divisor});
     const Int widest = d.high >= kInfinity ? kInfinity : d.high - 1;
-    const Atom r = atom("r", 0, range.low >= 0 ? std::min(widest, range.high) : widest);
+    const Atom r = derived("r", 0, range.low >= 0 ? std::min(widest, range.high) : widest, {x, divisor});
     found = divisions_.emplace(key, std::pair{q, r}).first;
     if (by_constant)
       for (const auto& [monomial, by] : x)
@@ -414,10 +469,12 @@ Poly Lowering::exact(Term term, bool is_signed) {
     return found->second;
   if (proves(within(value), kRangeSeconds)) return value;
   const Int modulus = Int{1} << width;
-  const Atom wrapped = atom("wrapped", range.low, range.high);
+  const Atom wrapped =
+      atom("wrapped", range.low, range.high,
+           fmt::format("{} value of {}", is_signed ? "signed" : "unsigned", term), terms_.mentions(term));
   const Int low = seen.low <= -kInfinity ? -kInfinity : floor_div(seen.low - range.high, modulus);
   const Int high = seen.high >= kInfinity ? kInfinity : floor_div(seen.high - range.low, modulus) + 1;
-  const Atom times = atom("wraps", low, high);
+  const Atom times = derived("wraps", low, high, {value, atom_poly(wrapped)});
   assume(equal_to_zero(add(add(value, atom_poly(wrapped), -1), atom_poly(times), -modulus)));
   wraps_.push_back({term, times});
   return atom_poly(wrapped);
@@ -493,7 +550,7 @@ Poly Lowering::delinearised(const Poly& poly) {
     auto known = groups_.find(row);
     if (known == groups_.end()) {
       const Interval range = interval(row);
-      known = groups_.emplace(row, atom("row", range.low, range.high)).first;
+      known = groups_.emplace(row, derived("row", range.low, range.high, {row})).first;
       assume(equal_to_zero(add(atom_poly(known->second), row, -1)));
     }
     result = add(result, multiply(atom_poly(known->second, divisor), Poly{{stride, 1}}));

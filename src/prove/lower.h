@@ -38,8 +38,12 @@ class Claims;
 struct AtomInfo {
   std::string name;
   Int low = -kInfinity, high = kInfinity;
-  std::optional<Var> var;  // that it stands for
+  std::optional<Var> var{};  // that it stands for
   bool is_dim = false;
+  // What it stands for as a function of variables: atoms with one key have one value wherever the variables
+  // have the same values, in this question or another.
+  uint32_t key = 0;
+  std::vector<Var> depends{};  // on these variables, sorted
 };
 
 struct Wrap {
@@ -82,6 +86,12 @@ class Lowering {
   Poly delinearised(const Poly& poly);
 
   const std::vector<AtomInfo>& atoms() const { return atoms_; }
+  const std::vector<Formula>& facts() const { return facts_; }
+  // A polynomial by the keys of its atoms.
+  std::string key_text(const Poly& poly) const;
+  // For questions put together from others.
+  Atom add_atom(AtomInfo info);
+  void bound(Atom atom, Int low, Int high);  // both hold besides what is known
   const std::vector<Wrap>& wraps() const { return wraps_; }
   bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
   std::optional<Atom> base_atom(Var base) const;
@@ -91,7 +101,11 @@ class Lowering {
 
  private:
   friend class Lemmas;
-  Atom atom(std::string name, Int low, Int high);
+  Atom atom(std::string name, Int low, Int high, const std::string& key, std::vector<Var> depends);
+  std::vector<Var> depends(const Poly& poly) const;
+  void depend_on(Atom atom, const std::vector<Var>& vars);
+  Atom derived(std::string name, Int low, Int high, const std::vector<Poly>& from,
+               const std::string& key = "");
   Atom atom_of(Var var);
   void introduce_loop(Var count);
   Poly lowered(Term term);

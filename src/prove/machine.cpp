@@ -176,6 +176,8 @@ void Machine::set_up_indices() {
     blocks_[i] = terms_.trunc(summary_.blocks[i], 32);
     thread_[i] = index(fmt::format("tid.{}", axis), VarKind::Thread, summary_.threads[i], kMostThreads[i]);
     block_[i] = index(fmt::format("ctaid.{}", axis), VarKind::Block, summary_.blocks[i], kMostBlocks[i]);
+    summary_.thread[i] = thread_[i];
+    summary_.block[i] = block_[i];
   }
 }
 

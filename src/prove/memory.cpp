@@ -151,7 +151,7 @@ void Machine::note(const Step& step, Effect effect, Space space, Term address, u
   if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
   if (condition != kNoTerm && !terms_.is_constant(condition)) path.push_back(condition);
   summary_.accesses.push_back(
-      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path)});
+      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path), loops_});
 }
 
 bool Machine::memory(const Step& step) {
@@ -310,7 +310,10 @@ Term Machine::loaded(Term at, unsigned width, unsigned offset) {
     if (array.tensor)
       if (const auto value = from_tensor(array, at, width, offset)) return *value;
   }
-  return terms_.unknown(width, "loaded");
+  const Term value = terms_.unknown(width, "loaded");
+  terms_.var(terms_.mentions(value).front()).loaded_from =
+      terms_.add(at, terms_.constant(offset, terms_.width(at)));
+  return value;
 }
 
 // An element of an input whose values the contract bounds. That takes an input that nothing writes, and an
@@ -363,6 +366,7 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
     variable.high = kind == ValuesKind::Offsets ? high->second.high : high->second.high - 1;
   }
   const bool is_signed = variable.is_signed;
+  variable.loaded_from = terms_.add(at, terms_.constant(offset, terms_.width(at)));
   const Term element = terms_.variable(std::move(variable));
   const Term wide = is_signed ? terms_.sext(element, 64) : terms_.zext(element, 64);
   std::vector<Term>& facts = terms_.var(terms_.mentions(element).front()).facts;

@@ -78,6 +78,7 @@ Obligation prove_overflow(Setting& setting);
 Obligation prove_alignment(Setting& setting);
 Obligation prove_barriers(Setting& setting);
 Obligation prove_launch(Setting& setting);
+Obligation prove_races(Setting& setting);
 
 // ---- helpers of the obligations (access.cpp)
 

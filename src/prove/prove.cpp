@@ -37,11 +37,11 @@ constexpr const char* kAssumptions[] = {
 };
 
 // Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"race", "coverage", "values"};
+constexpr const char* kNotYet[] = {"coverage", "values"};
 
 constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
     {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
-    {"overflow", prove_overflow}, {"barrier", prove_barriers},
+    {"overflow", prove_overflow}, {"barrier", prove_barriers},    {"race", prove_races},
 };
 
 class Prover {
@@ -145,7 +145,7 @@ class Prover {
   }
 
   void leave_unknown(const std::string& kernel, const std::string& reason) {
-    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier"}) {
+    for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"}) {
       Obligation open;
       open.kernel = kernel;
       open.name = name;
@@ -212,6 +212,7 @@ class Prover {
     for (const auto& [name, prove] : kObligations) {
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
+      if (obligation.name == "race") rest_on_barriers(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
     }
@@ -222,6 +223,14 @@ class Prover {
       open.open.push_back({{}, "not modelled yet", std::nullopt});
       add(std::move(open));
     }
+  }
+
+  // Barriers order accesses only if all threads pass the same ones.
+  void rest_on_barriers(Obligation& race) {
+    const Obligation& barrier = proof_.obligations.back();
+    if (race.status != Status::Proved || barrier.status == Status::Proved) return;
+    race.status = Status::Unknown;
+    race.open.push_back({{}, "it rests on the kernel's barriers, which are not proved", std::nullopt});
   }
 
   // A candidate counts once a run has shown it; one that no run shows is a gap.

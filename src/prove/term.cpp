@@ -220,6 +220,10 @@ Term Terms::all(const std::vector<Term>& terms) {
   return result;
 }
 
+uint32_t Terms::intern(const std::string& text) {
+  return interned_.try_emplace(text, static_cast<uint32_t>(interned_.size())).first->second;
+}
+
 const std::vector<Var>& Terms::mentions(Term term) {
   const auto found = mentions_.find(term);
   if (found != mentions_.end()) return found->second;

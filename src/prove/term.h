@@ -65,10 +65,11 @@ struct Variable {
   std::string name;
   VarKind kind = VarKind::Unknown;
   uint8_t width = 32;
-  bool is_signed = false;     // how `low` and `high` read the bits
-  Int low = 0, high = 0;      // both included
-  Int multiple_of = 1;        // Base: alignment
-  std::vector<Term> facts{};  // hold whenever the variable has a meaning
+  bool is_signed = false;      // how `low` and `high` read the bits
+  Int low = 0, high = 0;       // both included
+  Int multiple_of = 1;         // Base: alignment
+  std::vector<Term> facts{};   // hold whenever the variable has a meaning
+  Term loaded_from = kNoTerm;  // Unknown: the value was read at this address
 };
 
 struct Node {
@@ -129,6 +130,9 @@ class Terms {
   Term from_ring(const Ring& ring, unsigned width);
   Term canonical(Term term) { return from_ring(ring(term), width(term)); }
 
+  // A number for a text, the same for equal texts: names for what the prover makes of terms.
+  uint32_t intern(const std::string& text);
+
   // The value under an assignment of the variables: what every other use of a term is tested against.
   Bits evaluate(Term term, const std::function<Bits(Var)>& of) const;
 
@@ -147,6 +151,7 @@ class Terms {
   std::unordered_map<Node, Term, Hash> known_;
   std::unordered_map<Term, std::vector<Var>> mentions_;
   std::unordered_map<Term, Ring> rings_;
+  std::unordered_map<std::string, uint32_t> interned_;
 };
 
 // One operation on bits, as the machine does it. Division by zero gives all ones, the remainder the dividend.

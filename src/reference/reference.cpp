@@ -557,6 +557,10 @@ void Reference::expect_ahead(const Bindings& bindings, bool tensor_cores) const 
   if (impl_->torch_server) (void)impl_->torch(bindings, tensor_cores);
 }
 
+pid_t Reference::process() const {
+  return impl_->torch_server ? impl_->torch_server->process() : 0;
+}
+
 Result<std::map<std::string, Tensor>> Reference::problem_inputs(const Shape& shape, uint64_t seed) const {
   if (!impl_->contract.generator) return std::map<std::string, Tensor>();
   const std::scoped_lock lock(impl_->foreign_lock);

@@ -30,6 +30,8 @@
 // This room is trusted: it never sees a kernel's code or a device.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -183,6 +185,7 @@ class Reference {
   void start() const;
   // Waits until it has started.
   void wait() const;
+  pid_t process() const;  // 0: there is none
   // Evaluates it for a question that will be asked: what expect() then finds. From any thread.
   void expect_ahead(const Bindings& bindings, bool tensor_cores) const;
   // The problem's own inputs, by the contract's generator.

@@ -29,6 +29,7 @@ class TorchProcess {
   // One question, one answer: an object with `ok` and, if that is false, `error`. An Error: there is no process that
   // answers.
   Result<nlohmann::ordered_json> ask(const nlohmann::ordered_json& question);
+  pid_t process() const { return child_ > 0 ? child_ : 0; }  // 0: there is none
   // Files that are exchanged go here.
   const std::string& folder() const { return folder_.path(); }
 

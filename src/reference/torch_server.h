@@ -42,6 +42,7 @@ class TorchServer {
   void start();
   // Waits until it answers; whether it can is for the next question to say.
   void wait();
+  pid_t process() const { return process_ ? process_->process() : 0; }  // 0: there is none
   Result<TorchAnswer> expect(const Bindings& bindings, bool tensor_cores);
   // The problem's own inputs, rounded to their dtypes.
   Result<std::map<std::string, Tensor>> inputs(const contract::Shape& shape, uint64_t seed);

@@ -74,6 +74,7 @@ Json to_json(const Report& report) {
   json["assay"] = "1";
   json["verdict"] = judge::to_string(report.verdict);
   json["contract"] = report.contract;
+  if (!report.answer.empty()) json["answer"] = report.answer;
   json["title"] = report.title;
   json["device"] = report.device;
   json["seed"] = report.seed;
@@ -102,7 +103,7 @@ std::string junit(std::span<const Report> reports) {
     errors += unsure;
     seconds += report.seconds;
     cases += fmt::format("  <testcase classname=\"assay\" name=\"{}\" time=\"{:.3f}\">\n",
-                         xml_escaped(report.contract), report.seconds);
+                         xml_escaped(report.name()), report.seconds);
     std::string text;
     for (const Finding& finding : report.findings) {
       if (finding.severity == Severity::Note) continue;  // says where to look, fails nothing
@@ -144,7 +145,7 @@ Json sarif(std::span<const Report> reports) {
                          {"help", {{"text", info(finding.kind).fix}}}});
       }
       const bool placed = !finding.where.file.empty();
-      Json place = {{"artifactLocation", {{"uri", placed ? finding.where.file : report.contract}}}};
+      Json place = {{"artifactLocation", {{"uri", placed ? finding.where.file : report.name()}}}};
       place["region"] = {{"startLine", placed && finding.where.line > 0 ? finding.where.line : 1}};
       results.push_back({{"ruleId", to_string(finding.kind)},
                          {"level", to_string(finding.severity)},

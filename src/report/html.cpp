@@ -168,6 +168,7 @@ Json sources_json(const Report& report) {
 
 Json page_json(const Report& report) {
   Json json = to_json(report);
+  json["contract"] = report.name();
   json.erase("files");
   json.erase("notes");
   json["findings"] = Json::array();

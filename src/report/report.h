@@ -32,6 +32,7 @@ struct TrialRow {
 
 struct Report {
   std::string contract;  // path
+  std::string answer;    // path of what is checked, where the contract was made for it; else empty
   std::string title;
   judge::Verdict verdict = judge::Verdict::Inconclusive;
   std::vector<Finding> findings;     // most important first
@@ -54,6 +55,9 @@ struct Report {
   std::string picture_of, numbers_of;  // the trials that the next two show
   std::vector<judge::Picture> pictures;
   std::vector<judge::Sheet> numbers;
+
+  // What the reader knows it by.
+  const std::string& name() const { return answer.empty() ? contract : answer; }
 };
 
 struct TerminalOptions {

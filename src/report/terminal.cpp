@@ -212,7 +212,7 @@ std::string terminal(const Report& report, const TerminalOptions& options) {
   const Painter paint(options.colour);
   std::string verdict(judge::to_string(report.verdict));
   for (char& c : verdict) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  std::string text = fmt::format("{}  {}", paint(colour_of(report.verdict), verdict), report.contract);
+  std::string text = fmt::format("{}  {}", paint(colour_of(report.verdict), verdict), report.name());
   if (!report.title.empty()) text += fmt::format("  {}", paint(kBold, report.title));
   text += "\n";
   for (const Finding& finding : report.findings) text += "\n" + finding_text(finding, paint, options);
@@ -225,7 +225,7 @@ std::string terminal(const Report& report, const TerminalOptions& options) {
 std::string table(std::span<const Report> reports, const TerminalOptions& options) {
   const Painter paint(options.colour);
   std::size_t widest = 8;
-  for (const Report& report : reports) widest = std::max(widest, report.contract.size());
+  for (const Report& report : reports) widest = std::max(widest, report.name().size());
   std::string text;
   int counts[3] = {};
   for (const Report& report : reports) {
@@ -237,7 +237,7 @@ std::string table(std::span<const Report> reports, const TerminalOptions& option
         kinds += fmt::format("{}{}", kinds.empty() ? "" : ", ", to_string(finding.kind));
     }
     text += fmt::format("{} {:<{}}  {:>6.1f} s  {}\n", paint(colour_of(report.verdict), verdict),
-                        report.contract, widest, report.seconds, kinds);
+                        report.name(), widest, report.seconds, kinds);
   }
   return text + fmt::format("{} passed, {} failed, {} inconclusive\n", counts[0], counts[1], counts[2]);
 }

@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 
 #include "base/file.h"
+#include "base/symbol.h"
 #include "base/temporary_folder.h"
+#include "base/toolkit.h"
 #include "fatbinary/fatbinary.h"
 #include "subject/process.h"
 
@@ -19,6 +23,29 @@ constexpr double kCompileSeconds = 120;
 unsigned architecture_number(const std::string& arch) {
   const std::size_t digit = arch.find_first_of("0123456789");
   return digit == std::string::npos ? 90u : static_cast<unsigned>(std::atoi(arch.c_str() + digit));
+}
+
+// The line outside of all that was inlined; line 0: none of the user's own.
+Where outermost(const ptx::Module& module, uint32_t at) {
+  if (at == ptx::kNone) return {};
+  for (int depth = 0; module.locations[at].inlined_at != ptx::kNone && depth < 64; ++depth)
+    at = module.locations[at].inlined_at;
+  const ptx::SourceLocation& location = module.locations[at];
+  const std::string file = location.file < module.files.size() ? module.files[location.file] : "";
+  return is_toolkit_header(file) ? Where{} : Where{file, static_cast<int>(location.line)};
+}
+
+// The last line up to this one that has the name and a parenthesis after it: where the function begins, if `where` is
+// a line of its body. The line itself where there is none.
+Where beginning(const Where& where, const std::string& name) {
+  std::ifstream file(where.file);
+  Where begins = where;
+  std::string line;
+  for (int number = 1; number <= where.line && std::getline(file, line); ++number) {
+    const std::size_t at = line.find(name);
+    if (at != std::string::npos && line.find('(', at) != std::string::npos) begins.line = number;
+  }
+  return begins;
 }
 
 }  // namespace
@@ -54,6 +81,25 @@ Result<std::string> compile_to_ptx(const std::string& source, const std::string&
   auto text = read_file(out);
   if (!text) return Error{"the compiler wrote no PTX", source};
   return text;
+}
+
+Where place_of_kernel(std::span<const ptx::Module> modules, const std::string& symbol) {
+  for (const ptx::Module& module : modules) {
+    const ptx::Function* kernel = module.find(symbol);
+    if (!kernel || !kernel->is_entry) continue;
+    Where first;
+    for (const ptx::Instruction& instruction : kernel->body) {
+      const Where where = outermost(module, instruction.location);
+      if (where.line > 0 && (first.line == 0 || (where.file == first.file && where.line < first.line)))
+        first = where;
+    }
+    if (first.line > 0) {
+      std::string name = function_name(symbol);
+      name.resize(std::min(name.size(), name.find('<')));
+      return beginning(first, name);
+    }
+  }
+  return {};
 }
 
 }  // namespace assay::subject

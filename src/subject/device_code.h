@@ -1,10 +1,13 @@
 // The PTX of a subject: what its library holds, or what a source compiles to.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "finding/where.h"
+#include "ptx/module.h"
 #include "subject/subject.h"
 
 namespace assay::subject {
@@ -16,5 +19,8 @@ Result<std::vector<std::string>> device_code(const Subject& subject, const std::
 // CUDA C++ to PTX with source lines, by nvcc. An Error holds what the compiler said.
 Result<std::string> compile_to_ptx(const std::string& source, const std::string& arch = "sm_90",
                                    const std::vector<std::string>& flags = {});
+
+// Where a kernel of these modules is defined, by their line tables; line 0: not known.
+Where place_of_kernel(std::span<const ptx::Module> modules, const std::string& symbol);
 
 }  // namespace assay::subject

@@ -28,6 +28,7 @@ void EventPipe::close() {
   bytes_.clear();
   events_.clear();
   kernels_.clear();
+  last_launch_.reset();
   code_.clear();
   saw_error_ = left_out_ = ended_ = forged_ = false;
 }
@@ -60,6 +61,7 @@ void EventPipe::add(const std::string& line) {
   }
   const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
   if (launch && kernels_.size() < kMostKernels) kernels_.insert(launch->kernel);
+  if (launch) last_launch_ = *launch;
   if (events_.size() < kMostEvents)
     events_.push_back(std::move(*event));
   else
@@ -80,6 +82,10 @@ bool EventPipe::take_left_out() {
 
 std::vector<std::string> EventPipe::take_code() {
   return std::exchange(code_, {});
+}
+
+std::optional<protocol::LaunchEvent> EventPipe::take_last_launch() {
+  return std::exchange(last_launch_, std::nullopt);
 }
 
 std::set<std::string> EventPipe::take_kernels() {

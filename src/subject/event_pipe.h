@@ -2,6 +2,7 @@
 // ended.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ class EventPipe {
   std::vector<protocol::Event> take_events();
   bool take_left_out();                  // whether some were not kept
   std::set<std::string> take_kernels();  // symbols of kernels that were launched
+  std::optional<protocol::LaunchEvent> take_last_launch();
   std::vector<std::string> take_code();  // PTX that was loaded
 
  private:
@@ -47,6 +49,7 @@ class EventPipe {
   protocol::LineBuffer bytes_;
   std::vector<protocol::Event> events_;
   std::set<std::string> kernels_;
+  std::optional<protocol::LaunchEvent> last_launch_;
   std::vector<std::string> code_;
   bool saw_error_ = false, left_out_ = false, ended_ = false, forged_ = false;
 };

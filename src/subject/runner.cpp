@@ -440,6 +440,7 @@ struct Runner::Impl {
     observation.events = events.take_events();
     observation.events_left_out = events.take_left_out();
     observation.kernels = events.take_kernels();
+    observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();
     events.take_error();
   }
@@ -640,6 +641,9 @@ Observation Runner::record(const contract::Bindings& bindings) {
 
 void Runner::restart() {
   impl_->stop();
+}
+pid_t Runner::process() const {
+  return std::max(impl_->child, 0);
 }
 int64_t Runner::calls_in_process() const {
   return impl_->calls;

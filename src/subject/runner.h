@@ -1,6 +1,8 @@
 // Trials in a worker process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
 #include <set>
@@ -69,7 +71,8 @@ struct Observation {
   std::vector<protocol::Event> events;
   bool events_left_out = false;                  // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
-  std::vector<std::string> code;                 // PTX that a Python subject loaded
+  std::optional<protocol::LaunchEvent> last_launch;
+  std::vector<std::string> code;  // PTX that a Python subject loaded
   double seconds = 0;                            // of the call itself
 };
 
@@ -93,6 +96,7 @@ class Runner {
 
   // Ends the worker; the next trial starts a new one.
   void restart();
+  pid_t process() const;             // of the present worker; 0: there is none
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling

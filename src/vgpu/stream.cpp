@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/overload.h"
 #include "base/random.h"
 
 namespace assay::vgpu {
@@ -18,11 +19,6 @@ constexpr auto kStallPause = std::chrono::microseconds(200);
 double now() {
   return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-template <class... F>
-struct Overload : F... {
-  using F::operator()...;
-};
 
 OperationInfo::Kind kind_of(const Work& work) {
   using Kind = OperationInfo::Kind;

@@ -215,6 +215,19 @@ TEST(Parse, APythonFunctionThatWritesItsOutputs) {
   EXPECT_FALSE(contract.generator);
 }
 
+TEST(Parse, WhereItsFilesComeFrom) {
+  const Contract contract = parsed(python_text("args = [\"x\"]", "torch = \"r.py:run\"", R"toml([origin]
+answer = "/home/me/answer.py"
+function = "sub/answer.py:12"
+files = { "sub/answer.py" = "/home/me/answer.py" }
+)toml"));
+  EXPECT_EQ(contract.origin.answer, "/home/me/answer.py");
+  EXPECT_EQ(contract.origin.function_file, "sub/answer.py");
+  EXPECT_EQ(contract.origin.function_line, 12);
+  EXPECT_EQ(contract.origin.files.at("sub/answer.py"), "/home/me/answer.py");
+  EXPECT_TRUE(parsed(python_text()).origin.answer.empty());
+}
+
 TEST(Parse, WhatAPythonFunctionCannotHave) {
   const struct {
     std::string text, message;
@@ -230,6 +243,11 @@ TEST(Parse, WhatAPythonFunctionCannotHave) {
        "`torch` inputs need a `torch` reference"},
       {python_text("args = [\"x\"]", "torch = \"r.py:run\"", "", "only_listed_shapes = true"),
        "`only_listed_shapes` needs shapes"},
+      {python_text("args = [\"x\"]", "torch = \"r.py:run\"", "[origin]\nfunction = \"a.py\"\n"),
+       "`function` is written as \"file.py:LINE\""},
+      {python_text("args = [\"x\"]", "torch = \"r.py:run\"", "[origin]\nfunction = \"a.py:x\"\n"),
+       "`function` is written as \"file.py:LINE\""},
+      {python_text("args = [\"x\"]", "torch = \"r.py:run\"", "[origin]\nfrom = \"a.py\"\n"), "`from`"},
   };
   for (const auto& [text, message] : cases) {
     const Result<Contract> contract = parse(text, "test.toml");

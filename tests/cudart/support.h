@@ -30,4 +30,27 @@ bool exists(const std::string& path);
   if (!assay::cudart::test::exists(assay::cudart::test::kPrograms + (name))) \
   GTEST_SKIP() << "no nvcc was found when the tests were configured: " << (name) << " was not built"
 
+// add(p, x): p[tid] += step * x, where `step` is a variable of the module.
+inline constexpr char kAdd[] = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .global .align 4 .u32 step = 3;
+.visible .entry add(.param .u64 p, .param .u32 x)
+{
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<6>;
+  ld.param.u64 %rd1, [p];
+  ld.param.u32 %r1, [x];
+  mov.u32 %r2, %tid.x;
+  mul.wide.u32 %rd2, %r2, 4;
+  add.s64 %rd2, %rd1, %rd2;
+  ld.global.u32 %r3, [%rd2];
+  ld.global.u32 %r4, [step];
+  mad.lo.s32 %r5, %r4, %r1, %r3;
+  st.global.u32 [%rd2], %r5;
+  ret;
+}
+)";
+
 }  // namespace assay::cudart::test

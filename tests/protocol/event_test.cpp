@@ -27,7 +27,7 @@ std::vector<Event> one_of_each() {
   Profile profile;
   profile.lines.push_back({.where = {"k.cu", 9}, .operation = "add.f32", .share = 0.5});
   return {
-      LaunchEvent{1, "_Z1kPf", {2, 3, 4}, {5, 6, 7}, 8, 9, 10, 0.5, "trap"},
+      LaunchEvent{1, "_Z1kPf", {2, 3, 4}, {5, 6, 7}, 8, 9, 10, 0.5, "trap", {{"a.py", 7}, "forward"}},
       FaultEvent{"illegal address", "kernel `k`: line\nbreak"},
       FindingEvent{race()},
       EarlyFindingEvent{race()},

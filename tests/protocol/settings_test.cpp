@@ -95,7 +95,8 @@ TEST(Settings, AWrongVariableIsNamed) {
 
 TEST(Settings, OfAnotherVersionAreRefused) {
   std::string text = encode(full_settings());
-  text.replace(text.find(":1,"), 3, ":99,");
+  const std::string version = ":" + std::to_string(kVersion) + ",";
+  text.replace(text.find(version), version.size(), ":99,");
   const auto settings = decode_settings(text);
   ASSERT_FALSE(settings);
   EXPECT_THAT(settings.error().text(), HasSubstr("version 99"));

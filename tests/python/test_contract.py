@@ -5,7 +5,18 @@ import sys
 import unittest
 
 from support import ROOT, is_installed
-from assay.contract import Contract, ContractError, Dim, Inputs, Kernel, Reference, Require, Scalar, Tensor
+from assay.contract import (
+    Contract,
+    ContractError,
+    Dim,
+    Inputs,
+    Kernel,
+    Reference,
+    Require,
+    Scalar,
+    Tensor,
+    safe_name,
+)
 
 WHOLE = Contract(
     title='a "title" with \\ and ü',
@@ -26,6 +37,7 @@ WHOLE = Contract(
     reference=Reference(torch="reference.py:run", accumulate="f32", math="fast"),
     inputs=Inputs(torch="inputs.py:make"),
     require=Require(deterministic=True, batch_invariant=["rows"], nonfinite="ignore", rtol=1e-3),
+    notes=["one note", "another: two words"],
 )
 
 
@@ -66,6 +78,36 @@ class ContractTest(unittest.TestCase):
             '[reference]\ntorch = "r.py:f"\n',
         )
 
+    def test_notes_are_comments_at_the_top(self):
+        contract = Contract(Kernel(), Reference(), notes=["of two\nlines", "second"], title="t")
+        self.assertEqual(contract.to_toml().splitlines()[:3], ["# of two lines", "# second", 'title = "t"'])
+        self.assertEqual(
+            Contract.parse("# kept\n#too\n\n# not kept\n[kernel]\n# nor this\n[reference]\n").notes, ["kept", "too"]
+        )
+
+    def test_a_range_of_one_value_is_a_constant(self):
+        self.assertEqual(Dim.between(4, 4, 2), 4)
+        self.assertEqual(Dim.between(8, 4096, 8), Dim(8, 4096, 8))
+
+    def test_a_range_beyond_32_bits_says_so(self):
+        self.assertEqual(Dim.between(1, 2**31 - 1).type, "i32")
+        self.assertEqual(Dim.between(1, 2**31).type, "i64")
+
+    def test_scalars(self):
+        self.assertEqual(Scalar.among("f32", [1e-6]), Scalar("f32", value=1e-6))
+        self.assertEqual(Scalar.among("f32", [1e-6, 1]), Scalar("f32", values=[1e-6, 1]))
+        text = Contract(Kernel(), Reference(), scalars={"flag": Scalar.among("bool", [True])}).to_toml()
+        self.assertIn("value = 1\n", text)
+
+    def test_names_that_a_contract_can_hold(self):
+        self.assertEqual(safe_name("input"), "input")
+        self.assertEqual(safe_name("inf"), "inf_")
+        self.assertEqual(safe_name("max"), "max")
+        self.assertEqual(safe_name("max", dim=True), "max_")
+        self.assertEqual(safe_name("f16", dim=True), "f16_")
+        self.assertEqual(safe_name("N", ["N"]), "N_")
+        self.assertEqual(safe_name("2d.weight"), "_2d_weight")
+
     def test_mistakes_are_named(self):
         for text, message in (
             ("[kernel]\n", r"needs a table \[reference\]"),
@@ -73,6 +115,7 @@ class ContractTest(unittest.TestCase):
             ("[kernel]\n[reference]\n[tensors.x]\ndtype = 'f32'\n", r"\[tensors.x\] needs the key `shape`"),
             ("[kernel\n", "line 1"),
             ("bogus = 1\n[kernel]\n[reference]\n", "the contract has no key `bogus`"),
+            ("notes = []\n[kernel]\n[reference]\n", "the contract has no key `notes`"),
         ):
             with self.assertRaisesRegex(ContractError, message):
                 Contract.parse(text)

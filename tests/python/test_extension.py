@@ -128,6 +128,42 @@ class TestSources(unittest.TestCase):
         self.assertEqual(placed[0], f'#line 3 "{caller}"\n\n__global__ void k() {{}}\n')
         self.assertEqual(placed[1], "int made();")
 
+    def test_a_source_that_was_put_together_keeps_the_lines_that_it_has(self):
+        kernel = ["", "__global__ void k(float* x) {", "  int i = threadIdx.x;", "  BODY", "  x[i] = 1;", "}", ""]
+        caller = self.write("answer.py", 'import x\n\nsource = r"""' + "\n".join(kernel) + '"""\n')
+
+        def lines_of(text):
+            """What the preprocessor makes of it: {line of the text: number}."""
+            numbers, number = {}, None
+            for line in text.split("\n"):
+                if line.startswith("#line"):
+                    number = int(line.split()[1]) - 1
+                elif number is not None:
+                    number += 1
+                    numbers[line] = number
+            return numbers
+
+        def placed(body):
+            return lines_of(extension._placed(["\n".join(kernel).replace("BODY", body)], caller, "cuda.cu")[0])
+
+        changed = placed("__syncthreads();")
+        self.assertEqual(changed["  x[i] = 1;"], 7)
+        self.assertEqual(changed["  __syncthreads();"], 6)
+        longer = placed("a();\n  b();\n  c();")
+        self.assertEqual((longer["  a();"], longer["  b();"], longer["  c();"], longer["  x[i] = 1;"]), (6, 6, 6, 7))
+        foreign = extension._placed(["void other() {\n  a();\n}\n"], caller, "cuda.cu")
+        self.assertEqual(foreign, ["void other() {\n  a();\n}\n"])
+
+    def test_no_line_directive_within_a_macro(self):
+        macro = ["#define K(NAME) \\", "  __global__ void NAME() { \\", "  BODY \\", "  }", "K(k)", "void f();"]
+        caller = self.write("answer.py", 'source = """\n' + "\n".join(macro).replace("\\", "\\\\") + '\n"""\n')
+        text = "\n".join(["", *macro, ""]).replace("BODY", "a(); \\\n  b();")
+        placed = extension._placed([text], caller, "cuda.cu")[0]
+        self.assertIn("#line", placed)
+        lines = placed.split("\n")
+        for before, line in zip(lines, lines[1:]):
+            self.assertFalse(before.endswith("\\") and line.startswith("#line"), placed)
+
 
 class TestErrors(unittest.TestCase):
     """Which errors of a compiler lead to torch's own headers."""
@@ -563,16 +599,25 @@ class TestOnVirtualGpu(unittest.TestCase):
     def test_torchs_own_headers_when_a_name_is_missing(self):
         output = self.run_script(
             '''
+            import functools
+
             import torch
             import torch.utils.cpp_extension as cpp_extension
 
             calls = []
-            cpp_extension.load_inline.torch_function = lambda *given, **named: calls.append(named) or "built"
+
+            @functools.wraps(cpp_extension.load_inline.torch_function)
+            def torch_function(**named):
+                calls.append(named)
+                return "built"
+
+            cpp_extension.load_inline.torch_function = torch_function
             built = cpp_extension.load_inline(
                 "fallback", "torch::nn::Linear layer(2, 3);", extra_ldflags=["-lcudart_static"],
                 extra_cuda_cflags=["-arch=sm_80", "-O2", "-std=c++17"])
             assert built == "built" and calls[0]["extra_ldflags"] == [], calls
-            assert calls[0]["extra_cuda_cflags"] == ["-O2"], calls
+            assert calls[0]["extra_cuda_cflags"] == ["-O2"] and calls[0]["name"] == "fallback", calls
+            assert "torch::nn::Linear" in calls[0]["cpp_sources"][0] and not calls[0]["use_pch"], calls
             ptx = ["-gencode=arch=compute_90,code=compute_90", "-lineinfo"]
             assert cpp_extension._get_cuda_arch_flags() == ptx
             try:

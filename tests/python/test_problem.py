@@ -11,8 +11,9 @@ from contextlib import redirect_stderr, redirect_stdout
 
 from support import needs_torch
 
+from assay.contract import Dim
 from assay.problem import ProblemError, cuda_l1, describe, shrink
-from assay.problem.contract_file import Contract, Dim, Scalar, Tensor, number, quoted, safe_name
+from assay.problem.folder import empty_contract
 from assay.problem.formats import recognise
 from assay.problem.layout import Layout, Specimen, expression_of
 from assay.problem.source_constants import SizesOfAnswer, module_integers, with_integers
@@ -55,76 +56,6 @@ class Folders(unittest.TestCase):
         self.assertNotIn("\n", str(raised.exception))
 
 
-class ContractText(unittest.TestCase):
-    def test_text(self):
-        contract = Contract("a \"title\"", ["x", "eps"], dims={"N": Dim(1, 2**32, 8), "D": Dim(4, 4)},
-                            only_listed_shapes=True)
-        contract.tensors = {"x": Tensor("f32", ["N * 2", 3], values="positive"),
-                            "y": Tensor("i64", [], "out")}
-        contract.scalars = {"eps": Scalar("f32", [1e-6, 1]), "flag": Scalar("bool", [True])}
-        contract.shapes = [{"N": 16, "D": 4}]
-        contract.notes = ["one note"]
-        contract.own_kernel = False
-        self.assertEqual(contract.text(), '''# one note
-title = "a \\"title\\""
-only_listed_shapes = true
-
-[kernel]
-python = "adapter.py:run"
-args = ["x", "eps"]
-returns = "outputs"
-
-[dims]
-N = { min = 1, max = 4294967296, multiple_of = 8, type = "i64" }
-D = 4
-
-[[shapes]]
-N = 16
-
-[tensors.x]
-dtype = "f32"
-shape = ["N * 2", 3]
-values = "positive"
-
-[tensors.y]
-dtype = "i64"
-shape = []
-role = "out"
-
-[scalars.eps]
-dtype = "f32"
-values = [1e-06, 1]
-
-[scalars.flag]
-dtype = "bool"
-value = 1
-
-[reference]
-torch = "problem/call.py:run"
-accumulate = "f32"
-math = "standard"
-
-[inputs]
-torch = "problem/call.py:make"
-
-[require]
-nonfinite = "warn"
-own_kernel = false
-''')
-
-    def test_names(self):
-        self.assertEqual(safe_name("input"), "input")
-        self.assertEqual(safe_name("inf"), "inf_")
-        self.assertEqual(safe_name("max"), "max")
-        self.assertEqual(safe_name("max", dim=True), "max_")
-        self.assertEqual(safe_name("N", ["N"]), "N_")
-        self.assertEqual(safe_name("2d.weight"), "_2d_weight")
-
-    def test_numbers_and_strings(self):
-        self.assertEqual([number(1e-6), number(2.0), number(3), number(1e30)], ["1e-06", "2.0", "3", "1e+30"])
-        self.assertEqual(quoted('a\\b"c\nd'), '"a\\\\b\\"c d"')
-
-
 class Constants(unittest.TestCase):
     SOURCE = ("N = 4 * 1024\nshape = (32, 64)\nheight, width = 16, 8\nname = 'x'\nflag = True\n"
               "M: int = 7\nN2 = N\n")
@@ -145,6 +76,20 @@ class Constants(unittest.TestCase):
     def test_lines_stay(self):
         source = "# ü\nN = (4 *\n     2)  # sizes\nx = N\n"
         self.assertEqual(with_integers(source, {"N": 6}).splitlines()[3], "x = N")
+
+    LITERALS = ("def get_inputs():\n    x = torch.randn(1024, 3, 96).cuda()\n"
+                "    return [x, torch.randint(0, 50, (1024,)), torch.full((17, 4), 12)]\n"
+                "def get_init_inputs():\n    return [96, 33]\n")
+
+    def test_literals_of_shapes_are_sizes(self):
+        self.assertEqual(module_integers(self.LITERALS), {"literal_1024": 1024, "literal_96": 96, "literal_17": 17})
+        self.assertEqual(with_integers(self.LITERALS, {"literal_1024": 64, "literal_96": 48}),
+                         self.LITERALS.replace("1024", "64").replace("96", "48"))
+
+    def test_literals_elsewhere_are_not(self):
+        source = self.LITERALS.replace("get_inputs", "make")
+        self.assertEqual(module_integers(source), {})
+        self.assertEqual(with_integers(source, {"literal_1024": 64}), source)
 
     def test_a_literal_pins_a_size(self):
         answer = SizesOfAnswer("y = kernel(x, 4096, 512)\nblock_size = 256\n", {})
@@ -238,18 +183,18 @@ class Extents(unittest.TestCase):
             return Specimen({"x": ("f32", [8, height])}, {"out": ("f32", [height, height * height + 1])},
                             None, [], 0)
 
-        contract = Contract("t")
+        contract = empty_contract("t")
         Layout([{"H": 16}, {"H": 4}], [at(16), at(4)]).fill(contract)
         self.assertEqual(contract.tensors["x"].shape, [8, "H"])
         self.assertEqual(contract.tensors["out"].shape, ["H", "out_1"])
         self.assertEqual(contract.shapes, [{"H": 16, "out_1": 257}, {"H": 4, "out_1": 17}])
-        self.assertEqual((contract.dims["out_1"].low, contract.dims["out_1"].high), (17, 257))
+        self.assertEqual(contract.dims["out_1"], Dim(17, 257))
 
     def test_the_witness_tells_equal_sizes_apart(self):
         def at(rows, columns):
             return Specimen({"x": ("f32", [rows, columns])}, {}, None, [], 0)
 
-        contract = Contract("t")
+        contract = empty_contract("t")
         Layout([{"rows": 8, "columns": 8}], [at(8, 8)],
                ({"rows": 64, "columns": 32}, at(64, 32))).fill(contract)
         self.assertEqual(contract.tensors["x"].shape, ["rows", "columns"])
@@ -263,8 +208,8 @@ class SolExecBench(Folders):
 title = "rms_norm_256"
 
 [kernel]
-python = "adapter.py:run"
 args = ["x", "weight", "eps", "y"]
+python = "assay_adapter.py:run"
 returns = "void"
 
 [dims]
@@ -306,7 +251,11 @@ torch = "problem/call.py:make"
 
 [require]
 nonfinite = "warn"
-''')
+
+[origin]
+answer = "%s"
+function = "answer/kernel.py:15"
+''' % (PROBLEMS / "sol/solution_triton.json"))
 
     def test_sources_are_written_as_they_are(self):
         self.described("sol/solution_triton.json", "sol")
@@ -396,7 +345,7 @@ nonfinite = "warn"
         self.assertFalse(torch.equal(made["x"], call.make({"rows": 7, "hidden": 256}, 4)["x"]))
         (expected,) = call.run(made["x"], made["weight"], 1e-6)
         sys.modules.pop("kernel", None)
-        (answer,) = self.loaded("adapter.py").run(made["x"], made["weight"], 1e-6)
+        (answer,) = self.loaded("assay_adapter.py").run(made["x"], made["weight"], 1e-6)
         self.assertTrue(torch.equal(expected, answer))
 
 
@@ -437,8 +386,8 @@ title = "problem"
 only_listed_shapes = true
 
 [kernel]
-python = "adapter.py:run"
 args = ["x", "targets", "batch_size", "features"]
+python = "assay_adapter.py:run"
 returns = "outputs"
 
 [dims]
@@ -488,7 +437,12 @@ torch = "problem/call.py:make"
 
 [require]
 nonfinite = "warn"
-''')
+
+[origin]
+answer = "%s"
+function = "answer/shape0/answer.py:15"
+files = { "answer/shape0/answer.py" = "%s", "answer/shape1/answer.py" = "%s" }
+''' % ((PROBLEMS / "kernelbench/answer.py",) * 3))
 
     @needs_torch
     def test_sizes_that_the_answer_uses_by_name_follow(self):

@@ -21,7 +21,8 @@ if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2;
 if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
 if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
 sleep 0.3
-printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$(basename $2) $4" > "$last"
+name=$(realpath --relative-to=. "$2")
+printf '{"verdict": "%s", "findings": [], "title": "%s"}' $verdict "$name $4" > "$last"
 """
 
 
@@ -62,6 +63,17 @@ class RewardTest(unittest.TestCase):
     def test_a_problem_that_is_not_there(self):
         with self.assertRaisesRegex(FileNotFoundError, "there is no problem nowhere.py"):
             assay.reward("nowhere.py", "right = 1")
+        with self.assertRaisesRegex(FileNotFoundError, "there is no problem nowhere.json:1/3"):
+            assay.reward("nowhere.json:1/3", "right = 1")
+
+    def test_a_row_of_a_file(self):
+        self.assertTrue(assay.reward(self.problem + ":1/3", "right = 1").title.endswith("problem.py:1/3"))
+
+    def test_the_folder_of_the_caller_does_not_matter(self):
+        folder, name = os.path.split(self.problem)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(folder)
+        self.assertEqual(assay.reward(name, "right = 1").title, "answer.py " + os.path.realpath(self.problem))
 
     def test_many_in_parallel_and_in_order(self):
         began = time.monotonic()

@@ -5,7 +5,7 @@ CUDA-L1 as a Python file with a `Model`, robust-kbench as a folder with a functi
 package turns a problem and a submission to it into a folder that `assay check` can read:
 
     FOLDER/contract.toml    dims, tensors, shapes, and where the rest is
-    FOLDER/adapter.py       `run`: calls the submission as the benchmark does
+    FOLDER/assay_adapter.py `run`: calls the submission as the benchmark does
     FOLDER/answer/          the submission's files, unchanged
     FOLDER/problem/         the problem's own code and generators, unchanged, and `call.py`, which calls them
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from assay.contract import Contract
 from assay.problem import ProblemError, kernelbench
-from assay.problem.contract_file import Contract
 from assay.problem.folder import Folder
 
 

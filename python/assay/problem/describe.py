@@ -25,7 +25,12 @@ def describe(answer: str, problem: str, out: Path, row: Optional[str] = None) ->
     submission = recognise(answer, problem, row)
     folder = Folder(out)
     contract = submission.describe(folder)
-    path = folder.write("contract.toml", contract.text())
+    original = submission.answer.resolve()
+    contract.origin.answer = str(original)
+    if submission.copies:
+        copies = sorted(path.relative_to(out).as_posix() for path in out.glob(submission.copies))
+        contract.origin.files = {copy: str(original) for copy in copies}
+    path = folder.write("contract.toml", contract.to_toml())
     return {"contract": str(path), "format": submission.format, "notes": contract.notes}
 
 

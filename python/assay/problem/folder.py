@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from assay.contract import Contract, Inputs, Kernel, Reference, Require
 from assay.problem import ProblemError
 
 
@@ -22,3 +23,14 @@ class Folder:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
+
+
+def empty_contract(title: str) -> Contract:
+    """The contract of such a folder: its files are named; dims, tensors and arguments are still missing."""
+    return Contract(
+        title=title,
+        kernel=Kernel(python="assay_adapter.py:run", returns="outputs"),
+        reference=Reference(torch="problem/call.py:run", accumulate="f32", math="standard"),
+        inputs=Inputs(torch="problem/call.py:make"),
+        require=Require(nonfinite="warn"),  # no benchmark promises anything about NaN in inputs
+    )

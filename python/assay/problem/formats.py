@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, Optional
 
+from assay.contract import Contract
 from assay.problem import ProblemError, cuda_l1, kernelbench, robust_kbench, sol, sol_problem
-from assay.problem.contract_file import Contract
 from assay.problem.folder import Folder
 
 KNOWN = ("SOL-ExecBench or FlashInfer-Bench (a folder with definition.json), KernelBench (a Python file with "
          "Model), robust-kbench (a folder with func_forward.py) and CUDA-L1 (a .json or .jsonl file with "
          "ref_code) are known")
+
+PYTHON_COPIES = "answer/**/answer.py"
 
 
 @dataclass
@@ -20,6 +22,8 @@ class Submission:
     """A recognised pair of problem and submission; `describe` writes its folder."""
     format: str
     describe: Callable[[Folder], Contract]
+    answer: Path  # the file that was named
+    copies: str = ""  # the pattern of files in the folder that are this file, line for line
 
 
 def recognise(answer: str, problem: str, row: Optional[str] = None) -> Submission:
@@ -38,16 +42,19 @@ def recognise(answer: str, problem: str, row: Optional[str] = None) -> Submissio
         return _folder(path, Path(answer))
     if path.suffix in (".json", ".jsonl"):
         code = cuda_l1.row(path, row)
-        if Path(answer).resolve() != path.resolve():
+        own = Path(answer).resolve() != path.resolve()
+        if own:
             code.answer = _text(Path(answer))
-        return Submission("cuda-l1", lambda folder: cuda_l1.describe(code, folder))
+        return Submission("cuda-l1", lambda folder: cuda_l1.describe(code, folder), Path(answer),
+                          PYTHON_COPIES if own else "")
     if path.name in ("func_forward.py", "func_backward.py"):
         return _folder(path.parent, Path(answer), path.name)
     source = _text(path)
     if path.suffix == ".py" and kernelbench.is_problem(source):
         answer_text = _text(Path(answer))
         return Submission("kernelbench",
-                          lambda folder: kernelbench.describe(source, answer_text, path.stem, folder))
+                          lambda folder: kernelbench.describe(source, answer_text, path.stem, folder),
+                          Path(answer), PYTHON_COPIES)
     raise ProblemError(f"{path} is no problem of a known benchmark: {KNOWN}")
 
 
@@ -57,18 +64,21 @@ def _sol(problem: Path, answer: Path) -> Submission:
         raise ProblemError(f"{answer} is no solution: a JSON object with `spec` and `sources` is expected "
                            "for this problem")
     name = "flashinfer-bench" if "language" in solution["spec"] else "sol-execbench"
-    return Submission(name, lambda folder: sol.describe(problem, solution, folder))
+    return Submission(name, lambda folder: sol.describe(problem, solution, folder), answer)
 
 
 def _folder(problem: Path, answer: Path, function: str = "") -> Submission:
     if robust_kbench.is_task(problem):
         return Submission("robust-kbench",
-                          lambda folder: robust_kbench.describe(problem, answer, folder, function))
+                          lambda folder: robust_kbench.describe(problem, answer, folder, function), answer,
+                          "answer/kernel.cu")
     pair = cuda_l1.pair_in(problem)
     if pair:
-        if answer.resolve() != problem.resolve():
+        own = answer.resolve() != problem.resolve()
+        if own:
             pair.answer = _text(answer)
-        return Submission("cuda-l1", lambda folder: cuda_l1.describe(pair, folder))
+        return Submission("cuda-l1", lambda folder: cuda_l1.describe(pair, folder),
+                          answer if own else problem / "custom_code.py", PYTHON_COPIES)
     raise ProblemError(f"{problem} contains no problem of a known benchmark: {KNOWN}")
 
 

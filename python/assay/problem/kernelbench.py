@@ -2,7 +2,8 @@
 `ModelNew`.
 
 The problem promises one shape. It is the first one listed where the virtual GPU can afford it; then come
-smaller ones, found by halving the module-level integers of the problem (`shrink`). Sizes that the answer uses
+smaller ones, found by halving the module-level integers of the problem and the literals in the shapes of its
+inputs (`shrink`). Sizes that the answer uses
 by the same module-level name are set in the answer, too; sizes that it has as literals are not touched.
 """
 from __future__ import annotations
@@ -12,9 +13,10 @@ import inspect
 import re
 from typing import Any, Dict, List, Optional, Tuple
 
+from assay.contract import Contract, safe_name
 from assay.problem import ProblemError
-from assay.problem.contract_file import Contract, safe_name
-from assay.problem.folder import Folder
+from assay.problem.definitions import line_in_python
+from assay.problem.folder import Folder, empty_contract
 from assay.problem.layout import Layout, Specimen
 from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer, module_integers, with_integers
@@ -70,12 +72,13 @@ def describe(problem: str, answer: str, title: str, folder: Folder) -> Contract:
     contract, pattern, dim_names = _contract(title, problem, changed, listed, (own, full))
     contract.notes = notes
     if FAST_MATH.search(answer):
-        contract.math = "fast"
+        contract.reference.math = "fast"
         notes.append('math = "fast": the answer uses Triton or fast versions of functions')
     tf32 = TF32_LINES if TF32_PRODUCT.search(answer) else ""
     if tf32:
         notes.append(TF32_NOTE)
-    _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer, tf32)
+    file = _write(folder, problem, answer, contract, pattern, dim_names, listed, sizes_of_answer, tf32)
+    contract.origin.function = f"{file}:{line_in_python(answer, 'ModelNew.forward')}"
     return contract
 
 
@@ -119,7 +122,7 @@ def _shapes(problem: str, own: Sizes, answer: SizesOfAnswer,
     if not listed:
         raise ProblemError("the problem is too large for the virtual GPU "
                            f"({full.work:,} elements and multiply-adds) and cannot be made smaller: sizes "
-                           "are literals in the problem or in the answer; use module-level integers")
+                           "are literals in Model or in the answer; use module-level integers")
     if full.work > OWN_SHAPE_WORK:
         notes.append(f"the benchmark's own shape is not checked: {full.work:,} elements and multiply-adds "
                      "are too many for the virtual GPU; the shapes below keep divisors that the answer may "
@@ -141,9 +144,10 @@ def _contract(title: str, problem: str, changed: List[str], listed: List[Tuple[S
 
     layout = Layout([dims(sizes) for sizes, _ in listed], [found for _, found in listed],
                     (dims(own[0]), own[1]))
-    contract = Contract(title=title, only_listed_shapes=True)
+    contract = empty_contract(title)
+    contract.only_listed_shapes = True
     layout.fill(contract)
-    contract.args = inputs + list(dim_names.values())
+    contract.kernel.args = inputs + list(dim_names.values())
     smallest = min(listed, key=lambda item: item[1].work)
     _settle_values(contract, with_integers(problem, smallest[0]), specimen.pattern,
                    _index_bound(problem, dim_names))
@@ -189,7 +193,7 @@ def _settle_values(contract: Contract, source: str, pattern: Any, index_bound: O
         common.set_seed(seed)
         with common.plain_torch():
             inputs = list(module.get_inputs())
-        common.template(inputs, iter(name for name, _ in contract.inputs()), found)
+        common.template(inputs, iter(name for name, _ in contract.input_tensors()), found)
         return found
 
     values.settle(contract, run, make, index_bound)
@@ -216,9 +220,10 @@ def _index_bound(problem: str, dim_names: Dict[str, str]) -> Optional[str]:
 
 def _write(folder: Folder, problem: str, answer: str, contract: Contract, pattern: Any,
            dim_names: Dict[str, str],
-           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer, tf32: str) -> None:
-    inputs = [name for name, _ in contract.inputs()]
-    tensors, parameters = ", ".join(inputs), ", ".join(contract.args)
+           listed: List[Tuple[Sizes, Specimen]], sizes_of_answer: SizesOfAnswer, tf32: str) -> str:
+    """Returns the file of the answer at the first listed shape."""
+    inputs = [name for name, _ in contract.input_tensors()]
+    tensors, parameters = ", ".join(inputs), ", ".join(contract.kernel.args)
     sizes_text = "{" + ", ".join(f"{name!r}: {dim}" for name, dim in dim_names.items()) + "}"
     dims_text = "{" + ", ".join(f"{name!r}: dims[{dim!r}]" for name, dim in dim_names.items()) + "}"
     folder.write("problem/problem.py", problem)
@@ -245,7 +250,7 @@ def make(dims, seed):
         folder.write(file, text)
         cases.append(({name: sizes[name] for name in dim_names}, found.initial, file))
     table = "".join(f"    {case!r},\n" for case in cases)
-    folder.write("adapter.py", f'''"""Calls the answer's ModelNew as KernelBench does."""
+    folder.write("assay_adapter.py", f'''"""Calls the answer's ModelNew as KernelBench does."""
 from pathlib import Path
 
 from assay.problem.runtime.kernelbench import Answer
@@ -259,3 +264,4 @@ ANSWER = Answer(Path(__file__).parent, {inputs!r}, {pattern!r}, CASES)
 def run({parameters}):
     return ANSWER.run([{tensors}], {sizes_text})
 ''')
+    return cases[0][2]

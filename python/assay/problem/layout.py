@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from assay.problem.contract_file import Contract, Dim, Tensor, safe_name
+from assay.contract import Contract, Dim, Tensor, safe_name
 
 LARGEST_FACTOR = 64
 LARGEST_OFFSET = 64
@@ -49,10 +49,10 @@ class Layout:
             for name, (dtype, shape) in tensors.items():
                 extents = [self._extent(name, axis, names) for axis in range(len(shape))]
                 contract.tensors[name] = Tensor(dtype, extents, role)
-        contract.shapes = self._sizes
         for name in self._sizes[0]:
             values = [sizes[name] for sizes in self._sizes]
-            contract.dims[name] = Dim(min(values), max(values))
+            contract.dims[name] = Dim.between(min(values), max(values))
+        contract.shapes = without_constants(self._sizes, contract)
 
     def _extent(self, name: str, axis: int, taken: List[str]) -> Union[str, int]:
         given = [dim for dim in self._sizes[0] if all(dim in sizes for sizes, _ in self._witness)]
@@ -73,6 +73,13 @@ class Layout:
         for sizes, value in zip(self._sizes, values):
             sizes[dim] = value
         return dim
+
+
+def without_constants(shapes: Sequence[Dict[str, int]], contract: Contract) -> List[Dict[str, int]]:
+    """The shapes as a contract lists them: without dims that are constants, and none where all are."""
+    listed = [{name: size for name, size in shape.items() if isinstance(contract.dims[name], Dim)}
+              for shape in shapes]
+    return [shape for shape in listed if shape]
 
 
 def _shape(specimen: Specimen, name: str) -> List[int]:

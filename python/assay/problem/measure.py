@@ -11,8 +11,8 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from assay.contract import DTYPES, safe_name
 from assay.problem import ProblemError
-from assay.problem.contract_file import DTYPES, safe_name
 from assay.problem.layout import Specimen
 from assay.problem.runtime import common
 

@@ -17,9 +17,10 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from assay.contract import Contract, safe_name
 from assay.problem import ProblemError
-from assay.problem.contract_file import Contract, safe_name
-from assay.problem.folder import Folder
+from assay.problem.definitions import line_in_cpp
+from assay.problem.folder import Folder, empty_contract
 from assay.problem.layout import Layout, Specimen
 from assay.problem.shrink import OWN_SHAPE_WORK, SHRUNKEN_WORK, Sizes, shrunken
 from assay.problem.source_constants import SizesOfAnswer
@@ -46,9 +47,12 @@ def describe(task: Path, answer: Path, folder: Folder, function: str = "") -> Co
     listed = _shapes(source, direction, settings, SizesOfAnswer(cuda, {}, python=False), notes)
     contract, names = _contract(task.name + " " + direction, source, listed)
     contract.notes = notes
-    contract.math = "fast"
+    contract.reference.math = "fast"
     notes.append('math = "fast": robust-kbench compiles with --use_fast_math')
     _write(folder, source, cuda, direction, contract, names, listed)
+    line = line_in_cpp(cuda, direction)
+    if line:
+        contract.origin.function = f"answer/kernel.cu:{line}"
     return contract
 
 
@@ -187,9 +191,10 @@ def _contract(title: str, source: str,
     for name in varying:
         names[name] = safe_name(name, tensors + list(names.values()), dim=True)
     columns = [{names[name]: item[name] for name in varying} for item in sizes]
-    contract = Contract(title=title, only_listed_shapes=True)
+    contract = empty_contract(title)
+    contract.only_listed_shapes = True
     Layout(columns, [found for _, found in listed]).fill(contract)
-    contract.args = list(first.inputs) + list(names.values())
+    contract.kernel.args = list(first.inputs) + list(names.values())
     _settle_values(contract, _module(source), min(listed, key=lambda item: item[1].work))
     return contract, names
 
@@ -206,8 +211,8 @@ def _settle_values(contract: Contract, module: Any, smallest: Tuple[Setting, Spe
 
 def _write(folder: Folder, source: str, cuda: str, direction: str, contract: Contract, names: Dict[str, str],
            listed: List[Tuple[Setting, Specimen]]) -> None:
-    inputs = [name for name, _ in contract.inputs()]
-    parameters, tensors = ", ".join(contract.args), ", ".join(inputs)
+    inputs = [name for name, _ in contract.input_tensors()]
+    parameters, tensors = ", ".join(contract.kernel.args), ", ".join(inputs)
     dims = "".join(f"{dim}, " for dim in names.values())
     settings = "".join(f"    {tuple(_integers(setting)[name] for name in names)!r}: {setting!r},\n"
                        for setting, _ in listed)
@@ -241,7 +246,7 @@ def make(dims, seed):
     folder.write("answer/kernel.cu", cuda)
     if direction == "backward":
         folder.write("answer/autograd.py", _autograd_part(source))
-    folder.write("adapter.py", f'''"""Calls the answer's {direction} as robust-kbench does."""
+    folder.write("assay_adapter.py", f'''"""Calls the answer's {direction} as robust-kbench does."""
 from pathlib import Path
 
 from assay.problem.runtime.robust_kbench import Answer

@@ -17,10 +17,12 @@ import json
 from pathlib import Path
 from typing import Any, Dict, List, Tuple, Union
 
+from assay.contract import DTYPES, FLOATS, Contract, Dim, Scalar, Tensor, safe_name
 from assay.problem import ProblemError
-from assay.problem.contract_file import DTYPES, FLOATS, Contract, Dim, Scalar, Tensor, safe_name
-from assay.problem.folder import Folder
+from assay.problem.definitions import line_in_cpp, line_in_python
+from assay.problem.folder import Folder, empty_contract
 from assay.problem.kernelbench import FAST_MATH, TF32_LINES, TF32_NOTE, TF32_PRODUCT
+from assay.problem.layout import without_constants
 from assay.problem.shrink import OWN_SHAPE_WORK, Sizes, shrunken
 from assay.problem.sol_problem import Problem
 from assay.problem.sol_values import find_file, values_of
@@ -48,7 +50,7 @@ def describe(path: Path, solution: Dict[str, Any], folder: Folder) -> Contract:
     spec, sources = solution["spec"], solution["sources"]
     languages = _languages(spec)
     names = _names(problem)
-    contract = Contract(title=problem.definition.get("name") or path.stem)
+    contract = empty_contract(problem.definition.get("name") or path.stem)
     contract.notes = problem.notes
     answer = SizesOfAnswer("\n".join(source["content"] for source in sources) + "\n" + problem.reference, {},
                            python=False)
@@ -58,14 +60,15 @@ def describe(path: Path, solution: Dict[str, Any], folder: Folder) -> Contract:
     inputs = [names[name] for name in problem.definition["inputs"]]
     outputs = [names[name] for name in problem.definition["outputs"]]
     in_place = spec.get("destination_passing_style", True)
-    contract.args = inputs + (outputs if in_place else [])
-    contract.returns = "void" if in_place else "outputs"
+    contract.kernel.args = inputs + (outputs if in_place else [])
+    contract.kernel.returns = "void" if in_place else "outputs"
     text = json.dumps(solution)
     cpp = bool(languages & CPP_LANGUAGES)
     flags = _flags(spec, cpp)
     if "triton" in languages or "--use_fast_math" in flags["cuda_cflags"] or FAST_MATH.search(text):
-        contract.math = "fast"
-    contract.own_kernel = bool(languages - {"pytorch", "python"})
+        contract.reference.math = "fast"
+    if not languages - {"pytorch", "python"}:
+        contract.require.own_kernel = False
     _write(folder, problem, solution, contract, names, cpp, flags)
     return contract
 
@@ -140,7 +143,7 @@ def _dims(problem: Problem, answer: SizesOfAnswer, names: Dict[str, str], contra
                              "and not checked")
     if only_listed:
         problem.notes.append("only listed shapes are checked: " + only_listed)
-    contract.only_listed_shapes = bool(only_listed)
+    contract.only_listed_shapes = True if only_listed else None
     constant = {name: value for name, value in problem.constant.items()}
     listed = [{**constant, **sizes} for sizes in affordable[:MOST_SHAPES]] or [constant]
     for name in [*problem.constant, *problem.variable]:
@@ -150,8 +153,9 @@ def _dims(problem: Problem, answer: SizesOfAnswer, names: Dict[str, str], contra
         if name in problem.variable and not only_listed:
             multiple = problem.multiples.get(name, 1)
             low, high = min(low, multiple), max([high] + [sizes[name] for sizes in tried])
-        contract.dims[names[name]] = Dim(low, high, multiple)
-    contract.shapes = [{names[name]: value for name, value in sizes.items()} for sizes in listed]
+        contract.dims[names[name]] = Dim.between(low, high, multiple)
+    shapes = [{names[name]: value for name, value in sizes.items()} for sizes in listed]
+    contract.shapes = without_constants(shapes, contract)
 
 
 def _only_listed(problem: Problem) -> str:
@@ -251,7 +255,7 @@ def _scalars(problem: Problem, names: Dict[str, str], contract: Contract) -> Non
         if not values:
             raise ProblemError(f"no workload gives the scalar {name} a value; add "
                                '{"type": "scalar", "value": ...} to one')
-        contract.scalars[names[name]] = Scalar(DTYPES[spec["dtype"]], values)
+        contract.scalars[names[name]] = Scalar.among(DTYPES[spec["dtype"]], values)
 
 
 def _write(folder: Folder, problem: Problem, solution: Dict[str, Any], contract: Contract,
@@ -294,6 +298,10 @@ def make(dims, seed):
     file, function = solution["spec"]["entry_point"].split("::", 1)
     if file not in [source["path"] for source in solution["sources"]]:
         raise ProblemError(f"the solution's entry_point names {file}, which is not among its sources")
+    text = next(source["content"] for source in solution["sources"] if source["path"] == file)
+    line = line_in_cpp(text, function) if cpp else line_in_python(text, function)
+    if line:
+        contract.origin.function = f"answer/{file}:{line}"
     loader = "cpp_function" if cpp else "python_function"
     options = f", {flags!r}" if cpp else ""
     head = f'''"""Calls the solution's entry point as the benchmark does."""
@@ -304,14 +312,14 @@ from assay.problem.runtime.sol import {loader}, returned
 FUNCTION = {loader}(Path(__file__).parent / "answer", {file!r}, {function!r}{options})
 
 '''
-    parameters = ", ".join(contract.args)
-    if contract.returns == "void":
-        folder.write("adapter.py", head.replace(", returned", "") + f'''
+    parameters = ", ".join(contract.kernel.args)
+    if contract.kernel.returns == "void":
+        folder.write("assay_adapter.py", head.replace(", returned", "") + f'''
 def run({parameters}):
     FUNCTION({parameters})
 ''')
     else:
-        folder.write("adapter.py", head + f'''
+        folder.write("assay_adapter.py", head + f'''
 def run({parameters}):
     return returned(FUNCTION({parameters}), {outputs!r})
 ''')

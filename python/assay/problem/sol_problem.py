@@ -8,8 +8,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Tuple
 
+from assay.contract import DTYPES
 from assay.problem import ProblemError
-from assay.problem.contract_file import DTYPES
 from assay.problem.kernelbench import parse
 from assay.problem.shrink import Sizes
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from assay.problem.contract_file import DTYPES, FLOATS
+from assay.contract import DTYPES, FLOATS
 
 INTEGER_RANGE = (-1024, 1023)
 WEIGHT_SUFFIX = re.compile(r"(^|_)(weights?|projs?|weight_matrix)\d*$")

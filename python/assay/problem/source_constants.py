@@ -1,7 +1,7 @@
 """Integers in source text: the sizes that a problem sets, and those that a submission relies on.
 
 A KernelBench problem sets its sizes as integers at module level (`batch_size = 16`, `input_shape =
-(32768,)`). Smaller ones are substituted in the text, so that line numbers stay. A submission may rely on the
+(32768,)`), or writes them where it makes its tensors (`torch.randn(1024, 1024)`). Smaller ones are substituted in the text, so that line numbers stay. A submission may rely on the
 sizes of its benchmark: by the same module-level names, by literals equal to a size, or by tiles that divide
 it. `SizesOfAnswer` finds out which.
 """
@@ -16,13 +16,19 @@ TILE_WORDS = re.compile(
     r"block|tile|thread|warp|__shared__|unroll|launch_bounds|num_stages|chunk|\bB[MNK]\b|lanes?\b|<<<|cflags|"
     r"arch=", re.IGNORECASE)
 LARGEST_TILE = 1024  # more threads than this no block has
+SMALLEST_LITERAL = 8  # literals up to this are strides, numbers of channels and the like, and have no name
+# Functions of torch whose integers, or whose tuples of integers, are a shape.
+SHAPED_BY_NUMBERS = frozenset(("rand", "randn", "zeros", "ones", "empty"))
+SHAPED_BY_TUPLES = SHAPED_BY_NUMBERS | {"randint", "full", "normal"}
+GENERATORS = frozenset(("get_inputs", "get_init_inputs"))
 VECTOR_TYPES = re.compile(r"\b(?:float4|int4|uint4|float2|half2|__half2|bfloat162|double2|longlong2)\b")
 
 
 def module_integers(source: str) -> Dict[str, int]:
-    """Integers assigned at module level, `NAME = 4 * 1024` and `NAME = (32, 64)` included.
+    """Integers assigned at module level, `NAME = 4 * 1024` and `NAME = (32, 64)` included, and the literals of
+    shapes in the generators.
 
-    An element of a tuple is called `NAME_0`, `NAME_1`, and so on.
+    An element of a tuple is called `NAME_0`, `NAME_1`, and so on; a literal, wherever it stands, `literal_1024`.
     """
     return {name: value for name, (value, _) in _integers_of_variables(source).items()}
 
@@ -37,13 +43,17 @@ def _integers_of_variables(source: str) -> Dict[str, Tuple[int, str]]:
         elif isinstance(evaluated, tuple):
             for index, item in enumerate(evaluated):
                 found[f"{name}_{index}"] = (item, name)
+    for name, literal in _literal_sizes(source):
+        found.setdefault(name, (literal.value, name))
     return found
 
 
 def with_integers(source: str, values: Dict[str, int]) -> str:
-    """`source` with module-level integers replaced; every other character, and so every line, stays."""
+    """`source` with the integers of `module_integers` replaced; every other character, and so every line, stays."""
     lines = source.splitlines(keepends=True)
-    edits: List[Tuple[ast.expr, str]] = []
+    assigned = {name for name, _ in _assignments(source)}
+    edits: List[Tuple[ast.expr, str]] = [(literal, str(values[name])) for name, literal in _literal_sizes(source)
+                                         if name in values and name not in assigned]
     for name, value in _assignments(source):
         evaluated = _evaluate(value)
         if isinstance(evaluated, int) and name in values:
@@ -75,6 +85,39 @@ def _assignments(source: str) -> List[Tuple[str, ast.expr]]:
                           if isinstance(item, ast.Name) and len(target.elts) == len(value.elts)]
     names = [name for name, _ in pairs]
     return [(name, value) for name, value in pairs if names.count(name) == 1]
+
+
+def _literal_sizes(source: str) -> List[Tuple[str, ast.Constant]]:
+    """Literals of the generators that are sizes, with their names: those in the shapes of tensors that get_inputs
+    makes, and their equals among what get_init_inputs returns.
+    """
+    bodies = {node.name: node for node in ast.parse(source).body
+              if isinstance(node, ast.FunctionDef) and node.name in GENERATORS}
+    if len(bodies) < len(GENERATORS):
+        return []
+    found: List[ast.Constant] = []
+    for node in ast.walk(bodies["get_inputs"]):
+        if isinstance(node, ast.Call):
+            found += _shape_literals(node)
+    sizes = {literal.value for literal in found}
+    for node in ast.walk(bodies["get_init_inputs"]):
+        items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+        found += [item for item in items if _is_size(item) and item.value in sizes]
+    return [(f"literal_{literal.value}", literal) for literal in found]
+
+
+def _shape_literals(call: ast.Call) -> List[ast.Constant]:
+    function = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if function not in SHAPED_BY_TUPLES:
+        return []
+    given = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "size")]
+    found = [item for part in given if isinstance(part, (ast.Tuple, ast.List)) for item in part.elts]
+    found += given if function in SHAPED_BY_NUMBERS else []
+    return [item for item in found if _is_size(item)]
+
+
+def _is_size(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > SMALLEST_LITERAL
 
 
 def _targets(node: ast.stmt) -> List[Tuple[ast.expr, ast.expr]]:
@@ -137,9 +180,6 @@ class SizesOfAnswer:
         if self._vectors:
             found |= {4 * value for value in found if 64 <= value <= LARGEST_TILE}
         return sorted(found | {2, 4, 8, 16, 32})
-
-
-GENERATORS = frozenset(("get_inputs", "get_init_inputs"))
 
 
 def _names_used_by_answer(source: str) -> Set[str]:

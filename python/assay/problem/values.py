@@ -12,8 +12,8 @@ from typing import Callable, Dict, Optional, Sequence
 
 import torch
 
+from assay.contract import FLOATS, Contract
 from assay.problem import ProblemError
-from assay.problem.contract_file import FLOATS, Contract
 from assay.problem.runtime.common import set_seed
 
 Tensors = Dict[str, torch.Tensor]
@@ -31,8 +31,8 @@ def settle(contract: Contract, run: Callable[[Tensors], Sequence[torch.Tensor]],
            b in zip(expected, _run(run, inputs))):
         raise ProblemError("the problem's reference gives different results for the same inputs (dropout in "
                            "training mode?); there is nothing to compare an answer with")
-    integers = [name for name, tensor in contract.inputs() if tensor.dtype not in FLOATS]
-    for name, tensor in contract.inputs():
+    integers = [name for name, tensor in contract.input_tensors() if tensor.dtype not in FLOATS]
+    for name, tensor in contract.input_tensors():
         if tensor.dtype == "bool":
             continue
         if tensor.dtype not in FLOATS:

@@ -12,6 +12,7 @@ wrote it.
 """
 
 import ctypes
+import difflib
 import importlib.machinery
 import importlib.util
 import inspect
@@ -19,7 +20,7 @@ import os
 import re
 import sys
 import types
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from assay.virtual import extension_build
 from assay.virtual.extension_build import Build, CompileError, Source
@@ -61,7 +62,8 @@ class _Finder:
 def _replace(module: types.ModuleType) -> None:
     if hasattr(module.load, "torch_function"):
         return
-    load.torch_function, load_inline.torch_function = module.load, module.load_inline
+    for ours, theirs in ((load, module.load), (load_inline, module.load_inline)):
+        ours.torch_function = ours.__wrapped__ = theirs  # the latter for inspect.signature
     module.load, module.load_inline = load, load_inline
     module._get_cuda_arch_flags = _architecture_flags
 
@@ -76,105 +78,57 @@ def _list(value: Union[None, str, Sequence[str]]) -> List[str]:
     return [value] if isinstance(value, str) else list(value or ())
 
 
-def load(
-    name: str,
-    sources: Union[str, Sequence[str]],
-    extra_cflags: Optional[Sequence[str]] = None,
-    extra_cuda_cflags: Optional[Sequence[str]] = None,
-    extra_sycl_cflags: Optional[Sequence[str]] = None,
-    extra_ldflags: Optional[Sequence[str]] = None,
-    extra_include_paths: Optional[Sequence[str]] = None,
-    build_directory: Optional[str] = None,
-    verbose: bool = False,
-    with_cuda: Optional[bool] = None,
-    with_sycl: Optional[bool] = None,
-    is_python_module: bool = True,
-    is_standalone: bool = False,
-    keep_intermediates: bool = True,
-    **others: Any,
-):
+def _given(function: Callable, arguments: Sequence[Any], named: Dict[str, Any]) -> Dict[str, Any]:
+    """The arguments of a call of torch's function, by name, with its defaults."""
+    bound = inspect.signature(function).bind(*arguments, **named)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def load(*arguments: Any, **named: Any):
     """torch.utils.cpp_extension.load with the light header."""
-    paths = [os.path.abspath(path) for path in _list(sources)]
+    given = _given(load.torch_function, arguments, named)
+    paths = [os.path.abspath(path) for path in _list(given["sources"])]
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
-        raise FileNotFoundError(f"extension {name}: {missing[0]} does not exist")
-
-    common = dict(verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module, **others)
+        raise FileNotFoundError(f"extension {given['name']}: {missing[0]} does not exist")
 
     def with_torch(folder: str):
-        return load.torch_function(
-            name,
-            paths,
-            is_standalone=is_standalone,
-            **_torch_arguments(folder, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths),
-            **common,
-        )
+        return load.torch_function(**{**given, "sources": paths, **_torch_arguments(folder, given)})
 
-    flags = (extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
-    build = _build(name, [Source(path) for path in paths], *flags, with_cuda)
-    if is_standalone or any(path.endswith(".sycl") for path in paths):
-        return with_torch(_folder(build, build_directory, "torch"))
-    return _load(build, build_directory, verbose, is_python_module, with_torch)
+    build = _build([Source(path) for path in paths], given)
+    if given["is_standalone"] or any(path.endswith(".sycl") for path in paths):
+        return with_torch(_folder(build, given["build_directory"], "torch"))
+    return _load(build, given, with_torch)
 
 
-def load_inline(
-    name: str,
-    cpp_sources: Union[str, Sequence[str]] = (),
-    cuda_sources: Union[None, str, Sequence[str]] = None,
-    sycl_sources: Union[None, str, Sequence[str]] = None,
-    functions: Union[None, str, Sequence[str], Dict[str, str]] = None,
-    extra_cflags: Optional[Sequence[str]] = None,
-    extra_cuda_cflags: Optional[Sequence[str]] = None,
-    extra_sycl_cflags: Optional[Sequence[str]] = None,
-    extra_ldflags: Optional[Sequence[str]] = None,
-    extra_include_paths: Optional[Sequence[str]] = None,
-    build_directory: Optional[str] = None,
-    verbose: bool = False,
-    with_cuda: Optional[bool] = None,
-    with_sycl: Optional[bool] = None,
-    is_python_module: bool = True,
-    with_pytorch_error_handling: bool = True,
-    keep_intermediates: bool = True,
-    use_pch: bool = False,
-    no_implicit_headers: bool = False,
-    **others: Any,
-):
+def load_inline(*arguments: Any, **named: Any):
     """torch.utils.cpp_extension.load_inline with the light header.
 
-    The lines of a source that stands in the caller's file as it is keep that file's name and numbers, so that
-    compiler errors and findings point there.
+    The lines of a source that stand in the caller's file keep that file's name and numbers, so that compiler
+    errors and findings point there.
     """
-    cpp, cuda = _list(cpp_sources), _list(cuda_sources)
-    if _list(sycl_sources):
-        raise ValueError(f"extension {name}: SYCL sources cannot run on the virtual GPU")
+    given = _given(load_inline.torch_function, arguments, named)
+    if _list(given.get("sycl_sources")):
+        raise ValueError(f"extension {given['name']}: SYCL sources cannot run on the virtual GPU")
     caller = _caller_file()
-    bindings = _bindings(functions, with_pytorch_error_handling)
+    cpp = _placed(_list(given["cpp_sources"]), caller, "main.cpp")
+    cuda = _placed(_list(given["cuda_sources"]), caller, "cuda.cu")
     heads = {"main.cpp": ["torch/extension.h"], "cuda.cu": ["torch/types.h", "cuda.h", "cuda_runtime.h"]}
 
     def source(file: str, texts: List[str], rest: List[str]) -> Source:
-        head = [] if no_implicit_headers else [f"#include <{header}>" for header in heads[file]]
-        return Source(file, "\n".join([*head, *_placed(texts, caller, file), *rest]))
+        head = [] if given.get("no_implicit_headers") else [f"#include <{header}>" for header in heads[file]]
+        return Source(file, "\n".join([*head, *texts, *rest]))
 
-    sources = [source("main.cpp", cpp, bindings)]
+    sources = [source("main.cpp", cpp, _bindings(given["functions"], given["with_pytorch_error_handling"]))]
     if cuda:
         sources.append(source("cuda.cu", cuda, []))
-    common = dict(verbose=verbose, with_cuda=with_cuda, is_python_module=is_python_module, **others)
 
     def with_torch(folder: str):
-        return load_inline.torch_function(
-            name,
-            cpp,
-            cuda or None,
-            functions=functions,
-            with_pytorch_error_handling=with_pytorch_error_handling,
-            no_implicit_headers=no_implicit_headers,
-            **_torch_arguments(folder, extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths),
-            **common,
-        )
+        texts = {"cpp_sources": cpp, "cuda_sources": cuda or None}
+        return load_inline.torch_function(**{**given, **texts, **_torch_arguments(folder, given)})
 
-    flags = (extra_cflags, extra_cuda_cflags, extra_ldflags, extra_include_paths)
-    build = _build(name, sources, *flags, with_cuda)
-    return _load(build, build_directory, verbose, is_python_module, with_torch)
+    return _load(_build(sources, given), given, with_torch)
 
 
 def _bindings(functions: Union[None, str, Sequence[str], Dict[str, str]], wrapped: bool) -> List[str]:
@@ -206,35 +160,73 @@ def _caller_file() -> Optional[str]:
     return None
 
 
+# Of a source that was put together from parts, the share of its lines that must stand in the caller's file for those
+# lines to be taken for the same: braces and includes stand everywhere.
+SHARE_THAT_STANDS_THERE = 0.5
+
+
 def _placed(texts: Sequence[str], caller: Optional[str], own_file: str) -> List[str]:
-    """Each text with a #line in front that names its place in the caller's file, if it stands there once."""
+    """Each text with #line directives that name its places in the caller's file, as far as it stands there."""
     try:
         with open(caller or "", encoding="utf-8") as file:
             written = file.read()
     except (OSError, UnicodeDecodeError):
-        written = ""
+        return list(texts)
+    if '"' in caller or "\\" in caller:
+        return list(texts)
     placed = []
     for text in texts:
-        if text.strip() and written.count(text) == 1 and '"' not in caller and "\\" not in caller:
+        if text.strip() and written.count(text) == 1:
             line = written.count("\n", 0, written.index(text)) + 1
             placed.append(f'#line {line} "{caller}"\n{text}')
         else:
-            placed.append(text)
-    if any(text.startswith("#line") for text in placed):
+            placed.append(_placed_by_lines(text, written, caller))
+    if any("#line" in text for text in placed):
         placed.append(f'#line 1 "end of {own_file}"')
     return placed
 
 
-def _build(name, sources, cflags, cuda_cflags, ldflags, include_paths, with_cuda) -> Build:
-    if not re.fullmatch(r"[A-Za-z_]\w*", name):
-        raise ValueError(f"extension {name!r}: the name must be a Python identifier")
+def _placed_by_lines(text: str, written: str, caller: str) -> str:
+    """A text that was put together (replaced, formatted, concatenated), with a #line wherever its lines and those of
+    the caller's file part or meet. Lines that stand nowhere belong to the line in whose place they are.
+    """
+    ours = text.split("\n")
+    theirs, compared = ([line.replace("\\\\", "\\") for line in whole.split("\n")] for whole in (written, text))
+    steps = difflib.SequenceMatcher(None, theirs, compared, autojunk=False).get_opcodes()
+    same = sum(sum(1 for line in ours[low:high] if line.strip())
+               for step, _, _, low, high in steps if step == "equal")
+    if same < SHARE_THAT_STANDS_THERE * max(1, sum(1 for line in ours if line.strip())):
+        return text
+    lines: List[str] = []
+
+    def add(line: str, number: int) -> None:
+        if not lines or not lines[-1].endswith("\\"):  # a directive must not end up within a macro
+            lines.append(f'#line {number} "{caller}"')
+        lines.append(line)
+
+    for step, from_low, from_high, low, high in steps:
+        if step == "equal" or (from_low > 0 and from_high - from_low == high - low):  # the same lines, or changed
+            add(ours[low], from_low + 1)
+            lines += ours[low + 1 : high]
+        elif from_low == 0:  # before anything of the caller's file: from elsewhere
+            lines += ours[low:high]
+        else:
+            for line in ours[low:high]:
+                add(line, from_low + 1 if step == "replace" else from_low)
+    return "\n".join(lines)
+
+
+def _build(sources: List[Source], given: Dict[str, Any]) -> Build:
+    if not re.fullmatch(r"[A-Za-z_]\w*", given["name"]):
+        raise ValueError(f"extension {given['name']!r}: the name must be a Python identifier")
+    with_cuda = given["with_cuda"]
     return Build(
-        name,
+        given["name"],
         tuple(sources),
-        tuple(_list(cflags)),
-        tuple(_list(cuda_cflags)),
-        tuple(_list(ldflags)),
-        tuple(os.path.abspath(path) for path in _list(include_paths)),
+        tuple(_list(given["extra_cflags"])),
+        tuple(_list(given["extra_cuda_cflags"])),
+        tuple(_list(given["extra_ldflags"])),
+        tuple(os.path.abspath(path) for path in _list(given["extra_include_paths"])),
         any(source.is_cuda for source in sources) if with_cuda is None else with_cuda,
     )
 
@@ -254,9 +246,10 @@ def _folder(build: Build, build_directory: Optional[str], header: str) -> str:
     return os.path.join(os.path.abspath(root), f"{build.name}-{extension_build.cache_key(build, versions)}")
 
 
-def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python_module: bool, with_torch):
+def _load(build: Build, given: Dict[str, Any], with_torch: Callable[[str], Any]):
     from assay.virtual.extension_operators import installed_declarations
 
+    build_directory, is_python_module = given["build_directory"], given["is_python_module"]
     folder = _folder(build, build_directory, "light")
     placed = build._replace(sources=tuple(source.in_folder(folder) for source in build.sources))
     torch_folder = _folder(build, build_directory, "torch")
@@ -264,7 +257,7 @@ def _load(build: Build, build_directory: Optional[str], verbose: bool, is_python
         return _load_with_torch(with_torch, torch_folder)
     for standard in (STANDARD, NEWER_STANDARD):
         try:
-            library = extension_build.build_library(placed, folder, installed_declarations, standard, verbose)
+            library = extension_build.build_library(placed, folder, installed_declarations, standard, given["verbose"])
             return _bind(build.name, library, is_python_module)
         except CompileError as error:
             output = error.output
@@ -296,8 +289,8 @@ def _load_with_torch(with_torch, folder: str):
             os.environ["LD_PRELOAD"] = preload
 
 
-def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dict[str, Any]:
-    """Arguments for torch's own functions, with the flags that suit the virtual GPU.
+def _torch_arguments(folder: str, given: Dict[str, Any]) -> Dict[str, Any]:
+    """What torch's own functions get instead: flags that suit the virtual GPU.
 
     A language standard is left to torch: its headers need a newer one than many sources name.
     """
@@ -305,13 +298,13 @@ def _torch_arguments(folder, cflags, cuda_cflags, ldflags, include_paths) -> Dic
     def without_standard(flags: List[str]) -> List[str]:
         return [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
 
-    return dict(
+    instead = dict(
         build_directory=folder,
-        extra_cflags=without_standard(_list(cflags)),
-        extra_cuda_cflags=without_standard(extension_build.nvcc_flags(_list(cuda_cflags))),
-        extra_ldflags=extension_build.link_flags(_list(ldflags)),
-        extra_include_paths=include_paths,
+        extra_cflags=without_standard(_list(given["extra_cflags"])),
+        extra_cuda_cflags=without_standard(extension_build.nvcc_flags(_list(given["extra_cuda_cflags"]))),
+        extra_ldflags=extension_build.link_flags(_list(given["extra_ldflags"])),
     )
+    return dict(instead, use_pch=False) if "use_pch" in given else instead
 
 
 # nvcc's error about an unknown namespace, which it only points to.

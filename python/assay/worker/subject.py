@@ -5,10 +5,12 @@ import importlib.util
 import os
 import sys
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from assay.worker import ahead, tensors, watch
 from assay.worker.library import ALIASED_OUTPUT, Answer, Library
+
+ADAPTERS = ("assay_adapter.py", "assay_subject.py")  # of assay.problem and assay.function_source
 
 
 class Subject:
@@ -16,6 +18,7 @@ class Subject:
         self._library = library
         self._function: Optional[Callable[..., Any]] = None
         self._name = ""
+        self._is_adapter = False  # the function is Assay's own, and calls what is checked
         self._folder = ""
         self._returns = True
         self._watch: Optional[watch.Watch] = None
@@ -26,6 +29,7 @@ class Subject:
     def load(self, setup: Answer) -> Answer:
         """Imports the file; the answer is empty, or says what went wrong."""
         self._name, self._returns = setup["function"], setup["returns_outputs"]
+        self._is_adapter = os.path.basename(setup["file"]) in ADAPTERS
         self._folder = os.path.dirname(os.path.abspath(setup["file"]))
         _forget_settings()
         self._watch = watch.Watch(self._library, self._folder, setup["hidden"])
@@ -52,9 +56,8 @@ class Subject:
                 if self._returns:
                     self._take(result, request)
         except tensors.Misfit as misfit:
-            code = getattr(self._function, "__code__", None)
-            return _failure(str(misfit), output=misfit.output, file=code.co_filename if code else "",
-                            line=code.co_firstlineno if code else 0)
+            file, line = self._definition()
+            return _failure(str(misfit), output=misfit.output, file=file, line=line)
         except BaseException as error:
             return self._raised(error)
         finally:
@@ -67,7 +70,7 @@ class Subject:
 
     def _take(self, result: Any, request: Answer) -> None:
         outputs = request["outputs"]
-        results = tensors.returned(result, outputs, self._name)
+        results = tensors.returned(result, outputs, "the function" if self._is_adapter else self._name)
         self._report_shared(results, request)
         kept = []
         for tensor, output in zip(results, outputs):
@@ -89,9 +92,12 @@ class Subject:
                 text = "`%s` is returned in the memory of an earlier result, which it overwrites" % output["name"]
             else:
                 continue
-            code = getattr(self._function, "__code__", None)
-            self._library.report(ALIASED_OUTPUT, text, code.co_filename if code else "",
-                                 code.co_firstlineno if code else 0)
+            self._library.report(ALIASED_OUTPUT, text, *self._definition())
+
+    def _definition(self) -> Tuple[str, int]:
+        """Where the function is defined; of an adapter, nobody wants to know."""
+        code = getattr(self._function, "__code__", None)
+        return (code.co_filename, code.co_firstlineno) if code and not self._is_adapter else ("", 0)
 
     def _raised(self, error: BaseException) -> Answer:
         file, line = self._place(error)

@@ -441,7 +441,9 @@ void allow_reading_beside(int ruleset, const std::vector<std::string>& hidden, c
   DIR* entries = opendir(folder.empty() ? "/" : folder.c_str());
   if (!entries) return;
   while (const dirent* entry = readdir(entries)) {
-    const std::string name = entry->d_name, path = folder + "/" + name;
+    const std::string name = entry->d_name;
+    std::string path = folder;
+    path.append("/").append(name);
     if (name == "." || name == ".." || entry->d_type == DT_LNK) continue;
     if (std::find(hidden.begin(), hidden.end(), path) != hidden.end()) continue;
     struct stat status {};

@@ -1,0 +1,321 @@
+// Races and barriers of small kernels: for each rule a kernel that it proves, and a kernel next to it that must
+// not be proved.
+#include "kernel.h"
+
+namespace assay::prove::testing {
+namespace {
+
+KernelText kernel(const std::string& body) {
+  KernelText text;
+  text.body = kStart + body;
+  text.shared = ".shared .align 16 .b8 s[4096];";
+  return text;
+}
+
+Status races(const KernelText& text) {
+  return ProvedKernel(text).prove(prove_races).status;
+}
+Status races(const std::string& body) {
+  return races(kernel(body));
+}
+
+// ---- global memory, between blocks and within one
+
+// y[index] = 0, where the index is in %r10.
+std::string store(const std::string& index) {
+  return index + "mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;";
+}
+
+TEST(Races, each_thread_its_own_element) {
+  EXPECT_EQ(races(store("mov.u32 %r10, %r2;")), Status::Proved);
+}
+
+TEST(Races, blocks_with_the_same_elements_race) {
+  EXPECT_EQ(races(store("mov.u32 %r10, %r5;")), Status::Unknown);
+  KernelText one_block = kernel(store("mov.u32 %r10, %r5;"));
+  one_block.grid = "1";
+  EXPECT_EQ(races(one_block), Status::Proved);
+}
+
+TEST(Races, threads_with_the_same_element_race) {
+  const std::string half = store("shr.u32 %r9, %r5, 1; mad.lo.s32 %r10, %r3, 256, %r9;");
+  EXPECT_EQ(races(half), Status::Unknown);
+  KernelText one_thread = kernel(half);
+  one_thread.block = "1";
+  EXPECT_EQ(races(one_thread), Status::Proved);
+}
+
+TEST(Races, a_candidate_names_a_shape) {
+  ProvedKernel k(kernel(store("mov.u32 %r10, %r5;")));
+  const Obligation race = k.prove(prove_races);
+  ASSERT_FALSE(race.open.empty());
+  EXPECT_TRUE(race.open.front().candidate);
+}
+
+TEST(Races, all_bytes_of_an_access_count) {
+  EXPECT_EQ(
+      races("mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd2, %rd3; st.global.v2.f32 [%rd4], {%f1, %f2};"),
+      Status::Unknown);
+  EXPECT_EQ(
+      races("mul.wide.s32 %rd3, %r2, 8; add.s64 %rd4, %rd2, %rd3; st.global.v2.f32 [%rd4], {%f1, %f2};"),
+      Status::Proved);
+}
+
+TEST(Races, a_read_of_a_neighbour_races_with_its_write) {
+  const std::string own = store("mov.u32 %r10, %r2;");
+  EXPECT_EQ(races(own + "ld.global.f32 %f1, [%rd4+4];"), Status::Unknown);
+  EXPECT_EQ(races(own + "ld.global.f32 %f1, [%rd4];"), Status::Proved);
+}
+
+// Rows of a matrix: the column must stay within the row.
+std::string row_store(const std::string& guard) {
+  return R"(
+    mov.u32 %r11, %ctaid.x; mov.u32 %r12, %r5;
+    )" + guard +
+         R"(
+    mad.lo.s32 %r10, %r11, %r1, %r12;
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+    END:)";
+}
+
+TEST(Races, columns_within_their_row_are_apart) {
+  KernelText text = kernel(row_store("setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;"));
+  text.dims = "n = { min = 1, max = 10000 }";
+  text.grid = "100";
+  EXPECT_EQ(races(text), Status::Proved);
+}
+
+TEST(Races, columns_beyond_their_row_are_in_the_next) {
+  for (const char* guard : {"", "setp.gt.s32 %p1, %r12, %r1; @%p1 bra END;"}) {
+    KernelText text = kernel(row_store(guard));
+    text.dims = "n = { min = 1, max = 10000 }";
+    text.grid = "100";
+    EXPECT_EQ(races(text), Status::Unknown) << guard;
+  }
+}
+
+// A grid-stride loop: the stride must be that of the whole grid.
+std::string grid_stride(const char* stride) {
+  return fmt::format(R"(
+    mov.u32 %r10, %r2; mov.u32 %r6, %nctaid.x; mul.lo.s32 %r7, %r6, %r4; {}
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    LOOP:
+    mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;
+    add.s32 %r10, %r10, %r7;
+    setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;
+    END:)",
+                     stride);
+}
+
+TEST(Races, a_grid_stride_loop_is_apart) {
+  KernelText text = kernel(grid_stride(""));
+  text.grid = "min(ceil_div(n, 256), 64)";
+  EXPECT_EQ(races(text), Status::Proved);
+}
+
+TEST(Races, a_stride_short_of_the_grid_races) {
+  KernelText text = kernel(grid_stride("sub.s32 %r7, %r7, 256;"));
+  text.grid = "min(ceil_div(n, 256), 64)";
+  EXPECT_EQ(races(text), Status::Unknown);
+}
+
+// Accesses that differ by a constant are compared as one: each distance counts.
+TEST(Races, unrolled_stores_are_compared_at_every_distance) {
+  const std::string four = R"(
+    shl.b32 %r10, %r2, 4; cvt.s64.s32 %rd3, %r10; add.s64 %rd4, %rd2, %rd3;
+    st.global.f32 [%rd4], %f1; st.global.f32 [%rd4+4], %f1; st.global.f32 [%rd4+8], %f1; st.global.f32 [%rd4+{}], %f1;)";
+  EXPECT_EQ(races(fmt::format(fmt::runtime(four), 12)), Status::Proved);
+  EXPECT_EQ(races(fmt::format(fmt::runtime(four), 16)), Status::Unknown);
+}
+
+// ---- atomics
+
+std::string twice(const char* first, const char* second) {
+  return fmt::format("{} {}", first, second);
+}
+
+TEST(Races, atomics_do_not_race_with_atomics) {
+  const char* add = "red.global.add.f32 [%rd2], %f1;";
+  EXPECT_EQ(races(add), Status::Proved);
+  EXPECT_EQ(races(twice(add, "ld.relaxed.gpu.global.f32 %f2, [%rd2];")), Status::Proved);
+  EXPECT_EQ(races(twice(add, "ld.volatile.global.f32 %f2, [%rd2];")), Status::Proved);
+}
+
+TEST(Races, atomics_race_with_plain_accesses) {
+  const char* add = "red.global.add.f32 [%rd2], %f1;";
+  EXPECT_EQ(races(twice(add, "ld.global.f32 %f2, [%rd2];")), Status::Unknown);
+  EXPECT_EQ(races(twice(add, "st.global.f32 [%rd2], %f2;")), Status::Unknown);
+}
+
+TEST(Races, atomics_of_a_block_race_between_blocks) {
+  KernelText text = kernel("red.relaxed.cta.global.add.f32 [%rd2], %f1;");
+  EXPECT_EQ(races(text), Status::Unknown);
+  text.grid = "1";
+  EXPECT_EQ(races(text), Status::Proved);
+}
+
+TEST(Races, atomics_of_different_sizes_race) {
+  EXPECT_EQ(races("red.global.add.u32 [%rd2], 1; red.global.add.u64 [%rd2], %rd1;"), Status::Unknown);
+}
+
+// ---- shared memory and barriers
+
+// s[tid] is written, then s[255 - tid] is read.
+std::string mirror(const char* between) {
+  return fmt::format(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.shared.f32 [%rd12], %f1;
+    {}
+    sub.s32 %r10, 255, %r5; mul.wide.u32 %rd13, %r10, 4; add.s64 %rd14, %rd10, %rd13; ld.shared.f32 %f2, [%rd14];)",
+                     between);
+}
+
+TEST(Races, a_barrier_orders_the_block) {
+  EXPECT_EQ(races(mirror("bar.sync 0;")), Status::Proved);
+  EXPECT_EQ(races(mirror("barrier.sync 0;")), Status::Proved);
+}
+
+TEST(Races, no_barrier_orders_nothing) {
+  for (const char* between :
+       {"", "bar.warp.sync 0xffffffff;", "membar.cta;", "shfl.sync.bfly.b32 %r20, %r5, 1, 31, -1;"})
+    EXPECT_EQ(races(mirror(between)), Status::Unknown) << between;
+}
+
+TEST(Races, a_barrier_of_some_threads_orders_nothing) {
+  EXPECT_EQ(races(mirror("bar.sync 1, 128;")), Status::Unknown);
+}
+
+TEST(Races, a_barrier_on_one_path_only_orders_nothing) {
+  EXPECT_EQ(races(mirror("setp.lt.s32 %p1, %r1, 7; @%p1 bra SKIP; bar.sync 0; SKIP:")), Status::Unknown);
+  EXPECT_EQ(races(mirror("setp.lt.s32 %p1, %r1, 7; @%p1 bar.sync 0;")), Status::Unknown);
+}
+
+TEST(Races, arrays_are_apart) {
+  KernelText text = kernel(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.shared.f32 [%rd12], %f1;
+    mov.u64 %rd13, t; ld.shared.f32 %f2, [%rd13];)");
+  text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 t[1024];";
+  EXPECT_EQ(races(text), Status::Proved);
+}
+
+// In a loop: write, barrier, read; a second barrier must keep the next write from this read.
+std::string tile_loop(const char* at_end) {
+  return fmt::format(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11;
+    sub.s32 %r10, 255, %r5; mul.wide.u32 %rd13, %r10, 4; add.s64 %rd14, %rd10, %rd13;
+    mov.u32 %r11, 0;
+    LOOP:
+    st.shared.f32 [%rd12], %f1;
+    bar.sync 0;
+    ld.shared.f32 %f2, [%rd14];
+    {}
+    add.s32 %r11, %r11, 1;
+    setp.lt.s32 %p1, %r11, %r1; @%p1 bra LOOP;)",
+                     at_end);
+}
+
+TEST(Races, a_loop_needs_a_second_barrier) {
+  EXPECT_EQ(races(tile_loop("bar.sync 0;")), Status::Proved);
+  EXPECT_EQ(races(tile_loop("")), Status::Unknown);
+}
+
+// Two buffers by turns need one barrier: reads of iteration k and writes of k + 1 go to different ones.
+std::string two_buffers(const char* which) {
+  return fmt::format(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; sub.s32 %r10, 255, %r5; mul.wide.u32 %rd13, %r10, 4;
+    mov.u32 %r11, 0;
+    LOOP:
+    and.b32 %r12, %r11, {}; mul.wide.u32 %rd15, %r12, 1024; add.s64 %rd16, %rd10, %rd15;
+    add.s64 %rd12, %rd16, %rd11; add.s64 %rd14, %rd16, %rd13;
+    st.shared.f32 [%rd12], %f1;
+    bar.sync 0;
+    ld.shared.f32 %f2, [%rd14];
+    add.s32 %r11, %r11, 1;
+    setp.lt.s32 %p1, %r11, %r1; @%p1 bra LOOP;)",
+                     which);
+}
+
+TEST(Races, two_buffers_by_turns_need_one_barrier) {
+  EXPECT_EQ(races(two_buffers("1")), Status::Proved);
+  EXPECT_EQ(races(two_buffers("2")),
+            Status::Unknown);  // 0, 0, 2, 2: the next write follows in the same buffer
+}
+
+// ---- lanes of a warp
+
+// Lane i writes, lane i ^ 1 reads.
+std::string neighbours(const char* between) {
+  return fmt::format(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.shared.f32 [%rd12], %f1;
+    {}
+    shr.u32 %r10, %r5, 5; shl.b32 %r11, %r10, 5; and.b32 %r12, %r5, 31; sub.s32 %r13, 31, %r12;
+    add.s32 %r14, %r11, %r13; mul.wide.u32 %rd13, %r14, 4; add.s64 %rd14, %rd10, %rd13; ld.shared.f32 %f2, [%rd14];)",
+                     between);
+}
+
+TEST(Races, a_barrier_of_the_warp_orders_its_lanes) {
+  EXPECT_EQ(races(neighbours("bar.warp.sync 0xffffffff;")), Status::Proved);
+}
+
+TEST(Races, nothing_else_orders_lanes) {
+  for (const char* between : {"", "bar.warp.sync 0x0000ffff;", "shfl.sync.bfly.b32 %r20, %r5, 1, 31, -1;",
+                              "setp.lt.s32 %p1, %r1, 7; @%p1 bra SKIP; bar.warp.sync 0xffffffff; SKIP:"})
+    EXPECT_EQ(races(neighbours(between)), Status::Unknown) << between;
+}
+
+// ---- asynchronous copies
+
+std::string copy(const char* between, const char* source = "%r5") {
+  return fmt::format(R"(
+    mov.u32 %r20, s; shl.b32 %r21, {}, 4; add.s32 %r22, %r20, %r21;
+    mul.wide.u32 %rd20, %r5, 16; add.s64 %rd21, %rd1, %rd20;
+    cp.async.cg.shared.global [%r22], [%rd21], 16;
+    cp.async.commit_group;
+    {}
+    sub.s32 %r23, 255, %r5; shl.b32 %r24, %r23, 4; add.s32 %r25, %r20, %r24; ld.shared.f32 %f2, [%r25];)",
+                     source, between);
+}
+
+TEST(Races, a_copy_is_waited_for_before_the_barrier) {
+  EXPECT_EQ(races(copy("cp.async.wait_group 0; bar.sync 0;")), Status::Proved);
+  EXPECT_EQ(races(copy("cp.async.wait_all; bar.sync 0;")), Status::Proved);
+}
+
+TEST(Races, a_copy_that_is_not_waited_for_races) {
+  for (const char* between : {"bar.sync 0;", "cp.async.wait_group 1; bar.sync 0;",
+                              "bar.sync 0; cp.async.wait_group 0;", "cp.async.wait_group 0;"})
+    EXPECT_EQ(races(copy(between)), Status::Unknown) << between;
+}
+
+TEST(Races, a_thread_waits_for_its_own_copy) {
+  const char* text = R"(
+    mov.u32 %r20, s; shl.b32 %r21, %r5, 4; add.s32 %r22, %r20, %r21;
+    mul.wide.u32 %rd20, %r5, 16; add.s64 %rd21, %rd1, %rd20;
+    cp.async.cg.shared.global [%r22], [%rd21], 16;
+    cp.async.commit_group; {} ld.shared.f32 %f2, [%r22];)";
+  EXPECT_EQ(races(fmt::format(fmt::runtime(text), "cp.async.wait_group 0;")), Status::Proved);
+  EXPECT_EQ(races(fmt::format(fmt::runtime(text), "")), Status::Unknown);
+}
+
+// ---- loaded values
+
+// y[x[i]] with every i once: elements may repeat. x[c] by blocks c that write only where x says so.
+std::string owner(const char* test) {
+  return fmt::format(R"(
+    mul.wide.u32 %rd3, %r5, 4; add.s64 %rd4, %rd1, %rd3; ld.global.u32 %r10, [%rd4];
+    {}
+    add.s64 %rd5, %rd2, %rd3; st.global.f32 [%rd5], 0f00000000;
+    END:)",
+                     test);
+}
+
+TEST(Races, the_same_element_of_an_input_is_the_same_for_both) {
+  KernelText text = kernel(owner("setp.ne.u32 %p1, %r10, %r3; @%p1 bra END;"));
+  text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
+  EXPECT_EQ(races(text), Status::Proved);
+  KernelText other = kernel(owner("setp.lt.u32 %p1, %r10, %r3; @%p1 bra END;"));
+  other.x = text.x;
+  EXPECT_EQ(races(other), Status::Unknown);
+}
+
+}  // namespace
+}  // namespace assay::prove::testing
