@@ -119,12 +119,13 @@ class Contradiction {
                            launch_, *summary, claims,  solver};
     setting.access_seconds = kAccessSeconds;
     using Prove = prove::Obligation (*)(prove::Setting&);
-    for (const Prove prove :
-         {Prove{prove::prove_bounds}, Prove{prove::prove_alignment}, Prove{prove::prove_barriers},
-                              Prove{prove::prove_races}}) {
+    for (const Prove prove : {Prove{prove::prove_bounds}, Prove{prove::prove_alignment},
+                              Prove{prove::prove_barriers}, Prove{prove::prove_races}}) {
       setting.until = prove::work_seconds() + kSeconds;
       const prove::Obligation obligation = prove(setting);
       if (obligation.status != prove::Status::Proved) continue;
+      // Barriers order accesses only if all threads pass the same ones.
+      if (obligation.name == "race" && !proved_.contains("barrier")) continue;
       proved_.insert(obligation.name);
       ++tally_.proved[obligation.name];
     }

@@ -12,11 +12,11 @@
 #include "assayer/limits.h"
 #include "assayer/locate.h"
 #include "assayer/seen.h"
-#include "subject/device_code.h"
 #include "base/random.h"
 #include "judge/numbers.h"
 #include "judge/relations.h"
 #include "judge/steps.h"
+#include "subject/device_code.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -241,8 +241,8 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
   result.call_seconds = observation.seconds;
   learn_code(observation.code);
   if (const auto& launch = observation.last_launch; launch && !subject_.python.empty())
-    result.last_kernel = LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel),
-                          launch->launched_at};
+    result.last_kernel =
+        LastKernel{launch->kernel, subject::place_of_kernel(modules_, launch->kernel), launch->launched_at};
   if (observation.kernels) result.launched = !observation.kernels->empty();
   result.wider_budgets = tensor_cores_.reasons(observation.kernels);
   used_tensor_cores_ = !result.wider_budgets.empty();

@@ -32,15 +32,15 @@ struct TrialResult {
   std::vector<subject::Call> calls;
   std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
-  judge::Margins margins;            // of all outputs, if the options ask for them
-  double seconds = 0;                // of the whole trial
-  double call_seconds = 0;           // of the call alone
-  std::optional<bool> launched;      // whether it launched a kernel; none: not known
+  judge::Margins margins;                 // of all outputs, if the options ask for them
+  double seconds = 0;                     // of the whole trial
+  double call_seconds = 0;                // of the call alone
+  std::optional<bool> launched;           // whether it launched a kernel; none: not known
   std::optional<LastKernel> last_kernel;  // of a Python subject
-  int64_t calls_before = 0;          // in the same process
-  std::vector<trial::Trial> before;  // of a failure: those calls, the last ones
-  std::optional<Finding> unended;    // TooSlow: what there is to say if it never ends
-  bool is_smallest = false;          // no smaller trial shows what this one does
+  int64_t calls_before = 0;               // in the same process
+  std::vector<trial::Trial> before;       // of a failure: those calls, the last ones
+  std::optional<Finding> unended;         // TooSlow: what there is to say if it never ends
+  bool is_smallest = false;               // no smaller trial shows what this one does
   std::vector<std::pair<contract::Shape, double>>
       probed;  // by never_ends: what smaller calls took, in seconds
 };

@@ -54,7 +54,8 @@ Result<std::vector<std::string>> contracts_in(const std::vector<std::string>& pa
       else if (it->path().extension() == ".toml" && looks_like_contract(it->path()))
         found.push_back(it->path().lexically_normal().string());
     }
-    if (found.empty()) return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
+    if (found.empty())
+      return Error{"there is no contract (*.toml with a table [kernel]) in this folder", path};
     std::sort(found.begin(), found.end());
     contracts.insert(contracts.end(), found.begin(), found.end());
   }

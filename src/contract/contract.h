@@ -184,8 +184,8 @@ struct Require {
 
 // Where the files of a contract that a tool wrote come from. Reports name these places: people know them.
 struct Origin {
-  std::string answer;                        // what is checked; empty: the contract itself
-  std::string function_file;                 // where the function under test is defined; empty: not known
+  std::string answer;         // what is checked; empty: the contract itself
+  std::string function_file;  // where the function under test is defined; empty: not known
   int function_line = 0;
   std::map<std::string, std::string> files;  // copies, and what they were copied from
 };

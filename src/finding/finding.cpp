@@ -238,7 +238,8 @@ std::vector<std::string> origin_lines(const Finding& finding) {
       lines.push_back(std::string(what) + text);
   };
   if (const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence))
-    add(fmt::format("computed by kernel {}, launched at ", short_name(numeric->kernel)), numeric->launched_at);
+    add(fmt::format("computed by kernel {}, launched at ", short_name(numeric->kernel)),
+        numeric->launched_at);
   else if (const evidence::HostPlace* launch = launch_of(finding))
     add("launched at ", *launch);
   if (const auto* race = std::get_if<evidence::Race>(&finding.evidence); race && race->other.operation)

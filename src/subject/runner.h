@@ -73,7 +73,7 @@ struct Observation {
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   std::optional<protocol::LaunchEvent> last_launch;
   std::vector<std::string> code;  // PTX that a Python subject loaded
-  double seconds = 0;                            // of the call itself
+  double seconds = 0;             // of the call itself
 };
 
 class Runner {
