@@ -9,7 +9,7 @@ A `Report` is the JSON report of the program (docs/reports.md) as an object. It 
         for finding in report.findings:
             print(finding.kind, finding.where, finding.message)
 
-In a notebook, a report as the last value of a cell is shown as a table.
+In a notebook, a report as the last value of a cell is shown with the source lines of its findings.
 """
 
 import html
@@ -170,26 +170,22 @@ class Report:
         return "\n".join(lines + ([summary] if summary else []))
 
     def _repr_html_(self) -> str:
-        color = {"pass": "#1a7f37", "fail": "#cf222e"}.get(self.verdict, "#9a6700")
-        rows = "".join(_html_row(finding) for finding in self.findings + self.notes)
-        table = (
-            (
-                "<table><thead><tr><th>kind</th><th>where</th><th>what</th></tr></thead>"
-                "<tbody>%s</tbody></table>" % rows
-            )
-            if rows
-            else ""
-        )
+        """For notebooks: the verdict, each finding with its source line, and what was tried."""
         rest = self.inconclusive + [
             text for text in (self.data.get("reason"), _coverage_line(self.coverage)) if text
         ]
         return "<div><p><strong style='color:%s'>%s</strong> %s</p>%s%s</div>" % (
-            color,
+            _COLORS.get(self.verdict, _COLORS["warning"]),
             html.escape(self.verdict),
             html.escape(self.title),
-            table,
+            "".join(_html_finding(finding) for finding in self.findings + self.notes),
             "".join("<p>%s</p>" % html.escape(text) for text in rest),
         )
+
+
+# Of verdicts and severities; legible on light and dark pages.
+_COLORS = {"pass": "#1a7f37", "fail": "#cf222e", "error": "#cf222e", "warning": "#9a6700", "note": "#6e7781"}
+LINES_AROUND = 1  # of a finding's source line
 
 
 def _details(finding: Finding) -> List[str]:
@@ -200,13 +196,31 @@ def _details(finding: Finding) -> List[str]:
     )
 
 
-def _html_row(finding: Finding) -> str:
-    details = "".join("<br><code>%s</code>" % html.escape(line) for line in _details(finding))
-    return "<tr><td>%s</td><td><code>%s</code></td><td style='text-align:left'>%s%s</td></tr>" % (
+def _excerpt(where: Where) -> str:
+    """The source line of a finding with its neighbours; empty where the file is not there."""
+    try:
+        with open(where.file, encoding="utf-8", errors="replace") as file:
+            lines = file.read().split("\n")
+    except (OSError, ValueError):
+        return ""
+    numbers = range(max(1, where.line - LINES_AROUND), min(len(lines), where.line + LINES_AROUND) + 1)
+    return "\n".join(
+        "%s %5d | %s" % (">" if number == where.line else " ", number, lines[number - 1]) for number in numbers
+    )
+
+
+def _html_finding(finding: Finding) -> str:
+    excerpt = _excerpt(finding.where) if finding.where.line else ""
+    return (
+        "<div style='border-left:3px solid %s;padding-left:0.8em;margin:0.8em 0;text-align:left'>"
+        "<strong>%s</strong> <code>%s</code><br>%s%s%s</div>"
+    ) % (
+        _COLORS.get(finding.severity, _COLORS["error"]),
         html.escape(finding.kind),
         html.escape(str(finding.where)),
         html.escape(finding.message),
-        details,
+        "<pre style='margin:0.4em 0'>%s</pre>" % html.escape(excerpt) if excerpt else "<br>",
+        "<br>".join("<code>%s</code>" % html.escape(line) for line in _details(finding)),
     )
 
 

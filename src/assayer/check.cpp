@@ -156,7 +156,7 @@ class Check {
   // Seconds of trials so far.
   double spent() const { return since(start_) - building(); }
   // Those in which the machine's other work did not hold them up.
-  double own() { return own_time_->seconds({trials_->worker_process(), reference_->process()}, building()); }
+  double own() { return own_time_->seconds({trials_->processes(), {reference_->process()}}, building()); }
 
   bool wants_kernel() const { return contract_.kernel.python && contract_.require.own_kernel; }
 
@@ -233,7 +233,7 @@ class Check {
     const bool late = options_.deadline && Clock::now() > *options_.deadline;
     if (spent() < options_.budget && !late) return false;
     if (own() >= most_for_needed() || spent() >= kBusyBudgets * options_.budget) return true;
-    return plan.needed_left().empty();
+    return plan.needed_left().empty() && !options_.keep_going;
   }
 
   // The next trial of the plan, and how it was chosen; none when the check is over.
@@ -276,7 +276,6 @@ class Check {
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
     plan_options.constants = constants_;
-    plan_options.clocks = !contract_.kernel.python;
     trial::Plan plan(contract_, plan_options);
     try_planned(plan);
     coverage_.conclude(plan);

@@ -147,8 +147,7 @@ bool Failures::is_new(const Trial& trial, TrialResult& result) {
 // What follows has so much time; a check that follows the timeline of another has all it needs.
 void Failures::begin_stage(double seconds) {
   if (parts_.options.timeline) return;
-  parts_.trials.set_deadline(
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds)));
+  parts_.trials.set_time_left(seconds);
 }
 // What the smaller trial shows is the same failure. How many errors are alike, and so which defect they
 // look like, depends on how many there are: errors of an output are one failure whatever they look like.

@@ -51,7 +51,7 @@ class Failures {
   void say(const std::string& text) const;
   bool is_new(const trial::Trial& trial, TrialResult& result);
   void begin_stage(double seconds);
-  void end_stage() { parts_.trials.set_deadline(std::nullopt); }
+  void end_stage() { parts_.trials.set_time_left(std::nullopt); }
   bool is_same_failure(const Finding& found, const Finding& small) const;
   trial::Trial smallest(const trial::Trial& trial, Finding& finding);
   void report_findings(const trial::Trial& trial, const TrialResult& result, bool shrinking,

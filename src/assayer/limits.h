@@ -42,6 +42,9 @@ inline constexpr int kMostUseless = 200, kMostUnsupported = 2;
 
 // ---- What follows a failure has its own seconds, so that a check ends soon after its budget is spent ----
 
+// They are seconds of its own (own_time.h), where others keep the machine busy; and so much of the elapsed
+// time at least, so that nobody waits more than four times as long. Chosen.
+inline constexpr double kLeastOwnShare = 0.25;
 // To tell slow from endless: many short calls and a long one, or two (hang.cpp).
 inline constexpr double kHangSeconds = 8;
 // To see it again and to find its cause: about a dozen calls; three at least where each is slow, up to the

@@ -25,7 +25,7 @@ double waited_for_processor(pid_t task) {
   return fields >> ran >> waited ? waited * 1e-9 : 0;
 }
 
-double OwnTime::seconds(const std::vector<pid_t>& processes, double apart) {
+double OwnTime::seconds(const std::vector<std::vector<pid_t>>& at_once, double apart) {
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count() - apart;
   const auto look = [&](pid_t process) {
@@ -33,8 +33,11 @@ double OwnTime::seconds(const std::vector<pid_t>& processes, double apart) {
     return std::max(0.0, now - before);
   };
   double longest = 0;
-  for (const pid_t process : processes)
-    if (process > 0) longest = std::max(longest, look(process));
+  for (const std::vector<pid_t>& group : at_once) {
+    double sum = 0;
+    for (const pid_t process : group) sum += process > 0 ? look(process) : 0;
+    longest = std::max(longest, sum);
+  }
   const double waited = look(0) + longest;
   const double passed = std::max(0.0, elapsed - counted_);
   own_ += passed - std::min(waited, (1 - kLeast) * passed);

@@ -12,13 +12,13 @@ namespace assay::assayer {
 // Seconds that a task could run and had no processor, since it began; 0 where the system does not tell.
 double waited_for_processor(pid_t task);
 
-// The worker and the reference's process work at the same time, so of them the one that waits longer counts; the
-// command works before and after. On a machine that has a processor for each of them own time is elapsed time.
+// On a machine that has a processor for each process of the check own time is elapsed time.
 class OwnTime {
  public:
   // Own seconds since construction, without `apart`, the elapsed seconds so far that are not to count.
-  // `processes`: those that work for the check beside this thread.
-  double seconds(const std::vector<pid_t>& processes, double apart);
+  // `at_once`: the processes that work for the check beside this thread. Those of a group take turns; groups work at
+  // the same time, so that the one that waits longest counts. Numbers that are 0 stand for no process.
+  double seconds(const std::vector<std::vector<pid_t>>& at_once, double apart);
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();

@@ -149,10 +149,16 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
   }
 }
 
-double TrialRunner::time_limit() const {
-  if (!deadline_) return timeout_;
-  const double left = std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count();
-  return std::min(timeout_, std::max(kLeastCallSeconds, left));
+double TrialRunner::time_left() {
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_->start).count();
+  const double own = stage_->taken.seconds({runner_.process(), reference_.process()}, 0);
+  return stage_->seconds - std::max(own, kLeastOwnShare * elapsed);
+}
+
+double TrialRunner::time_limit() {
+  if (!stage_) return timeout_;
+  return std::min(timeout_, std::max(kLeastCallSeconds, time_left()));
 }
 
 // Another of the contract's own shapes, where there is one.

@@ -9,6 +9,7 @@
 
 #include "assayer/assayer.h"
 #include "assayer/locate.h"
+#include "assayer/own_time.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
 #include "trial/work.h"
@@ -74,7 +75,7 @@ class TrialRunner {
   void prepare() { runner_.prepare(); }
   // Seconds that a Python subject has spent on compiling: no trial's time, and none of the budget's.
   double build_seconds() const { return runner_.build_seconds(); }
-  pid_t worker_process() const { return runner_.process(); }  // 0: there is none at the moment
+  std::vector<pid_t> processes() const { return runner_.processes(); }
   void set_tensor_cores(subject::TensorCores used) { tensor_cores_ = std::move(used); }
   // A Python subject's device code is known once it is loaded: called with each PTX text when it is new.
   void on_new_code(std::function<void(const std::string& ptx)> use) { use_new_code_ = std::move(use); }
@@ -85,14 +86,17 @@ class TrialRunner {
   // Elements of each output that are judged; larger ones by a sample.
   void set_sample(int64_t elements) { sample_ = elements; }
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
-  // Calls end by then, and none begins later: for what has its share of the time.
-  using TimePoint = std::chrono::steady_clock::time_point;
-  void set_deadline(std::optional<TimePoint> deadline) { deadline_ = deadline; }
+  // Calls end in so many seconds of their own (own_time.h) from now, and none begins later: for what has its
+  // share of the time.
+  void set_time_left(std::optional<double> seconds) {
+    stage_.reset();
+    if (seconds) stage_.emplace(Stage{.seconds = *seconds});
+  }
   // … or after so many, where a check follows the timeline of another.
   void set_most_runs(std::optional<int> most) { most_runs_ = most; }
-  bool out_of_time() const {
+  bool out_of_time() {
     if (most_runs_ && runs_ >= *most_runs_) return true;
-    return deadline_ && std::chrono::steady_clock::now() >= *deadline_;
+    return stage_ && time_left() <= 0;
   }
   int runs() const { return runs_; }
 
@@ -112,7 +116,8 @@ class TrialRunner {
   bool is_of_earlier_calls(const trial::Trial& trial, const contract::Bindings& first,
                            const trial::Trial& companion, const contract::Bindings& second);
   void learn_code(const std::vector<std::string>& texts);
-  double time_limit() const;
+  double time_left();  // of the stage
+  double time_limit();
   bool passes(const trial::Trial& trial);
   bool tells_apart(trial::Trial right, trial::Trial wrong);
   bool find_overlap(trial::Trial& trial, TrialResult& failed);
@@ -140,7 +145,12 @@ class TrialRunner {
   subject::Runner runner_;
   trial::Work work_;
   double timeout_ = 30;
-  std::optional<TimePoint> deadline_;
+  struct Stage {
+    double seconds = 0;  // that it may take
+    OwnTime taken{};
+    std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  };
+  std::optional<Stage> stage_;
   std::optional<int> most_runs_;
   int runs_ = 0;
   std::vector<trial::Trial> history_;  // calls of the present process, the last ones

@@ -1,7 +1,12 @@
 // The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
+#include <cstdio>
+#include <optional>
+
+#include "base/symbol.h"
 #include "cudart/code_place.h"
 #include "cudart/copy.h"
 #include "cudart/launch.h"
+#include "cudart/python_frames.h"
 #include "cudart/runtime.h"
 #include "protocol/hooks.h"
 
@@ -121,6 +126,26 @@ ASSAY_API int assay_fetch(void* to, size_t to_pitch, const void* from, size_t fr
 
 ASSAY_API void assay_frees_wait(int wait) {
   Runtime::get().frees_wait = wait != 0;
+}
+
+ASSAY_API void assay_watch_order() {
+  (void)api([&](Context& context) {
+    context.streams().watch_order();
+    return Status::Success;
+  });
+}
+
+ASSAY_API int assay_work_left(void* stream, char* kernel, size_t capacity,
+                              void (*frame)(const char* file, int line)) {
+  std::optional<assay::vgpu::Streams::WorkLeft> left;
+  (void)stream_api(static_cast<StreamHandle*>(stream), [&](Context& context, StreamHandle& on) {
+    left = context.streams().work_left(on.id);
+    return Status::Success;
+  });
+  if (!left) return 0;
+  snprintf(kernel, capacity, "%s", assay::demangled(left->kernel).c_str());
+  for (const assay::Frame& one : python_frames(left->origin)) frame(one.where.file.c_str(), one.where.line);
+  return 1;
 }
 
 ASSAY_API void assay_report_precision() {

@@ -20,6 +20,22 @@ constexpr int find_attribute(int attribute) {
   }
 }
 
+// What an H200 can do and the virtual GPU does not provide: cuMemCreate, cuMemMap and what belongs to them. kUnknown:
+// nothing of the kind.
+constexpr int missing_ability(int attribute) {
+  switch (attribute) {
+    case 102:  // virtual memory management
+    case 103:  // export of such memory as a file descriptor
+    case 110:  // and to other devices
+    case 128:  // and over the fabric
+    case 141:  // such memory on the host, of a NUMA node
+    case 145:  // and of any
+      return 0;
+    default:
+      return kUnknown;
+  }
+}
+
 // What differs between GPUs of one architecture; kUnknown: nothing does.
 constexpr int own_attribute(const Gpu& gpu, int attribute) {
   switch (attribute) {
@@ -47,8 +63,9 @@ constexpr int own_attribute(const Gpu& gpu, int attribute) {
 }
 
 int attribute_of(const Gpu& gpu, int attribute) {
-  const int own = own_attribute(gpu, attribute);
-  return own == kUnknown ? find_attribute(attribute) : own;
+  for (const int own : {missing_ability(attribute), own_attribute(gpu, attribute)})
+    if (own != kUnknown) return own;
+  return find_attribute(attribute);
 }
 
 // Fields that are attributes under another name.

@@ -69,49 +69,28 @@ Status copy_flat(const DriverCopy2D* copy, StreamHandle* stream, Waits waits) {
 
 }  // namespace
 
-DRIVER_API Status cuMemcpy2D_v2(const DriverCopy2D* copy) {
-  return copy_flat(copy, kLegacyStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy2D_v2_ptds(const DriverCopy2D* copy) {
-  return copy_flat(copy, kPerThreadStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy2DUnaligned_v2(const DriverCopy2D* copy) {
-  return copy_flat(copy, kLegacyStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy2DUnaligned_v2_ptds(const DriverCopy2D* copy) {
-  return copy_flat(copy, kPerThreadStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy2DAsync_v2(const DriverCopy2D* copy, StreamHandle* stream) {
-  return copy_flat(copy, stream, Waits::No);
-}
-DRIVER_API Status cuMemcpy2DAsync_v2_ptsz(const DriverCopy2D* copy, StreamHandle* stream) {
-  return copy_flat(copy, own_stream(stream), Waits::No);
-}
-DRIVER_API Status cuMemcpy3D_v2(const DriverCopy3D* copy) {
-  return copy_deep(copy, kLegacyStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy3D_v2_ptds(const DriverCopy3D* copy) {
-  return copy_deep(copy, kPerThreadStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy3DAsync_v2(const DriverCopy3D* copy, StreamHandle* stream) {
-  return copy_deep(copy, stream, Waits::No);
-}
-DRIVER_API Status cuMemcpy3DAsync_v2_ptsz(const DriverCopy3D* copy, StreamHandle* stream) {
-  return copy_deep(copy, own_stream(stream), Waits::No);
-}
-// All contexts are on one device.
-DRIVER_API Status cuMemcpy3DPeer(const DriverCopy3D* copy) {
-  return copy_deep(copy, kLegacyStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy3DPeer_ptds(const DriverCopy3D* copy) {
-  return copy_deep(copy, kPerThreadStream, Waits::Yes);
-}
-DRIVER_API Status cuMemcpy3DPeerAsync(const DriverCopy3D* copy, StreamHandle* stream) {
-  return copy_deep(copy, stream, Waits::No);
-}
-DRIVER_API Status cuMemcpy3DPeerAsync_ptsz(const DriverCopy3D* copy, StreamHandle* stream) {
-  return copy_deep(copy, own_stream(stream), Waits::No);
-}
+// A copy that the caller waits for, and one that it does not; each on the legacy stream and on the thread's own.
+#define WAITED_COPY(symbol, Copy, copy_by)              \
+  DRIVER_API Status symbol(const Copy* copy) {          \
+    return copy_by(copy, kLegacyStream, Waits::Yes);    \
+  }                                                     \
+  DRIVER_API Status symbol##_ptds(const Copy* copy) {   \
+    return copy_by(copy, kPerThreadStream, Waits::Yes); \
+  }
+#define QUEUED_COPY(symbol, Copy, copy_by)                                  \
+  DRIVER_API Status symbol(const Copy* copy, StreamHandle* stream) {        \
+    return copy_by(copy, stream, Waits::No);                                \
+  }                                                                         \
+  DRIVER_API Status symbol##_ptsz(const Copy* copy, StreamHandle* stream) { \
+    return copy_by(copy, own_stream(stream), Waits::No);                    \
+  }
+WAITED_COPY(cuMemcpy2D_v2, DriverCopy2D, copy_flat)
+WAITED_COPY(cuMemcpy2DUnaligned_v2, DriverCopy2D, copy_flat)
+QUEUED_COPY(cuMemcpy2DAsync_v2, DriverCopy2D, copy_flat)
+WAITED_COPY(cuMemcpy3D_v2, DriverCopy3D, copy_deep)
+QUEUED_COPY(cuMemcpy3DAsync_v2, DriverCopy3D, copy_deep)
+WAITED_COPY(cuMemcpy3DPeer, DriverCopy3D, copy_deep)  // all contexts are on one device
+QUEUED_COPY(cuMemcpy3DPeerAsync, DriverCopy3D, copy_deep)
 
 // ---- Fills ----
 

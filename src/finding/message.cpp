@@ -51,9 +51,11 @@ std::string_view advice(const Finding& finding) {
   const auto* race = std::get_if<evidence::Race>(&finding.evidence);
   const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
   const auto* process = std::get_if<evidence::Process>(&finding.evidence);
+  const auto* numeric = std::get_if<evidence::Numeric>(&finding.evidence);
   const bool said =
       (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
-      (launch && launch->growth) || (process && process->raised);
+      (launch && launch->growth) || (process && process->raised) ||
+      (numeric && !numeric->misfit.empty());
   return said ? "" : info(finding.kind).fix;
 }
 

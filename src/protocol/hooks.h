@@ -51,6 +51,12 @@ int assay_fetch(void* to, size_t to_pitch, const void* from, size_t from_pitch, 
 // Whether cudaFree counts as waiting for the device (the default). It does not where a program frees through an
 // allocator that would have kept the memory on a real GPU.
 void assay_frees_wait(int wait);
+// Notes from now on which work waits for which, up to assay_work_left().
+void assay_watch_order();
+// Whether a kernel, copy or fill since then was left on a stream of the callee's own, which `stream` does not wait for.
+// `kernel` gets its name, or "". `frame` is called for each function on the Python stack that launched it, innermost
+// first.
+int assay_work_left(void* stream, char* kernel, size_t capacity, void (*frame)(const char* file, int line));
 // One of several equal calls has ended with all its work.
 void assay_call_ended();
 // The last of them has: reports a leak where they held more and more.
@@ -62,4 +68,5 @@ void assay_calls_ended();
   use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_fill_new) \
       use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
           use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
-              use(assay_frees_wait) use(assay_call_ended) use(assay_calls_ended)
+              use(assay_frees_wait) use(assay_watch_order) use(assay_work_left) use(assay_call_ended)       \
+                  use(assay_calls_ended)

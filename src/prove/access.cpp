@@ -74,12 +74,15 @@ std::vector<Part> parts_of(Terms& terms, const Access& access) {
   return done;
 }
 
-Path relevant(Terms& terms, const Path& path, Term term) {
+Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term) {
   std::set<Var> vars;
   const std::function<void(Term)> include = [&](Term from) {
     for (const Var var : std::vector<Var>(terms.mentions(from))) {
       if (!vars.insert(var).second) continue;
       for (const Term fact : std::vector<Term>(terms.var(var).facts)) include(fact);
+      // How often a loop repeats may depend on what an outer loop has counted so far.
+      if (const auto loop = summary.loops.find(var); loop != summary.loops.end())
+        for (const Term condition : loop->second.repeats) include(condition);
     }
   };
   include(term);
@@ -117,7 +120,8 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
                  0};
   Lowering& lowering = result.lowering;
   lowering.set_deadline(std::min(setting.access_seconds, setting.until - work_seconds()));
-  for (const Term condition : whole_path ? access.path : relevant(terms, access.path, part.address))
+  for (const Term condition :
+       whole_path ? access.path : relevant(terms, setting.summary, access.path, part.address))
     lowering.assume(condition);
   for (const Term condition : part.conditions) lowering.assume(condition);
   result.wraps = lowering.wraps().size();

@@ -2,8 +2,10 @@
 //
 // Host code computes a launch from its arguments by few operations: products of dims, ceiling division by a
 // tile, rounding up, a cap. The grammar is a constant; a·u + b; min(u, c) and max(u, c); u·v, where u and v
-// are products of up to three dims, perhaps divided (either way) by a constant. Simple forms are tried first,
-// so that of two expressions that agree everywhere the one a person would write is found.
+// are products of up to three dims, perhaps divided (either way) by a constant. In the place of such a product may
+// stand a number that the kernel is also given: host code that passes `pairs = T * ceil_div(H, 2)` launches
+// ceil_div(pairs, 128) blocks. Simple forms are tried first, so that of two expressions that agree everywhere the one
+// a person would write is found.
 #include <algorithm>
 
 #include "prove/relation.h"
@@ -25,7 +27,9 @@ struct Unit {
 
 class Fitter {
  public:
-  Fitter(const contract::Contract& contract, const std::vector<Point>& points) : points_(points) {
+  Fitter(const contract::Contract& contract, const std::vector<Point>& points,
+         const std::vector<ExprPtr>& known)
+      : points_(points), known_(known) {
     for (const contract::Dim& dim : contract.dims)
       if (dim.lowest() != dim.highest()) dims_.push_back(dim.name);
     for (const Point& point : points) wanted_.push_back(point.value);
@@ -57,6 +61,7 @@ class Fitter {
         for (size_t k = j + 1; k < dims_.size(); ++k)
           monomials.push_back(Expr::make(
               EOp::Mul, Expr::make(EOp::Mul, Expr::dim(dims_[i]), Expr::dim(dims_[j])), Expr::dim(dims_[k])));
+    monomials.insert(monomials.end(), known_.begin(), known_.end());
     for (const ExprPtr& monomial : monomials) add(monomial);
     for (const EOp op : {EOp::CeilDiv, EOp::Div, EOp::Mod})
       for (const ExprPtr& monomial : monomials)
@@ -152,6 +157,7 @@ class Fitter {
   }
 
   const std::vector<Point>& points_;
+  const std::vector<ExprPtr>& known_;
   std::vector<std::string> dims_;
   std::vector<int64_t> wanted_;
   std::vector<Unit> units_;
@@ -159,8 +165,9 @@ class Fitter {
 
 }  // namespace
 
-ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points) {
-  return Fitter(contract, points).run();
+ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points,
+            const std::vector<ExprPtr>& known) {
+  return Fitter(contract, points, known).run();
 }
 
 }  // namespace assay::prove

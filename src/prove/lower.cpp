@@ -456,7 +456,9 @@ Poly Lowering::exact(Term term, bool is_signed) {
     return value;
   }
   const Interval range = range_of(width, is_signed);
-  if (seen.low >= range.low && seen.high <= range.high) return value;
+  const auto lies_within = [&](const Interval& i) { return i.low >= range.low && i.high <= range.high; };
+  if (lies_within(seen)) return value;
+  if (Poly same = without_quotients(value); same != value && lies_within(interval(same))) return same;
   const auto& claimed = is_signed ? exact_signed_ : exact_unsigned_;
   const auto& other = is_signed ? exact_unsigned_ : exact_signed_;
   const Term canonical = terms_.canonical(term);
@@ -558,9 +560,40 @@ Poly Lowering::delinearised(const Poly& poly) {
   return result;
 }
 
+// Ends: each step puts atoms that are older than q in its place, and a remainder, which is no quotient.
+Poly Lowering::without_quotients(Poly poly) const {
+  for (auto division = divisions_.rbegin(); division != divisions_.rend();) {
+    const auto& [x, divisor] = division->first;
+    const auto [q, r] = division->second;
+    ++division;
+    if (divisor.size() != 1 || divisor.begin()->first.empty()) continue;
+    Monomial product = divisor.begin()->first;
+    product.insert(std::upper_bound(product.begin(), product.end(), q), q);
+    const auto found = std::find_if(poly.begin(), poly.end(), [&](const auto& item) {
+      return item.second % divisor.begin()->second == 0 &&
+             std::includes(item.first.begin(), item.first.end(), product.begin(), product.end());
+    });
+    if (found == poly.end()) continue;
+    Monomial rest;
+    std::set_difference(found->first.begin(), found->first.end(), product.begin(), product.end(),
+                        std::back_inserter(rest));
+    const Int by = found->second / divisor.begin()->second;
+    poly.erase(found);
+    poly = add(poly, multiply(Poly{{rest, by}}, add(x, atom_poly(r), -1)));
+    division = divisions_.rbegin();
+  }
+  return poly;
+}
+
 // ---- questions
 
 namespace {
+
+bool has_products(const Formula& formula) {
+  return std::any_of(formula.poly.begin(), formula.poly.end(),
+                     [](const auto& item) { return item.first.size() > 1; }) ||
+         std::any_of(formula.parts.begin(), formula.parts.end(), has_products);
+}
 
 std::string number_text(Int value) {
   return value < 0 ? fmt::format("(- {})", decimal(-value)) : decimal(value);
@@ -568,7 +601,7 @@ std::string number_text(Int value) {
 
 }  // namespace
 
-std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
+std::string Lowering::smt(const Formula& goal, Facts facts, Int cap) {
   std::string text;
   for (size_t i = 0; i < atoms_.size(); ++i) {
     const AtomInfo& info = atoms_[i];
@@ -578,9 +611,11 @@ std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
     if (info.is_dim && cap > 0) high = std::min(high, std::max(cap, info.low));
     if (high < kInfinity) text += fmt::format("(assert (<= a{} {}))\n", i, number_text(high));
   }
-  Lemmas lemmas(*this, nonlinear);
+  Lemmas lemmas(*this, facts == Facts::Exact);
   std::string body;
-  for (const Formula& fact : facts_) body += fmt::format("(assert {})\n", lemmas.text(fact));
+  for (const Formula& fact : facts_)
+    if (facts != Facts::WithoutProducts || !has_products(fact))
+      body += fmt::format("(assert {})\n", lemmas.text(fact));
   Formula target = goal;
   if (Formula more = strengthened(goal);
       more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
@@ -590,14 +625,24 @@ std::string Lowering::smt(const Formula& goal, bool nonlinear, Int cap) {
   return text + lemmas.declarations() + body + more;
 }
 
+// Facts about products are many, and few questions without products need them: those are first asked without.
 Answer Lowering::ask(const Formula& goal, double seconds) {
+  const bool products = std::any_of(facts_.begin(), facts_.end(), has_products);
+  if (products && !has_products(goal)) {
+    const Answer answer = ask(goal, seconds, Facts::WithoutProducts);
+    if (answer.kind == Answer::Kind::Unsatisfiable) return answer;
+  }
+  return ask(goal, seconds, Facts::All);
+}
+
+Answer Lowering::ask(const Formula& goal, double seconds, Facts facts) {
   const double left = deadline_ - work_seconds();
   if (left <= 0) return {};
-  return solver_.ask({smt(goal, false, 0), std::min(seconds, left), false});
+  return solver_.ask({smt(goal, facts, 0), std::min(seconds, left), false});
 }
 
 Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
-  return solver_.ask({smt(goal, true, cap), seconds, true});
+  return solver_.ask({smt(goal, Facts::Exact, cap), seconds, true});
 }
 
 bool Lowering::proves(const Formula& formula, double seconds) {

@@ -85,6 +85,10 @@ class Lowering {
   // row index of several terms meets its stride only term by term, and the lemmas about products say nothing.
   Poly delinearised(const Poly& poly);
 
+  // The same value without products of a quotient and its divisor: q d = x - r where x = q d + r. So x - (x / d) d is
+  // the remainder, and (x / d) d + x % d is x.
+  Poly without_quotients(Poly poly) const;
+
   const std::vector<AtomInfo>& atoms() const { return atoms_; }
   const std::vector<Formula>& facts() const { return facts_; }
   // A polynomial by the keys of its atoms.
@@ -95,12 +99,15 @@ class Lowering {
   const std::vector<Wrap>& wraps() const { return wraps_; }
   bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
   std::optional<Atom> base_atom(Var base) const;
-  std::string smt(const Formula& goal, bool nonlinear, Int cap);
   void set_deadline(double seconds_from_now);
   bool out_of_time() const;
 
  private:
   friend class Lemmas;
+  // Which facts a question has. Fewer facts prove less, never more.
+  enum class Facts : uint8_t { WithoutProducts, All, Exact };  // Exact: products are products
+  std::string smt(const Formula& goal, Facts facts, Int cap);
+  Answer ask(const Formula& goal, double seconds, Facts facts);
   Atom atom(std::string name, Int low, Int high, const std::string& key, std::vector<Var> depends);
   std::vector<Var> depends(const Poly& poly) const;
   void depend_on(Atom atom, const std::vector<Var>& vars);

@@ -91,7 +91,7 @@ std::vector<Part> parts_of(Terms& terms, const Access& access);
 
 // The conditions of a path that bear on a term: the others speak of loops and loaded values that it does not
 // depend on. Fewer facts prove less, never more.
-Path relevant(Terms& terms, const Path& path, Term term);
+Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term);
 
 // A part of an access, lowered.
 struct Lowered {

@@ -212,7 +212,7 @@ class Prover {
     for (const auto& [name, prove] : kObligations) {
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
-      if (obligation.name == "race") rest_on_barriers(obligation);
+      if (obligation.name == "race") rest_on_others(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
     }
@@ -225,12 +225,19 @@ class Prover {
     }
   }
 
-  // Barriers order accesses only if all threads pass the same ones.
-  void rest_on_barriers(Obligation& race) {
-    const Obligation& barrier = proof_.obligations.back();
-    if (race.status != Status::Proved || barrier.status == Status::Proved) return;
-    race.status = Status::Unknown;
-    race.open.push_back({{}, "it rests on the kernel's barriers, which are not proved", std::nullopt});
+  // Barriers order accesses only if all threads pass the same ones, and arrays are apart only as long as no access
+  // leaves the one it began in.
+  void rest_on_others(Obligation& race) {
+    if (race.status != Status::Proved) return;
+    for (const Obligation& other : proof_.obligations) {
+      if (other.kernel != race.kernel || other.status == Status::Proved) continue;
+      if (other.name != "barrier" && other.name != "bounds") continue;
+      race.status = Status::Unknown;
+      race.open.push_back({{},
+                           other.name == "barrier" ? "it rests on the kernel's barriers, which are not proved"
+                                                   : "it rests on accesses being in bounds, which is not proved",
+                           std::nullopt});
+    }
   }
 
   // A candidate counts once a run has shown it; one that no run shows is a gap.

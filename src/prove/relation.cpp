@@ -180,7 +180,8 @@ std::string signature(const Record& record) {
   std::string text;
   for (const Operation& operation : record.operations) {
     const auto* launch = std::get_if<RecordedLaunch>(&operation);
-    text += fmt::format("{}:{};", operation.index(), launch ? launch->kernel : "");
+    text += fmt::format("{}:{}:{};", operation.index(), launch ? launch->kernel : "",
+                        launch ? launch->words.size() : 0);
   }
   return text;
 }
@@ -334,7 +335,19 @@ class Inference {
     return std::get<RecordedLaunch>(record.operations[which]);
   }
 
+  // Parameters that are neither a constant nor a dim, each once.
+  static std::vector<ExprPtr> computed(const Launch& launch) {
+    std::map<std::string, ExprPtr> found;
+    for (const auto* numbers : {&launch.words, &launch.pairs})
+      for (const auto& [at, expr] : *numbers)
+        if (expr->op != Expr::Op::Literal && expr->op != Expr::Op::Dim) found[text(*expr)] = expr;
+    std::vector<ExprPtr> result;
+    for (const auto& [name, expr] : found) result.push_back(expr);
+    return result;
+  }
+
   Launch launch(const std::vector<const Record*>& records, size_t which) {
+    std::vector<ExprPtr> known;
     const auto fitted = [&](const Numbers& take) -> ExprPtr {
       std::vector<Point> points;
       for (const Record* record : records) {
@@ -342,7 +355,7 @@ class Inference {
         if (!value) return nullptr;
         points.push_back({&record->shape, *value});
       }
-      return fit(contract_, points);
+      return fit(contract_, points, known);
     };
     const RecordedLaunch& first = launch_of(*records.front(), which);
     Launch launch;
@@ -354,11 +367,6 @@ class Inference {
     });
     launch.cooperative = first.cooperative;
     launch.clusters = has_clusters(first);
-    for (size_t axis = 0; axis < 3; ++axis) {
-      launch.grid[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.grid[axis]}; });
-      launch.block[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.block[axis]}; });
-    }
-    launch.dynamic_shared = fitted([](const RecordedLaunch& e) { return number(e.dynamic_shared); });
     const auto words = static_cast<uint32_t>(first.words.size());
     launch.parameter_bytes = 4 * words;
     for (uint32_t at = 0; at < 4 * words; at += 4) {
@@ -382,6 +390,12 @@ class Inference {
     }
     std::erase_if(launch.words, [](const auto& item) { return !item.second; });
     std::erase_if(launch.pairs, [](const auto& item) { return !item.second; });
+    known = computed(launch);
+    for (size_t axis = 0; axis < 3; ++axis) {
+      launch.grid[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.grid[axis]}; });
+      launch.block[axis] = fitted([&](const RecordedLaunch& e) { return int64_t{e.block[axis]}; });
+    }
+    launch.dynamic_shared = fitted([](const RecordedLaunch& e) { return number(e.dynamic_shared); });
     return launch;
   }
 

@@ -102,6 +102,8 @@ struct Point {
   const contract::Shape* shape = nullptr;
   int64_t value = 0;
 };
-ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points);
+// `known`: expressions of other numbers of the same launch, which it may be computed from.
+ExprPtr fit(const contract::Contract& contract, const std::vector<Point>& points,
+            const std::vector<ExprPtr>& known = {});
 
 }  // namespace assay::prove

@@ -111,6 +111,19 @@ void make_room(Expectation& e) {
   if (!is_float(e.dtype)) e.integer.assign(count, 0);
 }
 
+// Room for these elements, each without rounding and of one term.
+Expectation unfilled(DType dtype, std::span<const int64_t> elements) {
+  Expectation e;
+  e.dtype = dtype;
+  e.element.assign(elements.begin(), elements.end());
+  for (std::vector<double>* list : {&e.value, &e.bound, &e.sigma, &e.magnitude})
+    list->assign(elements.size(), 0);
+  e.terms.assign(elements.size(), 1);
+  e.flags.assign(elements.size(), 0);
+  make_room(e);
+  return e;
+}
+
 void override_budget(const Require& require, Expectation& e) {
   if (!require.rtol && !require.atol) return;
   for (std::size_t i = 0; i < e.size(); ++i) {
@@ -336,14 +349,7 @@ Result<Expectation> Reference::Impl::expect_torch(const Bindings& bindings, int 
   const Store to(spec.dtype, precision);
   const double steps =
       options.tensor_cores ? std::ceil(longest_sum(contract, bindings, spec) / kTensorCoreTerms) : 0;
-  Expectation e;
-  e.dtype = spec.dtype;
-  e.element.assign(elements.begin(), elements.end());
-  for (std::vector<double>* list : {&e.value, &e.bound, &e.sigma, &e.magnitude})
-    list->assign(elements.size(), 0);
-  e.terms.assign(elements.size(), 1);
-  e.flags.assign(elements.size(), 0);
-  make_room(e);
+  Expectation e = unfilled(spec.dtype, elements);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (elements[i] < 0 || elements[i] >= output.exact.count())
       return Error{fmt::format("`{}` has no element {}", spec.name, elements[i])};
@@ -375,14 +381,7 @@ Result<Expectation> Reference::Impl::expect_foreign(const Bindings& bindings, in
   if (!output) return output.error();
   const Precision precision = precision_of(contract.reference);
   const ForeignBudget budget(*output, precision);
-  Expectation e;
-  e.dtype = spec.dtype;
-  e.element.assign(elements.begin(), elements.end());
-  for (std::vector<double>* list : {&e.value, &e.bound, &e.sigma, &e.magnitude})
-    list->assign(elements.size(), 0);
-  e.terms.assign(elements.size(), 1);
-  e.flags.assign(elements.size(), 0);
-  make_room(e);
+  Expectation e = unfilled(spec.dtype, elements);
   const Store to(e.dtype, precision);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (elements[i] < 0 || elements[i] >= output->exact.count())

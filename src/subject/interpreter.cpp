@@ -33,15 +33,16 @@ constexpr double kStartSeconds = 120;  // to import torch on a slow disk
 constexpr int kGlance = 50;            // milliseconds between looks at whether to stop
 constexpr std::size_t kMostSaid = 4000;
 
-// The virtual GPU's runtime and driver library are loaded before torch's own, and the package's sitecustomize
-// prepares torch and Triton. Compilers are on the user's path.
+// The virtual GPU's runtime and driver library are loaded before torch's own, the worker's library before libc, whose
+// clocks it replaces; and the package's sitecustomize prepares torch and Triton. Compilers are on the user's path.
 std::vector<std::string> python_environment() {
   const std::string package = python_package_folder();
   const std::string libraries = fs::path(program_folder()).parent_path().string() + "/lib";
   std::vector<std::string> variables = {
       "LANG=C.UTF-8",
       "PYTHONDONTWRITEBYTECODE=1",
-      fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1", libraries),
+      fmt::format("LD_PRELOAD={0}/libcudart.so.13:{0}/libcuda.so.1:{0}/libassay-worker.so", libraries),
+      "GLIBC_TUNABLES=glibc.malloc.tcache_count=0",  // HostPoison of the worker
       "LD_LIBRARY_PATH=" + path_with(libraries, "LD_LIBRARY_PATH"),
       "PYTHONPATH=" + path_with(fmt::format("{0}/assay/site:{0}", package), "PYTHONPATH"),
       "PYTORCH_NO_CUDA_MEMORY_CACHING=1",

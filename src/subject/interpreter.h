@@ -24,6 +24,7 @@ class Interpreter {
 
   // Starts the process without waiting for it.
   void start();
+  pid_t process() const { return child_ > 0 ? child_ : 0; }  // 0: there is none
 
   struct Worker {
     std::string folder;        // where it runs, and keeps its temporary files

@@ -240,6 +240,7 @@ struct Runner::Impl {
     setup.returns_outputs = contract.kernel.returns_outputs;
     setup.default_stream = !contract.require.concurrent;
     setup.build_folder = subject.build_folder;
+    setup.clock = machine.clock;
     setup.hidden = std::move(hidden);
     return setup;
   }
@@ -642,8 +643,9 @@ Observation Runner::record(const contract::Bindings& bindings) {
 void Runner::restart() {
   impl_->stop();
 }
-pid_t Runner::process() const {
-  return std::max(impl_->child, 0);
+std::vector<pid_t> Runner::processes() const {
+  const auto& interpreter = impl_->subject.interpreter;
+  return {std::max(impl_->child, 0), interpreter ? interpreter->process() : 0};
 }
 int64_t Runner::calls_in_process() const {
   return impl_->calls;

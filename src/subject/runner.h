@@ -96,7 +96,8 @@ class Runner {
 
   // Ends the worker; the next trial starts a new one.
   void restart();
-  pid_t process() const;             // of the present worker; 0: there is none
+  // Of the present worker, and of what workers of a Python subject come from. They take turns; 0: there is none.
+  std::vector<pid_t> processes() const;
   int64_t calls_in_process() const;  // calls that the present worker has made
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling

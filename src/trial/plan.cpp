@@ -152,7 +152,6 @@ void Plan::require_machines() {
   on("a slice of a GPU", [](const Gpu& gpu) { return gpu.slice; });
   on("a smaller GPU",
      [](const Gpu& gpu) { return !gpu.slice && gpu.multiprocessors < kGpus[0].multiprocessors; });
-  if (!options_.clocks) return;
   requirements_.add(RequirementGroup::Conditions, "another date",
                     [](const Trial& trial) { return trial.condition.clock != 0; });
 }
@@ -170,7 +169,7 @@ PlannedTrial Plan::placed(PlannedTrial planned) {
   const auto size = size_of(contract_, planned.trial.shape);
   const bool fits = size && size->bytes <= kMemoryShare * static_cast<double>(kGpus[gpu].bytes);
   planned.trial.condition.gpu = fits ? gpu : uint8_t{0};
-  if (options_.clocks) planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
+  planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
   return planned;
 }
 

@@ -35,7 +35,6 @@ struct PlanOptions {
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
   bool machines = true;            // the device can present itself as different GPUs
-  bool clocks = true;              // … and the process can be shown another date
   SizeConstants constants;         // of the kernel's code
 };
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "base/overload.h"
 #include "base/random.h"
@@ -19,6 +20,18 @@ constexpr auto kStallPause = std::chrono::microseconds(200);
 double now() {
   return duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+// While one lives, its thread runs operations and no other does.
+class Turn {
+ public:
+  explicit Turn(bool& taken) : taken_(taken) { taken_ = true; }
+  ~Turn() { taken_ = false; }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  bool& taken_;
+};
 
 OperationInfo::Kind kind_of(const Work& work) {
   using Kind = OperationInfo::Kind;
@@ -119,6 +132,57 @@ std::vector<OperationId> Streams::predecessors_locked(StreamId id) const {
   return after;
 }
 
+// What work changes in device memory; nothing: it changes none.
+std::optional<Streams::WorkLeft> Streams::change_by(const Work& work) {
+  if (const auto* grid = std::get_if<GridWork>(&work))
+    return WorkLeft{std::string(grid->kernel.name()), grid->config.origin};
+  const auto* copy = std::get_if<CopyWork>(&work);
+  const auto* fill = std::get_if<FillWork>(&work);
+  if ((copy && !copy->to.host) || (fill && !fill->to.host)) return WorkLeft{};
+  return std::nullopt;
+}
+
+void Streams::watch_order() {
+  Lock lock(mutex_);
+  watches_order_ = true;
+  order_.clear();
+  host_waited_.clear();
+}
+
+std::optional<Streams::WorkLeft> Streams::work_left(StreamId stream) {
+  Lock lock(mutex_);
+  if (!watches_order_) return std::nullopt;
+  watches_order_ = false;
+  const std::vector<Ordered> order = std::move(order_);
+  std::vector<OperationId> waiting = std::move(host_waited_);
+  if (streams_.contains(stream))
+    for (const OperationId id : predecessors_locked(stream)) waiting.push_back(id);
+  std::vector<bool> joined(order.size());
+  while (!waiting.empty()) {
+    const OperationId id = waiting.back();
+    waiting.pop_back();
+    const auto found =
+        std::lower_bound(order.begin(), order.end(), id,
+                         [](const Ordered& one, OperationId wanted) { return one.id < wanted; });
+    if (found == order.end() || found->id != id) continue;
+    const auto position = static_cast<std::size_t>(found - order.begin());
+    if (joined[position]) continue;
+    joined[position] = true;
+    waiting.insert(waiting.end(), found->after.begin(), found->after.end());
+  }
+  std::optional<WorkLeft> left;  // a kernel, if there is one: it has a name
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (order[i].work && !joined[i] && order[i].stream != stream && order[i].stream != kDefaultStream)
+      if (!left || (left->kernel.empty() && !order[i].work->kernel.empty())) left = order[i].work;
+  return left;
+}
+
+void Streams::note_order_locked(Ordered one) {
+  constexpr std::size_t kMost = 1 << 20;  // of one call; more are not judged
+  if (order_.size() == kMost) watches_order_ = false;
+  if (watches_order_) order_.push_back(std::move(one));
+}
+
 Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<OperationId> after) {
   auto owned = std::make_unique<Operation>();
   Operation& operation = *owned;
@@ -127,6 +191,7 @@ Streams::Operation& Streams::add_locked(StreamId stream, Work work, std::vector<
   operation.priority = streams_.at(stream).priority;
   operation.work = std::move(work);
   operation.after = std::move(after);
+  if (watches_order_) note_order_locked({operation.id, stream, operation.after, change_by(operation.work)});
   if (auto* record = std::get_if<RecordWork>(&operation.work)) record->event->operation = operation.id;
   for (OperationId id : operation.after) {
     auto found = pending_.find(id);
@@ -222,6 +287,7 @@ void Streams::synchronise_all() {
 void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   last_activity_ = now();
   auto pending = [&](OperationId id) { return !done_locked(id); };
+  help_locked(lock, targets);
   if (std::any_of(targets.begin(), targets.end(), pending)) {
     targets_.insert(targets_.end(), targets.begin(), targets.end());
     work_.notify_all();
@@ -231,15 +297,33 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
   note_wait_locked(targets);
 }
 
+void Streams::help_locked(Lock& lock, const std::vector<OperationId>& targets) {
+  if (options_.seed != 0 || !running_.empty() || turning_) return;
+  std::optional<Turn> turn(std::in_place, turning_);
+  const auto pending = [&](OperationId id) { return !done_locked(id); };
+  while (std::any_of(targets.begin(), targets.end(), pending)) {
+    Operation* next = pick_ready_locked();
+    if (!next || std::holds_alternative<GridWork>(next->work) || std::holds_alternative<HostWork>(next->work))
+      break;
+    ready_.erase({next->priority, next->id});
+    start_locked(lock, *next);
+  }
+  turn.reset();
+  if (!pending_.empty()) work_.notify_all();  // the device's thread may have waited for its turn
+}
+
 thread_local int UnseenWaits::depth_ = 0;
 
 void Streams::note_wait_locked(const std::vector<OperationId>& targets) {
+  if (watches_order_ && !UnseenWaits::here())
+    host_waited_.insert(host_waited_.end(), targets.begin(), targets.end());
   if (listeners_.empty() || targets.empty() || UnseenWaits::here()) return;
   // Waiting again for the same work brings nothing new.
   if (host_point_ && targets.size() == 1 && targets.front() <= host_point_ && targets == last_wait_) return;
   std::vector<OperationId> after = targets;
   if (host_point_) after.push_back(host_point_);
   host_point_ = ++operations_;
+  if (watches_order_) note_order_locked({host_point_, kDefaultStream, after, std::nullopt});
   const OperationInfo info{host_point_, kDefaultStream, OperationInfo::Kind::Marker, after};
   for (Listener* listener : listeners_) {
     listener->on_operation(info);
@@ -321,8 +405,17 @@ void Streams::device_thread() {
       idle_ = true;
       work_.wait(lock);
       idle_ = false;
+    } else if (turning_) {
+      idle_ = true;
+      work_.wait(lock);
+      idle_ = false;
     } else if (wanted_locked()) {
-      if (!turn_locked(lock)) work_.wait_for(lock, kStallPause);
+      bool went_on = false;
+      {
+        const Turn turn(turning_);
+        went_on = turn_locked(lock);
+      }
+      if (!went_on) work_.wait_for(lock, kStallPause);
     } else if (background_stopped_) {
       work_.wait(lock);
     } else if (double silent = now() - last_activity_; silent >= options_.nudge_seconds) {

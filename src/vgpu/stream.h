@@ -8,7 +8,7 @@
 //
 // Execution is deferred. A thread of its own runs operations while the host waits or polls, when
 // many are pending, or when the host has been idle for a while (it may be polling memory that
-// the device writes). Concurrent grids take turns. Host functions run on a thread of their own,
+// the device writes). A host thread that waits runs copies and fills itself. Concurrent grids take turns. Host functions run on a thread of their own,
 // since they may wait for the host.
 #pragma once
 
@@ -20,8 +20,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <variant>
@@ -163,6 +165,17 @@ class Streams {
     return use(device_);
   }
 
+  // Remembers from now on how operations are ordered, up to work_left().
+  void watch_order();
+  // An operation since watch_order() that changes device memory, and that neither the host nor `stream` has waited for: it
+  // may run whenever it likes, also after what `stream` does next. Those of the default stream and of `stream` itself do
+  // not count. Forgets the rest.
+  struct WorkLeft {
+    std::string kernel;  // empty: a copy or a fill
+    uint64_t origin = 0;
+  };
+  std::optional<WorkLeft> work_left(StreamId stream);
+
   void set_seed(uint64_t seed);
   // Runs nothing any more unless a host thread waits for it: the process is ending.
   void stop_background_work();
@@ -188,9 +201,18 @@ class Streams {
     std::unique_ptr<GridRun> run;
     bool stalled = false;
   };
+  // How an operation is ordered; kept while somebody watches.
+  struct Ordered {
+    OperationId id = 0;
+    StreamId stream = 0;
+    std::vector<OperationId> after;
+    std::optional<WorkLeft> work;  // that changes device memory
+  };
   using Lock = std::unique_lock<std::mutex>;
   using Rank = std::pair<int, OperationId>;
 
+  static std::optional<WorkLeft> change_by(const Work& work);
+  void note_order_locked(Ordered one);
   Operation& add_locked(StreamId stream, Work work, std::vector<OperationId> after);
   // What the next operation of a stream comes after.
   std::vector<OperationId> predecessors_locked(StreamId id) const;
@@ -198,6 +220,8 @@ class Streams {
   bool done_locked(OperationId id) const { return !pending_.contains(id); }
   void throttle_locked(Lock& lock);
   void wait_locked(Lock& lock, std::vector<OperationId> targets);
+  // Runs what is short and ready on the thread that waits for it: waking another thread takes longer.
+  void help_locked(Lock& lock, const std::vector<OperationId>& targets);
   // The host knows that these are done: what it submits from now on comes after them.
   void note_wait_locked(const std::vector<OperationId>& targets);
   void ask_locked();
@@ -232,6 +256,9 @@ class Streams {
   std::vector<Listener*> listeners_;
   std::vector<OperationId> targets_;  // what host threads wait for
   OperationId host_call_ = 0;         // under way
+  bool watches_order_ = false;
+  std::vector<Ordered> order_;            // by id
+  std::vector<OperationId> host_waited_;  // for these, while the order is watched
   OperationId operations_ = 0;
   OperationId host_point_ =
       0;  // a marker after everything that the host has waited for; kept while somebody listens
@@ -241,6 +268,7 @@ class Streams {
   unsigned steps_in_a_row_ = 0;
   double stalled_since_ = 0;
   unsigned throttled_ = 0;  // host threads that submitted too much
+  bool turning_ = false;    // some thread is in turn_locked() or help_locked(): no other may be
   bool idle_ = false;       // the device thread waits for work
   bool drain_ = false;      // run until nothing is pending
   bool stop_ = false;

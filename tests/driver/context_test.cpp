@@ -211,6 +211,14 @@ TEST(Device, SaysWhatItIs) {
               NEED(version >= 13000);
               NEED_OK(api("cuDeviceGetAttribute", &threads, 1, 0));
               NEED(threads == 1024);
+              // What cuMemCreate and cuMemMap are needed for is not there, and so it says.
+              NEED(api("cuMemAddressReserve", &bytes, size_t{1} << 21, size_t{0}, size_t{0}, uint64_t{0}) ==
+                   Status::NotSupported);
+              for (const int ability : {102, 103, 110, 128, 141, 145}) {
+                int provided = -1;
+                NEED_OK(api("cuDeviceGetAttribute", &provided, ability, 0));
+                NEED(provided == 0);
+              }
               NEED_OK(api("cuDeviceTotalMem_v2", &bytes, 0));
               NEED(bytes > size_t{1} << 30);
               const char* text = nullptr;

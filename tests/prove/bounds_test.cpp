@@ -61,7 +61,90 @@ TEST(Bounds, a_pointer_chosen_between_two_tensors_is_checked_in_both) {
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(body), 4))).bounds(), Status::Unknown);
 }
 
+// ---- rows and columns (strides.h)
+
+// x[row * m + column] of an n by m tensor: a block for each row, which `rows` and `columns` guard.
+KernelText matrix(const std::string& rows, const std::string& columns, const std::string& more = "") {
+  KernelText text;
+  text.dims = "n = { min = 1, max = 100000 }\nm = { min = 1, max = 100000 }";
+  text.x = "dtype = \"f32\"\nshape = [\"n\", \"m\"]";
+  text.grid = "n + 3";
+  text.parameters = {"x", "y", "= n", "= m"};
+  text.body = fmt::format(R"({}
+    ld.param.u32 %r6, [p3];
+    setp.{}.u32 %p1, %r3, %r1; @%p1 bra END;
+    setp.{}.u32 %p2, %r5, %r6; @%p2 bra END;
+    mov.u32 %r7, %r3; {}
+    cvt.u64.u32 %rd5, %r7; cvt.u64.u32 %rd6, %r6; cvt.u64.u32 %rd7, %r5;
+    mad.lo.s64 %rd3, %rd5, %rd6, %rd7; shl.b64 %rd3, %rd3, 2;
+    add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)",
+                          kStart, rows, columns, more);
+  return text;
+}
+
+TEST(Strides, a_row_and_a_column_below_their_extents_are_in_bounds) {
+  EXPECT_EQ(ProvedKernel(matrix("ge", "ge")).bounds(), Status::Proved);
+}
+
+TEST(Strides, a_column_that_reaches_the_next_row_is_not) {
+  EXPECT_EQ(ProvedKernel(matrix("ge", "gt")).bounds(), Status::Unknown);
+}
+
+TEST(Strides, a_row_too_many_is_not) {
+  EXPECT_EQ(ProvedKernel(matrix("gt", "ge")).bounds(), Status::Unknown);
+}
+
+TEST(Strides, a_row_before_the_first_is_not) {
+  EXPECT_EQ(ProvedKernel(matrix("ge", "ge", "sub.u32 %r7, %r7, 1;")).bounds(), Status::Unknown);
+}
+
+// i / m and i % m of a flat index: the quotient times the divisor is the index less the remainder.
+KernelText flat(const std::string& column) {
+  KernelText text = matrix("ge", "ge");
+  text.grid = "ceil_div(n * m, 256)";
+  text.parameters = {"x", "y", "= n", "= m", "== n * m"};
+  text.body = fmt::format(R"({}
+    ld.param.u32 %r6, [p3]; ld.param.u64 %rd8, [p4];
+    mul.wide.u32 %rd5, %r3, %r4; cvt.u64.u32 %rd6, %r5; add.s64 %rd5, %rd5, %rd6;
+    setp.ge.s64 %p1, %rd5, %rd8; @%p1 bra END;
+    cvt.u64.u32 %rd6, %r6; div.u64 %rd7, %rd5, %rd6; mul.lo.s64 %rd9, %rd7, %rd6; sub.s64 %rd10, %rd5, %rd9;
+    {}
+    shl.b64 %rd3, %rd10, 2; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)",
+                          kStart, column);
+  return text;
+}
+
+TEST(Strides, a_remainder_computed_from_a_quotient_is_one) {
+  EXPECT_EQ(ProvedKernel(flat("")).bounds(), Status::Proved);  // a column of the first row
+  EXPECT_EQ(ProvedKernel(flat("add.s64 %rd10, %rd10, %rd9;")).bounds(), Status::Proved);  // the index again
+  EXPECT_EQ(ProvedKernel(flat("add.s64 %rd10, %rd10, %rd5;")).bounds(), Status::Unknown);
+}
+
 // ---- loops
+
+// An inner loop whose length depends on how far the outer one has come.
+std::string triangle(const char* test) {
+  return fmt::format(R"(
+    mov.u32 %r10, 0;
+    OUTER:
+    mov.u32 %r11, 0;
+    INNER:
+    mul.wide.s32 %rd3, %r11, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    add.s32 %r11, %r11, 1;
+    setp.{}.s32 %p2, %r11, %r10;
+    @%p2 bra INNER;
+    add.s32 %r10, %r10, 1;
+    setp.lt.s32 %p3, %r10, %r1;
+    @%p3 bra OUTER;)",
+                     test);
+}
+
+TEST(Loops, the_length_of_an_inner_loop_may_depend_on_the_outer_one) {
+  EXPECT_EQ(ProvedKernel(kernel(triangle("le"))).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(triangle("ne"))).bounds(), Status::Unknown);  // 1 never equals 0
+}
 
 std::string strided_loop(int step, const char* test) {
   return fmt::format(R"(

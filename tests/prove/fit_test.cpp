@@ -29,7 +29,8 @@ formula = "x[i, j] = 0"
   return *contract;
 }
 
-std::string fitted(const std::function<int64_t(int64_t, int64_t)>& value) {
+std::string fitted(const std::function<int64_t(int64_t, int64_t)>& value,
+                   const std::vector<ExprPtr>& known = {}) {
   const contract::Contract contract = two_dims();
   std::mt19937 random(1);
   std::vector<contract::Shape> shapes;
@@ -38,7 +39,7 @@ std::string fitted(const std::function<int64_t(int64_t, int64_t)>& value) {
         {{"n", 1 + static_cast<int64_t>(random() % 5000)}, {"m", 1 + static_cast<int64_t>(random() % 5000)}});
   std::vector<Point> points;
   for (const contract::Shape& shape : shapes) points.push_back({&shape, value(shape.at("n"), shape.at("m"))});
-  const ExprPtr found = fit(contract, points);
+  const ExprPtr found = fit(contract, points, known);
   return found ? text(*found) : "none";
 }
 
@@ -51,6 +52,12 @@ TEST(Fit, finds_what_launchers_compute) {
   EXPECT_EQ(fitted([](int64_t n, int64_t) { return std::min<int64_t>((n + 127) / 128, 16); }),
             "min(ceil_div(n, 128), 16)");
   EXPECT_EQ(fitted([](int64_t n, int64_t m) { return (n + 31) / 32 * m; }), "m * ceil_div(n, 32)");
+}
+
+TEST(Fit, uses_what_the_kernel_is_also_given) {
+  const auto blocks = [](int64_t n, int64_t m) { return (n * ((m + 1) / 2) + 127) / 128; };
+  EXPECT_EQ(fitted(blocks), "none");
+  EXPECT_EQ(fitted(blocks, {expr("n * ceil_div(m, 2)")}), "ceil_div(n * ceil_div(m, 2), 128)");
 }
 
 TEST(Fit, says_none_rather_than_guess) {

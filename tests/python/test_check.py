@@ -75,6 +75,26 @@ role = "out"
 formula = "y[i] = 2 * x[i]"
 '''
 
+# Launches a second time, on a stream of its own; %s: what follows.
+SIDE_STREAM = '''
+
+side, event = ctypes.c_void_p(), ctypes.c_void_p()
+assert cudart.cudaStreamCreateWithFlags(ctypes.byref(side), 1) == 0
+assert cudart.cudaEventCreate(ctypes.byref(event)) == 0
+scratch = ctypes.c_void_p()
+assert cudart.cudaMalloc(ctypes.byref(scratch), ctypes.c_size_t(8 * 4096)) == 0
+first = run
+
+
+def run(x, y, n):
+    first(x, y, n)
+    cudart.cudaMemsetAsync(scratch, 0, ctypes.c_size_t(4 * 4096), side)
+    values = [ctypes.c_uint64(scratch.value), ctypes.c_uint64(scratch.value + 4 * 4096), ctypes.c_uint32(n)]
+    arguments = (ctypes.c_void_p * 3)(*[ctypes.addressof(value) for value in values])
+    cudart.cudaLaunchKernel(kernel, Dim((n + 127) // 128, 1, 1), Dim(128, 1, 1), arguments, ctypes.c_size_t(0), side)  # launched here
+    %s
+'''
+
 ROW_SUMS = '''
 import torch
 import triton
@@ -215,6 +235,48 @@ class WithoutTorch(Checking):
         report, result = self.check(answer, TWICE_CONTRACT, "--budget", "2")
         self.assertEqual(self.kinds(report), [], result.stdout)
         self.assertFalse((self.folder / "outside").exists())
+
+    def test_work_left_on_a_stream_of_its_own_is_a_forbidden_call(self):
+        report, result = self.check(TWICE + SIDE_STREAM % "pass", TWICE_CONTRACT, "--budget", "3")
+        finding = report["findings"][0]
+        self.assertEqual(finding["kind"], "forbidden-call", result.stdout)
+        self.assertIn("leaves the kernel twice on a stream of its own", finding["message"])
+        self.assertIn("launched here", (TWICE + SIDE_STREAM).splitlines()[finding["where"]["line"] - 1])
+
+    def test_work_on_a_stream_that_is_joined_is_allowed(self):
+        for join in ("cudart.cudaEventRecord(event, side); cudart.cudaStreamWaitEvent(ctypes.c_void_p(stream_of(x)), event, 0)",
+                     "cudart.cudaStreamSynchronize(side)", "cudart.cudaDeviceSynchronize()",
+                     "cudart.cudaEventRecord(event, side); cudart.cudaEventSynchronize(event)"):
+            with self.subTest(join=join):
+                report, result = self.check(TWICE + SIDE_STREAM % join, TWICE_CONTRACT, "--budget", "2")
+                self.assertEqual(self.kinds(report), [], result.stdout)
+
+    def test_a_function_that_goes_by_the_date_is_found(self):
+        for clock in ("time.time() > 1.9e9", "datetime.datetime.now().year > 2029"):
+            with self.subTest(clock=clock):
+                answer = TWICE.replace("import ctypes", "import ctypes, datetime, time", 1)
+                answer = answer.replace("def run(x, y, n):\n", "def run(x, y, n):\n    n -= n > 8 and %s\n" % clock)
+                report, result = self.check(answer, TWICE_CONTRACT, "--budget", "6")
+                self.assertEqual(len(self.kinds(report)), 1, result.stdout)
+                self.assertIn("correct at the present time, wrong when the clock shows", report["findings"][0]["message"])
+
+    def test_host_memory_that_nothing_wrote_is_not_zero(self):
+        answer = TWICE + """
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+plain = run
+
+
+def run(x, y, n):
+    memory = libc.malloc(ctypes.c_size_t(1 << 20))  # new pages, which are zeros
+    first = ctypes.cast(memory, ctypes.POINTER(ctypes.c_uint))[600]
+    libc.free(ctypes.c_void_p(memory))
+    plain(x, y, n if first == 0 else n // 2)
+"""
+        report, result = self.check(answer, TWICE_CONTRACT, "--budget", "4")
+        self.assertEqual(len(self.kinds(report)), 1, result.stdout)
+        self.assertEqual(report["findings"][0]["evidence"]["trial"]["condition"]["host_poison"], True)
 
     def test_a_finding_can_be_replayed(self):
         self.check(TWICE.replace("add.f32 %f, %f, %f", "mul.f32 %f, %f, %f"), TWICE_CONTRACT, "--budget", "2")

@@ -7,6 +7,7 @@ Python process of its own.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import textwrap
 import unittest
 
 import support
-from assay.virtual import extension, extension_build, extension_operators
+from assay.virtual import extension, extension_build, extension_nvcc, extension_operators
 from assay.virtual.extension_build import Build, Source
 
 CUDA_INCLUDE = pathlib.Path(extension_build.cuda_home()) / "include"
@@ -163,6 +164,55 @@ class TestSources(unittest.TestCase):
         lines = placed.split("\n")
         for before, line in zip(lines, lines[1:]):
             self.assertFalse(before.endswith("\\") and line.startswith("#line"), placed)
+
+
+NVCC_STEPS = """\
+#$ _SPACE_=
+#$ CICC_PATH=/cuda/nvvm/bin
+#$ gcc -E -x c++ "a.cu" -o "k/a.cpp4.ii"
+#$ cudafe++ --gen_c_file_name "k/a.cpp" --gen_module_id_file --module_id_file_name "k/a.module_id" "k/a.cpp4.ii"
+#$ gcc -D__CUDA_ARCH__=900 -E -x c++ "a.cu" -o "k/a.cpp1.ii"
+#$ "$CICC_PATH/cicc" --module_id_file_name "k/a.module_id" "k/a.cpp1.ii" -o "k/a.ptx"
+#$ ptxas -arch=compute_90 "k/a.ptx"
+#$ fatbinary --create="k/a.fatbin"
+#$ gcc -c -x c++ "k/a.cpp" -o "a.o"
+"""
+
+
+class TestSteps(unittest.TestCase):
+    """nvcc's steps, those for the device beside those for the host."""
+
+    def test_the_two_compilations_are_told_apart(self):
+        steps = extension_nvcc.parse(NVCC_STEPS)
+        self.assertEqual([command.split()[0] for command in steps.host], ["gcc", "cudafe++"])
+        self.assertEqual([command.split()[0] for command in steps.device],
+                         ["gcc", '"$CICC_PATH/cicc"', "ptxas", "fatbinary"])
+        self.assertEqual((steps.last.split()[1], steps.name_file), ("-c", "k/a.module_id"))
+        self.assertEqual(steps.variables, {"_SPACE_": "", "CICC_PATH": "/cuda/nvvm/bin"})
+        self.assertNotIn("--gen_module_id_file", steps.host[1])
+
+    def test_other_lists_are_left_to_nvcc(self):
+        without_device = "\n".join(line for line in NVCC_STEPS.splitlines() if "cicc" not in line)
+        two = NVCC_STEPS.replace("#$ ptxas", '#$ "$CICC_PATH/cicc" -arch compute_100\n#$ ptxas')
+        for listing in ("", "nvcc fatal: no input files", without_device, two):
+            self.assertIsNone(extension_nvcc.parse(listing))
+
+    @unittest.skipUnless(shutil.which("nvcc"), "nvcc was not found")
+    def test_the_object_is_complete_and_an_error_is_said_once(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = os.path.join(folder, "a.cu"), os.path.join(folder, "a.o")
+            command = [extension_build.nvcc(), "-gencode=arch=compute_90,code=compute_90", "-c", source, "-o", target]
+            kernel = "__device__ static int count; __global__ void k(int* x) { *x = %s + count; }"
+            pathlib.Path(source).write_text(kernel % "1")
+            status, output = extension_nvcc.compile(command, source, folder, dict(os.environ))
+            self.assertEqual(status, 0, output)
+            names = subprocess.run(["nm", "-C", target], capture_output=True, text=True).stdout
+            self.assertIn("k(int*)", names)
+            pathlib.Path(source).write_text(kernel % "nothing")
+            status, output = extension_nvcc.compile(command, source, folder, dict(os.environ))
+            self.assertNotEqual(status, 0)
+            self.assertEqual(output.count('identifier "nothing" is undefined'), 1, output)
+            self.assertEqual(sorted(os.listdir(folder)), ["a.cu", "a.o"])
 
 
 class TestErrors(unittest.TestCase):
@@ -639,6 +689,78 @@ class TestOnVirtualGpu(unittest.TestCase):
         )
         self.assertIn("assay: Linear is not in the light header; compiling with PyTorch's own headers", output)
         self.assertEqual(output.count("assay: "), 1)
+
+    def test_torchs_own_headers_build_a_module_once(self):
+        # Those of its headers that compile in seconds.
+        output = self.run_script(
+            '''
+            import os, subprocess, sys
+            import torch
+            from torch.utils.cpp_extension import load_inline
+
+            SOURCE = """
+            #include <c10/util/flat_hash_map.h>
+            #include <pybind11/pybind11.h>
+            int entries(int n) {
+              ska::flat_hash_map<int, int> map;
+              for (int i = 0; i < n; ++i) map[i % 7] = i;
+              return map.size();
+            }
+            PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("entries", &entries); }
+            """
+            module = load_inline("own_headers", SOURCE, no_implicit_headers=True)
+            assert module.entries(100) == 7 and module.entries(3) == 3
+            assert torch.ones(3, device="cuda").sum().item() == 3
+            print("made at", os.stat(module.__file__).st_mtime_ns, flush=True)
+            if "again" not in sys.argv:
+                sys.exit(subprocess.run([sys.executable, __file__, "again"]).returncode)
+            '''
+        )
+        self.assertEqual(output.count("assay: c10/util/flat_hash_map.h is not in the light header"), 1)
+        self.assertEqual(len(set(re.findall(r"made at \d+", output))), 1)
+
+    def test_an_extension_built_by_setuptools(self):
+        output = self.run_script(
+            '''
+            import glob, pathlib, subprocess, sys
+
+            pathlib.Path("filling.cu").write_text("""
+            #include <Python.h>
+            __global__ void filling(float* y, int n) {
+              const int i = blockIdx.x * blockDim.x + threadIdx.x;
+              if (i < n) y[i] = 3;
+            }
+            static PyObject* fill(PyObject*, PyObject* given) {
+              unsigned long long y = 0;
+              int n = 0;
+              if (!PyArg_ParseTuple(given, "Ki", &y, &n)) return nullptr;
+              filling<<<(n + 127) / 128, 128>>>(reinterpret_cast<float*>(y), n);
+              return PyLong_FromLong(cudaGetLastError());
+            }
+            static PyMethodDef methods[] = {{"fill", fill, METH_VARARGS, ""}, {nullptr, nullptr, 0, nullptr}};
+            static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "filling", nullptr, -1, methods};
+            PyMODINIT_FUNC PyInit_filling() { return PyModule_Create(&definition); }
+            """)
+            pathlib.Path("setup.py").write_text("""
+            from setuptools import setup
+            from torch.utils.cpp_extension import BuildExtension, CUDAExtension
+            setup(name="filling", ext_modules=[CUDAExtension("filling", ["filling.cu"])],
+                  cmdclass={"build_ext": BuildExtension})
+            """.replace("\\n            ", "\\n"))
+            built = subprocess.run([sys.executable, "setup.py", "build_ext", "--inplace"], capture_output=True, text=True)
+            assert built.returncode == 0, built.stdout + built.stderr
+            print(built.stderr)
+
+            import torch
+            sys.path.insert(0, ".")
+            import filling
+
+            y = torch.zeros(300, device="cuda")
+            assert filling.fill(y.data_ptr(), 300) == 0
+            assert torch.equal(y.cpu(), torch.full((300,), 3.0))
+            '''
+        )
+        self.assertIn("assay: setuptools compiles with PyTorch's own headers", output)
 
 
 if __name__ == "__main__":

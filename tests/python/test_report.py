@@ -1,5 +1,6 @@
 """The report as an object, its text and its HTML."""
 
+import tempfile
 import unittest
 
 import support  # noqa: F401: finds the package
@@ -74,6 +75,16 @@ class ReportTest(unittest.TestCase):
 
     def test_the_programs_own_text_comes_first(self):
         self.assertEqual(str(Report(FAILED, "as on a terminal\n")), "as on a terminal")
+
+    def test_html_shows_the_source_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as source:
+            source.write("first\nsecond < third\nfourth\n")
+            source.flush()
+            finding = dict(FAILED["findings"][0], where={"file": source.name, "line": 2})
+            page = Report(dict(FAILED, findings=[finding]))._repr_html_()
+        self.assertIn("&gt;     2 | second &lt; third", page)
+        self.assertIn("      3 | fourth", page)
+        self.assertNotIn("<pre", Report(dict(FAILED, findings=[finding]))._repr_html_())  # the file is gone
 
     def test_html_escapes_everything(self):
         page = Report(FAILED)._repr_html_()

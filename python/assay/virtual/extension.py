@@ -13,6 +13,7 @@ wrote it.
 
 import ctypes
 import difflib
+import functools
 import importlib.machinery
 import importlib.util
 import inspect
@@ -66,6 +67,23 @@ def _replace(module: types.ModuleType) -> None:
         ours.torch_function = ours.__wrapped__ = theirs  # the latter for inspect.signature
     module.load, module.load_inline = load, load_inline
     module._get_cuda_arch_flags = _architecture_flags
+    module.BuildExtension.build_extensions = _announced(module.BuildExtension.build_extensions)
+
+
+def _announced(build_extensions: Callable[[Any], None]) -> Callable[[Any], None]:
+    """setuptools' builds are torch's own: what they make must work without Assay, too. So the light header is not used."""
+
+    @functools.wraps(build_extensions)
+    def announce_and_build(command: Any) -> None:
+        print(
+            "assay: setuptools compiles with PyTorch's own headers, which takes minutes; "
+            "torch.utils.cpp_extension.load takes seconds",
+            file=sys.stderr,
+            flush=True,
+        )
+        build_extensions(command)
+
+    return announce_and_build
 
 
 def _architecture_flags(cflags: Optional[Sequence[str]] = None) -> List[str]:

@@ -52,7 +52,9 @@ class Subject:
         try:
             with _on_stream(request["stream"]):
                 arguments = [tensors.argument(given, request["stream"]) for given in request["arguments"]]
+                self._library.watch_order()
                 result = self._function(*arguments)
+                self._watch.report_work_left(request["stream"], getattr(self._function, "__code__", None))
                 if self._returns:
                     self._take(result, request)
         except tensors.Misfit as misfit:

@@ -36,9 +36,10 @@ _LOOKS_AT_CALLERS = {
     "gc": ["get_objects", "get_referents", "get_referrers"],
 }
 _LOOKS_AT_SEEDS = {"torch": ["get_rng_state", "initial_seed"], "torch.cuda": ["get_rng_state", "initial_seed"]}
-# What orders work on a stream of the answer's own with the caller's stream.
+# What can order work on a stream of the answer's own with the caller's stream. An answer without any of these is known
+# before it runs, which its work may make long; the others are judged by what the device saw (report_work_left).
 _STREAM = "torch.cuda.Stream"
-_JOINS = {"wait_stream", "wait_event", "synchronize", "wait"}
+_JOINS = {"wait_stream", "wait_event", "synchronize", "wait", "query", "graph", "CUDAGraph", "make_graphed_callables"}
 _CHECKER = "assay"
 _ADAPTERS = "assay.problem.runtime"  # what calls an answer as its benchmark does
 
@@ -83,6 +84,19 @@ class Watch:
             if code is not None and is_own(code.co_filename):
                 self._report(FORBIDDEN_CALL, "the answer left a thread running (%s)" % code.co_name, code.co_filename,
                              code.co_firstlineno)
+
+    def report_work_left(self, stream: int, code: Any) -> None:
+        """Reports work on a stream of the subject's own that the caller's stream does not wait for."""
+        left = self._library.work_left(stream)
+        if left is None:
+            return
+        places = [(file, line) for file, line in left.frames if is_own(file)]
+        if not places and code is not None:
+            places = [(code.co_filename, code.co_firstlineno)]
+        file, line = places[0] if places else ("", 0)
+        what = "the kernel %s" % left.kernel if left.kernel else "work"
+        self._report(FORBIDDEN_CALL, "the answer leaves %s on a stream of its own, and the caller's stream does not wait "
+                     "for it: join them (wait_stream, an event, synchronize) before returning" % what, file, line)
 
     # ---- while it runs -------------------------------------------------------------------------------------------
 

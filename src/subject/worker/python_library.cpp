@@ -49,3 +49,14 @@ FOR_PYTHON void assay_worker_report(int kind, int is_error, const char* text, co
   if (runtime().assay_report_python)
     runtime().assay_report_python(static_cast<assay_host_finding>(kind), is_error, text, file, line);
 }
+
+// Before a call of the function: notes which work waits for which.
+FOR_PYTHON void assay_worker_watch_order() {
+  if (runtime().assay_watch_order) runtime().assay_watch_order();
+}
+
+// After it: assay_work_left of protocol/hooks.h.
+FOR_PYTHON int assay_worker_work_left(void* stream, char* kernel, uint64_t capacity,
+                                      void (*frame)(const char* file, int line)) {
+  return runtime().assay_work_left ? runtime().assay_work_left(stream, kernel, capacity, frame) : 0;
+}

@@ -96,8 +96,8 @@ class Worker {
     if (!python_) {
       know_callers(setup_.path, reinterpret_cast<const void*>(runtime_.cudaFree));
       report_to(runtime_.assay_report_host);
-      set_clock(setup_.clock);
     }
+    set_clock(setup_.clock);
     if (!setup_.real_gpu && !python_)
       clear_environment();  // the runtime has read its settings, the loader its paths
     // The runtime has opened it for itself: when that end closes, the command sees it.
@@ -175,9 +175,7 @@ class Worker {
     }
     each([&](const CallRequest& c, std::size_t i) { buffers_.protect_inputs(c, i); });
     const auto start = Clock::now();
-    // The interpreter and torch are no code of the subject's: their memory stays as it is.
-    std::optional<HostPoison> poison;
-    if (!python_) poison.emplace(request.host_poison);
+    const HostPoison poison(request.host_poison);
     each([&](const CallRequest& c, std::size_t i) { reply.returned.push_back(call(c, i)); });
     check(runtime_.cudaGetLastError(), "the call");
     if (request.ordered) {

@@ -1,0 +1,76 @@
+#include "prove/strides.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace assay::prove {
+
+namespace {
+
+Int common_divisor(Int a, Int b) {
+  while (b != 0) a = std::exchange(b, a % b);
+  return a < 0 ? -a : a;
+}
+
+// The dims of a monomial, and its other factors.
+std::pair<Monomial, Monomial> split(const Lowering& lowering, const Monomial& monomial) {
+  Monomial dims, rest;
+  for (const Atom atom : monomial) (lowering.atoms()[atom].is_dim ? dims : rest).push_back(atom);
+  return {dims, rest};
+}
+
+// poly / (c * monomial), where that is exact.
+std::optional<Poly> quotient(const Poly& poly, Int c, const Monomial& monomial) {
+  Poly result;
+  for (const auto& [factors, by] : poly) {
+    if (by % c != 0 || !std::includes(factors.begin(), factors.end(), monomial.begin(), monomial.end()))
+      return std::nullopt;
+    Monomial left;
+    std::set_difference(factors.begin(), factors.end(), monomial.begin(), monomial.end(),
+                        std::back_inserter(left));
+    result[left] = by / c;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::vector<Formula>> bounds_by_strides(const Lowering& lowering, const Poly& offset,
+                                                      const Poly& size, Int bytes) {
+  std::vector<Formula> needed;
+  Poly rest = offset, within = size;
+  for (;;) {
+    Monomial stride;
+    for (const auto& [monomial, by] : rest)
+      if (Monomial dims = split(lowering, monomial).first; dims.size() > stride.size())
+        stride = std::move(dims);
+    if (stride.empty()) break;
+    // A dim is never negative, so a product of dims is not either: s >= 0.
+    if (std::any_of(stride.begin(), stride.end(), [&](Atom a) { return lowering.atoms()[a].low < 0; }))
+      return std::nullopt;
+    Int c = 0;
+    for (const auto& [monomial, by] : rest)
+      if (split(lowering, monomial).first == stride) c = common_divisor(c, by);
+    for (const auto& [monomial, by] : within) c = common_divisor(c, by);
+    const auto extent = quotient(within, c, stride);
+    if (!extent) return std::nullopt;
+    Poly row, column;
+    for (const auto& [monomial, by] : rest) {
+      auto [dims, others] = split(lowering, monomial);
+      if (dims == stride)
+        row[others] = by / c;
+      else
+        column[monomial] = by;
+    }
+    needed.push_back(at_least_zero(row));
+    needed.push_back(at_least_zero(plus(add(*extent, row, -1), -1)));
+    rest = std::move(column);
+    within = Poly{{stride, c}};
+  }
+  if (needed.empty()) return std::nullopt;
+  needed.push_back(at_least_zero(rest));
+  needed.push_back(at_least_zero(plus(add(within, rest, -1), -bytes)));
+  return needed;
+}
+
+}  // namespace assay::prove
