@@ -152,7 +152,7 @@ void TrialRunner::judge_calls(const Trial&, const std::vector<Bindings>& binding
 double TrialRunner::time_left() {
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - stage_->start).count();
-  const double own = stage_->taken.seconds({runner_.process(), reference_.process()}, 0);
+  const double own = stage_->taken.seconds({runner_.processes(), {reference_.process()}}, 0);
   return stage_->seconds - std::max(own, kLeastOwnShare * elapsed);
 }
 

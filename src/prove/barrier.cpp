@@ -5,7 +5,10 @@
 // nothing that differs between threads. For the others two threads are compared: the question is whether the
 // condition can hold for one and fail for the other, in the same block (the same warp) and the same iteration
 // of the loops around it. That a loop goes on must be agreed, too, or one thread would meet the barrier in an
-// iteration that another never makes. That a loop before it has ended decides nothing: loops end.
+// iteration that another never makes. How often a loop before it went round decides nothing if the loop has one
+// way out, but it must end: that is shown for every loop from which the barrier can be reached.
+//
+// An operation of a warp names its lanes. Those that it names must all get there, and nobody else.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,38 +21,176 @@ namespace assay::prove {
 namespace {
 
 constexpr double kSeconds = 3;
-constexpr Bits kAllLanes = 0xffffffff;
+constexpr uint32_t kAllLanes = 0xffffffff;
+
+constexpr double kEndSeconds = 1.5;        // for showing that a loop ends
+constexpr double kCandidateSeconds = 1.0;  // for each cap
+constexpr Int kCaps[] = {40, 300, 5000};   // of the dims, one after another
+constexpr Int kManyIterations = Int{1} << 61;
+constexpr unsigned kWarp = 32;
+
+// Why a barrier is not proved.
+struct Problem {
+  std::string reason;
+  std::optional<Candidate> candidate{};
+};
+
+// Which loops are known to end.
+//
+// A loop ends if the facts about iteration k bound k: if they exclude k = 2^61, no thread ever gets that far. Or
+// if a register that is shifted right decides: with 0 in it the loop does not go on.
+class Endings {
+ public:
+  explicit Endings(Setting& setting) : setting_(setting) {
+    // A loop inside another is described more than once; the last description is the one that stands.
+    for (const auto& [count, loop] : setting.summary.loops) loops_[loop.head] = count;
+  }
+
+  // Loops from which an instruction can be reached all end.
+  bool before(const ptx::Instruction& instruction) {
+    const auto at = static_cast<uint32_t>(&instruction - setting_.kernel.body.data());
+    const Graph& graph = setting_.summary.graph;
+    for (const uint32_t head : graph.order)
+      if (graph.is_head(head) && reaches(head, at) && !ends(head)) return false;
+    return true;
+  }
+
+ private:
+  bool reaches(uint32_t block, uint32_t at) {
+    const Graph& graph = setting_.summary.graph;
+    std::set<uint32_t> seen;
+    std::vector<uint32_t> open = {block};
+    while (!open.empty()) {
+      const uint32_t one = open.back();
+      open.pop_back();
+      if (!seen.insert(one).second) continue;
+      if (at >= graph.blocks[one].first && at < graph.blocks[one].end) return true;
+      open.insert(open.end(), graph.blocks[one].next.begin(), graph.blocks[one].next.end());
+    }
+    return false;
+  }
+
+  bool ends(uint32_t head) {
+    const auto [at, is_new] = known_.try_emplace(head, false);
+    if (!is_new) return at->second;
+    const auto loop = loops_.find(head);
+    if (loop == loops_.end()) return at->second = true;  // no thread gets there
+    const Loop& info = setting_.summary.loops.at(loop->second);
+    return at->second = stops_at_zero(info) || is_bounded(info);
+  }
+
+  bool stops_at_zero(const Loop& loop) {
+    Terms& terms = setting_.terms;
+    for (const Term shifted : loop.shifted) {
+      const Var var = terms.mentions(shifted).front();
+      const Term zero = terms.constant(0, terms.width(shifted));
+      for (const Term condition : loop.again)
+        if (terms.value(terms.substitute(condition, {{var, zero}})) == Bits{0}) return true;
+    }
+    return false;
+  }
+
+  bool is_bounded(const Loop& loop) {
+    try {
+      Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
+      lowering.set_deadline(std::min(kEndSeconds, setting_.until - work_seconds()));
+      for (const Term fact : loop.entry) {
+        const std::vector<Var>& vars = setting_.terms.mentions(fact);
+        if (std::all_of(vars.begin(), vars.end(),
+                        [&](Var v) { return setting_.terms.var(v).kind != VarKind::Unknown; }))
+          lowering.assume(fact);
+      }
+      const Poly k = lowering.count(loop.count);
+      return lowering.ask(at_least_zero(plus(k, -kManyIterations)), kEndSeconds).kind ==
+             Answer::Kind::Unsatisfiable;
+    } catch (const TooHard&) {
+      return false;
+    }
+  }
+
+  Setting& setting_;
+  std::map<uint32_t, Var> loops_;  // by head
+  std::map<uint32_t, bool> known_;
+};
 
 class Uniformity {
  public:
   Uniformity(Setting& setting, const Barrier& barrier)
       : setting_(setting), terms_(setting.terms), barrier_(barrier) {}
 
-  // Why it is not proved; none: it is.
-  std::optional<std::string> problem() {
-    if (barrier_.of_warp && terms_.value(barrier_.mask) != kAllLanes)
-      return "the mask of the lanes is computed";
-    if (barrier_.of_warp && !whole_warps()) return "the block may not be made of whole warps";
+  // None: it is proved.
+  std::optional<Problem> problem(Endings& endings) {
+    if (auto wrong = barrier_.of_warp ? wrong_mask() : wrong_count()) return wrong;
     Path conditions = barrier_.control;
     for (const Var loop : barrier_.loops) {
       const auto found = setting_.summary.loops.find(loop);
-      if (found == setting_.summary.loops.end()) return "a loop around it is not understood";
+      if (found == setting_.summary.loops.end()) return Problem{"a loop around it is not understood"};
       conditions.insert(conditions.end(), found->second.again.begin(), found->second.again.end());
     }
     for (const Term condition : conditions)
-      if (!agreed(condition)) return "not all threads may get here";
+      if (!agreed(condition)) return Problem{"not all threads may get here", std::move(candidate_)};
+    if (!endings.before(*barrier_.instruction)) return Problem{"a loop on the way may not end"};
     return std::nullopt;
   }
 
  private:
-  bool whole_warps() const {
+  std::optional<Candidate> any_shape() const { return Candidate{setting_.dims.shape({}), ""}; }
+
+  // A barrier for as many threads as the block has, or one that does not say how many.
+  std::optional<Problem> wrong_count() {
+    const ptx::Instruction& i = *barrier_.instruction;
+    const bool reduces = i.opcode == ptx::Opcode::bar_red || i.opcode == ptx::Opcode::barrier_red;
+    const size_t number = reduces ? 1 : 0, all = reduces ? 3 : 1;
+    if (i.operands[number].kind != ptx::Operand::Kind::Immediate)
+      return Problem{"which barrier it is, is computed"};
+    if (i.operands.size() == all) return std::nullopt;
+    const auto threads = block_size();
+    const ptx::Operand& count = i.operands[number + 1];
+    if (threads && count.kind == ptx::Operand::Kind::Immediate && count.bits == *threads) return std::nullopt;
+    return Problem{"it waits for another number of threads than the block has", any_shape()};
+  }
+
+  std::optional<Problem> wrong_mask() {
+    const auto threads = block_size();
+    const auto mask = terms_.value(barrier_.mask);
+    if (!mask) return Problem{"the mask of the lanes is computed"};
+    if (!threads || *threads % kWarp != 0) return Problem{"the block may not be made of whole warps"};
+    if (*mask == kAllLanes) return std::nullopt;
+    // Who gets here is named.
+    mask_ = static_cast<uint32_t>(*mask);
+    try {
+      Lowering lowering(terms_, setting_.summary, &setting_.claims, setting_.solver);
+      lowering.set_deadline(kSeconds);
+      for (const Term condition : barrier_.control) lowering.assume(condition);
+      if (lowering.proves(lowering.formula(is_named(linear_thread())), kSeconds)) return std::nullopt;
+    } catch (const TooHard&) {
+    }
+    return Problem{"a lane that the mask does not name may get here", any_shape()};
+  }
+
+  std::optional<Bits> block_size() const {
     Bits threads = 1;
     for (const Term extent : setting_.summary.threads) {
       const auto known = terms_.value(extent);
-      if (!known) return false;
+      if (!known) return std::nullopt;
       threads *= *known;
     }
-    return threads % 32 == 0;
+    return threads;
+  }
+
+  // The thread's bit of the mask is set: its lane lies in one of the runs of ones.
+  Term is_named(Term linear) {
+    const Term lane = terms_.bitwise(Op::And, linear, terms_.constant(kWarp - 1, 64));
+    Term any = terms_.truth(false);
+    for (unsigned from = 0; from < kWarp; ++from) {
+      if (!(mask_ >> from & 1)) continue;
+      unsigned to = from;
+      while (to + 1 < kWarp && (mask_ >> (to + 1) & 1)) ++to;
+      any = terms_.either(any, terms_.both(terms_.compare(Op::Ule, terms_.constant(from, 64), lane),
+                                           terms_.compare(Op::Ule, lane, terms_.constant(to, 64))));
+      from = to;
+    }
+    return any;
   }
 
   bool differs(Var var) const {
@@ -107,6 +248,7 @@ class Uniformity {
         const Term mine = linear_thread(), warp = terms_.constant(5, 64);
         lowering.assume(terms_.compare(Op::Eq, terms_.bitwise(Op::LShr, mine, warp),
                                        terms_.bitwise(Op::LShr, rename(mine, renamed), warp)));
+        if (mask_ != kAllLanes) lowering.assume(is_named(rename(mine, renamed)));
       }
       for (const Term earlier : barrier_.control)
         if (earlier != condition &&
@@ -114,16 +256,31 @@ class Uniformity {
                          [&](Var v) { return differs(v); }))
           lowering.assume(earlier);
       lowering.assume(condition);
-      return lowering.ask(lowering.formula(terms_.negation(theirs)), kSeconds).kind ==
-             Answer::Kind::Unsatisfiable;
+      const Formula goal = lowering.formula(terms_.negation(theirs));
+      if (lowering.ask(goal, kSeconds).kind == Answer::Kind::Unsatisfiable) return true;
+      find_candidate(lowering, goal);
     } catch (const TooHard&) {
-      return false;
+    }
+    return false;
+  }
+
+  // A shape where the two part. What else happens on the way is left open.
+  void find_candidate(Lowering& lowering, const Formula& goal) {
+    for (const Int cap : kCaps) {
+      const double left = setting_.until - work_seconds();
+      if (left <= 0) return;
+      const Answer answer = lowering.ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);
+      if (answer.kind != Answer::Kind::Satisfiable) continue;
+      candidate_ = Candidate{setting_.dims.shape(lowering.values(answer)), ""};
+      return;
     }
   }
 
   Setting& setting_;
   Terms& terms_;
   const Barrier& barrier_;
+  uint32_t mask_ = kAllLanes;
+  std::optional<Candidate> candidate_;
 };
 
 }  // namespace
@@ -133,14 +290,18 @@ Obligation prove_barriers(Setting& setting) {
   result.kernel = setting.kernel.name;
   result.name = "barrier";
   const double start = work_seconds();
+  Endings endings(setting);
   for (const Barrier& barrier : setting.summary.barriers) {
     ++result.total;
-    auto problem = setting.out_of_time() ? std::optional<std::string>("time ran out")
-                                         : Uniformity(setting, barrier).problem();
-    if (problem)
-      result.open.push_back(setting.place(*barrier.instruction, std::move(*problem)));
-    else
+    auto problem = setting.out_of_time() ? std::optional(Problem{"time ran out"})
+                                         : Uniformity(setting, barrier).problem(endings);
+    if (problem) {
+      Place place = setting.place(*barrier.instruction, std::move(problem->reason));
+      place.candidate = std::move(problem->candidate);
+      result.open.push_back(std::move(place));
+    } else {
       result.proved.push_back(setting.place(*barrier.instruction));
+    }
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

@@ -326,9 +326,16 @@ class Executor {
     info.count = count;
     info.head = head;
     info.entry = entry.path;
+    info.entered = entry.control;
+    info.returns = may_return_in(graph_.loops[head]);
+    for (const Edge& edge : exits.out)
+      info.exits.emplace_back(edge.state.path.begin() + static_cast<std::ptrdiff_t>(entry.path.size()),
+                              edge.state.path.end());
     for (const auto& [reg, guess] : guesses)
       if (guess.kind == Guess::Kind::Grows)
         info.inductions.push_back({guess.head, entry.registers[reg], guess.step});
+      else if (guess.kind == Guess::Kind::Shifted)
+        info.shifted.push_back(guess.head);
     if (!exits.back.empty()) {
       const State back = merge(std::move(exits.back));
       info.repeats = repeats(back, entry.path.size(), before, guesses);
@@ -383,9 +390,9 @@ Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, con
   return std::move(machine.summary());
 }
 
-Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch) {
+Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when) {
   Path path;
-  for (const Condition& condition : launch.when) {
+  for (const Condition& condition : when) {
     const Term dim = dims.term(std::string_view(condition.dim)),
                value = terms.constant(static_cast<Bits>(Int{condition.value}), 64);
     if (condition.kind == Condition::Kind::AtLeast) path.push_back(terms.compare(Op::Sle, value, dim));

@@ -51,6 +51,7 @@ struct Access {
   uint32_t alignment = 1;  // that the hardware demands
   bool exact = true;       // false: a lane may be made to access less than this (ldmatrix.x1)
   Path path;
+  Path control;            // what decides whether a thread gets here, given that loops end
   std::vector<Var> loops;  // around it, by count, the outermost first
 };
 
@@ -61,6 +62,15 @@ struct Barrier {
   Term mask = kNoTerm;  // of_warp: the lanes that it names
   // What decides whether a thread gets here, given that loops end.
   Path control;
+  std::vector<Var> loops;  // around it, by count
+};
+
+// A number drawn from a counter: what an atomic addition of a positive constant found there.
+struct Ticket {
+  const ptx::Instruction* instruction = nullptr;
+  Var drawn = 0;
+  Term address = kNoTerm;
+  Int step = 1;
   std::vector<Var> loops;  // around it, by count
 };
 
@@ -75,16 +85,23 @@ struct Loop {
   Var count = 0;      // k
   uint32_t head = 0;  // block
   Path entry;         // when the loop is reached
+  Path entered;       // of it, what decides whether a thread gets here, given that the loops before it end
   std::vector<Induction> inductions;
   // Held in iteration k if the thread came to iteration k + 1. Only conditions on k and on what was there
   // before.
   std::vector<Term> repeats;
   Path again;  // all that decides whether a thread goes from iteration k to k + 1
+  // Registers that are shifted right from a constant: 0 after a few iterations, and from then on.
+  std::vector<Term> shifted;
+  // A thread that leaves the loop in iteration k leaves it by one of these ways: what holds then.
+  std::vector<Path> exits;
+  bool returns = false;  // a thread may end inside
 };
 
 struct Summary {
   std::vector<Access> accesses;
   std::vector<Barrier> barriers;
+  std::vector<Ticket> tickets;
   std::map<Var, Loop> loops;    // by count
   std::map<Var, Array> arrays;  // by base
   std::vector<std::string> gaps;
@@ -98,8 +115,8 @@ struct Summary {
 Result<Summary> execute(Terms& terms, Dims& dims, const ptx::Module& module, const ptx::Function& kernel,
                         const Launch& launch, const std::vector<std::string>& written);
 
-// The conditions of a launch as terms.
-Path conditions_of(Terms& terms, const Dims& dims, const Launch& launch);
+// The conditions of a launch or a case as terms.
+Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>& when);
 
 // The arrays that a summary's accesses may write, by name.
 std::vector<std::string> written_arrays(Terms& terms, const Summary& summary);

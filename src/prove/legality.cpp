@@ -58,7 +58,7 @@ class Legality {
       return open(fmt::format("{} = {} may be too large to reason about", what, text(*expr)), std::nullopt);
     Lowering lowering(setting_.terms, setting_.summary, &setting_.claims, setting_.solver);
     try {
-      for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch))
+      for (const Term condition : conditions_of(setting_.terms, setting_.dims, setting_.launch.when))
         lowering.assume(condition);
       const Poly value = lowering.signed_value(*term);
       const Formula bad =

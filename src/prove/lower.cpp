@@ -139,7 +139,7 @@ void Lowering::take_exact(Term term, bool is_signed, Poly value) {
 // if k >= 1, iteration k - 1 ended by going back to the head.
 void Lowering::introduce_loop(Var count) {
   const auto found = summary_.loops.find(count);
-  if (found == summary_.loops.end() || !claims_) return;
+  if (found == summary_.loops.end() || !claims_ || trusting_) return;
   const Loop& loop = found->second;
   const Poly k = this->count(count);
   const std::map<Var, Term> before = {{count, terms_.sub(terms_.of(count), terms_.constant(1, 64))}};
@@ -433,6 +433,13 @@ std::pair<Poly, Poly> Lowering::divided(const Poly& value, const Poly& divisor) 
   return {add(whole, atom_poly(q)), atom_poly(r)};
 }
 
+std::optional<Division> Lowering::division(Atom atom) const {
+  for (const auto& [operands, results] : divisions_)
+    if (results.first == atom || results.second == atom)
+      return Division{operands.first, operands.second, results.first, results.second};
+  return std::nullopt;
+}
+
 // ---- exact values
 
 Poly Lowering::signed_value(Term term) {
@@ -457,7 +464,7 @@ Poly Lowering::exact(Term term, bool is_signed) {
   }
   const Interval range = range_of(width, is_signed);
   const auto lies_within = [&](const Interval& i) { return i.low >= range.low && i.high <= range.high; };
-  if (lies_within(seen)) return value;
+  if (trusting_ || lies_within(seen)) return value;
   if (Poly same = without_quotients(value); same != value && lies_within(interval(same))) return same;
   const auto& claimed = is_signed ? exact_signed_ : exact_unsigned_;
   const auto& other = is_signed ? exact_unsigned_ : exact_signed_;
@@ -646,6 +653,7 @@ Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
 }
 
 bool Lowering::proves(const Formula& formula, double seconds) {
+  if (trusting_) return true;
   if (formula.kind == Formula::Kind::AtLeastZero && interval(formula.poly).low >= 0) return true;
   if (formula.kind == Formula::Kind::All)
     return std::all_of(formula.parts.begin(), formula.parts.end(),

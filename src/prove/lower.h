@@ -51,6 +51,12 @@ struct Wrap {
   Atom times = 0;  // how often 2^width was taken away
 };
 
+// value = divisor * quotient + remainder, 0 <= remainder < divisor.
+struct Division {
+  Poly value, divisor;
+  Atom quotient = 0, remainder = 0;
+};
+
 class Lowering {
  public:
   // `claims` may be null: then loops are only what their terms say.
@@ -66,11 +72,17 @@ class Lowering {
   // Values below 2^width of one sign; both gives either.
   Interval interval(const Poly& poly) const;
 
+  // From now on every value is taken to lie within its type, and nothing is asked of the solver. For guesses only.
+  void take_on_trust() { trusting_ = true; }
   // A count that comes without what its loop says about it: for the proof of that.
   void leave_bare(Var count) { bare_.insert(count); }
   // Takes this term's value to be this polynomial. For inductions.
   void take_exact(Term term, bool is_signed, Poly value);
   Poly count(Var count) { return atom_poly(atom_of(count)); }
+  // Quotient, rounded down, and remainder. The divisor must be known to be at least 1.
+  std::pair<Poly, Poly> divided(const Poly& value, const Poly& divisor);
+  // The division that this atom is the quotient or the remainder of.
+  std::optional<Division> division(Atom atom) const;
   Poly remainder(const Poly& value, Int divisor) { return divided(value, constant_poly(divisor)).second; }
 
   // Whether the facts imply it.
@@ -122,7 +134,6 @@ class Lowering {
   Poly lowered_choice(const Node& node);
   Poly unknown_poly(Term term, Int high);
   Poly exact(Term term, bool is_signed);
-  std::pair<Poly, Poly> divided(const Poly& by_whom, const Poly& divisor);
   Formula compared(const Node& node);
   Formula equality(const Node& node);
   Formula strengthened(const Formula& formula) const;
@@ -147,7 +158,7 @@ class Lowering {
   std::vector<Elimination> eliminations_;
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
-  bool imprecise_ = false;
+  bool imprecise_ = false, trusting_ = false;
   double deadline_ = 1e300;
 };
 
@@ -157,6 +168,8 @@ class Claims {
   Claims(Terms& terms, const Summary& summary, Solver& solver)
       : terms_(terms), summary_(summary), solver_(solver) {}
   const std::vector<Claim>& of(Var count);
+  // Claims that are known of a loop: those of another loop, of which it is a copy under other names.
+  void adopt(Var count, std::vector<Claim> claims) { known_[count] = std::move(claims); }
 
  private:
   std::vector<Claim> proved(const Loop& loop);

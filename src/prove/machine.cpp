@@ -141,7 +141,7 @@ Machine::Machine(Terms& terms, Dims& dims, const ptx::Module& module, const ptx:
 }
 
 Path Machine::entry_path() {
-  return conditions_of(terms_, dims_, launch_);
+  return conditions_of(terms_, dims_, launch_.when);
 }
 
 // Thread and block indices below the launch's extents. An extent that the relation does not give may be any

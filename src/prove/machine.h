@@ -73,6 +73,7 @@ class Machine {
   bool memory(const Step& step);
   void load_parameter(const Step& step);
   void load_store(const Step& step);
+  bool draw_ticket(const Step& step, Term at);
   void copy_async(const Step& step);
   void matrix_rows(const Step& step);
   void fragment(const Step& step);

@@ -150,8 +150,10 @@ void Machine::note(const Step& step, Effect effect, Space space, Term address, u
   Path path = step.state.path;
   if (!terms_.is_constant(step.guard)) path.push_back(step.guard);
   if (condition != kNoTerm && !terms_.is_constant(condition)) path.push_back(condition);
-  summary_.accesses.push_back(
-      {&step.instruction, effect, space, address, bytes, alignment, exact, std::move(path), loops_});
+  Path control = step.state.control;
+  if (!terms_.is_constant(step.guard)) control.push_back(step.guard);
+  summary_.accesses.push_back({&step.instruction, effect, space, address, bytes, alignment, exact,
+                               std::move(path), std::move(control), loops_});
 }
 
 bool Machine::memory(const Step& step) {
@@ -234,6 +236,7 @@ void Machine::load_store(const Step& step) {
   note(step, effect, space_of(i), at, bytes, bytes);
   if (!loads) return;
   const Operand& to = i.operands[0];
+  if (i.opcode == Opcode::atom && draw_ticket(step, at)) return;
   if (i.opcode == Opcode::atom || (to.kind != Operand::Kind::Register && to.kind != Operand::Kind::Vector))
     return forget(step);
   const auto element = [&](const Operand& operand, unsigned n) {
@@ -244,6 +247,22 @@ void Machine::load_store(const Step& step) {
   };
   if (to.kind == Operand::Kind::Register) return element(to, 0);
   for (size_t n = 0; n < to.elements.size(); ++n) element(to.elements[n], static_cast<unsigned>(n));
+}
+
+// False: it is none.
+bool Machine::draw_ticket(const Step& step, Term at) {
+  const ptx::Instruction& i = step.instruction;
+  const unsigned w = step.width();
+  if (!i.has(Mod::add) || is_float(step) || (w != 32 && w != 64) || i.operands.size() < 3 ||
+      i.operands[0].kind != Operand::Kind::Register)
+    return false;
+  const auto by = terms_.value(value(step, i.operands[2], w));
+  if (!by || signed_of(*by, w) <= 0) return false;
+  const Term drawn = terms_.unknown(w, "ticket");
+  put(step, i.operands[0], drawn);
+  if (recording_)
+    summary_.tickets.push_back({&i, terms_.mentions(drawn).front(), at, signed_of(*by, w), loops_});
+  return true;
 }
 
 // cp.async dst, src, size {, source-size}: with a source size of 0 nothing is read.

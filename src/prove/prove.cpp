@@ -12,6 +12,7 @@
 #include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
+#include "prove/coverage.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
 
@@ -33,11 +34,11 @@ constexpr const char* kAssumptions[] = {
     "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
     "the machine code does what the PTX says",
-    "no thread makes more than 2^62 iterations of a loop",
+    "no thread makes more than 2^62 iterations of a loop, and for barriers and coverage loops end",
 };
 
 // Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"coverage", "values"};
+constexpr const char* kNotYet[] = {"values"};
 
 constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
     {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
@@ -194,8 +195,9 @@ class Prover {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
       const double left = until_ - work_seconds();
       prove_one(launch, found, changed,
-                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 1)));
+                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
+    prove_outputs(changed);
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
@@ -238,6 +240,28 @@ class Prover {
                                                    : "it rests on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
+  }
+
+  // That the outputs are written is a matter of all launches of a call together.
+  void prove_outputs(const std::vector<std::string>& changed) {
+    Obligation coverage;
+    coverage.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    coverage.name = "coverage";
+    CoverageSetting setting{contract_, solver_, changed};
+    setting.until = until_;
+    asked_for_ = fmt::format("{}-{}", plain_name(coverage.kernel), coverage.name);
+    progress("coverage of the outputs");
+    for (const Case& one : relation_.cases) {
+      std::vector<LaunchedKernel> kernels;
+      for (const Launch& launch : one.launches)
+        if (const auto found = find(launch.kernel))
+          kernels.push_back({found->module, found->kernel, &launch});
+      prove_coverage(setting, one, kernels, coverage);
+    }
+    coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;
+    if (coverage.total == 0) return;  // no outputs that are only written
+    if (coverage.status != Status::Proved) look_for_witness(coverage);
+    add(std::move(coverage));
   }
 
   // A candidate counts once a run has shown it; one that no run shows is a gap.

@@ -26,6 +26,7 @@ using ptx::Space;
 
 constexpr size_t kMostCandidates = 4;  // shapes that are looked for
 constexpr size_t kMostChoices = 4;     // parts that one access is taken apart into
+constexpr Int kMostStep = 1 << 20;     // of a ticket: 1024 of them stay below 2^31
 constexpr size_t kMostOpen = 12;       // pairs not proved, after which the rest is not looked at
 
 // How far an operation is strong: to the threads of its block, or of the device.
@@ -126,6 +127,8 @@ class Races {
       for (const One& one : ones_) accesses.insert(one.at);
       in_block_ = std::make_unique<Intervals>(summary_.graph, setting_.kernel, block_barriers, accesses);
       in_warp_ = std::make_unique<Intervals>(summary_.graph, setting_.kernel, all_barriers, accesses);
+      for (const Ticket& ticket : summary_.tickets)
+        if (differs_between_threads(ticket)) tickets_.push_back(ticket);
       compare_all();
     }
     for (const std::string& gap : summary_.gaps) result.open.push_back({{}, gap, std::nullopt});
@@ -195,6 +198,7 @@ class Races {
       }
     }
     written_ = std::move(written);
+    unclear_write_ = anywhere || !open_.empty();
     for (One& one : ones_) join(one);
   }
 
@@ -232,6 +236,32 @@ class Races {
                        [&](Term t) { return setting_.terms.value(t).has_value(); });
   }
 
+  // Two threads that draw from one counter of their block between the same barriers get different numbers, if
+  // nothing else writes the counter there, and no thread draws twice: then each draw finds what the earlier ones
+  // have left, which grows, and too few threads draw for it to wrap.
+  bool differs_between_threads(const Ticket& ticket) {
+    Terms& terms = setting_.terms;
+    const auto base = base_of(terms, ticket.address);
+    if (!base || summary_.arrays.at(*base).space != Space::Shared || ticket.step > kMostStep) return false;
+    const auto& vars = terms.mentions(ticket.address);
+    if (std::any_of(vars.begin(), vars.end(), [&](Var v) { return terms.var(v).kind != VarKind::Base; }))
+      return false;
+    const auto at = static_cast<uint32_t>(ticket.instruction - setting_.kernel.body.data());
+    const auto together = [&](const Meeting& meeting) {
+      return std::all_of(ticket.loops.begin(), ticket.loops.end(), [&](Var count) {
+        const auto found = meeting.ahead.find(summary_.loops.at(count).head);
+        return found != meeting.ahead.end() && found->second == 0;
+      });
+    };
+    const std::set<Meeting> own = in_block_->meetings(at, at);
+    if (!std::all_of(own.begin(), own.end(), together)) return false;
+    const std::string& place = summary_.arrays.at(*base).name;
+    return !unclear_write_ && std::none_of(ones_.begin(), ones_.end(), [&](const One& one) {
+      return one.place == place && one.access->effect != Effect::Read && one.at != at &&
+             !in_block_->meetings(at, one.at).empty();
+    });
+  }
+
   // ---- comparing
 
   void compare_all() {
@@ -250,19 +280,20 @@ class Races {
   void compare(Family& a, Family& b) {
     const One &first = *a.members.front(), &second = *b.members.front();
     if (!one_thread() && conflict(*first.access, *second.access, Strength::Block)) {
-      std::set<Ahead> meetings;
+      std::set<Meeting> meetings;
       for (One* x : a.members)
         for (One* y : b.members) meetings.merge(in_block_->meetings(x->at, y->at));
       keep_weakest(meetings);
       const bool single = a.members.size() == 1 && b.members.size() == 1;
-      for (const Ahead& ahead : meetings) {
-        if (!single && Pair(setting_, *a.image, *b.image, Who::SameBlock, ahead).disjoint()) continue;
+      for (const Meeting& meeting : meetings) {
+        if (!single && Pair(setting_, tickets_, *a.image, *b.image, Who::SameBlock, meeting).disjoint())
+          continue;
         compare_members_in_block(a, b);
         break;
       }
     }
     if (!one_block() && !first.shared && conflict(*first.access, *second.access, Strength::Device) &&
-        !Pair(setting_, *a.image, *b.image, Who::OtherBlock, {}).disjoint())
+        !Pair(setting_, tickets_, *a.image, *b.image, Who::OtherBlock, {}).disjoint())
       for_members(a, b, [&](One& x, One& y) {
         if (!apart(x, y, Who::OtherBlock, {})) open(x, y, Who::OtherBlock, {});
       });
@@ -270,11 +301,11 @@ class Races {
 
   // That a value which both have read decides whether they get here is told by the path alone, and makes for
   // long questions: it is asked last.
-  bool apart(One& x, One& y, Who who, const Ahead& ahead) {
-    if (Pair(setting_, *x.image, *y.image, who, ahead).disjoint()) return true;
+  bool apart(One& x, One& y, Who who, const Meeting& meeting) {
+    if (Pair(setting_, tickets_, *x.image, *y.image, who, meeting).disjoint()) return true;
     if (!reads_on_the_way(x) || !reads_on_the_way(y)) return false;
     try {
-      return Pair(setting_, whole(x), whole(y), who, ahead).disjoint();
+      return Pair(setting_, tickets_, whole(x), whole(y), who, meeting).disjoint();
     } catch (const TooHard&) {
       return false;
     }
@@ -308,13 +339,13 @@ class Races {
 
   void compare_members_in_block(const Family& a, const Family& b) {
     for_members(a, b, [&](One& x, One& y) {
-      for (const Ahead& ahead : in_block_->meetings(x.at, y.at)) {
+      for (const Meeting& meeting : in_block_->meetings(x.at, y.at)) {
         const bool fragment = &x == &y && x.access->instruction->opcode == Opcode::wmma_store_d;
-        if (!fragment && apart(x, y, Who::SameBlock, ahead)) continue;
+        if (!fragment && apart(x, y, Who::SameBlock, meeting)) continue;
         if (warp_barriers_ || fragment) {
-          if (apart(x, y, Who::OtherWarp, ahead) && apart_in_warp(x, y, fragment)) continue;
+          if (apart(x, y, Who::OtherWarp, meeting) && apart_in_warp(x, y, fragment)) continue;
         }
-        open(x, y, Who::SameBlock, ahead);
+        open(x, y, Who::SameBlock, meeting);
         return;
       }
     });
@@ -323,13 +354,13 @@ class Races {
   // Lanes of a warp: bar.warp.sync orders them, too. The lanes that store one fragment together store
   // different parts of it.
   bool apart_in_warp(One& x, One& y, bool fragment) {
-    for (const Ahead& ahead : in_warp_->meetings(x.at, y.at)) {
+    for (const Meeting& meeting : in_warp_->meetings(x.at, y.at)) {
       const bool together =
           fragment && std::all_of(x.access->loops.begin(), x.access->loops.end(), [&](Var count) {
-            const auto found = ahead.find(summary_.loops.at(count).head);
-            return found != ahead.end() && found->second == 0;
+            const auto found = meeting.ahead.find(summary_.loops.at(count).head);
+            return found != meeting.ahead.end() && found->second == 0;
           });
-      if (!together && !apart(x, y, Who::SameWarp, ahead)) return false;
+      if (!together && !apart(x, y, Who::SameWarp, meeting)) return false;
     }
     return true;
   }
@@ -341,9 +372,9 @@ class Races {
       const auto& during = in_block_->during(copy.at);
       const auto found = during.find(other.at);
       if (found == during.end()) continue;
-      for (const Ahead& ahead : found->second) {
-        if (apart(copy, other, Who::SameThread, ahead)) continue;
-        open(copy, other, Who::SameThread, ahead);
+      for (const Meeting& meeting : found->second) {
+        if (apart(copy, other, Who::SameThread, meeting)) continue;
+        open(copy, other, Who::SameThread, meeting);
         break;
       }
     }
@@ -389,7 +420,7 @@ class Races {
     open_.try_emplace(&access, Place{{}, std::move(reason), std::nullopt});
   }
 
-  void open(One& x, One& y, Who who, const Ahead& ahead) {
+  void open(One& x, One& y, Who who, const Meeting& meeting) {
     ++opened_;
     const auto effect = [](const Access& access) {
       return access.effect == Effect::Read ? "read" : access.effect == Effect::Write ? "write" : "atomic";
@@ -403,7 +434,7 @@ class Races {
                                              : "by another thread of the block, between the same barriers");
     Place place{{}, std::move(reason), std::nullopt};
     if (candidates_ < kMostCandidates && !setting_.out_of_time()) {
-      place.candidate = candidate(x, y, who, ahead);
+      place.candidate = candidate(x, y, who, meeting);
       candidates_ += place.candidate.has_value();
     }
     const auto [at, is_new] = open_.try_emplace(x.access, place);
@@ -411,9 +442,9 @@ class Races {
     if (!open_.contains(y.access)) note(*y.access, "see the other access");
   }
 
-  std::optional<Candidate> candidate(One& x, One& y, Who who, const Ahead& ahead) {
+  std::optional<Candidate> candidate(One& x, One& y, Who who, const Meeting& meeting) {
     try {
-      return Pair(setting_, whole(x), whole(y), who, ahead).candidate();
+      return Pair(setting_, tickets_, whole(x), whole(y), who, meeting).candidate();
     } catch (const TooHard&) {
       return std::nullopt;
     }
@@ -424,6 +455,8 @@ class Races {
   std::vector<One> ones_;
   std::vector<Family> families_;
   std::set<std::string> written_;
+  bool unclear_write_ = false;   // some access is not among `ones_`
+  std::vector<Ticket> tickets_;  // that differ between threads
   std::unique_ptr<Intervals> in_block_, in_warp_;
   bool warp_barriers_ = false;
   std::map<const Access*, Place> open_;

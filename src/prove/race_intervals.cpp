@@ -12,19 +12,24 @@ constexpr unsigned kGroups = 16;  // groups of copies that are told apart
 using ptx::Opcode;
 
 // Every pair of iterations that `strong` allows is allowed by `weak`, too.
-bool implies(const Ahead& strong, const Ahead& weak) {
-  return std::all_of(weak.begin(), weak.end(), [&](const auto& item) {
-    const auto found = strong.find(item.first);
-    return found != strong.end() && found->second == item.second;
-  });
+bool implies(const Meeting& strong, const Meeting& weak) {
+  const auto has = [](const std::set<uint32_t>& all, const std::set<uint32_t>& some) {
+    return std::includes(all.begin(), all.end(), some.begin(), some.end());
+  };
+  return has(strong.first[0], weak.first[0]) && has(strong.first[1], weak.first[1]) &&
+         std::all_of(weak.ahead.begin(), weak.ahead.end(), [&](const auto& item) {
+           const auto found = strong.ahead.find(item.first);
+           return found != strong.ahead.end() && found->second == item.second;
+         });
 }
 
 }  // namespace
 
-void keep_weakest(std::set<Ahead>& set) {
-  std::erase_if(set, [&](const Ahead& one) {
-    return std::any_of(set.begin(), set.end(),
-                       [&](const Ahead& other) { return other != one && implies(one, other); });
+void keep_weakest(std::set<Meeting>& set) {
+  const std::set<Meeting> all = set;
+  std::erase_if(set, [&](const Meeting& one) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Meeting& other) { return other != one && implies(one, other); });
   });
 }
 
@@ -36,6 +41,7 @@ Intervals::Intervals(const Graph& graph, const ptx::Function& kernel, const std:
     for (uint32_t i = graph.blocks[block].first; i < graph.blocks[block].end; ++i) block_of_[i] = block;
   for (uint32_t head = 0; head < graph.loops.size(); ++head) {
     const auto& members = graph.loops[head];
+    if (!members.empty()) all_heads_.push_back(head);
     const bool waits = std::any_of(barriers.begin(), barriers.end(), [&](uint32_t barrier) {
       return std::binary_search(members.begin(), members.end(), block_of_[barrier]);
     });
@@ -56,12 +62,12 @@ bool Intervals::in_loop(uint32_t head, uint32_t block) const {
 // A loop that is entered begins with its first iteration. Its head reached from inside is the next iteration;
 // beyond a few turns, and after the first iteration of a loop entered since, they are not told apart.
 Intervals::Place Intervals::after(const Place& place, uint32_t from, uint32_t to,
-                                  bool entered_is_first) const {
+                                  const std::vector<uint32_t>& heads) const {
   Place next;
-  for (const uint32_t head : heads_) {
+  for (const uint32_t head : heads) {
     if (!in_loop(head, to)) continue;
     if (!in_loop(head, from)) {
-      if (entered_is_first) next[head] = {true, 0};
+      next[head] = {true, 0};
       continue;
     }
     const auto found = place.find(head);
@@ -102,7 +108,7 @@ void Intervals::follow(uint32_t barrier) {
     }
     if (stopped) continue;
     for (const uint32_t to : graph_.blocks[state.block].next) {
-      Place next = after(state.place, state.block, to, true);
+      Place next = after(state.place, state.block, to, heads_);
       if (seen.emplace(to, next).second) open.push_back({to, graph_.blocks[to].first, std::move(next)});
     }
   }
@@ -119,7 +125,7 @@ void Intervals::follow_copy(uint32_t async) {
   };
   std::set<State> seen;
   Place start;
-  for (const uint32_t head : heads_)
+  for (const uint32_t head : all_heads_)
     if (in_loop(head, block_of_[async])) start[head] = {false, 0};
   std::vector<State> open = {{block_of_[async], async + 1, 0, std::move(start)}};
   while (!open.empty()) {
@@ -130,9 +136,14 @@ void Intervals::follow_copy(uint32_t async) {
     for (uint32_t i = state.at; i < graph_.blocks[block].end && !arrived; ++i) {
       const ptx::Instruction& instruction = kernel_.body[i];
       if (accesses_.contains(i)) {
-        Ahead ahead;
-        for (const auto& [head, turn] : state.place) ahead[head] = turn.from;
-        during_[async][i].insert(std::move(ahead));
+        Meeting meeting;
+        for (const auto& [head, turn] : state.place) {
+          if (turn.first)
+            meeting.first[1].insert(head);
+          else
+            meeting.ahead[head] = turn.from;
+        }
+        during_[async][i].insert(std::move(meeting));
       }
       if (instruction.guard == ptx::kNone) {  // one that may not happen waits for nothing
         if (instruction.opcode == Opcode::cp_async_commit_group && state.groups < kGroups) ++state.groups;
@@ -143,33 +154,37 @@ void Intervals::follow_copy(uint32_t async) {
       if (!arrived && barriers_.contains(i)) {
         Place place;  // relative to this barrier: the copy was issued so many iterations before
         for (const auto& [head, turn] : state.place)
-          if (in_loop(head, block_of_[i])) place[head] = {false, -turn.from};
+          if (!turn.first && in_loop(head, block_of_[i])) place[head] = {false, -turn.from};
         intervals_[i][async].insert(std::move(place));
       }
     }
     if (arrived) continue;
     for (const uint32_t to : graph_.blocks[block].next) {
-      State next{to, graph_.blocks[to].first, state.groups, after(state.place, block, to, false)};
+      State next{to, graph_.blocks[to].first, state.groups, after(state.place, block, to, all_heads_)};
       if (seen.insert(next).second) open.push_back(std::move(next));
     }
   }
 }
 
-std::set<Ahead> Intervals::meetings(uint32_t first, uint32_t second) const {
-  std::set<Ahead> result;
+std::set<Meeting> Intervals::meetings(uint32_t first, uint32_t second) const {
+  std::set<Meeting> result;
   for (const auto& [barrier, interval] : intervals_) {
     const auto a = interval.find(first), b = interval.find(second);
     if (a == interval.end() || b == interval.end()) continue;
     for (const Place& one : a->second) {
       for (const Place& other : b->second) {
-        Ahead ahead;
+        Meeting meeting;
         for (const auto& [head, turn] : one) {
           // Both in the first iteration are in the same one.
           const auto found = other.find(head);
           if (found != other.end() && found->second.first == turn.first)
-            ahead[head] = found->second.from - turn.from;
+            meeting.ahead[head] = found->second.from - turn.from;
+          else if (turn.first)
+            meeting.first[0].insert(head);
         }
-        result.insert(std::move(ahead));
+        for (const auto& [head, turn] : other)
+          if (turn.first && !meeting.ahead.contains(head)) meeting.first[1].insert(head);
+        result.insert(std::move(meeting));
       }
     }
   }
@@ -177,8 +192,8 @@ std::set<Ahead> Intervals::meetings(uint32_t first, uint32_t second) const {
   return result;
 }
 
-const std::map<uint32_t, std::set<Ahead>>& Intervals::during(uint32_t async) const {
-  static const std::map<uint32_t, std::set<Ahead>> kNone;
+const std::map<uint32_t, std::set<Meeting>>& Intervals::during(uint32_t async) const {
+  static const std::map<uint32_t, std::set<Meeting>> kNone;
   const auto found = during_.find(async);
   return found == during_.end() ? kNone : found->second;
 }

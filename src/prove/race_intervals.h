@@ -8,8 +8,9 @@
 //
 // Both threads passed the barrier in the same iteration of every loop around it. An access behind it in the
 // same turn of such a loop belongs to that iteration, one behind a back edge to the next. So iterations of
-// different threads are related: by a difference for each loop that has a barrier, which is what `ahead`
-// holds. A loop that is not listed leaves the two iterations open.
+// different threads are related: by a difference for each loop that has a barrier (`Meeting::ahead`), or, where
+// only one of the accesses is in the loop and the loop was entered after the barrier, by being the first. A loop
+// that is not listed leaves the iterations open.
 //
 // An asynchronous copy (cp.async) touches memory at any time between its instruction and the point where its
 // thread has waited for its group: it belongs to the interval of every barrier that the thread passes before
@@ -26,8 +27,12 @@
 
 namespace assay::prove {
 
-// The second access's iteration less the first's, for loops (by their heads) where it is known.
-using Ahead = std::map<uint32_t, int>;
+// How the iterations of two accesses are related, for loops (by their heads) where that is known.
+struct Meeting {
+  std::map<uint32_t, int> ahead;  // the second access's iteration less the first's
+  std::set<uint32_t> first[2];    // loops in whose first iteration the access is
+  auto operator<=>(const Meeting&) const = default;
+};
 
 class Intervals {
  public:
@@ -36,13 +41,13 @@ class Intervals {
             const std::set<uint32_t>& accesses);
 
   // How the two may meet in one interval; nothing: they never do. None of the answers implies another.
-  std::set<Ahead> meetings(uint32_t first, uint32_t second) const;
+  std::set<Meeting> meetings(uint32_t first, uint32_t second) const;
 
   // Accesses that a thread may make while its own copy `async` is under way.
-  const std::map<uint32_t, std::set<Ahead>>& during(uint32_t async) const;
+  const std::map<uint32_t, std::set<Meeting>>& during(uint32_t async) const;
 
  private:
-  // Where an access stands in the loops around it that have barriers: `from` iterations after the barrier's,
+  // Where an access stands in the loops around it: `from` iterations after the barrier's,
   // or, with `first`, in the first iteration of a loop entered since. Loops not listed: anywhere.
   struct Turn {
     bool first = false;
@@ -53,21 +58,22 @@ class Intervals {
 
   void follow(uint32_t barrier);
   void follow_copy(uint32_t async);
-  Place after(const Place& place, uint32_t from, uint32_t to, bool entered_is_first) const;
+  Place after(const Place& place, uint32_t from, uint32_t to, const std::vector<uint32_t>& heads) const;
   bool in_loop(uint32_t head, uint32_t block) const;
 
   const Graph& graph_;
   const ptx::Function& kernel_;
   const std::set<uint32_t>& barriers_;
   const std::set<uint32_t>& accesses_;
-  std::vector<uint32_t> block_of_;  // by instruction
-  std::vector<uint32_t> heads_;     // of loops with barriers
+  std::vector<uint32_t> block_of_;   // by instruction
+  std::vector<uint32_t> heads_;      // of loops with barriers
+  std::vector<uint32_t> all_heads_;  // of all loops
   // By barrier (or kNone, the beginning): accesses of its interval.
   std::map<uint32_t, std::map<uint32_t, std::set<Place>>> intervals_;
-  std::map<uint32_t, std::map<uint32_t, std::set<Ahead>>> during_;
+  std::map<uint32_t, std::map<uint32_t, std::set<Meeting>>> during_;
 };
 
 // Removes what a weaker member of the set implies.
-void keep_weakest(std::set<Ahead>& set);
+void keep_weakest(std::set<Meeting>& set);
 
 }  // namespace assay::prove

@@ -93,6 +93,9 @@ Image::Image(Setting& setting, const Access& access, const Part& part, bool whol
       lowered_(std::make_shared<Lowered>(lowered(setting, access, part, whole_path))),
       offset_(lowered_->offset),
       constants_{0} {
+  // That the iteration is reached at all, even if nothing else depends on it: a counterexample needs it.
+  if (whole_path)
+    for (const Var count : access.loops) lowered_->lowering.count(count);
   find_loads(written);
   common_.assign(lowered_->lowering.facts().size(), true);
   for (const AtomInfo& info : lowered_->lowering.atoms()) bounds_.push_back({info.low, info.high});
@@ -223,11 +226,12 @@ bool Image::ends_before(const Poly& bound) {
 
 // ---- pairs
 
-Pair::Pair(Setting& setting, Image& a, Image& b, Who who, Ahead ahead)
+Pair::Pair(Setting& setting, const std::vector<Ticket>& tickets, Image& a, Image& b, Who who, Meeting meeting)
     : setting_(setting),
+      tickets_(tickets),
       terms_(setting.terms),
       who_(who),
-      ahead_(std::move(ahead)),
+      meeting_(std::move(meeting)),
       sides_{{a, false, {}, {}}, {b, true, {}, {}}} {}
 
 void Pair::begin(double seconds) {
@@ -244,8 +248,13 @@ void Pair::begin(double seconds) {
 std::optional<int> Pair::ahead_of(Var count) const {
   const auto loop = setting_.summary.loops.find(count);
   if (loop == setting_.summary.loops.end()) return std::nullopt;
-  const auto found = ahead_.find(loop->second.head);
-  return found == ahead_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = meeting_.ahead.find(loop->second.head);
+  return found == meeting_.ahead.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool Pair::is_first(const Side& side, Var count) const {
+  const auto loop = setting_.summary.loops.find(count);
+  return loop != setting_.summary.loops.end() && meeting_.first[side.second].contains(loop->second.head);
 }
 
 bool Pair::is_shared(Var var) const {
@@ -280,9 +289,11 @@ Poly Pair::mapped(Side& side, Atom atom) {
     return known[info.key] = joint_->add_atom(info);
   };
   Poly result;
-  const auto ahead =
-      info.var && terms_.var(*info.var).kind == VarKind::Count ? ahead_of(*info.var) : std::optional<int>();
-  if (ahead && *ahead != 0) {
+  const int ahead = info.var ? ahead_of(*info.var).value_or(0) : 0;
+  if (info.var && is_first(side, *info.var)) {
+    joint_->assume(at_least_zero(constant_poly(-info.low)));  // the count is 0
+    joint_->assume(at_least_zero(constant_poly(info.high)));
+  } else if (ahead != 0) {
     // The count of the first thread; the second's is so much more.
     const Interval range{info.low, info.high};
     if (side.second) {
@@ -292,7 +303,7 @@ Poly Pair::mapped(Side& side, Atom atom) {
       info.low = variable.low;
       info.high = variable.high;
       const Atom first = found != shared_.end() ? found->second : shared_[info.key] = joint_->add_atom(info);
-      result = plus(atom_poly(first), *ahead);
+      result = plus(atom_poly(first), ahead);
       joint_->assume(at_least_zero(plus(result, -range.low)));
       joint_->assume(at_least_zero(plus(scale(result, -1), range.high)));
     } else {
@@ -481,11 +492,27 @@ void Pair::take_loads(bool linear_only) {
   }
 }
 
+// Numbers that two threads drew from one counter are different (Ticket).
+void Pair::take_tickets() {
+  if (who_ == Who::OtherBlock || who_ == Who::SameThread) return;
+  for (const Ticket& ticket : tickets_) {
+    const auto a = sides_[0].image.lowered_->lowering.base_atom(ticket.drawn),
+               b = sides_[1].image.lowered_->lowering.base_atom(ticket.drawn);
+    const bool together = std::all_of(ticket.loops.begin(), ticket.loops.end(),
+                                      [&](Var count) { return ahead_of(count) == 0; });
+    if (!a || !b || !together) continue;
+    const Poly difference = add(mapped(sides_[0], *a), mapped(sides_[1], *b), -1);
+    joint_->assume(
+        any_of({at_least_zero(plus(difference, -1)), at_least_zero(plus(scale(difference, -1), -1))}));
+  }
+}
+
 bool Pair::refuted(bool linear_only, double seconds) {
   begin(seconds);
   const Formula goal = all_of({distinct(), meet_by_digits()});
   for (Side& side : sides_) take_facts(side, linear_only);
   take_loads(linear_only);
+  take_tickets();
   joint_->set_deadline(std::min(seconds, setting_.until - work_seconds()));
   return joint_->ask(goal, seconds).kind == Answer::Kind::Unsatisfiable;
 }
@@ -520,6 +547,7 @@ std::optional<Candidate> Pair::candidate() {
     const Formula goal = all_of({far, overlap(at[0], at[1])});
     for (Side& side : sides_) take_facts(side, false);
     take_loads(false);
+    take_tickets();
     for (const Int cap : kCaps) {
       const double left = setting_.until - work_seconds();
       if (left <= 0) return std::nullopt;

@@ -77,7 +77,8 @@ enum class Who : uint8_t {
 
 class Pair {
  public:
-  Pair(Setting& setting, Image& a, Image& b, Who who, Ahead ahead);
+  // `tickets`: those that are known to differ between threads.
+  Pair(Setting& setting, const std::vector<Ticket>& tickets, Image& a, Image& b, Who who, Meeting meeting);
 
   // No two such threads touch the same byte.
   bool disjoint();
@@ -92,6 +93,7 @@ class Pair {
     std::map<uint32_t, Atom> own;  // by key: atoms that the two do not share
   };
   bool is_shared(Var var) const;
+  bool is_first(const Side& side, Var count) const;
   std::optional<int> ahead_of(Var count) const;
   Poly mapped(Side& side, Atom atom);
   Poly mapped(Side& side, const Poly& poly);
@@ -104,14 +106,16 @@ class Pair {
   Formula meet_by_digits();
   void take_facts(Side& side, bool linear_only);
   void take_loads(bool linear_only);
+  void take_tickets();
   void begin(double seconds);
   bool one_ends_before_the_other();
   bool refuted(bool linear_only, double seconds);
 
   Setting& setting_;
+  const std::vector<Ticket>& tickets_;
   Terms& terms_;
   Who who_;
-  Ahead ahead_;
+  Meeting meeting_;
   std::unique_ptr<Lowering> joint_;
   std::map<uint32_t, Atom> shared_;  // by key
   bool dropped_ = false;             // a fact was left out

@@ -262,17 +262,22 @@ class Inference {
       if (std::holds_alternative<RecordedLaunch>(first))
         found.launches.push_back(launch(records, i));
       else
-        note_written(first, found);
+        note_written(records, i, found);
     }
     return found;
   }
 
   // Whether a record is as the case says.
   bool agrees(const Case& found, const Record& record) const {
-    size_t next = 0;
+    size_t next = 0, next_fill = 0;
     for (const Operation& operation : record.operations) {
       const auto* launch = std::get_if<RecordedLaunch>(&operation);
-      if (!launch) continue;
+      if (!launch) {
+        if (!destination(operation).label.empty() &&
+            (next_fill >= found.fills.size() || !agrees(found.fills[next_fill++], operation, record.shape)))
+          return false;
+        continue;
+      }
       if (next >= found.launches.size()) return false;
       if (!agrees(found.launches[next++], *launch, record.shape)) return false;
     }
@@ -280,6 +285,27 @@ class Inference {
   }
 
  private:
+  bool agrees(const Fill& fill, const Operation& operation, const Shape& shape) const {
+    return destination(operation).label == fill.array &&
+           (!fill.offset || evaluate(*fill.offset, shape) == filled_offset(operation)) &&
+           (!fill.bytes || evaluate(*fill.bytes, shape) == filled_bytes(operation));
+  }
+  static const protocol::RecordedPlace& destination(const Operation& operation) {
+    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
+    return fill ? fill->to : std::get<protocol::RecordedCopyEvent>(operation).to;
+  }
+  int64_t filled_offset(const Operation& operation) const {
+    const protocol::RecordedPlace& to = destination(operation);
+    return number(to.offset) - shift_of(to.label);
+  }
+  // A part of several rows need not be contiguous.
+  static std::optional<int64_t> filled_bytes(const Operation& operation) {
+    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
+    const uint64_t rows = fill ? fill->rows : std::get<protocol::RecordedCopyEvent>(operation).rows;
+    if (rows != 1) return std::nullopt;
+    return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
+  }
+
   bool agrees(const Launch& launch, const RecordedLaunch& event, const Shape& shape) const {
     for (const Condition& condition : launch.when)
       if (!condition.holds(shape)) return false;
@@ -399,13 +425,26 @@ class Inference {
     return launch;
   }
 
-  void note_written(const Operation& operation, Case& found) {
-    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
-    const protocol::RecordedPlace& to = fill ? fill->to : std::get<protocol::RecordedCopyEvent>(operation).to;
+  void note_written(const std::vector<const Record*>& records, size_t which, Case& found) {
+    const protocol::RecordedPlace& to = destination(records.front()->operations[which]);
     if (to.is_host)
       relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
-    else if (!to.label.empty())
-      found.filled.push_back(to.label);
+    if (to.is_host || to.label.empty()) return;
+    found.filled.push_back(to.label);
+    Fill fill{to.label, nullptr, nullptr};
+    std::vector<Point> offsets, sizes;
+    for (const Record* record : records) {
+      const Operation& operation = record->operations[which];
+      const auto bytes = filled_bytes(operation);
+      if (destination(operation).label != to.label || !bytes) break;
+      offsets.push_back({&record->shape, filled_offset(operation)});
+      sizes.push_back({&record->shape, *bytes});
+    }
+    if (offsets.size() == records.size()) {
+      fill.offset = fit(contract_, offsets);
+      fill.bytes = fit(contract_, sizes);
+    }
+    found.fills.push_back(std::move(fill));
   }
 
   const Contract& contract_;
@@ -492,6 +531,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       return record && signature(*record) == key;
     };
     const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
+    relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
   relation.recorded = records.size();

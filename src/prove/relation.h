@@ -56,9 +56,17 @@ struct Launch {
   std::vector<std::string> text() const;  // "grid.x = ceil_div(n, 256)", one per line
 };
 
+// A contiguous part of an array that the host code fills or copies to.
+struct Fill {
+  std::string array;
+  ExprPtr offset, bytes;  // null: unknown
+};
+
 // One sequence of operations that some shapes give.
 struct Case {
+  std::vector<Condition> when;  // as of its launches
   std::vector<Launch> launches;
+  std::vector<Fill> fills;
   std::vector<std::string> filled;  // arrays that fills and copies write
   size_t shapes = 0;
   contract::Shape example;

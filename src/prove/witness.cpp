@@ -18,7 +18,7 @@ constexpr Kind kAlignment[] = {Kind::Misaligned};
 constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
-constexpr Kind kCoverage[] = {Kind::UnwrittenOutput};
+constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
 
 // Families that push indices and offsets to the ends of what is legal.
 constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
@@ -81,8 +81,8 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "alignment") return kAlignment;
   if (obligation == "launch") return kLaunch;
   if (obligation == "barrier") return kBarrier;
-  if (obligation == "race") return kRace;
   if (obligation == "coverage") return kCoverage;
+  if (obligation == "race") return kRace;
   return kMemory;
 }
 

@@ -253,6 +253,7 @@ void Plan::add_conditions() {
         return &shared_input(contract_, t, uniform_shape(contract_, kConditionSize)) != &t;
       });
   add("many calls", shape(kManyCallsSize), {}, {.ordered = false, .looped = true});
+  if (!cheapest_.empty()) stages_.back().back().trial.shape = cheapest_.front();  // dozens of calls
   uint64_t schedule = 0;
   for (const int64_t value : kConditionSizes) {
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});

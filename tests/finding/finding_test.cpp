@@ -123,6 +123,25 @@ TEST(Messages, OfNumbersSayHowManyWhyAndTheWorst) {
 
 // ---- JSON ----
 
+TEST(Messages, AreTheirOwnAdviceWhereAPythonFunctionSaysWhatIsWrong) {
+  EXPECT_NE(advice({.kind = Kind::Crash, .evidence = Process{.detail = "signal 11"}}), "");
+  EXPECT_EQ(advice({.kind = Kind::Crash, .evidence = Process{.detail = "ValueError: x", .raised = true}}), "");
+  EXPECT_NE(advice({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y"}}), "");
+  EXPECT_EQ(advice({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y", .misfit = "returned None"}}), "");
+}
+
+TEST(Messages, OfNumbersNameTheKernelThatRanLastAndWhoLaunchedIt) {
+  Numeric numeric{.output = "y", .kernel = "_Z5scalePf"};
+  numeric.launched_at.stack = {{{"/site-packages/assay/problem/runtime/kernelbench.py", 70}, "run", true},
+                               {{"/cache/assay_adapter.py", 13}, "run", true},
+                               {{"answer.py", 40}, "forward", true}};
+  const Finding finding{.kind = Kind::WrongResult, .evidence = numeric};
+  EXPECT_TRUE(is_launched_by_python(finding));
+  EXPECT_EQ(origin_lines(finding), std::vector<std::string>{"computed by kernel scale, launched at answer.py:40 in forward"});
+  EXPECT_EQ(to_json(finding)["evidence"]["launched_at"]["line"], 40);
+  EXPECT_TRUE(origin_lines({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y"}}).empty());
+}
+
 TEST(Events, BringBackWhatTheDeviceSaw) {
   const Finding sent = race();
   const auto back = finding_from_event(Json::parse(to_event(sent).dump()));

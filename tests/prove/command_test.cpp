@@ -83,10 +83,10 @@ formula = "y[i] = 2 * x[i]"
 
 TEST_F(Command, a_right_kernel_is_proved_as_far_as_is_modelled) {
   const Outcome outcome = prove("i < n", "--dump");
-  EXPECT_EQ(outcome.status, 3) << outcome.text;  // coverage and values are not modelled
-  for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race"})
+  EXPECT_EQ(outcome.status, 3) << outcome.text;  // values are not modelled
+  for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race", "coverage"})
     EXPECT_EQ(outcome.status_of(name), "proved") << name;
-  EXPECT_EQ(outcome.status_of("coverage"), "unknown");
+  EXPECT_EQ(outcome.status_of("values"), "unknown");
   EXPECT_EQ(outcome.json["verdict"], "unknown");
   EXPECT_EQ(outcome.json["launch"][0]["checked"], "sampled");
   EXPECT_NE(outcome.json["launch"][0]["relation"].get<std::string>().find("grid.x = ceil_div(n, 128)"),
@@ -102,6 +102,15 @@ TEST_F(Command, a_wrong_one_is_refuted_by_a_run) {
   EXPECT_EQ(outcome.status_of("bounds"), "refuted");
   ASSERT_FALSE(outcome.json["findings"].empty());
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "out-of-bounds");
+}
+
+TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
+  const Outcome outcome = prove("i < n - 1");
+  EXPECT_EQ(outcome.status, 1) << outcome.text;
+  EXPECT_EQ(outcome.status_of("bounds"), "proved");
+  EXPECT_EQ(outcome.status_of("coverage"), "refuted");
+  ASSERT_FALSE(outcome.json["findings"].empty());
+  EXPECT_EQ(outcome.json["findings"][0]["kind"], "unwritten-output");
 }
 
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {

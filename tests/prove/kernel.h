@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "prove/coverage.h"
 #include "prove/prove.h"
 
 namespace assay::prove::testing {
@@ -23,7 +24,10 @@ struct KernelText {
   std::string x = R"(dtype = "f32"
 shape = ["n"])";
   std::string more_tensors;  // tables of their own
-  std::string grid = "ceil_div(n, 256)", block = "256", shared;
+  std::string y = R"(dtype = "f32"
+shape = ["n"])";
+  std::string left = "y[i]";  // of the formula
+  std::string grid = "ceil_div(n, 256)", block = "256", block_y = "1", grid_y = "1", shared;
   // Parameters in the order of the PTX: "x", "x + 4 * n" (a pointer) or "= n" (a 32-bit number) or "== n" (64
   // bits).
   std::vector<std::string> parameters = {"x", "y", "= n"};
@@ -63,14 +67,32 @@ class ProvedKernel {
   Status barriers() { return prove(prove_barriers).status; }
   Status legality() { return prove(prove_launch).status; }
 
+  // Whether every element of y is written, by this kernel and what `fills` says.
+  Obligation coverage(std::vector<Fill> fills = {}) { return coverage_with({}, std::move(fills)); }
+  // The same with other kernels of the same contract launched beside it.
+  Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {},
+                           std::vector<Condition> when = {}) {
+    std::vector<LaunchedKernel> kernels = {{&module_, &module_.functions.front(), &launch_}};
+    for (const ProvedKernel* other : others)
+      kernels.push_back({&other->module_, &other->module_.functions.front(), &other->launch_});
+    Case one;
+    one.fills = std::move(fills);
+    one.when = std::move(when);
+    CoverageSetting setting{contract_, solver_, {"y"}};
+    setting.until = 1e300;
+    Obligation result;
+    prove_coverage(setting, one, kernels, result);
+    result.status = result.open.empty() ? Status::Proved : Status::Unknown;
+    return result;
+  }
+
  private:
   static contract::Contract contract_of(const KernelText& text) {
     const std::string toml = fmt::format(
         "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\"]\ngrid = [1]\nblock = "
         "[1]\n[dims]\n{}\n[tensors.x]\n{}\n{}\n"
-        "[tensors.y]\ndtype = \"f32\"\nshape = [\"n\"]\nrole = \"out\"\n[reference]\nformula = \"y[i] = "
-        "0\"\n",
-        text.dims, text.x, text.more_tensors);
+        "[tensors.y]\n{}\nrole = \"out\"\n[reference]\nformula = \"{} = 0\"\n",
+        text.dims, text.x, text.more_tensors, text.y, text.left);
     auto contract = contract::parse(toml, "test.toml");
     EXPECT_TRUE(contract) << contract.error().text();
     return *contract;
@@ -94,7 +116,9 @@ class ProvedKernel {
     launch.kernel = "k";
     launch.grid[0] = expr(text.grid);
     launch.block[0] = expr(text.block);
-    for (size_t axis = 1; axis < 3; ++axis) launch.grid[axis] = launch.block[axis] = Expr::literal(1);
+    launch.grid[1] = expr(text.grid_y);
+    launch.block[1] = expr(text.block_y);
+    launch.grid[2] = launch.block[2] = Expr::literal(1);
     launch.dynamic_shared = Expr::literal(0);
     launch.shared_limit = Expr::literal(48 * 1024);
     uint32_t at = 0;

@@ -317,5 +317,114 @@ TEST(Races, the_same_element_of_an_input_is_the_same_for_both) {
   EXPECT_EQ(races(other), Status::Unknown);
 }
 
+// ---- numbers drawn from a counter
+
+// Threads for which it pays draw a number, and write where it says.
+std::string tickets(const char* draw, const char* before = "bar.sync 0;") {
+  return fmt::format(R"(
+    setp.ne.u32 %p1, %r5, 0; mov.u64 %rd10, s; mov.u64 %rd11, c;
+    @%p1 bra DRAW; st.shared.u32 [%rd11], 0; DRAW:
+    {}
+    {}
+    and.b32 %r10, %r9, 255; mul.wide.u32 %rd12, %r10, 4; add.s64 %rd13, %rd10, %rd12; st.shared.u32 [%rd13], %r5;)",
+                     before, draw);
+}
+
+KernelText with_counter(const std::string& body) {
+  KernelText text = kernel(body);
+  text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 c[4];";
+  return text;
+}
+
+TEST(Races, numbers_drawn_from_a_counter_differ) {
+  const char* bounded =
+      "atom.shared.add.u32 %r8, [%rd11], 1; min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;";
+  EXPECT_EQ(races(with_counter(tickets(bounded))), Status::Proved);
+  const char* exchanged =
+      "atom.shared.exch.b32 %r8, [%rd11], 1; min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;";
+  EXPECT_EQ(races(with_counter(tickets(exchanged))), Status::Unknown);
+  // The counter is set back while others draw.
+  EXPECT_EQ(races(with_counter(tickets(bounded, ""))), Status::Unknown);
+}
+
+TEST(Races, numbers_drawn_twice_do_not) {
+  // In a loop without a barrier a thread draws more than once, and uses the last.
+  const char* many = R"(mov.u32 %r11, 0;
+    LOOP: atom.shared.add.u32 %r8, [%rd11], 1073741824; add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, %r1; @%p3 bra LOOP;
+    min.u32 %r9, %r8, 255; setp.ge.u32 %p2, %r8, 256; @%p2 ret;)";
+  EXPECT_EQ(races(with_counter(tickets(many))), Status::Unknown);
+}
+
+// ---- barriers
+
+Status barriers(const std::string& body) {
+  return ProvedKernel(kernel(body)).barriers();
+}
+
+TEST(Barriers, a_loop_before_a_barrier_must_end) {
+  const char* loop = R"(
+    mov.u32 %r10, 0;
+    LOOP: ld.volatile.global.u32 %r11, [%rd1]; add.s32 %r10, %r10, {}; setp.{} %p1, {}; @%p1 bra LOOP;
+    bar.sync 0;)";
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 1, "lt.s32", "%r10, %r1")), Status::Proved);
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 0, "lt.s32", "%r10, %r1")), Status::Unknown);
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 1, "ne.s32", "%r11, 0")), Status::Unknown);
+}
+
+TEST(Barriers, halving_ends_at_zero) {
+  const char* loop = R"(
+    mov.u32 %r10, 128;
+    LOOP: bar.sync 0; shr.u32 %r11, %r10, 1; setp.{} %p1, %r10, {}; mov.u32 %r10, %r11; @%p1 bra LOOP;)";
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "gt.u32", 1)), Status::Proved);
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "ge.u32", 0)), Status::Unknown);
+}
+
+TEST(Barriers, a_loop_left_by_two_ways_decides) {
+  const char* loop = R"(
+    mov.u32 %r10, 0;
+    LOOP: setp.eq.s32 %p2, %r10, {}; @%p2 bra END; add.s32 %r10, %r10, 1; setp.lt.s32 %p1, %r10, 100; @%p1 bra LOOP;
+    bar.sync 0;
+    END:)";
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "%r5")), Status::Unknown);
+}
+
+TEST(Barriers, a_loop_around_a_barrier_is_left_together) {
+  const char* loop = R"(
+    mov.u32 %r10, {};
+    LOOP: bar.sync 0; add.s32 %r10, %r10, 256; setp.lt.s32 %p1, %r10, %r1; @%p1 bra LOOP;)";
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "0")), Status::Proved);
+  EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), "%r5")), Status::Unknown);
+}
+
+TEST(Barriers, a_count_must_be_that_of_the_block) {
+  EXPECT_EQ(barriers("bar.sync 1, 256;"), Status::Proved);
+  EXPECT_EQ(barriers("bar.sync 1, 288;"), Status::Unknown);
+  EXPECT_EQ(barriers("bar.sync 1, 128;"), Status::Unknown);
+  EXPECT_EQ(barriers("bar.sync %r5;"), Status::Unknown);
+}
+
+std::string shuffle(const char* guard, const char* mask) {
+  return fmt::format(
+      "and.b32 %r10, %r5, 31; setp.{} %p1, %r10, 16; @%p1 bra END; shfl.sync.bfly.b32 %r20, %r5, 1, 31, {}; "
+      "END:",
+      guard, mask);
+}
+
+TEST(Barriers, lanes_that_a_mask_names_get_there_and_no_others) {
+  EXPECT_EQ(barriers(shuffle("ge.u32", "0x0000ffff")), Status::Proved);
+  EXPECT_EQ(barriers(shuffle("gt.u32", "0x0000ffff")), Status::Unknown);  // lane 16 gets there unnamed
+  EXPECT_EQ(barriers(shuffle("ge.u32", "0x0001ffff")), Status::Unknown);  // lane 16 is named and does not
+  EXPECT_EQ(barriers(shuffle("lt.u32", "0xffff0000")), Status::Proved);
+  EXPECT_EQ(barriers(shuffle("ge.u32", "0xffffffff")), Status::Unknown);
+}
+
+TEST(Barriers, a_candidate_names_a_shape) {
+  ProvedKernel k(kernel("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:"));
+  const Obligation barrier = k.prove(prove_barriers);
+  ASSERT_EQ(barrier.open.size(), 1u);
+  ASSERT_TRUE(barrier.open.front().candidate);
+  EXPECT_NE(barrier.open.front().candidate->shape.at("n") % 256, 0);
+}
+
 }  // namespace
 }  // namespace assay::prove::testing

@@ -58,6 +58,9 @@ class TestFlags(unittest.TestCase):
         half = "AT_DISPATCH_FLOATING_TYPES_AND_HALF"
         self.assertEqual(flags({half, "TORCH_LIBRARY", "PYBIND11_MODULE"}), [])
         self.assertEqual(flags({"kBFloat16", "getCurrentCUDABlasHandle"}), ["-DASSAY_USES_CUBLAS"])
+        self.assertIn("-DASSAY_NO_BINDING", flags({"x", "PYBIND11_MODULE"}, {"x"}))
+        for name in ("PYBIND11_MODULE", "py"):
+            self.assertNotIn("-DASSAY_NO_BINDING", flags({name}, {name, "x"}))
         needed = extension_build.standard_headers({"cout", "map", "x"})
         self.assertEqual(needed, "#include <iostream>\n#include <map>\n")
 

@@ -37,15 +37,15 @@ torch.backends.cuda.matmul.allow_tf32 = True  # tl.dot in the answer rounds floa
 
 def is_problem(source: str) -> bool:
     """Whether a Python text defines what a KernelBench problem consists of."""
-    return {"Model", "get_inputs", "get_init_inputs"} <= _top_level(source)
+    return {"Model", "get_inputs", "get_init_inputs"} <= _top_level(source, "the problem")
 
 
 def is_answer(source: str) -> bool:
-    return "ModelNew" in _top_level(source)
+    return "ModelNew" in _top_level(source, "the answer")
 
 
-def _top_level(source: str) -> set:
-    return {node.name for node in parse(source, "the file").body
+def _top_level(source: str, what: str) -> set:
+    return {node.name for node in parse(source, what).body
             if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 

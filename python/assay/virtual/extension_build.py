@@ -43,6 +43,9 @@ TORCH_NVCC_FLAGS = (
 # Parts of identifiers that mean 16-bit floats. Without them the toolkit's headers for those are left out.
 HALF_WORDS = ("half", "float16", "fp16", "bf16", "reduced_floating")
 
+# Names of pybind11, which torch/extension.h includes.
+BINDING_WORDS = frozenset(("PYBIND11_MODULE", "py", "pybind11", "wrap_pybind_function"))
+
 # Standard headers that torch's headers include and the light one does not, with names that need them.
 STANDARD_HEADERS = {
     "atomic": "atomic",
@@ -229,9 +232,12 @@ def cache_key(build: Build, versions: Sequence[str]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
 
 
-def feature_flags(mentioned: Set[str]) -> List[str]:
-    """Macros that leave out parts of the light header that no source mentions: parsing takes the time."""
+def feature_flags(mentioned: Set[str], own: Optional[Set[str]] = None) -> List[str]:
+    """Macros that leave out parts of the light header that no source mentions: parsing takes the time. `own`: what the source
+    that is compiled mentions, where it is known: one that binds nothing does without the header for that."""
     flags = []
+    if own is not None and not own & BINDING_WORDS:
+        flags.append("-DASSAY_NO_BINDING")
     if not any(word in name.lower() for name in mentioned for word in HALF_WORDS):
         flags.append("-DASSAY_NO_HALF")
     if any("blas" in name.lower() for name in mentioned):
@@ -248,14 +254,20 @@ def standard_headers(mentioned: Set[str]) -> str:
 
 
 def compile_command(
-    build: Build, source: Source, folder: str, target: str, mentioned: Set[str], standard: str
+    build: Build,
+    source: Source,
+    folder: str,
+    target: str,
+    mentioned: Set[str],
+    standard: str,
+    own: Optional[Set[str]] = None,
 ) -> List[str]:
     """The command that compiles one source."""
     # With -I: nvcc searches its own folder before those of -isystem, and the light header has a cublas_v2.h.
     folders = [f"-I{path}" for path in (*build.include_paths, folder, INCLUDE_FOLDER)]
     toolkit = ["-isystem", os.path.join(cuda_home(), "include"), "-isystem", sysconfig.get_path("include")]
     common = [f"-DTORCH_EXTENSION_NAME={build.name}", "-DTORCH_API_INCLUDE_EXTENSION_H", *folders, *toolkit]
-    common += feature_flags(mentioned)
+    common += feature_flags(mentioned, own)
     if not (source.is_cuda and build.with_cuda):
         flags = with_standard(_flag_words(build.cflags), standard)
         command = [cxx(), *common, "-fPIC", "-fno-gnu-unique", *flags]
@@ -339,12 +351,13 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
     with _locked(os.path.join(folder, "lock")):
         if os.path.exists(library):
             return library
-        mentioned = set()
+        own: Dict[str, Set[str]] = {}  # identifiers, by source
         for source in build.sources:
             if source.text is not None:
                 _write(source.path, source.text)
-            for text in (source.read(), *included_files(source, build.include_paths).values()):
-                mentioned |= identifiers(text)
+            texts = (source.read(), *included_files(source, build.include_paths).values())
+            own[source.path] = set().union(*map(identifiers, texts))
+        mentioned = set().union(*own.values())
         methods, functions = declarations(mentioned)
         _write(os.path.join(folder, "assay_methods.inc"), methods)
         _write(os.path.join(folder, "assay_functions.inc"), functions)
@@ -352,7 +365,7 @@ def build_library(build: Build, folder: str, declarations, standard: str, verbos
         objects = [os.path.join(folder, f"{number}.o") for number in range(len(build.sources))]
 
         def compile_one(source: Source, target: str) -> None:
-            command = compile_command(build, source, folder, target, mentioned, standard)
+            command = compile_command(build, source, folder, target, mentioned, standard, own[source.path])
             if source.is_cuda and build.with_cuda:
                 _compile_cuda(command, source, folder, verbose)
             else:

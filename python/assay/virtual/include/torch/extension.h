@@ -1,3 +1,5 @@
 #pragma once
+#ifndef ASSAY_NO_BINDING
 #include "assay/light/pybind.h"
+#endif
 #include "torch/types.h"

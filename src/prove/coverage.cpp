@@ -1,0 +1,437 @@
+#include "prove/coverage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <tuple>
+
+#include "prove/coverage_instance.h"
+#include "prove/coverage_witness.h"
+
+namespace assay::prove {
+
+namespace {
+
+constexpr size_t kMostThreads = 4;  // guesses of the thread for one output
+constexpr size_t kMostStores = 40;  // looked at for one guess
+constexpr double kRangeSeconds = 0.6;
+constexpr double kCounterexampleSeconds = 1.5;
+constexpr Int kCaps[] = {40, 300, 5000};  // of the dims, one after another: small shapes are run fast
+
+struct Store {
+  const LaunchedKernel* kernel = nullptr;
+  const Summary* summary = nullptr;
+  const Access* access = nullptr;
+  Part part;
+  Poly offset;  // in the lowering that looks for the thread
+};
+
+// A guessed thread of one launch, and the stores that it was guessed from.
+struct Guess {
+  const Summary* summary = nullptr;
+  ThreadOf thread;
+  std::set<const Access*> from;
+};
+
+class OutputCoverage {
+ public:
+  OutputCoverage(CoverageSetting& setting, Terms& terms, Dims& dims, Summary& world, Claims& claims,
+                 const Path& when)
+      : setting_(setting), terms_(terms), dims_(dims), world_(world), claims_(claims), when_(when) {}
+
+  // None: every element is written.
+  std::optional<Place> check(const contract::TensorSpec& output, std::vector<Store> stores) {
+    if (stores.empty()) return Place{{}, "no store to it was found", std::nullopt};
+    item_ = static_cast<unsigned>(contract::info(output.dtype).bytes);
+    std::vector<Term> extents;
+    for (const contract::IntExpr& extent : output.shape) {
+      const auto parsed = parse_expr(extent.text());
+      const auto term = parsed ? dims_.term(**parsed) : std::nullopt;
+      if (!term) return Place{{}, "an extent of its shape is not understood", std::nullopt};
+      extents.push_back(*term);
+    }
+    Lowering probe(terms_, world_, &claims_, setting_.solver);
+    probe.take_on_trust();
+    locate(probe, stores);
+    if (stores.empty()) return Place{{}, "the addresses of its stores are not understood", std::nullopt};
+    std::vector<Poly> offsets;
+    for (const Store& store : stores) offsets.push_back(store.offset);
+    const View view = view_of(terms_, probe, extents, item_, offsets, output.name);
+    std::vector<Guess> guesses;
+    for (const Store& store : stores)
+      for (const ThreadOf& thread : threads_of(terms_, probe, *store.summary, view, store.offset)) {
+        auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
+          return g.summary == store.summary && g.thread == thread;
+        });
+        if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, {}});
+        known->from.insert(store.access);
+      }
+    if (guesses.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
+    // First the likely guess of each launch for all its stores, then several, each for the stores that it was
+    // guessed from.
+    std::vector<Guess> likely;
+    for (const Guess& guess : guesses)
+      if (std::none_of(likely.begin(), likely.end(),
+                       [&](const Guess& g) { return g.summary == guess.summary; }))
+        likely.push_back(guess);
+    if (proved(view, likely, stores, false)) return std::nullopt;
+    if (guesses.size() > likely.size()) {
+      guesses.resize(std::min(guesses.size(), kMostThreads));
+      if (proved(view, guesses, stores, true)) return std::nullopt;
+    }
+    return Place{{}, reason_, candidate_};
+  }
+
+ private:
+  double seconds_left() const { return std::min(setting_.output_seconds, setting_.until - work_seconds()); }
+
+  // The offsets of the stores, and only those stores that have one.
+  void locate(Lowering& probe, std::vector<Store>& stores) {
+    std::vector<Store> located;
+    for (Store& store : stores) {
+      try {
+        store.offset = offset_in(probe, store.part.address);
+        located.push_back(std::move(store));
+      } catch (const TooHard&) {
+      }
+    }
+    stores = std::move(located);
+  }
+
+  Poly offset_in(Lowering& lowering, Term address) {
+    const auto base = base_of(terms_, address);
+    if (!base) throw TooHard{"it is not clear which array the address begins in"};
+    const Poly whole = lowering.poly(address);
+    const auto atom = lowering.base_atom(*base);
+    if (!atom) throw TooHard{"the address is not a sum of a pointer and an offset"};
+    const Poly offset = add(whole, atom_poly(*atom, terms_.var(*base).multiple_of), -1);
+    for (const auto& [monomial, by] : offset)
+      if (std::find(monomial.begin(), monomial.end(), *atom) != monomial.end())
+        throw TooHard{"the address is not a sum of a pointer and an offset"};
+    return offset;
+  }
+
+  // ---- one question
+
+  struct Question {
+    Lowering lowering;
+    std::deque<Instance> instances;
+    std::set<std::pair<const Instance*, Var>> chosen,
+        ended;  // counts whose iteration is chosen; exits assumed
+  };
+
+  bool proved(const View& view, const std::vector<Guess>& guesses, const std::vector<Store>& stores,
+              bool own_stores) {
+    Question q{Lowering(terms_, world_, &claims_, setting_.solver), {}, {}, {}};
+    q.lowering.set_deadline(seconds_left());
+    std::vector<Formula> written;
+    try {
+      for (const Term condition : when_) q.lowering.assume(condition);
+      for (const Coordinate& coordinate : view) (void)q.lowering.poly(coordinate.index);
+      for (const Guess& guess : guesses) {
+        Instance& thread = q.instances.emplace_back(terms_, world_, claims_);
+        if (!exists(q, guess)) continue;
+        fix_thread(q, guess, thread);
+        size_t looked_at = 0;
+        for (const Store& store : stores) {
+          if (store.summary != guess.summary || (own_stores && !guess.from.contains(store.access))) continue;
+          if (++looked_at > kMostStores) break;
+          try {
+            written.push_back(writes(q, view, store, thread));
+          } catch (const TooHard& hard) {
+            if (reason_.empty()) reason_ = hard.why;
+          }
+        }
+      }
+      assume_ends(q);
+      if (written.empty()) return give_up(reason_.empty() ? "no store is understood" : reason_);
+      const Formula missed = negated(any_of(std::move(written)));
+      const Answer answer = q.lowering.ask(missed, setting_.output_seconds);
+      if (answer.kind == Answer::Kind::Unsatisfiable) {
+        // A contradiction among the assumptions would prove anything. None is known; this asks each time.
+        if (q.lowering.ask(all_of({}), kRangeSeconds).kind == Answer::Kind::Unsatisfiable)
+          return give_up("its shape has no elements, or the assumptions contradict each other");
+        return true;
+      }
+      look_for_shape(q, missed);
+      return give_up(answer.kind == Answer::Kind::Satisfiable ? "an element may be left unwritten"
+                                                              : "could not be decided in time");
+    } catch (const TooHard& hard) {
+      return give_up(hard.why);
+    }
+  }
+
+  bool give_up(std::string reason) {
+    reason_ = std::move(reason);
+    return false;
+  }
+
+  void look_for_shape(Question& q, const Formula& missed) {
+    for (const Int cap : kCaps) {
+      if (candidate_ || seconds_left() <= 0) return;
+      const Answer answer =
+          q.lowering.ask_nonlinear(missed, std::min(kCounterexampleSeconds, seconds_left()), cap);
+      if (answer.kind != Answer::Kind::Satisfiable) continue;
+      Candidate candidate{dims_.shape(q.lowering.values(answer)), ""};
+      for (const auto& [var, value] : q.lowering.values(answer)) {
+        const std::string& name = terms_.var(var).name;
+        if (name.ends_with("]") && value >= 0)
+          candidate.words +=
+              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", name, decimal(value));
+      }
+      candidate_ = std::move(candidate);
+    }
+  }
+
+  // ---- the thread
+
+  // A launch without threads writes nothing, and of its indices nothing holds.
+  bool exists(Question& q, const Guess& guess) {
+    for (unsigned i = 0; i < 3; ++i)
+      for (const Term extent : {guess.summary->threads[i], guess.summary->blocks[i]})
+        if (!q.lowering.proves(at_least_zero(plus(q.lowering.poly(extent), -1)), kRangeSeconds)) {
+          reason_ = "a launch may have no threads";
+          return false;
+        }
+    return true;
+  }
+
+  // index = the guess, brought into 0 to extent - 1.
+  void fix_thread(Question& q, const Guess& guess, Instance& thread) {
+    const Summary& summary = *guess.summary;
+    for (unsigned i = 0; i < 3; ++i) {
+      const std::tuple<Term, Term, Term> both[] = {
+          {summary.thread[i], guess.thread.thread[i], summary.threads[i]},
+          {summary.block[i], guess.thread.block[i], summary.blocks[i]}};
+      for (const auto& [index, wanted, extent] : both)
+        if (!terms_.is_constant(index))
+          bring_within(q, q.lowering.poly(thread(index)), q.lowering.unsigned_value(wanted),
+                       plus(q.lowering.poly(extent), -1));
+    }
+  }
+
+  // value = wanted where 0 <= wanted <= last, otherwise the nearer end: some value fits, whatever is wanted.
+  static void bring_within(Question& q, const Poly& value, const Poly& wanted, const Poly& last) {
+    const auto equal = [](const Poly& a, const Poly& b) { return equal_to_zero(add(a, b, -1)); };
+    const Formula low = at_least_zero(plus(scale(wanted, -1), -1)),
+                  high = at_least_zero(plus(add(wanted, last, -1), -1));
+    const Formula fits = all_of({at_least_zero(wanted), at_least_zero(add(last, wanted, -1))});
+    if (q.lowering.proves(fits, kRangeSeconds)) {
+      q.lowering.assume(equal(value, wanted));
+      return;
+    }
+    q.lowering.assume(at_least_zero(value));
+    q.lowering.assume(at_least_zero(add(last, value, -1)));
+    q.lowering.assume(any_of(
+        {equal(value, wanted), all_of({low, equal_to_zero(value)}), all_of({high, equal(value, last)})}));
+  }
+
+  // ---- a store
+
+  Formula writes(Question& q, const View& view, const Store& store, Instance& thread) {
+    const std::vector<Var>& loops = store.access->loops;
+    Instance* at = &thread;
+    if (!loops.empty()) at = &q.instances.emplace_back(terms_, world_, claims_, &thread, loops.front());
+    for (size_t i = 0; i < loops.size(); ++i) q.chosen.insert({at, loops[i]});
+    for (size_t i = 0; i < loops.size(); ++i) choose_iteration(q, view, store, thread, *at, i);
+    const Poly offset = offset_in(q.lowering, (*at)(store.part.address));
+    const Split parts = split(q.lowering, view, offset);
+    std::vector<Formula> all;
+    for (size_t i = 0; i < view.size(); ++i) {
+      // Equal coordinates give equal offsets; the converse is not needed.
+      const Poly ahead = add(scale(q.lowering.poly(view[i].index), parts.scale[i]), parts.parts[i], -1);
+      if (i + 1 < view.size()) {
+        all.push_back(equal_to_zero(ahead));
+        continue;
+      }
+      all.push_back(at_least_zero(ahead));
+      all.push_back(at_least_zero(plus(scale(ahead, -1), Int{store.access->bytes} - Int{item_})));
+    }
+    for (const Term condition : (*at)(store.access->control)) all.push_back(q.lowering.formula(condition));
+    for (const Term condition : (*at)(store.part.conditions)) all.push_back(q.lowering.formula(condition));
+    return all_of(std::move(all));
+  }
+
+  // The iteration of the i-th loop around a store that puts its address on the element. It may depend only on
+  // what was there when the loop began: otherwise it would not be a choice.
+  void choose_iteration(Question& q, const View& view, const Store& store, Instance& thread, Instance& at,
+                        size_t i) {
+    const std::vector<Var>& loops = store.access->loops;
+    const Var count = loops[i];
+    const Loop& loop = world_.loops.at(count);
+    if (loop.returns) throw TooHard{"a thread may end inside a loop around the store"};
+    Instance* last = &thread;
+    if (i > 0) last = &q.instances.emplace_back(terms_, world_, claims_, &at, count);
+    const Poly end = q.lowering.count(last->of(count)), chosen = q.lowering.count(at.of(count));
+    std::map<Var, Term> at_start;
+    for (size_t j = i; j < loops.size(); ++j) at_start[loops[j]] = terms_.constant(0, 64);
+    const Term start = terms_.substitute(store.part.address, at_start);
+    for (const Var var : terms_.mentions(start))
+      if (var >= count && terms_.var(var).kind != VarKind::Base && terms_.var(var).kind != VarKind::Dim)
+        throw TooHard{"the address of a store depends on values that its loop computes"};
+    const Poly whole = offset_in(q.lowering, at(store.part.address));
+    const Poly first = offset_in(q.lowering, at(start));
+    const Split parts = split(q.lowering, view, whole), firsts = split(q.lowering, view, first);
+    const Atom atom = chosen.begin()->first.front();
+    Poly wanted;  // 0, if the address does not depend on it
+    for (size_t s = 0; s < view.size(); ++s) {
+      Poly step;
+      for (const auto& [monomial, by] : parts.parts[s]) {
+        Monomial rest = monomial;
+        const auto found = std::find(rest.begin(), rest.end(), atom);
+        if (found == rest.end()) continue;
+        rest.erase(found);
+        step[rest] += by;
+      }
+      if (step.empty()) continue;
+      Poly distance = add(scale(q.lowering.poly(view[s].index), parts.scale[s]), firsts.parts[s], -1);
+      if (!q.lowering.proves(at_least_zero(plus(step, -1)), kRangeSeconds)) {
+        step = scale(step, -1);
+        distance = scale(distance, -1);
+        if (!q.lowering.proves(at_least_zero(plus(step, -1)), kRangeSeconds))
+          throw TooHard{"a loop around a store whose step may be 0"};
+      }
+      wanted = q.lowering.divided(distance, step).first;
+      break;
+    }
+    bring_within(q, chosen, wanted, end);
+  }
+
+  // ---- the ends of loops
+
+  // A loop that is entered ends by one of its exits, in the iteration that its count stands for wherever it is
+  // not chosen.
+  void assume_ends(Question& q) {
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t i = 0; i < q.instances.size(); ++i) {
+        Instance& instance = q.instances[i];
+        for (size_t j = 0; j < instance.counts().size(); ++j) {
+          const Var count = instance.counts()[j];
+          if (q.chosen.contains({&instance, count}) || !q.ended.insert({&instance, count}).second) continue;
+          more = true;
+          const Loop loop = world_.loops.at(count);
+          if (loop.returns) continue;
+          std::vector<Formula> ways;
+          for (const Path& exit : loop.exits) {
+            std::vector<Formula> conditions;
+            for (const Term term : instance(exit)) conditions.push_back(q.lowering.formula(term));
+            ways.push_back(all_of(std::move(conditions)));
+          }
+          std::vector<Formula> entered;
+          for (const Term term : instance(loop.entered)) entered.push_back(q.lowering.formula(term));
+          q.lowering.assume(any_of({negated(all_of(std::move(entered))), any_of(std::move(ways))}));
+        }
+      }
+    }
+  }
+
+  CoverageSetting& setting_;
+  Terms& terms_;
+  Dims& dims_;
+  Summary& world_;
+  Claims& claims_;
+  const Path& when_;
+  unsigned item_ = 1;
+  std::string reason_;
+  std::optional<Candidate> candidate_;
+};
+
+// Whether the host fills all of an output, or it has no elements.
+bool filled(CoverageSetting& setting, Terms& terms, Dims& dims, const Summary& world, Claims& claims,
+            const Case& one, const contract::TensorSpec& output, const Path& when) {
+  ExprPtr size = Expr::literal(contract::info(output.dtype).bytes);
+  for (const contract::IntExpr& extent : output.shape) {
+    const auto parsed = parse_expr(extent.text());
+    if (!parsed) return false;
+    size = Expr::make(Expr::Op::Mul, size, *parsed);
+  }
+  const auto needed = dims.term(*size);
+  if (needed) {
+    Lowering lowering(terms, world, &claims, setting.solver);
+    for (const Term condition : when) lowering.assume(condition);
+    if (lowering.proves(at_least_zero(scale(lowering.poly(*needed), -1)), kRangeSeconds)) return true;
+  }
+  for (const Fill& fill : one.fills) {
+    if (fill.array != output.name || !fill.offset || !fill.bytes || !needed) continue;
+    const auto offset = dims.term(*fill.offset), bytes = dims.term(*fill.bytes);
+    if (!offset || terms.value(*offset) != Bits{0} || !bytes) continue;
+    Lowering lowering(terms, world, &claims, setting.solver);
+    for (const Term condition : when) lowering.assume(condition);
+    if (lowering.proves(at_least_zero(add(lowering.poly(*bytes), lowering.poly(*needed), -1)), kRangeSeconds))
+      return true;
+  }
+  return false;
+}
+
+// The stores to an output: to one of its bases, without anything else that may decide where they go.
+std::vector<Store> stores_to(Terms& terms, const std::deque<std::pair<const LaunchedKernel*, Summary>>& runs,
+                             const std::string& output) {
+  std::vector<Store> stores;
+  for (const auto& [kernel, summary] : runs)
+    for (const Access& access : summary.accesses) {
+      if (access.effect != Effect::Write) continue;
+      for (Part& part : parts_of(terms, access)) {
+        const auto base = base_of(terms, part.address);
+        if (base && summary.arrays.contains(*base) && summary.arrays.at(*base).name == output)
+          stores.push_back({kernel, &summary, &access, std::move(part), {}});
+      }
+    }
+  return stores;
+}
+
+}  // namespace
+
+void prove_coverage(CoverageSetting& setting, const Case& one, const std::vector<LaunchedKernel>& kernels,
+                    Obligation& result) {
+  const double start = work_seconds();
+  Terms terms;
+  Dims dims(terms, setting.contract);
+  Summary world;
+  std::deque<std::pair<const LaunchedKernel*, Summary>> runs;
+  std::string gap;
+  for (const LaunchedKernel& kernel : kernels) {
+    auto summary = execute(terms, dims, *kernel.module, *kernel.kernel, *kernel.launch, setting.changed);
+    // What is not modelled may end a thread before its stores: such a launch counts for nothing.
+    if (!summary || !summary->gaps.empty()) {
+      gap = summary ? summary->gaps.front() : summary.error().message;
+      continue;
+    }
+    world.loops.insert(summary->loops.begin(), summary->loops.end());
+    world.arrays.insert(summary->arrays.begin(), summary->arrays.end());
+    runs.emplace_back(&kernel, std::move(*summary));
+  }
+  Claims claims(terms, world, setting.solver);
+  const Path when = conditions_of(terms, dims, one.when);
+  for (const contract::TensorSpec& output : setting.contract.tensors) {
+    if (output.role != contract::Role::Out) continue;
+    ++result.total;
+    std::optional<Place> place;
+    std::vector<Store> stores = stores_to(terms, runs, output.name);
+    Where where;
+    if (!stores.empty()) {
+      const Store& first = stores.front();
+      Setting of_kernel{terms, dims,   *first.kernel->module, *first.kernel->kernel, *first.kernel->launch,
+                        world, claims, setting.solver};
+      where = of_kernel.where(*first.access->instruction);
+    }
+    try {
+      if (work_seconds() > setting.until)
+        place = Place{{}, "time ran out", std::nullopt};
+      else if (!filled(setting, terms, dims, world, claims, one, output, when))
+        place = OutputCoverage(setting, terms, dims, world, claims, when).check(output, std::move(stores));
+    } catch (const TooHard& hard) {
+      place = Place{{}, hard.why, std::nullopt};
+    }
+    if (!place) continue;
+    if (!gap.empty() && !place->candidate) place->reason = gap;
+    place->where = where;
+    place->reason = fmt::format("{}: {}", output.name, place->reason);
+    result.open.push_back(std::move(*place));
+  }
+  result.seconds += work_seconds() - start;
+}
+
+}  // namespace assay::prove

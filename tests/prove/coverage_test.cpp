@@ -1,0 +1,306 @@
+// That every element is written, and above all where it is not: each rule of coverage.cpp has here a kernel that
+// would be let through without it.
+#include "kernel.h"
+
+namespace assay::prove::testing {
+namespace {
+
+KernelText kernel(const std::string& body) {
+  KernelText text;
+  text.body = kStart + body;
+  return text;
+}
+
+// %r20 -> the address of y[%r20] in %rd20
+constexpr const char* kAddress = "mul.wide.s32 %rd3, %r20, 4; add.s64 %rd20, %rd2, %rd3;";
+
+std::string store(const std::string& index) {
+  return fmt::format("mov.u32 %r20, {}; {} st.global.f32 [%rd20], 0f00000000;\n", index, kAddress);
+}
+
+std::string guarded(const std::string& test) {
+  return fmt::format("{} @%p1 bra END; {} END:", test, store("%r2"));
+}
+
+TEST(Coverage, a_thread_for_each_element) {
+  EXPECT_EQ(ProvedKernel(kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"))).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, a_guard_that_leaves_out_the_last) {
+  const Obligation result =
+      ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage();
+  EXPECT_EQ(result.status, Status::Unknown);
+  ASSERT_EQ(result.open.size(), 1u);
+  ASSERT_TRUE(result.open.front().candidate);
+  EXPECT_LE(result.open.front().candidate->shape.at("n"), 40);
+}
+
+TEST(Coverage, a_grid_one_block_short) {
+  KernelText text = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
+  text.dims = "n = { min = 256, max = 100000 }";
+  text.grid = "n / 256";
+  const Obligation result = ProvedKernel(text).coverage();
+  EXPECT_EQ(result.status, Status::Unknown);
+  ASSERT_TRUE(result.open.front().candidate);
+  EXPECT_NE(result.open.front().candidate->shape.at("n") % 256, 0);
+}
+
+// No thread exists: everything holds of its indices.
+TEST(Coverage, a_grid_that_may_be_empty) {
+  KernelText text = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
+  text.dims = "n = { min = 1, max = 200 }";
+  text.grid = "n / 256";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+TEST(Coverage, a_guard_on_a_loaded_value) {
+  EXPECT_EQ(ProvedKernel(kernel("setp.ge.s32 %p2, %r2, %r1; @%p2 bra END; mul.wide.s32 %rd5, %r2, 4;"
+                                "add.s64 %rd6, %rd1, %rd5; ld.global.f32 %f1, [%rd6];" +
+                                guarded("setp.lt.f32 %p1, %f1, 0f00000000;")))
+                .coverage()
+                .status,
+            Status::Unknown);
+}
+
+TEST(Coverage, either_branch_writes) {
+  const std::string both = R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd5, %r2, 4; add.s64 %rd6, %rd1, %rd5; ld.global.f32 %f1, [%rd6];
+    setp.lt.f32 %p2, %f1, 0f00000000; @%p2 bra LOW;)" +
+                           store("%r2") + "bra END; LOW:" + store("%r2") + "END:";
+  EXPECT_EQ(ProvedKernel(kernel(both)).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, vectors_cover_their_lanes_and_no_more) {
+  const std::string body = R"(
+    shl.b32 %r6, %r2, 2; setp.ge.s32 %p1, %r6, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r6, 4; add.s64 %rd4, %rd2, %rd3;
+    st.global.{}.f32 [%rd4], {};
+    END:)";
+  KernelText text = kernel(fmt::format(fmt::runtime(body), "v4", "{%f1, %f2, %f3, %f4}"));
+  text.dims = "n = { min = 4, max = 100000, multiple_of = 4 }";
+  text.grid = "ceil_div(n, 1024)";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.body = kStart + fmt::format(fmt::runtime(body), "v2", "{%f1, %f2}");
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// ---- loops
+
+// i = the thread's index in the grid; i < n; i += step
+std::string strided(const std::string& step, const std::string& test = "setp.lt.s32 %p2, %r10, %r1;") {
+  return fmt::format(R"(
+    mov.u32 %r10, %r2;
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    LOOP:
+    {}
+    add.s32 %r10, %r10, {};
+    {}
+    @%p2 bra LOOP;
+    END:)",
+                     store("%r10"), step, test);
+}
+
+TEST(Coverage, a_grid_stride_loop) {
+  KernelText text = kernel("mov.u32 %r7, %nctaid.x; mul.lo.s32 %r8, %r7, %r4;" + strided("%r8"));
+  text.grid = "min(ceil_div(n, 256), 128)";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.grid = "16";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, a_loop_with_a_step_too_wide) {
+  KernelText text = kernel(strided("512"));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+  text.body = kStart + strided("256");
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, a_loop_that_ends_early) {
+  KernelText text = kernel("sub.s32 %r6, %r1, 7;" + strided("256", "setp.lt.s32 %p2, %r10, %r6;"));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+TEST(Coverage, a_loop_that_loaded_values_end) {
+  KernelText text = kernel(strided("256", "ld.global.f32 %f1, [%rd1]; setp.lt.f32 %p2, %f1, 0f00000000;"));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// The store behind the return is not reached in every iteration that the counter passes.
+TEST(Coverage, a_thread_that_may_end_inside_the_loop) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, %r2;
+    LOOP:
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    ld.global.f32 %f1, [%rd1]; setp.lt.f32 %p3, %f1, 0f00000000; @%p3 ret;
+    )" + store("%r10") + R"(
+    add.s32 %r10, %r10, 256; bra LOOP;
+    END:)");
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// What nvcc makes of a loop: one by one until the rest is a multiple of four, then four at a time.
+std::string chained(int skipped) {
+  std::string four;
+  for (int i = 0; i < 4; ++i) four += fmt::format("add.s32 %r12, %r10, {};", 256 * i) + store("%r12");
+  return fmt::format(R"(
+    mov.u32 %r10, %r5;
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    not.b32 %r6, %r10; add.s32 %r7, %r1, %r6; shr.u32 %r8, %r7, 8; add.s32 %r9, %r8, 1;
+    and.b32 %r11, %r9, 3; setp.eq.s32 %p2, %r11, 0; @%p2 bra MANY;
+    ONE:
+    {}
+    add.s32 %r10, %r10, 256; add.s32 %r11, %r11, -1; setp.ne.s32 %p3, %r11, 0; @%p3 bra ONE;
+    add.s32 %r10, %r10, {};
+    MANY:
+    setp.lt.u32 %p4, %r8, 3; @%p4 bra END;
+    FOUR:
+    {}
+    add.s32 %r10, %r10, 1024; setp.lt.s32 %p5, %r10, %r1; @%p5 bra FOUR;
+    END:)",
+                     store("%r10"), skipped, four);
+}
+
+TEST(Coverage, an_unrolled_loop_after_its_remainder) {
+  KernelText text = kernel(chained(0));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, an_unrolled_loop_that_starts_too_late) {
+  KernelText text = kernel(chained(256));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// The loop is entered only where the thread's index is below 4. What holds of its end (i == 4) contradicts what
+// holds of the other threads; they do not enter it, so nothing may follow for them.
+TEST(Coverage, a_loop_that_is_not_entered_proves_nothing) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, %r2;
+    setp.ge.s32 %p1, %r10, 4; @%p1 bra END;
+    LOOP:
+    )" + store("%r10") + R"(
+    add.s32 %r10, %r10, 1; setp.ne.s32 %p2, %r10, 4; @%p2 bra LOOP;
+    END:)");
+  text.dims = "n = { min = 8, max = 200 }";
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+  text.dims = "n = { min = 2, max = 4 }";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+}
+
+TEST(Coverage, backwards) {
+  const auto body = [](int last) {
+    return fmt::format(R"(
+      sub.s32 %r10, %r1, 1; sub.s32 %r10, %r10, %r5;
+      setp.lt.s32 %p1, %r10, {0}; @%p1 bra END;
+      LOOP:
+      {1}
+      add.s32 %r10, %r10, -256; setp.ge.s32 %p2, %r10, {0}; @%p2 bra LOOP;
+      END:)",
+                       last, store("%r10"));
+  };
+  KernelText text = kernel(body(0));
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
+  text.body = kStart + body(1);
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// An address that its loop computes from what it has loaded: no iteration can be chosen for it.
+TEST(Coverage, an_address_from_a_loaded_index) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, %r2;
+    setp.ge.s32 %p1, %r10, %r1; @%p1 bra END;
+    LOOP:
+    mul.wide.s32 %rd5, %r10, 4; add.s64 %rd6, %rd1, %rd5; ld.global.u32 %r13, [%rd6];
+    )" + store("%r13") + R"(
+    add.s32 %r10, %r10, 256; setp.lt.s32 %p2, %r10, %r1; @%p2 bra LOOP;
+    END:)");
+  text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+}
+
+// ---- rows and columns
+
+// A warp for each row: row = 8 ctaid + tid / 32, column = tid % 32 + 32 k.
+KernelText rows(const std::string& row_test, const std::string& lanes = "32") {
+  KernelText text = kernel(fmt::format(R"(
+    shr.u32 %r6, %r5, 5; and.b32 %r7, %r5, 31; shl.b32 %r8, %r3, 3; add.s32 %r9, %r8, %r6;
+    ld.param.u32 %r15, [p3];
+    {} @%p1 bra END;
+    mov.u32 %r10, %r7;
+    setp.ge.s32 %p2, %r10, %r15; @%p2 bra END;
+    mul.lo.s32 %r14, %r9, %r15;
+    LOOP:
+    add.s32 %r12, %r14, %r10;
+    {}
+    add.s32 %r10, %r10, {}; setp.lt.s32 %p3, %r10, %r15; @%p3 bra LOOP;
+    END:)",
+                                       row_test, store("%r12"), lanes));
+  text.dims = "n = { min = 1, max = 10000 }\nC = { min = 1, max = 8192 }";
+  text.y = "dtype = \"f32\"\nshape = [\"n\", \"C\"]";
+  text.left = "y[i, j]";
+  text.grid = "ceil_div(n, 8)";
+  text.parameters = {"x", "y", "= n", "= C"};
+  return text;
+}
+
+TEST(Coverage, a_warp_for_each_row) {
+  EXPECT_EQ(ProvedKernel(rows("setp.ge.s32 %p1, %r9, %r1;")).coverage().status, Status::Proved);
+}
+TEST(Coverage, all_rows_but_the_last) {
+  EXPECT_EQ(ProvedKernel(rows("sub.s32 %r16, %r1, 1; setp.ge.s32 %p1, %r9, %r16;")).coverage().status,
+            Status::Unknown);
+}
+TEST(Coverage, every_other_part_of_a_row) {
+  EXPECT_EQ(ProvedKernel(rows("setp.ge.s32 %p1, %r9, %r1;", "64")).coverage().status, Status::Unknown);
+}
+
+// ---- the host and other launches
+
+// The case of an empty tensor launches nothing, and leaves nothing out.
+TEST(Coverage, no_elements_need_no_store) {
+  KernelText text = kernel("");
+  text.dims = "n = { min = 0, max = 100 }";
+  const std::vector<Condition> empty = {{Condition::Kind::AtMost, "n", 0}},
+                               one = {{Condition::Kind::AtMost, "n", 1}};
+  EXPECT_EQ(ProvedKernel(text).coverage_with({}, {}, empty).status, Status::Proved);
+  EXPECT_EQ(ProvedKernel(text).coverage_with({}, {}, one).status, Status::Unknown);
+}
+
+TEST(Coverage, what_the_host_fills_is_written) {
+  const KernelText nothing = kernel("");
+  EXPECT_EQ(ProvedKernel(nothing).coverage({{"y", expr("0"), expr("4 * n")}}).status, Status::Proved);
+  EXPECT_EQ(ProvedKernel(nothing).coverage({{"y", expr("0"), expr("4 * n - 4")}}).status, Status::Unknown);
+  EXPECT_EQ(ProvedKernel(nothing).coverage({{"y", expr("4"), expr("4 * n")}}).status, Status::Unknown);
+  EXPECT_EQ(ProvedKernel(nothing).coverage({{"x", expr("0"), expr("4 * n")}}).status, Status::Unknown);
+  EXPECT_EQ(ProvedKernel(nothing).coverage({{"y", expr("0"), nullptr}}).status, Status::Unknown);
+}
+
+TEST(Coverage, an_atomic_update_is_no_write) {
+  const KernelText text = kernel(R"(
+    setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd2, %rd3; red.global.add.f32 [%rd4], 0f3F800000;
+    END:)");
+  EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
+  EXPECT_EQ(ProvedKernel(text).coverage({{"y", expr("0"), expr("4 * n")}}).status, Status::Proved);
+}
+
+TEST(Coverage, two_launches_write_a_half_each) {
+  ProvedKernel low(kernel("shr.u32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;")));
+  ProvedKernel high(kernel("shr.u32 %r6, %r1, 1; setp.lt.s32 %p2, %r2, %r6; @%p2 bra END;" +
+                           guarded("setp.ge.s32 %p1, %r2, %r1;")));
+  EXPECT_EQ(low.coverage_with({&high}).status, Status::Proved);
+  EXPECT_EQ(low.coverage().status, Status::Unknown);
+  EXPECT_EQ(high.coverage().status, Status::Unknown);
+}
+
+}  // namespace
+}  // namespace assay::prove::testing
