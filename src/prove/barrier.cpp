@@ -299,9 +299,13 @@ Obligation prove_barriers(Setting& setting) {
     ++result.total;
     auto problem = setting.out_of_time() ? std::optional(Problem{"time ran out"})
                                          : Uniformity(setting, barrier).problem(endings);
-    if (problem)
-      result.open.push_back(
-          {setting.where(*barrier.instruction), std::move(problem->reason), std::move(problem->candidate)});
+    if (problem) {
+      Place place = setting.place(*barrier.instruction, std::move(problem->reason));
+      place.candidate = std::move(problem->candidate);
+      result.open.push_back(std::move(place));
+    } else {
+      result.proved.push_back(setting.place(*barrier.instruction));
+    }
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

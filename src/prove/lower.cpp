@@ -638,7 +638,7 @@ std::string Lowering::smt(const Formula& goal, Facts facts, Int cap) {
   if (Formula more = strengthened(goal);
       more.kind == Formula::Kind::All && goal.kind == Formula::Kind::AtLeastZero)
     target = all_of({goal, std::move(more)});
-  body += fmt::format("(assert {})\n", lemmas.text(target));
+  body += fmt::format("; the denial of what is to be shown\n(assert {})\n", lemmas.text(target));
   const std::string more = lemmas.about_products(facts_);
   return text + lemmas.declarations() + body + more;
 }
@@ -656,8 +656,7 @@ Answer Lowering::ask(const Formula& goal, double seconds) {
 Answer Lowering::ask(const Formula& goal, double seconds, Facts facts) {
   const double left = deadline_ - work_seconds();
   if (left <= 0) return {};
-  asked_ = smt(goal, facts, 0);
-  return solver_.ask({asked_, std::min(seconds, left), false});
+  return solver_.ask({smt(goal, facts, 0), std::min(seconds, left), false});
 }
 
 Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
@@ -665,7 +664,6 @@ Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
 }
 
 bool Lowering::proves(const Formula& formula, double seconds) {
-  asked_.clear();
   if (trusting_) return true;
   if (formula.kind == Formula::Kind::AtLeastZero && interval(formula.poly).low >= 0) return true;
   if (formula.kind == Formula::Kind::All)

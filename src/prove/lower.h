@@ -111,8 +111,6 @@ class Lowering {
   const std::vector<Wrap>& wraps() const { return wraps_; }
   bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
   std::optional<Atom> base_atom(Var base) const;
-  // The last question of ask() or proves() as SMT-LIB; empty where none was needed.
-  const std::string& asked() const { return asked_; }
   void set_deadline(double seconds_from_now);
   bool out_of_time() const;
 
@@ -162,7 +160,6 @@ class Lowering {
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
   bool imprecise_ = false, trusting_ = false;
-  std::string asked_;
   double deadline_ = 1e300;
 };
 
