@@ -237,8 +237,9 @@ class Prover {
       if (other.name != "barrier" && other.name != "bounds") continue;
       race.status = Status::Unknown;
       race.open.push_back({{},
-                           other.name == "barrier" ? "it rests on the kernel's barriers, which are not proved"
-                                                   : "it rests on accesses being in bounds, which is not proved",
+                           other.name == "barrier"
+                               ? "it rests on the kernel's barriers, which are not proved"
+                               : "it rests on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
   }
