@@ -227,7 +227,8 @@ def _html_finding(finding: Finding) -> str:
 def _coverage_line(coverage: Dict[str, Any]) -> str:
     if not coverage.get("trials"):
         return ""
-    line = "%d trials, %d shapes" % (coverage["trials"], coverage.get("shapes", 0))
+    counts = (("trial", coverage["trials"]), ("shape", coverage.get("shapes", 0)))
+    line = ", ".join("%d %s%s" % (count, what, "" if count == 1 else "s") for what, count in counts)
     if coverage.get("planned"):
         line += ", %d of %d planned" % (coverage.get("planned_run", 0), coverage["planned"])
     return line

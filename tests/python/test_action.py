@@ -1,5 +1,5 @@
-"""The GitHub Action (action.yml), its steps run one after the other as a runner does it: in a workspace of its own, with
-programs in place of sudo and python that write down what they are asked."""
+"""The GitHub Action (action.yml), its steps run one after the other as a runner does it: in a workspace of its
+own, with programs in place of sudo and python that write down what they are asked."""
 
 import os
 import pathlib
@@ -51,7 +51,7 @@ class ActionTest(unittest.TestCase):
         self.log = self.folder / "log"
 
     def run_action(self, **inputs):
-        """Runs the steps until one fails; returns that one's name, or an empty one, and all that was printed."""
+        """Runs the steps until one fails; returns that one's name, or "", and all that was printed."""
         self.log.write_text("")
         values = {"runner.temp": str(self.folder / "temp"), "runner.os": "Linux"}
         values.update({"inputs." + name: value for name, value in inputs.items()})
@@ -99,7 +99,8 @@ class ActionTest(unittest.TestCase):
         wanted = [line for line in (ROOT / "scripts/packages.txt").read_text().splitlines() if line[0] != "#"]
         self.assertEqual(install.split()[-len(wanted) :], wanted)
         self.assertIn("g++ cmake", install)
-        self.assertEqual(wheel, "python -m pip wheel --no-deps -w %s/temp/assay-wheel %s" % (self.folder, ROOT))
+        folder = self.folder / "temp/assay-wheel"
+        self.assertEqual(wheel, "python -m pip wheel --no-deps -w %s %s" % (folder, ROOT))
         built = self.folder / "temp/assay-wheel/assay-1-py3-none-any.whl"
         self.assertEqual(pip, "python -m pip install %s torch triton" % built)
 

@@ -81,9 +81,8 @@ class ContractTest(unittest.TestCase):
     def test_notes_are_comments_at_the_top(self):
         contract = Contract(Kernel(), Reference(), notes=["of two\nlines", "second"], title="t")
         self.assertEqual(contract.to_toml().splitlines()[:3], ["# of two lines", "# second", 'title = "t"'])
-        self.assertEqual(
-            Contract.parse("# kept\n#too\n\n# not kept\n[kernel]\n# nor this\n[reference]\n").notes, ["kept", "too"]
-        )
+        parsed = Contract.parse("# kept\n#too\n\n# not kept\n[kernel]\n# nor this\n[reference]\n")
+        self.assertEqual(parsed.notes, ["kept", "too"])
 
     def test_a_range_of_one_value_is_a_constant(self):
         self.assertEqual(Dim.between(4, 4, 2), 4)

@@ -1,4 +1,4 @@
-"""What a wheel is made from: versions that agree, settings that agree, and Python that old interpreters can read."""
+"""What a wheel is made from: versions and settings that agree, and Python that old interpreters can read."""
 
 import ast
 import importlib

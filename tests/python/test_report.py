@@ -76,6 +76,10 @@ class ReportTest(unittest.TestCase):
     def test_the_programs_own_text_comes_first(self):
         self.assertEqual(str(Report(FAILED, "as on a terminal\n")), "as on a terminal")
 
+    def test_counts_of_one(self):
+        once = Report({"verdict": "pass", "coverage": {"trials": 1, "shapes": 1}})
+        self.assertIn("1 trial, 1 shape", str(once))
+
     def test_html_shows_the_source_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as source:
             source.write("first\nsecond < third\nfourth\n")
