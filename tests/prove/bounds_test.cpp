@@ -140,17 +140,20 @@ TEST(Bits, the_other_of_two_buffers_is_within_both) {
   }
 }
 
-TEST(Bits, an_or_with_a_constant_sets_its_bits) {
-  const auto status = [](int ones) {
+// Thread t of 32 has x = t + 32: x | 32 is x, and x ^ 32 is t.
+TEST(Bits, or_and_exclusive_or_with_a_constant_are_exact) {
+  const auto status = [](const char* operation, int elements) {
     KernelText text = kernel(fmt::format(R"(
-      and.b32 %r10, %r5, 127; or.b32 %r11, %r10, {}; shl.b32 %r11, %r11, 2;
+      and.b32 %r10, %r5, 31; add.s32 %r10, %r10, 32; {}.b32 %r11, %r10, 32; shl.b32 %r11, %r11, 2;
       mov.u32 %r14, buffer; add.s32 %r15, %r14, %r11; ld.shared.f32 %f1, [%r15];)",
-                                         ones));
-    text.shared = ".shared .align 4 .b8 buffer[512];";
+                                         operation));
+    text.shared = fmt::format(".shared .align 4 .b8 buffer[{}];", 4 * elements);
     return ProvedKernel(text).bounds();
   };
-  EXPECT_EQ(status(96), Status::Proved);    // at most 127
-  EXPECT_EQ(status(128), Status::Unknown);  // 128 and more
+  EXPECT_EQ(status("or", 64), Status::Proved);
+  EXPECT_EQ(status("or", 63), Status::Unknown);
+  EXPECT_EQ(status("xor", 32), Status::Proved);
+  EXPECT_EQ(status("xor", 31), Status::Unknown);
 }
 
 // The lowest bits of an element are within what its width gives, not within what the contract says of the element.
