@@ -4,6 +4,7 @@
 //
 //     CheckOutcome outcome = check(contract, {.budget = 20});             // plan, trials, findings, verdict
 //     CheckOutcome again = replay(contract, trial, Kind::DataRace, {});  // one trial of a report
+//     CheckOutcome shown = investigate(contract, trials, kinds, {});     // is one of these a failure?
 //
 // A check takes trials from the plan as long as they can be afforded. The first that shows an error is
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.
@@ -21,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "assayer/timeline.h"
@@ -65,5 +67,10 @@ CheckOutcome check(const contract::Contract& contract, const CheckOptions& optio
 // Runs one trial, as a report holds it for a finding of this kind, and says what it shows.
 CheckOutcome replay(const contract::Contract& contract, const trial::Trial& trial, Kind kind,
                     const CheckOptions& options);
+// Runs these trials in turn, within the budget, until one shows an error of one of these kinds. That one is
+// treated as a check treats a failure: confirmed in a new process, made small, recorded for `assay replay`.
+// Errors of other kinds are not reported: whoever asks has a reason to expect these.
+CheckOutcome investigate(const contract::Contract& contract, std::span<const trial::Trial> trials,
+                         std::span<const Kind> kinds, const CheckOptions& options);
 
 }  // namespace assay::assayer

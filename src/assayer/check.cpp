@@ -70,6 +70,25 @@ class Check {
     return finish();
   }
 
+  CheckOutcome run_until(std::span<const Trial> trials, std::span<const Kind> kinds) {
+    if (!prepare()) return finish();
+    for (const Trial& trial : trials) {
+      if (interrupted() || spent() >= options_.budget) break;
+      say(contract::to_string(trial.shape));
+      trials_->set_timeout(std::min(kTrialSeconds, options_.budget));
+      TrialResult result = trials_->run(trial);
+      if (!note(result)) continue;
+      coverage_.add(trial, "expected to fail", result);
+      kernels_.add(trial, result);
+      if (!has_error(result.findings) || !failures_->is_of(trial, result, kinds)) continue;
+      if (failures_->settle(trial, std::move(result), kinds)) break;
+    }
+    std::erase_if(outcome_.report.findings, [&](const Finding& finding) {
+      return std::find(kinds.begin(), kinds.end(), finding.kind) == kinds.end();
+    });
+    return finish();
+  }
+
  private:
   void say(const std::string& text) const {
     if (options_.progress) options_.progress(text);
@@ -421,6 +440,11 @@ CheckOutcome check(const Contract& contract, const CheckOptions& options) {
 
 CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
+}
+
+CheckOutcome investigate(const Contract& contract, std::span<const Trial> trials, std::span<const Kind> kinds,
+                         const CheckOptions& options) {
+  return guarded(contract, [&] { return Check(contract, options).run_until(trials, kinds); });
 }
 
 }  // namespace assay::assayer

@@ -38,6 +38,17 @@ bool same_warning(const Finding& a, const Finding& b) {
   return a.kind == b.kind && a.where == b.where;
 }
 
+bool has(std::span<const Kind> kinds, const Finding& finding) {
+  return finding.severity == Severity::Error &&
+         std::find(kinds.begin(), kinds.end(), finding.kind) != kinds.end();
+}
+
+// Leaves the findings of these kinds, if there are any: else the cause is still to be found.
+void keep(std::vector<Finding>& findings, std::span<const Kind> kinds) {
+  if (std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return has(kinds, f); }))
+    std::erase_if(findings, [&](const Finding& f) { return !has(kinds, f); });
+}
+
 }  // namespace
 
 void Failures::say(const std::string& text) const {
@@ -62,7 +73,8 @@ void Failures::count_trials() {
 }
 
 // A failure becomes findings; false where it does not show again, and the check goes on.
-bool Failures::settle(Trial trial, TrialResult result) {
+bool Failures::settle(Trial trial, TrialResult result, std::span<const Kind> only) {
+  keep(result.findings, only);
   if (parts_.options.keep_going && !is_new(trial, result)) return false;
   say("found something: looking for its cause");
   const std::vector<Finding> seen = result.findings;
@@ -79,6 +91,7 @@ bool Failures::settle(Trial trial, TrialResult result) {
   const Kind kind = result.findings.front().kind;
   const bool is_smallest = result.is_smallest;
   const bool confirmed = parts_.trials.confirm(trial, result);
+  keep(result.findings, only);
   if (confirmed) result = parts_.trials.find_cause(trial, std::move(result));
   const bool cut = parts_.trials.out_of_time();
   parts_.timeline.settled.back().runs = cut ? parts_.trials.runs() - before : Timeline::kAll;
@@ -101,6 +114,16 @@ bool Failures::settle(Trial trial, TrialResult result) {
   if (cut && result.findings.front().kind == kind) result.findings.front().attribution.out_of_time = true;
   report_findings(trial, result, !is_smallest, seen);
   return true;
+}
+
+bool Failures::is_of(const Trial& trial, const TrialResult& result, std::span<const Kind> kinds) {
+  const auto one = [&](const Finding& finding) { return has(kinds, finding); };
+  if (std::any_of(result.findings.begin(), result.findings.end(), one)) return true;
+  begin_stage(kCauseSeconds);
+  Trial shown = trial;
+  const TrialResult found = parts_.trials.find_cause(shown, result);
+  end_stage();
+  return std::any_of(found.findings.begin(), found.findings.end(), one);
 }
 
 // Whether a failure has a cause that is not known yet: its findings become those that nothing explains.

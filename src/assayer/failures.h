@@ -2,6 +2,8 @@
 // found, and all of it goes into the report.
 #pragma once
 
+#include <span>
+
 #include "assayer/coverage.h"
 #include "assayer/page_data.h"
 #include "assayer/trial_runner.h"
@@ -26,7 +28,10 @@ class Failures {
   Failures(CheckParts parts, report::Report& report) : parts_(parts), report_(report) {}
 
   // A failure becomes findings of the report; false where it does not show again, and the check goes on.
-  bool settle(trial::Trial trial, TrialResult result);
+  // `only`: of these kinds; empty: all.
+  bool settle(trial::Trial trial, TrialResult result, std::span<const Kind> only = {});
+  // Whether the failure is of one of these kinds, or has a cause that is.
+  bool is_of(const trial::Trial& trial, const TrialResult& result, std::span<const Kind> kinds);
   // The trial of an earlier report's finding of this kind, made again.
   void report_replayed(const trial::Trial& trial, TrialResult result, Kind kind);
   // Whether a call that did not end in time never ends (TrialRunner::never_ends).

@@ -3,7 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "base/diagnostic.h"
 #include "cli/arguments.h"
@@ -12,26 +13,67 @@
 
 namespace assay::cli {
 
+namespace fs = std::filesystem;
+
 namespace {
 
 int status_of(const prove::Proof& proof) {
-  if (proof.contract_wrong) return kWrongUse;
   return proof.verdict == prove::Status::Proved ? 0 : proof.verdict == prove::Status::Refuted ? 1 : 3;
+}
+
+// A reader finds a whole result at any time. What is no file (/dev/stdout) is written once, at the end.
+bool write_json(const std::string& path, const prove::Proof& proof) {
+  const std::string text = prove::to_json(proof).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+    return !proof.finished || write_text(path, text);
+  const std::string part = path + ".part";
+  if (!(std::ofstream(part, std::ios::binary) << text).flush()) return write_text(path, text);
+  fs::rename(part, path, error);
+  if (error) fmt::print(stderr, "assay: {} cannot be written: {}\n", path, error.message());
+  return !error;
+}
+
+// What is wrong with a contract as far as proofs go; empty: nothing.
+std::string not_provable(const contract::Contract& contract) {
+  if (contract.kernel.python)
+    return "proofs are about CUDA C++ and PTX; this contract names a Python function";
+  return "";
+}
+
+// The folder for --dump: it is made, and must be empty, so that what is in it afterwards is this proof's.
+std::string dump_problem(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder)) return fmt::format("{}: this folder cannot be made", folder);
+  if (!fs::is_empty(folder, error)) return fmt::format("{}: --dump needs an empty folder", folder);
+  return "";
+}
+
+int wrong_use(const std::string& text) {
+  fmt::print(stderr, "assay: {}\n", text);
+  return kWrongUse;
 }
 
 }  // namespace
 
 int prove_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds, "
-      "indices that do "
-      "not overflow, aligned accesses, legal launches.",
+      "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds and "
+      "aligned, "
+      "indices that do not overflow, legal launches, barriers that every thread reaches, no races, outputs "
+      "that "
+      "are written. A counterexample counts once the virtual GPU has shown it.",
       "assay prove");
-  std::string path, json;
+  std::string path, json, html;
   prove::Options options;
   arguments.add("contract", path, "a contract file").required();
-  arguments.add("--json", json, "write the result to this file");
-  arguments.add("--time", options.seconds, "seconds for the solver").positive();
+  arguments.add("--json", json, "write the result to this file, each time an obligation is decided");
+  arguments.add("--html", html, "write an HTML page to this file: the proof line by line");
+  arguments
+      .add("--time", options.seconds,
+           fmt::format("seconds for the solver; {:.0f} by default", options.seconds))
+      .positive();
   arguments.add("--dump", options.dump,
                 "write each proved question to this folder, as SMT-LIB for another solver");
   if (const auto status = arguments.parse(args)) return *status;
@@ -40,19 +82,28 @@ int prove_command(std::vector<std::string> args) {
     fmt::print(stderr, "{}\n", diagnostic(contract.error()));
     return kWrongUse;
   }
+  if (const std::string why = not_provable(*contract); !why.empty()) return wrong_use(path + ": " + why);
+  if (!options.dump.empty())
+    if (const std::string why = dump_problem(options.dump); !why.empty()) return wrong_use(why);
+  announce_cache();
   Progress progress;
   options.progress = [&](const std::string& text) { progress.show(fmt::format("{}  {}", path, text)); };
+  bool written = true;
+  if (!json.empty())
+    options.decided = [&](const prove::Proof& so_far) { written = written && write_json(json, so_far); };
   const prove::Proof proof = prove::prove(*contract, options);
   progress.clear();
   if (proof.contract_wrong) {
-    fmt::print(stderr, "assay: {}\n", proof.problem);
+    fmt::print(stderr, "{}\n", proof.problem);
     return kWrongUse;
   }
-  fmt::print("{}", prove::terminal(proof));
-  if (!json.empty() &&
-      !write_text(json, prove::to_json(proof).dump(2, ' ', false, Json::error_handler_t::replace) + "\n"))
-    return kWrongUse;
-  return status_of(proof);
+  fmt::print("{}", prove::terminal(proof, terminal_options()));
+  if (!json.empty()) written = written && write_json(json, proof);
+  if (!html.empty()) {
+    const report::Report page[] = {prove::to_report(*contract, proof)};
+    written = write_text(html, report::html(page)) && written;
+  }
+  return written ? status_of(proof) : kWrongUse;
 }
 
 }  // namespace assay::cli

@@ -26,12 +26,17 @@ bool Setting::out_of_time() const {
 
 Where Setting::where(const ptx::Instruction& instruction) const {
   uint32_t at = instruction.location;
-  if (at == ptx::kNone) return {};
+  if (at == ptx::kNone)
+    return ptx_file.empty() ? Where{} : Where{ptx_file, static_cast<int>(instruction.line)};
   // Code that was inlined is placed where the kernel calls it.
   while (module.locations[at].inlined_at != ptx::kNone) at = module.locations[at].inlined_at;
   const ptx::SourceLocation& location = module.locations[at];
   return {location.file < module.files.size() ? module.files[location.file] : "",
           static_cast<int>(location.line)};
+}
+
+Place Setting::place(const ptx::Instruction& instruction, std::string reason) const {
+  return {where(instruction), std::move(reason), std::nullopt, ptx::print(module, kernel, instruction)};
 }
 
 std::vector<Part> parts_of(Terms& terms, const Access& access) {
@@ -149,9 +154,14 @@ Obligation for_accesses(Setting& setting, std::string name,
         place = Place{{}, hard.why, std::nullopt};
       }
     }
-    if (!place) continue;
-    place->where = setting.where(*access.instruction);
-    result.open.push_back(std::move(*place));
+    Place here = setting.place(*access.instruction);
+    if (!place) {
+      result.proved.push_back(std::move(here));
+      continue;
+    }
+    here.reason = std::move(place->reason);
+    here.candidate = std::move(place->candidate);
+    result.open.push_back(std::move(here));
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

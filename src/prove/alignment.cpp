@@ -28,10 +28,7 @@ std::optional<Place> check(Setting& setting, const Access& access) {
     if (is_multiple(at.address, access.alignment)) continue;
     const Formula bad = misaligned(at, access.alignment);
     const Answer answer = at.lowering.ask(bad, setting.access_seconds);
-    if (answer.kind == Answer::Kind::Unsatisfiable) {
-      if (setting.dump) setting.dump("alignment", at.lowering.asked());
-      continue;
-    }
+    if (answer.kind == Answer::Kind::Unsatisfiable) continue;
     Place place;
     place.reason = fmt::format(
         "an access of {} bytes to {} {}", access.bytes, at.array->name,

@@ -194,10 +194,14 @@ class Uniformity {
   }
 
   bool differs(Var var) const {
+    const auto is_around = [&](Var count) {
+      return std::find(barrier_.loops.begin(), barrier_.loops.end(), count) != barrier_.loops.end();
+    };
     const VarKind kind = terms_.var(var).kind;
-    if (kind == VarKind::Thread || kind == VarKind::Unknown) return true;
-    return kind == VarKind::Count &&
-           std::find(barrier_.loops.begin(), barrier_.loops.end(), var) == barrier_.loops.end();
+    if (kind == VarKind::Count) return !is_around(var);
+    if (kind != VarKind::Unknown) return kind == VarKind::Thread;
+    const auto count = shifted_in(terms_, setting_.summary, var);
+    return !count || !is_around(*count);
   }
 
   // The same variable of the other thread.
@@ -295,9 +299,13 @@ Obligation prove_barriers(Setting& setting) {
     ++result.total;
     auto problem = setting.out_of_time() ? std::optional(Problem{"time ran out"})
                                          : Uniformity(setting, barrier).problem(endings);
-    if (problem)
-      result.open.push_back(
-          {setting.where(*barrier.instruction), std::move(problem->reason), std::move(problem->candidate)});
+    if (problem) {
+      Place place = setting.place(*barrier.instruction, std::move(problem->reason));
+      place.candidate = std::move(problem->candidate);
+      result.open.push_back(std::move(place));
+    } else {
+      result.proved.push_back(setting.place(*barrier.instruction));
+    }
   }
   for (const std::string& gap : setting.summary.gaps) result.open.push_back({{}, gap, std::nullopt});
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

@@ -7,6 +7,8 @@
 // first that is not would be found.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "prove/obligation.h"
 #include "prove/strides.h"
 
@@ -24,17 +26,11 @@ Formula outside(const Access& access, Lowered& at, bool grouped) {
 }
 
 // Row by row and column by column: much quicker, where the offset is built that way.
-bool inside_by_strides(Setting& setting, const Access& access, Lowered& at, const Poly& offset) {
+bool inside_by_strides(const Access& access, Lowered& at, const Poly& offset) {
   const auto needed = bounds_by_strides(at.lowering, offset, at.lowering.poly(at.array->bytes), access.bytes);
   if (!needed) return false;
-  std::vector<std::string> questions;
-  for (const Formula& formula : *needed) {
-    if (!at.lowering.proves(formula, kStrideSeconds)) return false;
-    if (!at.lowering.asked().empty()) questions.push_back(at.lowering.asked());
-  }
-  if (setting.dump)
-    for (const std::string& question : questions) setting.dump("bounds", question);
-  return true;
+  return std::all_of(needed->begin(), needed->end(),
+                     [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
 }
 
 std::optional<Place> check(Setting& setting, const Access& access) {
@@ -42,15 +38,12 @@ std::optional<Place> check(Setting& setting, const Access& access) {
     Lowered at = lowered(setting, access, part, false);
     if (at.array->bytes == kNoTerm) throw TooHard{fmt::format("the size of {} is unknown", at.array->name)};
     const Poly simple = at.lowering.without_quotients(at.offset);
-    if (inside_by_strides(setting, access, at, simple) ||
-        (simple != at.offset && inside_by_strides(setting, access, at, at.offset)))
+    if (inside_by_strides(access, at, simple) ||
+        (simple != at.offset && inside_by_strides(access, at, at.offset)))
       continue;
     const Formula bad = outside(access, at, true);
     const Answer answer = at.lowering.ask(bad, setting.access_seconds);
-    if (answer.kind == Answer::Kind::Unsatisfiable) {
-      if (setting.dump) setting.dump("bounds", at.lowering.asked());
-      continue;
-    }
+    if (answer.kind == Answer::Kind::Unsatisfiable) continue;
     Place place;
     place.reason = fmt::format(
         "{} of {} bytes of {} {}",

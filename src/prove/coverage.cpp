@@ -153,12 +153,10 @@ class OutputCoverage {
       if (written.empty()) return give_up(reason_.empty() ? "no store is understood" : reason_);
       const Formula missed = negated(any_of(std::move(written)));
       const Answer answer = q.lowering.ask(missed, setting_.output_seconds);
-      const std::string asked = q.lowering.asked();
       if (answer.kind == Answer::Kind::Unsatisfiable) {
         // A contradiction among the assumptions would prove anything. None is known; this asks each time.
         if (q.lowering.ask(all_of({}), kRangeSeconds).kind == Answer::Kind::Unsatisfiable)
           return give_up("its shape has no elements, or the assumptions contradict each other");
-        if (setting_.dump) setting_.dump("coverage", asked);
         return true;
       }
       look_for_shape(q, missed);

@@ -40,7 +40,6 @@ struct CoverageSetting {
   std::vector<std::string> changed{};  // arrays that the call writes, as for execute()
   double output_seconds = 8;           // of processor time, for one output
   double until = 0;                    // of work_seconds()
-  std::function<void(const std::string& name, const std::string& smt)> dump{};
 };
 
 // One case of the launch relation. Adds to `result` what was looked at and what is open.

@@ -115,8 +115,6 @@ class Lowering {
   const std::vector<Wrap>& wraps() const { return wraps_; }
   bool imprecise() const { return imprecise_; }  // something became an unknown: a model may be spurious
   std::optional<Atom> base_atom(Var base) const;
-  // The last question of ask() or proves() as SMT-LIB; empty where none was needed.
-  const std::string& asked() const { return asked_; }
   void set_deadline(double seconds_from_now);
   bool out_of_time() const;
 
@@ -135,6 +133,7 @@ class Lowering {
   void introduce_loop(Var count);
   Poly lowered(Term term);
   Poly lowered_division(Term term, const Node& node);
+  std::optional<Poly> masked(Term term, Bits mask);
   Poly lowered_mask(Term term, const Node& node);
   Poly lowered_disjunction(Term term, const Node& node);
   Poly lowered_choice(const Node& node);
@@ -165,7 +164,6 @@ class Lowering {
   std::set<Var> bare_;
   std::vector<Wrap> wraps_;
   bool imprecise_ = false, trusting_ = false;
-  std::string asked_;
   double deadline_ = 1e300;
 };
 

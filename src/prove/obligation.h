@@ -30,11 +30,12 @@ struct Candidate {
   std::string words;  // "tid.x = 1, k = 3"
 };
 
-// One place of an obligation that is not proved.
+// One place that an obligation is about.
 struct Place {
   Where where;
-  std::string reason;
+  std::string reason;  // why it is not proved
   std::optional<Candidate> candidate;
+  std::string instruction{};  // PTX
 };
 
 struct Obligation {
@@ -46,7 +47,11 @@ struct Obligation {
   double seconds = 0;
   Where where;
   std::string reason;
+  std::vector<Place> proved{};  // the others, as far as they have a place
+  std::string refuted_at{};     // the instruction that a run showed to fail, PTX
 };
+// What it says, in words.
+std::string_view statement_of(std::string_view obligation);
 
 // What the obligations of a kernel share.
 struct Setting {
@@ -60,11 +65,12 @@ struct Setting {
   Solver& solver;
   double access_seconds = 5;  // for one access
   double until = 0;           // of work_seconds(): no question is asked later
-  std::function<void(const std::string& name, const std::string& smt)>
-      dump{};  // proved questions; may be empty
+  std::string ptx_file{};     // where the kernel's own source is PTX: its path
 
   bool out_of_time() const;
   Where where(const ptx::Instruction& instruction) const;
+  // The same with the instruction's text.
+  Place place(const ptx::Instruction& instruction, std::string reason = "") const;
 };
 
 Obligation prove_bounds(Setting& setting);

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <set>
 
+#include "assayer/locate.h"
+#include "base/diagnostic.h"
 #include "base/symbol.h"
 #include "finding/message.h"
 #include "prove/coverage.h"
@@ -20,6 +21,9 @@ namespace assay::prove {
 namespace {
 
 constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
+// Seconds of runs for one obligation's counterexamples: a shape takes up to eight trials. Chosen; the corpus shows what
+// is refuted within it.
+constexpr double kWitnessSeconds = 12;
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -29,20 +33,27 @@ constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
     "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
-    "the machine code does what the PTX says",
+    "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
+    "bytes",
     "no thread makes more than 2^62 iterations of a loop, and for barriers and coverage loops end",
 };
 
 // Obligations that no question is asked for yet.
 constexpr const char* kNotYet[] = {"values"};
 
+constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
+    {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
+    {"overflow", prove_overflow}, {"barrier", prove_barriers},    {"race", prove_races},
+};
+
 class Prover {
  public:
   Prover(const contract::Contract& contract, const Options& options)
-      : contract_(contract), options_(options) {}
+      : contract_(contract), options_(options) {
+    if (!options.dump.empty()) solver_.on_unsatisfiable([this](const Question& question) { dump(question); });
+  }
 
   Proof run() {
-    const double start = now();
     proof_.contract = contract_.path;
     proof_.title = contract_.title;
     for (const contract::Dim& dim : contract_.dims) {
@@ -51,9 +62,11 @@ class Prover {
       if (dim.multiple_of != 1) text += fmt::format(", a multiple of {}", dim.multiple_of);
       proof_.shapes.push_back(std::move(text));
     }
+    start_ = now();
     if (prepare()) prove_all();
     decide();
-    proof_.seconds = now() - start;
+    proof_.finished = true;
+    proof_.seconds = now() - start_;
     return std::move(proof_);
   }
 
@@ -73,7 +86,8 @@ class Prover {
     const subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
     if (!built.subject) {
       proof_.contract_wrong = built.failure.contract_wrong;
-      proof_.problem = built.failure.error.text();
+      proof_.problem = diagnostic(built.failure.error);
+      if (!built.failure.output.empty()) proof_.problem += "\n" + built.failure.output;
       return false;
     }
     const auto texts = subject::device_code(*built.subject, contract_.kernel.arch);
@@ -82,7 +96,8 @@ class Prover {
       return false;
     }
     for (const std::string& text : *texts) {
-      auto module = ptx::parse(text, "the subject's PTX");
+      const std::string source = ptx_source();
+      auto module = ptx::parse(text, source.empty() ? "the subject's PTX" : assayer::shown(source));
       if (!module) {
         proof_.problem = module.error().text();
         return false;
@@ -96,6 +111,7 @@ class Prover {
       return false;
     }
     relation_ = std::move(*relation);
+    proof_.relation = to_json(relation_);
     until_ = work_seconds() + options_.seconds;
     return true;
   }
@@ -136,7 +152,7 @@ class Prover {
       open.kernel = kernel;
       open.name = name;
       open.open.push_back({{}, reason, std::nullopt});
-      proof_.obligations.push_back(std::move(open));
+      add(std::move(open));
     }
   }
 
@@ -184,12 +200,6 @@ class Prover {
     }
     prove_outputs(changed);
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
-    if (!relation_.gaps.empty())
-      for (Obligation& obligation : proof_.obligations)
-        if (obligation.status == Status::Proved) {
-          obligation.status = Status::Unknown;
-          obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
-        }
   }
 
   void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed,
@@ -200,31 +210,38 @@ class Prover {
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
-    if (!options_.dump.empty())
-      setting.dump = [&](const std::string& name, const std::string& smt) { dump(launch.kernel, name, smt); };
     setting.until = until;
-    for (const auto& prove :
-         {prove_launch, prove_alignment, prove_bounds, prove_overflow, prove_barriers, prove_races}) {
+    setting.ptx_file = ptx_source();
+    for (const auto& [name, prove] : kObligations) {
+      asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
-      if (obligation.name == "race") rest_on_barriers(obligation);
+      if (obligation.name == "race") rest_on_others(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
-      proof_.obligations.push_back(std::move(obligation));
+      add(std::move(obligation));
     }
     for (const char* name : kNotYet) {
       Obligation open;
       open.kernel = launch.kernel;
       open.name = name;
       open.open.push_back({{}, "not modelled yet", std::nullopt});
-      proof_.obligations.push_back(std::move(open));
+      add(std::move(open));
     }
   }
 
-  // Barriers order accesses only if all threads pass the same ones.
-  void rest_on_barriers(Obligation& race) {
-    const Obligation& barrier = proof_.obligations.back();
-    if (race.status != Status::Proved || barrier.status == Status::Proved) return;
-    race.status = Status::Unknown;
-    race.open.push_back({{}, "it rests on the kernel's barriers, which are not proved", std::nullopt});
+  // Barriers order accesses only if all threads pass the same ones, and arrays are apart only as long as no access
+  // leaves the one it began in.
+  void rest_on_others(Obligation& race) {
+    if (race.status != Status::Proved) return;
+    for (const Obligation& other : proof_.obligations) {
+      if (other.kernel != race.kernel || other.status == Status::Proved) continue;
+      if (other.name != "barrier" && other.name != "bounds") continue;
+      race.status = Status::Unknown;
+      race.open.push_back({{},
+                           other.name == "barrier"
+                               ? "it rests on the kernel's barriers, which are not proved"
+                               : "it rests on accesses being in bounds, which is not proved",
+                           std::nullopt});
+    }
   }
 
   // That the outputs are written is a matter of all launches of a call together.
@@ -234,10 +251,7 @@ class Prover {
     coverage.name = "coverage";
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
-    if (!options_.dump.empty())
-      setting.dump = [&](const std::string& name, const std::string& smt) {
-        dump(coverage.kernel, name, smt);
-      };
+    asked_for_ = fmt::format("{}-{}", plain_name(coverage.kernel), coverage.name);
     progress("coverage of the outputs");
     for (const Case& one : relation_.cases) {
       std::vector<LaunchedKernel> kernels;
@@ -249,26 +263,67 @@ class Prover {
     coverage.status = coverage.open.empty() && coverage.total > 0 ? Status::Proved : Status::Unknown;
     if (coverage.total == 0) return;  // no outputs that are only written
     if (coverage.status != Status::Proved) look_for_witness(coverage);
-    proof_.obligations.push_back(std::move(coverage));
+    add(std::move(coverage));
   }
 
+  // A candidate counts once a run has shown it; one that no run shows is a gap.
   void look_for_witness(Obligation& obligation) {
-    std::set<contract::Shape> tried;
+    std::vector<contract::Shape> shapes;
+    std::vector<std::string> gaps;
     for (const Place& place : obligation.open) {
-      if (!place.candidate || tried.size() >= kMostWitnesses || !tried.insert(place.candidate->shape).second)
+      if (!place.candidate || shapes.size() >= kMostWitnesses ||
+          std::find(shapes.begin(), shapes.end(), place.candidate->shape) != shapes.end())
         continue;
-      progress(fmt::format("replaying {}", contract::to_string(place.candidate->shape)));
-      if (auto finding = shown(contract_, place.candidate->shape, obligation.name)) {
-        obligation.status = Status::Refuted;
-        obligation.where = finding->where;
-        obligation.reason = message(*finding);
-        proof_.findings.push_back(std::move(*finding));
-        return;
-      }
-      proof_.gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
-                                        place.reason, contract::to_string(place.candidate->shape),
-                                        place.candidate->words.empty() ? "" : ", ", place.candidate->words));
+      shapes.push_back(place.candidate->shape);
+      gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
+                                 place.reason, contract::to_string(place.candidate->shape),
+                                 place.candidate->words.empty() ? "" : ", ", place.candidate->words));
     }
+    if (shapes.empty()) return;
+    progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
+    auto witness = shown(contract_, shapes, obligation.name, kWitnessSeconds, options_.cache);
+    if (!witness) {
+      for (std::string& gap : gaps) proof_.gaps.push_back(std::move(gap));
+      return;
+    }
+    obligation.status = Status::Refuted;
+    obligation.where = witness->findings.front().where;
+    obligation.reason = message(witness->findings.front());
+    if (const evidence::CodePlace* code = code_of(witness->findings.front()))
+      obligation.refuted_at = code->instruction;
+    proof_.files = std::move(witness->files);
+    for (Finding& finding : witness->findings) add_finding(std::move(finding));
+  }
+
+  // Two obligations may be refuted by one failure.
+  void add_finding(Finding finding) {
+    const bool known = std::any_of(proof_.findings.begin(), proof_.findings.end(), [&](const Finding& f) {
+      return f.kind == finding.kind && f.where == finding.where && message(f) == message(finding);
+    });
+    if (!known) proof_.findings.push_back(std::move(finding));
+  }
+
+  // Where the kernel itself is PTX, its lines are the source.
+  std::string ptx_source() const {
+    const std::vector<std::string>& sources = contract_.kernel.sources;
+    return sources.size() == 1 && sources.front().ends_with(".ptx") ? contract_.resolve(sources.front()) : "";
+  }
+
+  // Adds one, and says so to whoever reads the result while it grows.
+  void add(Obligation obligation) {
+    if (!relation_.gaps.empty() && obligation.status == Status::Proved) {
+      obligation.status = Status::Unknown;
+      obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
+    }
+    proof_.obligations.push_back(std::move(obligation));
+    if (!options_.decided) return;
+    Proof so_far = proof_;
+    std::swap(so_far, proof_);
+    decide();
+    std::swap(so_far, proof_);
+    if (so_far.verdict == Status::Proved) so_far.verdict = Status::Unknown;
+    so_far.seconds = now() - start_;
+    options_.decided(so_far);
   }
 
   // The host code was run, and the runtime refused a launch: that needs no further witness.
@@ -285,15 +340,15 @@ class Prover {
     Finding finding{.kind = Kind::LaunchFailure,
                     .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}};
     proof_.findings.push_back(std::move(finding));
-    proof_.obligations.push_back(std::move(failed));
+    add(std::move(failed));
   }
 
-  void dump(const std::string& kernel, const std::string& name, const std::string& smt) {
-    std::error_code error;
-    std::filesystem::create_directories(options_.dump, error);
-    const std::string path =
-        fmt::format("{}/{}-{}-{:04}.smt2", options_.dump, plain_name(kernel), name, ++dumped_);
-    std::ofstream(path) << "(set-logic QF_LIA)\n(set-info :status unsat)\n" << smt << "(check-sat)\n";
+  // Products are unknowns of their own in most questions; the others are about integers and their products.
+  void dump(const Question& question) {
+    const std::string path = fmt::format("{}/{}-{:04}.smt2", options_.dump, asked_for_, ++dumped_);
+    std::ofstream(path) << "(set-logic " << (question.nonlinear ? "QF_NIA" : "QF_LIA")
+                        << ")\n(set-info :status unsat)\n"
+                        << question.smt << "(check-sat)\n";
   }
 
   void decide() {
@@ -322,7 +377,8 @@ class Prover {
   Solver solver_;
   std::vector<ptx::Module> modules_;
   Relation relation_;
-  double until_ = 0;
+  double start_ = 0, until_ = 0;
+  std::string asked_for_ = "loops";  // what the solver is asked for, for the names of dumped questions
   int dumped_ = 0;
 };
 

@@ -28,14 +28,18 @@
 #include "finding/json.h"
 #include "prove/obligation.h"
 #include "prove/relation.h"
+#include "report/report.h"
 
 namespace assay::prove {
+
+struct Proof;
 
 struct Options {
   double seconds = 60;  // of processor time, for all questions together
   std::string dump;     // folder for the proved questions, as SMT-LIB; empty: none
   std::string cache;    // of builds; empty: the user's
   std::function<void(const std::string&)> progress;
+  std::function<void(const Proof&)> decided;  // called whenever an obligation is decided, with what there is
 };
 
 struct LaunchStatement {
@@ -52,7 +56,10 @@ struct Proof {
   size_t recorded = 0;
   std::vector<std::string> assumptions;
   std::vector<Obligation> obligations;
-  std::vector<Finding> findings;  // of refuted ones, as the virtual GPU reported them
+  std::vector<Finding> findings;  // of refuted ones, as the virtual GPU reported them, made small
+  Json files = Json::array();     // of a refutation: the contract and the sources, for `assay replay`
+  Json relation = Json::array();  // the launch relation, for relation_from_json
+  bool finished = false;
   std::vector<std::string> gaps;  // counterexamples that the virtual GPU did not show
   double seconds = 0;
 
@@ -62,7 +69,9 @@ struct Proof {
 
 Proof prove(const contract::Contract& contract, const Options& options);
 
-std::string terminal(const Proof& proof);
+std::string terminal(const Proof& proof, const report::TerminalOptions& options);
 Json to_json(const Proof& proof);
+// For the HTML page, which shows the proof line by line.
+report::Report to_report(const contract::Contract& contract, const Proof& proof);
 
 }  // namespace assay::prove

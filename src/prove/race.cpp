@@ -133,10 +133,15 @@ class Races {
     }
     for (const std::string& gap : summary_.gaps) result.open.push_back({{}, gap, std::nullopt});
     for (auto& [access, place] : open_) {
-      place.where = setting_.where(*access->instruction);
-      result.open.push_back(std::move(place));
+      Place here = setting_.place(*access->instruction, std::move(place.reason));
+      here.candidate = std::move(place.candidate);
+      result.open.push_back(std::move(here));
     }
     result.status = result.open.empty() ? Status::Proved : Status::Unknown;
+    // Of a kernel that is not proved as a whole, some pairs may not have been looked at.
+    if (result.status == Status::Proved)
+      for (const Access& access : summary_.accesses)
+        result.proved.push_back(setting_.place(*access.instruction));
     result.seconds = work_seconds() - start;
     return result;
   }

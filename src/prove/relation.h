@@ -16,9 +16,11 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "finding/json.h"
 #include "prove/expr.h"
 #include "subject/runner.h"
 
@@ -94,6 +96,14 @@ struct RelationOptions {
 
 Result<Relation> infer(const contract::Contract& contract, const subject::Subject& subject,
                        const RelationOptions& options);
+
+// What a call launched, held against the relation: empty, or how it deviates from it. `same_pointers`: which arrays the
+// pointers lead to is compared as well (not where the caller makes arrays share their memory).
+std::string deviation(const Relation& relation, const contract::Contract& contract,
+                      const contract::Shape& shape, std::span<const protocol::Event> events,
+                      bool same_pointers = true);
+Json to_json(const Relation& relation);
+Result<Relation> relation_from_json(const Json& json);
 
 // An expression over the dims that has this value for each of these shapes; null: none was found.
 struct Point {

@@ -220,6 +220,7 @@ Answer Solver::ask(const Question& question) {
   const std::string text = process_->ask(question);
   seconds_ += work_seconds() - start;
   Answer answer = parsed(text);
+  if (answer.kind == Answer::Kind::Unsatisfiable && use_unsatisfiable_) use_unsatisfiable_(question);
   if (known_.size() + undecided_.size() >= kMostKnown) return answer;
   if (answer.kind == Answer::Kind::Unknown)
     undecided_[key] = question.seconds;

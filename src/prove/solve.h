@@ -11,6 +11,7 @@
 // machine does.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,12 +43,15 @@ class Solver {
   Solver& operator=(const Solver&) = delete;
 
   Answer ask(const Question& question);
+  // Called with every question that turns out to have no model, once: what proofs rest on.
+  void on_unsatisfiable(std::function<void(const Question&)> use) { use_unsatisfiable_ = std::move(use); }
   double seconds() const { return seconds_; }  // spent so far
   int questions() const { return questions_; }
 
  private:
   struct Process;
   std::unique_ptr<Process> process_;
+  std::function<void(const Question&)> use_unsatisfiable_;
   std::unordered_map<std::string, Answer> known_;
   std::unordered_map<std::string, double> undecided_;  // with how many seconds it was tried
   double seconds_ = 0;

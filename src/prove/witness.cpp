@@ -16,8 +16,8 @@ constexpr double kMostSparse = 64e9;  // of tensors that are mostly empty
 constexpr Kind kMemory[] = {Kind::OutOfBounds};
 constexpr Kind kAlignment[] = {Kind::Misaligned};
 constexpr Kind kLaunch[] = {Kind::LaunchFailure};
-constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
+constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
 
 // Families that push indices and offsets to the ends of what is legal.
@@ -35,6 +35,46 @@ std::string sparse_dim(const contract::Contract& contract, const contract::Shape
   return "";
 }
 
+bool has_integers(const contract::TensorSpec& tensor) {
+  return contract::info(tensor.dtype).max_integer != 0;
+}
+
+// The trials at a shape: scalars at each end, and integer inputs at theirs. Empty: it is too large to run.
+std::vector<trial::Trial> trials_at(const contract::Contract& contract, const contract::Shape& shape) {
+  trial::Trial plain;
+  plain.shape = shape;
+  const auto size = trial::size_of(contract, shape);
+  if (!contract.check_shape(shape) || !size) return {};
+  if (size->bytes > kMostBytes) {
+    plain.sparse = sparse_dim(contract, shape);
+    if (plain.sparse.empty()) return {};
+    plain.condition.ordered = false;
+  }
+  std::vector<trial::Trial> trials;
+  const auto add_families = [&](trial::Trial trial) {
+    trials.push_back(trial);
+    for (const trial::Family family : kFamilies) {
+      if (family == trial::Family::Natural) continue;
+      trial.families.clear();
+      for (const contract::TensorSpec* input : contract.inputs())
+        if (has_integers(*input)) trial.families[input->name] = family;
+      if (!trial.families.empty()) trials.push_back(trial);
+    }
+  };
+  const auto with_scalars = [&](bool last) {
+    trial::Trial trial = plain;
+    for (const contract::ScalarSpec& scalar : contract.scalars) {
+      const double value = scalar.is_range() ? (last ? scalar.high : scalar.low)
+                                             : (last ? scalar.values.back() : scalar.values.front());
+      trial.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+    }
+    return trial;
+  };
+  add_families(with_scalars(false));
+  if (!contract.scalars.empty()) add_families(with_scalars(true));
+  return trials;
+}
+
 }  // namespace
 
 std::span<const Kind> kinds_of(std::string_view obligation) {
@@ -46,39 +86,19 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   return kMemory;
 }
 
-std::optional<Finding> shown(const contract::Contract& contract, const contract::Shape& shape,
-                             std::string_view obligation) {
-  trial::Trial trial;
-  trial.shape = shape;
-  const auto size = trial::size_of(contract, shape);
-  if (!contract.check_shape(shape) || !size) return std::nullopt;
-  if (size->bytes > kMostBytes) {
-    trial.sparse = sparse_dim(contract, shape);
-    if (trial.sparse.empty()) return std::nullopt;
-    trial.condition.ordered = false;
-  }
-  for (const contract::ScalarSpec& scalar : contract.scalars)
-    trial.scalars[scalar.name] =
-        contract::Scalar::of(scalar.dtype, scalar.is_range() ? scalar.low : scalar.values.front());
-  const bool has_indices =
-      std::any_of(contract.tensors.begin(), contract.tensors.end(), [](const auto& tensor) {
-        return tensor.is_input() &&
-               contract::info(tensor.dtype).min_integer != contract::info(tensor.dtype).max_integer;
-      });
-  for (const trial::Family family : kFamilies) {
-    trial.families.clear();
-    if (family != trial::Family::Natural)
-      for (const contract::TensorSpec* input : contract.inputs())
-        if (contract::info(input->dtype).max_integer != 0) trial.families[input->name] = family;
-    if (family != trial::Family::Natural && (!has_indices || trial.families.empty())) break;
-    const auto kinds = kinds_of(obligation);
-    const assayer::CheckOutcome outcome = assayer::replay(contract, trial, kinds.front(), {});
-    for (const Finding& finding : outcome.report.findings)
-      if (finding.severity == Severity::Error &&
-          std::find(kinds.begin(), kinds.end(), finding.kind) != kinds.end())
-        return finding;
-  }
-  return std::nullopt;
+std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                             std::string_view obligation, double seconds, const std::string& cache) {
+  std::vector<trial::Trial> trials;
+  for (const contract::Shape& shape : shapes)
+    for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  if (trials.empty()) return std::nullopt;
+  assayer::CheckOptions options;
+  options.budget = seconds;
+  options.cache = cache;
+  assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds_of(obligation), options);
+  std::erase_if(outcome.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });
+  if (outcome.report.findings.empty()) return std::nullopt;
+  return Witness{std::move(outcome.report.findings), std::move(outcome.report.files)};
 }
 
 }  // namespace assay::prove

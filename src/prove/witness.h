@@ -1,25 +1,31 @@
 // Witnesses: a counterexample of the solver, shown on the virtual GPU.
 //
-// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at
-// that shape, with inputs that reach the ends of their ranges, under all checks; only a finding of an apt
-// kind refutes the obligation, and it is the finding that is reported. A counterexample that no run shows is
-// a gap of the prover.
+// A model is a shape and a thread, under an abstraction that may know too little. So the kernel is run at that
+// shape, with inputs that reach the ends of their ranges, under all checks. Only an error of an apt kind refutes the
+// obligation; it is then treated as `assay check` treats any failure: confirmed in a new process, made small, and
+// recorded for `assay replay`. A counterexample that no run shows is a gap of the prover.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "contract/contract.h"
-#include "finding/finding.h"
+#include "finding/json.h"
 
 namespace assay::prove {
 
 // What shows that an obligation fails, by the obligation's name.
 std::span<const Kind> kinds_of(std::string_view obligation);
 
-// The first finding of such a kind at this shape. None: no run showed one, or the shape is too large to run.
-std::optional<Finding> shown(const contract::Contract& contract, const contract::Shape& shape,
-                             std::string_view obligation);
+struct Witness {
+  std::vector<Finding> findings;  // the first refutes; others are its consequences
+  Json files;                     // the contract and the sources, so that the report alone shows it again
+};
+
+// None: no run at these shapes showed such an error within the time, or they are too large to run.
+std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
+                             std::string_view obligation, double seconds, const std::string& cache);
 
 }  // namespace assay::prove

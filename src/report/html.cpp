@@ -139,6 +139,15 @@ std::string named(const Report& report, const std::string& file) {
   return file;
 }
 
+// Where a proof has something to say.
+std::vector<Json> places_of(const Json& proof) {
+  std::vector<Json> places;
+  if (!proof.is_object()) return places;
+  for (const Json& obligation : proof.value("obligations", Json::array()))
+    for (const Json& place : obligation.value("places", Json::array())) places.push_back(place["where"]);
+  return places;
+}
+
 Json sources_json(const Report& report) {
   std::map<std::string, std::set<int>> files;
   for (const std::string& source : report.sources) files[source];
@@ -147,6 +156,9 @@ Json sources_json(const Report& report) {
     if (const Where other = other_place(finding); other.line > 0)
       files[named(report, other.file)].insert(other.line);
   }
+  for (const Json& where : places_of(report.proof))
+    if (where.value("line", 0) > 0)
+      files[named(report, where.value("file", ""))].insert(where.value("line", 0));
   Json json = Json::object();
   for (const auto& [path, lines] : files) {
     if (Json source = source_json(path, lines); !source.is_null()) json[path] = std::move(source);
@@ -176,6 +188,10 @@ Json page_json(const Report& report) {
     if (finding.severity != Severity::Note) add(finding);
   for (const Finding& finding : report.findings)
     if (finding.severity == Severity::Note) add(finding);
+  if (json.contains("proof"))
+    for (Json& obligation : json["proof"]["obligations"])
+      for (Json& place : obligation["places"])
+        place["where"]["file"] = named(report, place["where"].value("file", ""));
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;
   json["pictures"] = Json::array();

@@ -42,6 +42,9 @@ struct Report {
   uint64_t seed = 1;
   double seconds = 0;
 
+  // What was proved of the kernel, as `assay prove --json` writes it (prove/prove.h); null: nothing was tried.
+  Json proof;
+
   // What a failed check was about, so that the report alone shows it again: {"path", "text"} each, the
   // contract first.
   Json files = Json::array();
@@ -62,6 +65,9 @@ struct TerminalOptions {
   int width = 100;
 };
 std::string terminal(const Report& report, const TerminalOptions& options);
+// A part of it, for commands with another frame: one finding, and words within the width, each line indented.
+std::string finding_text(const Finding& finding, const TerminalOptions& options);
+std::string wrapped(std::string_view text, int width, std::string_view indent);
 // One line a report, for several contracts.
 std::string table(std::span<const Report> reports, const TerminalOptions& options);
 

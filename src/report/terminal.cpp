@@ -26,27 +26,6 @@ std::string_view colour_of(judge::Verdict verdict) {
   return verdict == judge::Verdict::Pass ? kGreen : verdict == judge::Verdict::Fail ? kRed : kYellow;
 }
 
-// Words within `width`, each line indented.
-std::string wrapped(std::string_view text, int width, std::string_view indent) {
-  std::string out, line;
-  const auto flush = [&] {
-    if (!line.empty()) out += fmt::format("{}{}\n", indent, line);
-    line.clear();
-  };
-  std::size_t at = 0;
-  while (at < text.size()) {
-    std::size_t end = text.find_first_of(" \n", at);
-    if (end == std::string_view::npos) end = text.size();
-    const std::string_view word = text.substr(at, end - at);
-    if (line.size() + word.size() + indent.size() + 1 > static_cast<std::size_t>(width)) flush();
-    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
-    if (end < text.size() && text[end] == '\n') flush();
-    at = end + 1;
-  }
-  flush();
-  return out;
-}
-
 // Short: a note says where to look.
 std::string note_text(const Finding& note, const Painter& paint, const TerminalOptions& options) {
   return fmt::format("{}  {}:{}\n", paint(kBold, fmt::format("note: {}", to_string(note.kind))),
@@ -90,6 +69,34 @@ std::string finding_text(const Finding& finding, const Painter& paint, const Ter
 
 std::string counted(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
+// "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time)"
+std::string proof_text(const Json& proof) {
+  if (!proof.contains("obligations")) return "";
+  if (const std::string why = proof.value("void", ""); !why.empty()) return "\nnothing is proved: " + why;
+  // An obligation is proved if it is of every kernel.
+  std::vector<std::pair<std::string, const Json*>> worst;
+  for (const Json& one : proof["obligations"]) {
+    const std::string name = one.value("obligation", "");
+    const auto known =
+        std::find_if(worst.begin(), worst.end(), [&](const auto& w) { return w.first == name; });
+    if (known == worst.end())
+      worst.emplace_back(name, &one);
+    else if (known->second->value("status", "") == "proved")
+      known->second = &one;
+  }
+  std::string proved, open;
+  for (const auto& [name, one] : worst) {
+    if (one->value("status", "") == "proved")
+      proved += (proved.empty() ? "" : ", ") + name;
+    else if (const std::string why = one->value("reason", ""); one->value("status", "") == "unknown")
+      open += (open.empty() ? "" : "; ") + name + (why.empty() ? "" : fmt::format(" ({})", why));
+  }
+  std::string text;
+  if (!proved.empty()) text += "\nproved for every shape: " + proved;
+  if (!open.empty()) text += "\nnot proved: " + open;
+  return text;
 }
 
 // "655,360", "8.6 G".
@@ -171,10 +178,35 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   if (c.contains("dims")) text += "\n" + range_text(c);
   add_list(c, "wider_budgets", "budgets allow for tensor-core rounding", text);
   add_list(c, "not_covered", "not covered", text);
+  text += proof_text(report.proof);
   return wrapped(text, options.width, "  ");
 }
 
 }  // namespace
+
+std::string finding_text(const Finding& finding, const TerminalOptions& options) {
+  return finding_text(finding, Painter(options.colour), options);
+}
+
+std::string wrapped(std::string_view text, int width, std::string_view indent) {
+  std::string out, line;
+  const auto flush = [&] {
+    if (!line.empty()) out += fmt::format("{}{}\n", indent, line);
+    line.clear();
+  };
+  std::size_t at = 0;
+  while (at < text.size()) {
+    std::size_t end = text.find_first_of(" \n", at);
+    if (end == std::string_view::npos) end = text.size();
+    const std::string_view word = text.substr(at, end - at);
+    if (line.size() + word.size() + indent.size() + 1 > static_cast<std::size_t>(width)) flush();
+    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
+    if (end < text.size() && text[end] == '\n') flush();
+    at = end + 1;
+  }
+  flush();
+  return out;
+}
 
 std::string terminal(const Report& report, const TerminalOptions& options) {
   const Painter paint(options.colour);

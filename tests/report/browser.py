@@ -135,8 +135,30 @@ class Test:
         if any(f["evidence"].get("precision") for f in shown["findings"]):
             self.expect(b.run("document.querySelectorAll('.heat i').length") > 0, "no heat beside the source")
         if shown["sources"]:
-            self.expect(b.run("document.querySelectorAll('#source .line').length") > 0, "no source")
+            part = "proof" if shown["device"] == "proof" else "source"
+            self.expect(b.run(f"document.querySelectorAll('#{part} .line').length") > 0, "no source")
+        if shown.get("proof"):
+            self.proof(shown["proof"])
         self.expect(b.run("document.querySelectorAll('script[src], link[href^=http], img[src^=http]').length") == 0, "something is linked")
+
+    def proof(self, proof):
+        b = self.browser
+        rows = b.run("document.querySelectorAll('#proof .obligations tr').length")
+        self.expect(rows == len(proof["obligations"]), f"{rows} obligations")
+        lines = {(place["where"]["file"], place["where"]["line"], place["status"]) for one in proof["obligations"]
+                 for place in one["places"] if place["where"]["line"] > 0}
+        for status in ("proved", "unknown", "refuted"):
+            worse = {"proved": ("unknown", "refuted"), "unknown": ("refuted",), "refuted": ()}[status]
+            expected = {(file, line) for file, line, own in lines if own == status
+                        and not any((file, line, other) in lines for other in worse)}
+            shown = b.run(f"document.querySelectorAll('#proof .code:not(.sourceless) .line.{status}').length")
+            self.expect(shown == len(expected), f"{shown} lines marked {status}, not {len(expected)}")
+        text = b.run("document.getElementById('proof').textContent")
+        for one in proof["obligations"]:
+            for place in one["places"]:
+                self.expect(place.get("reason", "") in text, f"a reason is missing: {place.get('reason')}")
+        for assumption in proof["assumptions"]:
+            self.expect(assumption in text, f"an assumption is missing: {assumption}")
 
     def theme(self):
         b = self.browser

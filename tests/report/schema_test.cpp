@@ -1,9 +1,9 @@
 // What the machine-readable reports promise about kinds is what kinds.def says: docs/report.schema.json and
 // the rules of SARIF.
+#include "report/schema.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-
-#include <fstream>
 
 #include "finding/message.h"
 #include "report/report.h"
@@ -14,48 +14,11 @@ namespace {
 using ::testing::HasSubstr;
 
 const Json& schema() {
-  static const Json json = [] {
-    std::ifstream file(ASSAY_SOURCE_DIR "/docs/report.schema.json");
-    return Json::parse(file);
-  }();
+  static const Json json = assay::testing::schema_named("report.schema.json");
   return json;
 }
-
-bool has_type(const Json& value, const std::string& type) {
-  if (type == "object") return value.is_object();
-  if (type == "array") return value.is_array();
-  if (type == "string") return value.is_string();
-  if (type == "integer") return value.is_number_integer();
-  EXPECT_EQ(type, "number");
-  return value.is_number();
-}
-
-// Where a value is not as a schema says, as far as our schema uses the language; empty: it is.
-std::string problem(const Json& value, const Json& rule, const std::string& path = "report") {
-  if (rule.contains("$ref")) {
-    const std::string pointer = rule["$ref"].get<std::string>().substr(1);
-    if (std::string text = problem(value, schema().at(Json::json_pointer(pointer)), path); !text.empty())
-      return text;
-  }
-  if (rule.contains("type") && !has_type(value, rule["type"])) return path + " has another type";
-  if (rule.contains("const") && value != rule["const"]) return path + " has another value";
-  if (rule.contains("enum")) {
-    const Json& allowed = rule["enum"];
-    if (std::find(allowed.begin(), allowed.end(), value) == allowed.end())
-      return path + " is " + value.dump();
-  }
-  for (const Json& part : rule.value("allOf", Json::array()))
-    if (std::string text = problem(value, part, path); !text.empty()) return text;
-  for (const Json& name : rule.value("required", Json::array()))
-    if (!value.contains(name.get<std::string>())) return path + " has no " + name.get<std::string>();
-  const Json properties = rule.value("properties", Json::object());
-  for (const auto& [name, part] : properties.items())
-    if (value.is_object() && value.contains(name))
-      if (std::string text = problem(value[name], part, path + "." + name); !text.empty()) return text;
-  if (rule.contains("items"))
-    for (const Json& item : value)
-      if (std::string text = problem(item, rule["items"], path + "[]"); !text.empty()) return text;
-  return "";
+std::string problem(const Json& value, const Json& whole) {
+  return assay::testing::schema_problem(value, whole);
 }
 
 Evidence evidence_of(Family family) {

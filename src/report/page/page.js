@@ -41,24 +41,37 @@ const scroller = (label, ...children) => h("div", { class: "scroll", tabindex: 0
 
 // ------------------------------------------------------------------ verdict
 const words = { pass: ["PASS", "Passed"], fail: ["FAIL", "Failed"], inconclusive: ["OPEN", "Inconclusive"] };
-function stamp(verdict) {
-  return s("svg", { class: "stamp", viewBox: "0 0 100 100", role: "img", "aria-label": words[verdict][1] },
+const proofWords = { proved: "Proved", refuted: "Refuted", unknown: "Unknown" };
+// A page of `assay prove` alone: nothing was tried.
+const isProof = (report) => report.device === "proof";
+const called = (report) => isProof(report) ? proofWords[report.proof.verdict] : words[report.verdict][1];
+function stamp(report) {
+  const text = isProof(report) ? { proved: "PROVED", refuted: "WRONG", unknown: "OPEN" }[report.proof.verdict] : words[report.verdict][0];
+  return s("svg", { class: "stamp", viewBox: "0 0 100 100", role: "img", "aria-label": called(report) },
     s("path", { d: "M50 3 L90.7 26.5 V73.5 L50 97 L9.3 73.5 V26.5 Z", fill: "none", stroke: "currentColor", "stroke-width": 3 }),
     s("path", { d: "M50 10.5 L84.2 30.2 V69.8 L50 89.5 L15.8 69.8 V30.2 Z", fill: "none", stroke: "currentColor", "stroke-width": 1 }),
-    s("text", { x: 50, y: 56 }, words[verdict][0]));
+    s("text", { x: 50, y: 56, style: text.length > 4 ? "font-size:13px" : null }, text));
 }
 function fact(name, value) { return h("div", {}, h("dt", {}, name), h("dd", {}, value)); }
 function opening(report) {
   const c = report.coverage;
   return [
-    h("div", { class: `verdict ${report.verdict}` }, stamp(report.verdict),
+    h("div", { class: `verdict ${report.verdict}` }, stamp(report),
       h("div", {}, h("h1", {}, report.title || base(report.contract)),
         h("p", { class: "path mono" }, report.contract))),
-    h("dl", { class: "facts" },
+    isProof(report) ? proofFacts(report.proof) : h("dl", { class: "facts" },
       fact("verdict", words[report.verdict][1]), fact("trials", grouped(c.trials ?? 0)), fact("shapes", grouped(c.shapes ?? 0)),
       fact("elements judged", grouped(c.elements_judged ?? 0)), fact("time", `${report.seconds.toFixed(1)} s`),
       fact("device", report.device), fact("seed", report.seed)),
   ];
+}
+
+function proofFacts(p) {
+  const of = (status) => p.obligations.filter((o) => o.status === status).length;
+  return h("dl", { class: "facts" },
+    fact("verdict", proofWords[p.verdict]), fact("kernels", new Set(p.obligations.map((o) => o.kernel)).size),
+    fact("obligations proved", `${of("proved")} of ${p.obligations.length}`), of("refuted") > 0 && fact("refuted", of("refuted")),
+    of("unknown") > 0 && fact("unknown", of("unknown")), fact("time", `${p.seconds.toFixed(1)} s`));
 }
 
 // ------------------------------------------------------------------ code
@@ -156,6 +169,7 @@ function article(report, finding) {
 function findings(report) {
   const real = report.findings.filter((f) => f.severity !== "note");
   const notes = report.findings.filter((f) => f.severity === "note");
+  if (isProof(report) && !real.length && !report.inconclusive.length) return null;
   const none = report.verdict === "pass"
     ? "No defect was found in anything that was tried. What was tried stands below."
     : "No defect was found, but not everything could be checked.";
@@ -202,7 +216,7 @@ function sharesOf(precision, name) {
 }
 function source(report) {
   const files = Object.keys(report.sources);
-  if (!files.length) return null;
+  if (!files.length || isProof(report)) return null;
   const holder = report.findings.find((f) => f.evidence.precision && f.evidence.precision.lines);
   const precision = holder && holder.evidence.precision;
   const faulty = report.findings.filter((f) => f.severity !== "note").map((f) => f.where);
@@ -257,6 +271,83 @@ function shares(precision) {
       h("ul", { class: "plain" }, decisions.map((d) => h("li", {}, h("span", { class: "mono" }, `${base(d.file)}:${d.line}`), ` ${d.what}, ${plural(d.count, "time")}`))));
   }
   return out;
+}
+
+// ------------------------------------------------------------------ proof
+const marks = { proved: "\u2713", unknown: "?", refuted: "\u2717" };
+const worse = (a, b) => ["proved", "unknown", "refuted"].indexOf(a) > ["proved", "unknown", "refuted"].indexOf(b) ? a : b;
+// "bounds, alignment 4 of 4, race 2 of 3": what was looked at on a line.
+function summary(facts) {
+  const names = [...new Set(facts.map((f) => f.obligation))];
+  return names.map((name) => {
+    const own = facts.filter((f) => f.obligation === name), proved = own.filter((f) => f.status === "proved").length;
+    return `${name} ${proved} of ${own.length}`;
+  }).join(", ");
+}
+// Reasons of what is not proved there, each once.
+function reasons(facts) {
+  const seen = new Map();
+  for (const f of facts) {
+    if (f.status === "proved") continue;
+    const key = `${f.obligation} ${f.status}: ${f.reason}`;
+    seen.set(key, [...(seen.get(key) || []), f.instruction]);
+  }
+  return [...seen].map(([text, instructions]) => {
+    const code = [...new Set(instructions.filter(Boolean))];
+    return h("li", {}, text, code.length > 0 && [" ", h("code", {}, code.slice(0, 3).join("   ") + (code.length > 3 ? "   \u2026" : ""))]);
+  });
+}
+function proofLine(n, text, facts) {
+  const status = facts.length ? facts.map((f) => f.status).reduce(worse) : "";
+  const row = h("div", { class: `line ${status}`, "data-line": n },
+    h("span", { class: "status", title: facts.length ? summary(facts) : null }, facts.length > 0 && marks[status]),
+    h("span", { class: "n" }, n), h("span", { class: "text" }, ...tinted(text)));
+  return [row, status && status !== "proved" && h("ul", { class: `why ${status}` }, reasons(facts))];
+}
+function proofListing(file, source, facts) {
+  const byLine = new Map();
+  for (const f of facts) byLine.set(f.where.line, [...(byLine.get(f.where.line) || []), f]);
+  const code = h("div", { class: "code proof" });
+  source.lines.forEach((text, i) => fill(code, proofLine(source.first + i, text, byLine.get(source.first + i) || [])));
+  const box = scroller(`Proof of ${file}`, code);
+  box.classList.add("source", "card");
+  return h("details", { open: true }, h("summary", { class: "mono" }, file), box);
+}
+function instructionListing(facts) {
+  const byText = new Map();
+  for (const f of facts) byText.set(`${f.kernel}: ${f.instruction}`, [...(byText.get(`${f.kernel}: ${f.instruction}`) || []), f]);
+  const code = h("div", { class: "code proof sourceless" });
+  [...byText].forEach(([text, own], i) => fill(code, proofLine(i + 1, text, own)));
+  const box = scroller("Instructions without a source line", code);
+  box.classList.add("source", "card");
+  return h("details", {}, h("summary", {}, `${plural(byText.size, "instruction")} without a source line`), box);
+}
+function proof(report) {
+  const p = report.proof;
+  if (!p || !p.obligations) return null;
+  const kernels = [...new Set(p.obligations.map((o) => o.kernel))];
+  const facts = p.obligations.flatMap((o) => (o.places || []).map((place) => ({ ...place, kernel: o.kernel, obligation: o.obligation })));
+  const files = [...new Set(facts.map((f) => f.where.file))].filter((file) => file && report.sources[file]);
+  const loose = facts.filter((f) => f.instruction && !(f.where.line > 0 && files.includes(f.where.file)));
+  const at = (o) => o.status !== "proved" && o.where.line > 0 ? `${base(o.where.file)}:${o.where.line}: ` : "";
+  return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"),
+    p.void && h("p", { class: "lede" }, `Nothing is proved: ${p.void}`),
+    p.problem && h("p", { class: "lede" }, p.problem),
+    h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows.`),
+    kernels.map((kernel) => [h("h3", { class: "minor mono" }, kernel),
+      p.launch.filter((l) => l.kernel === kernel).map((l) => h("p", { class: "soft" }, "launched with ", h("span", { class: "mono" }, l.relation),
+        l.checked === "all" ? " (checked at every shape)" : " (checked at some shapes, assumed at the others)")),
+      scroller(`Obligations of ${kernel}`, h("table", { class: "obligations" }, h("tbody", {}, p.obligations.filter((o) => o.kernel === kernel).map((o) =>
+        h("tr", {}, h("td", { class: `left status ${o.status}` }, `${marks[o.status]} ${o.status}`), h("th", { class: "left", scope: "row" }, o.obligation),
+          h("td", { class: "left says" }, o.statement, o.status !== "proved" && h("span", { class: "soft" }, `${at(o)}${o.reason}`)),
+          h("td", {}, o.total > 0 ? `${o.proved} of ${o.total}` : ""))))))]),
+    files.length > 0 && [h("h3", { class: "minor" }, "Line by line"),
+      h("p", { class: "lede" }, "\u2713 everything on the line is proved; ? something is not, with the reason below it; \u2717 refuted by a run. Lines without a mark have nothing to prove.")],
+    files.map((file) => proofListing(file, report.sources[file], facts.filter((f) => f.where.file === file))),
+    loose.length > 0 && instructionListing(loose),
+    h("h3", { class: "minor" }, "Assumed"), h("ul", { class: "plain" }, p.assumptions.map((a) => h("li", {}, a))),
+    p.unconfirmed.length > 0 && h("details", {}, h("summary", {}, "Counterexamples that no run confirmed: limits of the prover, no findings"),
+      h("ul", { class: "plain" }, p.unconfirmed.map((a) => h("li", {}, a)))));
 }
 
 // ------------------------------------------------------------------ plots
@@ -494,6 +585,7 @@ function smallest(report) {
 
 // ------------------------------------------------------------------ coverage
 function coverage(report) {
+  if (isProof(report)) return null;
   const c = report.coverage, trials = report.trials;
   const parts = [h("h2", {}, "What was covered")];
   const dims = Object.entries(c.dims || {}).map(([name, d]) => ({ name, ...d }));
@@ -559,18 +651,18 @@ function contents() {
 function show(index) {
   const report = book.reports[index];
   redraws.length = 0;
-  const parts = [opening(report), findings(report), source(report), plots(report), smallest(report), coverage(report)];
+  const parts = [opening(report), findings(report), source(report), plots(report), smallest(report), proof(report), coverage(report)];
   const list = book.reports.length > 1 ? overview(index) : null;
   main.replaceChildren();
   fill(main, [list, parts]);
-  document.title = `${words[report.verdict][1]}: ${report.title || base(report.contract)} – Assay`;
+  document.title = `${called(report)}: ${report.title || base(report.contract)} – Assay`;
   contents();
   redraws.forEach((draw) => draw());
 }
 function overview(chosen) {
   const rows = book.reports.map((r, i) => h("tr", { class: i === chosen ? "chosen" : null },
     h("td", {}, h("button", { type: "button", "aria-current": i === chosen ? "true" : null, onclick: () => { show(i); main.focus(); } }, r.contract)),
-    h("td", { class: "left", style: `color:var(--${r.verdict})` }, words[r.verdict][1]),
+    h("td", { class: "left", style: `color:var(--${r.verdict})` }, called(r)),
     h("td", { class: "left" }, r.findings.filter((f) => f.severity !== "note").map((f) => f.kind).join(", ")), h("td", {}, `${r.seconds.toFixed(1)} s`)));
   return h("section", { id: "contracts", "aria-label": "Contracts", "data-part": "Contracts" }, h("h2", {}, plural(rows.length, "contract")),
     scroller("Contracts", h("table", {}, h("thead", {}, h("tr", {}, ["contract", "verdict", "findings", "time"].map((t) => h("th", { class: "left", scope: "col" }, t)))), h("tbody", {}, rows))));
