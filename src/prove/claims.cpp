@@ -64,24 +64,26 @@ std::vector<Claim> Claims::proved(const Loop& loop) {
       });
       if (plain) lowering.assume(fact);
     }
+    const Term earlier[] = {lowering.earlier(loop.count, 1), lowering.earlier(loop.count, 2)};
     std::vector<Poly> values;
     for (const Claim& claim : claims) {
       const Poly start = claim.is_signed ? lowering.signed_value(claim.induction.start)
                                          : lowering.unsigned_value(claim.induction.start);
       const Poly step = lowering.signed_value(claim.induction.step);
       values.push_back(add(start, multiply(k, step)));
-      for (const Int back : {1, 2}) {
-        const Term earlier = terms_.sub(terms_.of(loop.count), terms_.constant(static_cast<Bits>(back), 64));
-        lowering.take_exact(terms_.substitute(claim.induction.value, {{loop.count, earlier}}),
+      const auto take_exact = [&](Term iteration, Int back) {
+        lowering.take_exact(terms_.substitute(claim.induction.value, {{loop.count, iteration}}),
                             claim.is_signed, add(values.back(), step, -back));
-      }
+      };
+      for (const Int back : {1, 2}) take_exact(earlier[back - 1], back);
+      take_exact(terms_.add(earlier[1], terms_.constant(1, 64)), 1);  // (k - 2) + 1
       lowering.assume(
           within(add(values.back(), step, -1), terms_.width(claim.induction.value), claim.is_signed));
     }
     for (const Term condition : loop.repeats) {
       for (const Int back : {1, 2}) {
-        const Term earlier = terms_.sub(terms_.of(loop.count), terms_.constant(static_cast<Bits>(back), 64));
-        const Formula held = lowering.formula(terms_.substitute(condition, {{loop.count, earlier}}));
+        const Formula held =
+            lowering.formula(terms_.substitute(condition, {{loop.count, earlier[back - 1]}}));
         lowering.assume(any_of({at_least_zero(plus(scale(k, -1), back - 1)), held}));  // k < back, or it held
       }
       if (const auto bound = ends_on_equality(lowering, terms_, loop.count, condition))

@@ -142,7 +142,9 @@ void Lowering::introduce_loop(Var count) {
   if (found == summary_.loops.end() || !claims_ || trusting_) return;
   const Loop& loop = found->second;
   const Poly k = this->count(count);
-  const std::map<Var, Term> before = {{count, terms_.sub(terms_.of(count), terms_.constant(1, 64))}};
+  const Term previous = earlier(count, 1);
+  const std::map<Var, Term> before = {{count, previous}},
+                            here = {{count, terms_.add(previous, terms_.constant(1, 64))}};
   for (const Claim& claim : claims_->of(count)) {
     const Poly start =
         claim.is_signed ? signed_value(claim.induction.start) : unsigned_value(claim.induction.start);
@@ -150,6 +152,7 @@ void Lowering::introduce_loop(Var count) {
     const Poly value = add(start, multiply(k, step));
     take_exact(claim.induction.value, claim.is_signed, value);
     take_exact(terms_.substitute(claim.induction.value, before), claim.is_signed, add(value, step, -1));
+    take_exact(terms_.substitute(claim.induction.value, here), claim.is_signed, value);
     const Interval range = range_of(terms_.width(claim.induction.value), claim.is_signed);
     assume(at_least_zero(plus(value, -range.low)));
     assume(at_least_zero(plus(scale(value, -1), range.high)));
@@ -159,6 +162,15 @@ void Lowering::introduce_loop(Var count) {
     assume(any_of({first, formula(terms_.substitute(condition, before))}));
     if (const auto bound = ends_on_equality(*this, terms_, count, condition)) assume(*bound);
   }
+}
+
+Term Lowering::earlier(Var count, Int back) {
+  Variable variable{fmt::format("{} - {}", terms_.var(count).name, decimal(back)), VarKind::Unknown};
+  variable.width = 64;
+  variable.high = terms_.var(count).high;
+  const Term term = terms_.variable(std::move(variable));
+  polys_[term] = plus(this->count(count), -back);
+  return term;
 }
 
 Interval Lowering::interval(const Poly& poly) const {

@@ -79,6 +79,10 @@ class Lowering {
   // Takes this term's value to be this polynomial. For inductions.
   void take_exact(Term term, bool is_signed, Poly value);
   Poly count(Var count) { return atom_poly(atom_of(count)); }
+  // The iteration `back` before k, under a name of its own: the polynomial is k - back. What is said of it must
+  // matter only where k >= back. The kernel's own terms may speak of k - back, too, as in i - step, and there it
+  // need not be an iteration: i - step wraps in the first one.
+  Term earlier(Var count, Int back);
   // Quotient, rounded down, and remainder. The divisor must be known to be at least 1.
   std::pair<Poly, Poly> divided(const Poly& value, const Poly& divisor);
   // The division that this atom is the quotient or the remainder of.

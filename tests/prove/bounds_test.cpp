@@ -237,6 +237,22 @@ TEST(Loops, a_counter_that_wraps_is_not) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
 }
 
+// That counters are exact holds of iterations. The kernel's own i - step is none in the first, and wraps there.
+TEST(Loops, the_counter_before_the_first_iteration_wraps) {
+  KernelText text = kernel(R"(
+    mov.u32 %r10, %r5;
+    setp.ge.u32 %p1, %r10, %r1; @%p1 bra END;
+    mul.wide.s32 %rd5, %r1, 4; add.s64 %rd6, %rd1, %rd5;
+    LOOP:
+    sub.u32 %r11, %r10, 256; setp.lt.u32 %p2, %r11, 1000000; @%p2 bra SKIP;
+    mul.wide.u32 %rd7, %r10, 4; add.s64 %rd8, %rd6, %rd7; ld.global.f32 %f1, [%rd8];
+    SKIP:
+    add.u32 %r10, %r10, 256; setp.lt.u32 %p3, %r10, %r1; @%p3 bra LOOP;
+    END:)");
+  text.grid = "1";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
+}
+
 TEST(Loops, one_iteration_too_many_is_not) {
   EXPECT_EQ(ProvedKernel(kernel(strided_loop(256, "setp.le.s32 %p2, %r10, %r1;"))).bounds(), Status::Unknown);
 }
