@@ -20,6 +20,9 @@ if(ASSAY_PORTABLE AND Z3_LIBRARY MATCHES "[.]so$")
   string(REGEX MATCH "SONAME +([^ \n]+)" found "${headers}")
   install(PROGRAMS ${z3} DESTINATION lib/z3 RENAME ${CMAKE_MATCH_1})
   set_property(TARGET assay APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../lib/z3")
+  # It uses the system's libstdc++: it must not find parts of ours, and the linker must not keep what only that one uses
+  # (random_device, which would ask for a newer C library).
+  target_link_options(assay PRIVATE -Wl,--exclude-libs,ALL -Wl,--allow-shlib-undefined)
 endif()
 if(NOT SKBUILD)
   install(DIRECTORY python/assay DESTINATION python PATTERN __pycache__ EXCLUDE)

@@ -101,8 +101,8 @@ def check(
         functions, whose exp and division are approximate), and what else is required, such as
         {"deterministic": True}.
     budget
-        Seconds of trials. By default at most 8, and fewer after a long compilation: a check of a small function then
-        takes about 15 seconds in all.
+        Seconds of trials. By default 8, and those that a pass does not require end 14 s after the start of the check,
+        compiling included.
     seed
         Equal seeds plan equal trials.
     timeout

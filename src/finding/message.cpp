@@ -55,6 +55,8 @@ std::string_view advice(const Finding& finding) {
   const bool said =
       (race && finding.attribution.cause == Cause::None && race->fix.remedy != evidence::Remedy::None) ||
       (launch && launch->growth) || (process && process->raised) ||
+      // What Python code does is no system call, and its message says what to change.
+      (process && finding.kind == Kind::ForbiddenCall && process->what.empty()) ||
       (numeric && !numeric->misfit.empty());
   return said ? "" : info(finding.kind).fix;
 }

@@ -194,10 +194,14 @@ class Uniformity {
   }
 
   bool differs(Var var) const {
+    const auto is_around = [&](Var count) {
+      return std::find(barrier_.loops.begin(), barrier_.loops.end(), count) != barrier_.loops.end();
+    };
     const VarKind kind = terms_.var(var).kind;
-    if (kind == VarKind::Thread || kind == VarKind::Unknown) return true;
-    return kind == VarKind::Count &&
-           std::find(barrier_.loops.begin(), barrier_.loops.end(), var) == barrier_.loops.end();
+    if (kind == VarKind::Count) return !is_around(var);
+    if (kind != VarKind::Unknown) return kind == VarKind::Thread;
+    const auto count = shifted_in(terms_, setting_.summary, var);
+    return !count || !is_around(*count);
   }
 
   // The same variable of the other thread.

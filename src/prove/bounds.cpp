@@ -29,9 +29,8 @@ Formula outside(const Access& access, Lowered& at, bool grouped) {
 bool inside_by_strides(const Access& access, Lowered& at, const Poly& offset) {
   const auto needed = bounds_by_strides(at.lowering, offset, at.lowering.poly(at.array->bytes), access.bytes);
   if (!needed) return false;
-  return std::all_of(needed->begin(), needed->end(), [&](const Formula& formula) {
-    return at.lowering.proves(formula, kStrideSeconds);
-  });
+  return std::all_of(needed->begin(), needed->end(),
+                     [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
 }
 
 std::optional<Place> check(Setting& setting, const Access& access) {

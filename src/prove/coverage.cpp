@@ -59,32 +59,36 @@ class OutputCoverage {
     std::vector<Poly> offsets;
     for (const Store& store : stores) offsets.push_back(store.offset);
     const View view = view_of(terms_, probe, extents, item_, offsets, output.name);
-    std::vector<Guess> guesses;
-    for (const Store& store : stores)
-      for (const ThreadOf& thread : threads_of(terms_, probe, *store.summary, view, store.offset)) {
-        auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
-          return g.summary == store.summary && g.thread == thread;
-        });
-        if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, {}});
-        known->from.insert(store.access);
-      }
-    if (guesses.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
-    // First the likely guess of each launch for all its stores, then several, each for the stores that it was
-    // guessed from.
-    std::vector<Guess> likely;
-    for (const Guess& guess : guesses)
-      if (std::none_of(likely.begin(), likely.end(),
-                       [&](const Guess& g) { return g.summary == guess.summary; }))
-        likely.push_back(guess);
-    if (proved(view, likely, stores, false)) return std::nullopt;
-    if (guesses.size() > likely.size()) {
-      guesses.resize(std::min(guesses.size(), kMostThreads));
-      if (proved(view, guesses, stores, true)) return std::nullopt;
+    // First the likely thread for all stores of a launch; then for each store the one that its own address gives;
+    // then all of them. Questions about several threads have many products, and fewer of them are answered.
+    std::vector<Guess> likely, exact, every;
+    for (const Store& store : stores) {
+      const std::vector<ThreadOf> threads = threads_of(terms_, probe, *store.summary, view, store.offset);
+      if (threads.empty()) continue;
+      const bool first = std::none_of(likely.begin(), likely.end(),
+                                      [&](const Guess& g) { return g.summary == store.summary; });
+      if (first) include(likely, store, threads.front());
+      include(exact, store, threads.back());
+      for (const ThreadOf& thread : threads) include(every, store, thread);
     }
+    if (likely.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
+    if (proved(view, likely, stores, false)) return std::nullopt;
+    if (exact.size() > 1 || !(exact.front().thread == likely.front().thread))
+      if (exact.size() <= kMostThreads && proved(view, exact, stores, true)) return std::nullopt;
+    if (every.size() > exact.size() && every.size() <= kMostThreads && proved(view, every, stores, true))
+      return std::nullopt;
     return Place{{}, reason_, candidate_};
   }
 
  private:
+  static void include(std::vector<Guess>& guesses, const Store& store, const ThreadOf& thread) {
+    auto known = std::find_if(guesses.begin(), guesses.end(), [&](const Guess& g) {
+      return g.summary == store.summary && g.thread == thread;
+    });
+    if (known == guesses.end()) known = guesses.insert(known, {store.summary, thread, {}});
+    known->from.insert(store.access);
+  }
+
   double seconds_left() const { return std::min(setting_.output_seconds, setting_.until - work_seconds()); }
 
   // The offsets of the stores, and only those stores that have one.

@@ -404,6 +404,13 @@ Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>&
   return path;
 }
 
+std::optional<Var> shifted_in(Terms& terms, const Summary& summary, Var var) {
+  for (const auto& [count, loop] : summary.loops)
+    if (std::find(loop.shifted.begin(), loop.shifted.end(), terms.of(var)) != loop.shifted.end())
+      return count;
+  return std::nullopt;
+}
+
 std::optional<Var> base_of(Terms& terms, Term address) {
   std::optional<Var> base;
   for (const auto& [leaves, by] : terms.ring(address)) {

@@ -121,6 +121,10 @@ Path conditions_of(Terms& terms, const Dims& dims, const std::vector<Condition>&
 // The arrays that a summary's accesses may write, by name.
 std::vector<std::string> written_arrays(Terms& terms, const Summary& summary);
 
+// The loop (by count) in which a variable is a register that is shifted right from a constant: then it is the same
+// for all threads in one iteration.
+std::optional<Var> shifted_in(Terms& terms, const Summary& summary, Var var);
+
 // The base that an address is built on, if there is exactly one.
 std::optional<Var> base_of(Terms& terms, Term address);
 

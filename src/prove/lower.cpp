@@ -331,24 +331,32 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
   return atom_poly(quotient ? q : r);
 }
 
-// x & 0…01…1 0…0: a remainder, less the remainder of what the zeros below leave out.
+// x & 0…01…1 0…0: a remainder, less the remainder of what the zeros below leave out. None for other masks.
+std::optional<Poly> Lowering::masked(Term term, Bits mask) {
+  const unsigned width = terms_.width(term);
+  if (mask == 0) return Poly{};
+  const Bits lowest = mask & -mask, ones = mask / lowest;
+  if ((ones & (ones + 1)) != 0) return std::nullopt;
+  const Bits above = lowest * (ones + 1);  // 2^(number of the first bit above the mask)
+  const bool to_the_top = width < 128 && above == Bits{1} << width;
+  Poly value =
+      to_the_top ? unsigned_value(term) : divided(poly(term), constant_poly(static_cast<Int>(above))).second;
+  if (lowest > 1) value = add(value, divided(value, constant_poly(static_cast<Int>(lowest))).second, -1);
+  return value;
+}
+
 Poly Lowering::lowered_mask(Term term, const Node& node) {
   const auto mask = terms_.value(node.b);
   if (!mask) {
     const Int a = interval(unsigned_value(node.a)).high, b = interval(unsigned_value(node.b)).high;
     return unknown_poly(term, std::min(a, b));
   }
-  const Bits lowest = *mask & -*mask, ones = *mask / lowest;
-  if ((ones & (ones + 1)) != 0) return unknown_poly(term, static_cast<Int>(*mask));
-  Bits above = lowest * (ones + 1);  // 2^(number of the first bit above the mask)
-  const bool to_the_top = node.width < 128 && above == Bits{1} << node.width;
-  Poly value = to_the_top ? unsigned_value(node.a)
-                          : divided(poly(node.a), constant_poly(static_cast<Int>(above))).second;
-  if (lowest > 1) value = add(value, divided(value, constant_poly(static_cast<Int>(lowest))).second, -1);
-  return value;
+  if (const auto value = masked(node.a, *mask)) return *value;
+  return unknown_poly(term, static_cast<Int>(*mask));
 }
 
-// Numbers without common bits are joined by adding.
+// Numbers without common bits are joined by adding. With a constant c: x | c = x + c - (x & c), and x ^ c = x + c -
+// 2 (x & c), bit by bit.
 Poly Lowering::lowered_disjunction(Term term, const Node& node) {
   const Poly a = poly(node.a), b = poly(node.b);
   const auto below = [&](const Poly& x, const Poly& y) {
@@ -356,6 +364,9 @@ Poly Lowering::lowered_disjunction(Term term, const Node& node) {
     return range.low >= 0 && range.high < power_of_two_in(y);
   };
   if (below(a, b) || below(b, a)) return add(a, b);
+  if (const auto bits = terms_.value(node.b))
+    if (const auto common = masked(node.a, *bits))
+      return add(add(a, b), *common, node.op == Op::Xor ? -2 : -1);
   const Int x = interval(unsigned_value(node.a)).high, y = interval(unsigned_value(node.b)).high;
   return unknown_poly(term, below_power_of_two(std::max(x, y)));
 }

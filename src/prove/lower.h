@@ -129,6 +129,7 @@ class Lowering {
   void introduce_loop(Var count);
   Poly lowered(Term term);
   Poly lowered_division(Term term, const Node& node);
+  std::optional<Poly> masked(Term term, Bits mask);
   Poly lowered_mask(Term term, const Node& node);
   Poly lowered_disjunction(Term term, const Node& node);
   Poly lowered_choice(const Node& node);

@@ -57,6 +57,7 @@ class Machine {
   Term value(const Step& step, const ptx::Operand& operand, unsigned width);
   Term special(const ptx::Operand& operand);
   Term symbol_address(const ptx::SymbolRef& symbol);
+  bool is_only_shared_variable() const;
   void put(const Step& step, uint32_t reg, Term value);
   void put(const Step& step, const ptx::Operand& operand, Term value);
   void forget(const Step& step);  // what it defines becomes unknown

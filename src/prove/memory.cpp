@@ -16,6 +16,7 @@ namespace {
 
 constexpr Int kSharedWindow = Int{1} << 24;  // shared addresses of a block lie below
 constexpr Int kAddresses = Int{1} << 60;     // all others far enough below 2^64 for no sum to wrap
+constexpr Int kSharedStart = 128;            // the shared memory of a block begins at a multiple of this
 constexpr uint32_t kMatrixRow = 16;          // bytes of a row of ldmatrix
 
 unsigned components(const ptx::Instruction& instruction) {
@@ -86,7 +87,17 @@ Term Machine::symbol_address(const ptx::SymbolRef& symbol) {
     bytes = dynamic.value_or(kNoTerm);
     name = "dynamic shared memory";
   }
-  return base(name, variable->space, bytes, std::max(1u, variable->align), nullptr);
+  Int align = std::max(1u, variable->align);
+  if (variable->space == Space::Shared && is_only_shared_variable()) align = std::max(align, kSharedStart);
+  return base(name, variable->space, bytes, align, nullptr);
+}
+
+// Of the module: then it begins where the shared memory of a block begins, whatever its declaration asks for.
+bool Machine::is_only_shared_variable() const {
+  const auto shared = [](const ptx::Variable& variable) { return variable.space == Space::Shared; };
+  return std::count_if(module_.variables.begin(), module_.variables.end(), shared) +
+             std::count_if(kernel_.variables.begin(), kernel_.variables.end(), shared) ==
+         1;
 }
 
 // The generic address of an array elsewhere than in global memory is another number than its own address: a
@@ -346,8 +357,8 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
   const ValuesKind kind = tensor.values.kind;
   const bool bounded = kind == ValuesKind::Index || kind == ValuesKind::Tokens || kind == ValuesKind::Mask ||
                        kind == ValuesKind::Offsets || kind == ValuesKind::Integers;
-  const bool whole = width == 8 * item, low_half = width == 32 && item == 8;
-  if (!bounded || (!whole && !low_half) || offset % item != 0) return std::nullopt;
+  // What begins where an element begins and is no wider holds its lowest bits.
+  if (!bounded || width > 8 * item || offset % item != 0) return std::nullopt;
   bool from_start = false;
   for (const auto& [leaves, by] : terms_.ring(at)) {
     const bool is_base = leaves.size() == 1 && leaves.front() == terms_.of(array.base);

@@ -33,7 +33,8 @@ constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
     "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
-    "the machine code does what the PTX says",
+    "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
+    "bytes",
     "no thread makes more than 2^62 iterations of a loop, and for barriers and coverage loops end",
 };
 
@@ -236,8 +237,9 @@ class Prover {
       if (other.name != "barrier" && other.name != "bounds") continue;
       race.status = Status::Unknown;
       race.open.push_back({{},
-                           other.name == "barrier" ? "it rests on the kernel's barriers, which are not proved"
-                                                   : "it rests on accesses being in bounds, which is not proved",
+                           other.name == "barrier"
+                               ? "it rests on the kernel's barriers, which are not proved"
+                               : "it rests on accesses being in bounds, which is not proved",
                            std::nullopt});
     }
   }

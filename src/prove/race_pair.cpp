@@ -93,9 +93,14 @@ Image::Image(Setting& setting, const Access& access, const Part& part, bool whol
       lowered_(std::make_shared<Lowered>(lowered(setting, access, part, whole_path))),
       offset_(lowered_->offset),
       constants_{0} {
-  // That the iteration is reached at all, even if nothing else depends on it: a counterexample needs it.
-  if (whole_path)
+  // That the thread exists and gets to the iteration, even if nothing else depends on it: a counterexample needs
+  // it.
+  if (whole_path) {
     for (const Var count : access.loops) lowered_->lowering.count(count);
+    for (int axis = 0; axis < 3; ++axis)
+      for (const Term index : {setting.summary.thread[axis], setting.summary.block[axis]})
+        lowered_->lowering.poly(index);
+  }
   find_loads(written);
   common_.assign(lowered_->lowering.facts().size(), true);
   for (const AtomInfo& info : lowered_->lowering.atoms()) bounds_.push_back({info.low, info.high});
@@ -269,8 +274,10 @@ bool Pair::is_shared(Var var) const {
     case VarKind::Count:
       return ahead_of(var) == 0;
     default:
-      return false;
+      break;
   }
+  const auto count = shifted_in(terms_, setting_.summary, var);
+  return count && ahead_of(*count) == 0;
 }
 
 Poly Pair::mapped(Side& side, Atom atom) {

@@ -59,7 +59,7 @@ TEST_F(OwnTimeTest, LeavesOutWhatOthersHad) {
   // What works for the check counts as it does, and time apart does not.
   OwnTime both;
   work(0.2);
-  EXPECT_LE(both.seconds({child_}, 0), since(start));
+  EXPECT_LE(both.seconds({{child_}}, 0), since(start));
   EXPECT_LE(OwnTime().seconds({}, 1), 0);
 }
 

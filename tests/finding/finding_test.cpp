@@ -125,9 +125,11 @@ TEST(Messages, OfNumbersSayHowManyWhyAndTheWorst) {
 
 TEST(Messages, AreTheirOwnAdviceWhereAPythonFunctionSaysWhatIsWrong) {
   EXPECT_NE(advice({.kind = Kind::Crash, .evidence = Process{.detail = "signal 11"}}), "");
-  EXPECT_EQ(advice({.kind = Kind::Crash, .evidence = Process{.detail = "ValueError: x", .raised = true}}), "");
+  EXPECT_EQ(advice({.kind = Kind::Crash, .evidence = Process{.detail = "ValueError: x", .raised = true}}),
+            "");
   EXPECT_NE(advice({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y"}}), "");
-  EXPECT_EQ(advice({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y", .misfit = "returned None"}}), "");
+  EXPECT_EQ(
+      advice({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y", .misfit = "returned None"}}), "");
 }
 
 TEST(Messages, OfNumbersNameTheKernelThatRanLastAndWhoLaunchedIt) {
@@ -137,7 +139,8 @@ TEST(Messages, OfNumbersNameTheKernelThatRanLastAndWhoLaunchedIt) {
                                {{"answer.py", 40}, "forward", true}};
   const Finding finding{.kind = Kind::WrongResult, .evidence = numeric};
   EXPECT_TRUE(is_launched_by_python(finding));
-  EXPECT_EQ(origin_lines(finding), std::vector<std::string>{"computed by kernel scale, launched at answer.py:40 in forward"});
+  EXPECT_EQ(origin_lines(finding),
+            std::vector<std::string>{"computed by kernel scale, launched at answer.py:40 in forward"});
   EXPECT_EQ(to_json(finding)["evidence"]["launched_at"]["line"], 40);
   EXPECT_TRUE(origin_lines({.kind = Kind::WrongResult, .evidence = Numeric{.output = "y"}}).empty());
 }

@@ -122,6 +122,67 @@ TEST(Strides, a_remainder_computed_from_a_quotient_is_one) {
   EXPECT_EQ(ProvedKernel(flat("add.s64 %rd10, %rd10, %rd5;")).bounds(), Status::Unknown);
 }
 
+// ---- bits
+
+// Of two buffers of 128 floats each in shared memory, the other one: an exclusive or with a constant.
+TEST(Bits, the_other_of_two_buffers_is_within_both) {
+  const auto body = [](int flipped) {
+    return kernel(fmt::format(R"(
+      and.b32 %r10, %r3, 1; shl.b32 %r10, %r10, 9; xor.b32 %r11, %r10, {};
+      and.b32 %r12, %r5, 127; shl.b32 %r12, %r12, 2; add.s32 %r13, %r11, %r12;
+      mov.u32 %r14, buffers; add.s32 %r15, %r14, %r13; ld.shared.f32 %f1, [%r15];)",
+                              flipped));
+  };
+  for (const auto& [flipped, status] : {std::pair{512, Status::Proved}, {1024, Status::Unknown}}) {
+    KernelText text = body(flipped);
+    text.shared = ".shared .align 4 .b8 buffers[1024];";
+    EXPECT_EQ(ProvedKernel(text).bounds(), status) << flipped;
+  }
+}
+
+TEST(Bits, an_or_with_a_constant_sets_its_bits) {
+  const auto status = [](int ones) {
+    KernelText text = kernel(fmt::format(R"(
+      and.b32 %r10, %r5, 127; or.b32 %r11, %r10, {}; shl.b32 %r11, %r11, 2;
+      mov.u32 %r14, buffer; add.s32 %r15, %r14, %r11; ld.shared.f32 %f1, [%r15];)",
+                                         ones));
+    text.shared = ".shared .align 4 .b8 buffer[512];";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(status(96), Status::Proved);    // at most 127
+  EXPECT_EQ(status(128), Status::Unknown);  // 128 and more
+}
+
+// The lowest bits of an element are within what its width gives, not within what the contract says of the element.
+TEST(Bits, part_of_an_index_is_its_lowest_bits) {
+  const auto status = [](int most) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r2, 8; add.s64 %rd4, %rd1, %rd3; ld.global.s16 %h1, [%rd4];
+      cvt.s64.s16 %rd5, %h1; shl.b64 %rd5, %rd5, 2; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], %f1;
+      END:)");
+    text.dims = fmt::format("n = {{ min = 1, max = {} }}", most);
+    text.x = "dtype = \"i64\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
+    ProvedKernel k(text);
+    return k.prove(prove_bounds);
+  };
+  EXPECT_EQ(status(32768).status, Status::Proved);
+  const Obligation wrong = status(65536);
+  EXPECT_EQ(wrong.status, Status::Unknown);
+  ASSERT_TRUE(wrong.open.front().candidate);
+  EXPECT_GT(wrong.open.front().candidate->shape.at("n"), 32768);
+}
+
+TEST(Bits, a_shared_variable_alone_begins_where_shared_memory_does) {
+  const auto status = [](const std::string& more) {
+    KernelText text = kernel("mov.u32 %r14, buffer; ld.shared.v4.f32 {%f1, %f2, %f3, %f4}, [%r14];");
+    text.shared = ".shared .align 4 .b8 buffer[512];" + more;
+    return ProvedKernel(text).alignment();
+  };
+  EXPECT_EQ(status(""), Status::Proved);
+  EXPECT_EQ(status("\n.shared .align 4 .b8 another[4];"), Status::Unknown);
+}
+
 // ---- loops
 
 // An inner loop whose length depends on how far the outer one has come.

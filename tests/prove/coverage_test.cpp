@@ -85,6 +85,25 @@ TEST(Coverage, vectors_cover_their_lanes_and_no_more) {
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Unknown);
 }
 
+// Four at a time, and what is left over one by one by other threads: two stores, each with a thread of its own.
+std::string vectors_and_rest(const std::string& rest_from) {
+  return fmt::format(R"(
+    shr.u32 %r6, %r1, 2; setp.ge.s32 %p1, %r2, %r6; @%p1 bra REST;
+    shl.b32 %r7, %r2, 2; mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd2, %rd3;
+    st.global.v4.f32 [%rd4], {{%f1, %f2, %f3, %f4}};
+    REST:
+    shl.b32 %r8, %r6, 2; add.s32 %r9, %r8, {}; add.s32 %r12, %r9, %r2;
+    setp.ge.s32 %p2, %r12, %r1; @%p2 bra END;
+    {}
+    END:)",
+                     rest_from, store("%r12"));
+}
+
+TEST(Coverage, vectors_and_what_is_left_over) {
+  EXPECT_EQ(ProvedKernel(kernel(vectors_and_rest("0"))).coverage().status, Status::Proved);
+  EXPECT_EQ(ProvedKernel(kernel(vectors_and_rest("1"))).coverage().status, Status::Unknown);
+}
+
 // ---- loops
 
 // i = the thread's index in the grid; i < n; i += step

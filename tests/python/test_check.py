@@ -317,6 +317,26 @@ class Triton(Checking):
         report, _ = self.check("kept = {}\n" + answer, ROW_SUMS_CONTRACT, "--budget", "8")
         self.assertEqual(self.kinds(report)[0], "aliased-output")
 
+    def test_operators_left_on_a_stream_are_found_beside_ones_that_are_joined(self):
+        answer = ROW_SUMS.replace("    return y\n", """\
+    joined, left = streams
+    for stream in streams:
+        stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(joined):
+        x + 1
+    %s.wait_stream(joined)
+    with torch.cuda.stream(left):
+        x + 2
+    return y
+""")
+        made = answer.replace("def run(x):", "streams = torch.cuda.Stream(), torch.cuda.Stream()\n\n\ndef run(x):")
+        report, result = self.check(made % "torch.cuda.current_stream()", ROW_SUMS_CONTRACT, "--budget", "4")
+        self.assertEqual(self.kinds(report), ["forbidden-call"], result.stdout)
+        self.assertIn("leaves work on a stream of its own", report["findings"][0]["message"])
+        left_too = made.replace("        x + 2\n", "        x + 2\n    torch.cuda.current_stream().wait_stream(left)\n")
+        report, result = self.check(left_too % "left", ROW_SUMS_CONTRACT, "--budget", "4")
+        self.assertEqual(self.kinds(report), [], result.stdout)
+
     def test_torch_alone_is_no_kernel(self):
         report, _ = self.check("def run(x):\n    return x.sum(-1)\n", ROW_SUMS_CONTRACT, "--budget", "8")
         self.assertEqual(self.kinds(report), ["no-kernel"])

@@ -251,6 +251,7 @@ class TestErrors(unittest.TestCase):
             'cuda.cu(9): error: expected a ";"',
             'a.cu(7): error: name followed by "::" must be a class or namespace name\n  my::f(torch::kInt);\n  ^\n',
             "cuda.cu(9): warning #177-D: variable of torch::Tensor was declared but never referenced",
+            "main.cpp:9:6: error: redefinition of ‘void assay_module_body(pybind11::module_&)’",
         ):
             with self.subTest(line):
                 self.assertIsNone(extension.missing_name(line))

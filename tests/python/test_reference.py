@@ -245,6 +245,31 @@ class Budgets(unittest.TestCase):
         (_, bound, _), _ = evaluate(lambda t: torch.exp(t) / torch.exp(t).sum(), torch.tensor([100.0, 1.0]))
         self.assertTrue(bool(torch.isinf(bound).any()))  # an intermediate value overflows f32
 
+    def test_an_infinity_costs_others_no_bound(self):
+        torch = self.torch
+        x = torch.randn(4, 6, 8)
+        x[1, 0, 3] = float("inf")  # the mean is NaN or infinite: that depends on the algorithm
+        (value, bound, _), run = evaluate(lambda x: torch.nn.functional.group_norm(x, 2).mean((1, 2)), x)
+        self.assertEqual(torch.isnan(value).tolist(), [False, True, False, False])
+        self.assertTrue(bool((bound[[0, 2, 3]] > 1e-8).all()), bound)
+        self.assertNotIn("moving", run.rests_on())
+
+    def test_what_a_nan_decides_is_left_open(self):
+        torch = self.torch
+        from assay.reference.nan_choices import left_open
+
+        x = torch.tensor([[float("nan"), 1.0], [2.0, float("inf")], [-3.0, 4.0]], dtype=torch.float64)
+
+        def outputs(run, given):
+            x = given["x"]
+            return {"mask": torch.where(x > 0, 5.0, 7.0), "at": x.argmax(1), "sum": x.sum(1)}
+
+        zeros = lambda t: torch.zeros(t.shape, dtype=torch.float64)
+        results = {name: (t, zeros(t), zeros(t)) for name, t in outputs(None, {"x": x}).items()}
+        bounds = {name: bound.tolist() for name, (_, bound, _) in left_open(results, {"x": x}, outputs).items()}
+        inf = float("inf")
+        self.assertEqual(bounds, {"mask": [[inf, 0], [0, 0], [0, 0]], "at": [inf, 0, 0], "sum": [0, 0, 0]})
+
     def test_masked_scores_cost_nothing(self):
         torch = self.torch
         x = torch.randn(3, 8)

@@ -35,6 +35,8 @@ REWRITING = 2.0
 # Random choices: another generator makes others. (Numbers drawn otherwise are taken for constants of the
 # problem: weights, noise after a seed.)
 _DROPOUT = {"bernoulli", "native_dropout", "_fused_dropout", "rrelu_with_noise"}
+# What the operators of decompositions (torch's prims) call the arguments of reductions.
+PRIMS_NAMES = {"inp": "self", "dims": "dim"}
 # How far two evaluations in float64 may be apart, beside the bound.
 _SLACK = 1e-9
 
@@ -59,7 +61,15 @@ def _close(made: Any, own: Tensor) -> bool:
     if not own.is_floating_point():
         return not v.is_floating_point() and torch.equal(v.to(own.dtype), own)
     slack = _SLACK * own.abs() + (made.bound() if isinstance(made, Value) else 0.0)
-    return bool((((v - own).abs() <= slack) | (v == own) | (torch.isnan(v) & torch.isnan(own))).all())
+    return bool((((v - own).abs() <= slack) | (v == own) | ~(torch.isfinite(v) | torch.isfinite(own))).all())
+
+
+def _with_own_nonfinite(made: Any, own: Any) -> Any:
+    """A rule's value with the operator's own NaN and infinities: which of them it is depends on the algorithm."""
+    if not isinstance(made, Value) or not isinstance(own, Tensor) or not own.is_floating_point():
+        return made
+    neither = ~(torch.isfinite(made.v) | torch.isfinite(own))
+    return Value(torch.where(neither, own.to(made.v.dtype), made.v), made.b, made.s) if bool(neither.any()) else made
 
 
 class BudgetEvaluation(Evaluation):
@@ -191,9 +201,12 @@ class BudgetEvaluation(Evaluation):
             return self._of_integers(func, args, kwargs)
         found = RULES.get(name)
         if found is not None:
+            if func.namespace == "prims":  # a decomposition's own operators
+                named = {PRIMS_NAMES.get(key, key): x for key, x in named.items()}
             result = found(self, named)
-            if result is not NotImplemented and self._agrees(result, func, args, kwargs):
-                return result
+            agreed = None if result is NotImplemented else self._agreed(result, func, args, kwargs)
+            if agreed is not None:
+                return agreed
         if name in MOVES:
             return self._move(func, operator, args, kwargs)
         if name in LOOKUPS:
@@ -206,14 +219,19 @@ class BudgetEvaluation(Evaluation):
             return self._decomposed(functional.decompose, args, kwargs)
         return self._perturb(functional, operator, args, kwargs)
 
-    def _agrees(self, result: Any, func, args, kwargs) -> bool:
-        """Whether a rule has the operator's own values. If not, the operator is treated as one without."""
+    def _agreed(self, result: Any, func, args, kwargs) -> Optional[Any]:
+        """What a rule made if it has the operator's own values; None, so that the operator is treated as one without
+        a rule, if not."""
         functional = self._functional(func)
         if Operator.of(functional).written or "batch_norm" in self.operator:  # it would update its statistics
-            return True
+            return result
         wanted = functional(*args, **{k: x for k, x in kwargs.items() if k != "out"})
-        pairs = zip(result, wanted) if type(result) is tuple else [(result, wanted)]
-        return all(_close(made, own) for made, own in pairs if isinstance(own, Tensor))
+        several = type(result) is tuple
+        pairs = list(zip(result, wanted)) if several else [(result, wanted)]
+        if not all(_close(made, own) for made, own in pairs if isinstance(own, Tensor)):
+            return None
+        agreed = [_with_own_nonfinite(made, own) for made, own in pairs]
+        return tuple(agreed) if several else agreed[0]
 
     def _of_integers(self, func, args, kwargs) -> Value:
         """Arithmetic on integers, some of them undecided: nothing is known about what they make."""

@@ -344,6 +344,8 @@ _MISSING = tuple(
         r"undefined reference to [`'](?:\w+::)*(\w+)",
     )
 )
+# Two PYBIND11_MODULE: the source has one, and load_inline writes another for `functions`.
+_SECOND_MODULE = re.compile(r"assay_module_(?:added|body)")
 # Words of torch's interface, and of the standard library, of which torch's headers bring more.
 _TORCH_WORD = re.compile(
     r"\b(?:at|c10|torch|caffe2|py|pybind11|std|ATen|(?:AT|TORCH|C10)_\w+)\b|Tensor|assay/light"
@@ -384,7 +386,7 @@ def _may_be_newer_language(output: str) -> bool:
 
 def missing_name(output: str) -> Optional[str]:
     """The name that an error is about if torch's own headers may have it; None for the source's own errors."""
-    errors = _errors(output)
+    errors = [message for message in _errors(output) if not _SECOND_MODULE.search(message)]
     for message in errors:
         for pattern in _MISSING:
             found = pattern.search(message)

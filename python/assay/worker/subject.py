@@ -108,6 +108,7 @@ class Subject:
             return _failure("%s has no %s: install it, or name an interpreter that has it in ASSAY_PYTHON"
                             % (sys.executable, error.name), unsupported=True)
         text = "%s: %s" % (type(error).__name__, error) if str(error) else type(error).__name__
+        text = text.replace(self._folder + os.sep, "")  # a compiler names files by their whole paths
         return _failure(text, file=file, line=line, unsupported=_is_unsupported(error))
 
     def _place(self, error: BaseException) -> Any:
