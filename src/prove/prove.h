@@ -58,7 +58,7 @@ struct Proof {
   std::vector<Obligation> obligations;
   std::vector<Finding> findings;  // of refuted ones, as the virtual GPU reported them, made small
   Json files = Json::array();     // of a refutation: the contract and the sources, for `assay replay`
-  Json relation = Json::array();  // the launch relation, for relation_from_json
+  Json relation = Json::array();  // the launch relation, for programs
   bool finished = false;
   std::vector<std::string> gaps;  // counterexamples that the virtual GPU did not show
   double seconds = 0;

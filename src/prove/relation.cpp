@@ -250,8 +250,7 @@ using Numbers = std::function<std::optional<int64_t>(const RecordedLaunch&)>;
 
 class Inference {
  public:
-  Inference(const Contract& contract, Relation& relation, bool same_pointers = true)
-      : contract_(contract), relation_(relation), same_pointers_(same_pointers) {}
+  Inference(const Contract& contract, Relation& relation) : contract_(contract), relation_(relation) {}
 
   Case one_case(const std::vector<const Record*>& records) {
     Case found;
@@ -324,7 +323,6 @@ class Inference {
     for (const auto& [at, expr] : launch.pairs)
       if (!same(expr, pair(event, at))) return false;
     for (const auto& [at, pointer] : launch.pointers) {
-      if (!same_pointers_) break;
       const auto place = pointer_at(event, at);
       if (!place || place->first != pointer.array ||
           !same(pointer.offset, place->second - shift_of(pointer.array)))
@@ -449,7 +447,6 @@ class Inference {
 
   const Contract& contract_;
   Relation& relation_;
-  bool same_pointers_;  // agrees() compares what they lead to
 };
 
 }  // namespace
@@ -553,34 +550,6 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     }
   }
   return relation;
-}
-
-// A trial may make the call several times: then the launches of one of the cases follow each other.
-std::string deviation(const Relation& relation, const Contract& contract, const Shape& shape,
-                      std::span<const protocol::Event> events, bool same_pointers) {
-  Relation none;
-  const Inference inference(contract, none, same_pointers);
-  std::vector<Operation> launches;
-  for (const protocol::Event& event : events)
-    if (const auto* launch = std::get_if<RecordedLaunch>(&event)) launches.emplace_back(*launch);
-  std::vector<const Case*> cases;  // the longest first: one may begin like another
-  for (const Case& one : relation.cases) cases.push_back(&one);
-  std::stable_sort(cases.begin(), cases.end(),
-                   [](const Case* a, const Case* b) { return a->launches.size() > b->launches.size(); });
-  for (size_t at = 0; at == 0 || at < launches.size();) {
-    const auto found = std::find_if(cases.begin(), cases.end(), [&](const Case* one) {
-      const size_t count = one->launches.size();
-      if (at + count > launches.size() || (count == 0 && !launches.empty())) return false;
-      const auto first = launches.begin() + static_cast<ptrdiff_t>(at);
-      return inference.agrees(*one, {shape, {first, first + static_cast<ptrdiff_t>(count)}});
-    });
-    if (found == cases.end())
-      return fmt::format("at {} the host code launches otherwise than the launch relation says",
-                         contract::to_string(shape));
-    if ((*found)->launches.empty()) break;
-    at += (*found)->launches.size();
-  }
-  return "";
 }
 
 }  // namespace assay::prove

@@ -16,7 +16,6 @@
 
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -97,13 +96,7 @@ struct RelationOptions {
 Result<Relation> infer(const contract::Contract& contract, const subject::Subject& subject,
                        const RelationOptions& options);
 
-// What a call launched, held against the relation: empty, or how it deviates from it. `same_pointers`: which arrays the
-// pointers lead to is compared as well (not where the caller makes arrays share their memory).
-std::string deviation(const Relation& relation, const contract::Contract& contract,
-                      const contract::Shape& shape, std::span<const protocol::Event> events,
-                      bool same_pointers = true);
 Json to_json(const Relation& relation);
-Result<Relation> relation_from_json(const Json& json);
 
 // An expression over the dims that has this value for each of these shapes; null: none was found.
 struct Point {

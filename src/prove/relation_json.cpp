@@ -1,4 +1,4 @@
-// The launch relation as JSON, so that a process that did not infer it can hold launches against it.
+// The launch relation as JSON, so that programs can hold launches against it.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -47,46 +47,6 @@ Json json_of(const Launch& launch) {
           {"pairs", json_of(launch.pairs)}};
 }
 
-ExprPtr expr_of(const Json& json) {
-  if (json.is_null()) return nullptr;
-  auto parsed = parse_expr(json.get<std::string>());
-  if (!parsed) throw std::invalid_argument(parsed.error().message);
-  return *parsed;
-}
-
-std::map<uint32_t, ExprPtr> numbers_of(const Json& json) {
-  std::map<uint32_t, ExprPtr> numbers;
-  for (const auto& [at, expr] : json.items()) numbers[static_cast<uint32_t>(std::stoul(at))] = expr_of(expr);
-  return numbers;
-}
-
-Launch launch_of(const Json& json) {
-  Launch launch;
-  launch.kernel = json.at("kernel");
-  for (const Json& one : json.at("when")) {
-    const int kind = one.at("kind");
-    if (kind < 0 || kind > static_cast<int>(Condition::Kind::NoMultiple))
-      throw std::invalid_argument("no such condition");
-    launch.when.push_back({static_cast<Condition::Kind>(kind), one.at("dim"), one.at("value")});
-  }
-  for (size_t axis = 0; axis < 3; ++axis) {
-    launch.grid[axis] = expr_of(json.at("grid").at(axis));
-    launch.block[axis] = expr_of(json.at("block").at(axis));
-  }
-  launch.dynamic_shared = expr_of(json.at("dynamic_shared"));
-  launch.static_shared = json.at("static_shared");
-  launch.shared_limit = expr_of(json.at("shared_limit"));
-  launch.clusters = json.at("clusters");
-  launch.cooperative = json.at("cooperative");
-  launch.parameter_bytes = json.at("parameter_bytes");
-  for (const auto& [at, pointer] : json.at("pointers").items())
-    launch.pointers[static_cast<uint32_t>(std::stoul(at))] = {pointer.at("array"),
-                                                              expr_of(pointer.at("offset"))};
-  launch.words = numbers_of(json.at("words"));
-  launch.pairs = numbers_of(json.at("pairs"));
-  return launch;
-}
-
 }  // namespace
 
 Json to_json(const Relation& relation) {
@@ -97,21 +57,6 @@ Json to_json(const Relation& relation) {
     cases.push_back({{"launches", launches}, {"filled", one.filled}});
   }
   return cases;
-}
-
-Result<Relation> relation_from_json(const Json& cases) {
-  try {
-    Relation relation;
-    for (const Json& one : cases) {
-      Case found;
-      for (const Json& launch : one.at("launches")) found.launches.push_back(launch_of(launch));
-      found.filled = one.at("filled").get<std::vector<std::string>>();
-      relation.cases.push_back(std::move(found));
-    }
-    return relation;
-  } catch (const std::exception& error) {
-    return Error{fmt::format("this is no launch relation: {}", error.what())};
-  }
 }
 
 }  // namespace assay::prove

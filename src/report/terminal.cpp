@@ -73,8 +73,8 @@ std::string counted(int64_t n, std::string_view what) {
 
 // "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time)"
 std::string proof_text(const Json& proof) {
-  if (!proof.contains("obligations")) return "";
-  if (const std::string why = proof.value("void", ""); !why.empty()) return "\nnothing is proved: " + why;
+  if (!proof.is_object()) return "";
+  if (const std::string why = proof.value("problem", ""); !why.empty()) return "\nnothing proved: " + why;
   // An obligation is proved if it is of every kernel.
   std::vector<std::pair<std::string, const Json*>> worst;
   for (const Json& one : proof["obligations"]) {

@@ -331,7 +331,6 @@ function proof(report) {
   const loose = facts.filter((f) => f.instruction && !(f.where.line > 0 && files.includes(f.where.file)));
   const at = (o) => o.status !== "proved" && o.where.line > 0 ? `${base(o.where.file)}:${o.where.line}: ` : "";
   return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"),
-    p.void && h("p", { class: "lede" }, `Nothing is proved: ${p.void}`),
     p.problem && h("p", { class: "lede" }, p.problem),
     h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows.`),
     kernels.map((kernel) => [h("h3", { class: "minor mono" }, kernel),
