@@ -35,7 +35,7 @@ constexpr const char* kAssumptions[] = {
     "inputs hold what `values` allows",
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
     "bytes",
-    "no thread makes more than 2^62 iterations of a loop, and for barriers and coverage loops end",
+    "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",
 };
 
 // Obligations that no question is asked for yet.
