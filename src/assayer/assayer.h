@@ -4,7 +4,7 @@
 //
 //     CheckOutcome outcome = check(contract, {.budget = 20});             // plan, trials, findings, verdict
 //     CheckOutcome again = replay(contract, trial, Kind::DataRace, {});  // one trial of a report
-//     CheckOutcome shown = investigate(contract, trials, kinds, {});     // is one of these a failure?
+//     CheckOutcome shown = investigate(contract, std::span(&trial, 1), std::array{Kind::DataRace}, {});
 //
 // A check takes trials from the plan as long as they can be afforded. The first that shows an error is
 // confirmed in a new process, its cause is looked for under changed conditions, and it is made small.

@@ -3,7 +3,7 @@
 // Example:
 //
 //     Proof proof = prove(contract, {.seconds = 60});
-//     std::string screen = terminal(proof);
+//     std::string screen = terminal(proof, {});
 //     if (proof.verdict == Status::Unknown) use(proof.obligations.front().reason);
 //
 // One direction, one file each:
