@@ -86,7 +86,7 @@ namespace {
 
 template <class T>
 Status write(void* to, T value) {
-  std::memcpy(to, &value, sizeof(T));
+  std::memcpy(to, &value, sizeof(T));  // NOLINT(bugprone-sizeof-expression): a pointer is a value here, too
   return Status::Success;
 }
 // Yes and no take four bytes.
