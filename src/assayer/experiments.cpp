@@ -415,7 +415,10 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
     }
   }
   const Finding& symptom = failed.findings.front();
-  if (symptom.kind == Kind::Nondeterministic || symptom.kind == Kind::StaleState) return failed;
+  // These say themselves what the cause is.
+  if (symptom.kind == Kind::Nondeterministic || symptom.kind == Kind::StaleState ||
+      symptom.kind == Kind::AliasedOutput)
+    return failed;
   // Of a related call: this trial's own call is right, whatever the conditions.
   const bool is_related =
       !symptom.attribution.relation.empty() || (std::holds_alternative<evidence::Numeric>(symptom.evidence) &&
