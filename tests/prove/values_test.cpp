@@ -43,8 +43,12 @@ class Values : public ::testing::Test {
     const auto texts = subject::device_code(*built.subject, contract.kernel.arch);
     std::vector<ptx::Module> modules;
     for (const std::string& text : *texts) modules.push_back(*ptx::parse(text, "k.ptx"));
-    ValuesSetting setting{.contract = contract, .subject = *built.subject, .texts = *texts, .modules = modules,
-                          .examples = examples, .kernels = kernels};
+    ValuesSetting setting{.contract = contract,
+                          .subject = *built.subject,
+                          .texts = *texts,
+                          .modules = modules,
+                          .examples = examples,
+                          .kernels = kernels};
     setting.seconds = 20;
     setting.runner.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
     setting.runner.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
@@ -65,7 +69,8 @@ class Values : public ::testing::Test {
 // y[i] = 2 x[i] + 1, of f16. `index` computes %rd5, the element that is read, from %rd4, the thread's own.
 class Elementwise : public Values {
  protected:
-  ValuesOutcome run(const std::string& index, const std::string& factor = "0f40000000", int64_t most = 6'000'000'000) {
+  ValuesOutcome run(const std::string& index, const std::string& factor = "0f40000000",
+                    int64_t most = 6'000'000'000) {
     const std::string source = fmt::format(R"(.version 9.0
 .target sm_90
 .address_size 64
@@ -90,7 +95,7 @@ DONE:
 }}
 )",
                                            index, factor);
-    const std::string toml = fmt::format(R"([kernel]
+    const std::string toml = fmt::format(R"toml([kernel]
 source = "k.ptx"
 global = "k"
 args = ["x", "y", "n"]
@@ -107,7 +112,7 @@ shape = ["n"]
 role = "out"
 [reference]
 formula = "y[i] = 2 * x[i] + 1"
-)",
+)toml",
                                          most);
     return compare(contract("k.ptx", source, toml), {"k"});
   }
@@ -192,7 +197,7 @@ class Rows : public Values {
   }
 
   ValuesOutcome run(const std::string& defines, const std::vector<std::string>& kernels) {
-    return compare(contract("k.cu", defines + kRows, R"([kernel]
+    return compare(contract("k.cu", defines + kRows, R"toml([kernel]
 source = "k.cu"
 entry = "norm"
 args = ["x", "y", "R", "C", "workspace", "stream"]
@@ -210,7 +215,7 @@ shape = ["R", "C"]
 role = "out"
 [reference]
 formula = "y[r, c] = x[r, c] / sqrt(mean[k](x[r, k] * x[r, k]) + 1e-5)"
-)"),
+)toml"),
                    kernels);
   }
 };
@@ -245,7 +250,7 @@ TEST_F(Rows, a_kernel_that_was_never_run_keeps_the_answer_open) {
 // ---- inputs that are made as they are read
 
 TEST(ValuesInputs, the_formula_and_the_device_see_the_same_elements_of_a_giant_input) {
-  const auto contract = contract::parse(R"([kernel]
+  const auto contract = contract::parse(R"toml([kernel]
 source = "k.ptx"
 global = "k"
 args = ["x", "y"]
@@ -263,7 +268,7 @@ shape = ["R"]
 role = "out"
 [reference]
 formula = "y[r] = sum[c](x[r, c])"
-)",
+)toml",
                                         "test.toml");
   ASSERT_TRUE(contract) << contract.error().text();
   auto inputs = prove::ValuesInputs::make(*contract, {{"R", 3000000}, {"C", 1024}}, 0);
@@ -284,7 +289,7 @@ formula = "y[r] = sum[c](x[r, c])"
 }
 
 TEST(ValuesInputs, a_formula_that_reads_too_much_is_refused_instead_of_filling_memory) {
-  const auto contract = contract::parse(R"([kernel]
+  const auto contract = contract::parse(R"toml([kernel]
 source = "k.ptx"
 global = "k"
 args = ["x", "y"]
@@ -301,7 +306,7 @@ shape = []
 role = "out"
 [reference]
 formula = "y = sum[i](x[i])"
-)",
+)toml",
                                         "test.toml");
   ASSERT_TRUE(contract) << contract.error().text();
   auto inputs = prove::ValuesInputs::make(*contract, {{"n", 3000000000}}, 0);
