@@ -22,7 +22,7 @@ using contract::TensorSpec;
 namespace {
 
 // Bytes of one tensor and of all. They are address space, not memory: parts that nobody reads cost nothing.
-constexpr double kMostTensor = 16e9, kMostTensors = 60e9;
+constexpr double kMostValuesTensor = 16e9, kMostValuesTensors = 60e9;
 constexpr size_t kDifferences = 3;  // shapes with a difference after which no more are looked for
 constexpr int kRandomShapes = 6;    // small ones, and as many from the whole range
 
@@ -34,38 +34,38 @@ double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
   return bytes;
 }
 
-bool fits(const contract::Contract& contract, const Shape& shape) {
+bool values_fit(const contract::Contract& contract, const Shape& shape) {
   double all = 0;
   for (const TensorSpec& tensor : contract.tensors) {
     const double bytes = tensor_bytes(tensor, shape);
-    if (bytes > kMostTensor) return false;
+    if (bytes > kMostValuesTensor) return false;
     all += bytes;
   }
-  return all <= kMostTensors && contract.check_shape(shape);
+  return all <= kMostValuesTensors && contract.check_shape(shape);
 }
 
-int64_t allowed(const contract::Dim& dim, int64_t value) {
+int64_t allowed_extent(const contract::Dim& dim, int64_t value) {
   return std::clamp(value / dim.multiple_of * dim.multiple_of, dim.lowest(), dim.highest());
 }
 
 // The shapes at which values are compared: the smallest and the largest first, then small ones, and ones from the
 // whole range evenly by magnitude.
-std::vector<Shape> shapes_of(const contract::Contract& contract, std::span<const Shape> examples,
-                             Random& random) {
+std::vector<Shape> compared_shapes(const contract::Contract& contract, std::span<const Shape> examples,
+                                   Random& random) {
   std::vector<Shape> shapes;
   const auto add = [&](Shape shape) {
     // What is too large is halved, one dim after another.
-    for (int tries = 0; !fits(contract, shape) && tries < 200 && !contract.dims.empty(); ++tries) {
+    for (int tries = 0; !values_fit(contract, shape) && tries < 200 && !contract.dims.empty(); ++tries) {
       const auto which = random.between(0, static_cast<int64_t>(contract.dims.size()) - 1);
       const contract::Dim& dim = contract.dims[static_cast<size_t>(which)];
-      shape[dim.name] = allowed(dim, shape[dim.name] / 2);
+      shape[dim.name] = allowed_extent(dim, shape[dim.name] / 2);
     }
-    if (fits(contract, shape) && std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
+    if (values_fit(contract, shape) && std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
       shapes.push_back(std::move(shape));
   };
   const auto drawn = [&](const auto& value) {
     Shape shape;
-    for (const contract::Dim& dim : contract.dims) shape[dim.name] = allowed(dim, value(dim));
+    for (const contract::Dim& dim : contract.dims) shape[dim.name] = allowed_extent(dim, value(dim));
     return shape;
   };
   const auto small = [&](const contract::Dim& dim) {
@@ -126,7 +126,7 @@ class Comparison {
   void compare_all(const reference::Reference& reference, double until) {
     Random random(hash(contract_.title));
     uint64_t choice = 0;
-    for (const Shape& shape : shapes_of(contract_, setting_.examples, random)) {
+    for (const Shape& shape : compared_shapes(contract_, setting_.examples, random)) {
       if (work_seconds() > until || outcome_.trials.size() >= kDifferences) return;
       compare_at(reference, shape, choice++, random);
     }

@@ -15,8 +15,8 @@ using contract::TensorSpec;
 
 namespace {
 
-constexpr int64_t kPart = 1024;                        // elements of an input that are made together
-constexpr int64_t kMadeAtOnce = 64 * kPart;            // inputs up to this size are made whole
+constexpr int64_t kDevicePart = 1024;                  // elements of an input that are made together
+constexpr int64_t kMadeAtOnce = 64 * kDevicePart;      // inputs up to this size are made whole
 constexpr uint64_t kWholeThreads = uint64_t{1} << 16;  // calls of no more threads are run whole
 constexpr int kBlocks = 4;                             // of a larger grid: the first, the last, and others
 constexpr size_t kKept = 24;                           // elements of an output that are kept from one run
@@ -25,7 +25,7 @@ constexpr int kMostRounds = 5;  // a loaded index leads to another part: rarely 
 constexpr uint64_t kMostInstructions = 20'000'000;
 
 // Memory of the call on the device.
-struct Array {
+struct DeviceArray {
   const TensorSpec* tensor = nullptr;  // null: the workspace
   vgpu::Address base = 0;
   uint64_t shift = 0;  // from `base` to the first element: a pointer is aligned to what the contract promises
@@ -39,9 +39,9 @@ struct Array {
 };
 
 // What the blocks of a run read and write.
-class Observer : public vgpu::Listener {
+class BlocksObserver : public vgpu::Listener {
  public:
-  Observer(std::vector<Array>& arrays, const vgpu::Memory& memory, bool whole, Random& random)
+  BlocksObserver(std::vector<DeviceArray>& arrays, const vgpu::Memory& memory, bool whole, Random& random)
       : arrays_(arrays),
         memory_(memory),
         whole_(whole),
@@ -57,7 +57,7 @@ class Observer : public vgpu::Listener {
     for (uint32_t lane = 0; lane < 32; ++lane) {
       if (!(access.lanes >> lane & 1)) continue;
       const vgpu::Address at = access.addresses[lane];
-      Array* array = find(at);
+      DeviceArray* array = find(at);
       if (!array) continue;  // a variable of the module
       if (updates && !whole_) problem("its blocks add to memory by atomics, and not all of them can be run");
       if (access.kind == AccessKind::Load || updates) read(*array, at, access.bytes);
@@ -75,15 +75,15 @@ class Observer : public vgpu::Listener {
   const std::vector<int64_t>& kept(size_t array) const { return kept_[array]; }
 
  private:
-  Array* find(vgpu::Address at) {
-    const auto holds = [&](const Array& a) { return at >= a.base && at < a.base + a.shift + a.bytes; };
+  DeviceArray* find(vgpu::Address at) {
+    const auto holds = [&](const DeviceArray& a) { return at >= a.base && at < a.base + a.shift + a.bytes; };
     if (last_ < arrays_.size() && holds(arrays_[last_])) return &arrays_[last_];
     for (last_ = 0; last_ < arrays_.size(); ++last_)
       if (holds(arrays_[last_])) return &arrays_[last_];
     return nullptr;
   }
 
-  void read(Array& array, vgpu::Address at, uint32_t bytes) {
+  void read(DeviceArray& array, vgpu::Address at, uint32_t bytes) {
     if (!array.is_input()) {
       if (!memory_.first_uninitialised(at, bytes)) return;
       problem(whole_ ? "it reads memory that no kernel has written"
@@ -91,13 +91,13 @@ class Observer : public vgpu::Listener {
       return;
     }
     if (at < array.base + array.shift) return;
-    const uint64_t offset = at - array.base - array.shift, part = array.item() * kPart;
+    const uint64_t offset = at - array.base - array.shift, part = array.item() * kDevicePart;
     for (uint64_t p = offset / part; p <= (offset + bytes - 1) / part && p < array.made.size(); ++p)
       if (!array.made[p]) array.missing.insert(static_cast<int64_t>(p));
   }
 
   // Keeps some of the elements, each with the same chance, and the last.
-  void stored(Array& array, vgpu::Address at, uint32_t bytes) {
+  void stored(DeviceArray& array, vgpu::Address at, uint32_t bytes) {
     if (!array.tensor || !array.tensor->is_output() || at < array.base + array.shift) return;
     const uint64_t offset = at - array.base - array.shift;
     std::vector<int64_t>& kept = kept_[last_];
@@ -118,7 +118,7 @@ class Observer : public vgpu::Listener {
     if (problem_.empty()) problem_ = text;
   }
 
-  std::vector<Array>& arrays_;
+  std::vector<DeviceArray>& arrays_;
   const vgpu::Memory& memory_;
   const bool whole_;
   Random& random_;
@@ -146,7 +146,7 @@ struct ValuesBlocks::Impl {
   const contract::Contract& contract;
   vgpu::Device device;
   std::vector<vgpu::Device::ModuleId> modules;
-  std::vector<Array> arrays;
+  std::vector<DeviceArray> arrays;
 
   std::optional<vgpu::Kernel> find(const std::string& symbol) const {
     for (const vgpu::Device::ModuleId module : modules)
@@ -162,22 +162,23 @@ struct ValuesBlocks::Impl {
     const bool first = arrays.empty();
     if (first) {
       for (const TensorSpec& tensor : contract.tensors) {
-        Array array{.tensor = &tensor};
+        DeviceArray array{.tensor = &tensor};
         const auto extents = tensor.extents(shape);
         if (!extents) return extents.error().message;
         array.bytes = array.item();
         for (const int64_t extent : *extents) array.bytes *= static_cast<uint64_t>(extent);
         array.shift = tensor.align < 256 ? static_cast<uint64_t>(tensor.align) : 0;
-        if (array.is_input()) array.made.resize(static_cast<size_t>((array.count() + kPart - 1) / kPart));
+        if (array.is_input())
+          array.made.resize(static_cast<size_t>((array.count() + kDevicePart - 1) / kDevicePart));
         if (array.is_input() && array.count() <= kMadeAtOnce) array.made.assign(array.made.size(), true);
         arrays.push_back(std::move(array));
       }
-      Array workspace;
+      DeviceArray workspace;
       if (const auto bytes = contract.kernel.workspace_bytes.eval(shape); bytes && *bytes > 0)
         workspace.bytes = static_cast<uint64_t>(*bytes);
       arrays.push_back(std::move(workspace));
     }
-    for (Array& array : arrays) {
+    for (DeviceArray& array : arrays) {
       const auto base = device.memory().allocate(std::max<uint64_t>(array.shift + array.bytes, 1), 256,
                                                  vgpu::MemoryKind::Device, name_of(array));
       if (!base) return base.error().message;
@@ -190,18 +191,20 @@ struct ValuesBlocks::Impl {
     return "";
   }
 
-  void make(const Array& array, int64_t part, const ValuesInputs& inputs) {
-    const int64_t first = part * kPart, count = std::min(kPart, array.count() - first);
+  void make(const DeviceArray& array, int64_t part, const ValuesInputs& inputs) {
+    const int64_t first = part * kDevicePart, count = std::min(kDevicePart, array.count() - first);
     const vgpu::Address at = array.base + array.shift + static_cast<uint64_t>(first) * array.item();
     const uint64_t bytes = static_cast<uint64_t>(count) * array.item();
     inputs.copy(*array.tensor, first, count, device.memory().host(at, bytes));
     device.memory().mark_initialised(at, bytes);
   }
 
-  static std::string name_of(const Array& array) { return array.tensor ? array.tensor->name : "workspace"; }
+  static std::string name_of(const DeviceArray& array) {
+    return array.tensor ? array.tensor->name : "workspace";
+  }
 
   void release() {
-    for (Array& array : arrays)
+    for (DeviceArray& array : arrays)
       if (array.base) device.memory().release(std::exchange(array.base, 0));
   }
 
@@ -211,7 +214,7 @@ struct ValuesBlocks::Impl {
     std::memcpy(bytes.data(), launch.words.data(), launch.words.size() * 4);
     for (const protocol::RecordedPointer& pointer : launch.pointers) {
       const auto array = std::find_if(arrays.begin(), arrays.end(),
-                                      [&](const Array& a) { return name_of(a) == pointer.to.label; });
+                                      [&](const DeviceArray& a) { return name_of(a) == pointer.to.label; });
       if (array == arrays.end()) return std::nullopt;
       const vgpu::Address address = array->base + pointer.to.offset;
       std::memcpy(bytes.data() + pointer.at, &address, sizeof address);
@@ -292,19 +295,19 @@ BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const V
   for (int number = 0;; ++number) {
     outcome.problem = impl.prepare(inputs);
     if (!outcome.problem.empty()) return outcome;
-    Observer observer(impl.arrays, impl.device.memory(), whole, random);
+    BlocksObserver observer(impl.arrays, impl.device.memory(), whole, random);
     impl.device.listen(&observer);
     const std::string failed = impl.round(launches, chosen);
     impl.device.ignore(&observer);
     const bool incomplete = std::any_of(impl.arrays.begin(), impl.arrays.end(),
-                                        [](const Array& array) { return !array.missing.empty(); });
+                                        [](const DeviceArray& array) { return !array.missing.empty(); });
     if (incomplete && number < kMostRounds) continue;
     outcome.problem = incomplete ? "indices that are loaded lead to ever more of the inputs" : failed;
     if (outcome.problem.empty()) outcome.problem = observer.problem();
     if (!outcome.problem.empty()) return outcome;
     for (const Impl::Launch& launch : launches) outcome.kernels.insert(launch.kernel);
     for (size_t i = 0; i < impl.arrays.size(); ++i) {
-      const Array& array = impl.arrays[i];
+      const DeviceArray& array = impl.arrays[i];
       std::set<int64_t> elements(observer.kept(i).begin(), observer.kept(i).end());
       for (const int64_t element : elements) {
         StoredElement stored{array.tensor, element, contract::Tensor::zeros(array.tensor->dtype, {})};
