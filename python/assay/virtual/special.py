@@ -52,6 +52,16 @@ def _addmm(
     return beta * c.to(out_dtype) + alpha * _mm(a, b, out_dtype)
 
 
+def _into(compute: Callable) -> Callable:
+    """The form of an operator that stores its result in `out`."""
+
+    def wrapped(*args: Any, out: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        result = compute(*args, **kwargs)
+        return out.resize_(result.size()).copy_(result)
+
+    return wrapped
+
+
 # ---- Convolutions of cuDNN, which TorchScript puts into models that it optimises ----
 
 
@@ -210,10 +220,10 @@ IMPLEMENTATIONS: Dict[str, Callable] = {
     "gelu.out": _without_onednn(aten.gelu.out),
     "gelu_backward": _without_onednn(aten.gelu_backward.default),
     "gelu_backward.grad_input": _without_onednn(aten.gelu_backward.grad_input),
-    "mm.dtype": _mm,
-    "bmm.dtype": _mm,
-    "addmm.dtype": _addmm,
-    "baddbmm.dtype": _addmm,
+    **{f"{name}.dtype": _mm for name in ("mm", "bmm")},
+    **{f"{name}.dtype_out": _into(_mm) for name in ("mm", "bmm")},
+    **{f"{name}.dtype": _addmm for name in ("addmm", "baddbmm")},
+    **{f"{name}.dtype_out": _into(_addmm) for name in ("addmm", "baddbmm")},
     "cudnn_convolution": _cudnn_convolution,
     "cudnn_convolution_transpose": _cudnn_convolution_transpose,
     "cudnn_convolution_relu": _cudnn_convolution_relu,
