@@ -24,8 +24,7 @@ constexpr double kSeconds = 3;
 constexpr uint32_t kAllLanes = 0xffffffff;
 
 constexpr double kEndSeconds = 1.5;        // for showing that a loop ends
-constexpr double kCandidateSeconds = 1.0;  // for each cap
-constexpr Int kCaps[] = {40, 300, 5000};   // of the dims, one after another
+constexpr double kCandidateSeconds = 0.5;  // for each size of the dims
 constexpr Int kManyIterations = Int{1} << 61;
 constexpr unsigned kWarp = 32;
 
@@ -270,14 +269,9 @@ class Uniformity {
 
   // A shape where the two part. What else happens on the way is left open.
   void find_candidate(Lowering& lowering, const Formula& goal) {
-    for (const Int cap : kCaps) {
-      const double left = setting_.until - work_seconds();
-      if (left <= 0) return;
-      const Answer answer = lowering.ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);
-      if (answer.kind != Answer::Kind::Satisfiable) continue;
+    const Answer answer = lowering.small_model(goal, kCandidateSeconds, setting_.until);
+    if (answer.kind == Answer::Kind::Satisfiable)
       candidate_ = Candidate{setting_.dims.shape(lowering.values(answer)), ""};
-      return;
-    }
   }
 
   Setting& setting_;

@@ -362,6 +362,16 @@ TEST(Indices, not_if_the_promise_is_larger) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// Where V is 0 no index is promised, and none is loaded: what is promised of it says nothing about that shape.
+TEST(Indices, a_promise_about_no_values_proves_nothing) {
+  KernelText text = gather(R"(
+    ld.param.u32 %r6, [p4]; setp.gt.s32 %p2, %r6, 0; mov.u64 %rd5, 0; @%p2 ld.global.u64 %rd5, [%rd4];)");
+  text.parameters = {"x", "y", "= n", "at", "= V"};
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+  text.dims = "n = { min = 1, max = 100000 }\nV = { min = 0, max = 50000 }";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // V = 0: it reads x[0]
+}
+
 // ---- arithmetic
 
 TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) {
@@ -382,6 +392,33 @@ TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) 
   ProvedKernel large(text);
   EXPECT_EQ(large.bounds(), Status::Unknown);
   EXPECT_EQ(large.overflow(), Status::Unknown);
+}
+
+// That a guard keeps the wrapped index within the tensor does not undo the wrap, though the guard looks at it first.
+TEST(Arithmetic, an_index_that_wraps_before_its_guard_overflows) {
+  const auto body = [](int factor) {
+    return kernel(fmt::format(R"(
+      mul.lo.s32 %r7, %r2, {};
+      setp.ge.u32 %p1, %r7, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                              factor));
+  };
+  ProvedKernel narrow(body(100000));
+  EXPECT_EQ(narrow.bounds(), Status::Proved);
+  EXPECT_EQ(narrow.overflow(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(body(3)).overflow(), Status::Proved);
+}
+
+// What wraps only in a guard reaches no address.
+TEST(Arithmetic, a_wrap_in_a_guard_alone_is_no_overflow) {
+  EXPECT_EQ(ProvedKernel(kernel(R"(
+    mul.lo.s32 %r7, %r2, 100000; setp.lt.s32 %p1, %r7, 0; @%p1 bra END;
+    setp.ge.s32 %p2, %r2, %r1; @%p2 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"))
+                .overflow(),
+            Status::Proved);
 }
 
 TEST(Arithmetic, a_negative_index_is_not_hidden_by_an_unsigned_extension) {

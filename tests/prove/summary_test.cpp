@@ -183,7 +183,7 @@ class Agreement {
       }
       const Formula here = equal_to_zero(plus(address, -Int{seen.address}));
       return lowering.ask(here, 5).kind != Answer::Kind::Unsatisfiable &&
-             lowering.ask_nonlinear(here, 1, 0).kind != Answer::Kind::Unsatisfiable;
+             lowering.ask_nonlinear(here, 1).kind != Answer::Kind::Unsatisfiable;
     } catch (const TooHard&) {
       return true;
     }
