@@ -9,21 +9,26 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kCounterexampleSeconds = 1;  // for each size of the dims
 // Accesses of which one is looked for: more than the shapes that are run in the end, since several accesses may
 // fail at one shape. The other accesses are only proved or not.
 constexpr size_t kMostCounterexamples = 8;
 constexpr int kMostParts = 8;
+constexpr double kQuestionShare = 0.25;  // of the time that is left, for one question; chosen
+constexpr double kLeastSeconds = 0.5;    // with which most questions that have an answer are answered
 
 }  // namespace
 
 std::string_view to_string(Status status) {
-  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown"};
+  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown", "agrees"};
   return kNames[static_cast<size_t>(status)];
 }
 
 bool Setting::out_of_time() const {
   return work_seconds() > until;
+}
+
+double Setting::question_seconds() const {
+  return std::min(access_seconds, std::max(kLeastSeconds, (until - work_seconds()) * kQuestionShare));
 }
 
 Where Setting::where(const ptx::Instruction& instruction) const {

@@ -21,13 +21,13 @@ Formula misaligned(Lowered& at, Int alignment) {
   return at_least_zero(plus(at.lowering.remainder(at.address, alignment), -1));
 }
 
-std::optional<Place> check(Setting& setting, const Access& access) {
+std::optional<Place> misaligned(Setting& setting, const Access& access) {
   if (access.alignment <= 1) return std::nullopt;
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     if (is_multiple(at.address, access.alignment)) continue;
     const Formula bad = misaligned(at, access.alignment);
-    const Answer answer = at.lowering.ask(bad, setting.access_seconds);
+    const Answer answer = at.lowering.ask(bad, setting.question_seconds());
     if (answer.kind == Answer::Kind::Unsatisfiable) continue;
     Place place;
     place.reason = fmt::format(
@@ -43,7 +43,8 @@ std::optional<Place> check(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_alignment(Setting& setting) {
-  return for_accesses(setting, "alignment", [&](const Access& access) { return check(setting, access); });
+  return for_accesses(setting, "alignment",
+                      [&](const Access& access) { return misaligned(setting, access); });
 }
 
 }  // namespace assay::prove

@@ -12,7 +12,7 @@ namespace assay::prove {
 
 namespace {
 
-constexpr size_t kMostChoices = 64;  // of values that a loop selects from
+constexpr size_t kMostSelected = 64;  // of values that a loop selects from
 
 // Where control goes, under what conditions, with what in the registers.
 struct Edge {
@@ -272,7 +272,7 @@ class Executor {
       const Term at = open.back();
       open.pop_back();
       if (!seen.insert(at).second) continue;
-      if (seen.size() > kMostChoices) return {};
+      if (seen.size() > kMostSelected) return {};
       const Node& node = terms_[at];
       if (node.op != Op::Ite || down_to.contains(at)) {
         found.push_back(at);
@@ -340,7 +340,7 @@ class Executor {
     for (auto& [reg, guess] : found) {
       std::set<Term> starts;
       for (const uint32_t source : guess.among) starts.insert(entry.registers[source]);
-      if (starts.size() + guess.offers.size() > kMostChoices) continue;
+      if (starts.size() + guess.offers.size() > kMostSelected) continue;
       guess.head = selected(guess, starts, count);
       guesses[reg] = std::move(guess);
     }

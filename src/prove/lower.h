@@ -26,6 +26,9 @@
 
 namespace assay::prove {
 
+// Counterexamples are looked for among small shapes first, which are run fast.
+inline constexpr double kCounterexampleSeconds = 1;  // for each size of the dims
+
 // Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's
 // range.
 struct Claim {

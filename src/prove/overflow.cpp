@@ -35,7 +35,7 @@ class Influence {
   std::map<Term, Term> known_;
 };
 
-std::optional<Place> check(Setting& setting, const Access& access) {
+std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     const auto wraps = at.lowering.wraps();
@@ -47,7 +47,7 @@ std::optional<Place> check(Setting& setting, const Access& access) {
                        where.lowering.formula(bears)});
       };
       if (Influence(setting.terms, wraps[i].term).on(part.address) == setting.terms.truth(false)) continue;
-      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.access_seconds);
+      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.question_seconds());
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;
       place.reason = answer.kind == Answer::Kind::Satisfiable
@@ -68,7 +68,7 @@ std::optional<Place> check(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_overflow(Setting& setting) {
-  return for_accesses(setting, "overflow", [&](const Access& access) { return check(setting, access); });
+  return for_accesses(setting, "overflow", [&](const Access& access) { return wrapped(setting, access); });
 }
 
 }  // namespace assay::prove
