@@ -186,7 +186,7 @@ class Agreement {
       }
       const Formula here = equal_to_zero(plus(address, -Int{seen.address}));
       return lowering.ask(here, kSeconds).kind != Answer::Kind::Unsatisfiable &&
-             lowering.ask_nonlinear(here, kNonlinearSeconds, 0).kind != Answer::Kind::Unsatisfiable;
+             lowering.ask_nonlinear(here, kNonlinearSeconds).kind != Answer::Kind::Unsatisfiable;
     } catch (const TooHard&) {
       return true;
     }
