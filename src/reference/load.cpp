@@ -12,8 +12,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 template <class Stored, class Value, class Convert>
 void gather(const std::byte* data, const int64_t* at, bool uniform, bool contiguous, int n, Value* to,
             Convert convert) {
