@@ -390,7 +390,8 @@ class Contradiction {
             (!misplaced || name == "bounds" || launched->proved.contains("bounds")))
           return report(name, what);
       }
-      if (!ended) return "";  // what comes after it is not promised anything
+      if (!ended)
+        return trace(shape, filling, launches, report);  // what comes after it is not promised anything
     }
     const auto unwritten = device.memory().first_uninitialised(memory.y, memory.y_bytes);
     if (call_.output && unwritten) {

@@ -77,7 +77,11 @@ class KernelMaker {
   KernelMaker(Choices& choices, Extent extent, bool large)
       : choices_(choices), extent_(extent), large_(large) {}
 
-  RandomLaunch make() {
+  static constexpr const char* kElements[] = {"n", "n * m", "n + m", "4 * n"};  // by Extent
+
+  // `covers`: the kernel writes every element of y, or nearly so.
+  RandomLaunch make(bool covers) {
+    covers_ = covers;
     launch();
     add("ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; ld.param.u32 %r1, [p2]; ld.param.u32 %r2, [p3];");
     add("cvta.to.global.u64 %rd1, %rd1; cvta.to.global.u64 %rd2, %rd2;");
@@ -87,8 +91,9 @@ class KernelMaker {
     add("mov.u32 %r9, %tid.y;");
     known_ = {"%r1", "%r2", "%r3", "%r4", "%r5", "%r6", "%r7", "%r8"};
     if (kernel_.block_y != "1") known_.push_back("%r9");
+    if (covers_) covering();
     if (choices_.one_in(2)) declare_shared();
-    const uint32_t parts = 1 + choices_.below(3);
+    const uint32_t parts = (covers_ ? 0 : 1) + choices_.below(3);
     for (uint32_t i = 0; i < parts; ++i) part(2);
     kernel_.body = std::move(text_);
     return std::move(kernel_);
@@ -116,6 +121,13 @@ class KernelMaker {
                                             "n / 2",
                                             "n - 1"};
     kernel_.grid = choices_.of(grids);
+    if (covers_) {
+      const char* elements = kElements[static_cast<size_t>(extent_)];
+      const std::vector<std::string> enough = {fmt::format("ceil_div({}, {})", elements, threads), "n",
+                                               fmt::format("min(ceil_div({}, {}), 5)", elements, threads)};
+      kernel_.grid = choices_.one_in(12) ? "n / 2" : choices_.of(enough);
+      return;
+    }
     if (choices_.one_in(8)) {
       kernel_.block = large_ ? choices_.of<std::string>({"m + 300", "min(n, 256)", "2 * m", "m"})
                              : choices_.of<std::string>({"n", "m", "4 * n", "n * m"});
@@ -446,6 +458,59 @@ class KernelMaker {
     add(end + ":");
   }
 
+  // Every element once: by one thread each, in a loop over all of them, row by row, or four at a time.
+  void covering() {
+    const std::string count = fresh();
+    switch (extent_) {
+      case Extent::N:
+        add(fmt::format("mov.u32 {}, %r1;", count));
+        break;
+      case Extent::NTimesM:
+        add(fmt::format("mul.lo.s32 {}, %r1, %r2;", count));
+        break;
+      case Extent::NPlusM:
+        add(fmt::format("add.s32 {}, %r1, %r2;", count));
+        break;
+      default:
+        add(fmt::format("shl.b32 {}, %r1, 2;", count));
+    }
+    if (choices_.one_in(12)) add(fmt::format("add.s32 {}, {}, -1;", count, count));
+    const std::string end = label(), head = label(), i = fresh(), p = predicate(), q = predicate();
+    if (extent_ == Extent::NTimesM && choices_.one_in(3)) {
+      const std::string at = fresh();
+      add(fmt::format("setp.ge.s32 {}, %r5, %r1; @{} bra {};", p, p, end));
+      add(fmt::format("mov.u32 {}, %r3;", i));
+      add(head + ":");
+      add(fmt::format("setp.ge.s32 {}, {}, %r2; @{} bra {};", q, i, q, end));
+      add(fmt::format("mad.lo.s32 {}, %r5, %r2, {};", at, i));
+      plain_store(at);
+      add(fmt::format("add.s32 {}, {}, %r4; bra {};", i, i, head));
+    } else if (extent_ == Extent::FourN && choices_.one_in(3)) {
+      add(fmt::format("setp.ge.s32 {}, %r7, %r1; @{} bra {};", p, p, end));
+      add(fmt::format("shl.b32 {}, %r7, {};", i, choices_.one_in(12) ? 3 : 2));
+      add(fmt::format("st.global.v4.u32 [{}], {{1, 2, 3, 4}};", plain_address(i)));
+    } else if (choices_.one_in(2)) {
+      add(fmt::format("setp.ge.{}32 {}, %r7, {}; @{} bra {};", choices_.one_in(3) ? "u" : "s", p, count, p,
+                      end));
+      plain_store("%r7");
+    } else {
+      add(fmt::format("mov.u32 {}, %r7;", i));
+      add(head + ":");
+      add(fmt::format("setp.ge.s32 {}, {}, {}; @{} bra {};", q, i, count, q, end));
+      plain_store(i);
+      add(fmt::format("add.s32 {}, {}, {}; bra {};", i, i, choices_.one_in(12) ? "%r4" : "%r8", head));
+    }
+    add(end + ":");
+  }
+  std::string plain_address(const std::string& index) {
+    const std::string offset = fresh_long(), out = fresh_long();
+    add(fmt::format("mul.wide.s32 {}, {}, 4; add.s64 {}, %rd2, {};", offset, index, out, offset));
+    return out;
+  }
+  void plain_store(const std::string& index) {
+    add(fmt::format("st.global.u32 [{}], 8;", plain_address(index)));
+  }
+
   // ---- more of what kernels are made of
 
   void barrier(uint32_t left_out_one_in = 8) {
@@ -767,7 +832,7 @@ class KernelMaker {
   std::string text_;
   std::vector<std::string> known_;
   Extent extent_;
-  bool large_;
+  bool large_, covers_ = false;
   uint32_t shared_words_ = 0;
   std::string words_;  // of s, a constant or a register
   int next_register_ = 10, next_long_ = 10, next_predicate_ = 1, next_half_ = 1, next_label_ = 0;
@@ -813,8 +878,9 @@ class CallMaker {
     one.when = when;
     if (call_.output && choices_.one_in(8)) one.filled = choices_.one_in(2) ? "4 * n" : "4 * n - 4";
     const uint32_t launches = choices_.one_in(4) ? 2 : 1;
+    const uint32_t covering = call_.output && !choices_.one_in(3) ? choices_.below(launches) : launches;
     for (uint32_t i = 0; i < launches; ++i)
-      one.launches.push_back(KernelMaker(choices_, extent_, call_.large).make());
+      one.launches.push_back(KernelMaker(choices_, extent_, call_.large).make(i == covering));
     call_.cases.push_back(std::move(one));
   }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs `assay prove` over test suites of other verifiers, whose cases say what is expected of them.
 
-usage: suites.py gpuverify|faial FOLDER [--assay FILE] [--time S] [--out FILE] [--keep FOLDER] [FILTER...]
+usage: suites.py gpuverify|faial FOLDER [--assay FILE] [--time S] [--jobs N] [--out FILE] [--keep FOLDER]
+                                   [FILTER...]
 
 gpuverify  FOLDER is testsuite/CUDA of github.com/mc-imperial/gpuverify: one kernel.cu per case. Its first line is
            "//pass" or "//xfail:...", its second the launch, and comments below say what is reported.
@@ -11,16 +12,18 @@ A case has no host code. For each one a launcher and a contract are written:
 - the launch is the case's own, as constants (blocks of more than 1,024 threads cut to that); without one, one block of 1,024;
 - every pointer gets a tensor of 4 MiB, with any contents;
 - an integer gets a dim: from 0 to the largest value of its type, or what __requires says of it. Negative values are not tried.
-  What __requires says otherwise is not used;
+  What __requires says otherwise is not used; a floating-point number is 1.5;
 - dynamic shared memory has 16 KiB.
 What is compared is `race` and `barrier`. These verifiers let arrays be as large as needed, so a race that is proved apart from
 `bounds` counts as proved; the table says how many of these there are. A case is read if it compiles and is launched.
+A wrong case that is proved is built again without optimisation: if that is not proved, the compiler had removed the defect.
 
 --out appends one JSON object per case, so that a run can be continued. A filter is part of a case's name.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -37,20 +40,18 @@ MOST = (1 << 31) - 1
 HEADER = """#pragma once
 #include <cassert>
 #include <cstdint>
-#include <curand_kernel.h>
-#include <curand_mtgp32_kernel.h>
 #undef __requires
 #undef __ensures
 #undef __assume
-#define __requires(...)
-#define __ensures(...)
-#define __requires_fresh_array(...)
-#define __invariant(...)
-#define __global_invariant(...)
-#define __function_wide_invariant(...)
-#define __assert(...)
-#define __global_assert(...)
-#define __assume(...)
+#define __requires(...) ((void)0)
+#define __ensures(...) ((void)0)
+#define __requires_fresh_array(...) ((void)0)
+#define __invariant(...) ((void)0)
+#define __global_invariant(...) ((void)0)
+#define __function_wide_invariant(...) ((void)0)
+#define __assert(...) ((void)0)
+#define __global_assert(...) ((void)0)
+#define __assume(...) ((void)0)
 #define __axiom(...)
 #define main main_of_the_case
 
@@ -66,6 +67,9 @@ struct Number {
   operator T() const { return (T)value; }
 };
 """
+
+# What a case that uses these words needs.
+HEADERS = {"cooperative_groups": "cooperative_groups.h", "curand": "curand_kernel.h", "Mtgp32": "curand_mtgp32_kernel.h"}
 
 # C++ type -> dtype of a tensor, and largest value of a dim
 INTEGERS = {
@@ -111,6 +115,7 @@ def gpuverify_cases(folder):
             "grid": vector(option(lines[1], "gridDim"), [1, 1, 1]),
             "block": vector(option(lines[1], "blockDim"), [1, 1, 1]),
             "options": lines[1][2:].strip(),
+            "flags": re.findall(r"-D\S+", lines[1]),
         }
 
 
@@ -127,6 +132,7 @@ def faial_cases(folder):
             "grid": vector(option(text, "gridDim"), [1, 1, 1]),
             "block": vector(option(text, "blockDim"), [LARGEST_BLOCK, 1, 1]),
             "options": "unsupported by Faial" if f'"{source.name}"' in unsupported else "",
+            "flags": [],
         }
 
 
@@ -231,7 +237,7 @@ def parameters_of(parameters, typedefs, enumerations, template):
 def requirements(text, name, most, launch):
     """The range that __requires gives to a parameter; what it says otherwise is left out."""
     low, high = 0, most
-    for condition in re.findall(r"__requires\s*\((.*?)\)\s*;", text, re.DOTALL):
+    for condition in re.findall(r"__(?:requires|assume)\s*\((.*?)\)\s*;", text, re.DOTALL):
         for part in condition.split("&&"):
             match = re.match(rf"\s*\(?\s*{re.escape(name)}\s*(==|<=|>=|<|>)\s*([\w\s.*+()-]+?)\s*\)?\s*$", part)
             if not match:
@@ -267,7 +273,7 @@ def number_of(text, source, launch):
         return None
 
 
-def write_case(source, case, folder):
+def write_case(source, case, folder, flags):
     """The launcher and the contract of a case."""
     text = without_comments(source.read_text(errors="replace"))
     name, parameters, template = kernel_of(text)
@@ -296,7 +302,7 @@ def write_case(source, case, folder):
             signature.append(f"int {own}")
             values.append(f"Number{{{own}}}")
         else:
-            scalars.append(f'[scalars.{own}]\ndtype = "{FLOATS[kind]}"\nrange = [-4.0, 4.0]')
+            scalars.append(f'[scalars.{own}]\ndtype = "{FLOATS[kind]}"\nvalue = 1.5')
             signature.append(f"{kind} {own}")
             values.append(own)
     if not tensors:
@@ -304,7 +310,10 @@ def write_case(source, case, folder):
         formula.append("nothing[i] = nothing[i]")
         signature.append("void* nothing")
         arguments.append("nothing")
-    (folder / "suite.h").write_text(HEADER)
+    more = "".join(f"#include <{header}>\n" for word, header in HEADERS.items() if word in text)
+    if "cooperative_groups" in text:
+        more += "#define synchronize cooperative_groups::sync\n"  # as it was called
+    (folder / "suite.h").write_text(HEADER + more)
     shared = SHARED if re.search(r"extern\s+__shared__", text) else 0
     grid_text, block_text = (", ".join(map(str, v)) for v in (case["grid"], block))
     if re.search(r"this_grid|grid_group", text):
@@ -318,7 +327,7 @@ def write_case(source, case, folder):
     (folder / "launcher.cu").write_text(launcher)
     listed = ", ".join(f'"{argument}"' for argument in arguments + ["stream"])
     (folder / "contract.toml").write_text(
-        f'[kernel]\nsource = "launcher.cu"\nentry = "launch_case"\nargs = [{listed}]\n\n[dims]\n' + "\n".join(dims or ["one = 1"]) +
+        f'[kernel]\nsource = "launcher.cu"\nentry = "launch_case"\nargs = [{listed}]\nflags = {json.dumps(flags)}\n\n[dims]\n' + "\n".join(dims or ["one = 1"]) +
         "\n\n" + "\n\n".join(tensors + scalars) + '\n\n[reference]\nformula = """\n' + "\n".join(formula) + '\n"""\n')
 
 
@@ -330,13 +339,17 @@ def prove(assay, folder, seconds):
     return proof
 
 
+PROVED = ("proved", "apart from bounds")
+UNOPTIMISED = ["-Xcicc", "-O0"]
 ON_BOUNDS = "it rests on accesses being in bounds"
 
 
 def answer_of(proof):
     """proved, proved apart from bounds, refuted or unknown; and why."""
     if proof.get("problem"):
-        raise NotRead(proof["problem"].strip().splitlines()[0])
+        lines = proof["problem"].strip().splitlines()
+        errors = [line for line in lines if re.search(r"error|fatal", line)]
+        raise NotRead((errors[1:] or errors or lines)[0])
     wanted = [o for o in proof["obligations"] if o["obligation"] in ("race", "barrier")]
     if not wanted:
         raise NotRead("nothing is launched")
@@ -355,23 +368,34 @@ def answer_of(proof):
     return answer, why
 
 
-def run_case(assay, name, source, case, seconds, folder):
-    record = {"name": name, "expected": case["expected"], "about": case["about"], "options": case["options"]}
+def ask(assay, source, case, seconds, folder, flags):
+    """The answer, why, and the status of every obligation."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        write_case(source.resolve(), case, folder)
+        write_case(source.resolve(), case, folder, case["flags"] + flags)
         proof = prove(assay, folder, seconds)
-        record["answer"], record["why"] = answer_of(proof)
-        record["all"] = {o["obligation"]: o["status"] for o in proof["obligations"]}
-        record["seconds"] = round(proof.get("seconds", 0), 1)
+        answer, why = answer_of(proof)
     except NotRead as reason:
-        record["answer"], record["why"] = "not read", str(reason)
+        return {"answer": "not read", "why": str(reason)}
+    return {"answer": answer, "why": why, "seconds": round(proof.get("seconds", 0), 1),
+            "all": {o["obligation"]: o["status"] for o in proof["obligations"]}}
+
+
+def run_case(assay, name, source, case, seconds, folder):
+    record = {"name": name, "expected": case["expected"], "about": case["about"], "options": case["options"]}
+    record.update(ask(assay, source, case, seconds, folder, []))
+    # What nobody reads the compiler removes, the defect with it.
+    if record["expected"] == "wrong" and record["answer"] in PROVED:
+        record["unoptimised"] = ask(assay, source, case, seconds, folder / "unoptimised", UNOPTIMISED)
+        if record["unoptimised"]["answer"] not in PROVED:
+            record["answer"] = "removed"
+            record["why"] = f"unoptimised: {record['unoptimised']['answer']}, {record['unoptimised']['why']}"
     return record
 
 
 def table(records):
     """Per expectation, how many cases got which answer."""
-    columns = ("proved", "apart from bounds", "refuted", "unknown", "not read")
+    columns = ("proved", "apart from bounds", "refuted", "unknown", "removed", "not read")
     rows = collections.OrderedDict()
     for record in records:
         what = record["expected"] + (f", {record['about']}" if record["about"] and record["expected"] == "wrong" else "")
@@ -389,6 +413,7 @@ def main():
     parser.add_argument("filters", nargs="*")
     parser.add_argument("--assay", default="build/release/bin/assay")
     parser.add_argument("--time", type=float, default=20)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="keep launchers and contracts here")
     options = parser.parse_intermixed_args()
@@ -401,15 +426,16 @@ def main():
     known = {record["name"] for record in records}
     with tempfile.TemporaryDirectory() as temporary:
         keep = options.keep.resolve() if options.keep else pathlib.Path(temporary)
-        for name, source, case in cases:
-            if name in known or (options.filters and not any(part in name for part in options.filters)):
-                continue
-            record = run_case(options.assay, name, source, case, options.time, keep / name.replace("/", "."))
-            records.append(record)
-            print(f"{record['expected']:12} {record['answer']:17} {name}  {record['why']}", flush=True)
-            if options.out:
-                with options.out.open("a") as out:
-                    out.write(json.dumps(record) + "\n")
+        wanted = [one for one in cases if one[0] not in known and
+                  (not options.filters or any(part in one[0] for part in options.filters))]
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            for record in pool.map(lambda one: run_case(options.assay, *one, options.time,
+                                                        keep / one[0].replace("/", ".")), wanted):
+                records.append(record)
+                print(f"{record['expected']:12} {record['answer']:17} {record['name']}  {record['why']}", flush=True)
+                if options.out:
+                    with options.out.open("a") as out:
+                        out.write(json.dumps(record) + "\n")
     print(table(records))
 
 
