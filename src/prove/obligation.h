@@ -5,6 +5,7 @@
 //   alignment.cpp   every access is aligned as its width demands
 //   legality.cpp    the launch is one that the hardware takes
 //   barrier.cpp     every thread of a block reaches each barrier, or none does
+//   values.cpp      the values agree with the formula: compared, not proved
 //
 // Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which
 // counts only when the virtual GPU shows it (witness.h). Neither: unknown.
@@ -21,7 +22,8 @@
 
 namespace assay::prove {
 
-enum class Status : uint8_t { Proved, Refuted, Unknown };
+// Agrees: what was compared agrees; nothing is proved. Of `values` only.
+enum class Status : uint8_t { Proved, Refuted, Unknown, Agrees };
 std::string_view to_string(Status status);
 
 // A shape at which something may go wrong, and where in the grid.
@@ -38,6 +40,12 @@ struct Place {
   std::string instruction{};  // PTX
 };
 
+// What was compared with the formula.
+struct Compared {
+  size_t elements = 0, shapes = 0;
+  contract::Shape largest;  // of these shapes
+};
+
 struct Obligation {
   std::string kernel;  // its symbol
   std::string name;    // "bounds"
@@ -49,6 +57,7 @@ struct Obligation {
   std::string reason;
   std::vector<Place> proved{};  // the others, as far as they have a place
   std::string refuted_at{};     // the instruction that a run showed to fail, PTX
+  Compared compared{};          // of `values`
 };
 // What it says, in words.
 std::string_view statement_of(std::string_view obligation);
@@ -63,11 +72,14 @@ struct Setting {
   const Summary& summary;
   Claims& claims;
   Solver& solver;
-  double access_seconds = 5;  // for one access
-  double until = 0;           // of work_seconds(): no question is asked later
-  std::string ptx_file{};     // where the kernel's own source is PTX: its path
+  double access_seconds = 5;   // for one access
+  double until = 0;            // of work_seconds(): no question is asked later
+  std::string ptx_file{};      // where the kernel's own source is PTX: its path
+  size_t counterexamples = 0;  // that may still be looked for, of the obligation at work
 
   bool out_of_time() const;
+  // For one question about an access: not so much that nothing is left for a counterexample, or for the others.
+  double question_seconds() const;
   Where where(const ptx::Instruction& instruction) const;
   // The same with the instruction's text.
   Place place(const ptx::Instruction& instruction, std::string reason = "") const;
@@ -97,9 +109,8 @@ Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term)
 struct Lowered {
   Lowering lowering;
   const Array* array = nullptr;
-  Poly address;      // with its base
-  Poly offset;       // from the base
-  size_t wraps = 0;  // those before this came from the path, those from here on from the address
+  Poly address;  // with its base
+  Poly offset;   // from the base
 };
 // Throws TooHard where there is no base, or more than one.
 Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path);
