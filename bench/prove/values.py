@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs `assay prove --only values` over the corpus: whose values agree with the formula, and whose do not.
 
-usage: values.py [--assay FILE] [--time S] [--wrong] [--out FILE] [FILTER...]
+usage: values.py [--assay FILE] [--time S] [--jobs N] [--wrong] [--out FILE] [FILTER...]
 
 Without --wrong the kernels are the correct ones. With it they are the wrong ones whose expected kinds include a wrong or
 nonfinite result, and those in which only rounding is wrong; the table has them apart. --out appends one JSON object per
@@ -9,6 +9,7 @@ kernel, so that a run can be continued.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -18,7 +19,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from corpus import ROOT, head, processor_seconds  # noqa: E402
+from corpus import ROOT, head  # noqa: E402
 
 VALUES = {"wrong-result", "nonfinite"}
 ROUNDING = {"low-precision-accumulation", "precision-loss", "biased-rounding"}
@@ -40,17 +41,21 @@ def kernels(wrong, filters):
             yield name, source, kinds
 
 
-def values_of(assay, source, seconds, folder):
+def values_of(assay, source, seconds):
     """What `assay prove` says of a kernel's values, in the place of its contract's source."""
+    with tempfile.TemporaryDirectory() as folder:
+        return values_in(pathlib.Path(folder), assay, source, seconds)
+
+
+def values_in(folder, assay, source, seconds):
     contract = (source.parents[1] / "contract.toml").read_text()
     file = folder / "contract.toml"
     file.write_text(re.sub(r"^source\s*=.*$", f'source = "{source}"', contract, count=1, flags=re.MULTILINE))
     out = folder / "proof.json"
-    out.unlink(missing_ok=True)
-    began, used = time.monotonic(), processor_seconds()
+    began = time.monotonic()
     done = subprocess.run([assay, "prove", file, "--json", out, "--time", str(seconds), "--only", "values"],
                           capture_output=True, text=True)
-    record = {"seconds": round(time.monotonic() - began, 2), "processor_seconds": round(processor_seconds() - used, 2)}
+    record = {"seconds": round(time.monotonic() - began, 2)}
     proof = json.loads(out.read_text()) if out.exists() else {"problem": done.stderr.strip(), "obligations": []}
     found = [o for o in proof["obligations"] if o["obligation"] == "values"]
     record["status"] = found[0]["status"] if found else "unknown"
@@ -78,10 +83,16 @@ def table(records, wrong):
         print(f"\nprocessor time of the comparison: median {times[len(times) // 2]:.1f} s, most {times[-1]:.1f} s")
 
 
+def show(record):
+    print(f"{record['seconds']:6.1f} s  {record['name']:45} {record['status']:8} {' '.join(record['kinds'])} "
+          f"{record['reason'][:160]} {' '.join(record['unconfirmed'])}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
     parser.add_argument("--time", type=float, default=30)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--wrong", action="store_true")
     parser.add_argument("--out")
     parser.add_argument("filters", nargs="*")
@@ -89,19 +100,18 @@ def main():
     known = {}
     if options.out and pathlib.Path(options.out).exists():
         known = {r["name"]: r for r in map(json.loads, pathlib.Path(options.out).read_text().splitlines())}
-    records = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, source, kinds in kernels(options.wrong, options.filters):
-            if name not in known:
-                record = values_of(options.assay, source, options.time, pathlib.Path(folder))
-                known[name] = {"name": name, "expected": sorted(kinds), **record}
-                if options.out:
-                    with open(options.out, "a") as file:
-                        file.write(json.dumps(known[name]) + "\n")
-            record = known[name]
-            records.append(record)
-            print(f"{record['processor_seconds']:6.1f} s  {name:45} {record['status']:8} {' '.join(record['kinds'])} "
-                  f"{record['reason'][:160]} {' '.join(record['unconfirmed'])}", flush=True)
+    chosen = list(kernels(options.wrong, options.filters))
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        waiting = {pool.submit(values_of, options.assay, source, options.time): (name, kinds)
+                   for name, source, kinds in chosen if name not in known}
+        for done in concurrent.futures.as_completed(waiting):
+            name, kinds = waiting[done]
+            known[name] = {"name": name, "expected": sorted(kinds), **done.result()}
+            if options.out:
+                with open(options.out, "a") as file:
+                    file.write(json.dumps(known[name]) + "\n")
+            show(known[name])
+    records = [known[name] for name, _, _ in chosen]
     table(records, options.wrong)
 
 
