@@ -90,6 +90,15 @@ class Prover {
     if (options_.progress) options_.progress(text);
   }
 
+  // `race` rests on two others, which are then decided, too.
+  bool is_asked(std::string_view obligation) const {
+    const auto named = [&](std::string_view name) {
+      return std::find(options_.only.begin(), options_.only.end(), name) != options_.only.end();
+    };
+    const bool needed = obligation == "barrier" || obligation == "bounds";
+    return options_.only.empty() || named(obligation) || (needed && named("race"));
+  }
+
   bool prepare() {
     progress("compiling");
     subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
@@ -209,8 +218,8 @@ class Prover {
       prove_one(launch, found, changed,
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
-    prove_outputs(changed);
-    compare_values_with_formula();
+    if (is_asked("coverage")) prove_outputs(changed);
+    if (is_asked("values")) compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
@@ -224,8 +233,10 @@ class Prover {
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
     double shares = 0;
-    for (const KernelObligation& obligation : kObligations) shares += obligation.share;
+    for (const KernelObligation& obligation : kObligations)
+      if (is_asked(obligation.name)) shares += obligation.share;
     for (const auto& [name, prove, share] : kObligations) {
+      if (!is_asked(name)) continue;
       const double began = work_seconds();
       setting.until = began + (until - began) * share / shares;
       shares -= share;
