@@ -39,7 +39,7 @@ class Command : public ::testing::Test {
 
   // Doubles n numbers; `guard` is the condition under which a thread works.
   Outcome prove(const std::string& guard, const std::vector<std::string>& options = {}) {
-    std::ofstream(folder_ / "k.cu") << fmt::format(R"(
+    return prove_source(fmt::format(R"(
 __global__ void twice_kernel(const float* x, float* y, int n) {{
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if ({}) y[i] = 2.0f * x[i];
@@ -48,7 +48,12 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
 }}
 )",
-                                                   guard);
+                                    guard),
+                        options);
+  }
+
+  Outcome prove_source(const std::string& source, const std::vector<std::string>& options = {}) {
+    std::ofstream(folder_ / "k.cu") << source;
     std::ofstream(folder_ / "k.toml") << R"([kernel]
 source = "k.cu"
 entry = "twice"
@@ -104,6 +109,39 @@ TEST_F(Command, a_wrong_one_is_refuted_by_a_run) {
   EXPECT_EQ(outcome.status_of("bounds"), "refuted");
   ASSERT_FALSE(outcome.json["findings"].empty());
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "out-of-bounds");
+}
+
+// A case of the host code that takes two conditions: long, and a multiple of four.
+TEST_F(Command, host_code_with_a_path_for_long_multiples) {
+  const auto source = [](const char* condition) {
+    return fmt::format(R"(
+__global__ void plain(const float* x, float* y, int n) {{
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}}
+__global__ void fours(const float* x, float* y, int n) {{
+  const int i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n)
+    for (int j = 0; j < 4; ++j) y[i + j] = 2.0f * x[i + j];
+}}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
+  if ({})
+    fours<<<(n / 4 + 127) / 128, 128, 0, stream>>>(x, y, n);
+  else
+    plain<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}}
+)",
+                       condition);
+  };
+  const Outcome right = prove_source(source("n > 1000 && n % 4 == 0"));
+  EXPECT_NE(right.json["launch"].dump().find("if n % 4 == 0, if n >= 1004"), std::string::npos)
+      << right.json["launch"].dump(1);
+  for (const Json& one : right.json["obligations"]) {
+    if (one["obligation"] != "bounds") continue;
+    EXPECT_EQ(one["status"], "proved") << one.dump();
+  }
+  const Outcome wrong = prove_source(source("n > 1000 && n % 2 == 0"));
+  EXPECT_EQ(wrong.status, 1) << wrong.text;
 }
 
 TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
