@@ -65,6 +65,11 @@ template <class Real>
 void Executor<Real>::apply(std::string_view name, std::string_view site, Operands<Real> operands) {
   const Slot& slot = *slot_named(name);
   bool is_target = is_slot(name);
+  if (is_target) {
+    for (auto& [key, value] : operands.scalars)
+      if (const auto fixed = role_.candidate->scalars.find(key); fixed != role_.candidate->scalars.end())
+        value = fixed->second;
+  }
   if (is_target && role_.candidate->refuses) {
     if (const std::string why = role_.candidate->refuses(operands.shape); !why.empty()) {
       is_target = false;

@@ -21,6 +21,13 @@ struct CallCount {
   int64_t calls = 0;
   double seconds = 0;
   std::set<std::string> sites, refused;  // of the candidate's slot
+
+  void add(const CallCount& other) {
+    calls += other.calls;
+    seconds += other.seconds;
+    sites.insert(other.sites.begin(), other.sites.end());
+    refused.insert(other.refused.begin(), other.refused.end());
+  }
 };
 
 template <class Real>
