@@ -12,7 +12,6 @@ namespace assay::train {
 
 using contract::Contract;
 using contract::IntExpr;
-using contract::Role;
 using contract::Shape;
 using contract::TensorSpec;
 
@@ -152,7 +151,7 @@ class Binder {
     bound.own = spec->name;
     if (spec->is_input()) bound.from = slots->name;
     if (spec->is_output()) bound.to = after.empty() ? slots->name : after;
-    if (!after.empty() && spec->role != Role::InOut)
+    if (!after.empty() && spec->role != contract::Role::InOut)
       return error(name.slots_place, fmt::format("`{}` is not overwritten: its role is not \"inout\"", spec->name));
     if (auto done = add_subscripts(name, *own, *slots, *spec, bound); !done) return done;
     return add(name.slots_place, std::move(bound));
@@ -184,10 +183,10 @@ class Binder {
 
   // Whether the slot's tensors can play these parts, and do not already.
   Result<void> add(contract::Place place, BoundTensor bound) {
-    if (!bound.from.empty() && slot_.tensor(bound.from)->role == Role::Out)
+    if (!bound.from.empty() && slot_.tensor(bound.from)->role == contract::Role::Out)
       return error(place, fmt::format("`{}` is an output of the slot `{}`, and `{}` is read", bound.from, slot_.name,
                                       bound.own));
-    if (!bound.to.empty() && slot_.tensor(bound.to)->role == Role::In)
+    if (!bound.to.empty() && slot_.tensor(bound.to)->role == contract::Role::In)
       return error(place, fmt::format("`{}` is an input of the slot `{}`, and `{}` is written", bound.to, slot_.name,
                                       bound.own));
     for (const BoundTensor& other : result_.tensors)
@@ -369,7 +368,7 @@ bool add_dims(const Contract& contract, Binding& binding, Shape& fixed) {
 
 std::string incomplete(const Contract& contract, const Binding& binding) {
   for (const SlotTensor& tensor : binding.slot->tensors) {
-    if (tensor.role == Role::In || tensor.is_optional) continue;
+    if (tensor.role == contract::Role::In || tensor.is_optional) continue;
     if (std::ranges::find(binding.tensors, tensor.name, &BoundTensor::to) == binding.tensors.end())
       return fmt::format("no tensor of the contract is the output `{}` of the slot `{}`; say which with tensors = "
                          "{{ NAME = \"{}\" }} in [workload]",

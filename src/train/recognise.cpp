@@ -17,7 +17,6 @@ namespace assay::train {
 using contract::Contract;
 using contract::DType;
 using contract::IntExpr;
-using contract::Role;
 using contract::Shape;
 using contract::Tensor;
 using contract::TensorSpec;
@@ -61,9 +60,9 @@ bool same_kind(DType a, DType b) {
 }
 
 bool can_be(const SlotTensor& tensor, const TensorSpec& spec) {
-  const bool role = spec.role == Role::In    ? tensor.role != Role::Out
-                    : spec.role == Role::Out ? tensor.role != Role::In
-                                             : tensor.role == Role::InOut;
+  const bool role = spec.role == contract::Role::In    ? tensor.role != contract::Role::Out
+                    : spec.role == contract::Role::Out ? tensor.role != contract::Role::In
+                                             : tensor.role == contract::Role::InOut;
   return role && same_kind(tensor.dtype, spec.dtype);
 }
 
@@ -103,10 +102,10 @@ std::vector<Choice> single_choices(const TensorSpec& spec, const Slot& slot) {
     choices.push_back({{bound_as(spec, tensor)}, changes_of(spec, tensor) + (own == slots ? 0 : kOtherName), true});
     if (own == slots && own >= 2 && own <= std::size(kIndexNames)) add_orders(spec, tensor, choices);
   }
-  if (spec.role != Role::InOut) return choices;
+  if (spec.role != contract::Role::InOut) return choices;
   for (const SlotTensor& before : slot.tensors)
     for (const SlotTensor& after : slot.tensors) {
-      const bool overwritten = before.role == Role::In && after.role == Role::Out && before.dims == after.dims;
+      const bool overwritten = before.role == contract::Role::In && after.role == contract::Role::Out && before.dims == after.dims;
       if (!overwritten || !same_kind(before.dtype, spec.dtype) || before.dims.size() > spec.shape.size()) continue;
       Choice choice{{bound_as(spec, before)}, changes_of(spec, before) + kOtherName, true};
       choice.parts.front().to = after.name;
@@ -166,7 +165,7 @@ void add_packed(const TensorSpec& spec, const Slot& slot, const Packing& packing
 
 std::vector<Choice> choices_for(const TensorSpec& spec, const Slot& slot) {
   std::vector<Choice> choices = single_choices(spec, slot);
-  if (spec.role != Role::InOut)
+  if (spec.role != contract::Role::InOut)
     for (const Packing& packing : packings(spec)) add_packed(spec, slot, packing, {}, choices);
   std::ranges::stable_sort(choices, {}, &Choice::changes);
   return choices;
@@ -181,7 +180,7 @@ Result<Contract> slot_contract(const Binding& binding, const Contract& own) {
     if (contract::is_float(usual)) tensor.dtype = DType::f64;
     for (const BoundTensor& bound : binding.tensors)
       if (bound.from == tensor.name || bound.to == tensor.name) tensor.dtype = own.tensor(bound.own)->dtype;
-    if (tensor.role != Role::InOut || tensor.dtype == usual) continue;
+    if (tensor.role != contract::Role::InOut || tensor.dtype == usual) continue;
     // The stream is rounded as it is stored: residual[t, d] = bf16(…).
     const std::string cast = fmt::format("= {}(", contract::info(usual).name);
     if (const std::size_t at = formula.find(fmt::format("{}[t, d] {}", tensor.name, cast)); at != std::string::npos)
@@ -305,7 +304,7 @@ class Search {
 
   void complete(const Recognised& so_far, const std::set<std::string>& outputs) {
     for (const SlotTensor& tensor : slot_.tensors)
-      if (tensor.role != Role::In && !tensor.is_optional && !outputs.contains(std::string(tensor.name))) return;
+      if (tensor.role != contract::Role::In && !tensor.is_optional && !outputs.contains(std::string(tensor.name))) return;
     Recognised next = so_far;
     Shape shape = kSmallDims, fixed;
     if (!add_dims(contract_, next.binding, fixed)) return;
@@ -405,8 +404,9 @@ class Search {
 
   bool same_output(const Binding& binding, const BoundTensor& tensor, const Reference& meaning,
                    const contract::Bindings& slots, const contract::Bindings& own) const {
-    const auto expected = meaning.expect_all(slots, tensor.to);
-    const auto value = reference_.expect_all(own, tensor.own);
+    const reference::BudgetOptions one_thread{.tensor_cores = false, .threads = 1};  // a few elements each
+    const auto expected = meaning.expect_all(slots, tensor.to, one_thread);
+    const auto value = reference_.expect_all(own, tensor.own, one_thread);
     auto placement = place(contract_, binding, tensor, slots.shape, own.shape);
     if (!expected || !value || !placement) return false;
     const Tensor whole = Tensor::of(DType::f64, placement->own_extents, value->value);

@@ -74,7 +74,8 @@ std::string matrix_text(const Report& report) {
   };
   std::string head = fmt::format("  {:<{}}", "tokens", kNameWidth);
   for (const Optimizer optimizer : optimizers) head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
-  std::string text = "\nlargest gap between the losses with and without the kernel\n\n" + padded(head);
+  std::string text =
+      fmt::format("\nlargest gap between the losses with and without the kernel\n\n{}", padded(head));
   for (const TokenSource source : sources) {
     std::string first = fmt::format("  {:<{}}", to_string(source), kNameWidth);
     std::string second(first.size(), ' ');
@@ -97,7 +98,7 @@ std::string amounts_text(const Training& training) {
   const ModelSizes& sizes = training.options.sizes;
   std::string text = fmt::format("slot {}", training.slot);
   if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
-  for (const std::string& refused : report.refused) text += "\nnot at " + refused;
+  for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
   text += fmt::format(
       "\n{} layers, width {}, vocabulary {}, {} tokens a step; {} calls of the kernel on the {} device in {:.1f} s, "
       "everything in {:.1f} s{}, seed {}",
@@ -114,13 +115,13 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
   std::string text = fmt::format("{}  {}", paint_verdict(report.verdict, options.colour), training.contract);
   if (!training.title.empty()) text += fmt::format("  {}", training.title);
   text += "\n";
-  for (const Finding& finding : report.findings) text += "\n" + report::finding_text(finding, options);
+  for (const Finding& finding : report.findings) text += fmt::format("\n{}", report::finding_text(finding, options));
   if (!report.reason.empty())
     text += report::wrapped("could not be decided: " + report.reason, options.width, "  ");
   if (const std::string teacher = teacher_text(training); !teacher.empty())
-    text += "\n" + report::wrapped(teacher, options.width, "");
+    text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
   text += matrix_text(report);
-  return text + "\n" + report::wrapped(amounts_text(training), options.width, "  ");
+  return fmt::format("{}\n{}", text, report::wrapped(amounts_text(training), options.width, "  "));
 }
 
 }  // namespace assay::train

@@ -11,7 +11,6 @@ namespace assay::train {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Role;
 using contract::Shape;
 using contract::Tensor;
 
@@ -38,7 +37,12 @@ class SubjectCalls {
 
   std::string refuses(const Shape& shape) {
     const std::string why = refuses_whole(shape);
-    return why.empty() || slice_of(shape) > 0 ? "" : why;
+    if (why.empty() || slice_of(shape) > 0) return "";
+    if (!shape.contains(batch_dim_)) return why;
+    Shape one = shape;
+    one[batch_dim_] = 1;
+    const std::string of_one = refuses_whole(one);  // what no division helps against
+    return of_one.empty() ? why : of_one;
   }
 
   Result<Outputs> call(const Bindings& bindings) {
