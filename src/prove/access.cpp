@@ -15,7 +15,7 @@ constexpr int kMostParts = 8;
 }  // namespace
 
 std::string_view to_string(Status status) {
-  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown"};
+  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown", "agrees"};
   return kNames[static_cast<size_t>(status)];
 }
 

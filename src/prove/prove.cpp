@@ -13,6 +13,7 @@
 #include "base/symbol.h"
 #include "finding/message.h"
 #include "prove/coverage.h"
+#include "prove/values.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
 
@@ -38,8 +39,8 @@ constexpr const char* kAssumptions[] = {
     "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",
 };
 
-// Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"values"};
+// The part of the time that values are compared for.
+constexpr double kValuesShare = 0.1;
 
 constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
     {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
@@ -83,19 +84,21 @@ class Prover {
 
   bool prepare() {
     progress("compiling");
-    const subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
+    subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
     if (!built.subject) {
       proof_.contract_wrong = built.failure.contract_wrong;
       proof_.problem = diagnostic(built.failure.error);
       if (!built.failure.output.empty()) proof_.problem += "\n" + built.failure.output;
       return false;
     }
-    const auto texts = subject::device_code(*built.subject, contract_.kernel.arch);
+    subject_ = std::move(*built.subject);
+    auto texts = subject::device_code(*subject_, contract_.kernel.arch);
     if (!texts || texts->empty()) {
       proof_.problem = texts ? "the subject holds no PTX" : texts.error().text();
       return false;
     }
-    for (const std::string& text : *texts) {
+    texts_ = std::move(*texts);
+    for (const std::string& text : texts_) {
       const std::string source = ptx_source();
       auto module = ptx::parse(text, source.empty() ? "the subject's PTX" : assayer::shown(source));
       if (!module) {
@@ -105,7 +108,7 @@ class Prover {
       modules_.push_back(std::move(*module));
     }
     progress("recording launches");
-    auto relation = infer(contract_, *built.subject, {});
+    auto relation = infer(contract_, *subject_, {});
     if (!relation) {
       proof_.problem = relation.error().text();
       return false;
@@ -199,6 +202,7 @@ class Prover {
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
     prove_outputs(changed);
+    compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
@@ -218,13 +222,6 @@ class Prover {
       if (obligation.name == "race") rest_on_others(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
-    }
-    for (const char* name : kNotYet) {
-      Obligation open;
-      open.kernel = launch.kernel;
-      open.name = name;
-      open.open.push_back({{}, "not modelled yet", std::nullopt});
-      add(std::move(open));
     }
   }
 
@@ -266,24 +263,51 @@ class Prover {
     add(std::move(coverage));
   }
 
+  // What the call stores, held against the formula.
+  void compare_values_with_formula() {
+    progress("comparing values");
+    std::vector<contract::Shape> examples;
+    std::set<std::string> kernels;
+    for (const Case& one : relation_.cases) {
+      examples.push_back(one.example);
+      for (const Launch& launch : one.launches) kernels.insert(launch.kernel);
+    }
+    ValuesOutcome outcome = compare_values({.contract = contract_,
+                                            .subject = *subject_,
+                                            .texts = texts_,
+                                            .modules = modules_,
+                                            .examples = examples,
+                                            .kernels = {kernels.begin(), kernels.end()},
+                                            .seconds = kValuesShare * options_.seconds});
+    if (!outcome.trials.empty()) {
+      progress(fmt::format("replaying {}", contract::to_string(outcome.trials.front().shape)));
+      decide_by_witness(outcome.obligation,
+                        shown_by(contract_, outcome.trials, "values", kWitnessSeconds, options_.cache));
+    }
+    add(std::move(outcome.obligation));
+  }
+
   // A candidate counts once a run has shown it; one that no run shows is a gap.
   void look_for_witness(Obligation& obligation) {
     std::vector<contract::Shape> shapes;
-    std::vector<std::string> gaps;
-    for (const Place& place : obligation.open) {
-      if (!place.candidate || shapes.size() >= kMostWitnesses ||
-          std::find(shapes.begin(), shapes.end(), place.candidate->shape) != shapes.end())
-        continue;
-      shapes.push_back(place.candidate->shape);
-      gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
-                                 place.reason, contract::to_string(place.candidate->shape),
-                                 place.candidate->words.empty() ? "" : ", ", place.candidate->words));
-    }
+    for (const Place& place : obligation.open)
+      if (place.candidate && shapes.size() < kMostWitnesses &&
+          std::find(shapes.begin(), shapes.end(), place.candidate->shape) == shapes.end())
+        shapes.push_back(place.candidate->shape);
     if (shapes.empty()) return;
     progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
-    auto witness = shown(contract_, shapes, obligation.name, kWitnessSeconds, options_.cache);
+    decide_by_witness(obligation, shown(contract_, shapes, obligation.name, kWitnessSeconds, options_.cache));
+  }
+
+  void decide_by_witness(Obligation& obligation, std::optional<Witness> witness) {
     if (!witness) {
-      for (std::string& gap : gaps) proof_.gaps.push_back(std::move(gap));
+      std::set<contract::Shape> listed;
+      for (const Place& place : obligation.open)
+        if (place.candidate && listed.size() < kMostWitnesses && listed.insert(place.candidate->shape).second)
+          proof_.gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
+                                            place.reason, contract::to_string(place.candidate->shape),
+                                            place.candidate->words.empty() ? "" : ", ",
+                                            place.candidate->words));
       return;
     }
     obligation.status = Status::Refuted;
@@ -375,6 +399,8 @@ class Prover {
   const Options& options_;
   Proof proof_;
   Solver solver_;
+  std::optional<subject::Subject> subject_;
+  std::vector<std::string> texts_;  // its PTX
   std::vector<ptx::Module> modules_;
   Relation relation_;
   double start_ = 0, until_ = 0;

@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kStatements[] = {
     {"barrier", "every thread that a barrier or a warp operation names reaches it"},
     {"race", "no two accesses race"},
     {"coverage", "every element of every output is written"},
-    {"values", "the values agree with the formula, apart from rounding"},
+    {"values", "the values agree with the formula, within its rounding budget"},
 };
 
 Json where_json(const Where& where) {
@@ -51,16 +51,21 @@ Json obligation_json(const Obligation& obligation) {
   for (const Place& place : obligation.open)
     places.push_back(place_json(place, status_of(obligation, place)));
   const size_t open = std::min(obligation.total, obligation.open.size());
-  return {{"kernel", plain_name(obligation.kernel)},
-          {"obligation", obligation.name},
-          {"statement", statement_of(obligation.name)},
-          {"status", to_string(obligation.status)},
-          {"where", where_json(obligation.where)},
-          {"reason", obligation.reason},
-          {"total", obligation.total},
-          {"proved", obligation.total - open},
-          {"seconds", obligation.seconds},
-          {"places", std::move(places)}};
+  Json json = {{"kernel", plain_name(obligation.kernel)},
+               {"obligation", obligation.name},
+               {"statement", statement_of(obligation.name)},
+               {"status", to_string(obligation.status)},
+               {"where", where_json(obligation.where)},
+               {"reason", obligation.reason},
+               {"total", obligation.total},
+               {"proved", obligation.total - open},
+               {"seconds", obligation.seconds},
+               {"places", std::move(places)}};
+  if (obligation.compared.elements > 0)
+    json["compared"] = {{"elements", obligation.compared.elements},
+                        {"shapes", obligation.compared.shapes},
+                        {"largest", contract::to_string(obligation.compared.largest)}};
+  return json;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "contract/contract.h"
 #include "finding/json.h"
+#include "trial/trial.h"
 
 namespace assay::prove {
 
@@ -27,5 +28,8 @@ struct Witness {
 // None: no run at these shapes showed such an error within the time, or they are too large to run.
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
                              std::string_view obligation, double seconds, const std::string& cache);
+// The same for trials, of which those that are too large to run are left out.
+std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
+                                std::string_view obligation, double seconds, const std::string& cache);
 
 }  // namespace assay::prove

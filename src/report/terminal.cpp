@@ -86,15 +86,18 @@ std::string proof_text(const Json& proof) {
     else if (known->second->value("status", "") == "proved")
       known->second = &one;
   }
-  std::string proved, open;
+  std::string proved, open, agrees;
   for (const auto& [name, one] : worst) {
     if (one->value("status", "") == "proved")
       proved += (proved.empty() ? "" : ", ") + name;
+    else if (one->value("status", "") == "agrees")
+      agrees = "\nvalues agree with the formula: " + one->value("reason", "");
     else if (const std::string why = one->value("reason", ""); one->value("status", "") == "unknown")
       open += (open.empty() ? "" : "; ") + name + (why.empty() ? "" : fmt::format(" ({})", why));
   }
   std::string text;
   if (!proved.empty()) text += "\nproved for every shape: " + proved;
+  text += agrees;
   if (!open.empty()) text += "\nnot proved: " + open;
   return text;
 }

@@ -11,7 +11,7 @@
 namespace assay::train {
 
 // What a run does about the slot under test.
-struct Role {
+struct RunRole {
   Arithmetic arithmetic;
   const Candidate* candidate = nullptr;  // whose slot and dtypes count; null: no slot is special
   bool calls_candidate = false;          // otherwise trusted code computes the slot, rounding to the candidate's dtypes
@@ -26,7 +26,7 @@ struct CallCount {
 template <class Real>
 class Executor {
  public:
-  Executor(Team& team, const Role& role) : team_(team), role_(role) {}
+  Executor(Team& team, const RunRole& role) : team_(team), role_(role) {}
 
   // Computes the outputs of one operator. `site`: where in the model it stands, for reports.
   void apply(std::string_view slot, std::string_view site, Operands<Real> operands);
@@ -47,7 +47,7 @@ class Executor {
   void call(const Slot& slot, Operands<Real>& operands);
 
   Team& team_;
-  Role role_;
+  RunRole role_;
   std::optional<Error> error_;
   CallCount count_;
   uint64_t applied_ = 0;  // so that each call rounds by chances of its own

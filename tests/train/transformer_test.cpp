@@ -32,7 +32,7 @@ TEST_P(Variants, AgreesWithFiniteDifferences) {
   const ModelSizes sizes = small(GetParam().activation, GetParam().tied);
   Team team(2);
   const Candidate candidate = fused(GetParam().slot);
-  const Role role{.arithmetic = {.rounds = false}, .candidate = candidate.slot ? &candidate : nullptr};
+  const RunRole role{.arithmetic = {.rounds = false}, .candidate = candidate.slot ? &candidate : nullptr};
   Executor<double> executor(team, role);
   Transformer<double> model(sizes);
   const Batch batch = Data::generated(TokenSource::Zipf, sizes, 3).batch(0);
@@ -67,7 +67,7 @@ TEST_P(Variants, AgreesWithDouble) {
   Team team(2);
   const Candidate candidate = fused(GetParam().slot);
   for (const bool reordered : {false, true}) {
-    const Role role{.arithmetic = {.rounds = false, .reordered = reordered},
+    const RunRole role{.arithmetic = {.rounds = false, .reordered = reordered},
                     .candidate = candidate.slot ? &candidate : nullptr};
     Executor<float> in_float(team, role);
     Executor<double> in_double(team, role);
