@@ -118,7 +118,8 @@ TEST(TrainingJson, IsAsTheSchemaSays) {
     return assay::testing::schema_problem(changed, schema);
   };
   EXPECT_EQ(with("/cells/0/tokens", "words"), "report.cells[].tokens is \"words\"");
-  EXPECT_EQ(with("/teacher/signals/0/tensors/0", Json::object()), "report.teacher.signals[].tensors[] has no tensor");
+  EXPECT_EQ(with("/teacher/signals/0/tensors/0", Json::object()),
+            "report.teacher.signals[].tensors[] has no tensor");
   EXPECT_EQ(with("/verdict", "proved"), "report.verdict is \"proved\"");
 }
 
@@ -132,8 +133,8 @@ TEST(TrainingPage, DrawsTheCurves) {
   std::filesystem::create_directories(folder);
   const std::string path = (folder / "training.html").string();
   std::ofstream(path) << page;
-  const int status =
-      std::system(("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
+  const int status = std::system(
+      ("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no Chromium";
   EXPECT_EQ(WEXITSTATUS(status), 0);
