@@ -41,18 +41,21 @@ std::string slot_text(const train::Slot& slot) {
                         contract::info(tensor.dtype).name, fmt::format("[{}]", fmt::join(tensor.dims, ", ")),
                         tensor.meaning, tensor.is_optional ? " (optional)" : "");
   for (const train::SlotScalar& scalar : slot.scalars)
-    text += fmt::format("  {:<6} {:<9} {:<5} {:<14} {}\n", "scalar", scalar.name, contract::info(scalar.dtype).name,
-                        fmt::format("{}", scalar.usual), scalar.meaning);
+    text += fmt::format("  {:<6} {:<9} {:<5} {:<14} {}\n", "scalar", scalar.name,
+                        contract::info(scalar.dtype).name, fmt::format("{}", scalar.usual), scalar.meaning);
   return text + "\n" + indented(slot.formula, "    ");
 }
 
 std::string all_slots_text() {
   std::string text;
   for (const train::Slot& slot : train::slots()) text += slot_text(slot) + "\n";
-  return text + "Types are those of the trusted kernels; a contract may have others. Inputs may be left out.\n"
-                "T tokens of a batch, S of a sequence, V vocabulary, D width of the model, F of the feed-forward part,\n"
-                "H heads (of attention: of all sequences), P half the width of a head, K and N extents of a product,\n"
-                "n elements of a parameter.\n";
+  return text +
+         "Types are those of the trusted kernels; a contract may have others. Inputs may be left out.\n"
+         "T tokens of a batch, S of a sequence, V vocabulary, D width of the model, F of the feed-forward "
+         "part,\n"
+         "H heads (of attention: of all sequences), P half the width of a head, K and N extents of a "
+         "product,\n"
+         "n elements of a parameter.\n";
 }
 
 int wrong_training(const Error& error) {
@@ -78,24 +81,26 @@ Result<SlotPlace> slot_place_of(const contract::Contract& contract) {
     const train::Slot* slot = train::slot_named(contract.workload.slot);
     if (!slot) {
       const std::string near = contract::nearest(contract.workload.slot, slot_names());
-      return contract.error_at(
-          contract.workload.place,
-          fmt::format("there is no slot `{}`{}", contract.workload.slot,
-                      near.empty() ? "; `assay train --slots` lists them" : fmt::format("; did you mean `{}`?", near)));
+      return contract.error_at(contract.workload.place,
+                               fmt::format("there is no slot `{}`{}", contract.workload.slot,
+                                           near.empty() ? "; `assay train --slots` lists them"
+                                                        : fmt::format("; did you mean `{}`?", near)));
     }
     auto binding = train::bind(contract, *slot);
     if (!binding) return binding.error();
     return SlotPlace{std::move(*binding), false, {}};
   }
   if (contract.reference.kind != contract::ReferenceKind::Formula)
-    return Error{"the reference is not a formula, so the slot must be named: [workload] slot = \"…\"; "
-                 "`assay train --slots` lists them",
-                 contract.path};
+    return Error{
+        "the reference is not a formula, so the slot must be named: [workload] slot = \"…\"; "
+        "`assay train --slots` lists them",
+        contract.path};
   std::vector<train::Recognised> found = train::recognise(contract);
   if (found.empty())
-    return Error{"the formula computes what no slot computes; name the nearest with [workload] slot = \"…\" "
-                 "(`assay train --slots` lists them)",
-                 contract.path};
+    return Error{
+        "the formula computes what no slot computes; name the nearest with [workload] slot = \"…\" "
+        "(`assay train --slots` lists them)",
+        contract.path};
   SlotPlace place{std::move(found.front().binding), true, {}};
   for (std::size_t i = 1; i < found.size(); ++i) place.others.emplace_back(found[i].binding.slot->name);
   return place;
@@ -104,7 +109,8 @@ Result<SlotPlace> slot_place_of(const contract::Contract& contract) {
 // What was understood, as the contract would say it.
 std::string slot_place_text(const SlotPlace& place) {
   std::string text = train::to_toml(place.binding);
-  for (const auto& [scalar, value] : place.binding.constants) text += fmt::format("# {} is {} in the formula\n", scalar, value);
+  for (const auto& [scalar, value] : place.binding.constants)
+    text += fmt::format("# {} is {} in the formula\n", scalar, value);
   if (!place.others.empty()) text += fmt::format("# it also fits: {}\n", fmt::join(place.others, ", "));
   return text;
 }
@@ -113,14 +119,16 @@ std::string slot_place_text(const SlotPlace& place) {
 
 int train_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Puts a kernel into a small transformer, trains it, and says whether the model still learns as it does without the "
+      "Puts a kernel into a small transformer, trains it, and says whether the model still learns as it does "
+      "without the "
       "kernel.",
       "assay train");
   std::string path;
   bool list = false, only_binding = false;
   arguments.add("contract", path, "a contract file");
   arguments.add_flag("--slots", list, "list the places that a kernel can take, with their signatures");
-  arguments.add_flag("--binding", only_binding, "show which place the kernel takes, as [workload] says it, and end");
+  arguments.add_flag("--binding", only_binding,
+                     "show which place the kernel takes, as [workload] says it, and end");
   if (const auto status = arguments.parse(args)) return *status;
   if (list) {
     fmt::print("{}", all_slots_text());

@@ -198,9 +198,9 @@ struct WorkloadName {
 
 // [workload]: the operator of a training step that the kernel computes. Slots are known to train/slots.h, not here.
 struct Workload {
-  std::string slot;                               // empty: the contract names none
+  std::string slot;                                  // empty: the contract names none
   std::vector<WorkloadName> tensors, dims, scalars;  // in the order of the file
-  Place place;                                    // of the slot's name
+  Place place;                                       // of the slot's name
 };
 
 struct Contract {

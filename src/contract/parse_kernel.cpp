@@ -286,7 +286,8 @@ void Reader::read_workload(const TomlValue& root) {
 std::vector<WorkloadName> Reader::workload_names(const TomlValue& table, std::string_view key) {
   std::vector<WorkloadName> names;
   const TomlValue* list = table.find(key);
-  if (!list || !is(*list, TomlKind::Table, key, "a table { of the contract = \"of the slot\" }")) return names;
+  if (!list || !is(*list, TomlKind::Table, key, "a table { of the contract = \"of the slot\" }"))
+    return names;
   for (const TomlEntry& entry : list->table) {
     const bool is_number = key == "dims" && entry.value.kind == TomlKind::Integer;
     const std::string slots =

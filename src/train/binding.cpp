@@ -12,7 +12,6 @@ namespace assay::train {
 
 using contract::Contract;
 using contract::IntExpr;
-using contract::Role;
 using contract::Shape;
 using contract::TensorSpec;
 
@@ -28,7 +27,8 @@ std::string without_blanks(std::string_view text) {
 
 bool is_word(std::string_view text) {
   const auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) && std::ranges::all_of(text, letter);
+  return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
+         std::ranges::all_of(text, letter);
 }
 
 // "h[t, 0, j]": a name, and what is between its brackets.
@@ -103,7 +103,9 @@ std::optional<Multiple> as_multiple(const std::string& text) {
 // Reads [workload] against a contract and a slot. The first mistake is the error.
 class Binder {
  public:
-  Binder(const Contract& contract, const Slot& slot) : contract_(contract), slot_(slot) { result_.slot = &slot; }
+  Binder(const Contract& contract, const Slot& slot) : contract_(contract), slot_(slot) {
+    result_.slot = &slot;
+  }
 
   Result<Binding> run() {
     for (const contract::WorkloadName& name : contract_.workload.tensors)
@@ -123,11 +125,14 @@ class Binder {
   }
 
  private:
-  Error error(contract::Place place, std::string text) const { return contract_.error_at(place, std::move(text)); }
+  Error error(contract::Place place, std::string text) const {
+    return contract_.error_at(place, std::move(text));
+  }
 
   std::string contradiction() const {
     return fmt::format(
-        "the contract's dims do not fit the slot `{}`: a dim would have two values; say with tensors = {{ … }} in "
+        "the contract's dims do not fit the slot `{}`: a dim would have two values; say with tensors = {{ … "
+        "}} in "
         "[workload] which tensor is which",
         slot_.name);
   }
@@ -139,21 +144,23 @@ class Binder {
     const std::string after = arrow == std::string::npos ? "" : without_blanks(name.slots.substr(arrow + 2));
     if (!own) return error(name.own_place, "this is written as `tensor` or `tensor[subscript, …]`");
     if (!slots || (arrow != std::string::npos && !is_word(after)))
-      return error(name.slots_place, "this is written as \"tensor\", \"tensor[index, …]\" or \"before -> after\"");
+      return error(name.slots_place,
+                   "this is written as \"tensor\", \"tensor[index, …]\" or \"before -> after\"");
     const TensorSpec* spec = contract_.tensor(own->name);
     if (!spec)
       return error(name.own_place, fmt::format("`{}` is not a tensor of the contract{}", own->name,
                                                suggested(own->name, names_of(contract_.tensors))));
     for (const std::string& word : {slots->name, after})
       if (!word.empty() && !slot_.tensor(word))
-        return error(name.slots_place, fmt::format("`{}` is not a tensor of the slot `{}`{}", word, slot_.name,
-                                                   suggested(word, names_of(slot_.tensors))));
+        return error(name.slots_place, fmt::format("`{}` is not a tensor of the slot `{}`{}", word,
+                                                   slot_.name, suggested(word, names_of(slot_.tensors))));
     BoundTensor bound;
     bound.own = spec->name;
     if (spec->is_input()) bound.from = slots->name;
     if (spec->is_output()) bound.to = after.empty() ? slots->name : after;
-    if (!after.empty() && spec->role != Role::InOut)
-      return error(name.slots_place, fmt::format("`{}` is not overwritten: its role is not \"inout\"", spec->name));
+    if (!after.empty() && spec->role != contract::Role::InOut)
+      return error(name.slots_place,
+                   fmt::format("`{}` is not overwritten: its role is not \"inout\"", spec->name));
     if (auto done = add_subscripts(name, *own, *slots, *spec, bound); !done) return done;
     return add(name.slots_place, std::move(bound));
   }
@@ -163,19 +170,21 @@ class Binder {
     if (!own.has_brackets && !slots.has_brackets) return {};
     const std::size_t rank = slot_.tensor(slots.name)->dims.size();
     if (slots.subscripts.size() != rank || !std::ranges::all_of(slots.subscripts, is_word))
-      return error(name.slots_place, fmt::format("`{}` has {} indices: write a name for each", slots.name, rank));
+      return error(name.slots_place,
+                   fmt::format("`{}` has {} indices: write a name for each", slots.name, rank));
     if (own.subscripts.size() != spec.shape.size())
-      return error(name.own_place,
-                   fmt::format("`{}` has {} subscripts, not {}", spec.name, spec.shape.size(), own.subscripts.size()));
+      return error(name.own_place, fmt::format("`{}` has {} subscripts, not {}", spec.name, spec.shape.size(),
+                                               own.subscripts.size()));
     bound.indices = slots.subscripts;
     for (const std::string& text : own.subscripts) {
       auto expr = IntExpr::parse(text);
       if (!expr) return error(name.own_place, fmt::format("in `{}`: {}", text, expr.error().message));
       for (const std::string& word : expr->dims()) {
-        const bool known = std::ranges::find(bound.indices, word) != bound.indices.end() || contract_.dim(word) ||
-                           names_a_dim(slot_, word);
+        const bool known = std::ranges::find(bound.indices, word) != bound.indices.end() ||
+                           contract_.dim(word) || names_a_dim(slot_, word);
         if (!known)
-          return error(name.own_place, fmt::format("`{}` is neither an index of `{}` nor a dim", word, name.slots));
+          return error(name.own_place,
+                       fmt::format("`{}` is neither an index of `{}` nor a dim", word, name.slots));
       }
       bound.subscripts.push_back(std::move(*expr));
     }
@@ -184,16 +193,16 @@ class Binder {
 
   // Whether the slot's tensors can play these parts, and do not already.
   Result<void> add(contract::Place place, BoundTensor bound) {
-    if (!bound.from.empty() && slot_.tensor(bound.from)->role == Role::Out)
-      return error(place, fmt::format("`{}` is an output of the slot `{}`, and `{}` is read", bound.from, slot_.name,
-                                      bound.own));
-    if (!bound.to.empty() && slot_.tensor(bound.to)->role == Role::In)
-      return error(place, fmt::format("`{}` is an input of the slot `{}`, and `{}` is written", bound.to, slot_.name,
-                                      bound.own));
+    if (!bound.from.empty() && slot_.tensor(bound.from)->role == contract::Role::Out)
+      return error(place, fmt::format("`{}` is an output of the slot `{}`, and `{}` is read", bound.from,
+                                      slot_.name, bound.own));
+    if (!bound.to.empty() && slot_.tensor(bound.to)->role == contract::Role::In)
+      return error(place, fmt::format("`{}` is an input of the slot `{}`, and `{}` is written", bound.to,
+                                      slot_.name, bound.own));
     for (const BoundTensor& other : result_.tensors)
       if ((!bound.from.empty() && other.from == bound.from) || (!bound.to.empty() && other.to == bound.to))
-        return error(place, fmt::format("`{}` and `{}` are both bound to the slot's `{}`", other.own, bound.own,
-                                        bound.slots()));
+        return error(place, fmt::format("`{}` and `{}` are both bound to the slot's `{}`", other.own,
+                                        bound.own, bound.slots()));
     const contract::DType dtype = contract_.tensor(bound.own)->dtype;
     for (const std::string& slots : {bound.from, bound.to})
       if (!slots.empty() && contract::is_float(slot_.tensor(slots)->dtype) != contract::is_float(dtype))
@@ -208,9 +217,10 @@ class Binder {
     for (const TensorSpec& spec : contract_.tensors) {
       if (std::ranges::find(result_.tensors, spec.name, &BoundTensor::own) != result_.tensors.end()) continue;
       if (!slot_.tensor(spec.name))
-        return error(spec.place, fmt::format("the slot `{}` has no tensor `{}`, but {}; say which one it is: [workload] "
-                                             "tensors = {{ {} = \"…\" }}",
-                                             slot_.name, spec.name, fmt::join(names_of(slot_.tensors), ", "), spec.name));
+        return error(spec.place,
+                     fmt::format("the slot `{}` has no tensor `{}`, but {}; say which one it is: [workload] "
+                                 "tensors = {{ {} = \"…\" }}",
+                                 slot_.name, spec.name, fmt::join(names_of(slot_.tensors), ", "), spec.name));
       BoundTensor bound;
       bound.own = spec.name;
       if (spec.is_input()) bound.from = spec.name;
@@ -238,8 +248,8 @@ class Binder {
       return error(name.own_place, fmt::format("`{}` is not a scalar of the contract{}", name.own,
                                                suggested(name.own, names_of(contract_.scalars))));
     if (!slot_.scalar(name.slots))
-      return error(name.slots_place, fmt::format("`{}` is not a scalar of the slot `{}`{}", name.slots, slot_.name,
-                                                 suggested(name.slots, names_of(slot_.scalars))));
+      return error(name.slots_place, fmt::format("`{}` is not a scalar of the slot `{}`{}", name.slots,
+                                                 slot_.name, suggested(name.slots, names_of(slot_.scalars))));
     result_.scalars.emplace(name.own, name.slots);
     return {};
   }
@@ -250,7 +260,8 @@ class Binder {
 };
 
 // The extent of the contract's tensor is that of the slot's. False: a dim has another value already.
-bool unify(const Contract& contract, const IntExpr& own, std::string_view slots, Binding& binding, Shape& fixed) {
+bool unify(const Contract& contract, const IntExpr& own, std::string_view slots, Binding& binding,
+           Shape& fixed) {
   const auto whole = as_multiple(std::string(slots));
   if (own.is_literal()) {
     if (!whole) return true;
@@ -296,8 +307,9 @@ void each_run(const Placement& placement, Use use) {
   if (placement.offsets.empty()) return use(0, 0, count);
   const std::vector<int64_t>& inner = placement.offsets.back();
   const int64_t width = static_cast<int64_t>(inner.size()), rows = count / width;
-  const bool contiguous = width == 1 || (inner[1] - inner[0] == 1 && inner.back() - inner.front() == width - 1 &&
-                                         std::ranges::is_sorted(inner));
+  const bool contiguous =
+      width == 1 || (inner[1] - inner[0] == 1 && inner.back() - inner.front() == width - 1 &&
+                     std::ranges::is_sorted(inner));
   for (int64_t row = 0; row < rows; ++row) {
     int64_t own = placement.base, rest = row;
     for (std::size_t axis = placement.offsets.size() - 1; axis-- > 0;) {
@@ -361,30 +373,35 @@ bool add_dims(const Contract& contract, Binding& binding, Shape& fixed) {
   }
   for (const contract::Dim& dim : contract.dims) {
     if (binding.dims.contains(dim.name)) continue;
-    if (dim.is_constant()) binding.dims.emplace(dim.name, IntExpr::literal(dim.min));
-    else if (names_a_dim(*binding.slot, dim.name)) binding.dims.emplace(dim.name, IntExpr::dim(dim.name));
+    if (dim.is_constant())
+      binding.dims.emplace(dim.name, IntExpr::literal(dim.min));
+    else if (names_a_dim(*binding.slot, dim.name))
+      binding.dims.emplace(dim.name, IntExpr::dim(dim.name));
   }
   return true;
 }
 
 std::string incomplete(const Contract& contract, const Binding& binding) {
   for (const SlotTensor& tensor : binding.slot->tensors) {
-    if (tensor.role == Role::In || tensor.is_optional) continue;
+    if (tensor.role == contract::Role::In || tensor.is_optional) continue;
     if (std::ranges::find(binding.tensors, tensor.name, &BoundTensor::to) == binding.tensors.end())
-      return fmt::format("no tensor of the contract is the output `{}` of the slot `{}`; say which with tensors = "
-                         "{{ NAME = \"{}\" }} in [workload]",
-                         tensor.name, binding.slot->name, tensor.name);
+      return fmt::format(
+          "no tensor of the contract is the output `{}` of the slot `{}`; say which with tensors = "
+          "{{ NAME = \"{}\" }} in [workload]",
+          tensor.name, binding.slot->name, tensor.name);
   }
   for (const contract::Dim& dim : contract.dims)
     if (!binding.dims.contains(dim.name))
-      return fmt::format("the dim `{}` does not follow from the slot `{}`; say what it is with dims = {{ {} = \"…\" }} "
-                         "in [workload]",
-                         dim.name, binding.slot->name, dim.name);
+      return fmt::format(
+          "the dim `{}` does not follow from the slot `{}`; say what it is with dims = {{ {} = \"…\" }} "
+          "in [workload]",
+          dim.name, binding.slot->name, dim.name);
   for (const contract::ScalarSpec& scalar : contract.scalars)
     if (!binding.scalars.contains(scalar.name) && scalar.values.size() != 1)
-      return fmt::format("the slot `{}` has no scalar `{}`; give it one value, or say with scalars = {{ {} = \"…\" }} in "
-                         "[workload] what it is",
-                         binding.slot->name, scalar.name, scalar.name);
+      return fmt::format(
+          "the slot `{}` has no scalar `{}`; give it one value, or say with scalars = {{ {} = \"…\" }} in "
+          "[workload] what it is",
+          binding.slot->name, scalar.name, scalar.name);
   return "";
 }
 
@@ -470,7 +487,8 @@ Result<Placement> place(const Contract& contract, const Binding& binding, const 
   for (std::size_t i = 0; i < rank; ++i) {
     if (low[i] >= 0 && high[i] < placement.own_extents[i]) continue;
     return Error{fmt::format("the subscript `{}` of `{}` goes from {} to {}, and the extent is {}",
-                             bound.subscripts[i].text(), bound.own, low[i], high[i], placement.own_extents[i])};
+                             bound.subscripts[i].text(), bound.own, low[i], high[i],
+                             placement.own_extents[i])};
   }
   // The last element shows a subscript that mixes indices, such as (t * F + j) / 2.
   int64_t last = placement.base, expected = 0;
@@ -481,7 +499,8 @@ Result<Placement> place(const Contract& contract, const Binding& binding, const 
   }
   for (std::size_t i = 0; i < rank; ++i) expected += *subscript(i) * strides[i];
   if (last != expected)
-    return Error{fmt::format("a subscript of `{}` combines indices; write a sum of terms with one index each", bound.own)};
+    return Error{fmt::format("a subscript of `{}` combines indices; write a sum of terms with one index each",
+                             bound.own)};
   return placement;
 }
 

@@ -45,9 +45,10 @@ struct BoundTensor {
 struct Binding {
   const Slot* slot = nullptr;
   std::vector<BoundTensor> tensors;
-  std::map<std::string, contract::IntExpr, std::less<>> dims;    // the contract's, over the slot's
-  std::map<std::string, std::string, std::less<>> scalars;       // the contract's: the slot's
-  std::map<std::string, double, std::less<>> constants;          // of the slot: numbers that the formula has in their place
+  std::map<std::string, contract::IntExpr, std::less<>> dims;  // the contract's, over the slot's
+  std::map<std::string, std::string, std::less<>> scalars;     // the contract's: the slot's
+  std::map<std::string, double, std::less<>>
+      constants;  // of the slot: numbers that the formula has in their place
 
   Result<contract::Shape> own_shape(const contract::Shape& slot_shape) const;
 };
@@ -69,7 +70,8 @@ std::string to_toml(const Binding& binding);
 struct Placement {
   std::vector<int64_t> slot_extents, own_extents;
   int64_t base = 0;
-  std::vector<std::vector<int64_t>> offsets;  // by axis of the slot's tensor and index; empty: in the same order
+  std::vector<std::vector<int64_t>>
+      offsets;  // by axis of the slot's tensor and index; empty: in the same order
 };
 Result<Placement> place(const contract::Contract& contract, const Binding& binding, const BoundTensor& bound,
                         const contract::Shape& slot_shape, const contract::Shape& own_shape);

@@ -17,7 +17,6 @@ namespace assay::train {
 using contract::Contract;
 using contract::DType;
 using contract::IntExpr;
-using contract::Role;
 using contract::Shape;
 using contract::Tensor;
 using contract::TensorSpec;
@@ -33,7 +32,8 @@ constexpr std::size_t kMostPacked = 3;  // of the slot's tensors in one of the c
 constexpr int kLayoutChange = 100, kOtherValues = 10, kOtherName = 1;
 
 // Small, different from each other, and even where halves are taken.
-const Shape kSmallDims = {{"T", 6}, {"S", 5}, {"V", 7}, {"D", 4}, {"F", 3}, {"H", 2}, {"P", 2}, {"K", 8}, {"N", 9}, {"n", 10}};
+const Shape kSmallDims = {{"T", 6}, {"S", 5}, {"V", 7}, {"D", 4}, {"F", 3},
+                          {"H", 2}, {"P", 2}, {"K", 8}, {"N", 9}, {"n", 10}};
 const char* const kIndexNames[] = {"i", "j", "k", "l"};
 
 // Far from the usual, so that all of them matter in the result, and different from each other.
@@ -61,9 +61,9 @@ bool same_kind(DType a, DType b) {
 }
 
 bool can_be(const SlotTensor& tensor, const TensorSpec& spec) {
-  const bool role = spec.role == Role::In    ? tensor.role != Role::Out
-                    : spec.role == Role::Out ? tensor.role != Role::In
-                                             : tensor.role == Role::InOut;
+  const bool role = spec.role == contract::Role::In    ? tensor.role != contract::Role::Out
+                    : spec.role == contract::Role::Out ? tensor.role != contract::Role::In
+                                                       : tensor.role == contract::Role::InOut;
   return role && same_kind(tensor.dtype, spec.dtype);
 }
 
@@ -100,14 +100,17 @@ std::vector<Choice> single_choices(const TensorSpec& spec, const Slot& slot) {
     if (!can_be(tensor, spec)) continue;
     const std::size_t own = spec.shape.size(), slots = tensor.dims.size();
     if (own < slots && own != 1) continue;
-    choices.push_back({{bound_as(spec, tensor)}, changes_of(spec, tensor) + (own == slots ? 0 : kOtherName), true});
+    choices.push_back(
+        {{bound_as(spec, tensor)}, changes_of(spec, tensor) + (own == slots ? 0 : kOtherName), true});
     if (own == slots && own >= 2 && own <= std::size(kIndexNames)) add_orders(spec, tensor, choices);
   }
-  if (spec.role != Role::InOut) return choices;
+  if (spec.role != contract::Role::InOut) return choices;
   for (const SlotTensor& before : slot.tensors)
     for (const SlotTensor& after : slot.tensors) {
-      const bool overwritten = before.role == Role::In && after.role == Role::Out && before.dims == after.dims;
-      if (!overwritten || !same_kind(before.dtype, spec.dtype) || before.dims.size() > spec.shape.size()) continue;
+      const bool overwritten =
+          before.role == contract::Role::In && after.role == contract::Role::Out && before.dims == after.dims;
+      if (!overwritten || !same_kind(before.dtype, spec.dtype) || before.dims.size() > spec.shape.size())
+        continue;
       Choice choice{{bound_as(spec, before)}, changes_of(spec, before) + kOtherName, true};
       choice.parts.front().to = after.name;
       choices.push_back(std::move(choice));
@@ -125,14 +128,16 @@ std::vector<Packing> packings(const TensorSpec& spec) {
   for (std::size_t axis = 0; axis < spec.shape.size(); ++axis) {
     const IntExpr& extent = spec.shape[axis];
     for (std::size_t parts = 2; parts <= kMostPacked; ++parts) {
-      if (extent.is_literal() && *extent.eval({}) == static_cast<int64_t>(parts)) found.push_back({axis, parts, true});
+      if (extent.is_literal() && *extent.eval({}) == static_cast<int64_t>(parts))
+        found.push_back({axis, parts, true});
       if (extent.text().starts_with(fmt::format("{} * ", parts))) found.push_back({axis, parts, false});
     }
   }
   return found;
 }
 
-BoundTensor packed_as(const TensorSpec& spec, const SlotTensor& tensor, const Packing& packing, std::size_t part) {
+BoundTensor packed_as(const TensorSpec& spec, const SlotTensor& tensor, const Packing& packing,
+                      std::size_t part) {
   BoundTensor bound = bound_as(spec, tensor);
   bound.indices.assign(kIndexNames, kIndexNames + tensor.dims.size());
   std::size_t next = 0;
@@ -153,7 +158,8 @@ void add_packed(const TensorSpec& spec, const Slot& slot, const Packing& packing
                 std::vector<Choice>& choices) {
   if (so_far.parts.size() == packing.parts) return choices.push_back(std::move(so_far));
   for (const SlotTensor& tensor : slot.tensors) {
-    if (!can_be(tensor, spec) || tensor.dims.size() + (packing.own_axis ? 1 : 0) != spec.shape.size()) continue;
+    if (!can_be(tensor, spec) || tensor.dims.size() + (packing.own_axis ? 1 : 0) != spec.shape.size())
+      continue;
     if (tensor.dims.size() > std::size(kIndexNames)) continue;
     if (std::ranges::find(so_far.parts, tensor.name, &BoundTensor::slots) != so_far.parts.end()) continue;
     Choice more = so_far;
@@ -166,7 +172,7 @@ void add_packed(const TensorSpec& spec, const Slot& slot, const Packing& packing
 
 std::vector<Choice> choices_for(const TensorSpec& spec, const Slot& slot) {
   std::vector<Choice> choices = single_choices(spec, slot);
-  if (spec.role != Role::InOut)
+  if (spec.role != contract::Role::InOut)
     for (const Packing& packing : packings(spec)) add_packed(spec, slot, packing, {}, choices);
   std::ranges::stable_sort(choices, {}, &Choice::changes);
   return choices;
@@ -181,11 +187,13 @@ Result<Contract> slot_contract(const Binding& binding, const Contract& own) {
     if (contract::is_float(usual)) tensor.dtype = DType::f64;
     for (const BoundTensor& bound : binding.tensors)
       if (bound.from == tensor.name || bound.to == tensor.name) tensor.dtype = own.tensor(bound.own)->dtype;
-    if (tensor.role != Role::InOut || tensor.dtype == usual) continue;
+    if (tensor.role != contract::Role::InOut || tensor.dtype == usual) continue;
     // The stream is rounded as it is stored: residual[t, d] = bf16(…).
     const std::string cast = fmt::format("= {}(", contract::info(usual).name);
-    if (const std::size_t at = formula.find(fmt::format("{}[t, d] {}", tensor.name, cast)); at != std::string::npos)
-      formula.replace(formula.find(cast, at), cast.size(), fmt::format("= {}(", contract::info(tensor.dtype).name));
+    if (const std::size_t at = formula.find(fmt::format("{}[t, d] {}", tensor.name, cast));
+        at != std::string::npos)
+      formula.replace(formula.find(cast, at), cast.size(),
+                      fmt::format("= {}(", contract::info(tensor.dtype).name));
   }
   slot.formula = formula;
   return contract::parse(contract_text(slot), "slot");
@@ -202,7 +210,8 @@ void replace(Inputs& inputs, std::string_view name, const std::function<double(i
 }
 
 // Of a backward pass, what the forward pass saved: a contract may compute it from the other inputs instead.
-void make_consistent(const Slot& slot, const Shape& shape, const std::set<std::string>& bound, Inputs& inputs) {
+void make_consistent(const Slot& slot, const Shape& shape, const std::set<std::string>& bound,
+                     Inputs& inputs) {
   const auto at = [&](const char* name, int64_t i) { return inputs.find(name)->second->load(i); };
   if (slot.name == "cross_entropy_grad") {
     const int64_t tokens = shape.find("T")->second, classes = shape.find("V")->second;
@@ -211,7 +220,8 @@ void make_consistent(const Slot& slot, const Shape& shape, const std::set<std::s
       for (int64_t c = 0; c < classes; ++c) total += std::exp(at("logits", t * classes + c));
       return std::log(total);
     });
-    if (!bound.contains("dloss")) replace(inputs, "dloss", [&](int64_t) { return 1.0 / static_cast<double>(tokens); });
+    if (!bound.contains("dloss"))
+      replace(inputs, "dloss", [&](int64_t) { return 1.0 / static_cast<double>(tokens); });
   }
   if (slot.name == "attention_grad") {
     const int64_t steps = shape.find("S")->second, width = shape.find("D")->second;
@@ -305,15 +315,19 @@ class Search {
 
   void complete(const Recognised& so_far, const std::set<std::string>& outputs) {
     for (const SlotTensor& tensor : slot_.tensors)
-      if (tensor.role != Role::In && !tensor.is_optional && !outputs.contains(std::string(tensor.name))) return;
+      if (tensor.role != contract::Role::In && !tensor.is_optional &&
+          !outputs.contains(std::string(tensor.name)))
+        return;
     Recognised next = so_far;
     Shape shape = kSmallDims, fixed;
     if (!add_dims(contract_, next.binding, fixed)) return;
     for (const auto& [dim, extent] : fixed) shape[dim] = extent;
     std::vector<const contract::ScalarSpec*> others;
     for (const contract::ScalarSpec& scalar : contract_.scalars) {
-      if (slot_.scalar(scalar.name)) next.binding.scalars.emplace(scalar.name, scalar.name);
-      else others.push_back(&scalar);
+      if (slot_.scalar(scalar.name))
+        next.binding.scalars.emplace(scalar.name, scalar.name);
+      else
+        others.push_back(&scalar);
     }
     assign_scalars(others, 0, next, shape);
   }
@@ -322,8 +336,8 @@ class Search {
     return std::ranges::any_of(binding.scalars, [&](const auto& entry) { return entry.second == scalar; });
   }
 
-  void assign_scalars(const std::vector<const contract::ScalarSpec*>& others, std::size_t i, const Recognised& so_far,
-                      const Shape& shape) {
+  void assign_scalars(const std::vector<const contract::ScalarSpec*>& others, std::size_t i,
+                      const Recognised& so_far, const Shape& shape) {
     if (is_over()) return;
     if (i == others.size()) return try_constants(so_far, shape);
     for (const SlotScalar& scalar : slot_.scalars) {
@@ -342,7 +356,8 @@ class Search {
     for (const SlotScalar& scalar : slot_.scalars)
       if (!is_used(so_far.binding, scalar.name)) missing.push_back(&scalar);
     Recognised next = so_far;
-    for (const SlotScalar* scalar : missing) next.binding.constants[std::string(scalar->name)] = scalar->usual;
+    for (const SlotScalar* scalar : missing)
+      next.binding.constants[std::string(scalar->name)] = scalar->usual;
     evaluate(next, shape);
     if (missing.size() != 1) return;
     for (const double literal : literals_) {
@@ -366,7 +381,8 @@ class Search {
     for (const contract::Dim& dim : slots->dims) trial.shape[dim.name] = shape.find(dim.name)->second;
     for (const SlotScalar& scalar : slot_.scalars) {
       const auto constant = binding.constants.find(scalar.name);
-      const double value = constant == binding.constants.end() ? value_for_test(slot_, scalar) : constant->second;
+      const double value =
+          constant == binding.constants.end() ? value_for_test(slot_, scalar) : constant->second;
       trial.scalars[std::string(scalar.name)] = contract::Scalar::of(scalar.dtype, value);
     }
     auto inputs = trial::make_inputs(*slots, trial);
@@ -386,8 +402,9 @@ class Search {
     own.shape = own_shape;
     for (const contract::ScalarSpec& spec : contract_.scalars) {
       const auto bound = binding.scalars.find(spec.name);
-      const double value =
-          bound == binding.scalars.end() ? spec.values.front() : slots.scalars.find(bound->second)->second.as_double();
+      const double value = bound == binding.scalars.end()
+                               ? spec.values.front()
+                               : slots.scalars.find(bound->second)->second.as_double();
       own.scalars[spec.name] = contract::Scalar::of(spec.dtype, value);
     }
     std::map<std::string, Tensor> made;
@@ -405,8 +422,9 @@ class Search {
 
   bool same_output(const Binding& binding, const BoundTensor& tensor, const Reference& meaning,
                    const contract::Bindings& slots, const contract::Bindings& own) const {
-    const auto expected = meaning.expect_all(slots, tensor.to);
-    const auto value = reference_.expect_all(own, tensor.own);
+    const reference::BudgetOptions one_thread{.tensor_cores = false, .threads = 1};  // a few elements each
+    const auto expected = meaning.expect_all(slots, tensor.to, one_thread);
+    const auto value = reference_.expect_all(own, tensor.own, one_thread);
     auto placement = place(contract_, binding, tensor, slots.shape, own.shape);
     if (!expected || !value || !placement) return false;
     const Tensor whole = Tensor::of(DType::f64, placement->own_extents, value->value);

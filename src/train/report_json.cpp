@@ -39,7 +39,8 @@ Json signals_json(const std::vector<StepSignals>& steps) {
   for (const StepSignals& step : steps) {
     Json tensors = Json::array();
     for (const TensorSignal& signal : step.tensors) tensors.push_back(signal_json(signal));
-    list.push_back({{"step", step.step}, {"loss", finite_or_word(step.loss)}, {"tensors", std::move(tensors)}});
+    list.push_back(
+        {{"step", step.step}, {"loss", finite_or_word(step.loss)}, {"tensors", std::move(tensors)}});
   }
   return list;
 }
@@ -79,9 +80,14 @@ Json teacher_json(const Training& training) {
 }
 
 Json sizes_json(const ModelSizes& sizes) {
-  return {{"vocabulary", sizes.vocabulary}, {"width", sizes.width},       {"heads", sizes.heads},
-          {"layers", sizes.layers},         {"feed_forward", sizes.feed_forward}, {"sequence", sizes.sequence},
-          {"sequences", sizes.sequences},   {"tied", sizes.tied}};
+  return {{"vocabulary", sizes.vocabulary},
+          {"width", sizes.width},
+          {"heads", sizes.heads},
+          {"layers", sizes.layers},
+          {"feed_forward", sizes.feed_forward},
+          {"sequence", sizes.sequence},
+          {"sequences", sizes.sequences},
+          {"tied", sizes.tied}};
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ constexpr int kNameWidth = 10, kCellWidth = 28;
 std::string paint_verdict(judge::Verdict verdict, bool colour) {
   std::string word(judge::to_string(verdict));
   for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  const char* code = verdict == judge::Verdict::Pass ? "1;32" : verdict == judge::Verdict::Fail ? "1;31" : "1;33";
+  const char* code = verdict == judge::Verdict::Pass   ? "1;32"
+                     : verdict == judge::Verdict::Fail ? "1;31"
+                                                       : "1;33";
   return colour ? fmt::format("\033[{}m{}\033[0m", code, word) : word;
 }
 
@@ -47,9 +49,10 @@ std::string teacher_text(const Training& training) {
                             signal->part.empty() ? "" : ", " + signal->part, signal->candidate.gain,
                             short_number(signal->noise_gain), short_number(signal->candidate.relative_error),
                             short_number(signal->noise_error));
-  return text + (teacher.accused_step >= 0
-                     ? fmt::format("not that of a right kernel (evidence 10^{:.0f})", teacher.log10_evidence)
-                     : "within the noise") +
+  return text +
+         (teacher.accused_step >= 0
+              ? fmt::format("not that of a right kernel (evidence 10^{:.0f})", teacher.log10_evidence)
+              : "within the noise") +
          about;
 }
 
@@ -66,15 +69,18 @@ std::string matrix_text(const Report& report) {
   std::vector<Optimizer> optimizers;
   for (const Cell& cell : report.cells) {
     if (std::ranges::find(sources, cell.source) == sources.end()) sources.push_back(cell.source);
-    if (std::ranges::find(optimizers, cell.optimizer) == optimizers.end()) optimizers.push_back(cell.optimizer);
+    if (std::ranges::find(optimizers, cell.optimizer) == optimizers.end())
+      optimizers.push_back(cell.optimizer);
   }
   const auto padded = [](std::string line) {
     line.erase(line.find_last_not_of(' ') + 1);
     return line + "\n";
   };
   std::string head = fmt::format("  {:<{}}", "tokens", kNameWidth);
-  for (const Optimizer optimizer : optimizers) head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
-  std::string text = "\nlargest gap between the losses with and without the kernel\n\n" + padded(head);
+  for (const Optimizer optimizer : optimizers)
+    head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
+  std::string text =
+      fmt::format("\nlargest gap between the losses with and without the kernel\n\n{}", padded(head));
   for (const TokenSource source : sources) {
     std::string first = fmt::format("  {:<{}}", to_string(source), kNameWidth);
     std::string second(first.size(), ' ');
@@ -97,13 +103,16 @@ std::string amounts_text(const Training& training) {
   const ModelSizes& sizes = training.options.sizes;
   std::string text = fmt::format("slot {}", training.slot);
   if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
-  for (const std::string& refused : report.refused) text += "\nnot at " + refused;
+  for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
   text += fmt::format(
-      "\n{} layers, width {}, vocabulary {}, {} tokens a step; {} calls of the kernel on the {} device in {:.1f} s, "
+      "\n{} layers, width {}, vocabulary {}, {} tokens a step; {} calls of the kernel on the {} device in "
+      "{:.1f} s, "
       "everything in {:.1f} s{}, seed {}",
       sizes.layers, sizes.width, sizes.vocabulary, sizes.tokens(), report.candidate_calls, training.device,
-      report.candidate_seconds, report.seconds, report.is_resumed ? " after a checkpoint" : "", training.options.seed);
-  text += fmt::format("\na right kernel fails with a probability of at most {:.0e}", training.options.false_alarms);
+      report.candidate_seconds, report.seconds, report.is_resumed ? " after a checkpoint" : "",
+      training.options.seed);
+  text += fmt::format("\na right kernel fails with a probability of at most {:.0e}",
+                      training.options.false_alarms);
   return text;
 }
 
@@ -114,13 +123,14 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
   std::string text = fmt::format("{}  {}", paint_verdict(report.verdict, options.colour), training.contract);
   if (!training.title.empty()) text += fmt::format("  {}", training.title);
   text += "\n";
-  for (const Finding& finding : report.findings) text += "\n" + report::finding_text(finding, options);
+  for (const Finding& finding : report.findings)
+    text += fmt::format("\n{}", report::finding_text(finding, options));
   if (!report.reason.empty())
     text += report::wrapped("could not be decided: " + report.reason, options.width, "  ");
   if (const std::string teacher = teacher_text(training); !teacher.empty())
-    text += "\n" + report::wrapped(teacher, options.width, "");
+    text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
   text += matrix_text(report);
-  return text + "\n" + report::wrapped(amounts_text(training), options.width, "  ");
+  return fmt::format("{}\n{}", text, report::wrapped(amounts_text(training), options.width, "  "));
 }
 
 }  // namespace assay::train

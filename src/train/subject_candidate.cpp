@@ -11,7 +11,6 @@ namespace assay::train {
 
 using contract::Bindings;
 using contract::Contract;
-using contract::Role;
 using contract::Shape;
 using contract::Tensor;
 
@@ -38,7 +37,12 @@ class SubjectCalls {
 
   std::string refuses(const Shape& shape) {
     const std::string why = refuses_whole(shape);
-    return why.empty() || slice_of(shape) > 0 ? "" : why;
+    if (why.empty() || slice_of(shape) > 0) return "";
+    if (!shape.contains(batch_dim_)) return why;
+    Shape one = shape;
+    one[batch_dim_] = 1;
+    const std::string of_one = refuses_whole(one);  // what no division helps against
+    return of_one.empty() ? why : of_one;
   }
 
   Result<Outputs> call(const Bindings& bindings) {
@@ -107,7 +111,8 @@ class SubjectCalls {
       int64_t all = 1;
       for (const int64_t extent : *extents) all *= extent;
       if (count != all)
-        return Error{fmt::format("{} elements of `{}` are bound to the slot, and it has {}", count, name, all)};
+        return Error{
+            fmt::format("{} elements of `{}` are bound to the slot, and it has {}", count, name, all)};
     }
     return &shapes_.emplace(shape, std::move(prepared)).first->second;
   }
@@ -132,7 +137,8 @@ class SubjectCalls {
   void set_scalars(const Bindings& bindings, Bindings& own) const {
     for (const contract::ScalarSpec& spec : contract_.scalars) {
       const auto bound = binding_.scalars.find(spec.name);
-      const auto given = bound == binding_.scalars.end() ? bindings.scalars.end() : bindings.scalars.find(bound->second);
+      const auto given =
+          bound == binding_.scalars.end() ? bindings.scalars.end() : bindings.scalars.find(bound->second);
       const double value = given == bindings.scalars.end() ? spec.values.front() : given->second.as_double();
       own.scalars[spec.name] = contract::Scalar::of(spec.dtype, value);
     }
@@ -204,7 +210,8 @@ class SubjectCalls {
         extents.front() = slice;
         Tensor rows = Tensor::zeros(tensor->dtype, std::move(extents));
         const std::size_t bytes = rows.bytes.size();
-        std::memcpy(rows.bytes.data(), tensor->bytes.data() + bytes * static_cast<std::size_t>(first / slice), bytes);
+        std::memcpy(rows.bytes.data(), tensor->bytes.data() + bytes * static_cast<std::size_t>(first / slice),
+                    bytes);
         tensor = std::make_shared<const Tensor>(std::move(rows));
       }
       auto outputs = call_once(part);
@@ -244,8 +251,8 @@ bool is_fixed_by_contract(std::string_view scalar) {
 
 }  // namespace
 
-Result<Candidate> subject_candidate(const Contract& contract, const Binding& binding, const subject::Subject& subject,
-                                    subject::RunnerOptions options) {
+Result<Candidate> subject_candidate(const Contract& contract, const Binding& binding,
+                                    const subject::Subject& subject, subject::RunnerOptions options) {
   Candidate candidate;
   candidate.slot = binding.slot;
   candidate.scalars = binding.constants;
@@ -258,10 +265,10 @@ Result<Candidate> subject_candidate(const Contract& contract, const Binding& bin
     const contract::DType dtype = contract.tensor(bound.own)->dtype;
     for (const std::string& slots : {bound.from, bound.to}) {
       if (slots.empty() || candidate.dtypes.try_emplace(slots, dtype).first->second == dtype) continue;
-      return contract.error_at(contract.tensor(bound.own)->place,
-                               fmt::format("the slot's `{}` is {} before the call and {} after it; a slot needs one type",
-                                           slots, contract::info(candidate.dtypes[slots]).name,
-                                           contract::info(dtype).name));
+      return contract.error_at(
+          contract.tensor(bound.own)->place,
+          fmt::format("the slot's `{}` is {} before the call and {} after it; a slot needs one type", slots,
+                      contract::info(candidate.dtypes[slots]).name, contract::info(dtype).name));
     }
   }
   const auto calls = std::make_shared<SubjectCalls>(contract, binding, subject, std::move(options));

@@ -74,38 +74,48 @@ TEST(Binding, PlacesElements) {
 }
 
 TEST(Binding, SaysWhatIsWrong) {
-  EXPECT_THAT(error_of("slot = \"swiglu\"\n"), HasSubstr("has no tensor `h`, but gate, value, y; say which one it is"));
+  EXPECT_THAT(error_of("slot = \"swiglu\"\n"),
+              HasSubstr("has no tensor `h`, but gate, value, y; say which one it is"));
   EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"g[a]\" = \"gate[a]\" }\n"),
               HasSubstr("`g` is not a tensor of the contract"));
-  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { h = \"gates\" }\n"), HasSubstr("did you mean `gate`?"));
-  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"h[a, 0, b]\" = \"gate[a]\" }\n"), HasSubstr("has 2 indices"));
+  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { h = \"gates\" }\n"),
+              HasSubstr("did you mean `gate`?"));
+  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"h[a, 0, b]\" = \"gate[a]\" }\n"),
+              HasSubstr("has 2 indices"));
   EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"h[a, b]\" = \"gate[a, b]\" }\n"),
               HasSubstr("has 3 subscripts, not 2"));
   EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { \"h[a, 0, q]\" = \"gate[a, b]\" }\n"),
               HasSubstr("`q` is neither an index"));
-  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { h = \"y\" }\n"), HasSubstr("is an output of the slot"));
-  EXPECT_THAT(error_of(std::string(kTensors) + "dims = { J = \"X\" }\n"), HasSubstr("`X` is not a dim of the slot"));
+  EXPECT_THAT(error_of("slot = \"swiglu\"\ntensors = { h = \"y\" }\n"),
+              HasSubstr("is an output of the slot"));
+  EXPECT_THAT(error_of(std::string(kTensors) + "dims = { J = \"X\" }\n"),
+              HasSubstr("`X` is not a dim of the slot"));
   EXPECT_THAT(error_of(std::string(kTensors) + "scalars = { e = \"eps\" }\n"),
               HasSubstr("`e` is not a scalar of the contract"));
-  EXPECT_THAT(error_of("slot = \"rmsnorm\"\ntensors = { h = \"x\" }\ndims = { J = \"D\", T = 1 }\n"), testing::IsEmpty());
+  EXPECT_THAT(error_of("slot = \"rmsnorm\"\ntensors = { h = \"x\" }\ndims = { J = \"D\", T = 1 }\n"),
+              testing::IsEmpty());
 }
 
 TEST(Binding, MixedIndicesAreRefusedAtTheCall) {
-  const contract::Contract contract = parsed(packed_swiglu(
-      "[workload]\nslot = \"swiglu\"\ntensors = { \"h[a, 0, (a + b) / 2]\" = \"gate[a, b]\", \"h[a, 1, b]\" = \"value[a, b]\" }\n"));
+  const contract::Contract contract =
+      parsed(packed_swiglu("[workload]\nslot = \"swiglu\"\ntensors = { \"h[a, 0, (a + b) / 2]\" = \"gate[a, "
+                           "b]\", \"h[a, 1, b]\" = \"value[a, b]\" }\n"));
   const auto binding = bind(contract, *slot_named("swiglu"));
   ASSERT_TRUE(binding) << binding.error().text();
-  const auto placed = place(contract, *binding, binding->tensors[0], {{"T", 4}, {"F", 4}}, {{"T", 4}, {"J", 4}});
+  const auto placed =
+      place(contract, *binding, binding->tensors[0], {{"T", 4}, {"F", 4}}, {{"T", 4}, {"J", 4}});
   ASSERT_FALSE(placed);
   EXPECT_THAT(placed.error().text(), HasSubstr("combines indices"));
 }
 
 TEST(Binding, SubscriptsBeyondTheExtentAreRefused) {
-  const contract::Contract contract = parsed(packed_swiglu(
-      "[workload]\nslot = \"swiglu\"\ntensors = { \"h[a, 0, b + 1]\" = \"gate[a, b]\", \"h[a, 1, b]\" = \"value[a, b]\" }\n"));
+  const contract::Contract contract =
+      parsed(packed_swiglu("[workload]\nslot = \"swiglu\"\ntensors = { \"h[a, 0, b + 1]\" = \"gate[a, b]\", "
+                           "\"h[a, 1, b]\" = \"value[a, b]\" }\n"));
   const auto binding = bind(contract, *slot_named("swiglu"));
   ASSERT_TRUE(binding) << binding.error().text();
-  const auto placed = place(contract, *binding, binding->tensors[0], {{"T", 4}, {"F", 4}}, {{"T", 4}, {"J", 4}});
+  const auto placed =
+      place(contract, *binding, binding->tensors[0], {{"T", 4}, {"F", 4}}, {{"T", 4}, {"J", 4}});
   ASSERT_FALSE(placed);
   EXPECT_THAT(placed.error().text(), HasSubstr("goes from 1 to 4, and the extent is 4"));
 }
@@ -120,7 +130,8 @@ std::string recognised(const contract::Contract& contract) {
 class OwnSlot : public testing::TestWithParam<const Slot*> {};
 TEST_P(OwnSlot, IsRecognised) {
   const contract::Contract contract = parsed(contract_text(*GetParam()));
-  EXPECT_EQ(recognised(contract), std::string("[workload]\nslot = \"") + std::string(GetParam()->name) + "\"\n");
+  EXPECT_EQ(recognised(contract),
+            std::string("[workload]\nslot = \"") + std::string(GetParam()->name) + "\"\n");
 }
 std::vector<const Slot*> all_slots() {
   std::vector<const Slot*> rows;
@@ -144,22 +155,21 @@ TEST_P(CorpusSlot, IsRecognised) {
   const std::vector<Recognised> found = recognise(*contract);
   EXPECT_EQ(found.empty() ? "" : found.front().binding.slot->name, GetParam().slot) << recognised(*contract);
 }
-INSTANTIATE_TEST_SUITE_P(Train, CorpusSlot,
-                         testing::Values(CorpusCase{"adamw", "adamw"}, CorpusCase{"add_rmsnorm", "residual_rmsnorm"},
-                                         CorpusCase{"attention", "attention"},
-                                         CorpusCase{"attention_backward", "attention_grad"},
-                                         CorpusCase{"cross_entropy", "cross_entropy"},
-                                         CorpusCase{"cross_entropy_backward", "cross_entropy_grad"},
-                                         CorpusCase{"embedding_grad", "embedding_grad"},
-                                         CorpusCase{"gather_rows", "embedding"}, CorpusCase{"gelu", "gelu"},
-                                         CorpusCase{"gemm", "linear"}, CorpusCase{"gemm_tensor_core", "linear"},
-                                         CorpusCase{"rmsnorm", "rmsnorm"}, CorpusCase{"rmsnorm_backward", "rmsnorm_grad"},
-                                         CorpusCase{"rope", "rope"}, CorpusCase{"swiglu", "swiglu"},
-                                         CorpusCase{"swiglu_backward", "swiglu_grad"}, CorpusCase{"layernorm", ""},
-                                         CorpusCase{"layernorm_backward", ""}, CorpusCase{"softmax", ""},
-                                         CorpusCase{"transpose", ""}, CorpusCase{"bias_grad", ""},
-                                         CorpusCase{"quantize_int8", ""}, CorpusCase{"topk_routing", ""}),
-                         [](const auto& row) { return std::string(row.param.operation); });
+INSTANTIATE_TEST_SUITE_P(
+    Train, CorpusSlot,
+    testing::Values(CorpusCase{"adamw", "adamw"}, CorpusCase{"add_rmsnorm", "residual_rmsnorm"},
+                    CorpusCase{"attention", "attention"}, CorpusCase{"attention_backward", "attention_grad"},
+                    CorpusCase{"cross_entropy", "cross_entropy"},
+                    CorpusCase{"cross_entropy_backward", "cross_entropy_grad"},
+                    CorpusCase{"embedding_grad", "embedding_grad"}, CorpusCase{"gather_rows", "embedding"},
+                    CorpusCase{"gelu", "gelu"}, CorpusCase{"gemm", "linear"},
+                    CorpusCase{"gemm_tensor_core", "linear"}, CorpusCase{"rmsnorm", "rmsnorm"},
+                    CorpusCase{"rmsnorm_backward", "rmsnorm_grad"}, CorpusCase{"rope", "rope"},
+                    CorpusCase{"swiglu", "swiglu"}, CorpusCase{"swiglu_backward", "swiglu_grad"},
+                    CorpusCase{"layernorm", ""}, CorpusCase{"layernorm_backward", ""},
+                    CorpusCase{"softmax", ""}, CorpusCase{"transpose", ""}, CorpusCase{"bias_grad", ""},
+                    CorpusCase{"quantize_int8", ""}, CorpusCase{"topk_routing", ""}),
+    [](const auto& row) { return std::string(row.param.operation); });
 
 TEST(Recognition, FindsOtherLayouts) {
   EXPECT_EQ(recognised(parsed(packed_swiglu(""))),
@@ -190,10 +200,11 @@ formula = "out[b, t, j] = both[b * T + t, J + j] * sigmoid(both[b * T + t, J + j
 )");
   const auto found = recognise(contract);
   ASSERT_FALSE(found.empty());
-  EXPECT_EQ(to_toml(found.front().binding),
-            "[workload]\nslot = \"swiglu\"\n"
-            "tensors = { \"both[i, j]\" = \"value[i, j]\", \"both[i, 1 * F + j]\" = \"gate[i, j]\", out = \"y\" }\n"
-            "dims = { B = \"1\", J = \"F\" }\n");
+  EXPECT_EQ(
+      to_toml(found.front().binding),
+      "[workload]\nslot = \"swiglu\"\n"
+      "tensors = { \"both[i, j]\" = \"value[i, j]\", \"both[i, 1 * F + j]\" = \"gate[i, j]\", out = \"y\" }\n"
+      "dims = { B = \"1\", J = \"F\" }\n");
 }
 
 TEST(Recognition, FindsATransposedWeight) {
@@ -247,7 +258,8 @@ formula = "x[n, d] = x[n, d] * rsqrt(mean[k](x[n, k]^2) + 0.001) * g[d]"
   const auto found = recognise(contract);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(to_toml(found.front().binding),
-            "[workload]\nslot = \"rmsnorm\"\ntensors = { x = \"x -> y\", g = \"w\" }\ndims = { N = \"T\", W = \"D\" }\n");
+            "[workload]\nslot = \"rmsnorm\"\ntensors = { x = \"x -> y\", g = \"w\" }\ndims = { N = \"T\", W "
+            "= \"D\" }\n");
   EXPECT_EQ(found.front().binding.constants.at("eps"), 0.001);
 }
 

@@ -106,7 +106,8 @@ TEST_F(SubjectCandidate, IsCalledInSlices) {
 TEST_F(SubjectCandidate, IsFixedByItsContract) {
   const Candidate candidate = candidate_of(corpus_contract("rmsnorm_backward"));  // its eps is 1e-5
   EXPECT_EQ(candidate.scalars.at("eps"), 1e-5);
-  EXPECT_THAT(candidate.refuses({{"T", 65536}, {"D", 8}}), testing::HasSubstr("N = 65536"));  // dw is a sum over T
+  EXPECT_THAT(candidate.refuses({{"T", 65536}, {"D", 8}}),
+              testing::HasSubstr("N = 65536"));  // dw is a sum over T
 }
 
 // What a kernel does to memory that is not its own is an error, not a result.

@@ -535,10 +535,10 @@ function figures(p) {
 
 // ------------------------------------------------------------------ training
 // Lines over the steps of a run, and a band about zero or about a line. Losses that are not numbers are left out.
-function curves(lines, band, yTitle, height) {
+function curves(lines, band, yTitle, height, count) {
   const { w, left, right, top } = frame, bottom = 22, floor = height - bottom;
   const values = [...lines.flatMap((l) => l.values), ...(band ? [...band.low, ...band.high] : [])].filter(Number.isFinite);
-  const steps = Math.max(2, ...lines.map((l) => l.values.length));
+  const steps = Math.max(2, count);
   if (!values.length) return null;
   let low = Math.min(...values), high = Math.max(...values);
   if (high === low) { low -= 0.5; high += 0.5; }
@@ -574,15 +574,15 @@ function noiseBand(trusted, reordered) {
 }
 function cellFigure(cell, failed) {
   const { reference, trusted, reordered, candidate } = cell.loss;
-  const noise = noiseBand(trusted, reordered), count = candidate.length;
+  const noise = noiseBand(trusted, reordered), count = Math.max(reference.length, trusted.length, candidate.length);
   const gap = candidate.map((v, i) => Number.isFinite(v) ? v - trusted[i] : NaN);
   const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step + 1}` : failed ? "masked" : "within the noise";
   return h("figure", { class: "card" },
     h("figcaption", {}, h("strong", {}, `${cell.tokens} tokens, ${cell.optimizer}`),
       `${state}; the largest gap is ${brief(cell.loss_gap, 3)}, the noise ${brief(cell.noise, 3)}; learning rate ${brief(cell.rate)}`),
     curves([{ name: "reference", values: reference }, { name: "trusted", values: trusted }, { name: "candidate", values: candidate }],
-      { low: trusted.map((v, i) => v - noise[i]), high: trusted.map((v, i) => v + noise[i]) }, "loss", 190),
-    curves([{ name: "candidate", values: gap }], { low: noise.slice(0, count).map((v) => -v), high: noise.slice(0, count) }, "gap of the losses", 120),
+      { low: trusted.map((v, i) => v - noise[i]), high: trusted.map((v, i) => v + noise[i]) }, "loss", 190, count),
+    curves([{ name: "candidate", values: gap }], { low: noise.map((v) => -v), high: noise }, "gap of the losses", 120, count),
     h("div", { class: "legend" }, [["reference", "fp32"], ["trusted", "trusted kernels"], ["candidate", "your kernel"]].map(([name, text]) =>
       h("span", {}, h("span", { class: `swatch ${name}` }), text)), h("span", {}, h("span", { class: "swatch band" }), "noise")));
 }
