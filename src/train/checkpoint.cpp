@@ -150,13 +150,15 @@ void fields_of(V& v, Checkpoint& c) {
 
 std::string identity(const Candidate& candidate, const Options& o) {
   const ModelSizes& s = o.sizes;
-  std::string text = fmt::format("{} {} {} {} {} {} {} {} {} {} seed {} steps {} {} {} {} {} rate {} text {:x}", candidate.slot->name,
-                                 s.vocabulary, s.width, s.heads, s.layers, s.feed_forward, s.sequence, s.sequences,
-                                 static_cast<int>(s.activation), s.tied, o.seed, o.steps, o.teacher_steps, o.teacher_only,
-                                 o.stop_early, o.false_alarms, o.rate.value_or(0), hash(o.text));
+  std::string text =
+      fmt::format("{} {} {} {} {} {} {} {} {} {} seed {} steps {} {} {} {} {} rate {} text {:x}",
+                  candidate.slot->name, s.vocabulary, s.width, s.heads, s.layers, s.feed_forward, s.sequence,
+                  s.sequences, static_cast<int>(s.activation), s.tied, o.seed, o.steps, o.teacher_steps,
+                  o.teacher_only, o.stop_early, o.false_alarms, o.rate.value_or(0), hash(o.text));
   for (const TokenSource source : o.sources) text += fmt::format(" {}", to_string(source));
   for (const Optimizer optimizer : o.optimizers) text += fmt::format(" {}", to_string(optimizer));
-  for (const auto& [name, dtype] : candidate.dtypes) text += fmt::format(" {}:{}", name, contract::info(dtype).name);
+  for (const auto& [name, dtype] : candidate.dtypes)
+    text += fmt::format(" {}:{}", name, contract::info(dtype).name);
   for (const auto& [name, value] : candidate.scalars) text += fmt::format(" {}={}", name, value);
   return text;
 }

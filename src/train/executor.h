@@ -14,7 +14,8 @@ namespace assay::train {
 struct RunRole {
   Arithmetic arithmetic;
   const Candidate* candidate = nullptr;  // whose slot and dtypes count; null: no slot is special
-  bool calls_candidate = false;          // otherwise trusted code computes the slot, rounding to the candidate's dtypes
+  bool calls_candidate =
+      false;  // otherwise trusted code computes the slot, rounding to the candidate's dtypes
 };
 
 struct CallCount {

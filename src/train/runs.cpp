@@ -30,7 +30,8 @@ constexpr int kStepsAfterAnswer = 10;
 std::vector<std::string> signal_names(const std::vector<SignalPlace>& places) {
   std::vector<std::string> names;
   for (const char* what : {"gain", "error"})
-    for (const SignalPlace& place : places) names.push_back(fmt::format("{} {} {}", what, place.tensor, place.part));
+    for (const SignalPlace& place : places)
+      names.push_back(fmt::format("{} {} {}", what, place.tensor, place.part));
   return names;
 }
 
@@ -66,9 +67,11 @@ std::vector<std::vector<float>> joined(Gradients<float>&& gradients) {
 // The roles of a step of the comparison: trusted, in another order, with other roundings of the slot's results.
 std::vector<RunRole> teacher_roles(const Setting& setting, int step) {
   const Candidate* const candidate = &setting.candidate;
-  std::vector<RunRole> roles = {{.candidate = candidate}, {.arithmetic = {.reordered = true}, .candidate = candidate}};
+  std::vector<RunRole> roles = {{.candidate = candidate},
+                                {.arithmetic = {.reordered = true}, .candidate = candidate}};
   for (int draw = 1; draw < kNoiseDraws; ++draw) {
-    const uint64_t seed = mix(mix(setting.options.seed, static_cast<uint64_t>(step)), static_cast<uint64_t>(draw));
+    const uint64_t seed =
+        mix(mix(setting.options.seed, static_cast<uint64_t>(step)), static_cast<uint64_t>(draw));
     roles.push_back({.arithmetic = {.rounding_seed = seed | 1}, .candidate = candidate});
   }
   roles.push_back({.candidate = candidate, .calls_candidate = true});
@@ -76,8 +79,8 @@ std::vector<RunRole> teacher_roles(const Setting& setting, int step) {
 }
 
 // Runs the roles at the same weights. False: interrupted, or the candidate failed.
-bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optimizer, const OptimizerSettings& settings,
-               const Batch& batch, Compared& compared) {
+bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optimizer,
+               const OptimizerSettings& settings, const Batch& batch, Compared& compared) {
   const bool is_update = setting.candidate.slot->phase == Phase::Update;
   const std::vector<RunRole> roles = teacher_roles(setting, number);
   Gradients<float> shared;  // of an update: the gradient is the same for all
@@ -98,9 +101,12 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
       vectors = joined(std::move(gradients));
     }
     if (setting.error) return false;
-    if (setting.lap(fmt::format("comparing gradients at the reference run's weights, step {}", number), compared.loss))
+    if (setting.lap(fmt::format("comparing gradients at the reference run's weights, step {}", number),
+                    compared.loss))
       return false;
-    (i == 0 ? compared.trusted : i + 1 == roles.size() ? compared.candidate : compared.noise[i - 1]) = std::move(vectors);
+    (i == 0                  ? compared.trusted
+     : i + 1 == roles.size() ? compared.candidate
+                             : compared.noise[i - 1]) = std::move(vectors);
   }
   return true;
 }
@@ -150,14 +156,16 @@ Teacher compare_at_reference(Setting& setting, const Data& data, Optimizer optim
     Compared compared;
     if (!run_roles(setting, number, state, optimizer, settings, batch, compared)) break;
     for (const auto& draw : compared.noise) {
-      const std::vector<Comparison> of_draw = compare_all(places, draw, compared.trusted, batch, setting.sizes);
+      const std::vector<Comparison> of_draw =
+          compare_all(places, draw, compared.trusted, batch, setting.sizes);
       for (std::size_t i = 0; i < places.size(); ++i) {
         noise.gain[i] += std::pow(of_draw[i].gain - 1, 2);
         noise.error[i] += std::pow(of_draw[i].relative_error, 2);
       }
       ++noise.draws;
     }
-    const std::vector<Comparison> seen = compare_all(places, compared.candidate, compared.trusted, batch, setting.sizes);
+    const std::vector<Comparison> seen =
+        compare_all(places, compared.candidate, compared.trusted, batch, setting.sizes);
     StepSignals signals{.step = number, .loss = compared.loss};
     std::vector<double> probabilities(2 * places.size(), 1);
     bool is_nonfinite = false;
@@ -167,7 +175,8 @@ Teacher compare_at_reference(Setting& setting, const Data& data, Optimizer optim
       is_nonfinite |= seen[i].nonfinite > 0;
       if (seen[i].norm == 0 && seen[i].relative_error == 0) continue;  // nothing there to compare
       const double bias = std::max(0.0, std::abs(seen[i].gain - 1) - kHarmlessGain);
-      probabilities[i] = probability_of(bias / (kTolerated * std::max(noise_gain, kHarmlessError)), noise.draws);
+      probabilities[i] =
+          probability_of(bias / (kTolerated * std::max(noise_gain, kHarmlessError)), noise.draws);
       probabilities[places.size() + i] = probability_of(
           seen[i].relative_error / (kTolerated * std::max(noise_error, kHarmlessError)), noise.draws);
     }
@@ -216,12 +225,13 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
     for (const auto& parameter : gradients.parameters)
       for (const float value : parameter) nonfinite[i] += !std::isfinite(value);
     Executor<float> executor(setting.team, roles[i]);
-    update(executor, cell.optimizer, cell.settings, moved[i].weights, gradients.parameters, moved[i].optimizer);
+    update(executor, cell.optimizer, cell.settings, moved[i].weights, gradients.parameters,
+           moved[i].optimizer);
     if (executor.error()) setting.error = executor.error();
     setting.count.add(executor.count());
     if (setting.error) return false;
-    if (setting.lap(fmt::format("{} + {}, {}: step {}", to_string(cell.source), to_string(cell.optimizer), kNames[i],
-                                number + 1),
+    if (setting.lap(fmt::format("{} + {}, {}: step {}", to_string(cell.source), to_string(cell.optimizer),
+                                kNames[i], number + 1),
                     losses[i]))
       return false;
     if (i == 1) trusted = joined(std::move(gradients));
@@ -243,7 +253,8 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
   const std::vector<Comparison> seen = compare_all(places, with_candidate, trusted, batch, setting.sizes);
   for (std::size_t i = 0; i < places.size(); ++i) {
     TensorSignal signal{places[i].tensor, places[i].part, seen[i]};
-    if (places[i].parameter >= 0) signal.update_to_weight = ratios[static_cast<std::size_t>(places[i].parameter)];
+    if (places[i].parameter >= 0)
+      signal.update_to_weight = ratios[static_cast<std::size_t>(places[i].parameter)];
     signals.tensors.push_back(std::move(signal));
   }
   cell.signals.push_back(std::move(signals));
@@ -265,7 +276,8 @@ bool is_answered(const Cell& cell) {
 namespace {
 
 evidence::Training evidence_of(const Slot& slot, TokenSource source, Optimizer optimizer) {
-  return {.slot = std::string(slot.name), .tokens = std::string(to_string(source)),
+  return {.slot = std::string(slot.name),
+          .tokens = std::string(to_string(source)),
           .optimizer = std::string(to_string(optimizer))};
 }
 
@@ -314,7 +326,8 @@ std::optional<Finding> cell_finding(const std::vector<Cell>& cells, const Slot& 
   for (const Cell& cell : cells) {
     if (cell.candidate.nonfinite > 0 && cell.trusted.nonfinite == 0) {
       for (const StepSignals& step : cell.signals)
-        if (auto finding = nonfinite_finding(step, evidence_of(slot, cell.source, cell.optimizer))) return finding;
+        if (auto finding = nonfinite_finding(step, evidence_of(slot, cell.source, cell.optimizer)))
+          return finding;
     }
     if (cell.unmasked() && (!worst || ratio(cell) > ratio(*worst))) worst = &cell;
   }

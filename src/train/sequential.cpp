@@ -14,7 +14,9 @@ constexpr double kSmallestProbability = 1e-12;
 }  // namespace
 
 SequentialTest::SequentialTest(std::vector<std::string> signals, double false_alarms)
-    : signals_(std::move(signals)), log10_products_(signals_.size(), 0), threshold_(-std::log10(false_alarms)) {}
+    : signals_(std::move(signals)),
+      log10_products_(signals_.size(), 0),
+      threshold_(-std::log10(false_alarms)) {}
 
 void SequentialTest::add(const std::vector<double>& probabilities) {
   for (std::size_t i = 0; i < signals_.size(); ++i) {
@@ -52,7 +54,9 @@ double probability_of(double times, int draws) {
   const double tail = 1 - inside;
   constexpr double kCancels = 1e-9;
   if (tail > kCancels) return tail;
-  return 2 * std::exp(std::lgamma((nu + 1) / 2) - std::lgamma(nu / 2) + (nu / 2 - 1) * std::log(nu) - nu * std::log(times)) /
+  return 2 *
+         std::exp(std::lgamma((nu + 1) / 2) - std::lgamma(nu / 2) + (nu / 2 - 1) * std::log(nu) -
+                  nu * std::log(times)) /
          std::sqrt(std::acos(-1.0));
 }
 

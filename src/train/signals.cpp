@@ -40,11 +40,13 @@ std::vector<SignalPlace> signal_places(const ModelSizes& sizes) {
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].dims.back() > 0) places.push_back({all[i].name, "", static_cast<int>(i)});
   for (int64_t low = 1; low < sizes.tokens(); low *= 10)
-    places.push_back({all[0].name, fmt::format("tokens seen {} to {} times", low, 10 * low - 1), 0, low, 10 * low - 1});
+    places.push_back(
+        {all[0].name, fmt::format("tokens seen {} to {} times", low, 10 * low - 1), 0, low, 10 * low - 1});
   return places;
 }
 
-std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places, const std::vector<std::vector<float>>& g,
+std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places,
+                                    const std::vector<std::vector<float>>& g,
                                     const std::vector<std::vector<float>>& r, const Batch& batch,
                                     const ModelSizes& sizes) {
   std::vector<int64_t> seen(static_cast<std::size_t>(sizes.vocabulary), 0);
@@ -60,7 +62,8 @@ std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places, cons
     std::vector<float> some_g, some_r;
     for (std::size_t row = 0; row < seen.size(); ++row) {
       if (seen[row] < place.low || seen[row] > place.high) continue;
-      const auto first = static_cast<std::ptrdiff_t>(row * width), last = first + static_cast<std::ptrdiff_t>(width);
+      const auto first = static_cast<std::ptrdiff_t>(row * width),
+                 last = first + static_cast<std::ptrdiff_t>(width);
       some_g.insert(some_g.end(), g[at].begin() + first, g[at].begin() + last);
       some_r.insert(some_r.end(), r[at].begin() + first, r[at].begin() + last);
     }

@@ -34,13 +34,15 @@ struct TensorSignal {
 // their token occurs.
 struct SignalPlace {
   std::string tensor, part;
-  int parameter = -1;        // -1: the losses
+  int parameter = -1;         // -1: the losses
   int64_t low = 0, high = 0;  // of a part: occurrences; high 0: not a part
 };
 std::vector<SignalPlace> signal_places(const ModelSizes& sizes);
 // The comparison at each place. g and r: a vector for each parameter, and the losses last.
-std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places, const std::vector<std::vector<float>>& g,
-                                    const std::vector<std::vector<float>>& r, const Batch& batch, const ModelSizes& sizes);
+std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places,
+                                    const std::vector<std::vector<float>>& g,
+                                    const std::vector<std::vector<float>>& r, const Batch& batch,
+                                    const ModelSizes& sizes);
 
 struct StepSignals {
   int step = 0;

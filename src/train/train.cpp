@@ -43,9 +43,11 @@ class Schedule {
     ++done_;
     ++here_;
     if (options_.progress) {
-      const double part = total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 1;
+      const double part =
+          total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 1;
       const double each = seconds_since(begun_) / static_cast<double>(here_);
-      options_.progress({doing, part, each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), loss});
+      options_.progress(
+          {doing, part, each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), loss});
     }
     return options_.interrupted && options_.interrupted();
   }
@@ -72,8 +74,16 @@ class Trainer {
                   options.teacher_only
                       ? 0
                       : cell_gradients_ * static_cast<int64_t>(options.sources.size() * optimizers_.size())),
-        setting_{candidate, options, sizes_for(*candidate.slot, options.sizes), team_, model_, {}, {},
-                 [this](const std::string& doing, double loss) { return is_stopped_ = schedule_.lap(doing, loss); }} {
+        setting_{candidate,
+                 options,
+                 sizes_for(*candidate.slot, options.sizes),
+                 team_,
+                 model_,
+                 {},
+                 {},
+                 [this](const std::string& doing, double loss) {
+                   return is_stopped_ = schedule_.lap(doing, loss);
+                 }} {
     state_.of = identity(candidate, options);
   }
 
@@ -130,7 +140,8 @@ class Trainer {
 
   std::string cell(std::size_t number, TokenSource source, Optimizer optimizer) {
     const bool is_last = number + 1 == state_.cells.size();
-    if (number < state_.cells.size() && !(is_last && state_.has_runs)) return "";  // finished by an earlier process
+    if (number < state_.cells.size() && !(is_last && state_.has_runs))
+      return "";  // finished by an earlier process
     const Result<Data> data = data_of(source, setting_.sizes, options_);
     if (!data) return data.error().message;
     if (!is_last) {

@@ -56,7 +56,7 @@ struct Options {
   int teacher_steps = 8;                          // at most, of the teacher-forced comparison
   bool teacher_only = false;                      // no matrix
   bool stop_early = true;                         // a cell whose question is answered ends
-  std::optional<double> rate;          // the learning rate of every cell; none: default_settings()
+  std::optional<double> rate;                     // the learning rate of every cell; none: default_settings()
   double false_alarms = 1e-6;                     // the probability of accusing a right candidate
   std::string checkpoint;                         // file; empty: none is kept
   std::function<void(const Progress&)> progress;  // null: nobody is interested
@@ -89,9 +89,9 @@ struct Teacher {
   TokenSource source = TokenSource::Zipf;
   Optimizer optimizer = Optimizer::SGD;  // of the reference run
   double log10_evidence = 0;             // of the sequential test; it accuses at -log10(false_alarms)
-  int accused_step = -1;             // -1: it did not
-  std::string tensor, part;          // where the evidence is strongest
-  bool is_bias = false;              // … and whether it is the gain, or the size of the error
+  int accused_step = -1;                 // -1: it did not
+  std::string tensor, part;              // where the evidence is strongest
+  bool is_bias = false;                  // … and whether it is the gain, or the size of the error
   double seconds = 0;
 };
 
