@@ -42,9 +42,17 @@ constexpr const char* kAssumptions[] = {
 // The part of the time that values are compared for.
 constexpr double kValuesShare = 0.1;
 
-constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
-    {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
-    {"overflow", prove_overflow}, {"barrier", prove_barriers},    {"race", prove_races},
+// In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
+// ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
+// ask the most questions.
+struct KernelObligation {
+  const char* name;
+  Obligation (*prove)(Setting&);
+  double share;
+};
+constexpr KernelObligation kObligations[] = {
+    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 1}, {"bounds", prove_bounds, 3},
+    {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
 };
 
 class Prover {
@@ -214,9 +222,13 @@ class Prover {
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
-    setting.until = until;
     setting.ptx_file = ptx_source();
-    for (const auto& [name, prove] : kObligations) {
+    double shares = 0;
+    for (const KernelObligation& obligation : kObligations) shares += obligation.share;
+    for (const auto& [name, prove, share] : kObligations) {
+      const double began = work_seconds();
+      setting.until = began + (until - began) * share / shares;
+      shares -= share;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
