@@ -19,8 +19,8 @@ constexpr double kFollows = 0.5;
 int32_t draw(const std::vector<double>& cumulative, Random& random) {
   const double at = random.uniform() * cumulative.back();
   const auto found = std::ranges::upper_bound(cumulative, at);
-  return static_cast<int32_t>(std::min<int64_t>(found - cumulative.begin(),
-                                                static_cast<int64_t>(cumulative.size()) - 1));
+  return static_cast<int32_t>(
+      std::min<int64_t>(found - cumulative.begin(), static_cast<int64_t>(cumulative.size()) - 1));
 }
 
 }  // namespace
@@ -37,7 +37,8 @@ Data Data::generated(TokenSource source, const ModelSizes& sizes, uint64_t seed)
   }
   // A token's favourites are drawn as tokens are, so that frequencies stay what they are.
   Random random(mix(seed, hash("favourites")));
-  for (int64_t i = 0; i < sizes.vocabulary * kFavourites; ++i) data.favourites_.push_back(draw(data.cumulative_, random));
+  for (int64_t i = 0; i < sizes.vocabulary * kFavourites; ++i)
+    data.favourites_.push_back(draw(data.cumulative_, random));
   return data;
 }
 
@@ -46,8 +47,8 @@ Result<Data> Data::text(const std::string& bytes, const ModelSizes& sizes, uint6
     return Error{fmt::format("the text has {} bytes; it must be longer than a sequence of {}", bytes.size(),
                              sizes.sequence)};
   if (sizes.vocabulary < 256)
-    return Error{fmt::format("the bytes of a text are its tokens: the vocabulary must be at least 256, not {}",
-                             sizes.vocabulary)};
+    return Error{fmt::format(
+        "the bytes of a text are its tokens: the vocabulary must be at least 256, not {}", sizes.vocabulary)};
   Data data;
   data.source_ = TokenSource::Text;
   data.sizes_ = sizes;
@@ -70,7 +71,8 @@ Batch Data::batch(int64_t number) const {
       if (!text_.empty())
         token = text_[static_cast<std::size_t>(start + i + 1)];
       else if (random.chance(kFollows))
-        token = favourites_[static_cast<std::size_t>(token * kFavourites + random.between(0, kFavourites - 1))];
+        token =
+            favourites_[static_cast<std::size_t>(token * kFavourites + random.between(0, kFavourites - 1))];
       else
         token = draw(cumulative_, random);
       batch.targets.push_back(token);

@@ -17,7 +17,8 @@ using contract::Tensor;
 
 // Whether every number of one type is also one of the other.
 bool holds(DType wide, DType narrow) {
-  const auto &w = numerics::info(contract::info(wide).format), &n = numerics::info(contract::info(narrow).format);
+  const auto &w = numerics::info(contract::info(wide).format),
+             &n = numerics::info(contract::info(narrow).format);
   return w.precision() >= n.precision() && w.exponent_bits >= n.exponent_bits;
 }
 
@@ -28,7 +29,8 @@ Tensor tensor_of(Team& team, const Array<Real>& array, DType dtype) {
   const int64_t count = tensor.count();
   team.pieces(count, kElementsOfPiece, [&](int64_t first, int64_t n) {
     if (!array.integers.empty()) {
-      for (int64_t i = first; i < first + n; ++i) tensor.store_int(i, array.integers[static_cast<std::size_t>(i)]);
+      for (int64_t i = first; i < first + n; ++i)
+        tensor.store_int(i, array.integers[static_cast<std::size_t>(i)]);
     } else if (dtype == DType::f32) {
       auto* const to = reinterpret_cast<float*>(bytes);
       for (int64_t i = first; i < first + n; ++i) to[i] = static_cast<float>(array.data()[i]);
@@ -52,7 +54,8 @@ void read_tensor(Team& team, const Tensor& tensor, Array<Real>& array) {
       for (int64_t i = first; i < first + n; ++i) array.data()[i] = static_cast<Real>(from[i]);
     } else if (tensor.dtype == DType::bf16) {
       const auto* const from = reinterpret_cast<const uint16_t*>(bytes);
-      for (int64_t i = first; i < first + n; ++i) array.data()[i] = static_cast<Real>(numerics::bf16_to_f32(from[i]));
+      for (int64_t i = first; i < first + n; ++i)
+        array.data()[i] = static_cast<Real>(numerics::bf16_to_f32(from[i]));
     } else {
       for (int64_t i = first; i < first + n; ++i) array.data()[i] = static_cast<Real>(tensor.load(i));
     }
@@ -65,6 +68,11 @@ template <class Real>
 void Executor<Real>::apply(std::string_view name, std::string_view site, Operands<Real> operands) {
   const Slot& slot = *slot_named(name);
   bool is_target = is_slot(name);
+  if (is_target) {
+    for (auto& [key, value] : operands.scalars)
+      if (const auto fixed = role_.candidate->scalars.find(key); fixed != role_.candidate->scalars.end())
+        value = fixed->second;
+  }
   if (is_target && role_.candidate->refuses) {
     if (const std::string why = role_.candidate->refuses(operands.shape); !why.empty()) {
       is_target = false;
@@ -134,7 +142,8 @@ void Executor<Real>::call(const Slot& slot, Operands<Real>& operands) {
     if (wanted == candidate.dtypes.end()) {
       lacks_output |= tensor.role != contract::Role::In;
     } else if (tensor.role != contract::Role::Out) {
-      bindings.inputs[std::string(key)] = std::make_shared<const Tensor>(tensor_of(team_, *array, wanted->second));
+      bindings.inputs[std::string(key)] =
+          std::make_shared<const Tensor>(tensor_of(team_, *array, wanted->second));
     }
   }
   // Outputs that the candidate does not have are trusted; the others are overwritten below.
@@ -148,7 +157,8 @@ void Executor<Real>::call(const Slot& slot, Operands<Real>& operands) {
       if (slot.tensor(key)->role == contract::Role::In || wanted == candidate.dtypes.end()) continue;
       const auto found = outputs->find(key);
       if (found == outputs->end() || found->second.count() != array->count()) {
-        error_ = Error{fmt::format("the candidate returned no tensor {} of {} elements", key, array->count())};
+        error_ =
+            Error{fmt::format("the candidate returned no tensor {} of {} elements", key, array->count())};
         compute_slot(slot, operands);
         break;
       }

@@ -14,13 +14,21 @@ namespace assay::train {
 struct RunRole {
   Arithmetic arithmetic;
   const Candidate* candidate = nullptr;  // whose slot and dtypes count; null: no slot is special
-  bool calls_candidate = false;          // otherwise trusted code computes the slot, rounding to the candidate's dtypes
+  bool calls_candidate =
+      false;  // otherwise trusted code computes the slot, rounding to the candidate's dtypes
 };
 
 struct CallCount {
   int64_t calls = 0;
   double seconds = 0;
   std::set<std::string> sites, refused;  // of the candidate's slot
+
+  void add(const CallCount& other) {
+    calls += other.calls;
+    seconds += other.seconds;
+    sites.insert(other.sites.begin(), other.sites.end());
+    refused.insert(other.refused.begin(), other.refused.end());
+  }
 };
 
 template <class Real>

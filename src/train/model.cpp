@@ -7,14 +7,18 @@
 namespace assay::train {
 
 Result<void> check(const ModelSizes& s) {
-  const std::pair<const char*, int64_t> sizes[] = {{"vocabulary", s.vocabulary}, {"width", s.width},
-                                                   {"heads", s.heads},           {"layers", s.layers},
+  const std::pair<const char*, int64_t> sizes[] = {{"vocabulary", s.vocabulary},
+                                                   {"width", s.width},
+                                                   {"heads", s.heads},
+                                                   {"layers", s.layers},
                                                    {"feed-forward width", s.feed_forward},
-                                                   {"sequence", s.sequence},     {"sequences", s.sequences}};
+                                                   {"sequence", s.sequence},
+                                                   {"sequences", s.sequences}};
   for (const auto& [name, size] : sizes)
     if (size < 1) return Error{fmt::format("the model's {} is {}; it must be at least 1", name, size)};
   if (s.width % (2 * s.heads) != 0)
-    return Error{fmt::format("the model's width {} must be a multiple of twice its {} heads", s.width, s.heads)};
+    return Error{
+        fmt::format("the model's width {} must be a multiple of twice its {} heads", s.width, s.heads)};
   if (s.vocabulary < 2) return Error{"the model's vocabulary must have at least 2 tokens"};
   return {};
 }

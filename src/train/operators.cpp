@@ -52,7 +52,8 @@ Real maximum(const Real* x, int64_t n) {
 
 // total[d] += rows of `part`, in order or from the last: the partial sums of pieces of rows.
 template <class Real>
-void add_partial_sums(const std::vector<Real>& parts, int64_t count, int64_t width, bool reordered, Real* total) {
+void add_partial_sums(const std::vector<Real>& parts, int64_t count, int64_t width, bool reordered,
+                      Real* total) {
   std::fill(total, total + width, Real{0});
   for (int64_t i = 0; i < count; ++i) {
     const Real* const part = parts.data() + (reordered ? count - 1 - i : i) * width;
@@ -85,7 +86,8 @@ Occurrences occurrences(const std::vector<int64_t>& tokens, int64_t vocabulary) 
   std::partial_sum(found.begin.begin(), found.begin.end(), found.begin.begin());
   std::vector<int64_t> next(found.begin.begin(), found.begin.end() - 1);
   for (std::size_t t = 0; t < tokens.size(); ++t)
-    found.order[static_cast<std::size_t>(next[static_cast<std::size_t>(tokens[t])]++)] = static_cast<int64_t>(t);
+    found.order[static_cast<std::size_t>(next[static_cast<std::size_t>(tokens[t])]++)] =
+        static_cast<int64_t>(t);
   return found;
 }
 
@@ -99,7 +101,8 @@ void scatter_rows(const Call<Real>& c, const Add& add) {
     for (int64_t v = first; v < first + n; ++v) {
       Real* const total = dw.data() + v * D;
       std::fill(total, total + D, Real{0});
-      const int64_t begin = found.begin[static_cast<std::size_t>(v)], end = found.begin[static_cast<std::size_t>(v) + 1];
+      const int64_t begin = found.begin[static_cast<std::size_t>(v)],
+                    end = found.begin[static_cast<std::size_t>(v) + 1];
       for (int64_t i = 0; i < end - begin; ++i)
         add(found.order[static_cast<std::size_t>(c.reordered() ? end - 1 - i : begin + i)], total);
     }
@@ -119,7 +122,9 @@ void embedding_grad(const Call<Real>& c) {
 
 template <class Real>
 Real scale_of(const Real* x, int64_t D, Real eps, bool reordered) {
-  return 1 / std::sqrt(sum<Real>(D, reordered, [&](int64_t d) { return x[d] * x[d]; }) / static_cast<Real>(D) + eps);
+  return 1 /
+         std::sqrt(sum<Real>(D, reordered, [&](int64_t d) { return x[d] * x[d]; }) / static_cast<Real>(D) +
+                   eps);
 }
 
 template <class Real>
@@ -140,14 +145,14 @@ struct NormRow {
   Real scale, along;
   NormRow(const Real* dy, const Real* x, const Real* w, int64_t D, Real eps, bool reordered)
       : scale(scale_of(x, D, eps, reordered)),
-        along(sum<Real>(D, reordered, [&](int64_t d) { return dy[d] * w[d] * x[d]; }) / static_cast<Real>(D) * scale *
-              scale * scale) {}
+        along(sum<Real>(D, reordered, [&](int64_t d) { return dy[d] * w[d] * x[d]; }) / static_cast<Real>(D) *
+              scale * scale * scale) {}
 };
 
 // dx[t] = dresidual[t] + the gradient through the norm; dw. dresidual may be null.
 template <class Real>
-void normalise_grad(const Call<Real>& c, const Real* dy, const Real* x, const Real* w, const Real* dresidual, Real* dx,
-                    Real* dw) {
+void normalise_grad(const Call<Real>& c, const Real* dy, const Real* x, const Real* w, const Real* dresidual,
+                    Real* dx, Real* dw) {
   const int64_t T = c.dim("T"), D = c.dim("D");
   const Real eps = c.at.scalar("eps");
   const int64_t pieces = (T + kRowsOfPiece - 1) / kRowsOfPiece;
@@ -180,17 +185,19 @@ void residual_rmsnorm(const Call<Real>& c) {
   c.team.pieces(residual.count(), kElementsOfPiece, [&](int64_t first, int64_t n) {
     for (int64_t i = first; i < first + n; ++i) stream[i] += x[i];
   });
-  if (c.arithmetic.rounds) round_to(c.team, residual.dtype, std::span(residual.values), c.arithmetic.rounding_seed);
+  if (c.arithmetic.rounds)
+    round_to(c.team, residual.dtype, std::span(residual.values), c.arithmetic.rounding_seed);
   normalise(c, residual.data(), c["w"].data(), c["y"].data());
 }
 template <class Real>
 void rmsnorm_grad(const Call<Real>& c) {
-  normalise_grad<Real>(c, c["dy"].data(), c["x"].data(), c["w"].data(), nullptr, c["dx"].data(), c["dw"].data());
+  normalise_grad<Real>(c, c["dy"].data(), c["x"].data(), c["w"].data(), nullptr, c["dx"].data(),
+                       c["dw"].data());
 }
 template <class Real>
 void residual_rmsnorm_grad(const Call<Real>& c) {
-  normalise_grad<Real>(c, c["dy"].data(), c["residual"].data(), c["w"].data(), c["dresidual"].data(), c["dx"].data(),
-                       c["dw"].data());
+  normalise_grad<Real>(c, c["dy"].data(), c["residual"].data(), c["w"].data(), c["dresidual"].data(),
+                       c["dx"].data(), c["dw"].data());
 }
 
 template <class Real>
@@ -225,8 +232,8 @@ void embedding_rmsnorm_grad(const Call<Real>& c) {
 
 template <class Real>
 void linear(const Call<Real>& c) {
-  multiply(c.team, c["x"].data(), c["w"].data(), c["y"].data(), c.dim("T"), c.dim("N"), c.dim("K"), Transposed::None,
-           c.reordered());
+  multiply(c.team, c["x"].data(), c["w"].data(), c["y"].data(), c.dim("T"), c.dim("N"), c.dim("K"),
+           Transposed::None, c.reordered());
 }
 template <class Real>
 void linear_grad_input(const Call<Real>& c) {
@@ -249,7 +256,8 @@ void rotate(const Call<Real>& c, const Array<Real>& x, Array<Real>& y, Real dire
   const auto base = static_cast<double>(c.at.scalar("base"));
   std::vector<double> frequencies(static_cast<std::size_t>(P));
   for (int64_t j = 0; j < P; ++j)
-    frequencies[static_cast<std::size_t>(j)] = std::pow(base, -static_cast<double>(j) / static_cast<double>(P));
+    frequencies[static_cast<std::size_t>(j)] =
+        std::pow(base, -static_cast<double>(j) / static_cast<double>(P));
   const int64_t last = *std::ranges::max_element(positions);
   std::vector<Real> cosines(static_cast<std::size_t>((last + 1) * P)), sines(cosines.size());
   for (int64_t at = 0; at <= last; ++at) {
@@ -317,7 +325,8 @@ void attention(const Call<Real>& c) {
 template <class Real>
 void attention_grad(const Call<Real>& c) {
   const int64_t S = c.dim("S"), D = c.dim("D");
-  const Real *const q = c["q"].data(), *const k = c["k"].data(), *const v = c["v"].data(), *const dout = c["dout"].data();
+  const Real *const q = c["q"].data(), *const k = c["k"].data(), *const v = c["v"].data(),
+                    *const dout = c["dout"].data();
   const Real *const lse = c["lse"].data(), *const delta = c["delta"].data();
   Real *const dq = c["dq"].data(), *const dk = c["dk"].data(), *const dv = c["dv"].data();
   const Real scale = 1 / std::sqrt(static_cast<Real>(D));
@@ -386,7 +395,8 @@ void gelu(const Call<Real>& c) {
   Real* const y = c["y"].data();
   constexpr auto slope = static_cast<Real>(kGeluSlope), cube = static_cast<Real>(kGeluCube);
   with_sigmoids(c, c["y"].count(), [&](int64_t first, int64_t n, Real* s, Real* u) {
-    for (int64_t i = 0; i < n; ++i) u[i] = slope * (x[first + i] + cube * x[first + i] * x[first + i] * x[first + i]);
+    for (int64_t i = 0; i < n; ++i)
+      u[i] = slope * (x[first + i] + cube * x[first + i] * x[first + i] * x[first + i]);
     sigmoids(u, s, n);
     for (int64_t i = 0; i < n; ++i) y[first + i] = x[first + i] * s[i];
   });
@@ -397,7 +407,8 @@ void gelu_grad(const Call<Real>& c) {
   Real* const dx = c["dx"].data();
   constexpr auto slope = static_cast<Real>(kGeluSlope), cube = static_cast<Real>(kGeluCube);
   with_sigmoids(c, c["dx"].count(), [&](int64_t first, int64_t n, Real* s, Real* u) {
-    for (int64_t i = 0; i < n; ++i) u[i] = slope * (x[first + i] + cube * x[first + i] * x[first + i] * x[first + i]);
+    for (int64_t i = 0; i < n; ++i)
+      u[i] = slope * (x[first + i] + cube * x[first + i] * x[first + i] * x[first + i]);
     sigmoids(u, s, n);
     for (int64_t i = 0; i < n; ++i) {
       const Real v = x[first + i], du = slope * (1 + 3 * cube * v * v);
@@ -424,7 +435,8 @@ void cross_entropy(const Call<Real>& c) {
       const Real* const row = logits + t * V;
       const Real top = maximum(row, V);
       exponentials(row, e.data(), V, top);
-      const Real total = sum<Real>(V, c.reordered(), [&](int64_t i) { return e[static_cast<std::size_t>(i)]; });
+      const Real total =
+          sum<Real>(V, c.reordered(), [&](int64_t i) { return e[static_cast<std::size_t>(i)]; });
       loss.data()[t] = std::log(total) - (row[targets[static_cast<std::size_t>(t)]] - top);
       if (lse) lse->data()[t] = top + std::log(total);
     }
@@ -433,7 +445,8 @@ void cross_entropy(const Call<Real>& c) {
 template <class Real>
 void cross_entropy_grad(const Call<Real>& c) {
   const int64_t V = c.dim("V");
-  const Real *const logits = c["logits"].data(), *const lse = c["lse"].data(), *const dloss = c["dloss"].data();
+  const Real *const logits = c["logits"].data(), *const lse = c["lse"].data(),
+                    *const dloss = c["dloss"].data();
   const std::vector<int64_t>& targets = c["targets"].integers;
   Real* const dlogits = c["dlogits"].data();
   c.team.pieces(c.dim("T"), kLogitRowsOfPiece, [&](int64_t first, int64_t n) {

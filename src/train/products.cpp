@@ -89,8 +89,8 @@ void multiply(Team& team, const Real* a, const Real* b, Real* c, int64_t m, int6
 }
 
 template <class Real>
-void multiply_here(const Real* a, const Real* b, Real* c, int64_t m, int64_t n, int64_t k, Transposed transposed,
-                   bool reordered, Real scale) {
+void multiply_here(const Real* a, const Real* b, Real* c, int64_t m, int64_t n, int64_t k,
+                   Transposed transposed, bool reordered, Real scale) {
   add_blocks(Part<Real>{a, b, c, m, n, k, transposed, 0, m, 0, n}, reordered, scale);
 }
 
@@ -104,10 +104,12 @@ void sigmoids(const Real* x, Real* y, int64_t n, Real scale) {
   VectorTarget<Real>(y, n) = Real{1} / (Real{1} + (Vector<Real>(x, n) * -scale).exp());
 }
 
-#define ASSAY_TRAIN_PRODUCTS(Real)                                                                              \
-  template void multiply(Team&, const Real*, const Real*, Real*, int64_t, int64_t, int64_t, Transposed, bool);   \
-  template void multiply_here(const Real*, const Real*, Real*, int64_t, int64_t, int64_t, Transposed, bool, Real); \
-  template void exponentials(const Real*, Real*, int64_t, Real);                                                 \
+#define ASSAY_TRAIN_PRODUCTS(Real)                                                                          \
+  template void multiply(Team&, const Real*, const Real*, Real*, int64_t, int64_t, int64_t, Transposed,     \
+                         bool);                                                                             \
+  template void multiply_here(const Real*, const Real*, Real*, int64_t, int64_t, int64_t, Transposed, bool, \
+                              Real);                                                                        \
+  template void exponentials(const Real*, Real*, int64_t, Real);                                            \
   template void sigmoids(const Real*, Real*, int64_t, Real)
 ASSAY_TRAIN_PRODUCTS(float);
 ASSAY_TRAIN_PRODUCTS(double);

@@ -16,8 +16,8 @@ void multiply(Team& team, const Real* a, const Real* b, Real* c, int64_t m, int6
               Transposed transposed, bool reordered);
 // The same on the calling thread, times `scale`.
 template <class Real>
-void multiply_here(const Real* a, const Real* b, Real* c, int64_t m, int64_t n, int64_t k, Transposed transposed,
-                   bool reordered, Real scale = 1);
+void multiply_here(const Real* a, const Real* b, Real* c, int64_t m, int64_t n, int64_t k,
+                   Transposed transposed, bool reordered, Real scale = 1);
 
 // y[i] = exp(x[i] - shift); x and y may be the same.
 template <class Real>

@@ -15,7 +15,18 @@ constexpr double kNormEpsilon = 1e-6;
 constexpr double kRotaryBase = 10000;
 
 // Where the parameters of a layer stand, from its first one.
-enum LayerParameter : int { kAttentionNorm, kQuery, kKey, kValue, kOutput, kForwardNorm, kUp, kGate, kDown, kOfLayer };
+enum LayerParameter : int {
+  kAttentionNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kOutput,
+  kForwardNorm,
+  kUp,
+  kGate,
+  kDown,
+  kOfLayer
+};
 
 // Indices into parameters(sizes). The gate is the last of a layer's to be present only with SwiGLU, so a layer has the
 // same places either way: without one, it is an empty parameter.
@@ -32,7 +43,8 @@ Weights<Real> first_weights(const ModelSizes& sizes, uint64_t seed) {
     std::vector<Real>& values = weights.emplace_back(static_cast<std::size_t>(count), Real{1});
     if (parameter.spread == 0) continue;
     Random random(mix(seed, hash(parameter.name)));
-    for (Real& value : values) value = static_cast<Real>(static_cast<float>(parameter.spread * random.normal()));
+    for (Real& value : values)
+      value = static_cast<Real>(static_cast<float>(parameter.spread * random.normal()));
   }
   return weights;
 }
@@ -45,9 +57,9 @@ struct Transformer<Real>::Impl {
 
   // What the backward pass needs of a layer.
   struct Layer {
-    A attention_in, normed, q, k, v;              // stream before the norm; after it; before the rotation
-    A heads_q, heads_k, heads_v, heads_o, lse;    // [sequences × heads, S, width of a head]
-    A mixed, forward_in, forward_normed;          // attention's result; stream before the second norm; after it
+    A attention_in, normed, q, k, v;            // stream before the norm; after it; before the rotation
+    A heads_q, heads_k, heads_v, heads_o, lse;  // [sequences × heads, S, width of a head]
+    A mixed, forward_in, forward_normed;        // attention's result; stream before the second norm; after it
     A gate, value, gated;
   };
 
@@ -62,15 +74,17 @@ struct Transformer<Real>::Impl {
   std::vector<A> weight;  // working copies
   A tokens, targets, positions;
   A embedded, stream, added, final_in, final_normed, head, logits, loss, lse, dloss, dlogits;
-  A dstream, dnormed, dpart, dsum, dadded, dheads_q, dheads_k, dheads_v, dheads_o, delta, dq, dk, dv, dgated, dgate,
-      dvalue, rotated, dhead, dweight, zeros;
+  A dstream, dnormed, dpart, dsum, dadded, dheads_q, dheads_k, dheads_v, dheads_o, delta, dq, dk, dv, dgated,
+      dgate, dvalue, rotated, dhead, dweight, zeros;
 
   int64_t T() const { return sizes.tokens(); }
   int64_t D() const { return sizes.width; }
   A& layer_weight(int64_t layer, LayerParameter p) {
     return weight[static_cast<std::size_t>(kFirstLayer + layer * kOfLayer + p)];
   }
-  static int at(int64_t layer, LayerParameter p) { return kFirstLayer + static_cast<int>(layer) * kOfLayer + p; }
+  static int at(int64_t layer, LayerParameter p) {
+    return kFirstLayer + static_cast<int>(layer) * kOfLayer + p;
+  }
   int final_norm() const { return kFirstLayer + static_cast<int>(sizes.layers) * kOfLayer; }
   bool is_gated() const { return sizes.activation == Activation::SwiGLU; }
 
@@ -104,9 +118,11 @@ struct Transformer<Real>::Impl {
     y.shape(DType::bf16, x.dims);
     const contract::Shape shape = {{"T", T()}, {"H", sizes.heads}, {"P", sizes.head_width() / 2}};
     if (backward)
-      e.apply("rope_grad", site, {shape, {{"dy", &x}, {"positions", &positions}, {"dx", &y}}, {{"base", kRotaryBase}}});
+      e.apply("rope_grad", site,
+              {shape, {{"dy", &x}, {"positions", &positions}, {"dx", &y}}, {{"base", kRotaryBase}}});
     else
-      e.apply("rope", site, {shape, {{"x", &x}, {"positions", &positions}, {"y", &y}}, {{"base", kRotaryBase}}});
+      e.apply("rope", site,
+              {shape, {{"x", &x}, {"positions", &positions}, {"y", &y}}, {{"base", kRotaryBase}}});
     x.dims = dims;
     y.dims = {T(), D()};
   }
@@ -160,7 +176,8 @@ struct Transformer<Real>::Impl {
     a.gated.shape(DType::bf16, a.value.dims);
     if (is_gated()) {
       product(e, name + "gate", a.forward_normed, layer_weight(l, kGate), a.gate);
-      e.apply("swiglu", name + "activation", {shape, {{"gate", &a.gate}, {"value", &a.value}, {"y", &a.gated}}, {}});
+      e.apply("swiglu", name + "activation",
+              {shape, {{"gate", &a.gate}, {"value", &a.value}, {"y", &a.gated}}, {}});
     } else {
       e.apply("gelu", name + "activation", {shape, {{"x", &a.value}, {"y", &a.gated}}, {}});
     }
@@ -182,12 +199,12 @@ struct Transformer<Real>::Impl {
         a.attention_in = stream;
         norm(e, name + "attention norm", a.attention_in, layer_weight(l, kAttentionNorm), a.normed);
       } else {
-        add_and_norm(e, name + "attention norm", *before, added, layer_weight(l, kAttentionNorm), a.attention_in,
-                     a.normed);
+        add_and_norm(e, name + "attention norm", *before, added, layer_weight(l, kAttentionNorm),
+                     a.attention_in, a.normed);
       }
       attention(e, l);
-      add_and_norm(e, name + "feed-forward norm", a.attention_in, added, layer_weight(l, kForwardNorm), a.forward_in,
-                   a.forward_normed);
+      add_and_norm(e, name + "feed-forward norm", a.attention_in, added, layer_weight(l, kForwardNorm),
+                   a.forward_in, a.forward_normed);
       feed_forward(e, l);
       before = &a.forward_in;
     }
@@ -204,7 +221,8 @@ struct Transformer<Real>::Impl {
 
   // ---- Pieces of the backward pass ----
 
-  void product_grad(Executor<Real>& e, const std::string& site, A& x, A& dy, A& w, A& dx, std::vector<Real>& dw) {
+  void product_grad(Executor<Real>& e, const std::string& site, A& x, A& dy, A& w, A& dx,
+                    std::vector<Real>& dw) {
     const contract::Shape shape = {{"T", T()}, {"K", w.dims[0]}, {"N", w.dims[1]}};
     dx.shape(DType::bf16, {T(), w.dims[0]});
     e.apply("linear_grad_input", site, {shape, {{"dy", &dy}, {"w", &w}, {"dx", &dx}}, {}});
@@ -212,21 +230,30 @@ struct Transformer<Real>::Impl {
     e.apply("linear_grad_weight", site, {shape, {{"x", &x}, {"dy", &dy}, {"dw", &dweight}}, {}});
     dw = dweight.values;
   }
-  void norm_grad(Executor<Real>& e, const std::string& site, A& dy, A& x, A& w, A& dx, std::vector<Real>& dw) {
+  void norm_grad(Executor<Real>& e, const std::string& site, A& dy, A& x, A& w, A& dx,
+                 std::vector<Real>& dw) {
     dx.shape(DType::bf16, {T(), D()});
     dweight.shape(DType::f32, {D()});
     e.apply("rmsnorm_grad", site,
-            {rows(), {{"dy", &dy}, {"x", &x}, {"w", &w}, {"dx", &dx}, {"dw", &dweight}}, {{"eps", kNormEpsilon}}});
+            {rows(),
+             {{"dy", &dy}, {"x", &x}, {"w", &w}, {"dx", &dx}, {"dw", &dweight}},
+             {{"eps", kNormEpsilon}}});
     dw = dweight.values;
   }
   // dstream becomes the gradient before the norm: what arrives by the stream and what arrives through the norm.
-  void add_and_norm_grad(Executor<Real>& e, const std::string& site, A& dy, A& in, A& w, std::vector<Real>& dw) {
+  void add_and_norm_grad(Executor<Real>& e, const std::string& site, A& dy, A& in, A& w,
+                         std::vector<Real>& dw) {
     if (e.is_slot("residual_rmsnorm_grad")) {
       dadded.shape(DType::bf16, {T(), D()});
       dweight.shape(DType::f32, {D()});
       e.apply("residual_rmsnorm_grad", site,
               {rows(),
-               {{"dy", &dy}, {"dresidual", &dstream}, {"residual", &in}, {"w", &w}, {"dx", &dadded}, {"dw", &dweight}},
+               {{"dy", &dy},
+                {"dresidual", &dstream},
+                {"residual", &in},
+                {"w", &w},
+                {"dx", &dadded},
+                {"dw", &dweight}},
                {{"eps", kNormEpsilon}}});
       dw = dweight.values;
       std::swap(dstream, dadded);
@@ -242,18 +269,22 @@ struct Transformer<Real>::Impl {
     Layer& a = layers[static_cast<std::size_t>(l)];
     const std::string name = fmt::format("layer {} ", l);
     const contract::Shape shape = {{"T", T()}, {"F", sizes.feed_forward}};
-    const auto of = [&](LayerParameter p) -> std::vector<Real>& { return g[static_cast<std::size_t>(at(l, p))]; };
+    const auto of = [&](LayerParameter p) -> std::vector<Real>& {
+      return g[static_cast<std::size_t>(at(l, p))];
+    };
     product_grad(e, name + "down", a.gated, dstream, layer_weight(l, kDown), dgated, of(kDown));
     dvalue.shape(DType::bf16, dgated.dims);
     if (!is_gated()) {
-      e.apply("gelu_grad", name + "activation", {shape, {{"dy", &dgated}, {"x", &a.value}, {"dx", &dvalue}}, {}});
+      e.apply("gelu_grad", name + "activation",
+              {shape, {{"dy", &dgated}, {"x", &a.value}, {"dx", &dvalue}}, {}});
       return product_grad(e, name + "up", a.forward_normed, dvalue, layer_weight(l, kUp), dnormed, of(kUp));
     }
     dgate.shape(DType::bf16, dgated.dims);
-    e.apply("swiglu_grad", name + "activation",
-            {shape,
-             {{"dy", &dgated}, {"gate", &a.gate}, {"value", &a.value}, {"dgate", &dgate}, {"dvalue", &dvalue}},
-             {}});
+    e.apply(
+        "swiglu_grad", name + "activation",
+        {shape,
+         {{"dy", &dgated}, {"gate", &a.gate}, {"value", &a.value}, {"dgate", &dgate}, {"dvalue", &dvalue}},
+         {}});
     product_grad(e, name + "up", a.forward_normed, dvalue, layer_weight(l, kUp), dpart, of(kUp));
     product_grad(e, name + "gate", a.forward_normed, dgate, layer_weight(l, kGate), dsum, of(kGate));
     e.add(dpart, dsum, dnormed);
@@ -262,8 +293,11 @@ struct Transformer<Real>::Impl {
   void attention_grad(Executor<Real>& e, int64_t l, Weights<Real>& g) {
     Layer& a = layers[static_cast<std::size_t>(l)];
     const std::string name = fmt::format("layer {} ", l);
-    const auto of = [&](LayerParameter p) -> std::vector<Real>& { return g[static_cast<std::size_t>(at(l, p))]; };
-    product_grad(e, name + "attention output", a.mixed, dstream, layer_weight(l, kOutput), dpart, of(kOutput));
+    const auto of = [&](LayerParameter p) -> std::vector<Real>& {
+      return g[static_cast<std::size_t>(at(l, p))];
+    };
+    product_grad(e, name + "attention output", a.mixed, dstream, layer_weight(l, kOutput), dpart,
+                 of(kOutput));
     to_heads(e, dpart, dheads_o);
     delta.shape(DType::f32, a.lse.dims);
     const int64_t W = sizes.head_width();
@@ -331,7 +365,11 @@ struct Transformer<Real>::Impl {
     std::ranges::fill(dloss.values, Real{1} / static_cast<Real>(T()));
     e.apply("cross_entropy_grad", "loss",
             {{{"T", T()}, {"V", sizes.vocabulary}},
-             {{"logits", &logits}, {"targets", &targets}, {"lse", &lse}, {"dloss", &dloss}, {"dlogits", &dlogits}},
+             {{"logits", &logits},
+              {"targets", &targets},
+              {"lse", &lse},
+              {"dloss", &dloss},
+              {"dlogits", &dlogits}},
              {}});
     std::vector<Real> of_head;
     product_grad(e, "head", final_normed, dlogits, head, dnormed, of_head);
@@ -347,7 +385,8 @@ struct Transformer<Real>::Impl {
                         g[static_cast<std::size_t>(at(l, kForwardNorm))]);
       attention_grad(e, l, g);
       if (l > 0) {
-        add_and_norm_grad(e, name + "attention norm", dnormed, a.attention_in, layer_weight(l, kAttentionNorm),
+        add_and_norm_grad(e, name + "attention norm", dnormed, a.attention_in,
+                          layer_weight(l, kAttentionNorm),
                           g[static_cast<std::size_t>(at(l, kAttentionNorm))]);
       } else {
         norm_grad(e, name + "attention norm", dnormed, a.attention_in, layer_weight(l, kAttentionNorm), dpart,
@@ -391,11 +430,12 @@ template <class Real>
 Transformer<Real>::~Transformer() = default;
 
 template <class Real>
-double Transformer<Real>::gradients(Executor<Real>& executor, const Weights<Real>& weights, const Batch& batch,
-                                    Gradients<Real>& gradients) {
+double Transformer<Real>::gradients(Executor<Real>& executor, const Weights<Real>& weights,
+                                    const Batch& batch, Gradients<Real>& gradients) {
   Impl& model = *impl_;
   model.copy_weights(executor, weights);
-  for (auto [array, integers] : {std::pair(&model.tokens, &batch.tokens), std::pair(&model.targets, &batch.targets)}) {
+  for (auto [array, integers] :
+       {std::pair(&model.tokens, &batch.tokens), std::pair(&model.targets, &batch.targets)}) {
     array->dtype = DType::i64;
     array->dims = {model.T()};
     array->integers = *integers;
@@ -409,8 +449,8 @@ double Transformer<Real>::gradients(Executor<Real>& executor, const Weights<Real
 }
 
 template <class Real>
-void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettings& settings, Weights<Real>& weights,
-            const Weights<Real>& gradients, OptimizerState<Real>& state) {
+void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettings& settings,
+            Weights<Real>& weights, const Weights<Real>& gradients, OptimizerState<Real>& state) {
   ++state.step;
   state.first.resize(weights.size());
   state.second.resize(weights.size());
@@ -437,8 +477,9 @@ void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettin
         executor.apply("sgd", site, {shape, {{"p", &p}, {"g", &g}}, {{"lr", settings.rate}}});
         break;
       case Optimizer::Momentum:
-        executor.apply("momentum", site,
-                       {shape, {{"p", &p}, {"m", &m}, {"g", &g}}, {{"lr", settings.rate}, {"mu", settings.momentum}}});
+        executor.apply(
+            "momentum", site,
+            {shape, {{"p", &p}, {"m", &m}, {"g", &g}}, {{"lr", settings.rate}, {"mu", settings.momentum}}});
         break;
       case Optimizer::AdamW:
         executor.apply("adamw", site,
@@ -460,9 +501,9 @@ void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettin
 
 template class Transformer<float>;
 template class Transformer<double>;
-template void update(Executor<float>&, Optimizer, const OptimizerSettings&, Weights<float>&, const Weights<float>&,
-                     OptimizerState<float>&);
-template void update(Executor<double>&, Optimizer, const OptimizerSettings&, Weights<double>&, const Weights<double>&,
-                     OptimizerState<double>&);
+template void update(Executor<float>&, Optimizer, const OptimizerSettings&, Weights<float>&,
+                     const Weights<float>&, OptimizerState<float>&);
+template void update(Executor<double>&, Optimizer, const OptimizerSettings&, Weights<double>&,
+                     const Weights<double>&, OptimizerState<double>&);
 
 }  // namespace assay::train

@@ -55,7 +55,7 @@ struct OptimizerState {
   int step = 0;
 };
 template <class Real>
-void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettings& settings, Weights<Real>& weights,
-            const Weights<Real>& gradients, OptimizerState<Real>& state);
+void update(Executor<Real>& executor, Optimizer optimizer, const OptimizerSettings& settings,
+            Weights<Real>& weights, const Weights<Real>& gradients, OptimizerState<Real>& state);
 
 }  // namespace assay::train

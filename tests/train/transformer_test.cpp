@@ -11,8 +11,15 @@ namespace assay::train {
 namespace {
 
 ModelSizes small(Activation activation, bool tied) {
-  return {.vocabulary = 37, .width = 16, .heads = 2, .layers = 2, .feed_forward = 24, .sequence = 12, .sequences = 3,
-          .activation = activation, .tied = tied};
+  return {.vocabulary = 37,
+          .width = 16,
+          .heads = 2,
+          .layers = 2,
+          .feed_forward = 24,
+          .sequence = 12,
+          .sequences = 3,
+          .activation = activation,
+          .tied = tied};
 }
 
 struct Variant {
@@ -68,7 +75,7 @@ TEST_P(Variants, AgreesWithDouble) {
   const Candidate candidate = fused(GetParam().slot);
   for (const bool reordered : {false, true}) {
     const RunRole role{.arithmetic = {.rounds = false, .reordered = reordered},
-                    .candidate = candidate.slot ? &candidate : nullptr};
+                       .candidate = candidate.slot ? &candidate : nullptr};
     Executor<float> in_float(team, role);
     Executor<double> in_double(team, role);
     const Batch batch = Data::generated(TokenSource::Zipf, sizes, 3).batch(0);
@@ -91,19 +98,25 @@ TEST_P(Variants, AgreesWithDouble) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Train, Variants,
-                         testing::Values(Variant{"swiglu", Activation::SwiGLU, false, nullptr},
-                                         Variant{"gelu", Activation::GELU, false, nullptr},
-                                         Variant{"tied", Activation::SwiGLU, true, nullptr},
-                                         Variant{"fused_norm", Activation::SwiGLU, false, "residual_rmsnorm"},
-                                         Variant{"fused_norm_grad", Activation::SwiGLU, false, "residual_rmsnorm_grad"},
-                                         Variant{"fused_embedding", Activation::SwiGLU, false, "embedding_rmsnorm_grad"}),
-                         [](const auto& variant) { return variant.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Train, Variants,
+    testing::Values(Variant{"swiglu", Activation::SwiGLU, false, nullptr},
+                    Variant{"gelu", Activation::GELU, false, nullptr},
+                    Variant{"tied", Activation::SwiGLU, true, nullptr},
+                    Variant{"fused_norm", Activation::SwiGLU, false, "residual_rmsnorm"},
+                    Variant{"fused_norm_grad", Activation::SwiGLU, false, "residual_rmsnorm_grad"},
+                    Variant{"fused_embedding", Activation::SwiGLU, false, "embedding_rmsnorm_grad"}),
+    [](const auto& variant) { return variant.param.name; });
 
 // The same bits on one thread and on three.
 TEST(Transformer, DoesNotDependOnThreads) {
-  const ModelSizes sizes = {.vocabulary = 300, .width = 32, .heads = 2, .layers = 1, .feed_forward = 48,
-                            .sequence = 32, .sequences = 9};
+  const ModelSizes sizes = {.vocabulary = 300,
+                            .width = 32,
+                            .heads = 2,
+                            .layers = 1,
+                            .feed_forward = 48,
+                            .sequence = 32,
+                            .sequences = 9};
   const Batch batch = Data::generated(TokenSource::Zipf, sizes, 3).batch(0);
   Gradients<float> first;
   for (const int threads : {1, 3}) {
