@@ -146,7 +146,8 @@ BoundTensor packed_as(const TensorSpec& spec, const SlotTensor& tensor, const Pa
       bound.subscripts.push_back(IntExpr::literal(static_cast<int64_t>(part)));
     } else if (axis == packing.axis && part > 0) {
       bound.subscripts.push_back(
-          *IntExpr::parse(fmt::format("{} * {} + {}", part, tensor.dims[axis], bound.indices[next++])));
+          *IntExpr::parse(fmt::format("{}{} + {}", part == 1 ? "" : fmt::format("{} * ", part),
+                                      tensor.dims[axis], bound.indices[next++])));
     } else {
       bound.subscripts.push_back(IntExpr::dim(bound.indices[next++]));
     }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <memory>
 
+#include "base/interrupt.h"
+
 namespace assay::train {
 
 using contract::Bindings;
@@ -129,6 +131,7 @@ class SubjectCalls {
     trial.condition.ordered = false;
     trial.condition.host_poison = false;
     const subject::Observation seen = runner_.run(trial, own);
+    if (interrupted()) return Error{"interrupted"};
     if (const std::string why = failure(seen); !why.empty())
       return Error{fmt::format("the kernel failed at {}: {}", contract::to_string(own.shape), why)};
     return outputs_of(seen.calls.front(), shape);

@@ -203,7 +203,7 @@ formula = "out[b, t, j] = both[b * T + t, J + j] * sigmoid(both[b * T + t, J + j
   EXPECT_EQ(
       to_toml(found.front().binding),
       "[workload]\nslot = \"swiglu\"\n"
-      "tensors = { \"both[i, j]\" = \"value[i, j]\", \"both[i, 1 * F + j]\" = \"gate[i, j]\", out = \"y\" }\n"
+      "tensors = { \"both[i, j]\" = \"value[i, j]\", \"both[i, F + j]\" = \"gate[i, j]\", out = \"y\" }\n"
       "dims = { B = \"1\", J = \"F\" }\n");
 }
 
