@@ -45,6 +45,9 @@ struct Report {
   // What was proved of the kernel, as `assay prove --json` writes it (prove/prove.h); null: nothing was tried.
   Json proof;
 
+  // What a training run showed, as `assay train --json` writes it (train/report.h); null: there was none.
+  Json training;
+
   // What a failed check was about, so that the report alone shows it again: {"path", "text"} each, the
   // contract first.
   Json files = Json::array();
