@@ -53,7 +53,7 @@ TEST(Train, AccusesAGradientSummedInBf16AtTheReferencesWeights) {
 }
 
 // One candidate in each slot: its sums are in another order.
-class RightCandidates : public testing::TestWithParam<const Slot*> {};
+class RightCandidates : public ::testing::TestWithParam<const Slot*> {};
 TEST_P(RightCandidates, StayWithinTheNoise) {
   const Report report = train(host_candidate(GetParam()->name), small_options());
   EXPECT_EQ(report.verdict, judge::Verdict::Pass)
@@ -63,7 +63,7 @@ TEST_P(RightCandidates, StayWithinTheNoise) {
 }
 
 // A result that is two per cent too large in each slot.
-class WrongCandidates : public testing::TestWithParam<const Slot*> {};
+class WrongCandidates : public ::testing::TestWithParam<const Slot*> {};
 TEST_P(WrongCandidates, AreAccused) {
   const Slot* const slot = GetParam();
   const Candidate candidate = host_candidate(slot->name, [slot](Operands<float>& at) {
@@ -81,8 +81,8 @@ std::vector<const Slot*> trained_slots() {
   return rows;
 }
 const auto kSlotName = [](const auto& row) { return std::string(row.param->name); };
-INSTANTIATE_TEST_SUITE_P(Train, RightCandidates, testing::ValuesIn(trained_slots()), kSlotName);
-INSTANTIATE_TEST_SUITE_P(Train, WrongCandidates, testing::ValuesIn(trained_slots()), kSlotName);
+INSTANTIATE_TEST_SUITE_P(Train, RightCandidates, ::testing::ValuesIn(trained_slots()), kSlotName);
+INSTANTIATE_TEST_SUITE_P(Train, WrongCandidates, ::testing::ValuesIn(trained_slots()), kSlotName);
 
 TEST(Train, ReportsNaN) {
   const Candidate candidate =
