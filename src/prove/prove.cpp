@@ -42,9 +42,17 @@ constexpr const char* kAssumptions[] = {
 // The part of the time that values are compared for.
 constexpr double kValuesShare = 0.1;
 
-constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
-    {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
-    {"overflow", prove_overflow}, {"barrier", prove_barriers},    {"race", prove_races},
+// In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
+// ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
+// ask the most questions, and alignment, the first to look at the addresses, asks about the loops for all.
+struct KernelObligation {
+  const char* name;
+  Obligation (*prove)(Setting&);
+  double share;
+};
+constexpr KernelObligation kObligations[] = {
+    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 3}, {"bounds", prove_bounds, 3},
+    {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
 };
 
 class Prover {
@@ -80,6 +88,15 @@ class Prover {
 
   void progress(const std::string& text) const {
     if (options_.progress) options_.progress(text);
+  }
+
+  // `race` rests on two others, which are then decided, too.
+  bool is_asked(std::string_view obligation) const {
+    const auto named = [&](std::string_view name) {
+      return std::find(options_.only.begin(), options_.only.end(), name) != options_.only.end();
+    };
+    const bool needed = obligation == "barrier" || obligation == "bounds";
+    return options_.only.empty() || named(obligation) || (needed && named("race"));
   }
 
   bool prepare() {
@@ -201,8 +218,8 @@ class Prover {
       prove_one(launch, found, changed,
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
-    prove_outputs(changed);
-    compare_values_with_formula();
+    if (is_asked("coverage")) prove_outputs(changed);
+    if (is_asked("values")) compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
@@ -214,9 +231,15 @@ class Prover {
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
-    setting.until = until;
     setting.ptx_file = ptx_source();
-    for (const auto& [name, prove] : kObligations) {
+    double shares = 0;
+    for (const KernelObligation& obligation : kObligations)
+      if (is_asked(obligation.name)) shares += obligation.share;
+    for (const auto& [name, prove, share] : kObligations) {
+      if (!is_asked(name)) continue;
+      const double began = work_seconds();
+      setting.until = began + (until - began) * share / shares;
+      shares -= share;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);

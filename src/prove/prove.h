@@ -35,9 +35,10 @@ namespace assay::prove {
 struct Proof;
 
 struct Options {
-  double seconds = 60;  // of processor time, for all questions together
-  std::string dump;     // folder for the proved questions, as SMT-LIB; empty: none
-  std::string cache;    // of builds; empty: the user's
+  double seconds = 60;            // of processor time, for all questions together
+  std::string dump;               // folder for the proved questions, as SMT-LIB; empty: none
+  std::string cache;              // of builds; empty: the user's
+  std::vector<std::string> only;  // obligations by name; empty: all
   std::function<void(const std::string&)> progress;
   std::function<void(const Proof&)> decided;  // called whenever an obligation is decided, with what there is
 };

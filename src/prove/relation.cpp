@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/random.h"
@@ -188,7 +189,8 @@ std::string signature(const Record& record) {
 
 // ---- which shapes a case is for
 
-// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range
+// Conditions that hold for all shapes of a case and together for none of the others: on one dim, or that one dim is
+// a multiple of something and another (or the same) has a range, as host code has for vectors. The end of a range
 // lies somewhere between shapes that were seen: it is found by halving, running the host code each time.
 class Separation {
  public:
@@ -199,20 +201,37 @@ class Separation {
 
   std::vector<Condition> run() {
     if (others_.empty()) return {};
-    for (const contract::Dim& dim : contract_.dims) {
-      if (auto found = range(dim, true)) return {*found};
-      if (auto found = range(dim, false)) return {*found};
-    }
+    if (auto found = any_range(nullptr)) return {*found};
+    std::vector<Condition> divisibility;
     for (const contract::Dim& dim : contract_.dims)
-      for (const int64_t by : {2, 4, 8, 16, 32, 64, 128, 256})
+      for (const int64_t by : kDivisors)
         for (const auto kind : {Condition::Kind::Multiple, Condition::Kind::NoMultiple}) {
           const Condition condition{kind, dim.name, by};
           if (separates(condition)) return {condition};
+          divisibility.push_back(condition);
         }
+    // Of the shapes that a condition leaves, a range: the weakest condition first, so that what only happens to be
+    // true of the shapes that were seen is not taken.
+    const std::vector<const Shape*> all = others_;
+    for (const Condition& condition : divisibility) {
+      if (!std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }))
+        continue;
+      others_ = all;
+      std::erase_if(others_, [&](const Shape* s) { return !condition.holds(*s); });
+      if (others_.size() == all.size()) continue;
+      if (auto found = any_range(&condition)) return {condition, *found};
+    }
     return {};
   }
 
  private:
+  std::optional<Condition> any_range(const Condition* within) {
+    for (const contract::Dim& dim : contract_.dims)
+      for (const bool at_least : {true, false})
+        if (auto found = range(dim, at_least, within)) return found;
+    return std::nullopt;
+  }
+
   bool separates(const Condition& condition) const {
     return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }) &&
            std::none_of(others_.begin(), others_.end(), [&](const Shape* s) { return condition.holds(*s); });
@@ -225,19 +244,31 @@ class Separation {
     });
   }
 
-  std::optional<Condition> range(const contract::Dim& dim, bool at_least) {
+  // `within`: what the shapes that the range is about satisfy besides.
+  std::optional<Condition> range(const contract::Dim& dim, bool at_least, const Condition* within) {
     const Shape& inside = *extreme(own_, dim.name, at_least);
     int64_t in = inside.at(dim.name), out = extreme(others_, dim.name, !at_least)->at(dim.name);
     if (at_least ? out >= in : out <= in) return std::nullopt;
-    while ((at_least ? in - out : out - in) > dim.multiple_of) {
-      Shape middle = inside;
-      int64_t& value = middle[dim.name];
-      value = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
-      if (value == in || value == out) break;
-      (belongs_(middle) ? in : out) = value;
-    }
+    while (const auto middle = between(inside, dim, in, out, within))
+      (belongs_(*middle) ? in : out) = middle->at(dim.name);
     return Condition{at_least ? Condition::Kind::AtLeast : Condition::Kind::AtMost, dim.name, in};
   }
+
+  // A shape about halfway; none: there is no such shape between the two.
+  std::optional<Shape> between(const Shape& inside, const contract::Dim& dim, int64_t in, int64_t out,
+                               const Condition* within) const {
+    Shape middle = inside;
+    const int64_t half = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
+    for (int64_t away = 0; away <= kDivisors.back(); ++away)
+      for (const int64_t value : {half - away * dim.multiple_of, half + away * dim.multiple_of}) {
+        middle[dim.name] = value;
+        if (std::min(in, out) < value && value < std::max(in, out) && (!within || within->holds(middle)))
+          return middle;
+      }
+    return std::nullopt;
+  }
+
+  static constexpr std::array<int64_t, 8> kDivisors = {2, 4, 8, 16, 32, 64, 128, 256};
 
   const Contract& contract_;
   std::vector<const Shape*> own_, others_;

@@ -2,10 +2,10 @@
 //
 // Example:
 //
-//     subject::RunnerOptions options;
-//     options.timeout = kCallSeconds;
-//     Result<Candidate> candidate = subject_candidate(contract, binding, subject, options);
-//     if (candidate) Report report = train(*candidate, Options{});
+//     const Result<Binding> binding = bind(contract, *slot_named("swiglu"));
+//     const subject::BuildOutcome built = subject::build(contract, {});
+//     const subject::RunnerOptions options{.timeout = kCallSeconds};
+//     if (binding && built.subject) use(subject_candidate(contract, *binding, *built.subject, options));  // a Result<Candidate>
 //
 // One worker makes all calls, on the virtual GPU without checks: those are what `assay check` is for. A call that fails, changes an
 // input or writes past a tensor is an error all the same.

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from . import graphs, runtime, sparse, special
+from . import graphs, nested, runtime, sparse, special, torchscript
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -30,12 +30,21 @@ NATIVE = frozenset(
     """.split()
 )
 # Operators without a kernel of their own for CUDA, whose common implementation would launch one of torch's.
-COMPOSITE = ("convolution", "convolution_backward", "convolution_overrideable", "_convolution")
+COMPOSITE = (
+    "convolution_backward", "convolution_overrideable", "_convolution", "ldexp.Tensor", "ldexp.out", "ldexp_",
+    "conj_physical_",
+)  # fmt: skip
 # Arguments that may be on the CPU beside CUDA tensors.
 MIXED = (
     "_index_put_impl_", "index.", "index_put", "_unsafe_index", "_foreach", "_fused_ad", "_fused_sgd", "_ctc_loss",
     "_pack_padded", "_amp_", "_nested", "_jagged", "_padded_dense", "repeat_interleave", "_assert",
 )  # fmt: skip
+# Operators that change arguments without saying so in their schema: where those are, and the argument that decides it.
+UNDECLARED_WRITES: Dict[str, Tuple[Set[int], Optional[int]]] = {
+    "native_batch_norm": ({3, 4}, 5),  # the running mean and variance, when training
+    "native_batch_norm.out": ({3, 4}, 5),
+    "batch_norm_update_stats": ({1, 2}, None),
+}
 # In-place operators that do not look at what they overwrite.
 OVERWRITING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "geometric_", "log_normal_", "cauchy_")
 
@@ -51,20 +60,24 @@ def install() -> None:
     native_copy = _native_kernel("aten::copy_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning only once for all operators", UserWarning)  # torch 2.11
-        for name in _registered("CUDA") - NATIVE | set(COMPOSITE):
+        for name in _registered("CUDA") - NATIVE | _registered("CompositeExplicitAutograd").intersection(COMPOSITE):
             library.impl(name, _kernel(name), "CUDA", allow_override=True)
-        for key in sparse.KEYS:
-            for name in _registered(key) - sparse.NATIVE:
+        for key, native in (*((key, sparse.NATIVE) for key in sparse.KEYS), (nested.KEY, nested.NATIVE)):
+            for name in _registered(key) - native:
                 library.impl(name, _kernel(name), key, allow_override=True)
-        library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
-        library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+        for name, kernel in (
+            ("copy_", functools.partial(_copy, native_copy)),
+            ("zero_", functools.partial(_zero, Operator("zero_"))),
+        ):
+            library.impl(name, torchscript.not_traced(kernel), "CUDA", allow_override=True)
     runtime.library().assay_frees_wait(0)  # torch's own allocator would keep what is freed
     graphs.install()
+    torchscript.install()
     _profile_without_cupti()
     _count_devices_without_nvml()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
-    torch.backends.cudnn.enabled = False
+    _keep_cudnn_off()
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -80,6 +93,13 @@ def _profile_without_cupti() -> None:
 def _count_devices_without_nvml() -> None:
     """NVML, which torch asks before the runtime, knows the GPUs of the machine and not the virtual one."""
     torch.cuda._device_count_nvml = lambda: -1  # torch then asks the runtime
+
+
+def _keep_cudnn_off() -> None:
+    """Also if the program switches it on, which `torch.backends.cudnn.flags()` does as well."""
+    torch.backends.cudnn.enabled = False
+    torch._C._set_cudnn_enabled = lambda enabled: None
+    type(torch.backends.cudnn).__dict__["enabled"].setter = lambda enabled: None
 
 
 def _registered(key: str) -> Set[str]:
@@ -102,6 +122,7 @@ def _kernel(name: str) -> Callable:
     """The kernel of an operator, which is looked at when it is first called."""
     operator = None
 
+    @torchscript.not_traced
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal operator
         if operator is None:
@@ -131,6 +152,7 @@ class Operator:
         self.written_at = {
             at for at, a in enumerate(arguments) if not a.kwarg_only and a.alias_info and a.alias_info.is_write
         }
+        self.undeclared_writes, self.decided_by = UNDECLARED_WRITES.get(name, (set(), None))
         self.written_names = {a.name for a in arguments if a.alias_info and a.alias_info.is_write}
         self.overwritten_names = {a.name for a in arguments if a.is_out}
         self.overwrites_self = name.startswith(OVERWRITING)
@@ -149,8 +171,11 @@ class Operator:
             call = Call(self)
             if self.waits or (self.is_index and _has_mask(args)):
                 runtime.synchronize(call.stream)  # as torch does there on a GPU
+            written_at = self.written_at
+            if self.undeclared_writes and (self.decided_by is None or args[self.decided_by]):
+                written_at = written_at | self.undeclared_writes
             host_args = [
-                call.to_host(arg, at in self.written_at, at == 0 and self.overwrites_self)
+                call.to_host(arg, at in written_at, at == 0 and self.overwrites_self)
                 for at, arg in enumerate(args)
             ]
             host_kwargs = {
@@ -227,7 +252,9 @@ class Call:
     def _tensor_to_host(self, tensor: torch.Tensor, is_written: bool, is_overwritten: bool) -> torch.Tensor:
         host = self.hosts.get(id(tensor))
         if host is None:
-            if tensor.layout != torch.strided:
+            if tensor.is_nested:
+                host, layout = nested.moved(tensor, lambda part: read(part, self.stream)[0]), None
+            elif tensor.layout != torch.strided:
                 host, layout = sparse.moved(tensor, lambda part: read(part, self.stream)[0]), None
             else:
                 host, layout = read(tensor, self.stream, not is_overwritten)
@@ -243,6 +270,8 @@ class Call:
         """Copies the arguments that the operator has changed to the device."""
         for key in self.written:
             tensor, host, layout = self.pairs[key]
+            if tensor.is_nested:
+                tensor, host = tensor.values(), host.values()
             if tensor.layout != torch.strided:
                 tensor.copy_(new_on_device(host, self.device, self.stream))
                 continue
@@ -307,6 +336,8 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
 
 def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torch.Tensor:
     """A new CUDA tensor with the values and strides of a host tensor."""
+    if host.is_nested:
+        return nested.moved(host, lambda part: new_on_device(part, device, stream))
     if host.layout != torch.strided:
         return sparse.moved(host, lambda part: new_on_device(part, device, stream))
     host = host.resolve_conj().resolve_neg()
