@@ -39,6 +39,7 @@ Training example() {
   training.title = "Embedding </script><b>gradient";
   training.slot = "embedding_grad";
   training.device = "virtual";
+  training.options.sizes.vocabulary = 2048;
   Report& report = training.report;
   report.verdict = judge::Verdict::Fail;
   TensorSignal whole, frequent;
