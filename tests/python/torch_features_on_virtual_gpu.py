@@ -800,6 +800,35 @@ class TrainingTest(FeatureTest):
             ends.append([p.detach().cpu() for p in net.parameters()])
         torch.testing.assert_close(ends[1], ends[0], rtol=1e-4, atol=1e-5)
 
+    def test_graph_with_slices(self) -> None:
+        """Columns of a matrix with one row, and results with other strides than the tensor that they go to."""
+
+        def compute(x: torch.Tensor) -> torch.Tensor:
+            y = torch.zeros(1, 5, device="cuda")
+            for i in range(5):
+                y[:, i : i + 1] += x[:, i : i + 1] * (i + 1)
+            torch.mul(x.t(), 2, out=y.t()[:, :1])
+            out = torch.empty(5, 4, device="cuda").t()
+            torch.add(y.expand(4, 5), 1, out=out)
+            return out
+
+        x = torch.zeros(1, 5, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = compute(x)
+        for _ in range(2):
+            x.copy_(torch.randn(1, 5))
+            graph.replay()
+            torch.testing.assert_close(y.cpu(), compute(x).cpu())
+        network = nn.Bilinear(3, 4, 5).cuda()
+        a, b, graph = torch.zeros(3, device="cuda"), torch.zeros(4, device="cuda"), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph), torch.no_grad():
+            y = network(a, b)
+        a.copy_(torch.randn(3))
+        b.copy_(torch.randn(4))
+        graph.replay()
+        torch.testing.assert_close(y, network(a, b).detach())
+
     def test_graphed_callables(self) -> None:
         net, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU()).cuda(), torch.randn(2, 3, device="cuda")
         expected = net(x).detach().clone()

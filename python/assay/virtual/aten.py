@@ -184,6 +184,7 @@ class Operator:
             }
             result = self._run(host_args, host_kwargs, call)
             if call.recording is not None:
+                result = call.resolved(result)
                 call.recording.add(lambda: self._run(host_args, host_kwargs, call), result, call.stream)
             call.write_back()
             return call.to_device(result)
@@ -279,7 +280,15 @@ class Call:
                 span = span_in_bytes(tuple(host.size()), host.stride(), host.element_size())
                 tensor.resize_(span // host.element_size()).as_strided_(host.size(), host.stride())
                 layout = layout_of(tuple(host.size()), host.stride(), host.element_size())
-            write(tensor, host, layout, self.stream)
+            write(tensor, host, layout, self.stream, self.recording)
+
+    def resolved(self, value: Any) -> Any:
+        """A result whose memory holds its values, so that a graph can copy it: conjugates and negatives are computed."""
+        if isinstance(value, torch.Tensor) and id(value) not in self.pairs and value.layout == torch.strided:
+            return value if value.is_nested else value.resolve_conj().resolve_neg()
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.resolved(item) for item in value)
+        return value
 
     def to_device(self, value: Any) -> Any:
         """What the operator returns, for the caller."""
@@ -315,15 +324,24 @@ def read(tensor: torch.Tensor, stream: int, with_values: bool = True) -> Tuple[t
     return host, layout
 
 
-def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], stream: int) -> None:
+def write(
+    tensor: torch.Tensor,
+    host: torch.Tensor,
+    layout: Optional[Layout],
+    stream: int,
+    recording: Optional[graphs.Recording] = None,
+) -> None:
     """Copies a host tensor of the same size to a CUDA tensor; `layout` is that with which it was read."""
     if tensor.numel() == 0:
         return
-    strides = tensor.stride() if layout is None else layout.host_strides
-    if host.stride() != strides or host.is_conj() != tensor.is_conj() or host.is_neg() != tensor.is_neg():
+    # Two contiguous tensors may differ in the strides of dimensions of one element, which mean nothing.
+    is_same = host.is_contiguous() if layout is None else host.stride() == layout.host_strides
+    if not is_same or host.is_conj() != tensor.is_conj() or host.is_neg() != tensor.is_neg():
         layout = layout_of(tuple(tensor.size()), tensor.stride(), tensor.element_size())
-        compact, _ = read(tensor, stream, layout.has_foreign_bytes)
-        host = compact.copy_(host)
+        values, (host, _) = host, read(tensor, stream, layout.has_foreign_bytes)
+        host.copy_(values)
+        if recording is not None:
+            recording.add(lambda: host.copy_(values), host, stream)
     there, here = tensor.data_ptr(), host.data_ptr()
     if layout is None:
         runtime.copy(there, here, tensor.numel() * tensor.element_size(), runtime.HOST_TO_DEVICE, stream)
