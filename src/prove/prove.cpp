@@ -42,18 +42,20 @@ constexpr const char* kAssumptions[] = {
 // The part of the time that values are compared for.
 constexpr double kValuesShare = 0.1;
 
-// In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
-// ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
-// ask the most questions, and alignment, the first to look at the addresses, asks about the loops for all.
+// In this order. Of a kernel's time some is kept for each: what cannot be decided must not leave the later ones without
+// any. What is kept and not used goes to those after it. The shares are chosen: bounds and races ask the most
+// questions, and alignment, the first to look at the addresses, asks about the loops for all.
 struct KernelObligation {
   const char* name;
   Obligation (*prove)(Setting&);
-  double share;
+  double kept;  // of the kernel's time
 };
 constexpr KernelObligation kObligations[] = {
-    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 3}, {"bounds", prove_bounds, 3},
-    {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
+    {"launch", prove_launch, 0},       {"alignment", prove_alignment, 0.1}, {"bounds", prove_bounds, 0.2},
+    {"overflow", prove_overflow, 0.1}, {"barrier", prove_barriers, 0.1},    {"race", prove_races, 0.25},
 };
+// What is left to the outputs, in parts of the time of one kernel.
+constexpr double kPartOfOutputs = 0.5;
 
 class Prover {
  public:
@@ -206,8 +208,8 @@ class Prover {
     for (const auto& [launch, found] : all) {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
       const double left = until_ - work_seconds();
-      prove_one(launch, found, changed,
-                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
+      const double kernels = static_cast<double>(all.size() - number + 1);
+      prove_one(launch, found, changed, until_ - left * (1 - 1 / (kernels + kPartOfOutputs)));
     }
     prove_outputs(changed);
     compare_values_with_formula();
@@ -223,12 +225,12 @@ class Prover {
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
-    double shares = 0;
-    for (const KernelObligation& obligation : kObligations) shares += obligation.share;
-    for (const auto& [name, prove, share] : kObligations) {
-      const double began = work_seconds();
-      setting.until = began + (until - began) * share / shares;
-      shares -= share;
+    double kept = 0;
+    for (const KernelObligation& obligation : kObligations) kept += obligation.kept;
+    const double whole = until - work_seconds();
+    for (const auto& [name, prove, own] : kObligations) {
+      kept -= own;
+      setting.until = until - whole * kept;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
