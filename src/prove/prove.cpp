@@ -13,6 +13,7 @@
 #include "base/symbol.h"
 #include "finding/message.h"
 #include "prove/coverage.h"
+#include "prove/launch_log.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
 
@@ -24,6 +25,7 @@ constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
 // Seconds of runs for one obligation's counterexamples: a shape takes up to eight trials. Chosen; the corpus shows what
 // is refuted within it.
 constexpr double kWitnessSeconds = 12;
+constexpr const char* kPending = "not decided when this was written";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -49,7 +51,7 @@ constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
 class Prover {
  public:
   Prover(const contract::Contract& contract, const Options& options)
-      : contract_(contract), options_(options) {
+      : contract_(contract), options_(options), log_(contract) {
     if (!options.dump.empty()) solver_.on_unsatisfiable([this](const Question& question) { dump(question); });
   }
 
@@ -105,7 +107,7 @@ class Prover {
       modules_.push_back(std::move(*module));
     }
     progress("recording launches");
-    auto relation = infer(contract_, *built.subject, {});
+    auto relation = infer(contract_, *built.subject, {.seconds = options_.recording_seconds});
     if (!relation) {
       proof_.problem = relation.error().text();
       return false;
@@ -188,6 +190,7 @@ class Prover {
 
   void prove_all() {
     const std::vector<Job> all = jobs();
+    expect(all);
     proof_.all_shapes_recorded = relation_.all;
     proof_.recorded = relation_.recorded;
     const std::vector<std::string> changed = written(all);
@@ -200,6 +203,22 @@ class Prover {
     }
     prove_outputs(changed);
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
+  }
+
+  // What there is to decide, so that a result that is read before the end lists all of it.
+  void expect(const std::vector<Job>& jobs) {
+    for (const auto& [launch, found] : jobs) {
+      for (const auto& [name, prove] : kObligations) pending_.emplace_back(launch.kernel, name);
+      for (const char* name : kNotYet) pending_.emplace_back(launch.kernel, name);
+    }
+    const auto& tensors = contract_.tensors;
+    if (std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
+      pending_.emplace_back(entry(), "coverage");
+  }
+
+  // The function that the contract is about.
+  const std::string& entry() const {
+    return contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
   }
 
   void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed,
@@ -247,7 +266,7 @@ class Prover {
   // That the outputs are written is a matter of all launches of a call together.
   void prove_outputs(const std::vector<std::string>& changed) {
     Obligation coverage;
-    coverage.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    coverage.kernel = entry();
     coverage.name = "coverage";
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
@@ -280,8 +299,7 @@ class Prover {
                                  place.candidate->words.empty() ? "" : ", ", place.candidate->words));
     }
     if (shapes.empty()) return;
-    progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
-    auto witness = shown(contract_, shapes, obligation.name, kWitnessSeconds, options_.cache);
+    auto witness = replayed(shapes, obligation.name);
     if (!witness) {
       for (std::string& gap : gaps) proof_.gaps.push_back(std::move(gap));
       return;
@@ -293,6 +311,40 @@ class Prover {
       obligation.refuted_at = code->instruction;
     proof_.files = std::move(witness->files);
     for (Finding& finding : witness->findings) add_finding(std::move(finding));
+  }
+
+  std::optional<Witness> replayed(std::span<const contract::Shape> shapes, const std::string& obligation) {
+    const double left = options_.replay_seconds - replayed_;
+    if (left <= 0) return std::nullopt;
+    progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
+    assayer::CheckOptions check;
+    check.budget = std::min(left, kWitnessSeconds);
+    check.cache = options_.cache;
+    check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
+      log_.add(trial, seen);
+    };
+    const double began = now();
+    auto witness = shown(contract_, shapes, obligation, check);
+    replayed_ += now() - began;
+    hold_relation();
+    return witness;
+  }
+
+  // Replays are runs of the host code at new shapes: where one of them deviates, nothing that was proved stands.
+  void hold_relation() {
+    if (!proof_.deviations.empty()) return;
+    for (const Deviation& deviation : log_.against(relation_)) {
+      if (!deviation.gpu.empty()) continue;
+      proof_.deviations.push_back(deviation.text);
+      relation_.gaps.insert(relation_.gaps.begin(), void_reason(deviation));
+      for (Obligation& obligation : proof_.obligations) make_void(obligation);
+    }
+  }
+
+  void make_void(Obligation& obligation) const {
+    if (relation_.gaps.empty() || obligation.status != Status::Proved) return;
+    obligation.status = Status::Unknown;
+    obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
   }
 
   // Two obligations may be refuted by one failure.
@@ -311,13 +363,21 @@ class Prover {
 
   // Adds one, and says so to whoever reads the result while it grows.
   void add(Obligation obligation) {
-    if (!relation_.gaps.empty() && obligation.status == Status::Proved) {
-      obligation.status = Status::Unknown;
-      obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
-    }
+    make_void(obligation);
+    const auto pending =
+        std::find(pending_.begin(), pending_.end(), std::pair(obligation.kernel, obligation.name));
+    if (pending != pending_.end()) pending_.erase(pending);
     proof_.obligations.push_back(std::move(obligation));
     if (!options_.decided) return;
     Proof so_far = proof_;
+    for (const auto& [kernel, name] : pending_) {
+      Obligation open;
+      open.kernel = kernel;
+      open.name = name;
+      open.pending = true;
+      open.open.push_back({{}, kPending, std::nullopt});
+      so_far.obligations.push_back(std::move(open));
+    }
     std::swap(so_far, proof_);
     decide();
     std::swap(so_far, proof_);
@@ -326,20 +386,25 @@ class Prover {
     options_.decided(so_far);
   }
 
-  // The host code was run, and the runtime refused a launch: that needs no further witness.
+  // The host code was run, and the runtime refused a launch: that is enough, but a run that can be repeated is better.
   void note_refusal(const Refusal& refusal) {
     if (std::any_of(proof_.obligations.begin(), proof_.obligations.end(),
                     [](const Obligation& o) { return o.name == "launch" && o.status == Status::Refuted; }))
       return;
     Obligation failed;
-    failed.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    failed.kernel = entry();
     failed.name = "launch";
     failed.status = Status::Refuted;
     failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
                                 contract::to_string(refusal.shape), refusal.error);
-    Finding finding{.kind = Kind::LaunchFailure,
-                    .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}};
-    proof_.findings.push_back(std::move(finding));
+    if (auto witness = replayed(std::span(&refusal.shape, 1), failed.name)) {
+      failed.reason = message(witness->findings.front());
+      proof_.files = std::move(witness->files);
+      for (Finding& finding : witness->findings) add_finding(std::move(finding));
+    } else {
+      add_finding({.kind = Kind::LaunchFailure,
+                   .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}});
+    }
     add(std::move(failed));
   }
 
@@ -377,7 +442,10 @@ class Prover {
   Solver solver_;
   std::vector<ptx::Module> modules_;
   Relation relation_;
+  LaunchLog log_;                                             // of replays
+  std::vector<std::pair<std::string, std::string>> pending_;  // kernels and obligations
   double start_ = 0, until_ = 0;
+  double replayed_ = 0;              // elapsed seconds of replays
   std::string asked_for_ = "loops";  // what the solver is asked for, for the names of dumped questions
   int dumped_ = 0;
 };

@@ -51,16 +51,18 @@ Json obligation_json(const Obligation& obligation) {
   for (const Place& place : obligation.open)
     places.push_back(place_json(place, status_of(obligation, place)));
   const size_t open = std::min(obligation.total, obligation.open.size());
-  return {{"kernel", plain_name(obligation.kernel)},
-          {"obligation", obligation.name},
-          {"statement", statement_of(obligation.name)},
-          {"status", to_string(obligation.status)},
-          {"where", where_json(obligation.where)},
-          {"reason", obligation.reason},
-          {"total", obligation.total},
-          {"proved", obligation.total - open},
-          {"seconds", obligation.seconds},
-          {"places", std::move(places)}};
+  Json json = {{"kernel", plain_name(obligation.kernel)},
+               {"obligation", obligation.name},
+               {"statement", statement_of(obligation.name)},
+               {"status", to_string(obligation.status)},
+               {"where", where_json(obligation.where)},
+               {"reason", obligation.reason},
+               {"total", obligation.total},
+               {"proved", obligation.total - open},
+               {"seconds", obligation.seconds},
+               {"places", std::move(places)}};
+  if (obligation.pending) json["pending"] = true;
+  return json;
 }
 
 }  // namespace
@@ -94,6 +96,7 @@ Json to_json(const Proof& proof) {
   json["findings"] = Json::array();
   for (const Finding& finding : proof.findings) json["findings"].push_back(assay::to_json(finding));
   json["unconfirmed"] = proof.gaps;
+  if (!proof.deviations.empty()) json["deviations"] = proof.deviations;
   json["seconds"] = proof.seconds;
   if (!proof.files.empty()) json["files"] = proof.files;
   return json;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "assayer/assayer.h"
 #include "trial/sparse.h"
 
 namespace assay::prove {
@@ -87,14 +86,11 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
 }
 
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, double seconds, const std::string& cache) {
+                             std::string_view obligation, const assayer::CheckOptions& options) {
   std::vector<trial::Trial> trials;
   for (const contract::Shape& shape : shapes)
     for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
   if (trials.empty()) return std::nullopt;
-  assayer::CheckOptions options;
-  options.budget = seconds;
-  options.cache = cache;
   assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds_of(obligation), options);
   std::erase_if(outcome.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });
   if (outcome.report.findings.empty()) return std::nullopt;

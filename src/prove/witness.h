@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "assayer/assayer.h"
 #include "contract/contract.h"
 #include "finding/json.h"
 
@@ -24,8 +25,8 @@ struct Witness {
   Json files;                     // the contract and the sources, so that the report alone shows it again
 };
 
-// None: no run at these shapes showed such an error within the time, or they are too large to run.
+// None: no run at these shapes showed such an error within the budget, or they are too large to run.
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, double seconds, const std::string& cache);
+                             std::string_view obligation, const assayer::CheckOptions& options);
 
 }  // namespace assay::prove
