@@ -143,7 +143,7 @@ Checked check_one(const std::string& path, const CheckOptions& options,
   }
   CheckOutcome outcome = check(*contract, own);
   if (proof && !outcome.contract_wrong) proof->finish(own, outcome.report);
-  if (no_proof && outcome.report.verdict != judge::Verdict::Fail) outcome.report.no_proof = *no_proof;
+  if (no_proof && outcome.report.verdict == judge::Verdict::Pass) outcome.report.no_proof = *no_proof;
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
@@ -221,8 +221,9 @@ int check_command(std::vector<std::string> args) {
   arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
       .positive();
   bool prove = false, no_prove = false;
-  arguments.add_flag("--prove", prove,
-                     "wait for the proofs that run beside the trials, up to as long again as the budget");
+  arguments.add_flag(
+      "--prove", prove,
+      "wait for the proofs that run beside the trials; they take at most the budget's seconds of a core");
   arguments.add_flag("--no-prove", no_prove, "no proofs beside the trials (assay prove --help)");
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");

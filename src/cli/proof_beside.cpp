@@ -32,6 +32,10 @@ constexpr double kConfirmSeconds = 12;
 // (SCHED_IDLE) gets nothing on a machine that is busy otherwise.
 constexpr int kNice = 10;
 
+// Elapsed seconds for each of the prover's processor time, and for its replays and recordings, in which it ends by its own
+// limits (prove/solve.h, prove/prove.h): nobody waits longer, whatever it does.
+constexpr double kMostWait = 10, kMostReplays = 120;
+
 // In the child, between fork and exec: system calls only. If memory runs out, it goes first.
 [[noreturn]] void become(char* const* words, char* const* variables) {
   setpgid(0, 0);
@@ -147,12 +151,12 @@ Json ProofBeside::result() const {
 
 void ProofBeside::finish(const assayer::CheckOptions& options, report::Report& report) {
   const bool failed = report.verdict == judge::Verdict::Fail;
-  wait(options_.wait && !failed ? options.budget : 0);
+  wait(options_.wait && !failed ? kMostWait * options_.seconds + kMostReplays : 0);
   const bool ended = child_ < 0;
   stop();
   Json proof = result();
   if (proof.is_null()) {
-    if (!failed)
+    if (report.verdict == judge::Verdict::Pass)
       report.no_proof = started_ && ended ? "the prover ended without a result"
                                           : "nothing was decided in the time that the trials took";
     return;

@@ -23,7 +23,7 @@ namespace assay::cli {
 
 enum class Proving : uint8_t {
   IfRoom,  // where there is a core for it and time enough; nobody waits for it
-  Wait,    // up to a second budget after the trials
+  Wait,    // a check that does not fail waits for it
   Off,
 };
 
@@ -36,7 +36,7 @@ class ProofBeside {
  public:
   struct Options {
     double seconds = 20;  // of processor time, for the solver
-    bool wait = false;    // at the end of the trials, for as long again
+    bool wait = false;    // at the end of the trials, until it is done
   };
 
   ProofBeside(const contract::Contract& contract, Options options);

@@ -229,9 +229,10 @@ class Prover {
     if (!summary) return leave_unknown(launch.kernel, summary.error().message);
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
-    setting.until = until;
     setting.ptx_file = ptx_source();
+    const double replays = replay_work_;
     for (const auto& [name, prove] : kObligations) {
+      setting.until = until + replay_work_ - replays;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
@@ -294,14 +295,16 @@ class Prover {
           std::find(shapes.begin(), shapes.end(), place.candidate->shape) != shapes.end())
         continue;
       shapes.push_back(place.candidate->shape);
-      gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
-                                 place.reason, contract::to_string(place.candidate->shape),
+      gaps.push_back(fmt::format("{}: {} at {}{}{}", obligation.name, place.reason,
+                                 contract::to_string(place.candidate->shape),
                                  place.candidate->words.empty() ? "" : ", ", place.candidate->words));
     }
     if (shapes.empty()) return;
+    const bool run = replayed_ < options_.replay_seconds;
     auto witness = replayed(shapes, obligation.name);
     if (!witness) {
-      for (std::string& gap : gaps) proof_.gaps.push_back(std::move(gap));
+      for (const std::string& gap : gaps)
+        proof_.gaps.push_back(gap + (run ? ": not seen on the virtual GPU" : ": not run, for want of time"));
       return;
     }
     obligation.status = Status::Refuted;
@@ -323,9 +326,11 @@ class Prover {
     check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
       log_.add(trial, seen);
     };
-    const double began = now();
+    const double began = now(), work = work_seconds();
     auto witness = shown(contract_, shapes, obligation, check);
     replayed_ += now() - began;
+    replay_work_ += work_seconds() - work;
+    until_ += work_seconds() - work;  // what a replay takes is not the solver's
     hold_relation();
     return witness;
   }
@@ -445,8 +450,8 @@ class Prover {
   LaunchLog log_;                                             // of replays
   std::vector<std::pair<std::string, std::string>> pending_;  // kernels and obligations
   double start_ = 0, until_ = 0;
-  double replayed_ = 0;              // elapsed seconds of replays
-  std::string asked_for_ = "loops";  // what the solver is asked for, for the names of dumped questions
+  double replayed_ = 0, replay_work_ = 0;  // seconds of replays: elapsed, and of work_seconds()
+  std::string asked_for_ = "loops";        // what the solver is asked for, for the names of dumped questions
   int dumped_ = 0;
 };
 
