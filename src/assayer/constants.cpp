@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t kMostText = 1 << 20;  // bytes of source files that are read
+constexpr std::size_t kMostSource = 1 << 20;  // bytes of source files that are read
 
 }  // namespace
 
@@ -34,7 +34,7 @@ SizeConstants read_constants(const contract::Contract& contract, const subject::
     if (path.ends_with(".ptx") || !seen.insert(path).second) continue;
     const std::string text = text_of(path);
     size += text.size();
-    if (size > kMostText) break;
+    if (size > kMostSource) break;
     lint::constants_of(text, found);
   }
   return found;

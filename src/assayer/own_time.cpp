@@ -14,7 +14,7 @@ namespace assay::assayer {
 namespace {
 
 // Share of elapsed time that counts however long the processes wait, so that every limit is reached.
-constexpr double kLeast = 0.05;
+constexpr double kLeastShare = 0.05;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ double OwnTime::seconds(const std::vector<std::vector<pid_t>>& at_once, double a
   }
   const double waited = look(0) + longest;
   const double passed = std::max(0.0, elapsed - counted_);
-  own_ += passed - std::min(waited, (1 - kLeast) * passed);
+  own_ += passed - std::min(waited, (1 - kLeastShare) * passed);
   counted_ = std::max(counted_, elapsed);
   return own_;
 }

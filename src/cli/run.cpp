@@ -56,17 +56,13 @@ std::string library_folder() {
   return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib";
 }
 
-void set(const char* name, const std::string& value) {
-  setenv(name, value.c_str(), 1);
-}
-
 void set_environment(const protocol::Settings& settings, const ProgramFile& file) {
   std::string folder = library_folder();
   const char* old = std::getenv("LD_LIBRARY_PATH");
-  set("LD_LIBRARY_PATH", old && *old ? folder + ":" + old : folder);
+  setenv("LD_LIBRARY_PATH", (old && *old ? folder + ":" + old : folder).c_str(), 1);
   // An old-style run path would win over LD_LIBRARY_PATH; a preloaded library wins over both.
-  if (file.has_rpath && !file.is_python) set("LD_PRELOAD", folder + "/libcudart.so.13");
-  set(protocol::kSettingsVariable, encode(settings));
+  if (file.has_rpath && !file.is_python) setenv("LD_PRELOAD", (folder + "/libcudart.so.13").c_str(), 1);
+  setenv(protocol::kSettingsVariable, encode(settings).c_str(), 1);
 }
 
 // What the command line says; the user's environment for what it says nothing of (ASSAY_GPU).

@@ -12,7 +12,6 @@
 namespace assay::contract {
 namespace {
 
-constexpr int kDeepest = 200;       // nesting
 constexpr int kLongestChain = 500;  // operands of one chain of operators
 constexpr int kLongestMiddle = 24;  // tokens of b in a < b < c, which is read twice
 constexpr std::array<std::string_view, 6> kReductions = {"sum", "mean", "max", "min", "argmax", "argmin"};
@@ -78,10 +77,10 @@ std::vector<Token> join_lines(const std::vector<Token>& tokens) {
   return joined;
 }
 
-class Parser {
+class FormulaParser {
  public:
-  Parser(std::vector<Token> tokens, const std::vector<Place>& places, const std::string& file,
-         const std::vector<std::string>& names)
+  FormulaParser(std::vector<Token> tokens, const std::vector<Place>& places, const std::string& file,
+                const std::vector<std::string>& names)
       : tokens_(std::move(tokens)), places_(places), file_(file), names_(names.begin(), names.end()) {
     for (std::size_t i = 0; i < tokens_.size(); ++i)
       if (tokens_[i].kind == TokenKind::Name && (i == 0 || tokens_[i - 1].kind == TokenKind::Newline))
@@ -464,7 +463,7 @@ Result<Formula> parse_formula(std::string_view text, const std::vector<Place>& p
     const Place place = places[static_cast<std::size_t>(tokens.error().column) - 1];
     return Error{tokens.error().message, file, place.line, place.column};
   }
-  return Parser(join_lines(*tokens), places, file, names).run();
+  return FormulaParser(join_lines(*tokens), places, file, names).run();
 }
 
 Result<Formula> parse_formula(std::string_view text, Place place, const std::string& file,

@@ -22,7 +22,6 @@ namespace {
 using Node = IntExpr::Node;
 using NodePtr = std::shared_ptr<const Node>;
 using Op = Node::Op;
-constexpr int kDeepest = 200;
 constexpr int kMostLinks = 2000;
 
 int64_t floor_div(int64_t a, int64_t b) {
@@ -34,9 +33,9 @@ NodePtr make(Op op, NodePtr left, NodePtr right) {
   return std::make_shared<const Node>(Node{op, 0, "", std::move(left), std::move(right)});
 }
 
-class Parser {
+class IntParser {
  public:
-  explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  explicit IntParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
   Result<NodePtr> run() {
     NodePtr node = sum(0);
@@ -229,7 +228,7 @@ Result<IntExpr> IntExpr::parse(std::string_view text) {
   Result<std::vector<Token>> tokens = tokenize(text);
   if (!tokens) return tokens.error();
   std::erase_if(*tokens, [](const Token& token) { return token.kind == TokenKind::Newline; });
-  Result<NodePtr> root = Parser(std::move(*tokens)).run();
+  Result<NodePtr> root = IntParser(std::move(*tokens)).run();
   if (!root) return root.error();
   IntExpr expr;
   expr.root_ = *root;

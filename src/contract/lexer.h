@@ -28,4 +28,6 @@ struct Token {
 // in the text plus one, whatever line breaks are before it.
 Result<std::vector<Token>> tokenize(std::string_view text);
 
+constexpr int kDeepest = 200;  // nesting of either, which the parsers follow by recursion
+
 }  // namespace assay::contract

@@ -15,10 +15,10 @@ namespace assay::lint {
 
 namespace {
 
-enum class Kind : uint8_t { Word, Number, Sign };
+enum class TokenKind : uint8_t { Word, Number, Sign };
 
 struct Token {
-  Kind kind = Kind::Sign;
+  TokenKind kind = TokenKind::Sign;
   std::string text;
   int64_t value = 0;  // of a number
 };
@@ -56,7 +56,7 @@ class Lexer {
 
  private:
   char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  void sign(std::string text) { tokens_.push_back({Kind::Sign, std::move(text), 0}); }
+  void sign(std::string text) { tokens_.push_back({TokenKind::Sign, std::move(text), 0}); }
 
   void step() {
     const char c = peek();
@@ -98,7 +98,7 @@ class Lexer {
     fresh_ = false;
     if (name == "define") {
       while (peek() == ' ' || peek() == '\t') ++at_;
-      tokens_.push_back({Kind::Word, take_word(), 0});
+      tokens_.push_back({TokenKind::Word, take_word(), 0});
       if (peek() != '(') sign("=");
       directive_ = true;
     } else if (name == "if" || name == "elif") {
@@ -119,7 +119,7 @@ class Lexer {
     if (peek() == '"' && name.ends_with('R')) {
       raw();
     } else {
-      tokens_.push_back({Kind::Word, name, 0});
+      tokens_.push_back({TokenKind::Word, name, 0});
     }
   }
 
@@ -135,7 +135,7 @@ class Lexer {
     for (++at_; at_ < text_.size() && peek() != quote && peek() != '\n'; ++at_)
       if (peek() == '\\') ++at_;
     if (peek() == quote) ++at_;
-    tokens_.push_back({Kind::Word, "", 0});
+    tokens_.push_back({TokenKind::Word, "", 0});
   }
 
   void digits() {
@@ -149,7 +149,7 @@ class Lexer {
                                   (at_ > first && exponent())))
       ++at_;
     const auto value = number(std::string(text_.substr(first, at_ - first)));
-    tokens_.push_back({value ? Kind::Number : Kind::Word, "", value.value_or(0)});
+    tokens_.push_back({value ? TokenKind::Number : TokenKind::Word, "", value.value_or(0)});
   }
 
   void punctuation() {
@@ -195,8 +195,8 @@ class Reader {
   };
 
   std::string_view text(std::size_t at) const {
-    return at < tokens_.size() && tokens_[at].kind != Kind::Number ? std::string_view(tokens_[at].text)
-                                                                   : std::string_view();
+    return at < tokens_.size() && tokens_[at].kind != TokenKind::Number ? std::string_view(tokens_[at].text)
+                                                                        : std::string_view();
   }
   // Whether a constant begins here: a number, or a name that has one value.
   bool constant_at(std::size_t at) const { return primary(at).has_value() && text(at) != "("; }
@@ -204,8 +204,8 @@ class Reader {
   std::optional<Folded> primary(std::size_t at) const {
     if (at >= tokens_.size()) return std::nullopt;
     const Token& token = tokens_[at];
-    if (token.kind == Kind::Number) return Folded{token.value, at + 1};
-    if (token.kind == Kind::Word) {
+    if (token.kind == TokenKind::Number) return Folded{token.value, at + 1};
+    if (token.kind == TokenKind::Word) {
       const auto known = names_.find(token.text);
       if (known == names_.end() || text(at + 1) == "(" || text(at + 1) == "=") return std::nullopt;
       return Folded{known->second, at + 1};
@@ -245,7 +245,7 @@ class Reader {
 
   void define_names() {
     for (std::size_t at = 0; at + 2 < tokens_.size(); ++at) {
-      if (tokens_[at].kind != Kind::Word || text(at + 1) != "=") continue;
+      if (tokens_[at].kind != TokenKind::Word || text(at + 1) != "=") continue;
       if (const auto value = folded(at + 2, 0)) {
         const std::string_view after = text(value->end);
         if (after == ";" || after == "," || after == "}") names_[tokens_[at].text] = value->value;
@@ -268,7 +268,7 @@ class Reader {
         const bool cast = at - 1 - open >= 2 && is_type(open + 1, at - 1);
         if (!cast) return sign;
         at = open;
-      } else if (sign == "(" && (at < 2 || tokens_[at - 2].kind == Kind::Sign)) {
+      } else if (sign == "(" && (at < 2 || tokens_[at - 2].kind == TokenKind::Sign)) {
         --at;
       } else {
         return sign;

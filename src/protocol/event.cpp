@@ -10,7 +10,7 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kMostLines = 64;         // of a launch that still runs
+constexpr std::size_t kMostLaunchLines = 64;   // of a launch that still runs
 constexpr std::size_t kMostWords = 8192;       // of a kernel's parameters: 32 KiB is all that CUDA allows
 constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
 
@@ -128,7 +128,7 @@ StillRunningEvent read_still_running(FieldReader& fields) {
   StillRunningEvent e;
   e.kernel = fields.text("kernel", kLongestText);
   e.seconds = fields.number("seconds");
-  fields.objects("lines", kMostLines, [&](FieldReader& line) {
+  fields.objects("lines", kMostLaunchLines, [&](FieldReader& line) {
     const std::string file = line.text("file", kLongestText);
     const auto number = static_cast<int>(line.integer("line", 0, kMost));
     e.lines.push_back({{file, number}, static_cast<uint32_t>(line.integer("warps", 0, kMost))});

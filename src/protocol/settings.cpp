@@ -11,7 +11,7 @@ namespace assay::protocol {
 namespace {
 
 constexpr std::size_t kLongestList = 1000;  // names of checks with commas
-constexpr std::size_t kMostLines = 4096;
+constexpr std::size_t kMostPrecisionLines = 4096;
 
 // A number in decimal, or in hexadecimal after 0x.
 bool read_number(std::string_view text, uint64_t most, uint64_t& number) {
@@ -94,7 +94,7 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.report_launches = fields.boolean("report_launches");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
-  fields.objects("precision_lines", kMostLines, [&](FieldReader& line) {
+  fields.objects("precision_lines", kMostPrecisionLines, [&](FieldReader& line) {
     settings.precision_lines.push_back(
         {line.text("file", kLongestText),
          static_cast<int>(line.integer("line", 0, std::numeric_limits<int>::max()))});

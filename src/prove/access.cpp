@@ -9,14 +9,13 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kCounterexampleSeconds = 1.5;
-constexpr Int kCaps[] = {40, 300, 5000, 0};  // of the dims, one after another; 0: none
+constexpr Int kAccessCaps[] = {40, 300, 5000, 0};  // of the dims, one after another; 0: none
 constexpr int kMostParts = 8;
 
 }  // namespace
 
 std::string_view to_string(Status status) {
-  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown"};
+  constexpr std::string_view kNames[] = {"proved", "refuted", "unknown", "agrees"};
   return kNames[static_cast<size_t>(status)];
 }
 
@@ -174,7 +173,7 @@ std::optional<Candidate> counterexample(Setting& setting, const Access& access, 
   try {
     Lowered whole = lowered(setting, access, part, true);
     const Formula goal = bad(whole);
-    for (const Int cap : kCaps) {
+    for (const Int cap : kAccessCaps) {
       const double left = setting.until - work_seconds();
       if (left <= 0) return std::nullopt;
       const Answer answer = whole.lowering.ask_nonlinear(goal, std::min(kCounterexampleSeconds, left), cap);

@@ -21,7 +21,7 @@ Formula misaligned(Lowered& at, Int alignment) {
   return at_least_zero(plus(at.lowering.remainder(at.address, alignment), -1));
 }
 
-std::optional<Place> check(Setting& setting, const Access& access) {
+std::optional<Place> misaligned(Setting& setting, const Access& access) {
   if (access.alignment <= 1) return std::nullopt;
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
@@ -43,7 +43,8 @@ std::optional<Place> check(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_alignment(Setting& setting) {
-  return for_accesses(setting, "alignment", [&](const Access& access) { return check(setting, access); });
+  return for_accesses(setting, "alignment",
+                      [&](const Access& access) { return misaligned(setting, access); });
 }
 
 }  // namespace assay::prove

@@ -20,12 +20,11 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kSeconds = 3;
+constexpr double kBarrierSeconds = 3;
 constexpr uint32_t kAllLanes = 0xffffffff;
 
 constexpr double kEndSeconds = 1.5;        // for showing that a loop ends
 constexpr double kCandidateSeconds = 1.0;  // for each cap
-constexpr Int kCaps[] = {40, 300, 5000};   // of the dims, one after another
 constexpr Int kManyIterations = Int{1} << 61;
 constexpr unsigned kWarp = 32;
 
@@ -160,9 +159,9 @@ class Uniformity {
     mask_ = static_cast<uint32_t>(*mask);
     try {
       Lowering lowering(terms_, setting_.summary, &setting_.claims, setting_.solver);
-      lowering.set_deadline(kSeconds);
+      lowering.set_deadline(kBarrierSeconds);
       for (const Term condition : barrier_.control) lowering.assume(condition);
-      if (lowering.proves(lowering.formula(is_named(linear_thread())), kSeconds)) return std::nullopt;
+      if (lowering.proves(lowering.formula(is_named(linear_thread())), kBarrierSeconds)) return std::nullopt;
     } catch (const TooHard&) {
     }
     return Problem{"a lane that the mask does not name may get here", any_shape()};
@@ -247,7 +246,7 @@ class Uniformity {
     const Term theirs = rename(condition, renamed);
     try {
       Lowering lowering(terms_, setting_.summary, &setting_.claims, setting_.solver);
-      lowering.set_deadline(kSeconds);
+      lowering.set_deadline(kBarrierSeconds);
       if (barrier_.of_warp) {
         const Term mine = linear_thread(), warp = terms_.constant(5, 64);
         lowering.assume(terms_.compare(Op::Eq, terms_.bitwise(Op::LShr, mine, warp),
@@ -261,7 +260,7 @@ class Uniformity {
           lowering.assume(earlier);
       lowering.assume(condition);
       const Formula goal = lowering.formula(terms_.negation(theirs));
-      if (lowering.ask(goal, kSeconds).kind == Answer::Kind::Unsatisfiable) return true;
+      if (lowering.ask(goal, kBarrierSeconds).kind == Answer::Kind::Unsatisfiable) return true;
       find_candidate(lowering, goal);
     } catch (const TooHard&) {
     }
@@ -270,7 +269,7 @@ class Uniformity {
 
   // A shape where the two part. What else happens on the way is left open.
   void find_candidate(Lowering& lowering, const Formula& goal) {
-    for (const Int cap : kCaps) {
+    for (const Int cap : kShapeCaps) {
       const double left = setting_.until - work_seconds();
       if (left <= 0) return;
       const Answer answer = lowering.ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);

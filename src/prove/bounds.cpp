@@ -33,7 +33,7 @@ bool inside_by_strides(const Access& access, Lowered& at, const Poly& offset) {
                      [&](const Formula& formula) { return at.lowering.proves(formula, kStrideSeconds); });
 }
 
-std::optional<Place> check(Setting& setting, const Access& access) {
+std::optional<Place> outside(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     if (at.array->bytes == kNoTerm) throw TooHard{fmt::format("the size of {} is unknown", at.array->name)};
@@ -62,7 +62,7 @@ std::optional<Place> check(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_bounds(Setting& setting) {
-  return for_accesses(setting, "bounds", [&](const Access& access) { return check(setting, access); });
+  return for_accesses(setting, "bounds", [&](const Access& access) { return outside(setting, access); });
 }
 
 }  // namespace assay::prove

@@ -21,7 +21,7 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kSeconds = 0.8;  // for a claim
+constexpr double kClaimSeconds = 0.8;  // for a claim
 
 Formula within(const Poly& value, unsigned width, bool is_signed) {
   const Int low = is_signed ? -(Int{1} << (width - 1)) : 0;
@@ -92,7 +92,7 @@ std::vector<Claim> Claims::proved(const Loop& loop) {
     std::vector<Claim> kept;
     for (size_t i = 0; i < claims.size(); ++i)
       if (lowering.proves(within(values[i], terms_.width(claims[i].induction.value), claims[i].is_signed),
-                          kSeconds))
+                          kClaimSeconds))
         kept.push_back(claims[i]);
     if (kept.size() == claims.size()) return kept;
     claims = std::move(kept);

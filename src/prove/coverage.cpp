@@ -14,11 +14,9 @@ namespace assay::prove {
 
 namespace {
 
-constexpr size_t kMostThreads = 4;  // guesses of the thread for one output
+constexpr size_t kMostGuesses = 4;  // guesses of the thread for one output
 constexpr size_t kMostStores = 40;  // looked at for one guess
 constexpr double kRangeSeconds = 0.6;
-constexpr double kCounterexampleSeconds = 1.5;
-constexpr Int kCaps[] = {40, 300, 5000};  // of the dims, one after another: small shapes are run fast
 
 struct Store {
   const LaunchedKernel* kernel = nullptr;
@@ -74,8 +72,8 @@ class OutputCoverage {
     if (likely.empty()) return Place{{}, "no thread is known to write a given element", std::nullopt};
     if (proved(view, likely, stores, false)) return std::nullopt;
     if (exact.size() > 1 || !(exact.front().thread == likely.front().thread))
-      if (exact.size() <= kMostThreads && proved(view, exact, stores, true)) return std::nullopt;
-    if (every.size() > exact.size() && every.size() <= kMostThreads && proved(view, every, stores, true))
+      if (exact.size() <= kMostGuesses && proved(view, exact, stores, true)) return std::nullopt;
+    if (every.size() > exact.size() && every.size() <= kMostGuesses && proved(view, every, stores, true))
       return std::nullopt;
     return Place{{}, reason_, candidate_};
   }
@@ -173,7 +171,7 @@ class OutputCoverage {
   }
 
   void look_for_shape(Question& q, const Formula& missed) {
-    for (const Int cap : kCaps) {
+    for (const Int cap : kShapeCaps) {
       if (candidate_ || seconds_left() <= 0) return;
       const Answer answer =
           q.lowering.ask_nonlinear(missed, std::min(kCounterexampleSeconds, seconds_left()), cap);

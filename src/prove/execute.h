@@ -29,6 +29,10 @@
 
 namespace assay::prove {
 
+// What the hardware takes, per axis.
+inline constexpr Int kMostBlocks[3] = {(Int{1} << 31) - 1, 65535, 65535};
+inline constexpr Int kMostThreads[3] = {1024, 1024, 64};
+
 using Path = std::vector<Term>;  // conditions, all of which hold
 
 // Memory that an address may begin in: a tensor, the workspace, a variable of the kernel.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "contract/lexer.h"
+#include "prove/poly.h"
 
 namespace assay::prove {
 
@@ -80,16 +81,8 @@ class Parser {
   size_t at_ = 0;
 };
 
-int64_t floor_div(int64_t a, int64_t b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
-}
-
 int precedence(EOp op) {
   return op == EOp::Add || op == EOp::Sub ? 1 : op == EOp::Mul || op == EOp::Div || op == EOp::Mod ? 2 : 3;
-}
-
-Int floor_div(Int a, Int b) {
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ bool ends_block(Opcode opcode) {
   return opcode == Opcode::bra || opcode == Opcode::ret || opcode == Opcode::exit || opcode == Opcode::trap;
 }
 
-Result<void> check(const ptx::Function& function) {
+Result<void> supported(const ptx::Function& function) {
   for (const ptx::Instruction& instruction : function.body) {
     if (instruction.opcode == Opcode::brx_idx) return Error{"it has an indirect branch"};
     if (instruction.opcode == Opcode::call) return Error{"it calls a function that was not inlined"};
@@ -136,7 +136,7 @@ bool Graph::dominates(uint32_t a, uint32_t b) const {
 
 Result<Graph> graph_of(const ptx::Function& function) {
   if (function.body.empty()) return Graph{};
-  if (auto fine = check(function); !fine) return fine.error();
+  if (auto fine = supported(function); !fine) return fine.error();
   Graph graph;
   make_blocks(function, graph);
   order_blocks(graph);

@@ -8,8 +8,6 @@ namespace assay::prove {
 
 namespace {
 
-constexpr Int kMostBlocks[3] = {(Int{1} << 31) - 1, 65535, 65535};
-constexpr Int kMostThreads[3] = {1024, 1024, 64};
 constexpr Int kMostTogether = 1024;
 
 class Legality {

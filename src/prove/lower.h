@@ -26,6 +26,10 @@
 
 namespace assay::prove {
 
+// Counterexamples are looked for among small shapes first, which are run fast.
+inline constexpr Int kShapeCaps[] = {40, 300, 5000};   // of the dims, one after another
+inline constexpr double kCounterexampleSeconds = 1.5;  // for each
+
 // Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's
 // range.
 struct Claim {

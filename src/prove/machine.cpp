@@ -14,8 +14,6 @@ using ptx::TypeKind;
 
 namespace {
 
-constexpr Int kMostBlocks[3] = {(Int{1} << 31) - 1, 65535, 65535};
-constexpr Int kMostThreads[3] = {1024, 1024, 64};
 constexpr unsigned kWarp = 32;
 
 // Instructions that touch no memory and order nothing: their results are unknown where no rule gives them.

@@ -5,6 +5,7 @@
 //   alignment.cpp   every access is aligned as its width demands
 //   legality.cpp    the launch is one that the hardware takes
 //   barrier.cpp     every thread of a block reaches each barrier, or none does
+//   values.cpp      the values agree with the formula: compared, not proved
 //
 // Each file asks the solver for a counterexample. None exists: proved. One is found: a candidate, which
 // counts only when the virtual GPU shows it (witness.h). Neither: unknown.
@@ -21,7 +22,8 @@
 
 namespace assay::prove {
 
-enum class Status : uint8_t { Proved, Refuted, Unknown };
+// Agrees: what was compared agrees; nothing is proved. Of `values` only.
+enum class Status : uint8_t { Proved, Refuted, Unknown, Agrees };
 std::string_view to_string(Status status);
 
 // A shape at which something may go wrong, and where in the grid.
@@ -38,6 +40,12 @@ struct Place {
   std::string instruction{};  // PTX
 };
 
+// What was compared with the formula.
+struct Compared {
+  size_t elements = 0, shapes = 0;
+  contract::Shape largest;  // of these shapes
+};
+
 struct Obligation {
   std::string kernel;  // its symbol
   std::string name;    // "bounds"
@@ -50,6 +58,7 @@ struct Obligation {
   std::vector<Place> proved{};  // the others, as far as they have a place
   std::string refuted_at{};     // the instruction that a run showed to fail, PTX
   bool pending = false;         // it was not looked at yet
+  Compared compared{};          // of `values`
 };
 // What it says, in words.
 std::string_view statement_of(std::string_view obligation);

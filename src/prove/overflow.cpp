@@ -34,7 +34,7 @@ class Influence {
   std::map<Term, Term> known_;
 };
 
-std::optional<Place> check(Setting& setting, const Access& access) {
+std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     const auto wraps = at.lowering.wraps();
@@ -66,7 +66,7 @@ std::optional<Place> check(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_overflow(Setting& setting) {
-  return for_accesses(setting, "overflow", [&](const Access& access) { return check(setting, access); });
+  return for_accesses(setting, "overflow", [&](const Access& access) { return wrapped(setting, access); });
 }
 
 }  // namespace assay::prove

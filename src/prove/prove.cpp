@@ -14,6 +14,7 @@
 #include "finding/message.h"
 #include "prove/coverage.h"
 #include "prove/launch_log.h"
+#include "prove/values.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
 
@@ -40,8 +41,8 @@ constexpr const char* kAssumptions[] = {
     "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",
 };
 
-// Obligations that no question is asked for yet.
-constexpr const char* kNotYet[] = {"values"};
+// The part of the time that values are compared for.
+constexpr double kValuesShare = 0.1;
 
 constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
     {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
@@ -85,19 +86,21 @@ class Prover {
 
   bool prepare() {
     progress("compiling");
-    const subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
+    subject::BuildOutcome built = subject::build(contract_, {.cache = options_.cache});
     if (!built.subject) {
       proof_.contract_wrong = built.failure.contract_wrong;
       proof_.problem = diagnostic(built.failure.error);
       if (!built.failure.output.empty()) proof_.problem += "\n" + built.failure.output;
       return false;
     }
-    const auto texts = subject::device_code(*built.subject, contract_.kernel.arch);
+    subject_ = std::move(*built.subject);
+    auto texts = subject::device_code(*subject_, contract_.kernel.arch);
     if (!texts || texts->empty()) {
       proof_.problem = texts ? "the subject holds no PTX" : texts.error().text();
       return false;
     }
-    for (const std::string& text : *texts) {
+    texts_ = std::move(*texts);
+    for (const std::string& text : texts_) {
       const std::string source = ptx_source();
       auto module = ptx::parse(text, source.empty() ? "the subject's PTX" : assayer::shown(source));
       if (!module) {
@@ -107,7 +110,7 @@ class Prover {
       modules_.push_back(std::move(*module));
     }
     progress("recording launches");
-    auto relation = infer(contract_, *built.subject, {.seconds = options_.recording_seconds});
+    auto relation = infer(contract_, *subject_, {.seconds = options_.recording_seconds});
     if (!relation) {
       proof_.problem = relation.error().text();
       return false;
@@ -202,6 +205,7 @@ class Prover {
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
     prove_outputs(changed);
+    compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
@@ -209,11 +213,11 @@ class Prover {
   void expect(const std::vector<Job>& jobs) {
     for (const auto& [launch, found] : jobs) {
       for (const auto& [name, prove] : kObligations) pending_.emplace_back(launch.kernel, name);
-      for (const char* name : kNotYet) pending_.emplace_back(launch.kernel, name);
     }
     const auto& tensors = contract_.tensors;
     if (std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
       pending_.emplace_back(entry(), "coverage");
+    pending_.emplace_back(entry(), "values");
   }
 
   // The function that the contract is about.
@@ -238,13 +242,6 @@ class Prover {
       if (obligation.name == "race") rest_on_others(obligation);
       if (obligation.status != Status::Proved) look_for_witness(obligation);
       add(std::move(obligation));
-    }
-    for (const char* name : kNotYet) {
-      Obligation open;
-      open.kernel = launch.kernel;
-      open.name = name;
-      open.open.push_back({{}, "not modelled yet", std::nullopt});
-      add(std::move(open));
     }
   }
 
@@ -286,25 +283,56 @@ class Prover {
     add(std::move(coverage));
   }
 
+  // What the call stores, held against the formula.
+  void compare_values_with_formula() {
+    progress("comparing values");
+    std::vector<contract::Shape> examples;
+    std::set<std::string> kernels;
+    for (const Case& one : relation_.cases) {
+      examples.push_back(one.example);
+      for (const Launch& launch : one.launches) kernels.insert(launch.kernel);
+    }
+    ValuesOutcome outcome = compare_values({.contract = contract_,
+                                            .subject = *subject_,
+                                            .texts = texts_,
+                                            .modules = modules_,
+                                            .examples = examples,
+                                            .kernels = {kernels.begin(), kernels.end()},
+                                            .seconds = kValuesShare * options_.seconds});
+    if (!outcome.trials.empty()) {
+      decide_by_witness(outcome.obligation, outcome.trials.front().shape,
+                        [&](const assayer::CheckOptions& check) {
+                          return shown_by(contract_, outcome.trials, "values", check);
+                        });
+    }
+    add(std::move(outcome.obligation));
+  }
+
   // A candidate counts once a run has shown it; one that no run shows is a gap.
   void look_for_witness(Obligation& obligation) {
     std::vector<contract::Shape> shapes;
-    std::vector<std::string> gaps;
-    for (const Place& place : obligation.open) {
-      if (!place.candidate || shapes.size() >= kMostWitnesses ||
-          std::find(shapes.begin(), shapes.end(), place.candidate->shape) != shapes.end())
-        continue;
-      shapes.push_back(place.candidate->shape);
-      gaps.push_back(fmt::format("{}: {} at {}{}{}", obligation.name, place.reason,
-                                 contract::to_string(place.candidate->shape),
-                                 place.candidate->words.empty() ? "" : ", ", place.candidate->words));
-    }
+    for (const Place& place : obligation.open)
+      if (place.candidate && shapes.size() < kMostWitnesses &&
+          std::find(shapes.begin(), shapes.end(), place.candidate->shape) == shapes.end())
+        shapes.push_back(place.candidate->shape);
     if (shapes.empty()) return;
-    const bool run = replayed_ < options_.replay_seconds;
-    auto witness = replayed(shapes, obligation.name);
+    decide_by_witness(obligation, shapes.front(), [&](const assayer::CheckOptions& check) {
+      return shown(contract_, shapes, obligation.name, check);
+    });
+  }
+
+  using Replay = std::function<std::optional<Witness>(const assayer::CheckOptions&)>;
+  void decide_by_witness(Obligation& obligation, const contract::Shape& first, const Replay& replay) {
+    const bool run = may_replay();
+    auto witness = replayed(first, replay);
     if (!witness) {
-      for (const std::string& gap : gaps)
-        proof_.gaps.push_back(gap + (run ? ": not seen on the virtual GPU" : ": not run, for want of time"));
+      std::set<contract::Shape> listed;
+      for (const Place& place : obligation.open)
+        if (place.candidate && listed.size() < kMostWitnesses && listed.insert(place.candidate->shape).second)
+          proof_.gaps.push_back(fmt::format(
+              "{}: {} at {}{}{}: {}", obligation.name, place.reason,
+              contract::to_string(place.candidate->shape), place.candidate->words.empty() ? "" : ", ",
+              place.candidate->words, run ? "not seen on the virtual GPU" : "not run, for want of time"));
       return;
     }
     obligation.status = Status::Refuted;
@@ -316,18 +344,19 @@ class Prover {
     for (Finding& finding : witness->findings) add_finding(std::move(finding));
   }
 
-  std::optional<Witness> replayed(std::span<const contract::Shape> shapes, const std::string& obligation) {
-    const double left = options_.replay_seconds - replayed_;
-    if (left <= 0) return std::nullopt;
-    progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
+  bool may_replay() const { return replayed_ < options_.replay_seconds; }
+
+  std::optional<Witness> replayed(const contract::Shape& first, const Replay& replay) {
+    if (!may_replay()) return std::nullopt;
+    progress(fmt::format("replaying {}", contract::to_string(first)));
     assayer::CheckOptions check;
-    check.budget = std::min(left, kWitnessSeconds);
+    check.budget = std::min(options_.replay_seconds - replayed_, kWitnessSeconds);
     check.cache = options_.cache;
     check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
       log_.add(trial, seen);
     };
     const double began = now(), work = work_seconds();
-    auto witness = shown(contract_, shapes, obligation, check);
+    auto witness = replay(check);
     replayed_ += now() - began;
     replay_work_ += work_seconds() - work;
     until_ += work_seconds() - work;  // what a replay takes is not the solver's
@@ -402,7 +431,10 @@ class Prover {
     failed.status = Status::Refuted;
     failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
                                 contract::to_string(refusal.shape), refusal.error);
-    if (auto witness = replayed(std::span(&refusal.shape, 1), failed.name)) {
+    const auto replay = [&](const assayer::CheckOptions& check) {
+      return shown(contract_, std::span(&refusal.shape, 1), failed.name, check);
+    };
+    if (auto witness = replayed(refusal.shape, replay)) {
       failed.reason = message(witness->findings.front());
       proof_.files = std::move(witness->files);
       for (Finding& finding : witness->findings) add_finding(std::move(finding));
@@ -445,6 +477,8 @@ class Prover {
   const Options& options_;
   Proof proof_;
   Solver solver_;
+  std::optional<subject::Subject> subject_;
+  std::vector<std::string> texts_;  // its PTX
   std::vector<ptx::Module> modules_;
   Relation relation_;
   LaunchLog log_;                                             // of replays

@@ -12,7 +12,6 @@ constexpr double kFitsSeconds = 1.5;       // for showing that a row index stays
 constexpr double kLinearSeconds = 1.0;     // for a pair without products
 constexpr double kWholeSeconds = 3.0;      // for a pair with all that is known
 constexpr double kCandidateSeconds = 1.5;  // for each cap
-constexpr Int kCaps[] = {40, 300, 5000};   // of the dims, one after another
 constexpr size_t kMostLoads = 6;           // of a thread, that are compared with the other's
 constexpr Int kWarp = 32;
 constexpr Var kSecond = Var{1} << 31;  // truth values of the second thread
@@ -555,7 +554,7 @@ std::optional<Candidate> Pair::candidate() {
     for (Side& side : sides_) take_facts(side, false);
     take_loads(false);
     take_tickets();
-    for (const Int cap : kCaps) {
+    for (const Int cap : kShapeCaps) {
       const double left = setting_.until - work_seconds();
       if (left <= 0) return std::nullopt;
       const Answer answer = joint_->ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);

@@ -22,7 +22,7 @@ constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 
 using RecordedLaunch = protocol::RecordedLaunchEvent;
 
-double now() {
+double clock_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -394,16 +394,16 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   Relation relation;
   Shapes shapes(contract);
   Recorder recorder(contract, subject, options.runner);
-  const double until = now() + options.seconds;
+  const double until = clock_seconds() + options.seconds;
   const std::vector<Shape> every = shapes.all(options.exhaustive);
   std::vector<RecordedCall> records;
   uint64_t choice = 0;
   for (const Shape& shape : shapes.some(options.fitted, 7)) {
-    if (now() > until) break;
+    if (clock_seconds() > until) break;
     if (auto record = recorder.record(shape, relation, choice++)) records.push_back(std::move(*record));
   }
   // What fits few shapes is too easily found.
-  if (now() > until && relation.gaps.empty())
+  if (clock_seconds() > until && relation.gaps.empty())
     relation.gaps.push_back(fmt::format("the host code could be run at {} shapes only in {:g} s",
                                         records.size(), options.seconds));
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
@@ -425,7 +425,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   relation.recorded = records.size();
   relation.all = !every.empty();
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
-    if (!shapes.fits(shape) || now() > until) {
+    if (!shapes.fits(shape) || clock_seconds() > until) {
       relation.all = false;
       continue;
     }

@@ -20,7 +20,7 @@ constexpr std::pair<std::string_view, std::string_view> kStatements[] = {
     {"barrier", "every thread that a barrier or a warp operation names reaches it"},
     {"race", "no two accesses race"},
     {"coverage", "every element of every output is written"},
-    {"values", "the values agree with the formula, apart from rounding"},
+    {"values", "the values agree with the formula, within its rounding budget"},
 };
 
 Json where_json(const Where& where) {
@@ -62,6 +62,10 @@ Json obligation_json(const Obligation& obligation) {
                {"seconds", obligation.seconds},
                {"places", std::move(places)}};
   if (obligation.pending) json["pending"] = true;
+  if (obligation.compared.elements > 0)
+    json["compared"] = {{"elements", obligation.compared.elements},
+                        {"shapes", obligation.compared.shapes},
+                        {"largest", contract::to_string(obligation.compared.largest)}};
   return json;
 }
 

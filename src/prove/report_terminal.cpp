@@ -61,6 +61,7 @@ std::string obligation_text(const Obligation& obligation, const report::Terminal
                                  statement_of(obligation.name), share_text(obligation));
   if (obligation.status == Status::Refuted) return text + std::string(kIndent) + "see the finding above\n";
   if (obligation.status == Status::Unknown) text += reasons_text(obligation, options);
+  if (obligation.status == Status::Agrees) text += report::wrapped(obligation.reason, options.width, kIndent);
   return text;
 }
 
@@ -114,10 +115,10 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
     text += "Counterexamples that no run confirmed (limits of the prover, no findings):\n";
     for (const std::string& gap : proof.gaps) text += report::wrapped("- " + gap, options.width, "  ");
   }
-  size_t of[3] = {};
+  size_t of[4] = {};
   for (const Obligation& obligation : proof.obligations) ++of[static_cast<size_t>(obligation.status)];
-  text += fmt::format("\n{} proved, {} refuted, {} unknown in {:.1f} s\n", counted(of[0], "obligation"),
-                      of[1], of[2], proof.seconds);
+  text += fmt::format("\n{} proved, {} refuted, {} unknown{} in {:.1f} s\n", counted(of[0], "obligation"),
+                      of[1], of[2], of[3] > 0 ? "; the values agree" : "", proof.seconds);
   return text;
 }
 

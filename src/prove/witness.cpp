@@ -18,6 +18,8 @@ constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
+constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisionAccumulation,
+                            Kind::PrecisionLoss};
 
 // Families that push indices and offsets to the ends of what is legal.
 constexpr trial::Family kFamilies[] = {trial::Family::Natural, trial::Family::NearTop,
@@ -82,6 +84,7 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
   if (obligation == "barrier") return kBarrier;
   if (obligation == "coverage") return kCoverage;
   if (obligation == "race") return kRace;
+  if (obligation == "values") return kValues;
   return kMemory;
 }
 
@@ -90,6 +93,15 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
   std::vector<trial::Trial> trials;
   for (const contract::Shape& shape : shapes)
     for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  return shown_by(contract, std::move(trials), obligation, options);
+}
+
+std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
+                                std::string_view obligation, const assayer::CheckOptions& options) {
+  std::erase_if(trials, [&](const trial::Trial& trial) {
+    const auto size = trial::size_of(contract, trial.shape);
+    return !size || (size->bytes > kMostBytes && trial.sparse.empty());
+  });
   if (trials.empty()) return std::nullopt;
   assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds_of(obligation), options);
   std::erase_if(outcome.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });

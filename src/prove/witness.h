@@ -14,6 +14,7 @@
 #include "assayer/assayer.h"
 #include "contract/contract.h"
 #include "finding/json.h"
+#include "trial/trial.h"
 
 namespace assay::prove {
 
@@ -28,5 +29,8 @@ struct Witness {
 // None: no run at these shapes showed such an error within the budget, or they are too large to run.
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
                              std::string_view obligation, const assayer::CheckOptions& options);
+// The same for trials, of which those that are too large to run are left out.
+std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
+                                std::string_view obligation, const assayer::CheckOptions& options);
 
 }  // namespace assay::prove

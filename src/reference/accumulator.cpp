@@ -7,8 +7,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 double* filled(Arena& arena, int n, double value) {
   double* list = arena.get<double>(n);
   std::fill_n(list, n, value);

@@ -10,11 +10,7 @@
 #include "reference/evaluation.h"
 
 namespace assay::reference {
-namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 // What a chain of monotone operations makes of an outcome.
 AdmittedResult Evaluator::mapped(const Definition& made, const std::vector<int>& chain,

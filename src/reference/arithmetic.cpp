@@ -9,7 +9,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr uint64_t kMagnitude = ~uint64_t{0} >> 1;  // all but the sign
 
 bool representable(DType dtype, double value) {

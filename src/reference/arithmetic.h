@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ inline constexpr int kLanes = 256;
 // The rms of a rounding to nearest, in units of u |v|, for a significand that is
 // distributed as the reciprocal.
 inline constexpr double kRms = 0.425;
+
+inline constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Lanes {
   double* v = nullptr;   // Float

@@ -8,8 +8,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 int64_t floor_div(int64_t a, int64_t b) {
   return a / b - ((a % b != 0) && ((a < 0) != (b < 0)) ? 1 : 0);
 }

@@ -87,6 +87,9 @@ struct Variable {
 };
 
 enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };
+inline bool adds_up(Reduce reduce) {
+  return reduce == Reduce::Sum || reduce == Reduce::Mean;
+}
 
 struct Coordinate {
   int variable = -1;   // plain: the index itself

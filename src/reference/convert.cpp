@@ -8,8 +8,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 bool representable(DType dtype, double value) {
   return rounded(dtype, value) == value;
 }

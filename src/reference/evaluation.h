@@ -218,6 +218,7 @@ class Evaluator {
     bool* uncertain = nullptr;  // a subscript could be another within the budget
   };
   bool offsets(Batch& batch, int node_id, const Node& node, Offsets& result);
+  void announce_reads(const Batch& batch, const Source& source, const Offsets& offset);
   Lanes load_input(const Batch& batch, const Source& source, const Offsets& offset);
   Lanes load_definition(Batch& batch, int node_id, const Node& node, int definition_id,
                         const Offsets& offset);

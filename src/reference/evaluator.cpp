@@ -10,11 +10,7 @@
 #include "reference/evaluation.h"
 
 namespace assay::reference {
-namespace {
-
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 Evaluator::Evaluator(Evaluation& evaluation) : evaluation_(evaluation) {
   budget_.arena = plain_.arena = &arena_;

@@ -12,12 +12,7 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kFp8Sum = 0x1p-13;  // unit of a 14-bit running sum
-
-bool is_sum(Reduce reduce) {
-  return reduce == Reduce::Sum || reduce == Reduce::Mean;
-}
 
 }  // namespace
 
@@ -105,7 +100,7 @@ void Evaluator::add_previous(Batch& batch, const int64_t* elements, Accumulator&
   if (made.previous < 0) return;
   const Lanes value = previous(batch, elements);
   if (evaluation_.failed()) return;
-  if (!is_sum(made.reduce)) return offer(total, value, batch.n, nullptr, made.reduce, nullptr, 0, false);
+  if (!adds_up(made.reduce)) return offer(total, value, batch.n, nullptr, made.reduce, nullptr, 0, false);
   if (!value.v) return add_integers(total, value, batch.n, nullptr);
   const Defect* defect = evaluation_.simulated ? &evaluation_.defect_of(batch.definition) : nullptr;
   SumRules rules{batch.values_only, defect, evaluation_.precision.dtype, 0};
@@ -184,7 +179,7 @@ bool Evaluator::one_pass_variance(Batch& batch, Accumulator& total) {
 }
 
 bool Evaluator::is_variance(const Definition& made) {
-  if (!is_sum(made.reduce) || made.type() != Type::Float || made.filter >= 0 || made.is_scatter())
+  if (!adds_up(made.reduce) || made.type() != Type::Float || made.filter >= 0 || made.is_scatter())
     return false;
   const Node& square = made.nodes[static_cast<std::size_t>(made.body)];
   if (square.op != Op::Pow || !square.literal_exponent || square.integer != 2) return false;
@@ -203,7 +198,7 @@ void Evaluator::finish(const Batch& batch, const Accumulator& total, const Eleme
     out.terms[l] = std::max(1.0, total.count[l]);
     out.f[l] = total.flags[l];
     out.b[l] = out.s[l] = 0;
-    if (!is_sum(made.reduce))
+    if (!adds_up(made.reduce))
       finish_extreme(made, total, l, out);
     else if (made.type() != Type::Float)
       finish_integer_sum(made, total, l, out);

@@ -12,8 +12,6 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-
 template <class Stored, class Value, class Convert>
 void gather(const std::byte* data, const int64_t* at, bool uniform, bool contiguous, int n, Value* to,
             Convert convert) {
@@ -163,6 +161,15 @@ bool Evaluator::offsets(Batch& batch, int node_id, const Node& node, Offsets& re
   return true;
 }
 
+void Evaluator::announce_reads(const Batch& batch, const Source& source, const Offsets& offset) {
+  const int n = offset.uniform ? 1 : batch.n;
+  if (offset.contiguous)  // then only the first is there
+    for (int l = 1; l < n; ++l) offset.at[l] = offset.at[0] + l;
+  const std::string& name = evaluation_.contract.tensors[static_cast<std::size_t>(source.tensor)].name;
+  if (!evaluation_.options.on_read(name, {offset.at, static_cast<std::size_t>(n)}))
+    evaluation_.fail({}, fmt::format("more elements of `{}` are needed than can be made", name));
+}
+
 Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offsets& offset) {
   const Tensor& tensor = *evaluation_.tensors[static_cast<std::size_t>(source.tensor)];
   const Arithmetic& math = batch.values_only ? plain_ : budget_;
@@ -170,6 +177,7 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
   const std::byte* data = tensor.bytes.data();
   const int64_t* at = offset.at;
   const bool same = offset.uniform, row = offset.contiguous;
+  if (evaluation_.options.on_read) announce_reads(batch, source, offset);
   Lanes r;
   if (is_float(tensor.dtype))
     r.v = arena_.get<double>(n);

@@ -17,13 +17,8 @@
 namespace assay::reference {
 namespace {
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr int kFewElements = 64;
 constexpr int64_t kLongLoop = 64;
-
-bool is_sum(Reduce reduce) {
-  return reduce == Reduce::Sum || reduce == Reduce::Mean;
-}
 
 }  // namespace
 
@@ -111,7 +106,7 @@ Evaluator::Bounds Evaluator::bounds(Batch& batch, int variable) {
 // Terms are dropped from the innermost loop of definitions that reduce.
 bool Evaluator::is_dropped(int definition_id, int variable) const {
   const Definition& made = definition(definition_id);
-  return is_sum(made.reduce) && !made.reduced.empty() && made.reduced.back() == variable;
+  return adds_up(made.reduce) && !made.reduced.empty() && made.reduced.back() == variable;
 }
 
 int64_t Evaluator::trips(const Loops& loops, int definition_id) const {
@@ -176,7 +171,7 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
   Lanes t = eval(*at, made.body);
   if (evaluation_.failed()) return;
   if (filter.b) open_filter(filter, at->n, t);
-  if (is_sum(made.reduce)) {
+  if (adds_up(made.reduce)) {
     if (!t.v) return add_integers(total, t, at->n, map);
     const Defect* defect = evaluation_.simulated ? &evaluation_.defect_of(batch.definition) : nullptr;
     SumRules rules{at->values_only, defect, evaluation_.precision.dtype, partial_terms(*at)};
@@ -247,7 +242,7 @@ void Evaluator::reduce_by_terms(const Batch& batch, int lane, const Loops& loops
   enumerate(fixed, loops, [&](Batch& full) {
     used = std::max(used, full.n);
     term(full, nullptr, lanes);
-    if (!is_sum(reduce) || full.values_only) return;
+    if (!adds_up(reduce) || full.values_only) return;
     double after = 0;
     for (int l = 0; l < used; ++l) after += lanes.sum[l];
     walk += full.n * std::max(before * before, after * after);

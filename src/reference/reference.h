@@ -54,6 +54,9 @@ struct BudgetOptions {
   // mma and wgmma do (aligned, toward zero), which is a bias and a larger bound.
   bool tensor_cores = false;
   int threads = 0;  // 0: as many as the machine has
+  // Of formulas: called before elements of an input are read, for inputs that are made as they are read. False: no
+  // more can be made, and the evaluation fails. From any of the threads.
+  std::function<bool(const std::string& input, std::span<const int64_t> elements)> on_read{};
 };
 
 // What is particular about an element.

@@ -71,11 +71,11 @@ std::string counted(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
-// An obligation is as good as its worst kernel: refuted, then unknown, then proved.
+// An obligation is as good as its worst kernel: refuted, then unknown, then in agreement, then proved.
 const Json& worse(const Json& a, const Json& b) {
   const auto rank = [](const Json& one) {
     const std::string status = one.value("status", "");
-    return status == "refuted" ? 2 : status == "unknown" ? 1 : 0;
+    return status == "refuted" ? 3 : status == "unknown" ? 2 : status == "agrees" ? 1 : 0;
   };
   return rank(b) > rank(a) ? b : a;
 }
@@ -94,13 +94,14 @@ std::string proof_text(const Report& report) {
     else
       known->second = &worse(*known->second, one);
   }
-  std::string proved, open, pending;
+  std::string proved, agrees, open, pending;
   const auto add = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
   };
   for (const auto& [name, one] : obligations) {
     const std::string status = one->value("status", ""), why = one->value("reason", "");
     if (status == "proved") add(proved, name);
+    if (status == "agrees") agrees = why;
     if (status == "unknown" && one->value("pending", false))
       add(pending, name);
     else if (status == "unknown")
@@ -112,6 +113,7 @@ std::string proof_text(const Report& report) {
     if (!list.empty()) text += fmt::format("{}{}: {}", text.empty() ? "\n" : "; ", what, list);
   };
   say("proved for every shape" + (gpu.empty() ? "" : " on an " + gpu), proved);
+  say("values agree with the formula", agrees);
   say("unknown", open);
   say("not reached in time", pending);
   return text;

@@ -30,7 +30,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kStartSeconds = 120;  // to import torch on a slow disk
-constexpr int kGlance = 50;            // milliseconds between looks at whether to stop
 constexpr std::size_t kMostSaid = 4000;
 
 // The virtual GPU's runtime and driver library are loaded before torch's own, the worker's library before libc, whose
@@ -57,13 +56,6 @@ std::vector<std::string> python_environment() {
   if (const char* home = std::getenv("HOME"))  // packages of the user's own
     variables.push_back(fmt::format("PYTHONUSERBASE={}/.local", home));
   return variables;
-}
-
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
 }
 
 // One message with file descriptors.

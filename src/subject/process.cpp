@@ -22,7 +22,6 @@ namespace assay::subject {
 namespace {
 
 constexpr std::size_t kMostOutput = 256 << 10;
-constexpr long kGlance = 50;  // milliseconds between looks at whether to stop
 using Clock = std::chrono::steady_clock;
 
 // "NAME=value" of each of this program's variables, those of the options instead of its own.
@@ -39,13 +38,6 @@ std::vector<std::string> variables_with(const CommandOptions& options) {
   return variables;
 }
 
-std::vector<char*> pointers_to(const std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
 [[noreturn]] void become(char* const* argv, char* const* variables, const std::string& folder, int out) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -59,6 +51,13 @@ std::vector<char*> pointers_to(const std::vector<std::string>& words) {
 }
 
 }  // namespace
+
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
 
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
                                   const CommandOptions& options) {

@@ -27,6 +27,11 @@ struct CommandOptions {
 Result<CommandResult> run_command(const std::vector<std::string>& argv, double timeout_seconds,
                                   const CommandOptions& options = {});
 
+// argv or envp of exec: pointers into the words, and a null after them.
+std::vector<char*> pointers_to(const std::vector<std::string>& words);
+
+constexpr int kGlance = 50;  // milliseconds between looks at whether to stop
+
 // Whether the process has children that run.
 bool has_children(pid_t process);
 // Kills all processes of a session whose leader has ended.

@@ -85,7 +85,8 @@ class Run final : public GridRun {
                    std::back_inserter(grid_.access_listeners[space]),
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
-    total_ = grid_.info.config.grid.count() / grid_.cluster.count();
+    const std::vector<uint64_t>& only = grid_.info.config.only;
+    total_ = only.empty() ? grid_.info.config.grid.count() / grid_.cluster.count() : only.size();
     choose_resident_and_threads();
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
@@ -187,7 +188,9 @@ class Run final : public GridRun {
 
   uint64_t nth(uint64_t i) const {
     __extension__ using Wide = unsigned __int128;
-    return static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
+    const auto place = static_cast<uint64_t>((static_cast<Wide>(multiplier_) * i + shift_) % total_);
+    const std::vector<uint64_t>& only = grid_.info.config.only;
+    return only.empty() ? place : only[place];
   }
 
   // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them

@@ -65,6 +65,9 @@ struct LaunchConfig {
   uint32_t dynamic_shared = 0;
   bool cooperative = false;  // every block is resident from the start
   uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
+  // Clusters (blocks, where there are no clusters) by their number in the grid: only these are run, as if the others
+  // had not come to their turn yet. Empty: all.
+  std::vector<uint64_t> only{};
 };
 
 struct Program;  // a loaded module, decoded

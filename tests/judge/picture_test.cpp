@@ -80,7 +80,7 @@ TEST(Picture, OfARightResultIsCalm) {
   EXPECT_EQ(picture.outside, 0);
   EXPECT_EQ(picture.grid_rows, 3);
   EXPECT_EQ(picture.grid_columns, 5);
-  EXPECT_THAT(picture.grid, testing::Each(testing::Le(1.0f)));
+  EXPECT_THAT(picture.grid, ::testing::Each(::testing::Le(1.0f)));
   EXPECT_EQ(total(picture), 10);  // nothing was ever added to the last row
   EXPECT_EQ(picture.histogram.front() + picture.histogram.back(), 0);
   EXPECT_TRUE(picture.hits_vary);

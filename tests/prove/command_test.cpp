@@ -81,13 +81,14 @@ formula = "y[i] = 2 * x[i]"
   fs::path folder_;
 };
 
-TEST_F(Command, a_right_kernel_is_proved_as_far_as_is_modelled) {
+TEST_F(Command, a_right_kernel_is_proved_and_its_values_agree) {
   const Outcome outcome = prove("i < n", "--dump");
-  EXPECT_EQ(outcome.status, 3) << outcome.text;  // values are not modelled
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
   for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race", "coverage"})
     EXPECT_EQ(outcome.status_of(name), "proved") << name;
-  EXPECT_EQ(outcome.status_of("values"), "unknown");
-  EXPECT_EQ(outcome.json["verdict"], "unknown");
+  EXPECT_EQ(outcome.status_of("values"), "agrees");
+  EXPECT_EQ(outcome.json["verdict"], "proved");
+  EXPECT_NE(outcome.text.find("the largest shape is n=1000000"), std::string::npos) << outcome.text;
   EXPECT_EQ(outcome.json["launch"][0]["checked"], "sampled");
   EXPECT_NE(outcome.json["launch"][0]["relation"].get<std::string>().find("grid.x = ceil_div(n, 128)"),
             std::string::npos);

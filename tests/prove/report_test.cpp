@@ -27,7 +27,7 @@ fs::path folder() {
   return path;
 }
 
-// Everything at once: a refuted, an unknown and a proved obligation.
+// Everything at once: a refuted, an unknown and a proved obligation, and values that agree.
 Proof example() {
   const std::string file = (folder() / "k.cu").string();
   Proof proof;
@@ -58,7 +58,10 @@ Proof example() {
                {{}, "a call that was not inlined", std::nullopt, "call f;"}};
   race.reason = race.open.front().reason;
   race.where = race.open.front().where;
-  proof.obligations = {aligned, bounds, race};
+  Obligation values{.kernel = "k", .name = "values", .status = Status::Agrees};
+  values.reason = "300 elements at 16 shapes were compared; the largest shape is n=4096";
+  values.compared = {300, 16, {{"n", 4096}}};
+  proof.obligations = {aligned, bounds, race, values};
   proof.findings = {{.kind = Kind::OutOfBounds,
                      .where = {file, 4},
                      .evidence = evidence::Access{},
@@ -93,6 +96,9 @@ TEST(ProofJson, is_as_the_schema_says) {
   EXPECT_EQ(with("/verdict", "pass"), "report.verdict is \"pass\"");
   EXPECT_EQ(with("/obligations/0/obligation", "luck"), "report.obligations[].obligation is \"luck\"");
   EXPECT_EQ(with("/obligations/0/places/0", Json::object()), "report.obligations[].places[] has no where");
+  EXPECT_EQ(with("/verdict", "agrees"), "report.verdict is \"agrees\"");
+  EXPECT_EQ(with("/obligations/3/compared/shapes", "many"),
+            "report.obligations[].compared.shapes has another type");
   EXPECT_EQ(with("/launch/0/checked", "never"), "report.launch[].checked is \"never\"");
   EXPECT_EQ(with("/finished", 1), "report.finished has another type");
 }
@@ -113,7 +119,8 @@ TEST(ProofTerminal, says_what_was_found_before_what_was_proved) {
   for (const char* part :
        {"REFUTED  k.toml", "assay replay t.json", "launched with grid.x = n, block.x = 32", "(2 of 2)",
         "time ran out (at 2 places)", "a call that was not inlined", "at 250 shapes; that they hold",
-        "not seen on", "1 obligation proved, 1 refuted, 1 unknown"})
+        "not seen on", "1 obligation proved, 1 refuted, 1 unknown; the values agree", "agrees   values",
+        "300 elements at 16 shapes were compared"})
     EXPECT_THAT(text, HasSubstr(part));
   Proof all = example();
   all.all_shapes_recorded = true;

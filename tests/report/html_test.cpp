@@ -150,7 +150,7 @@ Finding note(const std::string& file) {
           .count = 5};
 }
 
-Report failing(int trials = 500) {
+Report failing_report(int trials = 500) {
   Report report;
   report.contract = "kernels/embedding.toml";
   report.title = "Embedding gradient </script><b>bold</b> {{js}}";
@@ -182,7 +182,7 @@ Report failing(int trials = 500) {
 }
 
 Report passing() {
-  Report report = failing(12);
+  Report report = failing_report(12);
   report.title = "A passing one";
   report.verdict = judge::Verdict::Pass;
   report.findings.clear();
@@ -197,7 +197,7 @@ fs::path write(const std::string& name, const std::string& page) {
 }
 
 TEST(Html, IsOneFileThatAsksForNothing) {
-  const std::string page = html(std::vector<Report>{failing()});
+  const std::string page = html(std::vector<Report>{failing_report()});
   EXPECT_THAT(page, HasSubstr("<!doctype html>"));
   EXPECT_THAT(page, HasSubstr("default-src 'none'"));
   EXPECT_THAT(page, Not(HasSubstr("http://www.example")));
@@ -206,20 +206,20 @@ TEST(Html, IsOneFileThatAsksForNothing) {
 }
 
 TEST(Html, TextOfReportsIsNoMarkup) {
-  const std::string page = html(std::vector<Report>{failing()});
+  const std::string page = html(std::vector<Report>{failing_report()});
   EXPECT_THAT(page, Not(HasSubstr("<b>bold</b>")));
   EXPECT_THAT(page, HasSubstr("\\u003cb>bold\\u003c/b> {{js}}"));
   EXPECT_THAT(page, HasSubstr("JSON.parse(document.getElementById"));
 }
 
 TEST(Html, BytesThatAreNoTextDoNotStopIt) {
-  Report report = failing(1);
+  Report report = failing_report(1);
   std::get<evidence::Numeric>(report.findings[0].evidence).output = "bad \xff\xfe bytes";
   EXPECT_THAT(html(std::vector<Report>{report}), HasSubstr("bad "));
 }
 
 TEST(Html, StaysSmallForFiveHundredTrials) {
-  EXPECT_LT(html(std::vector<Report>{failing(500)}).size(), 2'000'000u);
+  EXPECT_LT(html(std::vector<Report>{failing_report(500)}).size(), 2'000'000u);
 }
 
 // What the page does is tested by using it: browser.py says what is wrong.
@@ -235,11 +235,11 @@ void use(const fs::path& page) {
 }
 
 TEST(HtmlInABrowser, AFailingReport) {
-  use(write("failing.html", html(std::vector<Report>{failing()})));
+  use(write("failing.html", html(std::vector<Report>{failing_report()})));
 }
 
 TEST(HtmlInABrowser, SeveralReports) {
-  use(write("several.html", html(std::vector<Report>{passing(), failing(30)})));
+  use(write("several.html", html(std::vector<Report>{passing(), failing_report(30)})));
 }
 
 TEST(HtmlInABrowser, AReportWithNothingToShow) {

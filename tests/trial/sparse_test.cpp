@@ -15,14 +15,14 @@ namespace {
 
 using contract::Contract;
 
-Contract parsed(const std::string& text) {
+Contract whole_contract(const std::string& text) {
   auto contract = contract::parse(text);
   EXPECT_TRUE(contract) << contract.error().text();
   return std::move(*contract);
 }
 
 Contract gather(int64_t rows = 1048576) {
-  return parsed(fmt::format(R"toml(
+  return whole_contract(fmt::format(R"toml(
 [kernel]
 source = "k.cu"
 entry = "k"
@@ -46,7 +46,7 @@ role = "out"
 [reference]
 formula = "y[t, d] = table[index[t], d]"
 )toml",
-                            rows));
+                                    rows));
 }
 
 TEST(FilledRows, HoldTheEndsAndWhereOffsetsOutgrow32Bits) {
@@ -91,7 +91,7 @@ TEST(SparseShapes, PassTheLimitWhereTheContractPromisesIt) {
 }
 
 TEST(SparseShapes, AreNotForTensorsThatAreReadWhole) {
-  const Contract sums = parsed(R"(
+  const Contract sums = whole_contract(R"(
 [kernel]
 source = "k.cu"
 entry = "k"
@@ -166,7 +166,7 @@ TEST(Plan, HoldsSparseTrials) {
 }
 
 TEST(Work, CountsWhatTheFormulaRepeats) {
-  const Contract attention = parsed(R"(
+  const Contract attention = whole_contract(R"(
 [kernel]
 source = "k.cu"
 entry = "k"

@@ -14,7 +14,7 @@ namespace {
 
 using golden::Record;
 
-struct Case {
+struct RecordedCase {
   Record record;
   int line = 0;  // of the form
 };
@@ -36,7 +36,7 @@ std::vector<std::string> words(const std::string& line) {
   return {std::istream_iterator<std::string>(in), {}};
 }
 
-void add_row(Case& c, const std::vector<std::string>& row) {
+void add_row(RecordedCase& c, const std::vector<std::string>& row) {
   Record& record = c.record;
   const size_t sources = record.kinds.size() - 1;
   ASSERT_EQ(row.size(), sources + 2) << "line " << c.line;
@@ -47,8 +47,8 @@ void add_row(Case& c, const std::vector<std::string>& row) {
   ++record.count;
 }
 
-std::vector<Case> read_cases(const std::filesystem::path& path) {
-  std::vector<Case> cases;
+std::vector<RecordedCase> read_cases(const std::filesystem::path& path) {
+  std::vector<RecordedCase> cases;
   std::ifstream in(path);
   int number_of_line = 0;
   for (std::string line; std::getline(in, line);) {
@@ -72,11 +72,11 @@ class Cases : public ::testing::TestWithParam<std::tuple<std::string, bool>> {};
 
 TEST_P(Cases, Hold) {
   const auto& [file, watch] = GetParam();
-  const std::vector<Case> cases =
+  const std::vector<RecordedCase> cases =
       read_cases(std::filesystem::path(ASSAY_SOURCE_DIR) / "tests/ptx-cases" / (file + ".txt"));
   ASSERT_FALSE(cases.empty());
   std::vector<Record> records;
-  for (const Case& c : cases) records.push_back(c.record);
+  for (const RecordedCase& c : cases) records.push_back(c.record);
   testing::Forms forms(records, testing::elementwise_kernel, watch);
   for (size_t i = 0; i < cases.size(); ++i) {
     const std::string wrong = testing::check_stored(forms, i, records[i]);

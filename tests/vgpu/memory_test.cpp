@@ -172,7 +172,7 @@ TEST(Memory, HostMemoryCanBeAdopted) {
 TEST(Memory, HostDereferenceFaults) {
   Memory memory(64 * kMiB, true);
   const Address a = must(memory.allocate(64, 256, MemoryKind::Device, "a"));
-  EXPECT_EXIT(*reinterpret_cast<volatile int*>(a) = 1, testing::KilledBySignal(SIGSEGV), "");
+  EXPECT_EXIT(*reinterpret_cast<volatile int*>(a) = 1, ::testing::KilledBySignal(SIGSEGV), "");
 }
 
 TEST(Memory, ThreadsAllocateAtOnce) {

@@ -84,8 +84,8 @@ struct Bench {
   uint32_t value(Address p) { return *reinterpret_cast<uint32_t*>(device.memory().host(p, 4)); }
 };
 
-class Seeds : public testing::TestWithParam<uint64_t> {};
-INSTANTIATE_TEST_SUITE_P(Some, Seeds, testing::Values(0, 1, 2, 3, 42));
+class Seeds : public ::testing::TestWithParam<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Some, Seeds, ::testing::Values(0, 1, 2, 3, 42));
 
 TEST_P(Seeds, AStreamKeepsItsOrder) {
   Bench bench(GetParam());

@@ -71,7 +71,7 @@ function proofFacts(p) {
   return h("dl", { class: "facts" },
     fact("verdict", proofWords[p.verdict]), fact("kernels", new Set(p.obligations.map((o) => o.kernel)).size),
     fact("obligations proved", `${of("proved")} of ${p.obligations.length}`), of("refuted") > 0 && fact("refuted", of("refuted")),
-    of("unknown") > 0 && fact("unknown", of("unknown")), fact("time", `${p.seconds.toFixed(1)} s`));
+    of("unknown") > 0 && fact("unknown", of("unknown")), of("agrees") > 0 && fact("values", "agree"), fact("time", `${p.seconds.toFixed(1)} s`));
 }
 
 // ------------------------------------------------------------------ code
@@ -274,7 +274,7 @@ function shares(precision) {
 }
 
 // ------------------------------------------------------------------ proof
-const marks = { proved: "\u2713", unknown: "?", refuted: "\u2717" };
+const marks = { proved: "\u2713", agrees: "\u2248", unknown: "?", refuted: "\u2717" };
 const worse = (a, b) => ["proved", "unknown", "refuted"].indexOf(a) > ["proved", "unknown", "refuted"].indexOf(b) ? a : b;
 // "bounds, alignment 4 of 4, race 2 of 3": what was looked at on a line.
 function summary(facts) {

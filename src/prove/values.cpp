@@ -1,0 +1,240 @@
+#include "prove/values.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/random.h"
+#include "base/symbol.h"
+#include "prove/solve.h"
+#include "prove/values_blocks.h"
+#include "prove/values_inputs.h"
+#include "reference/reference.h"
+#include "subject/tensor_cores.h"
+
+namespace assay::prove {
+
+using contract::Shape;
+using contract::TensorSpec;
+
+namespace {
+
+// Bytes of one tensor and of all. They are address space, not memory: parts that nobody reads cost nothing.
+constexpr double kMostValuesTensor = 16e9, kMostValuesTensors = 60e9;
+constexpr size_t kDifferences = 3;  // shapes with a difference after which no more are looked for
+constexpr int kRandomShapes = 6;    // small ones, and as many from the whole range
+
+double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
+  const auto extents = tensor.extents(shape);
+  if (!extents) return 1e300;
+  double bytes = contract::info(tensor.dtype).bytes;
+  for (const int64_t extent : *extents) bytes *= static_cast<double>(extent);
+  return bytes;
+}
+
+bool values_fit(const contract::Contract& contract, const Shape& shape) {
+  double all = 0;
+  for (const TensorSpec& tensor : contract.tensors) {
+    const double bytes = tensor_bytes(tensor, shape);
+    if (bytes > kMostValuesTensor) return false;
+    all += bytes;
+  }
+  return all <= kMostValuesTensors && contract.check_shape(shape);
+}
+
+int64_t allowed_extent(const contract::Dim& dim, int64_t value) {
+  return std::clamp(value / dim.multiple_of * dim.multiple_of, dim.lowest(), dim.highest());
+}
+
+// The shapes at which values are compared: the smallest and the largest first, then small ones, and ones from the
+// whole range evenly by magnitude.
+std::vector<Shape> compared_shapes(const contract::Contract& contract, std::span<const Shape> examples,
+                                   Random& random) {
+  std::vector<Shape> shapes;
+  const auto add = [&](Shape shape) {
+    // What is too large is halved, one dim after another.
+    for (int tries = 0; !values_fit(contract, shape) && tries < 200 && !contract.dims.empty(); ++tries) {
+      const auto which = random.between(0, static_cast<int64_t>(contract.dims.size()) - 1);
+      const contract::Dim& dim = contract.dims[static_cast<size_t>(which)];
+      shape[dim.name] = allowed_extent(dim, shape[dim.name] / 2);
+    }
+    if (values_fit(contract, shape) && std::find(shapes.begin(), shapes.end(), shape) == shapes.end())
+      shapes.push_back(std::move(shape));
+  };
+  const auto drawn = [&](const auto& value) {
+    Shape shape;
+    for (const contract::Dim& dim : contract.dims) shape[dim.name] = allowed_extent(dim, value(dim));
+    return shape;
+  };
+  const auto small = [&](const contract::Dim& dim) {
+    return dim.lowest() + random.between(0, 70 * dim.multiple_of);
+  };
+  const auto high = [](const contract::Dim& dim) { return dim.highest(); };
+  add(drawn([](const contract::Dim& dim) { return dim.lowest(); }));
+  add(drawn(small));
+  add(drawn(high));
+  for (const Shape& example : examples) add(example);
+  for (const contract::Dim& one : contract.dims)
+    add(drawn([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : small(dim); }));
+  for (int i = 0; i < kRandomShapes; ++i) {
+    add(drawn(small));
+    add(drawn([&](const contract::Dim& dim) {
+      int64_t reach = dim.highest() - dim.lowest() + 1;
+      for (int64_t halvings = random.between(0, 24); halvings > 0 && reach > 1; --halvings)
+        reach = (reach + 1) / 2;
+      return dim.lowest() + random.between(0, reach - 1);
+    }));
+  }
+  return shapes;
+}
+
+class Comparison {
+ public:
+  explicit Comparison(const ValuesSetting& setting)
+      : setting_(setting),
+        contract_(setting.contract),
+        runner_(setting.contract, setting.subject, recording(setting.runner)),
+        blocks_(setting.contract, setting.texts),
+        tensor_cores_(setting.modules) {
+    const std::string& entry = contract_.kernel.entry;
+    outcome_.obligation.kernel = entry.empty() ? contract_.kernel.global : entry;
+    outcome_.obligation.name = "values";
+  }
+
+  ValuesOutcome run() {
+    const double start = work_seconds();
+    auto reference = reference::Reference::make(contract_);
+    if (!reference)
+      problem("the reference cannot be evaluated: " + reference.error().text());
+    else if (!reference->is_formula())
+      problem("the reference is not a formula");
+    else
+      compare_all(*reference, start + setting_.seconds);
+    conclude();
+    outcome_.obligation.seconds = work_seconds() - start;
+    return std::move(outcome_);
+  }
+
+ private:
+  static subject::RunnerOptions recording(subject::RunnerOptions options) {
+    options.record = true;
+    return options;
+  }
+
+  void compare_all(const reference::Reference& reference, double until) {
+    Random random(hash(contract_.title));
+    uint64_t choice = 0;
+    for (const Shape& shape : compared_shapes(contract_, setting_.examples, random)) {
+      if (work_seconds() > until || outcome_.trials.size() >= kDifferences) return;
+      compare_at(reference, shape, choice++, random);
+    }
+  }
+
+  void compare_at(const reference::Reference& reference, const Shape& shape, uint64_t choice,
+                  Random& random) {
+    auto inputs = ValuesInputs::make(contract_, shape, choice);
+    if (!inputs) return problem(inputs.error().message);
+    contract::Bindings called = inputs->bindings();
+    for (auto& [name, tensor] : called.inputs) tensor = nullptr;
+    const subject::Observation seen = runner_.record(called);
+    if (seen.outcome != subject::CallOutcome::Ended || seen.events_left_out || seen.error_code != 0)
+      return problem(fmt::format("the host code could not be run at {}", contract::to_string(shape)));
+    const BlocksOutcome blocks = blocks_.run(seen.events, *inputs, random);
+    if (!blocks.problem.empty()) return problem(blocks.problem);
+    const bool tensor_cores = !tensor_cores_.reasons(blocks.kernels).empty();
+    size_t compared = 0;
+    for (const TensorSpec& tensor : contract_.tensors) {
+      std::vector<const StoredElement*> stored;
+      std::vector<int64_t> elements;
+      for (const StoredElement& one : blocks.stored)
+        if (one.tensor == &tensor) stored.push_back(&one), elements.push_back(one.element);
+      if (stored.empty()) continue;
+      const auto expected =
+          reference.expect(inputs->bindings(), tensor.name, elements, inputs->options(tensor_cores));
+      if (!expected) return problem(expected.error().message);
+      compared += stored.size();
+      compared_outputs_.insert(tensor.name);
+      for (size_t i = 0; i < stored.size(); ++i)
+        if (!expected->admits(i, stored[i]->value, 0)) {
+          differs(*stored[i], expected->value[i], *inputs);
+          break;
+        }
+    }
+    if (compared == 0) return;
+    outcome_.obligation.compared.elements += compared;
+    ++outcome_.obligation.compared.shapes;
+    compared_kernels_.insert(blocks.kernels.begin(), blocks.kernels.end());
+    double size = 0;
+    for (const TensorSpec& tensor : contract_.tensors) size += tensor_bytes(tensor, shape);
+    if (size > largest_) {
+      largest_ = size;
+      outcome_.obligation.compared.largest = shape;
+    }
+  }
+
+  void differs(const StoredElement& stored, double expected, const ValuesInputs& inputs) {
+    const Shape& shape = inputs.bindings().shape;
+    const auto extents = stored.tensor->extents(shape);
+    std::string text =
+        fmt::format("{}{} is {:.6g}, where the formula gives {:.6g}", stored.tensor->name,
+                    contract::coordinates(*extents, stored.element), stored.value.load(0), expected);
+    outcome_.obligation.open.push_back({{}, std::move(text), Candidate{shape, ""}});
+    outcome_.trials.push_back(inputs.trial());
+  }
+
+  void problem(const std::string& text) {
+    if (std::find(problems_.begin(), problems_.end(), text) == problems_.end()) problems_.push_back(text);
+  }
+
+  void conclude() {
+    Obligation& result = outcome_.obligation;
+    std::stable_sort(
+        outcome_.trials.begin(), outcome_.trials.end(),
+        [&](const trial::Trial& a, const trial::Trial& b) { return bytes(a.shape) < bytes(b.shape); });
+    const auto open = [&](std::string why) { result.open.push_back({{}, std::move(why), std::nullopt}); };
+    if (result.compared.elements == 0) {
+      for (const std::string& one : problems_) open(one);
+      if (problems_.empty()) open("no shape was compared in the time");
+      return;
+    }
+    const std::string why = problems_.empty() ? "" : ": " + problems_.front();
+    for (const std::string& kernel : setting_.kernels)
+      if (!compared_kernels_.contains(kernel))
+        open(fmt::format("no element that {} stores was compared{}", plain_name(kernel), why));
+    for (const TensorSpec* tensor : contract_.outputs())
+      if (!compared_outputs_.contains(tensor->name))
+        open(fmt::format("no element of `{}` was compared{}", tensor->name, why));
+    if (!result.open.empty()) return;
+    result.status = Status::Agrees;
+    result.reason = fmt::format("{} elements at {} shapes were compared; the largest shape is {}",
+                                result.compared.elements, result.compared.shapes,
+                                contract::to_string(result.compared.largest));
+    if (!problems_.empty()) result.reason += fmt::format(". Other shapes were not: {}", problems_.front());
+  }
+
+  double bytes(const Shape& shape) const {
+    double all = 0;
+    for (const TensorSpec& tensor : contract_.tensors) all += tensor_bytes(tensor, shape);
+    return all;
+  }
+
+  const ValuesSetting& setting_;
+  const contract::Contract& contract_;
+  subject::Runner runner_;
+  ValuesBlocks blocks_;
+  subject::TensorCores tensor_cores_;
+  ValuesOutcome outcome_;
+  std::vector<std::string> problems_;
+  std::set<std::string> compared_kernels_, compared_outputs_;
+  double largest_ = 0;
+};
+
+}  // namespace
+
+ValuesOutcome compare_values(const ValuesSetting& setting) {
+  return Comparison(setting).run();
+}
+
+}  // namespace assay::prove

@@ -1,0 +1,37 @@
+// How the gradient of one run compares with that of another, tensor by tensor and part by part.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace assay::train {
+
+// A gradient g against the gradient r that it should be.
+struct Comparison {
+  double gain = 1;  // <g, r> / <r, r>
+  double cosine = 1;
+  double relative_error = 0;  // |g - r| / |r|
+  double norm = 0;            // |r|
+  int64_t nonfinite = 0;      // elements of g
+};
+Comparison compare(std::span<const float> g, std::span<const float> r);
+
+// One tensor at one step. The rows of the embedding are also compared by how often their token occurs in the batch.
+struct TensorSignal {
+  std::string tensor;           // a parameter: "embedding"
+  std::string part;             // "tokens seen 100 to 999 times"; empty: the whole tensor
+  Comparison candidate;         // with the trusted gradient
+  double noise_gain = 0;        // root mean square of gain - 1 of the noise
+  double noise_error = 0;       // … of the relative error
+  double update_to_weight = 0;  // |update| / |weight|
+};
+
+struct StepSignals {
+  int step = 0;
+  double loss = 0;
+  std::vector<TensorSignal> tensors;
+};
+
+}  // namespace assay::train

@@ -1,0 +1,108 @@
+// Training with a candidate: a kernel takes the place of one operator of a small transformer, and the room says whether
+// the model still learns.
+//
+// Example:
+//
+//     Candidate candidate{.slot = slot_named("embedding_grad")};  // dtypes and call: slots.h
+//     Report report = train(candidate, Options{});
+//     if (report.verdict == judge::Verdict::Fail) use(message(report.findings.front()));
+//
+// A matrix of cells, tokens × optimizer. In each, from the same first weights and the same batches:
+//
+//     reference   everything in fp32
+//     trusted     the declared precision, computed by code of this room
+//     reordered   the same, all sums in another order: what differs from `trusted` is noise
+//     candidate   the same, with the candidate in its slot
+//
+// First comes the teacher-forced comparison: the gradient with the candidate at the weights of the reference run. One
+// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (teacher.h).
+//
+//   slots.h     the operators and candidates       signals.h     how two gradients compare
+//   model.h     model, data, optimizers            sequential.h  when a difference is more than noise
+//
+// Promises: results depend on options, seed and candidate alone, never on threads or on whether a run was interrupted;
+// a right candidate is accused with at most the probability that the options state.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "finding/finding.h"
+#include "judge/verdict.h"
+#include "train/model.h"
+#include "train/signals.h"
+#include "train/slots.h"
+
+namespace assay::train {
+
+struct Progress {
+  std::string doing;  // "zipf + sgd, candidate: step 12 of 50"
+  double done = 0;    // of everything, 0 to 1
+  double seconds_left = 0;
+  double loss = 0;
+};
+
+struct Options {
+  ModelSizes sizes;
+  uint64_t seed = 1;
+  int threads = 0;  // 0: one for each core
+  std::vector<TokenSource> sources = {TokenSource::Zipf, TokenSource::Uniform};
+  std::vector<Optimizer> optimizers = {Optimizer::SGD, Optimizer::Momentum, Optimizer::AdamW};
+  std::string text;                               // the bytes of --text; a cell of source Text needs them
+  int steps = 60;                                 // of each run
+  int teacher_steps = 8;                          // at most, of the teacher-forced comparison
+  bool teacher_only = false;                      // no matrix
+  bool stop_early = true;                         // a cell whose question is answered ends
+  double false_alarms = 1e-6;                     // the probability of accusing a right candidate
+  std::string checkpoint;                         // file; empty: none is kept
+  std::function<void(const Progress&)> progress;  // null: nobody is interested
+  std::function<bool()> interrupted;              // asked between steps; true: return what there is
+};
+
+// One run of a cell.
+struct Curve {
+  std::vector<double> loss;  // by step
+  int64_t nonfinite = 0;     // gradients that are not finite
+};
+
+struct Cell {
+  TokenSource source = TokenSource::Zipf;
+  Optimizer optimizer = Optimizer::SGD;
+  OptimizerSettings settings;
+  Curve reference, trusted, reordered, candidate;
+  double loss_gap = 0;               // largest |candidate - trusted|
+  double noise = 0;                  // largest |reordered - trusted|
+  int gap_step = 0;                  // where the gap is largest
+  int unmasked_step = -1;            // the first at which the gap stands out of the noise; -1: none
+  std::vector<StepSignals> signals;  // of the candidate's gradient on its own trajectory, by step
+  bool unmasked() const { return unmasked_step >= 0; }
+};
+
+// The comparison at the weights of the reference run.
+struct Teacher {
+  std::vector<StepSignals> signals;  // by step
+  double log10_evidence = 0;         // of the sequential test; it accuses at -log10(false_alarms)
+  int accused_step = -1;             // -1: it did not
+  std::string tensor, part;          // where the evidence is strongest
+  double seconds = 0;
+};
+
+struct Report {
+  judge::Verdict verdict = judge::Verdict::Inconclusive;
+  std::string reason;  // of an inconclusive verdict
+  std::vector<Finding> findings;
+  Teacher teacher;
+  std::vector<Cell> cells;
+  std::vector<std::string> sites;    // at which the candidate was called: "layer 0 norm"
+  std::vector<std::string> refused;  // "head: V=8192 is more than the contract's N <= 4096"
+  int64_t candidate_calls = 0;
+  double candidate_seconds = 0, seconds = 0;
+  bool is_resumed = false;  // from a checkpoint
+};
+
+Report train(const Candidate& candidate, const Options& options);
+
+}  // namespace assay::train
