@@ -1,29 +1,60 @@
 #!/usr/bin/env python3
-"""Runs `assay prove` over kernels of the corpus and prints what is proved, refuted and left unknown.
+"""Runs `assay prove` over kernels of the corpus, and makes the tables of docs/measurements/prove.md.
 
-usage: corpus.py [--assay FILE] [--time S] [--wrong] [--out FILE] [FILTER...]
+usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [FILTER...]
+       corpus.py --table FILE...
 
-Without --wrong the kernels are the correct ones, with it the wrong ones whose expected kinds include an access out of
-bounds, a misaligned one or a failed launch, or whose class is D (integers too narrow). A filter is part of a kernel's
-name ("softmax/correct/online"). --out appends one JSON object per kernel, so that a run can be continued: kernels that
-the file already has are not run again, only counted.
+The sets of kernels:
+  right   the correct kernels
+  access  wrong kernels whose expected kinds include an access out of bounds, a misaligned one or a failed launch, or
+          whose class is D (integers too narrow)
+  race    wrong kernels whose expected kinds include a data race
+Without --set all of them are run. A filter is part of a kernel's name ("softmax/correct/online").
+
+--out appends one JSON object per kernel as soon as it is done, so that a run can be continued: kernels that the file
+already has are not run again. --table prints the tables from such files, and runs nothing; of a kernel that is there
+more than once the last run counts.
 """
 
 import argparse
 import collections
+import concurrent.futures
 import json
+import os
 import pathlib
 import re
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETS = ("right", "access", "race")
 FOUR = ("bounds", "overflow", "alignment", "launch")
+SHOWN = ("bounds", "overflow", "alignment", "launch", "barrier", "race", "coverage", "values")
 ACCESS_KINDS = {"out-of-bounds", "misaligned", "launch-failure"}
+
+# Wrong kernels that the sets contain by their labels, though what is wrong is no access, wrap, alignment, launch or
+# race of a kernel: no obligation about those can fail.
+OTHER_CAUSES = {
+    "argmax/wrong/place_in_16_bits": "the narrow number is a result, no address",
+    "bias_grad/wrong/own_workspace": "state that calls share",
+    "conv1d/wrong/margin_not_loaded": "shared memory that is read unwritten",
+    "cumulative_sum/wrong/chunks_in_8_bits": "a loop that does not end, an output left unwritten",
+    "dequantize_int8/wrong/difference_in_8_bits": "the narrow number is a value, no address",
+    "dropout/wrong/graph_of_first_call": "state kept between calls",
+    "gather_rows/wrong/row_cached": "state kept between calls",
+    "gelu/wrong/no_stride": "an output left unwritten",
+    "gemm_tensor_core/wrong/transposed": "a layout: the accesses are in bounds",
+    "histogram/wrong/bins_in_8_bits": "the narrow number is a count, no address",
+    "prefix_sum/wrong/state_not_cleared": "a workspace that is read unwritten",
+    "reduce_sum/wrong/shared_partials": "state that calls share",
+    "rmsnorm_backward/wrong/workspace_of_first_call": "state kept between calls",
+    "scatter_add/wrong/no_loop": "elements left out: an update that does not happen",
+    "topk_routing/wrong/equals_skipped": "wrong mathematics: the accesses are in bounds",
+}
 
 
 def head(source):
@@ -35,110 +66,220 @@ def head(source):
     return kinds, family[1] if family else ""
 
 
-def kernels(wrong, filters):
-    for source in sorted(ROOT.glob(f"corpus/*/{'wrong' if wrong else 'correct'}/*.cu")):
+def sets_of(source):
+    if source.parent.name == "correct":
+        return {"right"}
+    kinds, family = head(source)
+    found = set()
+    if kinds & ACCESS_KINDS or family == "D":
+        found.add("access")
+    if "data-race" in kinds:
+        found.add("race")
+    return found
+
+
+def kernels(wanted, filters):
+    for source in sorted(ROOT.glob("corpus/*/*/*.cu")):
         name = str(source.relative_to(ROOT / "corpus").with_suffix(""))
-        kinds, family = head(source)
-        if wrong and not kinds & ACCESS_KINDS and family != "D":
-            continue
-        if not filters or any(part in name for part in filters):
-            yield name, source
+        sets = sets_of(source)
+        if sets & set(wanted) and (not filters or any(part in name for part in filters)):
+            yield name, source, sorted(sets)
 
 
-def prove(assay, source, seconds, folder):
+def prove(assay, source, seconds):
     """What `assay prove` says of a kernel, in the place of its contract's source."""
     contract = (source.parents[1] / "contract.toml").read_text()
-    file = folder / "contract.toml"
-    file.write_text(re.sub(r'^source\s*=.*$', f'source = "{source}"', contract, count=1, flags=re.MULTILINE))
-    out = folder / "proof.json"
-    out.unlink(missing_ok=True)
-    began, used = time.monotonic(), processor_seconds()
-    done = subprocess.run([assay, "prove", file, "--json", out, "--time", str(seconds)], capture_output=True, text=True)
-    took = (time.monotonic() - began, processor_seconds() - used)
-    proof = json.loads(out.read_text()) if out.exists() else {"problem": done.stderr.strip(), "obligations": []}
-    return proof, done.returncode, took
-
-
-def processor_seconds():
-    """That all commands so far have used."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "contract.toml"
+        file.write_text(re.sub(r"^source\s*=.*$", f'source = "{source}"', contract, count=1, flags=re.MULTILINE))
+        out, log = pathlib.Path(folder) / "proof.json", pathlib.Path(folder) / "log"
+        began = time.monotonic()
+        with open(log, "w") as stream:
+            command = subprocess.Popen([assay, "prove", file, "--json", out, "--time", str(seconds)], stdout=stream,
+                                       stderr=subprocess.STDOUT)
+            _, state, used = os.wait4(command.pid, 0)  # of this command alone, with the processes that it waited for
+        command.returncode = os.waitstatus_to_exitcode(state)
+        took = (time.monotonic() - began, used.ru_utime + used.ru_stime)
+        proof = json.loads(out.read_text()) if out.exists() else {"problem": log.read_text().strip()[-400:]}
+    proof.setdefault("obligations", [])
+    return proof, command.returncode, took
 
 
 def status(proof, name):
     """Of one obligation for all kernels of a call: the worst."""
     found = [o["status"] for o in proof["obligations"] if o["obligation"] == name]
-    if "refuted" in found:
-        return "refuted"
-    return "proved" if found and all(s == "proved" for s in found) else "unknown"
+    for worst in ("refuted", "unknown"):
+        if worst in found:
+            return worst
+    return found[0] if found else "unknown"
 
 
-def record_of(name, proof, code, took):
+def record_of(name, sets, proof, code, took):
     reasons = {}
     for one in proof["obligations"]:
-        if one["status"] == "unknown":
-            for place in one.get("open", []):
-                reason = f'{one["obligation"]}: {place["reason"]}'
-                reasons[reason] = reasons.get(reason, 0) + 1
+        if one["status"] != "unknown":
+            continue
+        places = [p.get("reason") for p in one.get("places", []) if p.get("reason")] or [one.get("reason", "")]
+        for reason in places:
+            reason = f'{one["obligation"]}: {reason}'
+            reasons[reason] = reasons.get(reason, 0) + 1
+    coverage = [o for o in proof["obligations"] if o["obligation"] == "coverage"]
     return {
         "name": name,
+        "sets": sets,
         "exit": code,
         "seconds": round(took[0], 2),
         "processor_seconds": round(took[1], 2),
         "problem": proof.get("problem", ""),
         "obligations": {n: status(proof, n) for n in dict.fromkeys(o["obligation"] for o in proof["obligations"])},
+        "outputs": sum(o.get("total", 0) for o in coverage),
+        "outputs_proved": sum(o.get("proved", 0) for o in coverage),
         "kinds": sorted({finding["kind"] for finding in proof.get("findings", [])}),
-        "unconfirmed": len(proof.get("unconfirmed", [])),
+        "unconfirmed": proof.get("unconfirmed", []),
         "reasons": reasons,
     }
 
 
-def table(records):
+# ---- running
+
+
+def show(record):
+    said = " ".join(f"{n}:{s[0]}" for n, s in record["obligations"].items())
+    print(f"{record['seconds']:6.1f} s {record['processor_seconds']:6.1f} s  {record['name']:50} {said} "
+          f"{' '.join(record['kinds'])} {record['problem']}", flush=True)
+
+
+def run(options):
+    known = set()
+    if options.out and pathlib.Path(options.out).exists():
+        known = {r["name"] for r in read([options.out])}
+    guard = threading.Lock()
+
+    def one(job):
+        name, source, sets = job
+        record = record_of(name, sets, *prove(options.assay, source, options.time))
+        with guard:
+            show(record)
+            if options.out:
+                with open(options.out, "a") as file:
+                    file.write(json.dumps(record) + "\n")
+        return record
+
+    jobs = [job for job in kernels(options.set or SETS, options.filters) if job[0] not in known]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        records = list(pool.map(one, jobs))
+    return read([options.out]) if options.out else records
+
+
+def read(files):
+    records = {}
+    for file in files:
+        for line in pathlib.Path(file).read_text().splitlines():
+            record = json.loads(line)
+            records[record["name"]] = record
+    return [records[name] for name in sorted(records)]
+
+
+# ---- tables
+
+
+def times(records):
+    for name, key in (("elapsed", "seconds"), ("processor", "processor_seconds")):
+        taken = sorted(r[key] for r in records)
+        within = taken[min(len(taken) - 1, int(0.95 * len(taken)))]
+        yield f"| {name} time | {statistics.median(taken):.1f} s | {within:.1f} s | {taken[-1]:.1f} s |"
+
+
+def has(record, names, state="proved"):
+    return all(record["obligations"].get(n) == state for n in names)
+
+
+def table_of_right(records):
     total = len(records)
-    names = list(dict.fromkeys(n for r in records for n in r["obligations"]))
-    print(f"\n| {total} kernels | proved | refuted | unknown |\n| --- | --- | --- | --- |")
-    for name in names:
-        counts = collections.Counter(r["obligations"].get(name, "unknown") for r in records)
-        print(f"| `{name}` | {counts['proved']} | {counts['refuted']} | {counts['unknown']} |")
-    four = sum(all(r["obligations"].get(n) == "proved" for n in FOUR) for r in records)
-    refuted = sum("refuted" in r["obligations"].values() for r in records)
-    print(f"| the first four together | {four} | | |")
-    print(f"| any | | {refuted} | |")
-    for name, key in (("elapsed time", "seconds"), ("processor time", "processor_seconds")):
-        times = sorted(r[key] for r in records)
-        if times:
-            print(f"\n{name}: median {statistics.median(times):.1f} s, 95 % within "
-                  f"{times[min(total - 1, int(0.95 * total))]:.1f} s, most {times[-1]:.1f} s")
+    lines = [f"| {total} right kernels | proved | refuted | unknown |", "| --- | --- | --- | --- |"]
+    for name in SHOWN:
+        counts = collections.Counter(r["obligations"].get(name, "not asked") for r in records)
+        held = counts["proved"] + counts["agrees"]
+        if held + counts["refuted"] + counts["unknown"]:
+            lines.append(f"| `{name}` | {held} | {counts['refuted']} | {counts['unknown']} |")
+    lines.append(f"| the first four together | {sum(has(r, FOUR) for r in records)} | | |")
+    lines.append(f"| `barrier` and `race` | {sum(has(r, ('barrier', 'race')) for r in records)} | | |")
+    outputs = sum(r["outputs"] for r in records)
+    if outputs:
+        proved = sum(r["outputs_proved"] for r in records)
+        lines.append(f"| outputs covered, of {outputs} | {proved} | | |")
+    lines += ["", "| a kernel | median | 95 % within | longest |", "| --- | --- | --- | --- |", *times(records)]
+    rest = [r for r in records if r["problem"] or any(r["obligations"].get(n) not in ("proved", "agrees") for n in
+                                                     r["obligations"] if n != "values")]
+    if rest:
+        lines += ["", "What is not proved, `values` apart:", "", "| kernel | obligation | reasons |", "| --- | --- | --- |"]
+    for record in rest:
+        if record["problem"]:
+            lines.append(f"| `{record['name']}` | | {cell(record['problem'])} |")
+        for name, said in record["obligations"].items():
+            if name == "values" or said in ("proved", "agrees"):
+                continue
+            reasons = [f"{text.split(': ', 1)[1]}{f' ({n} times)' if n > 1 else ''}"
+                       for text, n in record["reasons"].items() if text.startswith(name + ": ")]
+            lines.append(f"| `{record['name']}` | `{name}`{' refuted' if said == 'refuted' else ''} | "
+                         f"{cell('; '.join(reasons[:3]))} |")
+    return lines
+
+
+def cell(text):
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def table_of_wrong(records, names, title):
+    """One row for each kernel; `names`: the obligations that its defect is a matter of."""
+    inside = [r for r in records if r["name"] not in OTHER_CAUSES]
+    refuted = [r for r in inside if any(r["obligations"].get(n) == "refuted" for n in names)]
+    wrongly = [r for r in inside if has(r, names)]
+    share = f" ({100 * len(refuted) / len(inside):.0f} %)" if inside else ""
+    lines = [f"{title}: {len(inside)}. Refuted and replayed: {len(refuted)}{share}. Proved though wrong: {len(wrongly)}.", "",
+             "| kernel | refuted by a run | otherwise |", "| --- | --- | --- |"]
+    for record in inside:
+        shown = [f"`{n}`" for n, s in record["obligations"].items() if s == "refuted"]
+        why = "" if record in refuted else "; ".join(
+            list(record["reasons"])[:2] + [f"not confirmed: {u}" for u in record["unconfirmed"][:1]])
+        lines.append(f"| `{record['name']}` | {', '.join(shown)} | {cell(why or record['problem'])} |")
+    others = [r for r in records if r["name"] in OTHER_CAUSES]
+    if others:
+        lines += ["", "Labelled so, but with another cause:", "", "| kernel | cause | refuted all the same |",
+                  "| --- | --- | --- |"]
+        for record in others:
+            shown = ", ".join(f"`{n}`" for n, s in record["obligations"].items() if s == "refuted")
+            lines.append(f"| `{record['name']}` | {OTHER_CAUSES[record['name']]} | {shown} |")
+    return lines
+
+
+def tables(records):
+    def of(name):
+        return [r for r in records if name in r["sets"]]
+
+    lines = []
+    if of("right"):
+        lines += ["## Right kernels", "", *table_of_right(of("right")), ""]
+    if of("access"):
+        lines += ["## Wrong kernels: accesses, wraps, alignment, launches", "",
+                  *table_of_wrong(of("access"), FOUR, "Kernels whose cause is one of these"), ""]
+    if of("race"):
+        lines += ["## Wrong kernels: races", "",
+                  *table_of_wrong(of("race"), ("race", "barrier"), "Kernels with a race or a divergent barrier"), ""]
+    return "\n".join(lines)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--assay", default=str(ROOT / "build/release/bin/assay"))
-    parser.add_argument("--time", type=float, default=30)
-    parser.add_argument("--wrong", action="store_true")
-    parser.add_argument("--out")
+    parser.add_argument("--time", type=float, default=30, help="processor seconds of a proof")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels at a time; each takes up to two cores")
+    parser.add_argument("--set", action="append", choices=SETS)
+    parser.add_argument("--out", help="a file of JSON lines that the run is continued from and added to")
+    parser.add_argument("--table", nargs="+", metavar="FILE", help="print the tables from such files")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
-    known = {}
-    if options.out and pathlib.Path(options.out).exists():
-        known = {r["name"]: r for r in map(json.loads, pathlib.Path(options.out).read_text().splitlines())}
-    records = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name, source in kernels(options.wrong, options.filters):
-            if name not in known:
-                known[name] = record_of(name, *prove(options.assay, source, options.time, pathlib.Path(folder)))
-                if options.out:
-                    with open(options.out, "a") as file:
-                        file.write(json.dumps(known[name]) + "\n")
-            record = known[name]
-            records.append(record)
-            said = " ".join(f"{n}:{s[0]}" for n, s in record["obligations"].items())
-            print(f"{record['seconds']:6.1f} s {record['processor_seconds']:6.1f} s  {name:50} {said} {' '.join(record['kinds'])} {record['problem']}")
-            for reason, count in sorted(record["reasons"].items(), key=lambda item: -item[1]):
-                if reason.split(":")[0] in FOUR:
-                    print(f"            {count} x {reason}")
-            sys.stdout.flush()
-    table(records)
+    print(tables(read(options.table) if options.table else run(options)))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,12 @@ namespace assay::prove {
 
 namespace {
 
-constexpr Int kAccessCaps[] = {40, 300, 5000, 0};  // of the dims, one after another; 0: none
+// Accesses of which one is looked for: more than the shapes that are run in the end, since several accesses may
+// fail at one shape. The other accesses are only proved or not.
+constexpr size_t kMostCounterexamples = 8;
 constexpr int kMostParts = 8;
+constexpr double kQuestionShare = 0.25;  // of the time that is left, for one question; chosen
+constexpr double kLeastSeconds = 0.5;    // with which most questions that have an answer are answered
 
 }  // namespace
 
@@ -21,6 +25,10 @@ std::string_view to_string(Status status) {
 
 bool Setting::out_of_time() const {
   return work_seconds() > until;
+}
+
+double Setting::question_seconds() const {
+  return std::min(access_seconds, std::max(kLeastSeconds, (until - work_seconds()) * kQuestionShare));
 }
 
 Where Setting::where(const ptx::Instruction& instruction) const {
@@ -115,15 +123,13 @@ Lowered lowered(Setting& setting, const Access& access, const Part& part, bool w
   Lowered result{Lowering(terms, setting.summary, &setting.claims, setting.solver),
                  &setting.summary.arrays.at(*base),
                  {},
-                 {},
-                 0};
+                 {}};
   Lowering& lowering = result.lowering;
   lowering.set_deadline(std::min(setting.access_seconds, setting.until - work_seconds()));
   for (const Term condition :
        whole_path ? access.path : relevant(terms, setting.summary, access.path, part.address))
     lowering.assume(condition);
   for (const Term condition : part.conditions) lowering.assume(condition);
-  result.wraps = lowering.wraps().size();
   result.address = lowering.poly(part.address);
   const auto atom = lowering.base_atom(*base);
   const Int align = terms.var(*base).multiple_of;
@@ -141,6 +147,7 @@ Obligation for_accesses(Setting& setting, std::string name,
   result.kernel = setting.kernel.name;
   result.name = std::move(name);
   const double start = work_seconds();
+  setting.counterexamples = kMostCounterexamples;
   for (const Access& access : setting.summary.accesses) {
     ++result.total;
     std::optional<Place> place;
@@ -170,25 +177,22 @@ Obligation for_accesses(Setting& setting, std::string name,
 
 std::optional<Candidate> counterexample(Setting& setting, const Access& access, const Part& part,
                                         const std::function<Formula(Lowered&)>& bad) {
+  if (setting.counterexamples == 0) return std::nullopt;
+  --setting.counterexamples;
   try {
     Lowered whole = lowered(setting, access, part, true);
-    const Formula goal = bad(whole);
-    for (const Int cap : kAccessCaps) {
-      const double left = setting.until - work_seconds();
-      if (left <= 0) return std::nullopt;
-      const Answer answer = whole.lowering.ask_nonlinear(goal, std::min(kCounterexampleSeconds, left), cap);
-      if (answer.kind != Answer::Kind::Satisfiable) continue;
-      const std::map<Var, Int> values = whole.lowering.values(answer);
-      Candidate candidate{setting.dims.shape(values), ""};
-      for (const auto& [var, value] : values) {
-        const Variable& variable = setting.terms.var(var);
-        if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
-        if (candidate.words.size() < 120)
-          candidate.words +=
-              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
-      }
-      return candidate;
+    const Answer answer = whole.lowering.small_model(bad(whole), kCounterexampleSeconds, setting.until);
+    if (answer.kind != Answer::Kind::Satisfiable) return std::nullopt;
+    const std::map<Var, Int> values = whole.lowering.values(answer);
+    Candidate candidate{setting.dims.shape(values), ""};
+    for (const auto& [var, value] : values) {
+      const Variable& variable = setting.terms.var(var);
+      if (variable.kind == VarKind::Dim || variable.kind == VarKind::Base) continue;
+      if (candidate.words.size() < 120)
+        candidate.words +=
+            fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
     }
+    return candidate;
   } catch (const TooHard&) {
   }
   return std::nullopt;

@@ -27,7 +27,7 @@ std::optional<Place> misaligned(Setting& setting, const Access& access) {
     Lowered at = lowered(setting, access, part, false);
     if (is_multiple(at.address, access.alignment)) continue;
     const Formula bad = misaligned(at, access.alignment);
-    const Answer answer = at.lowering.ask(bad, setting.access_seconds);
+    const Answer answer = at.lowering.ask(bad, setting.question_seconds());
     if (answer.kind == Answer::Kind::Unsatisfiable) continue;
     Place place;
     place.reason = fmt::format(

@@ -23,8 +23,7 @@ namespace {
 constexpr double kBarrierSeconds = 3;
 constexpr uint32_t kAllLanes = 0xffffffff;
 
-constexpr double kEndSeconds = 1.5;        // for showing that a loop ends
-constexpr double kCandidateSeconds = 1.0;  // for each cap
+constexpr double kEndSeconds = 1.5;  // for showing that a loop ends
 constexpr Int kManyIterations = Int{1} << 61;
 constexpr unsigned kWarp = 32;
 
@@ -269,14 +268,9 @@ class Uniformity {
 
   // A shape where the two part. What else happens on the way is left open.
   void find_candidate(Lowering& lowering, const Formula& goal) {
-    for (const Int cap : kShapeCaps) {
-      const double left = setting_.until - work_seconds();
-      if (left <= 0) return;
-      const Answer answer = lowering.ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);
-      if (answer.kind != Answer::Kind::Satisfiable) continue;
+    const Answer answer = lowering.small_model(goal, kCounterexampleSeconds, setting_.until);
+    if (answer.kind == Answer::Kind::Satisfiable)
       candidate_ = Candidate{setting_.dims.shape(lowering.values(answer)), ""};
-      return;
-    }
   }
 
   Setting& setting_;

@@ -42,7 +42,7 @@ std::optional<Place> outside(Setting& setting, const Access& access) {
         (simple != at.offset && inside_by_strides(access, at, at.offset)))
       continue;
     const Formula bad = outside(access, at, true);
-    const Answer answer = at.lowering.ask(bad, setting.access_seconds);
+    const Answer answer = at.lowering.ask(bad, setting.question_seconds());
     if (answer.kind == Answer::Kind::Unsatisfiable) continue;
     Place place;
     place.reason = fmt::format(

@@ -171,20 +171,18 @@ class OutputCoverage {
   }
 
   void look_for_shape(Question& q, const Formula& missed) {
-    for (const Int cap : kShapeCaps) {
-      if (candidate_ || seconds_left() <= 0) return;
-      const Answer answer =
-          q.lowering.ask_nonlinear(missed, std::min(kCounterexampleSeconds, seconds_left()), cap);
-      if (answer.kind != Answer::Kind::Satisfiable) continue;
-      Candidate candidate{dims_.shape(q.lowering.values(answer)), ""};
-      for (const auto& [var, value] : q.lowering.values(answer)) {
-        const std::string& name = terms_.var(var).name;
-        if (name.ends_with("]") && value >= 0)
-          candidate.words +=
-              fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", name, decimal(value));
-      }
-      candidate_ = std::move(candidate);
+    if (candidate_) return;
+    const Answer answer = q.lowering.small_model(missed, kCounterexampleSeconds,
+                                                 std::min(setting_.until, work_seconds() + seconds_left()));
+    if (answer.kind != Answer::Kind::Satisfiable) return;
+    Candidate candidate{dims_.shape(q.lowering.values(answer)), ""};
+    for (const auto& [var, value] : q.lowering.values(answer)) {
+      const std::string& name = terms_.var(var).name;
+      if (name.ends_with("]") && value >= 0)
+        candidate.words +=
+            fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", name, decimal(value));
     }
+    candidate_ = std::move(candidate);
   }
 
   // ---- the thread

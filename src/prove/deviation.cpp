@@ -15,9 +15,9 @@ namespace {
 using protocol::RecordedLaunchEvent;
 
 // The first difference between a call and a case; empty: there is none.
-class Comparison {
+class CallComparison {
  public:
-  Comparison(const contract::Contract& contract, const RecordedCall& call)
+  CallComparison(const contract::Contract& contract, const RecordedCall& call)
       : contract_(contract), call_(call) {}
 
   std::string with(const Case& one) {
@@ -159,7 +159,7 @@ std::string deviation(const Relation& relation, const contract::Contract& contra
                       const RecordedCall& call) {
   std::string nearest;  // the difference from a case that launches the same kernels
   for (const Case& one : relation.cases) {
-    const std::string difference = Comparison(contract, call).with(one);
+    const std::string difference = CallComparison(contract, call).with(one);
     if (difference.empty()) return "";
     if (nearest.empty() && kernels_of(one) == kernels_of(call)) nearest = difference;
   }

@@ -12,6 +12,8 @@ namespace assay::prove {
 
 namespace {
 
+constexpr size_t kMostSelected = 64;  // of values that a loop selects from
+
 // Where control goes, under what conditions, with what in the registers.
 struct Edge {
   uint32_t to = 0;
@@ -180,10 +182,14 @@ class Executor {
 
   // How a register that the body changes looks at the head of iteration k.
   struct Guess {
-    enum class Kind : uint8_t { Same, Grows, Shifted, Unknown } kind = Kind::Unknown;
+    enum class Kind : uint8_t { Same, Grows, Shifted, Selected, Unknown } kind = Kind::Unknown;
     Term head = kNoTerm;  // its value there
     Term step = kNoTerm;  // Grows
     Term next = kNoTerm;  // Shifted: what the back edge must bring
+    // Selected: it takes its values from these registers, itself among them, and from these offers of iteration k.
+    std::set<uint32_t> among{};
+    std::set<Term> offers{};
+    std::vector<Var> own{};  // variables that its head brings in
   };
   using Guesses = std::map<uint32_t, Guess>;  // by register
 
@@ -247,7 +253,169 @@ class Executor {
         guess = guess_of(start, seen.head, next, before, k);
       guesses[reg] = guess;
     }
+    find_selections(guesses, blank, entry, back, before, terms_.mentions(k).front());
     return guesses;
+  }
+
+  // ---- selections
+  //
+  // A register whose new value is always a choice between values that such registers held at the head and values
+  // that the iteration offers (its counter, say) is, at the head of iteration k, what one of those registers began
+  // with or what an iteration j < k offered. It is so at the head of iteration 0, and what goes back to the head in
+  // iteration k is either such a value or an offer of iteration k, which is less than k + 1.
+
+  // What a term chooses between, taken apart down to these terms; empty: too much.
+  std::vector<Term> choices(Term term, const std::map<Term, uint32_t>& down_to) const {
+    std::vector<Term> open = {term}, found;
+    std::set<Term> seen;
+    while (!open.empty()) {
+      const Term at = open.back();
+      open.pop_back();
+      if (!seen.insert(at).second) continue;
+      if (seen.size() > kMostSelected) return {};
+      const Node& node = terms_[at];
+      if (node.op != Op::Ite || down_to.contains(at)) {
+        found.push_back(at);
+        continue;
+      }
+      open.push_back(node.b);
+      open.push_back(node.c);
+    }
+    return found;
+  }
+
+  void find_selections(Guesses& guesses, const Guesses& blank, const State& entry, const State& back,
+                       Var before, Var count) {
+    std::map<Var, Term> described;     // what is at the head, as far as it is guessed already
+    std::map<Term, uint32_t> carried;  // the others, by their blank heads
+    for (const auto& [reg, seen] : blank) {
+      if (seen.head == kNoTerm) continue;
+      const Guess& guess = guesses[reg];
+      if (guess.kind == Guess::Kind::Grows || guess.kind == Guess::Kind::Same)
+        described[terms_.mentions(seen.head).front()] = guess.head;
+      else if (guess.kind == Guess::Kind::Unknown && terms_.width(seen.head) >= 32)
+        carried[seen.head] = reg;
+    }
+    std::map<uint32_t, Guess> found;
+    for (const auto& [head, reg] : carried) {
+      if (back.registers[reg] == kNoTerm || terms_.width(back.registers[reg]) != terms_.width(head)) continue;
+      Guess guess;
+      guess.kind = Guess::Kind::Selected;
+      guess.among = {reg};
+      bool all = true;
+      const std::vector<Term> between = choices(back.registers[reg], carried);
+      for (const Term choice : between) {
+        if (const auto other = carried.find(choice); other != carried.end()) {
+          guess.among.insert(other->second);
+          continue;
+        }
+        const Term offer = terms_.canonical(terms_.substitute(choice, described));
+        const std::vector<Var>& vars = terms_.mentions(offer);
+        all &= std::all_of(vars.begin(), vars.end(), [&](Var v) { return v < before || v == count; });
+        guess.offers.insert(offer);
+      }
+      if (all && !between.empty()) found[reg] = std::move(guess);
+    }
+    // Everything that a source takes its values from is a source, too.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (auto at = found.begin(); at != found.end();) {
+        Guess& guess = at->second;
+        const std::set<uint32_t> among = guess.among;
+        if (!std::all_of(among.begin(), among.end(), [&](uint32_t r) { return found.contains(r); })) {
+          at = found.erase(at);
+          changed = true;
+          continue;
+        }
+        const size_t size = guess.among.size() + guess.offers.size();
+        for (const uint32_t other : among) {
+          const Guess source = found.at(other);
+          guess.among.insert(source.among.begin(), source.among.end());
+          guess.offers.insert(source.offers.begin(), source.offers.end());
+        }
+        changed |= guess.among.size() + guess.offers.size() != size;
+        ++at;
+      }
+    }
+    for (auto& [reg, guess] : found) {
+      std::set<Term> starts;
+      for (const uint32_t source : guess.among) starts.insert(entry.registers[source]);
+      if (starts.size() + guess.offers.size() > kMostSelected) continue;
+      guess.head = selected(guess, starts, count);
+      guesses[reg] = std::move(guess);
+    }
+  }
+
+  // Offers that differ by constants are one, plus a number in between: that allows more, not less.
+  Term selected(Guess& guess, const std::set<Term>& starts, Var count) {
+    const unsigned width = terms_.width(*starts.begin());
+    const auto fresh = [&](Variable variable) {
+      const Term term = terms_.variable(std::move(variable));
+      guess.own.push_back(terms_.mentions(term).front());
+      return term;
+    };
+    const auto any_of_two = [&](Term a, Term b) {
+      const Term test = terms_.unknown(0, "selected");
+      guess.own.push_back(terms_.mentions(test).front());
+      return std::pair{terms_.ite(test, a, b), test};
+    };
+    Term value = kNoTerm, began = terms_.truth(guess.offers.empty());
+    Var earlier = 0;
+    if (!guess.offers.empty()) {
+      Variable variable{fmt::format("j{}", terms_.variables()), VarKind::Unknown};
+      variable.width = 64;
+      variable.high = terms_.var(count).high;
+      const Term j = fresh(std::move(variable));
+      earlier = guess.own.back();
+      const auto at = [&](Term offer) { return terms_.substitute(offer, {{count, j}}); };
+      const Term first = *guess.offers.begin();
+      Int low = 0, high = 0;
+      bool near = true;
+      for (const Term offer : guess.offers) {
+        const auto distance = terms_.value(terms_.canonical(terms_.sub(offer, first)));
+        near &= distance.has_value();
+        if (!distance) continue;
+        low = std::min(low, signed_of(*distance, width));
+        high = std::max(high, signed_of(*distance, width));
+      }
+      value = at(first);
+      if (near && low < high) {
+        Variable distance{fmt::format("offer{}", terms_.variables()), VarKind::Unknown};
+        distance.width = static_cast<uint8_t>(width);
+        distance.is_signed = true;
+        distance.low = low;
+        distance.high = high;
+        value = terms_.add(value, fresh(std::move(distance)));
+      } else if (!near) {
+        for (const Term offer : guess.offers) value = any_of_two(at(offer), value).first;
+      }
+    }
+    for (const Term start : starts) {
+      if (value == kNoTerm) {
+        value = start;
+        continue;
+      }
+      const auto [either, test] = any_of_two(start, value);
+      value = either;
+      began = terms_.either(began, test);
+    }
+    // An offer comes from an earlier iteration. In the first there is none: then it is a value from the beginning.
+    if (!guess.offers.empty())
+      terms_.var(earlier).facts.push_back(
+          terms_.either(began, terms_.compare(Op::Ult, terms_.of(earlier), terms_.of(count))));
+    return value;
+  }
+
+  bool is_selection(const Guess& guess, Term back, const Guesses& guesses) {
+    std::map<Term, uint32_t> heads;
+    for (const auto& [reg, other] : guesses)
+      if (other.kind == Guess::Kind::Selected) heads[other.head] = reg;
+    const std::vector<Term> between = choices(back, heads);
+    return !between.empty() && std::all_of(between.begin(), between.end(), [&](Term choice) {
+      const auto source = heads.find(choice);
+      return source != heads.end() ? guess.among.contains(source->second)
+                                   : guess.offers.contains(terms_.canonical(choice));
+    });
   }
 
   Guess guess_of(Term start, Term head, Term next, Var before, Term k) {
@@ -284,9 +452,10 @@ class Executor {
   }
 
   // Whether what goes back to the head is the description at k + 1.
-  bool verified(const Guess& guess, Term back, Var count) {
+  bool verified(const Guess& guess, Term back, Var count, const Guesses& guesses) {
     if (guess.kind == Guess::Kind::Unknown) return true;
     if (back == kNoTerm) return false;
+    if (guess.kind == Guess::Kind::Selected) return is_selection(guess, back, guesses);
     if (guess.kind == Guess::Kind::Same) return back == guess.head;
     if (guess.kind == Guess::Kind::Shifted) return back == guess.next;
     const Term next = terms_.add(terms_.of(count), terms_.constant(1, 64));
@@ -311,14 +480,13 @@ class Executor {
                            ? kNoTerm
                            : terms_.unknown(terms_.width(entry.registers[reg]), "carried");
       const Exits exits = quiet([&] { return run_body(head, entry, guesses, count); });
-      stable = true;
       if (exits.back.empty()) break;
       const State back = merge(exits.back);
-      for (auto& [reg, guess] : guesses) {
-        if (verified(guess, back.registers[reg], count)) continue;
-        guess = {};
-        stable = false;
-      }
+      std::vector<uint32_t> wrong;
+      for (const auto& [reg, guess] : guesses)
+        if (!verified(guess, back.registers[reg], count, guesses)) wrong.push_back(reg);
+      for (const uint32_t reg : wrong) guesses[reg] = {};
+      stable = wrong.empty();
     }
     const Var before = terms_.variables();
     Exits exits = run_body(head, entry, guesses, count);
@@ -351,9 +519,11 @@ class Executor {
   // speak of what one iteration alone has seen, and say nothing about the next.
   std::vector<Term> repeats(const State& back, size_t entry, Var before, const Guesses& guesses) {
     std::set<Var> own;
-    for (const auto& [reg, guess] : guesses)
-      if (guess.head != kNoTerm && guess.kind != Guess::Kind::Grows && guess.kind != Guess::Kind::Same)
+    for (const auto& [reg, guess] : guesses) {
+      own.insert(guess.own.begin(), guess.own.end());
+      if (guess.head != kNoTerm && (guess.kind == Guess::Kind::Shifted || guess.kind == Guess::Kind::Unknown))
         own.insert(terms_.mentions(guess.head).front());
+    }
     std::vector<Term> open(back.path.begin() + static_cast<std::ptrdiff_t>(entry), back.path.end()), kept;
     while (!open.empty()) {
       const Term term = open.back();

@@ -9,6 +9,8 @@
 //   - one that the body leaves as it was keeps its value;
 //   - one to which the body adds the same amount each time is start + k * step;
 //   - one that is shifted right from a constant is one of the values that this can give;
+//   - one that the body only chooses (the place of the best so far) is one of the values that it began with, or one
+//     that an earlier iteration offered;
 //   - any other is unknown.
 // Each description is first guessed from a run of the body, then verified by a second run that starts from
 // it: the value that goes back to the head must be the description at k + 1. By induction over k it then

@@ -64,7 +64,7 @@ class Legality {
       const Answer answer = lowering.ask(bad, setting_.access_seconds);
       if (answer.kind == Answer::Kind::Unsatisfiable) return;
       std::optional<Candidate> candidate;
-      const Answer exact = lowering.ask_nonlinear(bad, setting_.access_seconds, 0);
+      const Answer exact = lowering.ask_nonlinear(bad, setting_.access_seconds);
       if (exact.kind == Answer::Kind::Satisfiable)
         candidate = Candidate{setting_.dims.shape(lowering.values(exact)), ""};
       open(fmt::format("{} = {} may be outside {} to {}", what, text(*expr), decimal(low), decimal(high)),

@@ -14,6 +14,10 @@ namespace {
 
 constexpr double kRangeSeconds = 0.6;  // for showing that a value does not wrap
 
+// The dims of a counterexample, which is to be run: the run takes time in proportion to the product of them. One
+// alone may be large, so that an index of 16 bits wraps (rows from 65536 on) in a matrix of few columns.
+constexpr Int kSmallDim = 40, kMediumDim = 300, kLargeDim = 5000, kBeyond16Bits = 70000;
+
 bool is_constant(const Poly& poly) {
   return poly.empty() || (poly.size() == 1 && poly.begin()->first.empty());
 }
@@ -631,14 +635,15 @@ std::string number_text(Int value) {
 
 }  // namespace
 
-std::string Lowering::smt(const Formula& goal, Facts facts, Int cap) {
+std::string Lowering::smt(const Formula& goal, Facts facts, const Caps& caps) {
   std::string text;
   for (size_t i = 0; i < atoms_.size(); ++i) {
     const AtomInfo& info = atoms_[i];
     text += fmt::format("(declare-const a{} Int) ; {}\n", i, info.name);
     if (info.low > -kInfinity) text += fmt::format("(assert (>= a{} {}))\n", i, number_text(info.low));
     Int high = info.high;
-    if (info.is_dim && cap > 0) high = std::min(high, std::max(cap, info.low));
+    if (const Int cap = caps.of(static_cast<Atom>(i)); info.is_dim && cap > 0)
+      high = std::min(high, std::max(cap, info.low));
     if (high < kInfinity) text += fmt::format("(assert (<= a{} {}))\n", i, number_text(high));
   }
   Lemmas lemmas(*this, facts == Facts::Exact);
@@ -668,11 +673,31 @@ Answer Lowering::ask(const Formula& goal, double seconds) {
 Answer Lowering::ask(const Formula& goal, double seconds, Facts facts) {
   const double left = deadline_ - work_seconds();
   if (left <= 0) return {};
-  return solver_.ask({smt(goal, facts, 0), std::min(seconds, left), false});
+  return solver_.ask({smt(goal, facts, {}), std::min(seconds, left), false});
 }
 
-Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, Int cap) {
-  return solver_.ask({smt(goal, Facts::Exact, cap), seconds, true});
+Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, const Caps& caps) {
+  return solver_.ask({smt(goal, Facts::Exact, caps), seconds, true});
+}
+
+Answer Lowering::small_model(const Formula& goal, double seconds, double until) {
+  std::vector<Caps> ladder = {{kSmallDim}};
+  const auto one_large = [&](Int most) {
+    for (Atom atom = 0; atom < atoms_.size(); ++atom)
+      if (atoms_[atom].is_dim && atoms_[atom].high > kSmallDim) ladder.push_back({kSmallDim, atom, most});
+  };
+  one_large(kBeyond16Bits);
+  ladder.push_back({kMediumDim});
+  one_large(0);
+  ladder.push_back({kLargeDim});
+  ladder.push_back({});
+  for (const Caps& caps : ladder) {
+    const double left = until - work_seconds();
+    if (left <= 0) break;
+    Answer answer = ask_nonlinear(goal, std::min(seconds, left), caps);
+    if (answer.kind == Answer::Kind::Satisfiable) return answer;
+  }
+  return {};
 }
 
 bool Lowering::proves(const Formula& formula, double seconds) {

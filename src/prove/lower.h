@@ -27,8 +27,7 @@
 namespace assay::prove {
 
 // Counterexamples are looked for among small shapes first, which are run fast.
-inline constexpr Int kShapeCaps[] = {40, 300, 5000};   // of the dims, one after another
-inline constexpr double kCounterexampleSeconds = 1.5;  // for each
+inline constexpr double kCounterexampleSeconds = 1;  // for each size of the dims
 
 // Exactness of a loop's counter: at every iteration that is reached, start + k * step lies within the type's
 // range.
@@ -53,6 +52,14 @@ struct AtomInfo {
 struct Wrap {
   Term term = kNoTerm;
   Atom times = 0;  // how often 2^width was taken away
+};
+
+// The most that dims may be in a question for a model; 0: any. One dim may have another limit than the rest.
+struct Caps {
+  Int each = 0;
+  std::optional<Atom> but{};
+  Int most = 0;
+  Int of(Atom atom) const { return but == atom ? most : each; }
 };
 
 // value = divisor * quotient + remainder, 0 <= remainder < divisor.
@@ -97,8 +104,11 @@ class Lowering {
   bool proves(const Formula& formula, double seconds);
   // Whether the facts and the formula can hold together.
   Answer ask(const Formula& formula, double seconds);
-  // The same with true products, no dim above `cap` (or its least value).
-  Answer ask_nonlinear(const Formula& formula, double seconds, Int cap);
+  // The same with true products, and dims that are capped.
+  Answer ask_nonlinear(const Formula& formula, double seconds, const Caps& caps = {});
+  // A model with small dims, as a shape that is run should have: all of them small, or all but one, or as small as
+  // it goes. Each question takes at most `seconds`, and none is asked after `until` (of work_seconds()).
+  Answer small_model(const Formula& formula, double seconds, double until);
   std::map<Var, Int> values(const Answer& answer) const;
 
   // offset = sum of R_s * s over products s of dims; each R_s of several terms becomes one atom. Without it a
@@ -126,7 +136,7 @@ class Lowering {
   friend class Lemmas;
   // Which facts a question has. Fewer facts prove less, never more.
   enum class Facts : uint8_t { WithoutProducts, All, Exact };  // Exact: products are products
-  std::string smt(const Formula& goal, Facts facts, Int cap);
+  std::string smt(const Formula& goal, Facts facts, const Caps& caps);
   Answer ask(const Formula& goal, double seconds, Facts facts);
   Atom atom(std::string name, Int low, Int high, const std::string& key, std::vector<Var> depends);
   std::vector<Var> depends(const Poly& poly) const;

@@ -395,14 +395,26 @@ std::optional<Term> Machine::from_tensor(const Array& array, Term at, unsigned w
     if (!high || !fits(0, high->second.high)) return std::nullopt;
     variable.high = kind == ValuesKind::Offsets ? high->second.high : high->second.high - 1;
   }
+  if (variable.high < variable.low) return std::nullopt;
   const bool is_signed = variable.is_signed;
   variable.loaded_from = terms_.add(at, terms_.constant(offset, terms_.width(at)));
   const Term element = terms_.variable(std::move(variable));
   const Term wide = is_signed ? terms_.sext(element, 64) : terms_.zext(element, 64);
   std::vector<Term>& facts = terms_.var(terms_.mentions(element).front()).facts;
   const bool inclusive = kind == ValuesKind::Offsets || kind == ValuesKind::Integers;
-  if (high) facts.push_back(terms_.compare(inclusive ? Op::Sle : Op::Slt, wide, high->first));
-  if (low) facts.push_back(terms_.compare(Op::Sle, low->first, wide));
+  // Where the contract allows no value at all (an index into a dim of 0), the tensor has no elements, and nothing
+  // is loaded; but the variable may still be spoken of, as the side of a choice that is not taken. Then its facts
+  // say nothing: a false one would prove everything of that shape.
+  const Term least = low ? low->first : terms_.constant(0, 64);
+  const Term none =
+      high ? terms_.compare(inclusive ? Op::Slt : Op::Sle, high->first, least) : terms_.truth(false);
+  const auto certain = [&] {
+    const Int from = low ? low->second.high : 0;
+    return !high || (inclusive ? high->second.low >= from : high->second.low > from);
+  };
+  const auto state = [&](Term fact) { facts.push_back(certain() ? fact : terms_.either(none, fact)); };
+  if (high) state(terms_.compare(inclusive ? Op::Sle : Op::Slt, wide, high->first));
+  if (low) state(terms_.compare(Op::Sle, low->first, wide));
   return terms_.trunc(element, width);
 }
 

@@ -73,11 +73,14 @@ struct Setting {
   const Summary& summary;
   Claims& claims;
   Solver& solver;
-  double access_seconds = 5;  // for one access
-  double until = 0;           // of work_seconds(): no question is asked later
-  std::string ptx_file{};     // where the kernel's own source is PTX: its path
+  double access_seconds = 5;   // for one access
+  double until = 0;            // of work_seconds(): no question is asked later
+  std::string ptx_file{};      // where the kernel's own source is PTX: its path
+  size_t counterexamples = 0;  // that may still be looked for, of the obligation at work
 
   bool out_of_time() const;
+  // For one question about an access: not so much that nothing is left for a counterexample, or for the others.
+  double question_seconds() const;
   Where where(const ptx::Instruction& instruction) const;
   // The same with the instruction's text.
   Place place(const ptx::Instruction& instruction, std::string reason = "") const;
@@ -107,9 +110,8 @@ Path relevant(Terms& terms, const Summary& summary, const Path& path, Term term)
 struct Lowered {
   Lowering lowering;
   const Array* array = nullptr;
-  Poly address;      // with its base
-  Poly offset;       // from the base
-  size_t wraps = 0;  // those before this came from the path, those from here on from the address
+  Poly address;  // with its base
+  Poly offset;   // from the base
 };
 // Throws TooHard where there is no base, or more than one.
 Lowered lowered(Setting& setting, const Access& access, const Part& part, bool whole_path);

@@ -1,8 +1,9 @@
 // No narrow index wraps on its way into an address.
 //
-// Lowering notes each value that it could not show to stay within its type while an address was translated.
-// For each of these the question is whether it can wrap where the access is reached, everything known taken
-// together. Wrapping that never reaches an address (a hash, a comparison trick) is nobody's business.
+// Lowering notes each value that it could not show to stay within its type, of the address and of the conditions
+// on the way to it: a value that a guard looks at first is noted there, and may be part of the address, too. For
+// each one that bears on the address the question is whether it can wrap where the access is reached, everything
+// known taken together. Wrapping that never reaches an address (a hash, a comparison trick) is no defect.
 #include "prove/obligation.h"
 
 namespace assay::prove {
@@ -38,14 +39,15 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     const auto wraps = at.lowering.wraps();
-    for (size_t i = at.wraps; i < wraps.size(); ++i) {
+    for (size_t i = 0; i < wraps.size(); ++i) {
       const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
         const Term bears = Influence(setting.terms, wrap.term).on(part.address);
         return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
                                at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
                        where.lowering.formula(bears)});
       };
-      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.access_seconds);
+      if (Influence(setting.terms, wraps[i].term).on(part.address) == setting.terms.truth(false)) continue;
+      const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.question_seconds());
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;
       place.reason = answer.kind == Answer::Kind::Satisfiable
@@ -53,8 +55,8 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
                          : "whether an index overflows could not be decided in time";
       place.candidate = counterexample(setting, access, part, [&](Lowered& whole) {
         std::vector<Formula> any;
-        for (size_t w = whole.wraps; w < whole.lowering.wraps().size(); ++w)
-          any.push_back(wrapped(whole, whole.lowering.wraps()[w]));
+        const auto all = whole.lowering.wraps();
+        for (const Wrap& wrap : all) any.push_back(wrapped(whole, wrap));
         return any_of(std::move(any));
       });
       return place;

@@ -44,9 +44,17 @@ constexpr const char* kAssumptions[] = {
 // The part of the time that values are compared for.
 constexpr double kValuesShare = 0.1;
 
-constexpr std::pair<const char*, Obligation (*)(Setting&)> kObligations[] = {
-    {"launch", prove_launch},     {"alignment", prove_alignment}, {"bounds", prove_bounds},
-    {"overflow", prove_overflow}, {"barrier", prove_barriers},    {"race", prove_races},
+// In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
+// ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
+// ask the most questions.
+struct KernelObligation {
+  const char* name;
+  Obligation (*prove)(Setting&);
+  double share;
+};
+constexpr KernelObligation kObligations[] = {
+    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 1}, {"bounds", prove_bounds, 3},
+    {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
 };
 
 class Prover {
@@ -212,7 +220,7 @@ class Prover {
   // What there is to decide, so that a result that is read before the end lists all of it.
   void expect(const std::vector<Job>& jobs) {
     for (const auto& [launch, found] : jobs) {
-      for (const auto& [name, prove] : kObligations) pending_.emplace_back(launch.kernel, name);
+      for (const KernelObligation& one : kObligations) pending_.emplace_back(launch.kernel, one.name);
     }
     const auto& tensors = contract_.tensors;
     if (std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
@@ -234,9 +242,13 @@ class Prover {
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
+    double shares = 0;
+    for (const KernelObligation& obligation : kObligations) shares += obligation.share;
     const double replays = replay_work_;
-    for (const auto& [name, prove] : kObligations) {
-      setting.until = until + replay_work_ - replays;
+    for (const auto& [name, prove, share] : kObligations) {
+      const double began = work_seconds(), end = until + replay_work_ - replays;
+      setting.until = began + (end - began) * share / shares;
+      shares -= share;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);

@@ -8,11 +8,10 @@ namespace assay::prove {
 
 namespace {
 
-constexpr double kFitsSeconds = 1.5;       // for showing that a row index stays within its row
-constexpr double kLinearSeconds = 1.0;     // for a pair without products
-constexpr double kWholeSeconds = 3.0;      // for a pair with all that is known
-constexpr double kCandidateSeconds = 1.5;  // for each cap
-constexpr size_t kMostLoads = 6;           // of a thread, that are compared with the other's
+constexpr double kFitsSeconds = 1.5;    // for showing that a row index stays within its row
+constexpr double kLinearSeconds = 1.0;  // for a pair without products
+constexpr double kWholeSeconds = 3.0;   // for a pair with all that is known
+constexpr size_t kMostLoads = 6;        // of a thread, that are compared with the other's
 constexpr Int kWarp = 32;
 constexpr Var kSecond = Var{1} << 31;  // truth values of the second thread
 
@@ -545,7 +544,7 @@ bool Pair::disjoint() {
 
 std::optional<Candidate> Pair::candidate() {
   try {
-    begin(kCandidateSeconds);
+    begin(kCounterexampleSeconds);
     const Formula far = distinct();
     Poly at[2];
     for (int i : {0, 1})
@@ -554,21 +553,17 @@ std::optional<Candidate> Pair::candidate() {
     for (Side& side : sides_) take_facts(side, false);
     take_loads(false);
     take_tickets();
-    for (const Int cap : kShapeCaps) {
-      const double left = setting_.until - work_seconds();
-      if (left <= 0) return std::nullopt;
-      const Answer answer = joint_->ask_nonlinear(goal, std::min(kCandidateSeconds, left), cap);
-      if (answer.kind != Answer::Kind::Satisfiable) continue;
-      const std::map<Var, Int> values = joint_->values(answer);
-      Candidate candidate{setting_.dims.shape(values), ""};
-      for (const auto& [var, value] : values) {
-        const Variable& variable = terms_.var(var);
-        if (variable.kind != VarKind::Thread && variable.kind != VarKind::Block) continue;
-        candidate.words +=
-            fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
-      }
-      return candidate;
+    const Answer answer = joint_->small_model(goal, kCounterexampleSeconds, setting_.until);
+    if (answer.kind != Answer::Kind::Satisfiable) return std::nullopt;
+    const std::map<Var, Int> values = joint_->values(answer);
+    Candidate candidate{setting_.dims.shape(values), ""};
+    for (const auto& [var, value] : values) {
+      const Variable& variable = terms_.var(var);
+      if (variable.kind != VarKind::Thread && variable.kind != VarKind::Block) continue;
+      candidate.words +=
+          fmt::format("{}{} = {}", candidate.words.empty() ? "" : ", ", variable.name, decimal(value));
     }
+    return candidate;
   } catch (const TooHard&) {
   }
   return std::nullopt;

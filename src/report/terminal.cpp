@@ -80,6 +80,15 @@ const Json& worse(const Json& a, const Json& b) {
   return rank(b) > rank(a) ? b : a;
 }
 
+// " in 302 elements at 15 shapes"
+std::string compared_text(const Json& obligation) {
+  const Json compared = obligation.value("compared", Json::object());
+  const auto elements = compared.value("elements", int64_t{0});
+  if (elements == 0) return "";
+  return fmt::format(" in {} at {}", counted(elements, "element"),
+                     counted(compared.value("shapes", int64_t{0}), "shape"));
+}
+
 // "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time); not reached: coverage"
 std::string proof_text(const Report& report) {
   if (!report.no_proof.empty()) return "\nno proofs: " + report.no_proof;
@@ -101,7 +110,7 @@ std::string proof_text(const Report& report) {
   for (const auto& [name, one] : obligations) {
     const std::string status = one->value("status", ""), why = one->value("reason", "");
     if (status == "proved") add(proved, name);
-    if (status == "agrees") agrees = why;
+    if (status == "agrees") agrees = "\nvalues agree with the formula" + compared_text(*one);
     if (status == "unknown" && one->value("pending", false))
       add(pending, name);
     else if (status == "unknown")
@@ -113,10 +122,9 @@ std::string proof_text(const Report& report) {
     if (!list.empty()) text += fmt::format("{}{}: {}", text.empty() ? "\n" : "; ", what, list);
   };
   say("proved for every shape" + (gpu.empty() ? "" : " on an " + gpu), proved);
-  say("values agree with the formula", agrees);
   say("unknown", open);
   say("not reached in time", pending);
-  return text;
+  return text + agrees;
 }
 
 // "655,360", "8.6 G".

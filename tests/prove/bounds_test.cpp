@@ -329,6 +329,46 @@ TEST(Loops, halving_strides_stay_within_the_array) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// The place of the best so far: the loop carries it, and the elements decide. x[best] is read in every iteration and
+// after the last.
+KernelText best_so_far(int start, int offered, const std::string& more = "") {
+  return kernel(fmt::format(R"(
+    mov.u32 %r10, 0; mov.u32 %r11, {}; mov.u32 %r12, 0;
+    LOOP:
+    mul.wide.u32 %rd3, %r11, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    mul.wide.u32 %rd5, %r10, 4; add.s64 %rd6, %rd1, %rd5; ld.global.f32 %f2, [%rd6];
+    setp.gt.f32 %p1, %f2, %f1; add.u32 %r13, %r10, {}; {}
+    selp.u32 %r14, %r11, %r12, %p1; selp.u32 %r11, %r13, %r11, %p1; mov.u32 %r12, %r14;
+    add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, %r1; @%p2 bra LOOP;
+    mul.wide.u32 %rd7, %r11, 4; add.s64 %rd8, %rd1, %rd7; ld.global.f32 %f3, [%rd8];
+    mul.wide.u32 %rd9, %r12, 4; add.s64 %rd10, %rd1, %rd9; ld.global.f32 %f4, [%rd10];)",
+                            start, offered, more));
+}
+
+TEST(Loops, what_a_loop_selects_is_what_it_was_offered) {
+  EXPECT_EQ(ProvedKernel(best_so_far(0, 0)).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(best_so_far(1, 0)).bounds(), Status::Unknown);  // n = 1
+  EXPECT_EQ(ProvedKernel(best_so_far(0, 1)).bounds(), Status::Unknown);  // the last iteration offers n
+  // A register that is selected from, and changes otherwise.
+  EXPECT_EQ(ProvedKernel(best_so_far(0, 0, "add.u32 %r12, %r12, 1;")).bounds(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(best_so_far(0, 0, "ld.global.u32 %r13, [%rd6];")).bounds(), Status::Unknown);
+}
+
+// What is read in iteration k was offered before: i + 1 of an earlier one is at most i.
+TEST(Loops, what_a_loop_selects_was_offered_earlier) {
+  const auto body = [](int offered) {
+    return kernel(fmt::format(R"(
+      mov.u32 %r10, 0; mov.u32 %r11, 0;
+      LOOP:
+      mul.wide.u32 %rd3, %r11, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      setp.gt.f32 %p1, %f1, 0f00000000; add.u32 %r13, %r10, {}; selp.u32 %r11, %r13, %r11, %p1;
+      add.u32 %r10, %r10, 1; setp.lt.u32 %p2, %r10, %r1; @%p2 bra LOOP;)",
+                              offered));
+  };
+  EXPECT_EQ(ProvedKernel(body(1)).bounds(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(body(2)).bounds(), Status::Unknown);
+}
+
 // ---- indices from memory
 
 KernelText gather(const std::string& load) {
@@ -362,6 +402,16 @@ TEST(Indices, not_if_the_promise_is_larger) {
   EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);
 }
 
+// Where V is 0 no index is promised, and none is loaded: what is promised of it says nothing about that shape.
+TEST(Indices, a_promise_about_no_values_proves_nothing) {
+  KernelText text = gather(R"(
+    ld.param.u32 %r6, [p4]; setp.gt.s32 %p2, %r6, 0; mov.u64 %rd5, 0; @%p2 ld.global.u64 %rd5, [%rd4];)");
+  text.parameters = {"x", "y", "= n", "at", "= V"};
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Proved);
+  text.dims = "n = { min = 1, max = 100000 }\nV = { min = 0, max = 50000 }";
+  EXPECT_EQ(ProvedKernel(text).bounds(), Status::Unknown);  // V = 0: it reads x[0]
+}
+
 // ---- arithmetic
 
 TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) {
@@ -382,6 +432,33 @@ TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) 
   ProvedKernel large(text);
   EXPECT_EQ(large.bounds(), Status::Unknown);
   EXPECT_EQ(large.overflow(), Status::Unknown);
+}
+
+// That a guard keeps the wrapped index within the tensor does not undo the wrap, though the guard looks at it first.
+TEST(Arithmetic, an_index_that_wraps_before_its_guard_overflows) {
+  const auto body = [](int factor) {
+    return kernel(fmt::format(R"(
+      mul.lo.s32 %r7, %r2, {};
+      setp.ge.u32 %p1, %r7, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                              factor));
+  };
+  ProvedKernel narrow(body(100000));
+  EXPECT_EQ(narrow.bounds(), Status::Proved);
+  EXPECT_EQ(narrow.overflow(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(body(3)).overflow(), Status::Proved);
+}
+
+// What wraps only in a guard reaches no address.
+TEST(Arithmetic, a_wrap_in_a_guard_alone_is_no_overflow) {
+  EXPECT_EQ(ProvedKernel(kernel(R"(
+    mul.lo.s32 %r7, %r2, 100000; setp.lt.s32 %p1, %r7, 0; @%p1 bra END;
+    setp.ge.s32 %p2, %r2, %r1; @%p2 bra END;
+    mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"))
+                .overflow(),
+            Status::Proved);
 }
 
 TEST(Arithmetic, a_negative_index_is_not_hidden_by_an_unsigned_extension) {

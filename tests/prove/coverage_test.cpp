@@ -136,6 +136,25 @@ TEST(Coverage, a_loop_with_a_step_too_wide) {
   EXPECT_EQ(ProvedKernel(text).coverage().status, Status::Proved);
 }
 
+// i - 256 is no iteration of the loop in the first one, and wraps there: the first 256 elements are left out.
+TEST(Coverage, the_counter_before_the_first_iteration_wraps) {
+  const auto body = [](const std::string& guard) {
+    KernelText text = kernel(R"(
+      mov.u32 %r10, %r2;
+      setp.ge.u32 %p1, %r10, %r1; @%p1 bra END;
+      LOOP:
+      sub.u32 %r11, %r10, 256; )" +
+                             guard + " @%p2 bra SKIP;" + store("%r10") + R"(
+      SKIP:
+      add.u32 %r10, %r10, 256; setp.lt.u32 %p3, %r10, %r1; @%p3 bra LOOP;
+      END:)");
+    text.grid = "1";
+    return text;
+  };
+  EXPECT_EQ(ProvedKernel(body("setp.ge.u32 %p2, %r11, 1000000;")).coverage().status, Status::Unknown);
+  EXPECT_EQ(ProvedKernel(body("setp.ge.u32 %p2, %r10, 1000000;")).coverage().status, Status::Proved);
+}
+
 TEST(Coverage, a_loop_that_ends_early) {
   KernelText text = kernel("sub.s32 %r6, %r1, 7;" + strided("256", "setp.lt.s32 %p2, %r10, %r6;"));
   text.grid = "1";

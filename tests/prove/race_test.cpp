@@ -119,6 +119,27 @@ TEST(Races, a_stride_short_of_the_grid_races) {
   EXPECT_EQ(races(text), Status::Unknown);
 }
 
+// i - 256 is no iteration of the loop in the first one, and wraps there: all threads store to y[i - tid] in it.
+TEST(Races, the_counter_before_the_first_iteration_wraps) {
+  const auto body = [](const char* guard) {
+    KernelText text = kernel(fmt::format(R"(
+      mov.u32 %r10, %r5;
+      setp.ge.u32 %p1, %r10, %r1; @%p1 bra END;
+      LOOP:
+      sub.u32 %r11, %r10, 256; {} @%p2 bra SKIP;
+      sub.u32 %r12, %r10, %r5; mul.wide.u32 %rd3, %r12, 4; add.s64 %rd4, %rd2, %rd3;
+      st.global.f32 [%rd4], 0f00000000;
+      SKIP:
+      add.u32 %r10, %r10, 256; setp.lt.u32 %p3, %r10, %r1; @%p3 bra LOOP;
+      END:)",
+                                         guard));
+    text.grid = "1";
+    return text;
+  };
+  EXPECT_EQ(races(body("setp.lt.u32 %p2, %r11, 1000000;")), Status::Unknown);
+  EXPECT_EQ(races(body("setp.ge.u32 %p2, %r10, 0;")), Status::Proved);  // never
+}
+
 // Accesses that differ by a constant are compared as one: each distance counts.
 TEST(Races, unrolled_stores_are_compared_at_every_distance) {
   const std::string four = R"(

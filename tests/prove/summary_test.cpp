@@ -92,6 +92,9 @@ class Agreement {
   }
 
  private:
+  // With the shape and the thread fixed, a contradiction is found at once or not at all.
+  static constexpr double kSeconds = 1, kNonlinearSeconds = 0.1;
+
   // Inputs that the contract allows, at random.
   void fill(const contract::TensorSpec& tensor, std::byte* to, int64_t count) {
     const auto bound = [&](const contract::IntExpr& e) { return *e.eval(shape_); };
@@ -182,8 +185,8 @@ class Agreement {
         fix(terms.of(*base), Int{start->second});
       }
       const Formula here = equal_to_zero(plus(address, -Int{seen.address}));
-      return lowering.ask(here, 5).kind != Answer::Kind::Unsatisfiable &&
-             lowering.ask_nonlinear(here, 1, 0).kind != Answer::Kind::Unsatisfiable;
+      return lowering.ask(here, kSeconds).kind != Answer::Kind::Unsatisfiable &&
+             lowering.ask_nonlinear(here, kNonlinearSeconds).kind != Answer::Kind::Unsatisfiable;
     } catch (const TooHard&) {
       return true;
     }

@@ -119,6 +119,11 @@ class TorchTest(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual([finding for finding in report["findings"] if finding["severity"] == "error"], [])
 
+    def test_features(self) -> None:
+        ended, report = assay_run("-m", "unittest", "torch_features_on_virtual_gpu")
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual([finding for finding in report["findings"] if finding["severity"] == "error"], [])
+
     def test_out_of_bounds(self) -> None:
         ended, report = run_script(PAST_THE_END)
         self.assertEqual(ended.returncode, 0, "the script goes on after the access")

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from . import graphs, runtime, sparse, special
+from . import graphs, runtime, sparse, special, torchscript
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -30,7 +30,10 @@ NATIVE = frozenset(
     """.split()
 )
 # Operators without a kernel of their own for CUDA, whose common implementation would launch one of torch's.
-COMPOSITE = ("convolution", "convolution_backward", "convolution_overrideable", "_convolution")
+COMPOSITE = (
+    "convolution_backward", "convolution_overrideable", "_convolution", "ldexp.Tensor", "ldexp.out", "ldexp_",
+    "conj_physical_",
+)  # fmt: skip
 # Arguments that may be on the CPU beside CUDA tensors.
 MIXED = (
     "_index_put_impl_", "index.", "index_put", "_unsafe_index", "_foreach", "_fused_ad", "_fused_sgd", "_ctc_loss",
@@ -51,20 +54,24 @@ def install() -> None:
     native_copy = _native_kernel("aten::copy_")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning only once for all operators", UserWarning)  # torch 2.11
-        for name in _registered("CUDA") - NATIVE | set(COMPOSITE):
+        for name in _registered("CUDA") - NATIVE | _registered("CompositeExplicitAutograd").intersection(COMPOSITE):
             library.impl(name, _kernel(name), "CUDA", allow_override=True)
         for key in sparse.KEYS:
             for name in _registered(key) - sparse.NATIVE:
                 library.impl(name, _kernel(name), key, allow_override=True)
-        library.impl("copy_", functools.partial(_copy, native_copy), "CUDA", allow_override=True)
-        library.impl("zero_", functools.partial(_zero, Operator("zero_")), "CUDA", allow_override=True)
+        for name, kernel in (
+            ("copy_", functools.partial(_copy, native_copy)),
+            ("zero_", functools.partial(_zero, Operator("zero_"))),
+        ):
+            library.impl(name, torchscript.not_traced(kernel), "CUDA", allow_override=True)
     runtime.library().assay_frees_wait(0)  # torch's own allocator would keep what is freed
     graphs.install()
+    torchscript.install()
     _profile_without_cupti()
     _count_devices_without_nvml()
     # cuDNN and the fused attention kernels are machine code, too: torch's own paths without them end in operators
     # that the CPU has.
-    torch.backends.cudnn.enabled = False
+    _keep_cudnn_off()
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -80,6 +87,13 @@ def _profile_without_cupti() -> None:
 def _count_devices_without_nvml() -> None:
     """NVML, which torch asks before the runtime, knows the GPUs of the machine and not the virtual one."""
     torch.cuda._device_count_nvml = lambda: -1  # torch then asks the runtime
+
+
+def _keep_cudnn_off() -> None:
+    """Also if the program switches it on, which `torch.backends.cudnn.flags()` does as well."""
+    torch.backends.cudnn.enabled = False
+    torch._C._set_cudnn_enabled = lambda enabled: None
+    type(torch.backends.cudnn).__dict__["enabled"].setter = lambda enabled: None
 
 
 def _registered(key: str) -> Set[str]:
@@ -102,6 +116,7 @@ def _kernel(name: str) -> Callable:
     """The kernel of an operator, which is looked at when it is first called."""
     operator = None
 
+    @torchscript.not_traced
     def kernel(*args: Any, **kwargs: Any) -> Any:
         nonlocal operator
         if operator is None:

@@ -27,6 +27,21 @@ def _log_softmax_backward(grad: torch.Tensor, y: torch.Tensor, dim: int, input_d
     return aten._log_softmax_backward_data(grad, y, dim, grad.dtype).to(input_dtype)
 
 
+def _without_onednn(compute: Callable) -> Callable:
+    """The operator as torch computes it on the CPU without oneDNN, whose results for infinities and the largest numbers
+    are others than those of a GPU."""
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        was_enabled = torch._C._get_mkldnn_enabled()
+        torch._C._set_mkldnn_enabled(False)
+        try:
+            return compute(*args, **kwargs)
+        finally:
+            torch._C._set_mkldnn_enabled(was_enabled)
+
+    return wrapped
+
+
 def _mm(a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:
     return torch.matmul(a.to(out_dtype), b.to(out_dtype))
 
@@ -35,6 +50,65 @@ def _addmm(
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, out_dtype: torch.dtype, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
     return beta * c.to(out_dtype) + alpha * _mm(a, b, out_dtype)
+
+
+def _into(compute: Callable) -> Callable:
+    """The form of an operator that stores its result in `out`."""
+
+    def wrapped(*args: Any, out: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        result = compute(*args, **kwargs)
+        return out.resize_(result.size()).copy_(result)
+
+    return wrapped
+
+
+# ---- Convolutions of cuDNN, which TorchScript puts into models that it optimises ----
+
+
+def _cudnn_convolution(
+    x: torch.Tensor, weight: torch.Tensor, padding: Any, stride: Any, dilation: Any, groups: int, *flags: bool
+) -> torch.Tensor:
+    return aten.convolution(x, weight, None, stride, padding, dilation, False, [0] * len(padding), groups)
+
+
+def _cudnn_convolution_transpose(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    padding: Any,
+    output_padding: Any,
+    stride: Any,
+    dilation: Any,
+    groups: int,
+    *flags: bool,
+) -> torch.Tensor:
+    return aten.convolution(x, weight, None, stride, padding, dilation, True, output_padding, groups)
+
+
+def _cudnn_convolution_relu(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: Optional[torch.Tensor],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> torch.Tensor:
+    return aten.convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), groups).relu()
+
+
+def _cudnn_convolution_add_relu(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    z: torch.Tensor,
+    alpha: Optional[float],
+    bias: Optional[torch.Tensor],
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> torch.Tensor:
+    y = aten.convolution(x, weight, bias, stride, padding, dilation, False, [0] * len(padding), groups)
+    return (y + (1 if alpha is None else alpha) * z).relu()
 
 
 # ---- Recurrent cells: torch fuses them on CUDA ----
@@ -140,10 +214,20 @@ IMPLEMENTATIONS: Dict[str, Callable] = {
     "_log_softmax": _log_softmax,
     "_softmax_backward_data": _softmax_backward,
     "_log_softmax_backward_data": _log_softmax_backward,
-    "mm.dtype": _mm,
-    "bmm.dtype": _mm,
-    "addmm.dtype": _addmm,
-    "baddbmm.dtype": _addmm,
+    # oneDNN: GELU of infinity is NaN, and of 3.4e38 infinity.
+    "gelu": _without_onednn(aten.gelu.default),
+    "gelu_": _without_onednn(aten.gelu_.default),
+    "gelu.out": _without_onednn(aten.gelu.out),
+    "gelu_backward": _without_onednn(aten.gelu_backward.default),
+    "gelu_backward.grad_input": _without_onednn(aten.gelu_backward.grad_input),
+    **{f"{name}.dtype": _mm for name in ("mm", "bmm")},
+    **{f"{name}.dtype_out": _into(_mm) for name in ("mm", "bmm")},
+    **{f"{name}.dtype": _addmm for name in ("addmm", "baddbmm")},
+    **{f"{name}.dtype_out": _into(_addmm) for name in ("addmm", "baddbmm")},
+    "cudnn_convolution": _cudnn_convolution,
+    "cudnn_convolution_transpose": _cudnn_convolution_transpose,
+    "cudnn_convolution_relu": _cudnn_convolution_relu,
+    "cudnn_convolution_add_relu": _cudnn_convolution_add_relu,
     "_thnn_fused_lstm_cell": _lstm_cell,
     "_thnn_fused_lstm_cell_backward_impl": _lstm_cell_backward,
     "_thnn_fused_gru_cell": _gru_cell,
