@@ -30,6 +30,8 @@ std::string_view to_string(Status status);
 struct Candidate {
   contract::Shape shape;
   std::string words;  // "tid.x = 1, k = 3"
+  // A small shape where the same cannot go wrong: what a run shows at the one and not at the other has this cause.
+  std::optional<contract::Shape> control{};
 };
 
 // One place that an obligation is about.

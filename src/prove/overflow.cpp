@@ -4,11 +4,15 @@
 // on the way to it: a value that a guard looks at first is noted there, and may be part of the address, too. For
 // each one that bears on the address the question is whether it can wrap where the access is reached, everything
 // known taken together. Wrapping that never reaches an address (a hash, a comparison trick) is no defect.
+#include <algorithm>
+
 #include "prove/obligation.h"
 
 namespace assay::prove {
 
 namespace {
+
+constexpr int64_t kControlDim = 40;  // the most of a dim in a shape where nothing wraps
 
 // When a subterm bears on a term: a choice uses one of its sides only.
 class Influence {
@@ -35,6 +39,34 @@ class Influence {
   std::map<Term, Term> known_;
 };
 
+// No index of this address wraps at a shape.
+bool excluded_at(Setting& setting, const Access& access, const Part& part, const contract::Shape& shape) {
+  try {
+    Lowered at = lowered(setting, access, part, false);
+    for (const auto& [name, value] : shape)
+      at.lowering.assume(setting.terms.compare(Op::Eq, setting.dims.term(std::string_view(name)),
+                                               setting.terms.constant(static_cast<Bits>(Int{value}), 64)));
+    const auto wraps = at.lowering.wraps();
+    return std::all_of(wraps.begin(), wraps.end(), [&](const Wrap& wrap) {
+      return at.lowering.proves(equal_to_zero(atom_poly(wrap.times)), setting.question_seconds());
+    });
+  } catch (const TooHard&) {
+    return false;
+  }
+}
+
+// The shape with every dim small, if that keeps indices from wrapping.
+std::optional<contract::Shape> control_of(Setting& setting, const Access& access, const Part& part,
+                                          contract::Shape shape) {
+  for (const contract::Dim& dim : setting.dims.contract().dims) {
+    int64_t& value = shape[dim.name];
+    value = std::max(dim.lowest(), std::min(value, kControlDim) / dim.multiple_of * dim.multiple_of);
+  }
+  if (!setting.dims.contract().check_shape(shape) || !excluded_at(setting, access, part, shape))
+    return std::nullopt;
+  return shape;
+}
+
 std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
@@ -59,6 +91,8 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
         for (const Wrap& wrap : all) any.push_back(wrapped(whole, wrap));
         return any_of(std::move(any));
       });
+      if (place.candidate)
+        place.candidate->control = control_of(setting, access, part, place.candidate->shape);
       return place;
     }
   }

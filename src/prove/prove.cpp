@@ -46,14 +46,14 @@ constexpr double kValuesShare = 0.1;
 
 // In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
 // ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
-// ask the most questions.
+// ask the most questions, and alignment, the first to look at the addresses, asks about the loops for all.
 struct KernelObligation {
   const char* name;
   Obligation (*prove)(Setting&);
   double share;
 };
 constexpr KernelObligation kObligations[] = {
-    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 1}, {"bounds", prove_bounds, 3},
+    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 3}, {"bounds", prove_bounds, 3},
     {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
 };
 
@@ -90,6 +90,15 @@ class Prover {
 
   void progress(const std::string& text) const {
     if (options_.progress) options_.progress(text);
+  }
+
+  // `race` rests on two others, which are then decided, too.
+  bool is_asked(std::string_view obligation) const {
+    const auto named = [&](std::string_view name) {
+      return std::find(options_.only.begin(), options_.only.end(), name) != options_.only.end();
+    };
+    const bool needed = obligation == "barrier" || obligation == "bounds";
+    return options_.only.empty() || named(obligation) || (needed && named("race"));
   }
 
   bool prepare() {
@@ -212,20 +221,22 @@ class Prover {
       prove_one(launch, found, changed,
                 until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
     }
-    prove_outputs(changed);
-    compare_values_with_formula();
+    if (is_asked("coverage")) prove_outputs(changed);
+    if (is_asked("values")) compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
   }
 
   // What there is to decide, so that a result that is read before the end lists all of it.
   void expect(const std::vector<Job>& jobs) {
     for (const auto& [launch, found] : jobs) {
-      for (const KernelObligation& one : kObligations) pending_.emplace_back(launch.kernel, one.name);
+      for (const KernelObligation& one : kObligations)
+        if (is_asked(one.name)) pending_.emplace_back(launch.kernel, one.name);
     }
     const auto& tensors = contract_.tensors;
-    if (std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
+    if (is_asked("coverage") &&
+        std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
       pending_.emplace_back(entry(), "coverage");
-    pending_.emplace_back(entry(), "values");
+    if (is_asked("values")) pending_.emplace_back(entry(), "values");
   }
 
   // The function that the contract is about.
@@ -243,9 +254,11 @@ class Prover {
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
     double shares = 0;
-    for (const KernelObligation& obligation : kObligations) shares += obligation.share;
+    for (const KernelObligation& obligation : kObligations)
+      if (is_asked(obligation.name)) shares += obligation.share;
     const double replays = replay_work_;
     for (const auto& [name, prove, share] : kObligations) {
+      if (!is_asked(name)) continue;
       const double began = work_seconds(), end = until + replay_work_ - replays;
       setting.until = began + (end - began) * share / shares;
       shares -= share;

@@ -35,9 +35,10 @@ namespace assay::prove {
 struct Proof;
 
 struct Options {
-  double seconds = 60;  // of processor time, for all questions together
-  std::string dump;     // folder for the proved questions, as SMT-LIB; empty: none
-  std::string cache;    // of builds; empty: the user's
+  double seconds = 60;            // of processor time, for all questions together
+  std::string dump;               // folder for the proved questions, as SMT-LIB; empty: none
+  std::string cache;              // of builds; empty: the user's
+  std::vector<std::string> only;  // obligations by name; empty: all
   // Elapsed seconds in which replays of counterexamples may begin, all together. Chosen: five obligations' worth.
   double replay_seconds = 60;
   double recording_seconds = RelationOptions{}.seconds;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <set>
 
@@ -115,14 +116,36 @@ class Recorder {
   Recorder(const Contract& contract, const subject::Subject& subject, const subject::RunnerOptions& options)
       : contract_(contract), runner_(contract, subject, recording(options)) {}
 
-  // None where the shape could not be recorded; `relation` says why.
-  std::optional<RecordedCall> record(const Shape& shape, Relation& relation, uint64_t choice) {
+  // A call for each choice of the scalars: what depends on them differs between calls at one shape, and so has no
+  // expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
+  std::vector<RecordedCall> record(const Shape& shape, Relation& relation) {
+    std::vector<RecordedCall> calls;
+    for (size_t choice = 0; choice < choices(); ++choice)
+      if (auto call = record(shape, relation, choice)) calls.push_back(std::move(*call));
+    return calls;
+  }
+
+ private:
+  // All scalars low, all high, every other one high; and each value of those that have a list.
+  size_t choices() const {
+    size_t most = contract_.scalars.empty() ? 1 : contract_.scalars.size() == 1 ? 2 : 4;
+    for (const contract::ScalarSpec& scalar : contract_.scalars) most = std::max(most, scalar.values.size());
+    return most;
+  }
+
+  static double chosen(const contract::ScalarSpec& scalar, size_t index, size_t choice) {
+    if (!scalar.is_range()) return scalar.values[choice % scalar.values.size()];
+    const bool high =
+        choice % 4 == 1 || (choice % 4 == 2 && index % 2 == 1) || (choice % 4 == 3 && index % 2 == 0);
+    return high ? scalar.high : scalar.low;
+  }
+
+  std::optional<RecordedCall> record(const Shape& shape, Relation& relation, size_t choice) {
     contract::Bindings bindings;
     bindings.shape = shape;
-    for (const contract::ScalarSpec& scalar : contract_.scalars) {
-      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low)
-                                             : scalar.values[choice % scalar.values.size()];
-      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+    for (size_t i = 0; i < contract_.scalars.size(); ++i) {
+      const contract::ScalarSpec& scalar = contract_.scalars[i];
+      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, chosen(scalar, i, choice));
     }
     for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
     const subject::Observation seen = runner_.record(bindings);
@@ -152,7 +175,6 @@ class Recorder {
     return record;
   }
 
- private:
   static subject::RunnerOptions recording(subject::RunnerOptions options) {
     options.record = true;
     return options;
@@ -187,7 +209,8 @@ std::string signature(const RecordedCall& record) {
 
 // ---- which shapes a case is for
 
-// A condition on one dim that holds for all shapes of a case and for none of the others. The end of a range
+// Conditions that hold for all shapes of a case and together for none of the others: on one dim, or that one dim is
+// a multiple of something and another (or the same) has a range, as host code has for vectors. The end of a range
 // lies somewhere between shapes that were seen: it is found by halving, running the host code each time.
 class Separation {
  public:
@@ -198,20 +221,37 @@ class Separation {
 
   std::vector<Condition> run() {
     if (others_.empty()) return {};
-    for (const contract::Dim& dim : contract_.dims) {
-      if (auto found = range(dim, true)) return {*found};
-      if (auto found = range(dim, false)) return {*found};
-    }
+    if (auto found = any_range(nullptr)) return {*found};
+    std::vector<Condition> divisibility;
     for (const contract::Dim& dim : contract_.dims)
-      for (const int64_t by : {2, 4, 8, 16, 32, 64, 128, 256})
+      for (const int64_t by : kDivisors)
         for (const auto kind : {Condition::Kind::Multiple, Condition::Kind::NoMultiple}) {
           const Condition condition{kind, dim.name, by};
           if (separates(condition)) return {condition};
+          divisibility.push_back(condition);
         }
+    // Of the shapes that a condition leaves, a range: the weakest condition first, so that what only happens to be
+    // true of the shapes that were seen is not taken.
+    const std::vector<const Shape*> all = others_;
+    for (const Condition& condition : divisibility) {
+      if (!std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }))
+        continue;
+      others_ = all;
+      std::erase_if(others_, [&](const Shape* s) { return !condition.holds(*s); });
+      if (others_.size() == all.size()) continue;
+      if (auto found = any_range(&condition)) return {condition, *found};
+    }
     return {};
   }
 
  private:
+  std::optional<Condition> any_range(const Condition* within) {
+    for (const contract::Dim& dim : contract_.dims)
+      for (const bool at_least : {true, false})
+        if (auto found = range(dim, at_least, within)) return found;
+    return std::nullopt;
+  }
+
   bool separates(const Condition& condition) const {
     return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }) &&
            std::none_of(others_.begin(), others_.end(), [&](const Shape* s) { return condition.holds(*s); });
@@ -224,19 +264,31 @@ class Separation {
     });
   }
 
-  std::optional<Condition> range(const contract::Dim& dim, bool at_least) {
+  // `within`: what the shapes that the range is about satisfy besides.
+  std::optional<Condition> range(const contract::Dim& dim, bool at_least, const Condition* within) {
     const Shape& inside = *extreme(own_, dim.name, at_least);
     int64_t in = inside.at(dim.name), out = extreme(others_, dim.name, !at_least)->at(dim.name);
     if (at_least ? out >= in : out <= in) return std::nullopt;
-    while ((at_least ? in - out : out - in) > dim.multiple_of) {
-      Shape middle = inside;
-      int64_t& value = middle[dim.name];
-      value = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
-      if (value == in || value == out) break;
-      (belongs_(middle) ? in : out) = value;
-    }
+    while (const auto middle = between(inside, dim, in, out, within))
+      (belongs_(*middle) ? in : out) = middle->at(dim.name);
     return Condition{at_least ? Condition::Kind::AtLeast : Condition::Kind::AtMost, dim.name, in};
   }
+
+  // A shape about halfway; none: there is no such shape between the two.
+  std::optional<Shape> between(const Shape& inside, const contract::Dim& dim, int64_t in, int64_t out,
+                               const Condition* within) const {
+    Shape middle = inside;
+    const int64_t half = (in + (out - in) / 2) / dim.multiple_of * dim.multiple_of;
+    for (int64_t away = 0; away <= kDivisors.back(); ++away)
+      for (const int64_t value : {half - away * dim.multiple_of, half + away * dim.multiple_of}) {
+        middle[dim.name] = value;
+        if (std::min(in, out) < value && value < std::max(in, out) && (!within || within->holds(middle)))
+          return middle;
+      }
+    return std::nullopt;
+  }
+
+  static constexpr std::array<int64_t, 8> kDivisors = {2, 4, 8, 16, 32, 64, 128, 256};
 
   const Contract& contract_;
   std::vector<const Shape*> own_, others_;
@@ -397,15 +449,15 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
   const double until = clock_seconds() + options.seconds;
   const std::vector<Shape> every = shapes.all(options.exhaustive);
   std::vector<RecordedCall> records;
-  uint64_t choice = 0;
   for (const Shape& shape : shapes.some(options.fitted, 7)) {
     if (clock_seconds() > until) break;
-    if (auto record = recorder.record(shape, relation, choice++)) records.push_back(std::move(*record));
+    for (RecordedCall& record : recorder.record(shape, relation)) records.push_back(std::move(record));
+    ++relation.recorded;
   }
   // What fits few shapes is too easily found.
   if (clock_seconds() > until && relation.gaps.empty())
     relation.gaps.push_back(fmt::format("the host code could be run at {} shapes only in {:g} s",
-                                        records.size(), options.seconds));
+                                        relation.recorded, options.seconds));
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
   for (const RecordedCall& record : records) by_signature[signature(record)].push_back(&record);
   Inference inference(contract, relation);
@@ -415,28 +467,30 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     for (const RecordedCall& record : records)
       (signature(record) == key ? own : others).push_back(&record.shape);
     const auto belongs = [&](const Shape& shape) {
-      const auto record = recorder.record(shape, relation, choice++);
-      return record && signature(*record) == key;
+      const std::vector<RecordedCall> calls = recorder.record(shape, relation);
+      return !calls.empty() && std::all_of(calls.begin(), calls.end(),
+                                           [&](const RecordedCall& call) { return signature(call) == key; });
     };
     const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
-  relation.recorded = records.size();
   relation.all = !every.empty();
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
     if (!shapes.fits(shape) || clock_seconds() > until) {
       relation.all = false;
       continue;
     }
-    if (relation.refused.size() > kEnoughRefusals) break;
-    const auto record = recorder.record(shape, relation, choice++);
-    if (!record) continue;
+    if (relation.refused.size() > kEnoughRefusals || !relation.gaps.empty()) {
+      relation.all = false;
+      break;
+    }
     ++relation.recorded;
-    if (const std::string how = deviation(relation, contract, *record); !how.empty()) {
+    for (const RecordedCall& call : recorder.record(shape, relation)) {
+      const std::string how = deviation(relation, contract, call);
+      if (how.empty() || !relation.gaps.empty()) continue;
       relation.gaps.push_back(fmt::format("no launch relation was found that also holds at {}: {}",
                                           contract::to_string(shape), how));
-      break;
     }
   }
   return relation;

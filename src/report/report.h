@@ -46,6 +46,9 @@ struct Report {
   Json proof;
   std::string no_proof;  // why nothing was, where the reader may expect it
 
+  // What a training run showed, as `assay train --json` writes it (train/report.h); null: there was none.
+  Json training;
+
   // What a failed check was about, so that the report alone shows it again: {"path", "text"} each, the
   // contract first.
   Json files = Json::array();

@@ -111,6 +111,36 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
   EXPECT_EQ(proof.deviations.size(), 1u);
 }
 
+// With few shapes, an expression over the dims is easily found for a number that is no function of them.
+TEST_F(HostCode, a_scalar_is_no_function_of_the_dims) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void put_kernel(float* y, int at) { y[at] = 1; }
+extern "C" void put(float* y, int at, cudaStream_t stream) { put_kernel<<<1, 1, 0, stream>>>(y, at); }
+)";
+  const auto contract = contract::parse(R"([kernel]
+source = "k.cu"
+entry = "put"
+args = ["y", "at", "stream"]
+[dims]
+n = { min = 63, max = 64 }
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "inout"
+[scalars.at]
+dtype = "i32"
+range = [0, 63]
+[reference]
+formula = "y[i] = y[i]"
+)",
+                                        (folder_ / "k.toml").string());
+  ASSERT_TRUE(contract) << contract.error().text();
+  const Proof proof = prove(*contract, {});
+  EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);  // at n=63 with at=63
+  ASSERT_EQ(proof.launches.size(), 1u);
+  EXPECT_EQ(proof.launches[0].relation, "grid.x = 1, block.x = 1, parameter 0 -> y");
+}
+
 TEST_F(HostCode, that_takes_long_is_not_waited_for) {
   const contract::Contract slow = contract(
       "timespec now, begun; clock_gettime(CLOCK_MONOTONIC, &begun);\n"
