@@ -1,6 +1,6 @@
-// A proof that the virtual GPU contradicts: every input is a small random kernel (random_kernels.h), which is proved as far
+// A proof that the virtual GPU contradicts: every input is a random call of small kernels (random_kernels.h), which is proved as far
 // as it can be and then run at every shape of a small box (contradiction.h).
-//   build/fuzz/bin/fuzz_prove -max_len=600 <a folder for what it finds>
+//   build/fuzz/bin/fuzz_prove -max_len=900 <a folder for what it finds>
 #include <cstdio>
 #include <cstdlib>
 
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace assay::fuzz;
   Choices choices(data, size);
   Tally tally;
-  const std::string text = contradiction(random_kernel(choices), tally);
+  const std::string text = contradiction(random_call(choices), tally);
   if (text.empty()) return 0;
   std::fprintf(stderr, "%s\n", text.c_str());
   std::abort();

@@ -1,8 +1,8 @@
-// Small random kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, shared memory with
-// barriers, warp operations.
+// Small random calls of kernels in PTX, for contradicting proofs: index arithmetic, guards, loops, vectors, shared memory
+// with barriers, warp operations, atomics, asynchronous copies, several launches.
 //
 //   Choices choices(bytes, size);
-//   RandomKernel kernel = random_kernel(choices);   // kernel.toml, kernel.ptx, kernel.parameters …
+//   RandomCall call = random_call(choices);   // call.cases[0].launches[0].body …
 //
 // Arithmetic on random operands is hardly ever in bounds, and a proof that never succeeds cannot be wrong. So a
 // kernel is made of the usual parts (a guarded store, a strided loop, a reduction in shared memory), and each part
@@ -40,41 +40,60 @@ class Choices {
   size_t size_, at_ = 0;
 };
 
-struct RandomKernel {
-  std::string dims;  // of the contract, TOML
-  std::string x, y;  // keys of the tables of the tensors x (i32, indices) and y (i32)
-  std::string grid, block;
-  std::string shared;  // declarations in the module
-  std::string body;
-  bool large = false;  // the promised range goes beyond the shapes that are run
-  uint32_t shared_words = 0;
+struct RandomLaunch {
+  std::string grid, block, block_y = "1";  // expressions over the dims
+  std::string dynamic_shared = "0";        // bytes
+  std::string shared;                      // declarations in the module
+  uint32_t static_shared = 0;              // bytes of them
+  std::string body;                        // of a kernel whose parameters are x, y, n, m
 };
 
-// Parameters are always: x, y, n, m.
+// What is launched for some of the shapes, one after the other.
+struct RandomCase {
+  enum class When : uint8_t {
+    Always,
+    MultipleOf4,
+    NoMultipleOf4,
+    AtLeast5,
+    AtMost4
+  } when = When::Always;  // of n
+  std::vector<RandomLaunch> launches;
+  std::string filled;  // bytes at the beginning of y that the host fills first; empty: none
+};
+
+struct RandomCall {
+  std::string dims;     // of the contract, TOML
+  std::string x, y;     // keys of the tables of the tensors x (i32, indices) and y (i32)
+  bool output = false;  // y is only written
+  bool large = false;   // the promised range goes beyond the shapes that are run
+  std::vector<RandomCase> cases;
+};
+
+// The extents of x and y.
+enum class Extent : uint8_t { N, NTimesM, NPlusM, FourN };
+
 class KernelMaker {
  public:
-  explicit KernelMaker(Choices& choices) : choices_(choices) {}
+  KernelMaker(Choices& choices, Extent extent, bool large)
+      : choices_(choices), extent_(extent), large_(large) {}
 
-  RandomKernel make() {
-    kernel_.large = choices_.one_in(3);
-    const std::string most = kernel_.large ? "3000000" : "9";
-    const std::string by = choices_.one_in(4) ? ", multiple_of = 4" : "";
-    kernel_.dims =
-        fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", by.empty() ? 1 : 4,
-                    by.empty()      ? most
-                    : kernel_.large ? "3000000"
-                                    : "12",
-                    by, kernel_.large ? "700" : "4");
-    sizes();
+  static constexpr const char* kElements[] = {"n", "n * m", "n + m", "4 * n"};  // by Extent
+
+  // `covers`: the kernel writes every element of y, or nearly so.
+  RandomLaunch make(bool covers) {
+    covers_ = covers;
     launch();
     add("ld.param.u64 %rd1, [p0]; ld.param.u64 %rd2, [p1]; ld.param.u32 %r1, [p2]; ld.param.u32 %r2, [p3];");
     add("cvta.to.global.u64 %rd1, %rd1; cvta.to.global.u64 %rd2, %rd2;");
     add("mov.u32 %r3, %tid.x; mov.u32 %r4, %ntid.x; mov.u32 %r5, %ctaid.x; mov.u32 %r6, %nctaid.x;");
     add("mad.lo.s32 %r7, %r5, %r4, %r3;");  // the thread's number in the grid
     add("mul.lo.s32 %r8, %r6, %r4;");       // threads of the grid
+    add("mov.u32 %r9, %tid.y;");
     known_ = {"%r1", "%r2", "%r3", "%r4", "%r5", "%r6", "%r7", "%r8"};
+    if (kernel_.block_y != "1") known_.push_back("%r9");
+    if (covers_) covering();
     if (choices_.one_in(2)) declare_shared();
-    const uint32_t parts = 1 + choices_.below(3);
+    const uint32_t parts = (covers_ ? 0 : 1) + choices_.below(3);
     for (uint32_t i = 0; i < parts; ++i) part(2);
     kernel_.body = std::move(text_);
     return std::move(kernel_);
@@ -87,15 +106,6 @@ class KernelMaker {
   std::string predicate() { return fmt::format("%p{}", next_predicate_++); }
   std::string label() { return fmt::format("L{}", next_label_++); }
 
-  // The extents of the tensors, mostly those that the usual accesses need.
-  void sizes() {
-    kind_ = choices_.below(4);  // y has n, n * m, n + m or 4 * n elements
-    const std::vector<std::string> sizes = {"\"n\"", "\"n\", \"m\"", "\"n + m\"", "\"4 * n\""};
-    kernel_.y = fmt::format("dtype = \"i32\"\nshape = [{}]\nrole = \"inout\"\nvalues = \"integers(0, 3)\"",
-                            sizes[kind_]);
-    kernel_.x = fmt::format("dtype = \"i32\"\nshape = [{}]\nvalues = \"index(n)\"", sizes[kind_]);
-  }
-
   void launch() {
     const uint32_t threads = choices_.of<uint32_t>({4, 8, 32, 33, 64, 1});
     kernel_.block = fmt::format("{}", threads);
@@ -105,15 +115,41 @@ class KernelMaker {
                                             "1",
                                             "2",
                                             fmt::format("ceil_div(n * m, {})", threads),
-                                            fmt::format("min(ceil_div(n, {}), 3)", threads)};
+                                            fmt::format("min(ceil_div(n, {}), 3)", threads),
+                                            fmt::format("ceil_div(n, {})", 4 * threads),
+                                            "n * m",
+                                            "n / 2",
+                                            "n - 1"};
     kernel_.grid = choices_.of(grids);
-    if (choices_.one_in(8) && !kernel_.large) kernel_.block = "n";
-    threads_ = threads;
+    if (covers_) {
+      const char* elements = kElements[static_cast<size_t>(extent_)];
+      const std::vector<std::string> enough = {fmt::format("ceil_div({}, {})", elements, threads), "n",
+                                               fmt::format("min(ceil_div({}, {}), 5)", elements, threads)};
+      kernel_.grid = choices_.one_in(12) ? "n / 2" : choices_.of(enough);
+      return;
+    }
+    if (choices_.one_in(8)) {
+      kernel_.block = large_ ? choices_.of<std::string>({"m + 300", "min(n, 256)", "2 * m", "m"})
+                             : choices_.of<std::string>({"n", "m", "4 * n", "n * m"});
+    }
+    if (choices_.one_in(8)) kernel_.block_y = choices_.of<std::string>({"2", "3", "m"});
   }
 
+  // s: an array of this many bytes, or the dynamic shared memory.
   void declare_shared() {
-    kernel_.shared_words = choices_.of<uint32_t>({64, 32, 33, 8, 16});
-    kernel_.shared = fmt::format(".shared .align 16 .b8 s[{}];", 4 * kernel_.shared_words);
+    shared_words_ = choices_.of<uint32_t>({64, 32, 33, 8, 16});
+    if (choices_.one_in(4)) {
+      kernel_.shared = ".extern .shared .align 16 .b8 s[];";
+      kernel_.dynamic_shared =
+          choices_.of<std::string>({fmt::format("{}", 4 * shared_words_), "4 * n", "4 * m", "16 * n"});
+      if (kernel_.dynamic_shared == "4 * n") words_ = "%r1";
+      if (kernel_.dynamic_shared == "4 * m") words_ = "%r2";
+    } else {
+      kernel_.shared =
+          fmt::format(".shared .align 16 .b8 s[{}];\n.shared .align 4 .b8 c[8];", 4 * shared_words_);
+      kernel_.static_shared = 4 * shared_words_ + 8;
+    }
+    if (words_.empty()) words_ = fmt::format("{}", shared_words_);
   }
 
   // ---- expressions: the name of a register that holds one
@@ -206,13 +242,13 @@ class KernelMaker {
     };
     switch (choices_.below(5)) {
       case 0:
-        if (kind_ == 1) return {"%r7", product("%r1", "%r2")};
-        if (kind_ == 2) {
+        if (extent_ == Extent::NTimesM) return {"%r7", product("%r1", "%r2")};
+        if (extent_ == Extent::NPlusM) {
           const std::string out = fresh();
           add(fmt::format("add.s32 {}, %r1, %r2;", out));
           return {"%r7", out};
         }
-        if (kind_ == 3) {
+        if (extent_ == Extent::FourN) {
           const std::string out = fresh();
           add(fmt::format("shl.b32 {}, %r1, 2;", out));
           return {"%r7", out};
@@ -253,12 +289,16 @@ class KernelMaker {
 
   std::string load(const std::string& index, bool of_x) {
     const std::string at = address(index, of_x), out = fresh();
-    add(fmt::format("ld.global.u32 {}, [{}+{}];", out, at, displacement()));
+    std::string how = "global";
+    if (choices_.one_in(6))
+      how = choices_.of<std::string>(
+          {"global.nc", "volatile.global", "relaxed.gpu.global", "relaxed.cta.global"});
+    add(fmt::format("ld.{}.u32 {}, [{}+{}];", how, out, at, displacement()));
     return out;
   }
 
   void store(const std::string& index, const std::string& what) {
-    const std::string at = address(index, false);
+    const std::string at = address(index, choices_.one_in(24));
     switch (choices_.below(20)) {
       case 0:
       case 3:
@@ -273,6 +313,12 @@ class KernelMaker {
       }
       case 2:
         add(fmt::format("st.global.v2.u32 [{}+{}], {{{}, {}}};", at, displacement(), what, what));
+        break;
+      case 5:
+        add(fmt::format(
+            "st.{}.u32 [{}+{}], {};",
+            choices_.of<std::string>({"volatile.global", "relaxed.gpu.global", "relaxed.cta.global"}), at,
+            displacement(), what));
         break;
       default:
         add(fmt::format("st.global.u32 [{}+{}], {};", at, displacement(), what));
@@ -290,7 +336,7 @@ class KernelMaker {
       add(fmt::format("@{} bra {};", p, end));
     }
     std::string what = choices_.of(known_);
-    if (choices_.one_in(2)) what = load(at.index, true);
+    if (choices_.one_in(2)) what = load(at.index, !choices_.one_in(8));
     std::string where = at.index;
     if (choices_.one_in(4)) where = load(at.index, true);  // an index tensor
     store(where, what);
@@ -354,13 +400,12 @@ class KernelMaker {
 
   // Every thread writes a word, waits, and reads another thread's; or a tree of halving strides.
   void exchange() {
-    if (kernel_.shared_words == 0) return access();
+    if (shared_words_ == 0) return access();
     std::string mine = "%r3";
     if (choices_.one_in(6)) mine = value(1);
     const std::string end = label(), p = predicate();
     const bool guarded = choices_.one_in(2);
-    const std::string size =
-        fmt::format("{}", choices_.one_in(8) ? kernel_.shared_words + 1 : kernel_.shared_words);
+    const std::string size = words();
     if (guarded) {
       add(fmt::format("setp.ge.u32 {}, {}, {};", p, mine, size));
       add(fmt::format("@{} bra {};", p, end));
@@ -413,6 +458,284 @@ class KernelMaker {
     add(end + ":");
   }
 
+  // Every element once: by one thread each, in a loop over all of them, row by row, or four at a time.
+  void covering() {
+    const std::string count = fresh();
+    switch (extent_) {
+      case Extent::N:
+        add(fmt::format("mov.u32 {}, %r1;", count));
+        break;
+      case Extent::NTimesM:
+        add(fmt::format("mul.lo.s32 {}, %r1, %r2;", count));
+        break;
+      case Extent::NPlusM:
+        add(fmt::format("add.s32 {}, %r1, %r2;", count));
+        break;
+      default:
+        add(fmt::format("shl.b32 {}, %r1, 2;", count));
+    }
+    if (choices_.one_in(12)) add(fmt::format("add.s32 {}, {}, -1;", count, count));
+    const std::string end = label(), head = label(), i = fresh(), p = predicate(), q = predicate();
+    if (extent_ == Extent::NTimesM && choices_.one_in(3)) {
+      const std::string at = fresh();
+      add(fmt::format("setp.ge.s32 {}, %r5, %r1; @{} bra {};", p, p, end));
+      add(fmt::format("mov.u32 {}, %r3;", i));
+      add(head + ":");
+      add(fmt::format("setp.ge.s32 {}, {}, %r2; @{} bra {};", q, i, q, end));
+      add(fmt::format("mad.lo.s32 {}, %r5, %r2, {};", at, i));
+      plain_store(at);
+      add(fmt::format("add.s32 {}, {}, %r4; bra {};", i, i, head));
+    } else if (extent_ == Extent::FourN && choices_.one_in(3)) {
+      add(fmt::format("setp.ge.s32 {}, %r7, %r1; @{} bra {};", p, p, end));
+      add(fmt::format("shl.b32 {}, %r7, {};", i, choices_.one_in(12) ? 3 : 2));
+      add(fmt::format("st.global.v4.u32 [{}], {{1, 2, 3, 4}};", plain_address(i)));
+    } else if (choices_.one_in(2)) {
+      add(fmt::format("setp.ge.{}32 {}, %r7, {}; @{} bra {};", choices_.one_in(3) ? "u" : "s", p, count, p,
+                      end));
+      plain_store("%r7");
+    } else {
+      add(fmt::format("mov.u32 {}, %r7;", i));
+      add(head + ":");
+      add(fmt::format("setp.ge.s32 {}, {}, {}; @{} bra {};", q, i, count, q, end));
+      plain_store(i);
+      add(fmt::format("add.s32 {}, {}, {}; bra {};", i, i, choices_.one_in(12) ? "%r4" : "%r8", head));
+    }
+    add(end + ":");
+  }
+  std::string plain_address(const std::string& index) {
+    const std::string offset = fresh_long(), out = fresh_long();
+    add(fmt::format("mul.wide.s32 {}, {}, 4; add.s64 {}, %rd2, {};", offset, index, out, offset));
+    return out;
+  }
+  void plain_store(const std::string& index) {
+    add(fmt::format("st.global.u32 [{}], 8;", plain_address(index)));
+  }
+
+  // ---- more of what kernels are made of
+
+  void barrier(uint32_t left_out_one_in = 8) {
+    if (choices_.one_in(left_out_one_in)) return;
+    if (choices_.one_in(16)) return add("bar.warp.sync -1;");
+    if (choices_.one_in(16))
+      return add(fmt::format("bar.sync 1{};", choices_.one_in(2) ? ", " + kernel_.block : ""));
+    add("bar.sync 0;");
+  }
+  // The words of s, or one more.
+  std::string words() {
+    if (!choices_.one_in(8)) return words_;
+    const std::string out = fresh();
+    add(fmt::format("add.s32 {}, {}, 1;", out, words_));
+    return out;
+  }
+  void leave_unless_below(const std::string& index, const std::string& bound, const std::string& end) {
+    const std::string p = predicate();
+    add(fmt::format("setp.{}.{}32 {}, {}, {}; @{} bra {};", choices_.one_in(12) ? "gt" : "ge",
+                    choices_.one_in(3) ? "u" : "s", p, index, bound, p, end));
+  }
+
+  // A prefix sum with doubling (or other) distances: s[i] += s[i - step], a barrier before and after.
+  void scan() {
+    if (shared_words_ == 0) return access();
+    const std::string step = fresh(), head = label(), done = label(), p = predicate(), out = fresh(),
+                      sum = fresh();
+    const std::string end = label(), from = fresh();
+    const bool halving = choices_.one_in(3);
+    const std::string limit = choices_.one_in(2) ? "%r4" : fmt::format("{}", shared_words_);
+    leave_unless_below("%r3", words(), end);
+    add(fmt::format("st.shared.u32 [{}], %r7;", shared_address("%r3")));
+    add(end + ":");
+    barrier();
+    add(fmt::format("mov.u32 {}, {};", step, halving ? std::to_string(shared_words_ / 2) : "1"));
+    add(head + ":");
+    if (halving) {
+      add(fmt::format("setp.eq.u32 {}, {}, 0; @{} bra {};", p, step, p, done));
+    } else {
+      add(fmt::format("setp.ge.s32 {}, {}, {}; @{} bra {};", p, step, limit, p, done));
+    }
+    const auto under_guard = [&](const auto& body) {
+      const std::string q = predicate(), r = predicate(), skip = label();
+      add(fmt::format("setp.{}.{}32 {}, %r3, {}; @{} bra {};", choices_.one_in(8) ? "le" : "lt",
+                      choices_.one_in(4) ? "u" : "s", q, step, q, skip));
+      add(fmt::format("setp.ge.u32 {}, %r3, {}; @{} bra {};", r, words_, r, skip));
+      body();
+      add(skip + ":");
+    };
+    under_guard([&] {
+      add(fmt::format("sub.s32 {}, %r3, {};", from, step));
+      add(fmt::format("ld.shared.u32 {}, [{}];", out, shared_address(from)));
+    });
+    barrier();
+    under_guard([&] {
+      const std::string mine = fresh(), at = shared_address("%r3");
+      add(fmt::format("ld.shared.u32 {}, [{}]; add.s32 {}, {}, {}; st.shared.u32 [{}], {};", mine, at, sum,
+                      mine, out, at, sum));
+    });
+    barrier();
+    add(fmt::format("{} {}, {}, 1;", halving ? "shr.u32" : "shl.b32", step, step));
+    add(fmt::format("bra {};", head));
+    add(done + ":");
+  }
+
+  // y[i] = x[i - step] and the like: a neighbour, under a guard of one comparison or two.
+  void neighbour() {
+    const std::string end = label(), at = fresh();
+    const Index mine = usual();
+    const int step = choices_.of<int>({1, 1, 2, 4, -1});
+    add(fmt::format("sub.s32 {}, {}, {};", at, mine.index, step));
+    leave_unless_below(mine.index, mine.bound, end);
+    const std::string p = predicate();
+    if (choices_.one_in(2)) {
+      add(fmt::format("setp.ge.u32 {}, {}, {}; @{} bra {};", p, at, mine.bound, p, end));
+    } else {
+      add(fmt::format("setp.lt.s32 {}, {}, {}; @{} bra {};", p, mine.index,
+                      choices_.one_in(6) ? step - 1 : step, p, end));
+    }
+    const std::string what = load(at, !choices_.one_in(6));
+    store(choices_.one_in(6) ? at : mine.index, what);
+    add(end + ":");
+  }
+
+  // Four elements at a time, and what is left over one by one.
+  void vectors() {
+    const std::string first = fresh(), last = fresh(), rest = label(), end = label(), p = predicate();
+    const int width = choices_.of<int>({4, 4, 2});
+    const Index mine = usual();
+    add(fmt::format("shl.b32 {}, {}, {};", first, mine.index, choices_.one_in(12) ? 1 : width == 4 ? 2 : 1));
+    add(fmt::format("add.s32 {}, {}, {};", last, first, choices_.one_in(4) ? 0 : width - 1));
+    add(fmt::format("setp.ge.{}32 {}, {}, {}; @{} bra {};", choices_.one_in(3) ? "u" : "s", p, last,
+                    mine.bound, p, rest));
+    const std::string from = address(first, true), to = address(first, false);
+    const std::string values = width == 4
+                                   ? fmt::format("{{{}, {}, {}, {}}}", fresh(), fresh(), fresh(), fresh())
+                                   : fmt::format("{{{}, {}}}", fresh(), fresh());
+    add(fmt::format("ld.global{}.v{}.u32 {}, [{}];", choices_.one_in(3) ? ".nc" : "", width, values, from));
+    add(fmt::format("st.global.v{}.u32 [{}], {};", width, to, values));
+    add(fmt::format("bra {};", end));
+    add(rest + ":");
+    if (choices_.one_in(2)) {
+      const std::string i = fresh(), head = label(), q = predicate();
+      add(fmt::format("mov.u32 {}, {};", i, first));
+      add(head + ":");
+      add(fmt::format("setp.ge.s32 {}, {}, {}; @{} bra {};", q, i, mine.bound, q, end));
+      store(i, "5");
+      add(fmt::format("add.s32 {}, {}, 1; bra {};", i, i, head));
+    }
+    add(end + ":");
+  }
+
+  // A place in shared memory drawn from a counter.
+  void tickets() {
+    if (kernel_.static_shared == 0) return access();
+    const std::string p = predicate(), skip = label(), end = label(), counter = fresh(), drawn = fresh();
+    add(fmt::format("mov.u32 {}, c;", counter));
+    add(fmt::format("setp.ne.s32 {}, %r3, 0; @{} bra {}; st.shared.u32 [{}], 0;", p, p, skip, counter));
+    add(skip + ":");
+    barrier();
+    if (choices_.one_in(2)) {
+      const std::string q = comparison(choices_.of(known_), choices_.of(known_));
+      add(fmt::format("@{} bra {};", q, end));
+    }
+    add(fmt::format("atom.shared.add.u32 {}, [{}], {};", drawn, counter, choices_.one_in(8) ? 2 : 1));
+    leave_unless_below(drawn, choices_.one_in(2) ? "%r1" : words(), end);
+    if (choices_.one_in(2)) {
+      store(drawn, "%r3");
+    } else {
+      add(fmt::format("st.shared.u32 [{}], %r3;", shared_address(drawn)));
+    }
+    add(end + ":");
+    barrier(2);
+  }
+
+  // Rounds over tiles: each thread brings a word, all wait, each reads another's, all wait again.
+  void rounds() {
+    if (shared_words_ == 0) return strided();
+    const std::string i = fresh(), head = label(), done = label(), p = predicate(), at = fresh();
+    const bool copied = choices_.one_in(3);  // by cp.async
+    add(fmt::format("mov.u32 {}, {};", i, choices_.of<std::string>({"0", "0", "0", "%r5", "%r3"})));
+    add(head + ":");
+    add(fmt::format("setp.ge.s32 {}, {}, {}; @{} bra {};", p, i, choices_.one_in(4) ? "%r2" : "%r1", p,
+                    done));
+    add(fmt::format("add.s32 {}, {}, %r3;", at, i));
+    const std::string skip = label(), over = label();
+    leave_unless_below(at, "%r1", skip);
+    if (!choices_.one_in(6)) leave_unless_below("%r3", words(), skip);
+    if (copied) {
+      add(fmt::format("cp.async.ca.shared.global [{}], [{}], 4;", shared_address("%r3"), address(at, true)));
+    } else {
+      add(fmt::format("st.shared.u32 [{}], {};", shared_address("%r3"), load(at, true)));
+    }
+    add(skip + ":");
+    if (copied && !choices_.one_in(8)) add("cp.async.commit_group; cp.async.wait_group 0;");
+    if (copied && choices_.one_in(3)) add("cp.async.wait_all;");
+    barrier();
+    const std::string other = fresh(), out = fresh();
+    add(choices_.of<std::string>(
+        {fmt::format("sub.s32 {}, %r4, %r3; sub.s32 {}, {}, 1;", other, other, other),
+         fmt::format("mov.u32 {}, %r3;", other), fmt::format("xor.b32 {}, %r3, 1;", other),
+         fmt::format("mov.u32 {}, 0;", other)}));
+    leave_unless_below(other, words(), over);
+    add(fmt::format("ld.shared.u32 {}, [{}];", out, shared_address(other)));
+    if (choices_.one_in(2)) {
+      leave_unless_below(at, "%r1", over);
+      store(at, out);
+    }
+    add(over + ":");
+    barrier(6);
+    add(fmt::format("add.s32 {}, {}, {}; bra {};", i, i, choices_.one_in(6) ? "%r8" : "%r4", head));
+    add(done + ":");
+  }
+
+  // Rows and columns: index = row * m + column, or of the transposed.
+  void rows() {
+    const std::string row = choices_.of<std::string>({"%r5", "%r7", "%r9", "%r3"});
+    const std::string column = fresh(), head = label(), end = label(), at = fresh(), p = predicate();
+    leave_unless_below(row, "%r1", end);
+    const bool loop = choices_.one_in(2);
+    add(fmt::format("mov.u32 {}, {};", column, choices_.of<std::string>({"%r3", "%r9", "0", "%r5"})));
+    if (loop) add(head + ":");
+    if (!choices_.one_in(8)) add(fmt::format("setp.ge.s32 {}, {}, %r2; @{} bra {};", p, column, p, end));
+    if (choices_.one_in(6)) {
+      add(fmt::format("mad.lo.s32 {}, {}, %r1, {};", at, column, row));
+    } else {
+      add(fmt::format("mad.lo.s32 {}, {}, %r2, {};", at, row, column));
+    }
+    std::string what = "9";
+    if (choices_.one_in(2)) what = load(at, true);
+    store(at, what);
+    if (loop) {
+      const std::string step = choices_.of<std::string>({"%r4", "1", "%r4"});
+      const std::string q = predicate();
+      add(fmt::format("add.s32 {}, {}, {}; setp.lt.s32 {}, {}, %r2; @{} bra {};", column, column, step, q,
+                      column, q, head));
+    }
+    add(end + ":");
+  }
+
+  // A loop of four elements a turn, and a loop for the rest, as nvcc makes of `for (i = …; i < n; ++i)`.
+  void unrolled() {
+    const std::string i = fresh(), rest = fresh(), whole = fresh(), head = label(), tail = label(),
+                      again = label(), end = label();
+    const std::string p = predicate(), q = predicate(), r = predicate();
+    add(fmt::format("setp.ne.s32 {}, {}, 0; @{} bra {};", p, choices_.one_in(2) ? "%r7" : "%r3", p, end));
+    add(fmt::format("mov.u32 {}, 0; and.b32 {}, %r1, 3; sub.s32 {}, %r1, {};", i, rest, whole, rest));
+    add(fmt::format("setp.lt.s32 {}, %r1, 4; @{} bra {};", q, q, tail));
+    add(head + ":");
+    const std::string to = address(i, false);
+    for (int lane = 0; lane < 4; ++lane)
+      add(fmt::format("st.global.u32 [{}+{}], {};", to, 4 * lane + (choices_.one_in(24) ? 4 : 0), lane));
+    add(fmt::format("add.s32 {}, {}, 4; add.s32 {}, {}, -4;", i, i, whole, whole));
+    add(fmt::format("setp.{}.s32 {}, {}, 0; @{} bra {};", choices_.one_in(6) ? "gt" : "ne", r, whole, r,
+                    head));
+    add(tail + ":");
+    const std::string t = predicate(), u = predicate();
+    add(fmt::format("setp.eq.s32 {}, {}, 0; @{} bra {};", t, rest, t, end));
+    add(again + ":");
+    store(i, "6");
+    add(fmt::format("add.s32 {}, {}, 1; add.s32 {}, {}, -1; setp.ne.s32 {}, {}, 0; @{} bra {};", i, i, rest,
+                    rest, u, rest, u, again));
+    add(end + ":");
+  }
+
   void condition(int depth) {
     const std::string p =
         comparison(value(1), choices_.one_in(2) ? choices_.of(known_) : fmt::format("{}", constant()));
@@ -435,30 +758,38 @@ class KernelMaker {
 
   void warp() {
     const std::string out = fresh();
-    switch (choices_.below(3)) {
+    const std::string lanes =
+        choices_.one_in(6) ? choices_.of<std::string>({"1", "65535", "15", "%r1"}) : "-1";
+    switch (choices_.below(5)) {
       case 0:
-        add(fmt::format("shfl.sync.bfly.b32 {}, {}, {}, 31, -1;", out, choices_.of(known_),
-                        1 << choices_.below(5)));
+        add(fmt::format("shfl.sync.{}.b32 {}, {}, {}, {};", choices_.of<std::string>({"bfly", "down"}), out,
+                        choices_.of(known_), 1 << choices_.below(5), "31, " + lanes));
         break;
-      case 1: {
+      case 1:
+        add(fmt::format("shfl.sync.idx.b32 {}, {}, 0, 31, {};", out, choices_.of(known_), lanes));
+        break;
+      case 2: {
         const std::string p = comparison(choices_.of(known_), choices_.of(known_));
-        add(fmt::format("vote.sync.ballot.b32 {}, {}, -1;", out, p));
+        add(fmt::format("vote.sync.ballot.b32 {}, {}, {};", out, p, lanes));
         break;
       }
+      case 3:
+        add(fmt::format("activemask.b32 {};", out));
+        break;
       default:
-        add("bar.warp.sync -1;");
+        add(fmt::format("bar.warp.sync {};", lanes));
         return;
     }
     known_.push_back(out);
   }
 
   void part(int depth) {
-    switch (choices_.below(12)) {
+    switch (choices_.below(22)) {
       case 0:
       case 1:
       case 2:
       case 3:
-        return kernel_.shared_words > 0 && choices_.one_in(2) ? exchange() : access();
+        return shared_words_ > 0 && choices_.one_in(2) ? exchange() : access();
       case 4:
       case 5:
       case 6:
@@ -473,6 +804,23 @@ class KernelMaker {
         if (choices_.one_in(3)) return leave();
         known_.push_back(value(2));
         return access();
+      case 11:
+        return scan();
+      case 12:
+      case 13:
+        return neighbour();
+      case 14:
+      case 15:
+        return vectors();
+      case 16:
+        return tickets();
+      case 17:
+        return rounds();
+      case 18:
+      case 19:
+        return rows();
+      case 20:
+        return unrolled();
       default:
         if (choices_.one_in(3)) add("bar.sync 0;");
         return access();
@@ -480,15 +828,69 @@ class KernelMaker {
   }
 
   Choices& choices_;
-  RandomKernel kernel_;
+  RandomLaunch kernel_;
   std::string text_;
   std::vector<std::string> known_;
-  uint32_t kind_ = 0, threads_ = 32;
+  Extent extent_;
+  bool large_, covers_ = false;
+  uint32_t shared_words_ = 0;
+  std::string words_;  // of s, a constant or a register
   int next_register_ = 10, next_long_ = 10, next_predicate_ = 1, next_half_ = 1, next_label_ = 0;
 };
 
-inline RandomKernel random_kernel(Choices& choices) {
-  return KernelMaker(choices).make();
+class CallMaker {
+ public:
+  explicit CallMaker(Choices& choices) : choices_(choices) {}
+
+  RandomCall make() {
+    call_.large = choices_.one_in(3);
+    const bool fours = choices_.one_in(4);
+    call_.dims = fmt::format("n = {{ min = {}, max = {}{} }}\nm = {{ min = 1, max = {} }}", fours ? 4 : 1,
+                             call_.large ? "3000000"
+                             : fours     ? "12"
+                                         : "9",
+                             fours ? ", multiple_of = 4" : "", call_.large ? "700" : "4");
+    tensors();
+    if (choices_.one_in(6)) {
+      using When = RandomCase::When;
+      const bool multiples = choices_.one_in(2) && !fours;
+      add_case(multiples ? When::MultipleOf4 : When::AtLeast5);
+      add_case(multiples ? When::NoMultipleOf4 : When::AtMost4);
+    } else {
+      add_case(RandomCase::When::Always);
+    }
+    return std::move(call_);
+  }
+
+ private:
+  void tensors() {
+    extent_ = static_cast<Extent>(choices_.below(4));
+    static constexpr const char* kShapes[] = {"\"n\"", "\"n\", \"m\"", "\"n + m\"", "\"4 * n\""};
+    const char* shape = kShapes[static_cast<size_t>(extent_)];
+    call_.output = choices_.one_in(2);
+    call_.y = fmt::format("dtype = \"i32\"\nshape = [{}]\n{}", shape,
+                          call_.output ? "role = \"out\"" : "role = \"inout\"\nvalues = \"integers(0, 3)\"");
+    call_.x = fmt::format("dtype = \"i32\"\nshape = [{}]\nvalues = \"index(n)\"", shape);
+  }
+
+  void add_case(RandomCase::When when) {
+    RandomCase one;
+    one.when = when;
+    if (call_.output && choices_.one_in(8)) one.filled = choices_.one_in(2) ? "4 * n" : "4 * n - 4";
+    const uint32_t launches = choices_.one_in(4) ? 2 : 1;
+    const uint32_t covering = call_.output && !choices_.one_in(3) ? choices_.below(launches) : launches;
+    for (uint32_t i = 0; i < launches; ++i)
+      one.launches.push_back(KernelMaker(choices_, extent_, call_.large).make(i == covering));
+    call_.cases.push_back(std::move(one));
+  }
+
+  Choices& choices_;
+  RandomCall call_;
+  Extent extent_ = Extent::N;
+};
+
+inline RandomCall random_call(Choices& choices) {
+  return CallMaker(choices).make();
 }
 
 }  // namespace assay::fuzz

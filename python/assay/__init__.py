@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Require,
         Scalar,
         Tensor,
+        Workload,
     )
     from assay.program import AssayError
     from assay.report import Finding, FindingsError, Report, Where
@@ -47,6 +48,7 @@ _MODULES = {
         "Require",
         "Scalar",
         "Tensor",
+        "Workload",
     ),
     "assay.program": ("AssayError",),
     "assay.report": ("Finding", "FindingsError", "Report", "Where"),

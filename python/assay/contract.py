@@ -152,6 +152,16 @@ class Require:
 
 
 @dataclass
+class Workload:
+    """The slot of a training step that the kernel takes (`assay train`), and what of it is what in the slot."""
+
+    slot: Optional[str] = None
+    tensors: Optional[Dict[str, str]] = None
+    dims: Optional[Dict[str, Union[str, int]]] = None
+    scalars: Optional[Dict[str, str]] = None
+
+
+@dataclass
 class Origin:
     """Where the files of a contract that a tool wrote come from; reports name these places."""
 
@@ -172,6 +182,7 @@ class Contract:
     shapes: List[Dict[str, int]] = field(default_factory=list)
     inputs: Inputs = field(default_factory=Inputs)
     require: Require = field(default_factory=Require)
+    workload: Workload = field(default_factory=Workload)
     origin: Origin = field(default_factory=Origin)
     title: Optional[str] = None
     only_listed_shapes: Optional[bool] = None
@@ -201,6 +212,7 @@ class Contract:
             "reference": Reference,
             "inputs": Inputs,
             "require": Require,
+            "workload": Workload,
             "origin": Origin,
         }
         collections = {"tensors": Tensor, "scalars": Scalar}
@@ -239,7 +251,12 @@ class Contract:
         sections.append(_table("reference", self.reference))
         sections += [
             _table(name, table)
-            for name, table in (("inputs", self.inputs), ("require", self.require), ("origin", self.origin))
+            for name, table in (
+                ("inputs", self.inputs),
+                ("require", self.require),
+                ("workload", self.workload),
+                ("origin", self.origin),
+            )
             if table != type(table)()
         ]
         return "\n\n".join("\n".join(section) for section in ([lines] if lines else []) + sections) + "\n"

@@ -66,6 +66,9 @@ Argument Arguments::add(const std::string& name, uint64_t& value, const std::str
   Argument argument(app_->add_option(name, value, help));
   return argument.not_negative();
 }
+Argument Arguments::add(const std::string& name, int64_t& value, const std::string& help) {
+  return Argument(app_->add_option(name, value, help));
+}
 Argument Arguments::add(const std::string& name, double& value, const std::string& help) {
   return Argument(app_->add_option(name, value, help));
 }

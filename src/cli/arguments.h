@@ -43,6 +43,7 @@ class Arguments {
   Argument add(const std::string& name, int& value, const std::string& help);
   Argument add(const std::string& name, unsigned& value, const std::string& help);
   Argument add(const std::string& name, uint64_t& value, const std::string& help);
+  Argument add(const std::string& name, int64_t& value, const std::string& help);
   Argument add(const std::string& name, double& value, const std::string& help);
   void add_flag(const std::string& name, bool& value, const std::string& help);
   // "--name{1}": 1 where the flag has no number of its own.

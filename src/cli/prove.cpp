@@ -63,7 +63,8 @@ int prove_command(std::vector<std::string> args) {
       "aligned, "
       "indices that do not overflow, legal launches, barriers that every thread reaches, no races, outputs "
       "that "
-      "are written. A counterexample counts once the virtual GPU has shown it.",
+      "are written. Values are compared with the formula. A counterexample counts once the virtual GPU has "
+      "shown it.",
       "assay prove");
   std::string path, json, html;
   prove::Options options;
@@ -76,7 +77,11 @@ int prove_command(std::vector<std::string> args) {
       .positive();
   arguments.add("--dump", options.dump,
                 "write each proved question to this folder, as SMT-LIB for another solver");
+  arguments.add("--only", options.only, "decide this obligation alone (bounds, values, …); may be repeated");
   if (const auto status = arguments.parse(args)) return *status;
+  for (const std::string& name : options.only)
+    if (prove::statement_of(name).empty())
+      return wrong_use(fmt::format("there is no obligation `{}`; docs/prove.md lists them", name));
   const auto contract = contract::load(path);
   if (!contract) {
     fmt::print(stderr, "{}\n", diagnostic(contract.error()));

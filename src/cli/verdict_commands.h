@@ -13,6 +13,7 @@ int corpus_command(std::vector<std::string> args);
 int judge_command(std::vector<std::string> args);
 int lint_command(std::vector<std::string> args);
 int prove_command(std::vector<std::string> args);
+int train_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);

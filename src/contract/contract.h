@@ -190,6 +190,19 @@ struct Origin {
   std::map<std::string, std::string> files;  // copies, and what they were copied from
 };
 
+// One line of [workload]: what the contract calls it, and what the slot calls it.
+struct WorkloadName {
+  std::string own, slots;
+  Place own_place, slots_place;
+};
+
+// [workload]: the operator of a training step that the kernel computes. Slots are known to train/slots.h, not here.
+struct Workload {
+  std::string slot;                                  // empty: the contract names none
+  std::vector<WorkloadName> tensors, dims, scalars;  // in the order of the file
+  Place place;                                       // of the slot's name
+};
+
 struct Contract {
   std::string path;                         // as given to load(); empty for text
   std::shared_ptr<const std::string> text;  // of the file, for the lines that errors show
@@ -203,6 +216,7 @@ struct Contract {
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;
   Require require;
+  Workload workload;
   Origin origin;
 
   const Dim* dim(std::string_view name) const;

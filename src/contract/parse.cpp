@@ -203,7 +203,7 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 void Reader::read_all(const TomlValue& root) {
   keys(root, "the contract",
        {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
-        "inputs", "require", "origin"});
+        "inputs", "require", "workload", "origin"});
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
   each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });
@@ -220,6 +220,7 @@ void Reader::read_all(const TomlValue& root) {
   if (!failed_) read_reference(root);
   if (!failed_) read_inputs(root);
   if (!failed_) read_require(root);
+  if (!failed_) read_workload(root);
   if (!failed_) read_origin(root);
 }
 

@@ -268,6 +268,35 @@ void Reader::read_require(const TomlValue& root) {
   }
 }
 
+void Reader::read_workload(const TomlValue& root) {
+  const TomlValue* table = root.find("workload");
+  if (!table || !is(*table, TomlKind::Table, "workload")) return;
+  keys(*table, "[workload]", {"slot", "tensors", "dims", "scalars"});
+  Workload& workload = contract_.workload;
+  const TomlValue* slot = need(*table, "slot", "[workload]");
+  if (!slot) return;
+  workload.slot = string(slot, "slot");
+  workload.place = slot->place;
+  workload.tensors = workload_names(*table, "tensors");
+  workload.dims = workload_names(*table, "dims");
+  workload.scalars = workload_names(*table, "scalars");
+}
+
+// { own = "the slot's" }; a dim may be a number.
+std::vector<WorkloadName> Reader::workload_names(const TomlValue& table, std::string_view key) {
+  std::vector<WorkloadName> names;
+  const TomlValue* list = table.find(key);
+  if (!list || !is(*list, TomlKind::Table, key, "a table { of the contract = \"of the slot\" }"))
+    return names;
+  for (const TomlEntry& entry : list->table) {
+    const bool is_number = key == "dims" && entry.value.kind == TomlKind::Integer;
+    const std::string slots =
+        is_number ? std::to_string(entry.value.integer) : string(&entry.value, entry.key);
+    names.push_back({entry.key, slots, entry.place, entry.value.place});
+  }
+  return names;
+}
+
 void Reader::read_origin(const TomlValue& root) {
   const TomlValue* table = root.find("origin");
   if (!table || !is(*table, TomlKind::Table, "origin")) return;

@@ -90,6 +90,8 @@ class Reader {
   void read_inputs(const TomlValue& root);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
+  void read_workload(const TomlValue& root);
+  std::vector<WorkloadName> workload_names(const TomlValue& table, std::string_view key);
   void read_origin(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);
   Contract contract_;

@@ -299,11 +299,28 @@ struct Code {
   std::string detail;  // why it matters here
 };
 
+// What a kernel does to a training run (room train). A gradient is compared with that of the same step with trusted
+// kernels; noise is how far trusted gradients with other roundings or orders of summation are from it.
+struct Training {
+  std::string slot;
+  std::string tokens, optimizer;  // of the cell: "zipf", "sgd"
+  bool teacher_forced = false;    // at the weights of the reference run
+  int64_t step = 0;
+  std::string tensor;  // the parameter; empty: the loss
+  std::string part;    // "tokens seen 100 to 999 times"; empty: all of it
+  double gain = 1, cosine = 1, relative_error = 0;
+  double noise = 0;  // of what the kind is about: of the gain, of the error, of the loss
+  double loss_gap = 0;
+  int64_t nonfinite = 0;
+  double log10_evidence = 0;  // of the sequential test
+  double false_alarms = 0;    // the probability that it accuses a right kernel; 0: no such test
+};
+
 }  // namespace assay::evidence
 
 namespace assay {
 
 using Evidence = std::variant<evidence::Numeric, evidence::Access, evidence::Race, evidence::Synchronisation,
-                              evidence::Launch, evidence::Process, evidence::Code>;
+                              evidence::Launch, evidence::Process, evidence::Code, evidence::Training>;
 
 }  // namespace assay

@@ -329,6 +329,24 @@ void list(V& v, Code& c) {
   v("detail", c.detail);
 }
 template <class V>
+void list(V& v, Training& t) {
+  v("slot", t.slot);
+  v("tokens", t.tokens);
+  v("optimizer", t.optimizer);
+  v("teacher_forced", t.teacher_forced);
+  v.always("step", t.step);
+  v("tensor", t.tensor);
+  v("part", t.part);
+  v.always("gain", t.gain);
+  v.always("cosine", t.cosine);
+  v.always("relative_error", t.relative_error);
+  v.always("noise", t.noise);
+  v("loss_gap", t.loss_gap);
+  v("nonfinite", t.nonfinite);
+  v("log10_evidence", t.log10_evidence);
+  v("false_alarms", t.false_alarms);
+}
+template <class V>
 void list(V& v, Attribution& a) {
   v("difference_between_runs", a.difference);
   v("symptom", a.symptom);

@@ -49,7 +49,7 @@ std::string_view to_string(Severity severity) {
 
 std::string_view to_string(Family family) {
   constexpr std::string_view kNames[] = {"numeric", "access",  "race", "synchronisation",
-                                         "launch",  "process", "code"};
+                                         "launch",  "process", "code", "training"};
   return kNames[static_cast<std::size_t>(family)];
 }
 

@@ -24,7 +24,7 @@ enum class Kind : uint8_t {
 enum class Severity : uint8_t { Note, Warning, Error };
 
 // What a kind's evidence is about.
-enum class Family : uint8_t { Numeric, Access, Race, Synchronisation, Launch, Process, Code };
+enum class Family : uint8_t { Numeric, Access, Race, Synchronisation, Launch, Process, Code, Training };
 
 // Which part of Assay may report a kind (kinds.def).
 enum class Reporter : uint8_t { Device, Judge, Code };

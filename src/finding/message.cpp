@@ -41,6 +41,7 @@ std::string seen(Kind kind, const Evidence& evidence) {
     std::string operator()(const evidence::Launch& e) const { return launch_text(kind, e); }
     std::string operator()(const evidence::Process& e) const { return process_text(kind, e); }
     std::string operator()(const evidence::Code& e) const { return e.detail; }
+    std::string operator()(const evidence::Training& e) const { return training_text(kind, e); }
   } visitor{kind};
   return std::visit(visitor, evidence);
 }

@@ -20,5 +20,6 @@ std::string synchronisation_text(Kind kind, const evidence::Synchronisation& evi
 std::string launch_text(Kind kind, const evidence::Launch& evidence);
 std::string process_text(Kind kind, const evidence::Process& evidence);
 std::string numeric_text(const evidence::Numeric& evidence);
+std::string training_text(Kind kind, const evidence::Training& evidence);
 
 }  // namespace assay

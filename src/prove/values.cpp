@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cstring>
 #include <set>
 
 #include "base/random.h"
 #include "base/symbol.h"
+#include "finding/message.h"
+#include "judge/measure.h"
+#include "judge/numbers.h"
 #include "prove/solve.h"
 #include "prove/values_blocks.h"
 #include "prove/values_inputs.h"
@@ -134,14 +137,17 @@ class Comparison {
 
   void compare_at(const reference::Reference& reference, const Shape& shape, uint64_t choice,
                   Random& random) {
+    const std::vector<const TensorSpec*> outputs = contract_.outputs();
+    const auto is_empty = [&](const TensorSpec* tensor) { return tensor_bytes(*tensor, shape) == 0; };
+    if (std::all_of(outputs.begin(), outputs.end(), is_empty)) return;
     auto inputs = ValuesInputs::make(contract_, shape, choice);
     if (!inputs) return problem(inputs.error().message);
     contract::Bindings called = inputs->bindings();
     for (auto& [name, tensor] : called.inputs) tensor = nullptr;
     const subject::Observation seen = runner_.record(called);
-    if (seen.outcome != subject::CallOutcome::Ended || seen.events_left_out || seen.error_code != 0)
+    if (seen.outcome != subject::CallOutcome::Ended || seen.recorded_left_out || seen.error_code != 0)
       return problem(fmt::format("the host code could not be run at {}", contract::to_string(shape)));
-    const BlocksOutcome blocks = blocks_.run(seen.events, *inputs, random);
+    const BlocksOutcome blocks = blocks_.run(seen.recorded, *inputs, random);
     if (!blocks.problem.empty()) return problem(blocks.problem);
     const bool tensor_cores = !tensor_cores_.reasons(blocks.kernels).empty();
     size_t compared = 0;
@@ -151,16 +157,10 @@ class Comparison {
       for (const StoredElement& one : blocks.stored)
         if (one.tensor == &tensor) stored.push_back(&one), elements.push_back(one.element);
       if (stored.empty()) continue;
-      const auto expected =
+      auto expected =
           reference.expect(inputs->bindings(), tensor.name, elements, inputs->options(tensor_cores));
       if (!expected) return problem(expected.error().message);
-      compared += stored.size();
-      compared_outputs_.insert(tensor.name);
-      for (size_t i = 0; i < stored.size(); ++i)
-        if (!expected->admits(i, stored[i]->value, 0)) {
-          differs(*stored[i], expected->value[i], *inputs);
-          break;
-        }
+      compared += compare_elements(tensor, stored, *expected, *inputs);
     }
     if (compared == 0) return;
     outcome_.obligation.compared.elements += compared;
@@ -174,14 +174,34 @@ class Comparison {
     }
   }
 
-  void differs(const StoredElement& stored, double expected, const ValuesInputs& inputs) {
-    const Shape& shape = inputs.bindings().shape;
-    const auto extents = stored.tensor->extents(shape);
-    std::string text =
-        fmt::format("{}{} is {:.6g}, where the formula gives {:.6g}", stored.tensor->name,
-                    contract::coordinates(*extents, stored.element), stored.value.load(0), expected);
-    outcome_.obligation.open.push_back({{}, std::move(text), Candidate{shape, ""}});
-    outcome_.trials.push_back(inputs.trial());
+  // By the judge's rule for one element. Returns how many were compared.
+  size_t compare_elements(const TensorSpec& tensor, const std::vector<const StoredElement*>& stored,
+                          reference::Expectation& expected, const ValuesInputs& inputs) {
+    // The elements side by side, as a tensor of their own.
+    contract::Tensor together = contract::Tensor::zeros(tensor.dtype, {static_cast<int64_t>(stored.size())});
+    for (size_t i = 0; i < stored.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      std::memcpy(together.at(at), stored[i]->value.at(0), static_cast<size_t>(together.item_bytes()));
+      expected.element[i] = at;
+    }
+    const judge::MeasureOptions how{contract_.require.rtol, contract_.require.atol,
+                                    contract_.reference.accumulate};
+    const judge::Gauge gauge(together, expected, how);
+    size_t compared = 0;
+    for (size_t i = 0; i < stored.size(); ++i) {
+      if (expected.flags[i] & (reference::kNonfiniteValue | reference::kUnspecified)) continue;
+      ++compared;
+      compared_outputs_.insert(tensor.name);
+      if (gauge(i).admitted) continue;
+      const Shape& shape = inputs.bindings().shape;
+      std::string text = fmt::format("{}{} {}", tensor.name,
+                                     contract::coordinates(*tensor.extents(shape), stored[i]->element),
+                                     sentence(judge::text_of(gauge.compared(i))));
+      outcome_.obligation.open.push_back({{}, std::move(text), Candidate{shape, ""}});
+      outcome_.trials.push_back(inputs.trial());
+      break;
+    }
+    return compared;
   }
 
   void problem(const std::string& text) {

@@ -5,8 +5,9 @@
 // evaluated for just these elements. Since neither needs more of the inputs than it reads (values_inputs.h), an element
 // beyond 2^31 costs no more than the first one, where a trial would have to run the whole grid.
 //
-// The kernel is executed as the hardware would, rounding included, so an element agrees if the reference admits it: the
-// same test, with the same rounding budget, that every trial is judged by (reference.h), and no tolerance of its own.
+// The kernel is executed as the hardware would, rounding included, so an element agrees if the judge admits it: the
+// same test, with the same rounding budget, as in every trial (judge/measure.h), and no tolerance of its own.
+// Elements whose exact value is not finite are left to trials.
 // What is not admitted is a candidate, which counts once a trial has shown it (witness.h).
 //
 // Kernels whose blocks depend on each other (atomics, several passes over memory) are compared only at shapes at which all

@@ -15,14 +15,16 @@ using contract::TensorSpec;
 
 namespace {
 
-constexpr int64_t kDevicePart = 1024;                  // elements of an input that are made together
-constexpr int64_t kMadeAtOnce = 64 * kDevicePart;      // inputs up to this size are made whole
+constexpr int64_t kDevicePart = 32;                    // elements of an input that are made together
+constexpr int64_t kMadeAtOnce = int64_t{1} << 16;      // inputs up to this size are made whole
 constexpr uint64_t kWholeThreads = uint64_t{1} << 16;  // calls of no more threads are run whole
 constexpr int kBlocks = 4;                             // of a larger grid: the first, the last, and others
 constexpr size_t kKept = 24;                           // elements of an output that are kept from one run
 constexpr int kMostRounds = 5;  // a loaded index leads to another part: rarely more than twice
-// Warp instructions of a launch: about a second. Longer ones are left out.
-constexpr uint64_t kMostInstructions = 20'000'000;
+// Warp instructions of a launch, and elements of all inputs that are made for a run: each about a quarter of a second.
+// What takes more is left out.
+constexpr uint64_t kMostInstructions = 4'000'000;
+constexpr int64_t kMostDeviceMade = int64_t{1} << 23;
 
 // Memory of the call on the device.
 struct DeviceArray {
@@ -30,8 +32,8 @@ struct DeviceArray {
   vgpu::Address base = 0;
   uint64_t shift = 0;  // from `base` to the first element: a pointer is aligned to what the contract promises
   uint64_t bytes = 0;
-  std::vector<bool> made;     // by part; inputs
-  std::set<int64_t> missing;  // parts that were read and not made
+  std::vector<bool> made, asked;        // by part, of inputs: what is made, and what was read
+  std::vector<int64_t> missing, parts;  // parts that were read and not made; those that are made
 
   bool is_input() const { return tensor && tensor->is_input(); }
   uint64_t item() const { return static_cast<uint64_t>(contract::info(tensor->dtype).bytes); }
@@ -93,7 +95,10 @@ class BlocksObserver : public vgpu::Listener {
     if (at < array.base + array.shift) return;
     const uint64_t offset = at - array.base - array.shift, part = array.item() * kDevicePart;
     for (uint64_t p = offset / part; p <= (offset + bytes - 1) / part && p < array.made.size(); ++p)
-      if (!array.made[p]) array.missing.insert(static_cast<int64_t>(p));
+      if (!array.made[p] && !array.asked[p]) {
+        array.asked[p] = true;
+        array.missing.push_back(static_cast<int64_t>(p));
+      }
   }
 
   // Keeps some of the elements, each with the same chance, and the last.
@@ -170,7 +175,10 @@ struct ValuesBlocks::Impl {
         array.shift = tensor.align < 256 ? static_cast<uint64_t>(tensor.align) : 0;
         if (array.is_input())
           array.made.resize(static_cast<size_t>((array.count() + kDevicePart - 1) / kDevicePart));
-        if (array.is_input() && array.count() <= kMadeAtOnce) array.made.assign(array.made.size(), true);
+        array.asked = array.made;
+        if (array.is_input() && array.count() <= kMadeAtOnce)
+          for (size_t part = 0; part < array.made.size(); ++part)
+            array.missing.push_back(static_cast<int64_t>(part));
         arrays.push_back(std::move(array));
       }
       DeviceArray workspace;
@@ -178,15 +186,20 @@ struct ValuesBlocks::Impl {
         workspace.bytes = static_cast<uint64_t>(*bytes);
       arrays.push_back(std::move(workspace));
     }
+    int64_t total = 0;
     for (DeviceArray& array : arrays) {
       const auto base = device.memory().allocate(std::max<uint64_t>(array.shift + array.bytes, 1), 256,
                                                  vgpu::MemoryKind::Device, name_of(array));
       if (!base) return base.error().message;
       array.base = *base;
-      for (const int64_t part : array.missing) array.made[static_cast<size_t>(part)] = true;
+      for (const int64_t part : array.missing) {
+        array.made[static_cast<size_t>(part)] = true;
+        array.parts.push_back(part);
+      }
       array.missing.clear();
-      for (size_t part = 0; part < array.made.size(); ++part)
-        if (array.made[part]) make(array, static_cast<int64_t>(part), inputs);
+      total += static_cast<int64_t>(array.parts.size()) * kDevicePart;
+      if (total > kMostDeviceMade) return "its blocks read more of the inputs than can be made";
+      for (const int64_t part : array.parts) make(array, part, inputs);
     }
     return "";
   }

@@ -18,7 +18,7 @@ namespace {
 
 // Values that are drawn for an input. A prime: no stride of the kernel's is in step with it.
 constexpr int64_t kDrawn = 4099;
-constexpr int64_t kPart = 1024;  // elements that are made together
+constexpr int64_t kPart = 32;  // elements that are made together
 // Elements that one evaluation of the formula may make: about half a second's work. A formula that reads more than this
 // for a few dozen elements (a sum over a whole giant tensor) is left out.
 constexpr int64_t kMostMade = int64_t{1} << 24;

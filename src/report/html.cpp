@@ -192,6 +192,7 @@ Json page_json(const Report& report) {
     for (Json& obligation : json["proof"]["obligations"])
       for (Json& place : obligation["places"])
         place["where"]["file"] = named(report, place["where"].value("file", ""));
+  if (!report.training.is_null()) json["training"] = report.training;
   json["sources"] = sources_json(report);
   json["picture_of"] = report.picture_of;
   json["pictures"] = Json::array();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "train/model.h"
+
 namespace assay::train {
 
 // A gradient g against the gradient r that it should be.
@@ -27,6 +29,20 @@ struct TensorSignal {
   double noise_error = 0;       // … of the relative error
   double update_to_weight = 0;  // |update| / |weight|
 };
+
+// What the gradients of a step are compared by: the losses, every parameter, and the rows of the embedding by how often
+// their token occurs.
+struct SignalPlace {
+  std::string tensor, part;
+  int parameter = -1;         // -1: the losses
+  int64_t low = 0, high = 0;  // of a part: occurrences; high 0: not a part
+};
+std::vector<SignalPlace> signal_places(const ModelSizes& sizes);
+// The comparison at each place. g and r: a vector for each parameter, and the losses last.
+std::vector<Comparison> compare_all(const std::vector<SignalPlace>& places,
+                                    const std::vector<std::vector<float>>& g,
+                                    const std::vector<std::vector<float>>& r, const Batch& batch,
+                                    const ModelSizes& sizes);
 
 struct StepSignals {
   int step = 0;

@@ -72,6 +72,8 @@ struct Candidate {
   // The tensors that it has, with the dtypes that it wants; inputs that it does not have are not made for it. The
   // trusted runs that it is compared with round the slot's tensors to the same types.
   std::map<std::string, contract::DType, std::less<>> dtypes;
+  // Values of the slot's scalars that the contract fixes (eps, base): the model uses these in place of its own.
+  std::map<std::string, double, std::less<>> scalars;
   // Why it cannot be called with these dims; empty: it can. Null: it takes any.
   std::function<std::string(const contract::Shape&)> refuses;
   // One call: all outputs and inouts in `dtypes`, each with its extents. An error ends the training run.

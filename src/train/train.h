@@ -15,7 +15,7 @@
 //     candidate   the same, with the candidate in its slot
 //
 // First comes the teacher-forced comparison: the gradient with the candidate at the weights of the reference run. One
-// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (teacher.h).
+// step shows there what a loss curve shows late or never, because no trajectory has to diverge first (runs.h).
 //
 //   slots.h     the operators and candidates       signals.h     how two gradients compare
 //   model.h     model, data, optimizers            sequential.h  when a difference is more than noise
@@ -26,7 +26,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +56,7 @@ struct Options {
   int teacher_steps = 8;                          // at most, of the teacher-forced comparison
   bool teacher_only = false;                      // no matrix
   bool stop_early = true;                         // a cell whose question is answered ends
+  std::optional<double> rate;                     // the learning rate of every cell; none: default_settings()
   double false_alarms = 1e-6;                     // the probability of accusing a right candidate
   std::string checkpoint;                         // file; empty: none is kept
   std::function<void(const Progress&)> progress;  // null: nobody is interested
@@ -73,6 +74,7 @@ struct Cell {
   Optimizer optimizer = Optimizer::SGD;
   OptimizerSettings settings;
   Curve reference, trusted, reordered, candidate;
+  int64_t steps() const { return static_cast<int64_t>(candidate.loss.size()); }
   double loss_gap = 0;               // largest |candidate - trusted|
   double noise = 0;                  // largest |reordered - trusted|
   int gap_step = 0;                  // where the gap is largest
@@ -84,9 +86,12 @@ struct Cell {
 // The comparison at the weights of the reference run.
 struct Teacher {
   std::vector<StepSignals> signals;  // by step
-  double log10_evidence = 0;         // of the sequential test; it accuses at -log10(false_alarms)
-  int accused_step = -1;             // -1: it did not
-  std::string tensor, part;          // where the evidence is strongest
+  TokenSource source = TokenSource::Zipf;
+  Optimizer optimizer = Optimizer::SGD;  // of the reference run
+  double log10_evidence = 0;             // of the sequential test; it accuses at -log10(false_alarms)
+  int accused_step = -1;                 // -1: it did not
+  std::string tensor, part;              // where the evidence is strongest
+  bool is_bias = false;                  // … and whether it is the gain, or the size of the error
   double seconds = 0;
 };
 

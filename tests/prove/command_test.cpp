@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "subject/process.h"
 #include "subject/subject.h"
@@ -37,7 +38,7 @@ class Command : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   // Doubles n numbers; `guard` is the condition under which a thread works.
-  Outcome prove(const std::string& guard, const std::string& options = "") {
+  Outcome prove(const std::string& guard, const std::vector<std::string>& options = {}) {
     return prove_source(fmt::format(R"(
 __global__ void twice_kernel(const float* x, float* y, int n) {{
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -51,7 +52,7 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
                         options);
   }
 
-  Outcome prove_source(const std::string& source, const std::string& options = "") {
+  Outcome prove_source(const std::string& source, const std::vector<std::string>& options = {}) {
     std::ofstream(folder_ / "k.cu") << source;
     std::ofstream(folder_ / "k.toml") << R"([kernel]
 source = "k.cu"
@@ -72,7 +73,7 @@ formula = "y[i] = 2 * x[i]"
     const std::string report = (folder_ / "proof.json").string();
     std::vector<std::string> words = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove",
                                       (folder_ / "k.toml").string(), "--json", report};
-    if (!options.empty()) words.insert(words.end(), {options, (folder_ / "dump").string()});
+    words.insert(words.end(), options.begin(), options.end());
     const auto result = subject::run_command(words, 120);
     Outcome outcome;
     if (!result) return outcome;
@@ -87,7 +88,7 @@ formula = "y[i] = 2 * x[i]"
 };
 
 TEST_F(Command, a_right_kernel_is_proved_and_its_values_agree) {
-  const Outcome outcome = prove("i < n", "--dump");
+  const Outcome outcome = prove("i < n", {"--dump", (folder_ / "dump").string()});
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   for (const char* name : {"bounds", "overflow", "alignment", "launch", "barrier", "race", "coverage"})
     EXPECT_EQ(outcome.status_of(name), "proved") << name;
@@ -143,6 +144,28 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   EXPECT_EQ(wrong.status, 1) << wrong.text;
 }
 
+// A 16-bit index stays within the tensor, and wraps from n = 65537 on: only the result shows it. Where the result is
+// wrong without any wrap as well, the wrap is not to blame.
+TEST_F(Command, an_index_that_wraps_is_shown_by_its_result) {
+  const auto source = [](int factor) {
+    return fmt::format(R"(
+__global__ void twice_kernel(const float* x, float* y, int n) {{
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = {}.0f * x[static_cast<unsigned short>(i)];
+}}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}}
+)",
+                       factor);
+  };
+  const Outcome wraps = prove_source(source(2));
+  EXPECT_EQ(wraps.status_of("bounds"), "proved") << wraps.text;
+  EXPECT_EQ(wraps.status_of("overflow"), "refuted") << wraps.text;
+  const Outcome other = prove_source(source(3));
+  EXPECT_EQ(other.status_of("overflow"), "unknown") << other.text;
+}
+
 TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
   const Outcome outcome = prove("i < n - 1");
   EXPECT_EQ(outcome.status, 1) << outcome.text;
@@ -150,6 +173,19 @@ TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
   EXPECT_EQ(outcome.status_of("coverage"), "refuted");
   ASSERT_FALSE(outcome.json["findings"].empty());
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "unwritten-output");
+}
+
+TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
+  const auto names = [](const Outcome& outcome) {
+    std::set<std::string> found;
+    for (const Json& one : outcome.json["obligations"]) found.insert(one["obligation"]);
+    return found;
+  };
+  const Outcome values = prove("i < n", {"--only", "values"});
+  EXPECT_EQ(names(values), std::set<std::string>{"values"}) << values.text;
+  const Outcome race = prove("i < n", {"--only", "race"});
+  EXPECT_EQ(names(race), (std::set<std::string>{"barrier", "bounds", "race"})) << race.text;
+  EXPECT_EQ(prove("i < n", {"--only", "luck"}).status, 2);
 }
 
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {

@@ -15,6 +15,7 @@ from assay.contract import (
     Require,
     Scalar,
     Tensor,
+    Workload,
     safe_name,
 )
 
@@ -37,6 +38,7 @@ WHOLE = Contract(
     reference=Reference(torch="reference.py:run", accumulate="f32", math="fast"),
     inputs=Inputs(torch="inputs.py:make"),
     require=Require(deterministic=True, batch_invariant=["rows"], nonfinite="ignore", rtol=1e-3),
+    workload=Workload("swiglu", {"h[t, 0, j]": "gate[t, j]", "out": "y"}, {"N": "T * F", "B": 1}, {"epsilon": "eps"}),
     notes=["one note", "another: two words"],
 )
 

@@ -2,17 +2,21 @@
 
 import io
 import json
+import multiprocessing
+import os
 import pathlib
 import shutil
 import sys
 import tempfile
+import time
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
 
 from support import needs_torch
 
 from assay.contract import Dim
-from assay.problem import ProblemError, cuda_l1, describe, shrink
+from assay.problem import ProblemError, cuda_l1, describe, kept, shrink
 from assay.problem.folder import empty_contract
 from assay.problem.formats import recognise
 from assay.problem.layout import Layout, Specimen, expression_of
@@ -54,6 +58,82 @@ class Folders(unittest.TestCase):
             describe.describe(str(answer), str(problem), self.folder / "out", row)
         self.assertIn(words, str(raised.exception))
         self.assertNotIn("\n", str(raised.exception))
+
+
+def use_many(problems, first, count):
+    """What a process of a training loop does to the cache."""
+    kept.MOST_KEPT, kept.SECONDS_IN_USE = 5, 0.0
+    for number in range(first, first + count):
+        folder = problems / f"{number:016x}"
+        kept.use(folder)
+        folder.mkdir(exist_ok=True)  # another process may have deleted it at once: nothing is in use for long here
+        (folder / "contract.toml").write_text("")
+
+
+class KeptFolders(unittest.TestCase):
+    def setUp(self):
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        self.problems = folder / "problems"
+        self.problems.mkdir()
+
+    def add(self, number, age):
+        """A folder with a file, last used `age` seconds ago."""
+        path = self.problems / f"{number:016x}"
+        path.mkdir()
+        (path / "contract.toml").write_text("title = 'a'")
+        os.utime(path, (time.time() - age,) * 2)
+        return path
+
+    def names(self):
+        return sorted(path.name for path in self.problems.iterdir())
+
+    def test_the_oldest_go(self):
+        old = [self.add(number, kept.SECONDS_IN_USE + 100 * number) for number in range(1, 5)]
+        with mock.patch.object(kept, "MOST_KEPT", 3):
+            kept.use(self.problems / f"{9:016x}")
+        self.assertEqual(self.names(), [".lock", old[0].name, old[1].name, f"{9:016x}"])
+
+    def test_what_was_used_lately_stays(self):
+        lately = [self.add(number, kept.SECONDS_IN_USE / 2) for number in range(1, 5)]
+        old = self.add(8, kept.SECONDS_IN_USE * 2)
+        used_again = self.add(7, kept.SECONDS_IN_USE * 3)
+        with mock.patch.object(kept, "MOST_KEPT", 1):
+            kept.use(used_again)
+        self.assertEqual(self.names(), [".lock"] + [path.name for path in lately] + [used_again.name])
+        self.assertFalse(old.exists())
+
+    def test_nothing_else_is_deleted(self):
+        (self.problems / "notes").mkdir()
+        (self.problems / (".removed-1-" + "a" * 16)).mkdir()  # left by a process that was killed
+        elsewhere = self.problems.parent / "mine"
+        (elsewhere / ("b" * 16)).mkdir(parents=True)
+        os.utime(elsewhere / ("b" * 16), (0, 0))
+        with mock.patch.object(kept, "MOST_KEPT", 0):
+            kept.use(self.problems / ("c" * 16))
+            kept.use(elsewhere / ("d" * 16))
+        self.assertEqual(self.names(), [".lock", "c" * 16, "notes"])
+        self.assertTrue((elsewhere / ("b" * 16)).exists())
+
+    def test_many_processes(self):
+        context = multiprocessing.get_context("fork")
+        processes = [context.Process(target=use_many, args=(self.problems, 100 * i, 50)) for i in range(4)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+        self.assertEqual([process.exitcode for process in processes], [0, 0, 0, 0])
+        use_names = [name for name in self.names() if name != ".lock"]
+        self.assertLessEqual(len(use_names), 5 + len(processes))  # each may have made its last again
+
+    def test_command(self):
+        """What `assay check --problem` runs tidies the cache."""
+        for number in range(1, 5):
+            self.add(number, 2 * kept.SECONDS_IN_USE)
+        out = self.problems / ("e" * 16)
+        with mock.patch.object(kept, "MOST_KEPT", 2), redirect_stderr(io.StringIO()):
+            describe.main(["--answer", "none.py", "--problem", "none.py", "--out", str(out)])
+        self.assertEqual(len(self.names()), 3)  # two folders and the lock
 
 
 class Constants(unittest.TestCase):

@@ -249,7 +249,8 @@ class ModuleTest(VirtualGpuTest):
             gradients = [x.grad.cpu() for x in arguments if x.grad is not None]
             gradients += [p.grad.cpu() for p in model.parameters() if p.grad is not None]
             optimizer.step()
-            results.append([output.detach().cpu(), *gradients, *(p.detach().cpu() for p in model.parameters())])
+            state = [value.detach().cpu() for value in model.state_dict().values()]  # parameters and running statistics
+            results.append([output.detach().cpu(), *gradients, *state])
         self.assertEqual(len(results[0]), len(results[1]))
         for a, b in zip(*results):
             torch.testing.assert_close(b, a, rtol=rtol, atol=1e-5)

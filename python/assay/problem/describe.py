@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import List, Optional
 
 from assay import cpu_torch  # noqa: F401  first: it prepares the import of torch
-from assay.problem import ProblemError
+from assay.problem import ProblemError, kept
 from assay.problem.folder import Folder
 from assay.problem.formats import recognise
 
@@ -44,6 +44,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--row", help="the row of a CUDA-L1 file: a number, or LEVEL/TASK")
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads share a busy machine with others
+    with contextlib.suppress(OSError):  # a cache that cannot be tidied can still be used
+        kept.use(options.out)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the problem's code prints
             described = describe(options.answer, options.problem, options.out, options.row)

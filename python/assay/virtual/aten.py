@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 import torch
 
-from . import graphs, runtime, sparse, special, torchscript
+from . import graphs, nested, runtime, sparse, special, torchscript
 from .layout import Layout, layout_of, span_in_bytes
 
 # These describe or allocate memory, or run host code only: torch's own implementation works.
@@ -39,6 +39,12 @@ MIXED = (
     "_index_put_impl_", "index.", "index_put", "_unsafe_index", "_foreach", "_fused_ad", "_fused_sgd", "_ctc_loss",
     "_pack_padded", "_amp_", "_nested", "_jagged", "_padded_dense", "repeat_interleave", "_assert",
 )  # fmt: skip
+# Operators that change arguments without saying so in their schema: where those are, and the argument that decides it.
+UNDECLARED_WRITES: Dict[str, Tuple[Set[int], Optional[int]]] = {
+    "native_batch_norm": ({3, 4}, 5),  # the running mean and variance, when training
+    "native_batch_norm.out": ({3, 4}, 5),
+    "batch_norm_update_stats": ({1, 2}, None),
+}
 # In-place operators that do not look at what they overwrite.
 OVERWRITING = ("fill_", "zero_", "normal_", "uniform_", "random_", "exponential_", "geometric_", "log_normal_", "cauchy_")
 
@@ -56,8 +62,8 @@ def install() -> None:
         warnings.filterwarnings("ignore", "Warning only once for all operators", UserWarning)  # torch 2.11
         for name in _registered("CUDA") - NATIVE | _registered("CompositeExplicitAutograd").intersection(COMPOSITE):
             library.impl(name, _kernel(name), "CUDA", allow_override=True)
-        for key in sparse.KEYS:
-            for name in _registered(key) - sparse.NATIVE:
+        for key, native in (*((key, sparse.NATIVE) for key in sparse.KEYS), (nested.KEY, nested.NATIVE)):
+            for name in _registered(key) - native:
                 library.impl(name, _kernel(name), key, allow_override=True)
         for name, kernel in (
             ("copy_", functools.partial(_copy, native_copy)),
@@ -146,6 +152,7 @@ class Operator:
         self.written_at = {
             at for at, a in enumerate(arguments) if not a.kwarg_only and a.alias_info and a.alias_info.is_write
         }
+        self.undeclared_writes, self.decided_by = UNDECLARED_WRITES.get(name, (set(), None))
         self.written_names = {a.name for a in arguments if a.alias_info and a.alias_info.is_write}
         self.overwritten_names = {a.name for a in arguments if a.is_out}
         self.overwrites_self = name.startswith(OVERWRITING)
@@ -164,8 +171,11 @@ class Operator:
             call = Call(self)
             if self.waits or (self.is_index and _has_mask(args)):
                 runtime.synchronize(call.stream)  # as torch does there on a GPU
+            written_at = self.written_at
+            if self.undeclared_writes and (self.decided_by is None or args[self.decided_by]):
+                written_at = written_at | self.undeclared_writes
             host_args = [
-                call.to_host(arg, at in self.written_at, at == 0 and self.overwrites_self)
+                call.to_host(arg, at in written_at, at == 0 and self.overwrites_self)
                 for at, arg in enumerate(args)
             ]
             host_kwargs = {
@@ -242,7 +252,9 @@ class Call:
     def _tensor_to_host(self, tensor: torch.Tensor, is_written: bool, is_overwritten: bool) -> torch.Tensor:
         host = self.hosts.get(id(tensor))
         if host is None:
-            if tensor.layout != torch.strided:
+            if tensor.is_nested:
+                host, layout = nested.moved(tensor, lambda part: read(part, self.stream)[0]), None
+            elif tensor.layout != torch.strided:
                 host, layout = sparse.moved(tensor, lambda part: read(part, self.stream)[0]), None
             else:
                 host, layout = read(tensor, self.stream, not is_overwritten)
@@ -258,6 +270,8 @@ class Call:
         """Copies the arguments that the operator has changed to the device."""
         for key in self.written:
             tensor, host, layout = self.pairs[key]
+            if tensor.is_nested:
+                tensor, host = tensor.values(), host.values()
             if tensor.layout != torch.strided:
                 tensor.copy_(new_on_device(host, self.device, self.stream))
                 continue
@@ -322,6 +336,8 @@ def write(tensor: torch.Tensor, host: torch.Tensor, layout: Optional[Layout], st
 
 def new_on_device(host: torch.Tensor, device: torch.device, stream: int) -> torch.Tensor:
     """A new CUDA tensor with the values and strides of a host tensor."""
+    if host.is_nested:
+        return nested.moved(host, lambda part: new_on_device(part, device, stream))
     if host.layout != torch.strided:
         return sparse.moved(host, lambda part: new_on_device(part, device, stream))
     host = host.resolve_conj().resolve_neg()

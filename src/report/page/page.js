@@ -59,7 +59,7 @@ function opening(report) {
     h("div", { class: `verdict ${report.verdict}` }, stamp(report),
       h("div", {}, h("h1", {}, report.title || base(report.contract)),
         h("p", { class: "path mono" }, report.contract))),
-    isProof(report) ? proofFacts(report.proof) : h("dl", { class: "facts" },
+    isProof(report) ? proofFacts(report.proof) : report.training ? trainingFacts(report) : h("dl", { class: "facts" },
       fact("verdict", words[report.verdict][1]), fact("trials", grouped(c.trials ?? 0)), fact("shapes", grouped(c.shapes ?? 0)),
       fact("elements judged", grouped(c.elements_judged ?? 0)), fact("time", `${report.seconds.toFixed(1)} s`),
       fact("device", report.device), fact("seed", report.seed)),
@@ -72,6 +72,13 @@ function proofFacts(p) {
     fact("verdict", proofWords[p.verdict]), fact("kernels", new Set(p.obligations.map((o) => o.kernel)).size),
     fact("obligations proved", `${of("proved")} of ${p.obligations.length}`), of("refuted") > 0 && fact("refuted", of("refuted")),
     of("unknown") > 0 && fact("unknown", of("unknown")), of("agrees") > 0 && fact("values", "agree"), fact("time", `${p.seconds.toFixed(1)} s`));
+}
+
+function trainingFacts(report) {
+  const t = report.training;
+  return h("dl", { class: "facts" },
+    fact("verdict", words[report.verdict][1]), fact("slot", t.slot), fact("tokens of a step", grouped(t.model.sequence * t.model.sequences)),
+    fact("calls of the kernel", grouped(t.calls)), fact("time", `${report.seconds.toFixed(1)} s`), fact("device", report.device), fact("seed", report.seed));
 }
 
 // ------------------------------------------------------------------ code
@@ -324,6 +331,8 @@ function instructionListing(facts) {
 }
 function proof(report) {
   const p = report.proof;
+  if (report.no_proof)
+    return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"), h("p", { class: "lede" }, `No proofs: ${report.no_proof}.`));
   if (!p || !p.obligations) return null;
   const kernels = [...new Set(p.obligations.map((o) => o.kernel))];
   const facts = p.obligations.flatMap((o) => (o.places || []).map((place) => ({ ...place, kernel: o.kernel, obligation: o.obligation })));
@@ -332,7 +341,8 @@ function proof(report) {
   const at = (o) => o.status !== "proved" && o.where.line > 0 ? `${base(o.where.file)}:${o.where.line}: ` : "";
   return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"),
     p.problem && h("p", { class: "lede" }, p.problem),
-    h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows.`),
+    h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows${p.gpu ? `; on an ${p.gpu}` : ""}.`),
+    (p.deviations || []).map((d) => h("p", { class: "lede" }, `The launch relation does not hold: ${d}.`)),
     kernels.map((kernel) => [h("h3", { class: "minor mono" }, kernel),
       p.launch.filter((l) => l.kernel === kernel).map((l) => h("p", { class: "soft" }, "launched with ", h("span", { class: "mono" }, l.relation),
         l.checked === "all" ? " (checked at every shape)" : " (checked at some shapes, assumed at the others)")),
@@ -526,6 +536,86 @@ function figures(p) {
   ].filter(Boolean);
 }
 
+// ------------------------------------------------------------------ training
+// Lines over the steps of a run, and a band about zero or about a line. Losses that are not numbers are left out.
+function curves(lines, band, yTitle, height, count) {
+  const { w, left, right, top } = frame, bottom = 22, floor = height - bottom;
+  const values = [...lines.flatMap((l) => l.values), ...(band ? [...band.low, ...band.high] : [])].filter(Number.isFinite);
+  const steps = Math.max(2, count);
+  if (!values.length) return null;
+  let low = Math.min(...values), high = Math.max(...values);
+  if (high === low) { low -= 0.5; high += 0.5; }
+  const x = (i) => left + (w - left - right) * i / (steps - 1), y = (v) => floor - (floor - top) * (v - low) / (high - low);
+  const path = (list) => {
+    let drawn = false;
+    return list.map((v, i) => {
+      if (!Number.isFinite(v)) { drawn = false; return ""; }
+      const d = `${drawn ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`;
+      drawn = true;
+      return d;
+    }).join("");
+  };
+  const parts = [s("path", { class: "axis", d: `M${left} ${top}V${floor}H${w - right}` })];
+  if (band) {
+    const there = band.low.map((v, i) => i).filter((i) => Number.isFinite(band.low[i]) && Number.isFinite(band.high[i]));
+    const edge = [...there.map((i) => [i, band.high[i]]), ...there.reverse().map((i) => [i, band.low[i]])];
+    parts.push(s("path", { class: "band", d: edge.map(([i, v], n) => `${n ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("") + "Z" }));
+  }
+  for (const line of lines) parts.push(s("path", { class: `curve ${line.name}`, d: path(line.values) }));
+  for (const v of [low, high]) parts.push(tick(left - 6, y(v) + 4, brief(v, 3), "end"));
+  parts.push(tick(left, height - 4, "1", "start"), tick(w - right, height - 4, steps, "end"), tick((left + w) / 2, height - 4, "step", "middle"));
+  return s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `${yTitle} over ${steps} steps` }, parts);
+}
+// What trusted runs differ by so far: the noise of a step is the largest until then.
+function noiseBand(trusted, reordered) {
+  let noise = 0;
+  return trusted.map((v, i) => {
+    const gap = Math.abs(reordered[i] - v);
+    if (Number.isFinite(gap)) noise = Math.max(noise, gap);
+    return noise;
+  });
+}
+function cellFigure(cell, failed) {
+  const { reference, trusted, reordered, candidate } = cell.loss;
+  const noise = noiseBand(trusted, reordered), count = Math.max(reference.length, trusted.length, candidate.length);
+  const gap = candidate.map((v, i) => Number.isFinite(v) ? v - trusted[i] : NaN);
+  const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step + 1}` : failed ? "masked" : "within the noise";
+  return h("figure", { class: "card" },
+    h("figcaption", {}, h("strong", {}, `${cell.tokens} tokens, ${cell.optimizer}`),
+      `${state}; the largest gap is ${brief(cell.loss_gap, 3)}, the noise ${brief(cell.noise, 3)}; learning rate ${brief(cell.rate)}`),
+    curves([{ name: "reference", values: reference }, { name: "trusted", values: trusted }, { name: "candidate", values: candidate }],
+      { low: trusted.map((v, i) => v - noise[i]), high: trusted.map((v, i) => v + noise[i]) }, "loss", 190, count),
+    curves([{ name: "candidate", values: gap }], { low: noise.map((v) => -v), high: noise }, "gap of the losses", 120, count),
+    h("div", { class: "legend" }, [["reference", "fp32"], ["trusted", "trusted kernels"], ["candidate", "your kernel"]].map(([name, text]) =>
+      h("span", {}, h("span", { class: `swatch ${name}` }), text)), h("span", {}, h("span", { class: "swatch band" }), "noise")));
+}
+function teacher(t) {
+  const steps = t.teacher.signals, last = steps[steps.length - 1];
+  if (!last) return null;
+  return [h("h3", { class: "minor" }, "Gradient at the weights of the reference run"),
+    h("p", { class: "lede" }, `${plural(steps.length, "step")}, ${t.teacher.seconds.toFixed(1)} s. ${t.teacher.accused
+      ? `A right kernel shows this with a probability of at most ${brief(t.teacher.false_alarms)}.` : "Within the noise."} A gain of 1 is right.`),
+    sortable([
+      { title: "tensor", left: true, value: (r) => r.tensor, show: (r) => h("span", { class: "mono" }, r.tensor) },
+      { title: "part", left: true, value: (r) => r.part || "", show: (r) => r.part || "all" },
+      { title: "gain", value: (r) => r.gain, show: (r) => brief(r.gain) }, { title: "noise of gain", value: (r) => r.noise_gain, show: (r) => brief(r.noise_gain, 2) },
+      { title: "relative error", value: (r) => r.relative_error, show: (r) => brief(r.relative_error, 3) },
+      { title: "noise of error", value: (r) => r.noise_error, show: (r) => brief(r.noise_error, 2) },
+      { title: "cosine", value: (r) => r.cosine, show: (r) => brief(r.cosine, 5) },
+      { title: "not finite", value: (r) => r.nonfinite || 0, show: (r) => r.nonfinite || "" },
+    ], last.tensors, "Gradients with the kernel against trusted ones")];
+}
+function training(report) {
+  const t = report.training;
+  if (!t) return null;
+  return h("section", { id: "training", "aria-label": "Training", "data-part": "Training" }, h("h2", {}, "Training"),
+    h("p", { class: "lede" }, `The kernel took the slot ${t.slot}${t.sites.length ? ` at ${t.sites.join(", ")}` : ""}.`, t.refused.map((r) => ` Not at ${r}.`)),
+    teacher(t),
+    t.cells.length > 0 && [h("h3", { class: "minor" }, "Loss curves"),
+      h("p", { class: "lede" }, "Above, the loss of each run; below, how far the run with your kernel is from the trusted one. The band is what two trusted runs differ by that add in another order."),
+      h("div", { class: "plots" }, t.cells.map((cell) => cellFigure(cell, report.verdict === "fail")))]);
+}
+
 // ------------------------------------------------------------------ the smallest case
 // Where the element with this linear index lies.
 function coordinates(extents, index) {
@@ -584,7 +674,7 @@ function smallest(report) {
 
 // ------------------------------------------------------------------ coverage
 function coverage(report) {
-  if (isProof(report)) return null;
+  if (isProof(report) || report.training) return null;
   const c = report.coverage, trials = report.trials;
   const parts = [h("h2", {}, "What was covered")];
   const dims = Object.entries(c.dims || {}).map(([name, d]) => ({ name, ...d }));
@@ -650,7 +740,7 @@ function contents() {
 function show(index) {
   const report = book.reports[index];
   redraws.length = 0;
-  const parts = [opening(report), findings(report), source(report), plots(report), smallest(report), proof(report), coverage(report)];
+  const parts = [opening(report), findings(report), source(report), training(report), plots(report), smallest(report), proof(report), coverage(report)];
   const list = book.reports.length > 1 ? overview(index) : null;
   main.replaceChildren();
   fill(main, [list, parts]);

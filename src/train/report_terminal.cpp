@@ -1,0 +1,136 @@
+// A training run on the terminal: verdict and findings, the teacher-forced comparison, the matrix.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/report.h"
+
+namespace assay::train {
+
+namespace {
+
+constexpr int kNameWidth = 10, kCellWidth = 28;
+
+std::string paint_verdict(judge::Verdict verdict, bool colour) {
+  std::string word(judge::to_string(verdict));
+  for (char& c : word) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  const char* code = verdict == judge::Verdict::Pass   ? "1;32"
+                     : verdict == judge::Verdict::Fail ? "1;31"
+                                                       : "1;33";
+  return colour ? fmt::format("\033[{}m{}\033[0m", code, word) : word;
+}
+
+// Two digits: a gap is read against its noise.
+std::string short_number(double x) {
+  if (!std::isfinite(x)) return std::isnan(x) ? "NaN" : "inf";
+  return x != 0 && std::abs(x) < 1e-4 ? fmt::format("{:.1e}", x) : fmt::format("{:.2g}", x);
+}
+
+// The signal that the evidence is about, at the last step.
+const TensorSignal* strongest(const Teacher& teacher) {
+  if (teacher.signals.empty()) return nullptr;
+  for (const TensorSignal& signal : teacher.signals.back().tensors)
+    if (signal.tensor == teacher.tensor && signal.part == teacher.part) return &signal;
+  return nullptr;
+}
+
+std::string teacher_text(const Training& training) {
+  const Teacher& teacher = training.report.teacher;
+  if (teacher.signals.empty()) return "";
+  const std::size_t steps = teacher.signals.size();
+  std::string text = fmt::format("gradient at the weights of the reference run, {} step{}, {:.1f} s: ", steps,
+                                 steps == 1 ? "" : "s", teacher.seconds);
+  const TensorSignal* signal = strongest(teacher);
+  const std::string about =
+      !signal ? ""
+              : fmt::format("; {}{}: gain {:.4g} (noise {}), relative error {} (noise {})", signal->tensor,
+                            signal->part.empty() ? "" : ", " + signal->part, signal->candidate.gain,
+                            short_number(signal->noise_gain), short_number(signal->candidate.relative_error),
+                            short_number(signal->noise_error));
+  return text +
+         (teacher.accused_step >= 0
+              ? fmt::format("not that of a right kernel (evidence 10^{:.0f})", teacher.log10_evidence)
+              : "within the noise") +
+         about;
+}
+
+// What became of a cell, in two lines.
+std::pair<std::string, std::string> cell_lines(const Cell& cell, bool is_wrong) {
+  const std::string gap = fmt::format("{} (noise {})", short_number(cell.loss_gap), short_number(cell.noise));
+  if (cell.unmasked()) return {gap, fmt::format("unmasked at step {}", cell.unmasked_step + 1)};
+  return {gap, is_wrong ? "masked" : "within the noise"};
+}
+
+std::string matrix_text(const Report& report) {
+  if (report.cells.empty()) return "";
+  std::vector<TokenSource> sources;
+  std::vector<Optimizer> optimizers;
+  for (const Cell& cell : report.cells) {
+    if (std::ranges::find(sources, cell.source) == sources.end()) sources.push_back(cell.source);
+    if (std::ranges::find(optimizers, cell.optimizer) == optimizers.end())
+      optimizers.push_back(cell.optimizer);
+  }
+  const auto padded = [](std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    return line + "\n";
+  };
+  std::string head = fmt::format("  {:<{}}", "tokens", kNameWidth);
+  for (const Optimizer optimizer : optimizers)
+    head += fmt::format("{:<{}}", to_string(optimizer), kCellWidth);
+  std::string text =
+      fmt::format("\nlargest gap between the losses with and without the kernel\n\n{}", padded(head));
+  for (const TokenSource source : sources) {
+    std::string first = fmt::format("  {:<{}}", to_string(source), kNameWidth);
+    std::string second(first.size(), ' ');
+    for (const Optimizer optimizer : optimizers) {
+      const auto cell = std::ranges::find_if(
+          report.cells, [&](const Cell& c) { return c.source == source && c.optimizer == optimizer; });
+      const auto [gap, state] = cell == report.cells.end()
+                                    ? std::pair<std::string, std::string>{}
+                                    : cell_lines(*cell, report.verdict == judge::Verdict::Fail);
+      first += fmt::format("{:<{}}", gap, kCellWidth);
+      second += fmt::format("{:<{}}", state, kCellWidth);
+    }
+    text += padded(first) + padded(second);
+  }
+  return text;
+}
+
+std::string amounts_text(const Training& training) {
+  const Report& report = training.report;
+  const ModelSizes& sizes = training.options.sizes;
+  std::string text = fmt::format("slot {}", training.slot);
+  if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
+  for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
+  text += fmt::format(
+      "\n{} layers, width {}, vocabulary {}, {} tokens a step; {} calls of the kernel on the {} device in "
+      "{:.1f} s, "
+      "everything in {:.1f} s{}, seed {}",
+      sizes.layers, sizes.width, sizes.vocabulary, sizes.tokens(), report.candidate_calls, training.device,
+      report.candidate_seconds, report.seconds, report.is_resumed ? " after a checkpoint" : "",
+      training.options.seed);
+  text += fmt::format("\na right kernel fails with a probability of at most {:.0e}",
+                      training.options.false_alarms);
+  return text;
+}
+
+}  // namespace
+
+std::string terminal(const Training& training, const report::TerminalOptions& options) {
+  const Report& report = training.report;
+  std::string text = fmt::format("{}  {}", paint_verdict(report.verdict, options.colour), training.contract);
+  if (!training.title.empty()) text += fmt::format("  {}", training.title);
+  text += "\n";
+  for (const Finding& finding : report.findings)
+    text += fmt::format("\n{}", report::finding_text(finding, options));
+  if (!report.reason.empty())
+    text += report::wrapped("could not be decided: " + report.reason, options.width, "  ");
+  if (const std::string teacher = teacher_text(training); !teacher.empty())
+    text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
+  text += matrix_text(report);
+  return fmt::format("{}\n{}", text, report::wrapped(amounts_text(training), options.width, "  "));
+}
+
+}  // namespace assay::train

@@ -1,0 +1,63 @@
+// The runs behind a report: the teacher-forced comparison, and the four runs of a cell in step with each other.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "train/sequential.h"
+#include "train/train.h"
+#include "train/transformer.h"
+
+namespace assay::train {
+
+// A run that can go on: weights, and what the optimizer remembers.
+struct RunState {
+  Weights<float> weights;
+  OptimizerState<float> optimizer;
+};
+
+// What all runs of a report share.
+struct Setting {
+  const Candidate& candidate;
+  const Options& options;
+  ModelSizes sizes;  // those of the options, with the activation that the slot needs
+  Team& team;
+  Transformer<float>& model;
+  CallCount count;             // of the candidate's calls, over all runs
+  std::optional<Error> error;  // of a call of the candidate
+  // Called after each gradient; true: stop.
+  std::function<bool(const std::string& doing, double loss)> lap;
+};
+
+// The gradient of a batch, by a run that plays this role. Its calls are counted.
+double gradient(Setting& setting, const RunRole& role, const Weights<float>& weights, const Batch& batch,
+                Gradients<float>& gradients);
+
+// The optimizers that a slot can be tried with: the one that it is, or all.
+std::vector<Optimizer> optimizers_for(const Slot& slot, const std::vector<Optimizer>& asked);
+
+OptimizerSettings settings_of(Optimizer optimizer, TokenSource source, const Options& options);
+
+// Gradients that one step of the comparison takes.
+inline constexpr int kNoiseDraws = 3;
+inline constexpr int kTeacherGradients = kNoiseDraws + 3;
+inline constexpr int kRunsOfCell = 4;
+
+// Ends early once the test accuses, or with an error of the candidate.
+Teacher compare_at_reference(Setting& setting, const Data& data, Optimizer optimizer);
+
+// The runs of a cell. step() adds one step to each; a cell that was read from a checkpoint goes on.
+struct CellRuns {
+  RunState runs[kRunsOfCell];  // reference, trusted, reordered, candidate
+};
+void start(const Setting& setting, CellRuns& runs);
+// false: the candidate failed, or the run was interrupted; the cell is as it was before.
+bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs);
+// Whether the cell's question is answered.
+bool is_answered(const Cell& cell);
+
+// The findings that the comparison and the cells amount to.
+std::vector<Finding> findings_of(const Report& report, const Candidate& candidate, const Options& options);
+
+}  // namespace assay::train

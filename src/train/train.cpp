@@ -1,0 +1,206 @@
+#include "train/train.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "base/parallel.h"
+#include "train/checkpoint.h"
+#include "train/runs.h"
+
+namespace assay::train {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
+
+// Between two checkpoints: what an interruption may cost.
+constexpr double kSecondsBetweenCheckpoints = 30;
+
+// The model that a slot is tried in.
+ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
+  if (slot.name.starts_with("gelu")) sizes.activation = Activation::GELU;
+  if (slot.name.starts_with("swiglu")) sizes.activation = Activation::SwiGLU;
+  return sizes;
+}
+
+Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options) {
+  if (source == TokenSource::Text) return Data::text(options.text, sizes, options.seed);
+  return Data::generated(source, sizes, options.seed);
+}
+
+// How much is done, in gradients: what nearly all of the time goes into.
+class Schedule {
+ public:
+  Schedule(const Options& options, int64_t teacher, int64_t cells)
+      : options_(options), total_(teacher + cells), begun_(Clock::now()) {}
+
+  bool lap(const std::string& doing, double loss) {
+    ++done_;
+    ++here_;
+    if (options_.progress) {
+      const double part =
+          total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 1;
+      const double each = seconds_since(begun_) / static_cast<double>(here_);
+      options_.progress(
+          {doing, part, each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), loss});
+    }
+    return options_.interrupted && options_.interrupted();
+  }
+  // Also what an earlier process computed, or what is no longer needed.
+  void set_done(int64_t gradients) { done_ = gradients; }
+
+ private:
+  const Options& options_;
+  int64_t total_, done_ = 0, here_ = 0;
+  Clock::time_point begun_;
+};
+
+// One whole training: its checkpoint is its state.
+class Trainer {
+ public:
+  Trainer(const Candidate& candidate, const Options& options)
+      : options_(options),
+        team_(useful_threads(options.threads)),
+        model_(sizes_for(*candidate.slot, options.sizes)),
+        optimizers_(optimizers_for(*candidate.slot, options.optimizers)),
+        teacher_gradients_(static_cast<int64_t>(options.teacher_steps) * kTeacherGradients),
+        cell_gradients_(static_cast<int64_t>(options.steps) * kRunsOfCell),
+        schedule_(options, teacher_gradients_,
+                  options.teacher_only
+                      ? 0
+                      : cell_gradients_ * static_cast<int64_t>(options.sources.size() * optimizers_.size())),
+        setting_{candidate,
+                 options,
+                 sizes_for(*candidate.slot, options.sizes),
+                 team_,
+                 model_,
+                 {},
+                 {},
+                 [this](const std::string& doing, double loss) {
+                   return is_stopped_ = schedule_.lap(doing, loss);
+                 }} {
+    state_.of = identity(candidate, options);
+  }
+
+  Report run() {
+    Report report;
+    if (!options_.checkpoint.empty()) {
+      if (auto saved = read_checkpoint(options_.checkpoint, state_.of)) {
+        state_ = std::move(*saved);
+        setting_.count = state_.count;
+        before_ = state_.seconds;
+        report.is_resumed = true;
+      }
+    }
+    report.reason = steps();
+    report.teacher = state_.teacher;
+    report.cells = state_.cells;
+    report.findings = findings_of(report, setting_.candidate, options_);
+    const CallCount& count = setting_.count;
+    report.sites.assign(count.sites.begin(), count.sites.end());
+    report.refused.assign(count.refused.begin(), count.refused.end());
+    report.candidate_calls = count.calls;
+    report.candidate_seconds = count.seconds;
+    report.seconds = before_ + seconds_since(begun_);
+    if (report.reason.empty() && count.calls == 0)
+      report.reason = "the kernel accepts the shapes of no site of its slot";
+    report.verdict = judge::verdict_of(report.findings, true, !report.reason.empty());
+    if (is_stopped_) keep();
+    return report;
+  }
+
+ private:
+  // Everything that is left to do. Why it ended before the end; empty: it did not.
+  std::string steps() {
+    const TokenSource first = options_.sources.front();
+    const Result<Data> data = data_of(first, setting_.sizes, options_);
+    if (!data) return data.error().message;
+    if (!state_.teacher_done) {
+      state_.teacher = compare_at_reference(setting_, *data, optimizers_.front());
+      if (const std::string why = ended(); !why.empty()) return why;
+      state_.teacher_done = true;
+      keep();
+    }
+    schedule_.set_done(teacher_gradients_);
+    if (options_.teacher_only) return "";
+    std::size_t number = 0;
+    for (const TokenSource source : options_.sources) {
+      for (const Optimizer optimizer : optimizers_) {
+        if (const std::string why = cell(number++, source, optimizer); !why.empty()) return why;
+        schedule_.set_done(teacher_gradients_ + cell_gradients_ * static_cast<int64_t>(number));
+      }
+    }
+    return "";
+  }
+
+  std::string cell(std::size_t number, TokenSource source, Optimizer optimizer) {
+    const bool is_last = number + 1 == state_.cells.size();
+    if (number < state_.cells.size() && !(is_last && state_.has_runs))
+      return "";  // finished by an earlier process
+    const Result<Data> data = data_of(source, setting_.sizes, options_);
+    if (!data) return data.error().message;
+    if (!is_last) {
+      state_.cells.push_back({source, optimizer, settings_of(optimizer, source, options_)});
+      start(setting_, state_.runs);
+      state_.has_runs = true;
+    }
+    Cell& cell = state_.cells[number];
+    auto kept = Clock::now();
+    while (cell.steps() < options_.steps && !(options_.stop_early && is_answered(cell))) {
+      if (!step(setting_, *data, cell, state_.runs)) return ended();
+      if (seconds_since(kept) > kSecondsBetweenCheckpoints) {
+        keep();
+        kept = Clock::now();
+      }
+    }
+    state_.has_runs = false;
+    keep();
+    return "";
+  }
+
+  std::string ended() const {
+    if (setting_.error) return setting_.error->text();
+    return is_stopped_ ? "interrupted" : "";
+  }
+
+  void keep() {
+    if (options_.checkpoint.empty()) return;
+    state_.seconds = before_ + seconds_since(begun_);
+    state_.count = setting_.count;
+    save(state_, options_.checkpoint);
+  }
+
+  const Options& options_;
+  Team team_;
+  Transformer<float> model_;
+  std::vector<Optimizer> optimizers_;
+  int64_t teacher_gradients_, cell_gradients_;
+  Schedule schedule_;
+  bool is_stopped_ = false;
+  Clock::time_point begun_ = Clock::now();
+  double before_ = 0;  // seconds of earlier processes
+  Setting setting_;
+  Checkpoint state_;
+};
+
+}  // namespace
+
+Report train(const Candidate& candidate, const Options& options) {
+  Report report;
+  if (const auto checked = check(options.sizes); !checked) {
+    report.reason = checked.error().message;
+    return report;
+  }
+  if (options.sources.empty() || options.optimizers.empty()) {
+    report.reason = "there is nothing to train with: name at least one source of tokens and one optimizer";
+    return report;
+  }
+  return Trainer(candidate, options).run();
+}
+
+}  // namespace assay::train

@@ -1,0 +1,158 @@
+// Whole trainings with candidates of the host: wrong ones are accused, right ones are not, interrupted ones go on.
+#include "train/train.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "base/temporary_folder.h"
+#include "finding/message.h"
+#include "train/host_candidate.h"
+
+namespace assay::train {
+namespace {
+
+using testing::HasSubstr;
+
+// As small as a model can be in which the most frequent token occurs some hundred times.
+Options small_options() {
+  Options options;
+  options.sizes = {.vocabulary = 64,
+                   .width = 16,
+                   .heads = 2,
+                   .layers = 1,
+                   .feed_forward = 24,
+                   .sequence = 32,
+                   .sequences = 32};
+  options.threads = 1;
+  options.teacher_steps = 6;
+  options.teacher_only = true;
+  return options;
+}
+
+// The signals of the last step, for a failure.
+std::string described(const Teacher& teacher) {
+  std::string text = fmt::format("evidence {}\n", teacher.log10_evidence);
+  for (const TensorSignal& s : teacher.signals.back().tensors)
+    text += fmt::format("{} {}: gain {} ({}), error {} ({})\n", s.tensor, s.part, s.candidate.gain,
+                        s.noise_gain, s.candidate.relative_error, s.noise_error);
+  return text;
+}
+
+TEST(Train, AccusesAGradientSummedInBf16AtTheReferencesWeights) {
+  Options options = small_options();
+  options.sizes.sequences = 128;  // the most frequent token occurs about a thousand times
+  const Report report = train(summed_in_bf16(), options);
+  ASSERT_EQ(report.verdict, judge::Verdict::Fail) << described(report.teacher);
+  EXPECT_THAT(message(report.findings.front()), HasSubstr("the gradient of the embedding"));
+  EXPECT_EQ(report.sites, std::vector<std::string>{"embedding"});
+  const auto& evidence = std::get<evidence::Training>(report.findings.front().evidence);
+  EXPECT_TRUE(evidence.teacher_forced);
+  EXPECT_LT(evidence.gain, 1);
+}
+
+// One candidate in each slot: its sums are in another order.
+class RightCandidates : public testing::TestWithParam<const Slot*> {};
+TEST_P(RightCandidates, StayWithinTheNoise) {
+  const Report report = train(host_candidate(GetParam()->name), small_options());
+  EXPECT_EQ(report.verdict, judge::Verdict::Pass)
+      << report.reason << (report.findings.empty() ? "" : message(report.findings.front()));
+  EXPECT_LT(report.teacher.log10_evidence, 1) << report.teacher.tensor << " " << report.teacher.part;
+  EXPECT_GT(report.candidate_calls, 0);
+}
+
+// A result that is two per cent too large in each slot.
+class WrongCandidates : public testing::TestWithParam<const Slot*> {};
+TEST_P(WrongCandidates, AreAccused) {
+  const Slot* const slot = GetParam();
+  const Candidate candidate = host_candidate(slot->name, [slot](Operands<float>& at) {
+    for (const SlotTensor& tensor : slot->tensors)
+      if (tensor.role != contract::Role::In)
+        for (float& value : at[tensor.name].values) value *= 1.02f;
+  });
+  const Report report = train(candidate, small_options());
+  EXPECT_EQ(report.verdict, judge::Verdict::Fail) << report.reason << report.teacher.log10_evidence;
+}
+
+std::vector<const Slot*> trained_slots() {
+  std::vector<const Slot*> rows;
+  for (const Slot& slot : slots()) rows.push_back(&slot);
+  return rows;
+}
+const auto kSlotName = [](const auto& row) { return std::string(row.param->name); };
+INSTANTIATE_TEST_SUITE_P(Train, RightCandidates, testing::ValuesIn(trained_slots()), kSlotName);
+INSTANTIATE_TEST_SUITE_P(Train, WrongCandidates, testing::ValuesIn(trained_slots()), kSlotName);
+
+TEST(Train, ReportsNaN) {
+  const Candidate candidate =
+      host_candidate("rmsnorm_grad", [](Operands<float>& at) { at["dx"].values[3] = NAN; });
+  const Report report = train(candidate, small_options());
+  ASSERT_EQ(report.verdict, judge::Verdict::Fail);
+  EXPECT_EQ(report.findings.front().kind, Kind::TrainingNonfinite);
+}
+
+TEST(Train, IsInconclusiveIfTheCandidateFails) {
+  Candidate candidate = host_candidate("rmsnorm");
+  candidate.call = [](const contract::Bindings&) -> Result<Outputs> { return Error{"the kernel failed"}; };
+  const Report report = train(candidate, small_options());
+  EXPECT_EQ(report.verdict, judge::Verdict::Inconclusive);
+  EXPECT_THAT(report.reason, HasSubstr("the kernel failed"));
+}
+
+TEST(Train, SaysIfNoSiteFits) {
+  Candidate candidate = host_candidate("rmsnorm");
+  candidate.refuses = [](const contract::Shape&) { return std::string("too wide"); };
+  const Report report = train(candidate, small_options());
+  EXPECT_EQ(report.verdict, judge::Verdict::Inconclusive);
+  EXPECT_THAT(report.refused, testing::Contains(HasSubstr("final norm: too wide")));
+}
+
+TEST(Train, HasTheFourRunsOfEachCell) {
+  Options options = small_options();
+  options.teacher_only = false;
+  options.teacher_steps = 1;
+  options.steps = 5;
+  const Report report = train(host_candidate("swiglu"), options);
+  ASSERT_EQ(report.cells.size(), 6u);
+  for (const Cell& cell : report.cells) {
+    EXPECT_EQ(cell.candidate.loss.size(), 5u);
+    EXPECT_EQ(cell.reference.loss.size(), 5u);
+    EXPECT_LT(cell.trusted.loss.back(), cell.trusted.loss.front())
+        << to_string(cell.source) << to_string(cell.optimizer);
+    EXPECT_FALSE(cell.unmasked());
+    EXPECT_GT(cell.noise, 0);
+  }
+}
+
+// Interrupted after each few gradients and started again: the same curves.
+TEST(Train, GoesOnFromACheckpoint) {
+  Options options = small_options();
+  options.teacher_only = false;
+  options.teacher_steps = 1;
+  options.steps = 3;
+  options.optimizers = {Optimizer::Momentum, Optimizer::AdamW};
+  const Candidate candidate = host_candidate("swiglu");
+  const Report whole = train(candidate, options);
+  const TemporaryFolder folder("train");
+  options.checkpoint = folder.file("checkpoint");
+  Report report;
+  int processes = 0;
+  do {
+    int gradients = 0;
+    options.interrupted = [&] { return ++gradients == 9; };
+    report = train(candidate, options);
+    ASSERT_LT(++processes, 50);
+  } while (report.reason == "interrupted");
+  EXPECT_GT(processes, 3);
+  EXPECT_TRUE(report.is_resumed);
+  ASSERT_EQ(report.cells.size(), whole.cells.size());
+  for (std::size_t i = 0; i < whole.cells.size(); ++i) {
+    EXPECT_EQ(report.cells[i].candidate.loss, whole.cells[i].candidate.loss);
+    EXPECT_EQ(report.cells[i].reordered.loss, whole.cells[i].reordered.loss);
+  }
+  EXPECT_EQ(report.sites, whole.sites);
+}
+
+}  // namespace
+}  // namespace assay::train
