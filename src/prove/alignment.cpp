@@ -43,8 +43,14 @@ std::optional<Place> misaligned(Setting& setting, const Access& access) {
 }  // namespace
 
 Obligation prove_alignment(Setting& setting) {
-  return for_accesses(setting, "alignment",
-                      [&](const Access& access) { return misaligned(setting, access); });
+  return for_accesses(setting, "alignment", [&](const Access& access) {
+    std::optional<Place> place = misaligned(setting, access);
+    if (place || access.start == kNoTerm) return place;
+    Access first_row = access;
+    first_row.address = access.start;
+    first_row.alignment = access.start_alignment;
+    return misaligned(setting, first_row);
+  });
 }
 
 }  // namespace assay::prove

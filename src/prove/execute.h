@@ -59,6 +59,9 @@ struct Access {
   Path path;
   Path control;            // what decides whether a thread gets here, given that loops end
   std::vector<Var> loops;  // around it, by count, the outermost first
+  // Of a fragment: where its first row begins, and the alignment of that, which is stricter.
+  Term start = kNoTerm;
+  uint32_t start_alignment = 1;
 };
 
 // An instruction that several threads must reach together: a barrier of the block, or an operation of a warp.

@@ -325,10 +325,17 @@ void Machine::fragment(const Step& step) {
   const Term offset = terms_.mul(terms_.mul(row, stride), terms_.constant(element / 8, 64));
   const Term start = address(step, i.operands[stores ? 0 : 1]);
   const uint32_t bytes = columns * element / 8;
-  // The address and the stride must be multiples of 32 and 16 bytes (half precision, and likewise for
-  // others).
+  // PTX wants the address to be a multiple of the bytes that a lane holds; lanes hold each 16-bit element of a factor
+  // twice. It wants the same of every row, but CUDA C++ (load_matrix_sync) allows strides of 16 bytes, and so do GPUs.
+  const bool twice = element == 16 && (i.opcode == Opcode::wmma_load_a || i.opcode == Opcode::wmma_load_b);
+  const uint32_t fragment_bytes = rows * bytes / 32 * (twice ? 2 : 1);
+  const size_t noted = summary_.accesses.size();
   note(step, stores ? Effect::Write : Effect::Read, space_of(i),
-       terms_.add(start, terms_.trunc(offset, terms_.width(start))), bytes, 16);
+       terms_.add(start, terms_.trunc(offset, terms_.width(start))), bytes, std::min(16u, fragment_bytes));
+  if (summary_.accesses.size() > noted) {
+    summary_.accesses.back().start = start;
+    summary_.accesses.back().start_alignment = fragment_bytes;
+  }
   forget(step);
 }
 

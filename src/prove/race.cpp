@@ -380,14 +380,18 @@ class Races {
     }
   }
 
-  // ld.global.nc may give what the memory held before the kernel wrote it, even to the thread that did. One that
-  // reads before it writes is fine: that takes a path from the write to the load.
+  // ld.global.nc may give what the memory held before the kernel wrote it, even to the thread that did, and also across
+  // a barrier. One that reads before the write is fine: it takes a path from the write to the load, also where another
+  // thread writes, because all threads pass the same barriers.
   void compare_cached(One& load) {
     for (One& other : ones_) {
       if (other.place != load.place || other.access->effect == Effect::Read || !reaches(other.at, load.at))
         continue;
-      if (apart(other, load, Who::SameThread, {})) continue;
-      open(other, load, Who::SameThread, {});
+      if (!apart(other, load, Who::SameThread, {})) {
+        open(other, load, Who::SameThread, {});
+      } else if (!one_thread() && !apart(other, load, Who::SameBlock, {})) {
+        open(other, load, Who::SameBlock, {});
+      }
     }
   }
 

@@ -1,0 +1,138 @@
+// Races by kinds of memory: loads through the read-only cache, fragments of wmma, tensors that may share memory; and how
+// fragments are aligned. For each rule a kernel that it proves, and a kernel next to it that must not be proved.
+#include "kernel.h"
+
+namespace assay::prove::testing {
+namespace {
+
+Status races_of(const KernelText& text) {
+  return ProvedKernel(text).prove(prove_races).status;
+}
+
+KernelText one_block(const std::string& body) {
+  KernelText text;
+  text.body = kStart + body;
+  text.grid = "1";
+  return text;
+}
+
+// %rd4 = the address of y[tid], %rd5 = that of the element that the thread next to it has.
+constexpr const char* kNeighbours = R"(
+  mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3;
+  xor.b32 %r6, %r5, 1; mul.wide.s32 %rd6, %r6, 4; add.s64 %rd5, %rd2, %rd6;
+)";
+
+// ---- ld.global.nc
+
+TEST(RaceMemory, a_cached_load_may_miss_what_its_own_thread_wrote) {
+  const std::string store = std::string(kNeighbours) + "st.global.f32 [%rd4], 0f00000000;";
+  EXPECT_EQ(races_of(one_block(store + "ld.global.f32 %f1, [%rd4];")), Status::Proved);
+  EXPECT_EQ(races_of(one_block(store + "ld.global.nc.f32 %f1, [%rd4];")), Status::Unknown);
+}
+
+TEST(RaceMemory, a_cached_load_before_the_write_is_fine) {
+  EXPECT_EQ(races_of(one_block(std::string(kNeighbours) +
+                               "ld.global.nc.f32 %f1, [%rd4]; st.global.f32 [%rd4], 0f00000000;")),
+            Status::Proved);
+}
+
+TEST(RaceMemory, a_cached_load_in_the_next_iteration_comes_after_the_write) {
+  const std::string loop = R"(
+    mov.u32 %r10, 0;
+    LOOP:
+    ld.global.{}f32 %f1, [%rd4]; st.global.f32 [%rd4], 0f00000000;
+    add.s32 %r10, %r10, 1; setp.lt.s32 %p1, %r10, 4; @%p1 bra LOOP;)";
+  EXPECT_EQ(races_of(one_block(kNeighbours + fmt::format(fmt::runtime(loop), ""))), Status::Proved);
+  EXPECT_EQ(races_of(one_block(kNeighbours + fmt::format(fmt::runtime(loop), "nc."))), Status::Unknown);
+}
+
+TEST(RaceMemory, a_barrier_does_not_help_a_cached_load) {
+  const std::string store = std::string(kNeighbours) + "st.global.f32 [%rd4], 0f00000000; bar.sync 0;";
+  EXPECT_EQ(races_of(one_block(store + "ld.global.f32 %f1, [%rd5];")), Status::Proved);
+  EXPECT_EQ(races_of(one_block(store + "ld.global.nc.f32 %f1, [%rd5];")), Status::Unknown);
+}
+
+TEST(RaceMemory, cached_loads_of_what_nobody_writes) {
+  EXPECT_EQ(races_of(one_block(std::string(kNeighbours) +
+                               "add.s64 %rd7, %rd1, %rd6; ld.global.nc.f32 %f1, [%rd7]; st.global.f32 [%rd4], %f1;")),
+            Status::Proved);
+}
+
+// ---- fragments
+
+// Each warp stores a tile of 16 by 16 numbers to y, `apart` numbers from that of the warp before it.
+KernelText tiles(int apart, const std::string& after = "", int offset = 0, int stride = 16) {
+  KernelText text;
+  text.dims = "n = { min = 65536, max = 100000 }";
+  text.grid = "1";
+  text.block = "64";
+  text.body = kStart + fmt::format(R"(
+    shr.u32 %r6, %r5, 5; mul.lo.s32 %r7, %r6, {}; add.s32 %r7, %r7, {};
+    mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd2, %rd3;
+    mul.wide.s32 %rd6, %r5, 4; add.s64 %rd5, %rd2, %rd6;
+    mov.u32 %r8, {};
+    wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd4], {{%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8}}, %r8;
+    {})",
+                                   apart, offset, stride, after);
+  return text;
+}
+
+TEST(RaceMemory, the_lanes_of_a_warp_store_a_fragment_together) {
+  EXPECT_EQ(races_of(tiles(256)), Status::Proved);
+}
+
+TEST(RaceMemory, warps_that_store_overlapping_fragments_race) {
+  EXPECT_EQ(races_of(tiles(0)), Status::Unknown);
+  EXPECT_EQ(races_of(tiles(240)), Status::Unknown);
+}
+
+TEST(RaceMemory, rows_of_a_fragment_lie_a_stride_apart) {
+  EXPECT_EQ(races_of(tiles(256, "", 0, 32)), Status::Unknown);
+  EXPECT_EQ(races_of(tiles(16, "", 0, 32)), Status::Proved);
+}
+
+TEST(RaceMemory, a_fragment_is_there_after_a_barrier) {
+  const std::string load = "ld.global.f32 %f9, [%rd5];";
+  EXPECT_EQ(races_of(tiles(256, load)), Status::Unknown);
+  EXPECT_EQ(races_of(tiles(256, "bar.sync 0;" + load)), Status::Proved);
+}
+
+TEST(RaceMemory, fragments_begin_at_multiples_of_32_bytes) {
+  EXPECT_EQ(ProvedKernel(tiles(256)).alignment(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(tiles(256, "", 8)).alignment(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(tiles(256, "", 4)).alignment(), Status::Unknown);
+  EXPECT_EQ(ProvedKernel(tiles(260)).alignment(), Status::Unknown);
+}
+
+TEST(RaceMemory, rows_of_fragments_begin_at_multiples_of_16_bytes) {
+  EXPECT_EQ(ProvedKernel(tiles(256, "", 0, 20)).alignment(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(tiles(256, "", 0, 18)).alignment(), Status::Unknown);
+}
+
+// ---- tensors that may share memory
+
+TEST(RaceMemory, an_output_that_may_share_memory_with_an_input) {
+  const std::string loads = "mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd5, %rd1, %rd3;";
+  const std::string own = loads + "ld.global.f32 %f1, [%rd5]; st.global.f32 [%rd4], %f1;";
+  const std::string next = loads + "ld.global.f32 %f1, [%rd5+4]; st.global.f32 [%rd4], %f1;";
+  EXPECT_EQ(races_of(one_block(own)), Status::Proved);
+  EXPECT_EQ(races_of(one_block(next)), Status::Proved);
+  for (const auto& [body, status] : {std::pair(own, Status::Proved), std::pair(next, Status::Unknown)}) {
+    KernelText text = one_block(body);
+    text.y += "\nmay_alias = \"x\"";
+    EXPECT_EQ(races_of(text), status) << body;
+  }
+}
+
+TEST(RaceMemory, a_cached_load_of_memory_that_an_output_may_share) {
+  const std::string body =
+      "mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd5, %rd1, %rd3;"
+      "st.global.f32 [%rd4], 0f00000000; ld.global.nc.f32 %f1, [%rd5];";
+  EXPECT_EQ(races_of(one_block(body)), Status::Proved);
+  KernelText text = one_block(body);
+  text.y += "\nmay_alias = \"x\"";
+  EXPECT_EQ(races_of(text), Status::Unknown);
+}
+
+}  // namespace
+}  // namespace assay::prove::testing
