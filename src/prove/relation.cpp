@@ -113,7 +113,7 @@ bool is_refusal(int error) {
 
 class Recorder {
  public:
-  Recorder(const Contract& contract, const subject::Subject& subject, const subject::RunnerOptions& options)
+  Recorder(const Contract& contract, const subject::Subject& subject, const RelationOptions& options)
       : contract_(contract), runner_(contract, subject, recording(options)) {}
 
   // A call for each choice of the scalars: what depends on them differs between calls at one shape, and so has no
@@ -175,9 +175,11 @@ class Recorder {
     return record;
   }
 
-  static subject::RunnerOptions recording(subject::RunnerOptions options) {
-    options.record = true;
-    return options;
+  static subject::RunnerOptions recording(const RelationOptions& options) {
+    subject::RunnerOptions runner = options.runner;
+    runner.record = true;
+    runner.timeout = std::min(runner.timeout, options.seconds);
+    return runner;
   }
 
   static void keep(const protocol::Event& event, RecordedCall& record) {
@@ -445,7 +447,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
                        const RelationOptions& options) {
   Relation relation;
   Shapes shapes(contract);
-  Recorder recorder(contract, subject, options.runner);
+  Recorder recorder(contract, subject, options);
   const double until = clock_seconds() + options.seconds;
   const std::vector<Shape> every = shapes.all(options.exhaustive);
   std::vector<RecordedCall> records;
