@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs `assay prove` over test suites of other verifiers, whose cases say what is expected of them.
 
-usage: suites.py gpuverify|faial FOLDER [--assay FILE] [--time S] [--jobs N] [--out FILE] [--keep FOLDER]
-                                   [FILTER...]
+usage: suites.py gpuverify|faial FOLDER [--assay FILE] [--time S] [--jobs N] [--expected right|wrong]
+                                   [--out FILE] [--keep FOLDER] [FILTER...]
 
 gpuverify  FOLDER is testsuite/CUDA of github.com/mc-imperial/gpuverify: one kernel.cu per case. Its first line is
            "//pass" or "//xfail:...", its second the launch, and comments below say what is reported.
@@ -10,7 +10,8 @@ faial      FOLDER is examples/drf of Faial: racy-*.cu and drf-*.cu; those that i
 
 A case has no host code. For each one a launcher and a contract are written:
 - the launch is the case's own, as constants (blocks of more than 1,024 threads cut to that); without one, one block of 1,024;
-- every pointer gets a tensor of 4 MiB, with any contents;
+- every pointer gets a tensor of 4 MiB, with any contents (and where that leads to no answer, integers from 0 to 63, for
+  refutations only);
 - an integer gets a dim: from 0 to the largest value of its type, or what __requires says of it. Negative values are not tried.
   What __requires says otherwise is not used; a floating-point number is 1.5;
 - dynamic shared memory has 16 KiB.
@@ -34,6 +35,7 @@ import tempfile
 BYTES = 4 << 20
 SHARED = 16384
 LARGEST_BLOCK = 1024
+SMALL = 63
 MOST = (1 << 31) - 1
 
 # What the cases use of their verifier. Specifications say nothing to the compiler.
@@ -273,7 +275,7 @@ def number_of(text, source, launch):
         return None
 
 
-def write_case(source, case, folder, flags):
+def write_case(source, case, folder, flags, small):
     """The launcher and the contract of a case."""
     text = without_comments(source.read_text(errors="replace"))
     name, parameters, template = kernel_of(text)
@@ -293,6 +295,8 @@ def write_case(source, case, folder, flags):
         if what == "pointer":
             dtype = INTEGERS[kind][0] if kind in INTEGERS else FLOATS.get(kind, "u8")
             tensors.append(f'[tensors.{own}]\ndtype = "{dtype}"\nshape = [{BYTES // BYTES_OF[dtype]}]\nrole = "inout"')
+            if small and not dtype.startswith("f"):
+                tensors[-1] += f'\nvalues = "integers(0, {SMALL})"'
             formula.append(f"{own}[i] = {own}[i]")
             signature.append(f"void* {own}")
             values.append(f"Pointer{{{own}}}")
@@ -368,11 +372,11 @@ def answer_of(proof):
     return answer, why
 
 
-def ask(assay, source, case, seconds, folder, flags):
+def ask(assay, source, case, seconds, folder, flags, small=False):
     """The answer, why, and the status of every obligation."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        write_case(source.resolve(), case, folder, case["flags"] + flags)
+        write_case(source.resolve(), case, folder, case["flags"] + flags, small)
         proof = prove(assay, folder, seconds)
         answer, why = answer_of(proof)
     except NotRead as reason:
@@ -384,6 +388,11 @@ def ask(assay, source, case, seconds, folder, flags):
 def run_case(assay, name, source, case, seconds, folder):
     record = {"name": name, "expected": case["expected"], "about": case["about"], "options": case["options"]}
     record.update(ask(assay, source, case, seconds, folder, []))
+    # Integers of any size that are used as indices mostly lead out of bounds. What is shown with small ones is shown.
+    if record["answer"] == "unknown":
+        small = ask(assay, source, case, seconds, folder / "small", [], small=True)
+        if small["answer"] == "refuted":
+            record.update(small)
     # What nobody reads the compiler removes, the defect with it.
     if record["expected"] == "wrong" and record["answer"] in PROVED:
         record["unoptimised"] = ask(assay, source, case, seconds, folder / "unoptimised", UNOPTIMISED)
@@ -414,6 +423,7 @@ def main():
     parser.add_argument("--assay", default="build/release/bin/assay")
     parser.add_argument("--time", type=float, default=20)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--expected", choices=("right", "wrong"), help="only these cases")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="keep launchers and contracts here")
     options = parser.parse_intermixed_args()
@@ -427,6 +437,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         keep = options.keep.resolve() if options.keep else pathlib.Path(temporary)
         wanted = [one for one in cases if one[0] not in known and
+                  (not options.expected or one[2]["expected"] == options.expected) and
                   (not options.filters or any(part in one[0] for part in options.filters))]
         with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
             for record in pool.map(lambda one: run_case(options.assay, *one, options.time,
