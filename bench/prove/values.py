@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs `assay prove --only values` over the corpus: whose values agree with the formula, and whose do not.
 
-usage: values.py [--assay FILE] [--time S] [--jobs N] [--wrong] [--out FILE] [FILTER...]
+usage: values.py [--assay FILE] [--time S] [--jobs N] [--wrong] [--every N] [--out FILE] [FILTER...]
 
 Without --wrong the kernels are the correct ones. With it they are the wrong ones whose expected kinds include a wrong or
 nonfinite result, and those in which only rounding is wrong; the table has them apart. --out appends one JSON object per
-kernel, so that a run can be continued.
+kernel, so that a run can be continued. --every N takes every N-th kernel, in the order of their names.
 """
 
 import argparse
@@ -94,13 +94,14 @@ def main():
     parser.add_argument("--time", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--wrong", action="store_true")
+    parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--out")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
     known = {}
     if options.out and pathlib.Path(options.out).exists():
         known = {r["name"]: r for r in map(json.loads, pathlib.Path(options.out).read_text().splitlines())}
-    chosen = list(kernels(options.wrong, options.filters))
+    chosen = list(kernels(options.wrong, options.filters))[::options.every]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         waiting = {pool.submit(values_of, options.assay, source, options.time): (name, kinds)
                    for name, source, kinds in chosen if name not in known}

@@ -11,11 +11,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from assay import paths
 from assay.report import Report
+from assay.tree_clock import TreeClock
 
+SECONDS_BETWEEN_LOOKS = 1.0  # at the clock of a program that runs under a limit of own time
 SECONDS_TO_STOP = 10.0  # for a program that was asked to stop: it writes its report and ends its workers
 
 # What `assay run` sets for a Python process on the virtual GPU. The program that is started here is not on
@@ -70,8 +73,17 @@ def environment() -> Dict[str, str]:
     return result
 
 
-def run(arguments: List[str], timeout: Optional[float] = None, folder: Optional[str] = None) -> Ended:
-    """Runs `assay ARGUMENTS --json FILE` in a folder and returns how it ended, with its report."""
+def run(
+    arguments: List[str],
+    timeout: Optional[float] = None,
+    folder: Optional[str] = None,
+    own_time: Optional[float] = None,
+) -> Ended:
+    """Runs `assay ARGUMENTS --json FILE` in a folder and returns how it ended, with its report.
+
+    `timeout` are seconds that pass, `own_time` seconds of the clock of the program and of all that it starts: what
+    else runs on the machine does not use them up.
+    """
     with tempfile.TemporaryDirectory(prefix="assay-") as own_folder:
         path = os.path.join(own_folder, "report.json")
         process = subprocess.Popen(
@@ -83,15 +95,17 @@ def run(arguments: List[str], timeout: Optional[float] = None, folder: Optional[
             cwd=folder,
             start_new_session=True,
         )
-        output, errors, stopped = _communicate(process, timeout)
+        output, errors, stopped = _communicate(process, timeout, own_time)
         text = output.decode("utf-8", "replace")
         return Ended(process.returncode, errors.decode("utf-8", "replace"), stopped, _read_report(path, text))
 
 
-def _communicate(process: subprocess.Popen, timeout: Optional[float]) -> Tuple[bytes, bytes, bool]:
+def _communicate(
+    process: subprocess.Popen, timeout: Optional[float], own_time: Optional[float]
+) -> Tuple[bytes, bytes, bool]:
     """What it printed, and whether it had to be stopped."""
     try:
-        return process.communicate(timeout=timeout) + (False,)
+        return _wait(process, timeout, own_time) + (False,)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGTERM)
     except BaseException:  # Ctrl-C, say: nothing is left behind
@@ -105,6 +119,24 @@ def _communicate(process: subprocess.Popen, timeout: Optional[float]) -> Tuple[b
         return process.communicate(timeout=SECONDS_TO_STOP) + (True,)
     except subprocess.TimeoutExpired:  # a process of the answer that left the group still holds the pipes
         return b"", b"", True
+
+
+def _wait(
+    process: subprocess.Popen, timeout: Optional[float], own_time: Optional[float]
+) -> Tuple[bytes, bytes]:
+    """What it printed. Raises TimeoutExpired if it does not end within one of the limits."""
+    if own_time is None:
+        return process.communicate(timeout=timeout)
+    clock, began = TreeClock(process.pid), time.monotonic()
+    while True:
+        left = own_time - clock.seconds()
+        if timeout is not None:
+            left = min(left, timeout - (time.monotonic() - began))
+        try:
+            return process.communicate(timeout=max(0.0, min(left, SECONDS_BETWEEN_LOOKS)))
+        except subprocess.TimeoutExpired:
+            if left <= 0:
+                raise
 
 
 def _end_group(process: subprocess.Popen) -> None:

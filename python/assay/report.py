@@ -137,7 +137,8 @@ class Report:
         if self.data.get("reason"):
             return self.data["reason"]
         if self.verdict == "fail":
-            return next((str(finding) for finding in self.findings if finding.severity == "error"), "")
+            errors = [str(finding) for finding in self.findings if finding.severity == "error"]
+            return errors[0].split("\n")[0] if errors else ""
         return self.inconclusive[0] if self.verdict == "inconclusive" and self.inconclusive else ""
 
     def raise_for_findings(self) -> "Report":

@@ -20,7 +20,7 @@ from assay import program
 from assay.report import Report
 
 SECONDS_OF_TRIALS = 10.0  # by default, for the limit of the whole call
-SECONDS_BESIDE_TRIALS = 120.0  # for compiling the answer and importing torch, on a busy machine
+SECONDS_BESIDE_TRIALS = 120.0  # of own time, for importing torch, reading the problem and compiling the answer
 
 
 def reward(
@@ -37,7 +37,8 @@ def reward(
     `problem` is what `assay check --problem` takes: a KernelBench file, the folder of a SOL-ExecBench
     definition. `code` is the answer's text: Python, CUDA C++ or the JSON of a solution; `suffix` (".py",
     ".cu", ".json") says which, where it is not obvious. `budget` are the seconds of trials (default: as for
-    `check`), `timeout` those of the whole call (default: two minutes more).
+    `check`). The whole call may take two minutes more, of its own time: what runs beside it, other calls too,
+    does not use them up. `timeout` is a limit in seconds that pass, for callers who need one.
 
     Returns a Report: `verdict`, `findings`, and `reason`, one line that says why it did not pass. Raises only
     for a problem that does not exist.
@@ -45,7 +46,7 @@ def reward(
     problem = os.fspath(problem)
     if not any(os.path.exists(path) for path in (problem, problem.rpartition(":")[0])):  # FILE:ROW
         raise FileNotFoundError("there is no problem %s" % problem)
-    limit = timeout if timeout is not None else (budget or SECONDS_OF_TRIALS) + SECONDS_BESIDE_TRIALS
+    own_time = (budget or SECONDS_OF_TRIALS) + SECONDS_BESIDE_TRIALS if timeout is None else None
     suffix = suffix or _suffix(code)
     mistake = _syntax_error(code) if suffix == ".py" else ""
     if mistake:
@@ -57,9 +58,10 @@ def reward(
         arguments = ["check", answer, "--problem", os.path.abspath(problem)]
         arguments += ["--budget", "%g" % budget] if budget else []
         arguments += ["--seed", str(seed)] if seed is not None else []
-        ended = program.run(arguments, limit, folder)  # there, findings name the file as answer.py
+        ended = program.run(arguments, timeout, folder, own_time)  # there, findings name the file as answer.py
     if ended.stopped and not (ended.report and ended.report.verdict == "fail"):
-        return Report.made_here("inconclusive", "not judged within %g s" % limit)
+        limit = "%g s" % timeout if timeout is not None else "%g s of its own time" % (own_time or 0)
+        return Report.made_here("inconclusive", "not judged within " + limit)
     if ended.report is not None and ended.status != 2:
         return ended.report
     refusal = ended.errors.strip().split("\n")[-1] or "assay check ended with status %d" % ended.status

@@ -12,9 +12,10 @@
 namespace assay::numerics {
 namespace {
 
-constexpr int kFraction = 25;          // bits kept below the largest exponent
-constexpr int kNoTerm = -100000;       // the exponent of a term that is zero
-constexpr int32_t kSpecial = 1000000;  // and of infinities and NaNs: times zero they are still special
+constexpr int kFraction = 25;            // bits kept below the largest exponent
+constexpr int kNoTerm = -100000;         // the exponent of a term that is zero
+constexpr int kOnlyZeros = kNoTerm / 2;  // largest exponents below this one: every term is zero
+constexpr int32_t kSpecial = 1000000;    // and of infinities and NaNs: times zero they are still special
 
 // ---- the definition ---------------------------------------------------------
 
@@ -118,7 +119,8 @@ namespace {
 // weight one, its truncation is the conversion to int32. Two sums of eight
 // terms each cannot overflow. This is right where the largest exponent leaves
 // room on both sides in float; where it does not, and for infinities and NaNs,
-// the element is computed by the definition.
+// the element is computed by the definition. Where every term is zero, as in
+// the rows of a tile beyond the end of a matrix, the sum is +0.
 
 constexpr int kColumns = 8;
 constexpr int kLowest = -90;  // of the largest exponents that the fast way takes
@@ -191,7 +193,7 @@ Floats power(Ints e) {
 struct RowSum {
   bool all_fast;
   Ints largest;   // exponents
-  Doubles exact;  // the sums, where the largest exponent is in the fast range
+  Doubles exact;  // the sums, where is_fast(largest)
 };
 
 constexpr int kMaxRows = 16;
@@ -219,7 +221,7 @@ RowSum row_sum(const float* a, const int32_t* a_exponent, const ColumnsB& b, con
   const Doubles sum = __builtin_convertvector(std::bit_cast<Ints>(even), Doubles) +
                       __builtin_convertvector(std::bit_cast<Ints>(odd), Doubles);
   const Floats unit = power(fast ? largest - kFraction : Ints{});
-  const auto lanes = std::bit_cast<std::array<int64_t, 4>>(fast);
+  const auto lanes = std::bit_cast<std::array<int64_t, 4>>(fast | (largest < kOnlyZeros));
   const bool all_fast = (lanes[0] & lanes[1] & lanes[2] & lanes[3]) == -1;
   return {all_fast, largest, sum * __builtin_convertvector(unit, Doubles)};
 }
@@ -233,7 +235,7 @@ Floats truncated(const Doubles& x) {
 }
 
 bool is_fast(int32_t largest) {
-  return largest >= kLowest && largest <= kHighest;
+  return (largest >= kLowest && largest <= kHighest) || largest < kOnlyZeros;
 }
 
 template <Format F, class Code>

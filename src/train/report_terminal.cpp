@@ -98,19 +98,22 @@ std::string matrix_text(const Report& report) {
   return text;
 }
 
+std::string counted_word(int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
+
 std::string amounts_text(const Training& training) {
   const Report& report = training.report;
   const ModelSizes& sizes = training.options.sizes;
   std::string text = fmt::format("slot {}", training.slot);
   if (!report.sites.empty()) text += fmt::format(", at {}", fmt::join(report.sites, ", "));
   for (const std::string& refused : report.refused) text += fmt::format("\nnot at {}", refused);
-  text += fmt::format(
-      "\n{} layers, width {}, vocabulary {}, {} tokens a step; {} calls of the kernel on the {} device in "
-      "{:.1f} s, "
-      "everything in {:.1f} s{}, seed {}",
-      sizes.layers, sizes.width, sizes.vocabulary, sizes.tokens(), report.candidate_calls, training.device,
-      report.candidate_seconds, report.seconds, report.is_resumed ? " after a checkpoint" : "",
-      training.options.seed);
+  text += fmt::format("\n{}, width {}, vocabulary {}, {} tokens a step, seed {}",
+                      counted_word(sizes.layers, "layer"), sizes.width, sizes.vocabulary, sizes.tokens(),
+                      training.options.seed);
+  text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
+                      counted_word(report.candidate_calls, "call"), training.device, report.candidate_seconds,
+                      report.seconds, report.is_resumed ? " after a checkpoint" : "");
   text += fmt::format("\na right kernel fails with a probability of at most {:.0e}",
                       training.options.false_alarms);
   return text;

@@ -133,7 +133,8 @@ class SubjectCalls {
     const subject::Observation seen = runner_.run(trial, own);
     if (interrupted()) return Error{"interrupted"};
     if (const std::string why = failure(seen); !why.empty())
-      return Error{fmt::format("the kernel failed at {}: {}", contract::to_string(own.shape), why)};
+      return Error{fmt::format("the kernel failed at {}: {}; `assay check` shows more",
+                               contract::to_string(own.shape), why)};
     return outputs_of(seen.calls.front(), shape);
   }
 

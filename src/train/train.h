@@ -52,7 +52,7 @@ struct Options {
   std::vector<TokenSource> sources = {TokenSource::Zipf, TokenSource::Uniform};
   std::vector<Optimizer> optimizers = {Optimizer::SGD, Optimizer::Momentum, Optimizer::AdamW};
   std::string text;                               // the bytes of --text; a cell of source Text needs them
-  int steps = 60;                                 // of each run
+  int steps = 50;                                 // of each run
   int teacher_steps = 8;                          // at most, of the teacher-forced comparison
   bool teacher_only = false;                      // no matrix
   bool stop_early = true;                         // a cell whose question is answered ends

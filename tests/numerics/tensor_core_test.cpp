@@ -160,6 +160,10 @@ TEST(TensorCore, Golden) {
   EXPECT_GE(checked, 90u);
 }
 
+uint64_t sign_bit(Format format) {
+  return uint64_t{1} << (info(format).bits - 1);
+}
+
 template <class Function, class Random>
 void hold_to_definition(Format format, int k, Function&& function, Random&& element) {
   std::mt19937_64 random(5);
@@ -173,7 +177,11 @@ void hold_to_definition(Format format, int k, Function&& function, Random&& elem
     for (float& x : c) {
       const auto bits = static_cast<uint32_t>(random());
       x = f32_of(round % 3 == 0 ? bits : (bits & 0x83ffffffu) + 0x3e000000u);
-      if (round % 5 == 0) x = 0;
+      if (round % 5 == 0) x = random() % 2 ? 0.0f : -0.0f;
+    }
+    // Rows beyond the end of a matrix: zeros of either sign.
+    for (int row = 0; round % 5 < 2 && row < 16; row += 3) {
+      for (int i = 0; i < k; ++i) a[static_cast<size_t>(row * k + i)] = random() % 2 ? 0 : sign_bit(format);
     }
     std::vector<float> d(128);
     function(shape, a, b, c.data(), d.data());
@@ -250,7 +258,8 @@ TEST(TensorCore, FastEqualsDefinitionF16Accumulator) {
     std::vector<uint16_t> c(128);
     for (uint64_t& x : a) x = element16(random, round, 0x3000, 0x97ff);
     for (uint64_t& x : b) x = element16(random, round, 0x3000, 0x97ff);
-    for (uint16_t& x : c) x = static_cast<uint16_t>(random());
+    for (uint16_t& x : c) x = static_cast<uint16_t>(round % 5 == 0 ? random() & 0x8000 : random());
+    if (round % 5 < 2) std::fill(a.begin(), a.begin() + 64, 0);
     std::vector<uint16_t> d(128);
     mma_f16_f16(shape, as<uint16_t>(a).data(), as<uint16_t>(b).data(), c.data(), d.data());
     for (size_t row = 0; row < 16; ++row) {

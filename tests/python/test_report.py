@@ -56,6 +56,11 @@ class ReportTest(unittest.TestCase):
         self.assertFalse(Report({"verdict": "inconclusive"}))
         self.assertTrue(Report({"verdict": "pass"}))
 
+    def test_the_reason_is_one_line(self):
+        finding = {"kind": "wrong-result", "severity": "error", "message": "out is wrong\n100 % of it at line 3"}
+        self.assertEqual(Report({"verdict": "fail", "findings": [finding]}).reason, "error: wrong-result: out is wrong")
+        self.assertEqual(Report({"verdict": "pass"}).reason, "")
+
     def test_raises_for_a_failure_and_nothing_else(self):
         with self.assertRaises(FindingsError) as caught:
             Report(FAILED).raise_for_findings()

@@ -10,13 +10,18 @@ from unittest import mock
 
 import support  # noqa: F401: finds the package
 import assay
-from assay import program
+from assay import program, rewards
 from assay.rewards import _suffix
 
-# Says pass for an answer that contains "right", refuses one that contains "refused", hangs for "endless".
+# Says pass for an answer that contains "right", refuses one that contains "refused", hangs for "endless", and computes
+# for a second, in a process that it starts, for "costly".
 PROGRAM = """#!/bin/sh
 for last; do :; done
 if grep -q endless "$2"; then sleep 60; fi
+if grep -q costly "$2"; then
+  "$ASSAY_PYTHON" -S -c 'import time
+while time.process_time() < 1: pass'
+fi
 if grep -q refused "$2"; then echo "assay: the language is unknown" >&2; exit 2; fi
 if grep -q lacking "$2"; then echo "assay: the answer defines no class ModelNew" >&2; exit 2; fi
 if grep -q right "$2"; then verdict=pass; else verdict=fail; fi
@@ -59,6 +64,28 @@ class RewardTest(unittest.TestCase):
             report = assay.reward(self.problem, "endless = 1", timeout=0.3)
         self.assertEqual((report.verdict, report.reason), ("inconclusive", "not judged within 0.3 s"))
         self.assertLess(time.monotonic() - began, 10)
+
+    def test_own_time(self):
+        """By default the limit is one of own time: a program that only waits uses it up, too."""
+        began = time.monotonic()
+        with (
+            mock.patch.object(program, "SECONDS_TO_STOP", 0.2),
+            mock.patch.object(rewards, "SECONDS_BESIDE_TRIALS", 0.5),
+        ):
+            report = assay.reward(self.problem, "endless = 1", budget=0.1)
+        self.assertEqual(report.reason, "not judged within 0.6 s of its own time")
+        self.assertGreater(time.monotonic() - began, 0.6)
+        self.assertLess(time.monotonic() - began, 20)
+
+    def test_many_at_once_do_not_use_up_each_others_time(self):
+        """Each computes for a second; together they take longer than the limit of each."""
+        jobs = 4 * (os.cpu_count() or 1)
+        began = time.monotonic()
+        with mock.patch.object(rewards, "SECONDS_BESIDE_TRIALS", 2.4):
+            reports = assay.reward_many(self.problem, ["right = 'costly'"] * jobs, jobs=jobs, budget=0.1)
+        self.assertGreater(time.monotonic() - began, 2.5)
+        self.assertEqual([report.reason for report in reports], [""] * jobs)
+        self.assertTrue(all(reports))
 
     def test_a_problem_that_is_not_there(self):
         with self.assertRaisesRegex(FileNotFoundError, "there is no problem nowhere.py"):

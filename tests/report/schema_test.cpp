@@ -42,6 +42,8 @@ Evidence evidence_of(Family family) {
       return evidence::Process{};
     case Family::Code:
       return evidence::Code{};
+    case Family::Training:
+      return evidence::Training{};
   }
   return {};
 }
@@ -69,7 +71,7 @@ Report full() {
 TEST(Schema, KnowsEveryKindAndFamily) {
   Json names = Json::array(), families = Json::array();
   for (const KindInfo& kind : kinds()) names.push_back(kind.name);
-  for (int family = 0; family <= static_cast<int>(Family::Code); ++family)
+  for (int family = 0; family <= static_cast<int>(Family::Training); ++family)
     families.push_back(to_string(static_cast<Family>(family)));
   EXPECT_EQ(schema()["$defs"]["kind"]["enum"], names);
   EXPECT_EQ(schema()["$defs"]["finding"]["properties"]["evidence"]["properties"]["family"]["enum"], families);

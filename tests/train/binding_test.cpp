@@ -127,7 +127,7 @@ std::string recognised(const contract::Contract& contract) {
   return found.empty() ? "" : to_toml(found.front().binding);
 }
 
-class OwnSlot : public testing::TestWithParam<const Slot*> {};
+class OwnSlot : public ::testing::TestWithParam<const Slot*> {};
 TEST_P(OwnSlot, IsRecognised) {
   const contract::Contract contract = parsed(contract_text(*GetParam()));
   EXPECT_EQ(recognised(contract),
@@ -138,7 +138,7 @@ std::vector<const Slot*> all_slots() {
   for (const Slot& slot : slots()) rows.push_back(&slot);
   return rows;
 }
-INSTANTIATE_TEST_SUITE_P(Train, OwnSlot, testing::ValuesIn(all_slots()),
+INSTANTIATE_TEST_SUITE_P(Train, OwnSlot, ::testing::ValuesIn(all_slots()),
                          [](const auto& row) { return std::string(row.param->name); });
 
 struct CorpusCase {
@@ -147,7 +147,7 @@ struct CorpusCase {
 void PrintTo(const CorpusCase& row, std::ostream* out) {
   *out << row.operation;
 }
-class CorpusSlot : public testing::TestWithParam<CorpusCase> {};
+class CorpusSlot : public ::testing::TestWithParam<CorpusCase> {};
 TEST_P(CorpusSlot, IsRecognised) {
   const auto contract =
       contract::load(std::string(ASSAY_SOURCE_DIR) + "/corpus/" + GetParam().operation + "/contract.toml");
@@ -157,7 +157,7 @@ TEST_P(CorpusSlot, IsRecognised) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Train, CorpusSlot,
-    testing::Values(CorpusCase{"adamw", "adamw"}, CorpusCase{"add_rmsnorm", "residual_rmsnorm"},
+    ::testing::Values(CorpusCase{"adamw", "adamw"}, CorpusCase{"add_rmsnorm", "residual_rmsnorm"},
                     CorpusCase{"attention", "attention"}, CorpusCase{"attention_backward", "attention_grad"},
                     CorpusCase{"cross_entropy", "cross_entropy"},
                     CorpusCase{"cross_entropy_backward", "cross_entropy_grad"},

@@ -14,7 +14,7 @@ namespace {
 const contract::Shape kShape = {{"T", 37}, {"D", 24}, {"V", 19}, {"F", 21}, {"H", 3},
                                 {"S", 11}, {"P", 4},  {"K", 27}, {"N", 18}, {"n", 50}};
 
-class Operators : public testing::TestWithParam<const Slot*> {};
+class Operators : public ::testing::TestWithParam<const Slot*> {};
 
 // Inputs as a training step has them: attention's gradient needs the lse and delta that belong to its q, k and v only as
 // far as its formula says so, and the formula takes any.
@@ -89,7 +89,7 @@ std::vector<const Slot*> computed_slots() {
   for (const Slot& slot : slots()) rows.push_back(&slot);
   return rows;
 }
-INSTANTIATE_TEST_SUITE_P(Train, Operators, testing::ValuesIn(computed_slots()),
+INSTANTIATE_TEST_SUITE_P(Train, Operators, ::testing::ValuesIn(computed_slots()),
                          [](const auto& row) { return std::string(row.param->name); });
 
 }  // namespace

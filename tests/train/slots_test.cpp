@@ -9,7 +9,7 @@
 namespace assay::train {
 namespace {
 
-class SlotTable : public testing::TestWithParam<const Slot*> {};
+class SlotTable : public ::testing::TestWithParam<const Slot*> {};
 
 TEST_P(SlotTable, IsAContract) {
   const Slot& slot = *GetParam();
@@ -29,7 +29,7 @@ std::vector<const Slot*> rows() {
   for (const Slot& slot : slots()) rows.push_back(&slot);
   return rows;
 }
-INSTANTIATE_TEST_SUITE_P(Train, SlotTable, testing::ValuesIn(rows()),
+INSTANTIATE_TEST_SUITE_P(Train, SlotTable, ::testing::ValuesIn(rows()),
                          [](const auto& row) { return std::string(row.param->name); });
 
 TEST(Slots, ThereIsNoSlotOfAnotherName) {

@@ -53,7 +53,7 @@ TEST(Train, AccusesAGradientSummedInBf16AtTheReferencesWeights) {
 }
 
 // One candidate in each slot: its sums are in another order.
-class RightCandidates : public testing::TestWithParam<const Slot*> {};
+class RightCandidates : public ::testing::TestWithParam<const Slot*> {};
 TEST_P(RightCandidates, StayWithinTheNoise) {
   const Report report = train(host_candidate(GetParam()->name), small_options());
   EXPECT_EQ(report.verdict, judge::Verdict::Pass)
@@ -63,7 +63,7 @@ TEST_P(RightCandidates, StayWithinTheNoise) {
 }
 
 // A result that is two per cent too large in each slot.
-class WrongCandidates : public testing::TestWithParam<const Slot*> {};
+class WrongCandidates : public ::testing::TestWithParam<const Slot*> {};
 TEST_P(WrongCandidates, AreAccused) {
   const Slot* const slot = GetParam();
   const Candidate candidate = host_candidate(slot->name, [slot](Operands<float>& at) {
@@ -81,8 +81,8 @@ std::vector<const Slot*> trained_slots() {
   return rows;
 }
 const auto kSlotName = [](const auto& row) { return std::string(row.param->name); };
-INSTANTIATE_TEST_SUITE_P(Train, RightCandidates, testing::ValuesIn(trained_slots()), kSlotName);
-INSTANTIATE_TEST_SUITE_P(Train, WrongCandidates, testing::ValuesIn(trained_slots()), kSlotName);
+INSTANTIATE_TEST_SUITE_P(Train, RightCandidates, ::testing::ValuesIn(trained_slots()), kSlotName);
+INSTANTIATE_TEST_SUITE_P(Train, WrongCandidates, ::testing::ValuesIn(trained_slots()), kSlotName);
 
 TEST(Train, ReportsNaN) {
   const Candidate candidate =
@@ -123,6 +123,31 @@ TEST(Train, HasTheFourRunsOfEachCell) {
     EXPECT_FALSE(cell.unmasked());
     EXPECT_GT(cell.noise, 0);
   }
+}
+
+// A fault of frequent tokens: their rows of the gradient are lost. Uniform tokens have none that are frequent.
+TEST(Train, UnmasksAFaultOnlyWhereItShows) {
+  const Candidate candidate = host_candidate("embedding_grad", [](Operands<float>& at) {
+    const int64_t D = at.dim("D");
+    std::vector<int> seen(static_cast<std::size_t>(at.dim("V")), 0);
+    for (const int64_t token : at["tokens"].integers) {
+      if (++seen[static_cast<std::size_t>(token)] == 100) std::fill_n(at["dw"].data() + token * D, D, 0.0f);
+    }
+  });
+  Options options = small_options();
+  options.teacher_only = false;
+  options.teacher_steps = 4;
+  options.steps = 30;
+  options.optimizers = {Optimizer::SGD};
+  const Report report = train(candidate, options);
+  EXPECT_EQ(report.verdict, judge::Verdict::Fail);
+  ASSERT_EQ(report.cells.size(), 2u);
+  EXPECT_TRUE(report.cells[0].unmasked()) << report.cells[0].loss_gap << " " << report.cells[0].noise;
+  EXPECT_LE(report.cells[0].steps(), options.steps);
+  EXPECT_FALSE(report.cells[1].unmasked()) << report.cells[1].loss_gap << " " << report.cells[1].noise;
+  ASSERT_EQ(report.findings.size(), 2u);
+  EXPECT_EQ(report.findings[1].kind, Kind::LossGap);
+  EXPECT_THAT(message(report.findings[1]), HasSubstr("with zipf tokens and sgd"));
 }
 
 // Interrupted after each few gradients and started again: the same curves.

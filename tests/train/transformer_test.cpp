@@ -28,7 +28,7 @@ struct Variant {
   bool tied;
   const char* slot;  // whose fused form the step uses; null: none
 };
-class Variants : public testing::TestWithParam<Variant> {};
+class Variants : public ::testing::TestWithParam<Variant> {};
 
 Candidate fused(const char* slot) {
   return {.slot = slot ? slot_named(slot) : nullptr};
@@ -100,7 +100,7 @@ TEST_P(Variants, AgreesWithDouble) {
 
 INSTANTIATE_TEST_SUITE_P(
     Train, Variants,
-    testing::Values(Variant{"swiglu", Activation::SwiGLU, false, nullptr},
+    ::testing::Values(Variant{"swiglu", Activation::SwiGLU, false, nullptr},
                     Variant{"gelu", Activation::GELU, false, nullptr},
                     Variant{"tied", Activation::SwiGLU, true, nullptr},
                     Variant{"fused_norm", Activation::SwiGLU, false, "residual_rmsnorm"},
