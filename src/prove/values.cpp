@@ -173,9 +173,9 @@ class Comparison {
     contract::Bindings called = inputs->bindings();
     for (auto& [name, tensor] : called.inputs) tensor = nullptr;
     const subject::Observation seen = runner_.record(called);
-    if (seen.outcome != subject::CallOutcome::Ended || seen.events_left_out || seen.error_code != 0)
+    if (seen.outcome != subject::CallOutcome::Ended || seen.recorded_left_out || seen.error_code != 0)
       return problem(fmt::format("the host code could not be run at {}", contract::to_string(shape)));
-    const BlocksOutcome blocks = blocks_.run(seen.events, *inputs, random, until_);
+    const BlocksOutcome blocks = blocks_.run(seen.recorded, *inputs, random, until_);
     if (blocks.violation) violations_.push_back(shape);
     if (!blocks.problem.empty()) return problem(blocks.problem);
     const bool tensor_cores = !tensor_cores_.reasons(blocks.kernels).empty();
