@@ -176,6 +176,7 @@ class Comparison {
     if (seen.outcome != subject::CallOutcome::Ended || seen.recorded_left_out || seen.error_code != 0)
       return problem(fmt::format("the host code could not be run at {}", contract::to_string(shape)));
     const BlocksOutcome blocks = blocks_.run(seen.recorded, *inputs, random, until_);
+    if (blocks.violation) violations_.push_back(shape);
     if (!blocks.problem.empty()) return problem(blocks.problem);
     const bool tensor_cores = !tensor_cores_.reasons(blocks.kernels).empty();
     size_t compared = 0;
@@ -247,6 +248,9 @@ class Comparison {
       if (problems_.empty()) open("no shape was compared in the time");
       return;
     }
+    if (!violations_.empty())
+      open(fmt::format("a block makes an access that is out of bounds or misaligned, at {}",
+                       contract::to_string(violations_.front())));
     const std::string why = problems_.empty() ? "" : ": " + problems_.front();
     for (const std::string& kernel : setting_.kernels)
       if (!compared_kernels_.contains(kernel))
@@ -275,6 +279,7 @@ class Comparison {
   subject::TensorCores tensor_cores_;
   ValuesOutcome outcome_;
   std::vector<std::string> problems_;
+  std::vector<Shape> violations_;  // shapes at which a block leaves its arrays
   std::set<std::string> compared_kernels_, compared_outputs_;
   double largest_ = 0;
   double until_ = 0;  // of work_seconds()

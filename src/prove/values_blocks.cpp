@@ -70,11 +70,11 @@ class BlocksObserver : public vgpu::Listener {
 
   void on_violation(const vgpu::Warp&, const vgpu::Inst&, const vgpu::ViolationInfo& info) override {
     using vgpu::Violation;
-    if (info.what == Violation::OutOfBounds || info.what == Violation::Misaligned)
-      problem("a block makes an access that is out of bounds or misaligned");
+    violation_ |= info.what == Violation::OutOfBounds || info.what == Violation::Misaligned;
   }
 
   const std::string& problem() const { return problem_; }
+  bool violation() const { return violation_; }
   const std::vector<int64_t>& kept(size_t array) const { return kept_[array]; }
 
  private:
@@ -132,6 +132,7 @@ class BlocksObserver : public vgpu::Listener {
   std::vector<uint64_t> seen_;
   size_t last_ = 0;
   std::string problem_;
+  bool violation_ = false;
 };
 
 }  // namespace
@@ -328,6 +329,8 @@ BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const V
     }
     outcome.problem = incomplete ? "indices that are loaded lead to ever more of the inputs" : failed;
     if (outcome.problem.empty()) outcome.problem = observer.problem();
+    outcome.violation = !incomplete && observer.violation();
+    if (outcome.violation) outcome.problem = "a block makes an access that is out of bounds or misaligned";
     if (!outcome.problem.empty()) return outcome;
     for (const Impl::Launch& launch : launches) outcome.kernels.insert(launch.kernel);
     for (size_t i = 0; i < impl.arrays.size(); ++i) {

@@ -33,6 +33,7 @@ struct BlocksOutcome {
   std::vector<StoredElement> stored;  // some of what the blocks stored to outputs
   std::set<std::string> kernels;      // that were run
   std::string problem;                // why nothing can be said; empty: it can
+  bool violation = false;             // because a block makes an access that is out of bounds or misaligned
 };
 
 class ValuesBlocks {

@@ -158,6 +158,16 @@ TEST_F(Elementwise, a_difference_at_a_large_shape_is_looked_for_at_a_small_one) 
   EXPECT_EQ(outcome.trials.front().shape.at("n") % 4, 0);
 }
 
+// Reads past the end, from 2000 elements on.
+TEST_F(Elementwise, nothing_agrees_where_a_block_was_seen_out_of_bounds) {
+  const ValuesOutcome outcome =
+      run("mov.u64 %rd5, %rd4; setp.lt.u64 %p, %rd3, 2000; @%p bra OK; mov.u64 %rd5, %rd3; add.u64 %rd5, "
+          "%rd5, 100000; OK:");
+  EXPECT_EQ(outcome.obligation.status, Status::Unknown);
+  EXPECT_GT(outcome.obligation.compared.elements, 0u);
+  EXPECT_THAT(reasons(outcome), HasSubstr("out of bounds or misaligned, at n="));
+}
+
 // ---- rows, in CUDA C++
 
 constexpr const char* kRows = R"(
