@@ -8,8 +8,8 @@ function(assay_unity)
     return()
   endif()
   set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
-  # gcc takes a file that is included for a header.
+  # gcc takes a file that is included for a header, and a local name in one file shadows nothing of another.
   foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow)
   endforeach()
 endfunction()

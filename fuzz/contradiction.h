@@ -80,6 +80,7 @@ class Contradiction {
   static constexpr int64_t kMostThreads = 20000;               // of a launch that is run
   static constexpr int kLegalShapes = 200;                     // at which a launch is looked at only
   static constexpr int64_t kSharedLimit = 48 * 1024;           // bytes
+  static constexpr uint64_t kReach = uint64_t{64} << 20;       // bytes
 
   // A launch of the call, with the case that it belongs to.
   struct Launched {
@@ -309,6 +310,8 @@ class Contradiction {
       (is_x ? memory.x : memory.y) = address;
       if (!is_x) memory.y_bytes = bytes;
     }
+    // Out of the reach of accesses that leave the tensors.
+    (void)device.memory().allocate(kReach, 256, vgpu::MemoryKind::Device, "nothing");
     memory.flag = *device.memory().allocate(4, 256, vgpu::MemoryKind::Device, "flag");
     device.memory().mark_initialised(memory.flag, 4);
     return memory;
@@ -415,7 +418,7 @@ class Contradiction {
       launch(device, *launched, shape, memory, true);
       uint32_t wrapped = 0;
       std::memcpy(&wrapped, device.memory().host(memory.flag, 4), 4);
-      if (wrapped == 0) continue;
+      if (wrapped != 1) continue;
       seen_.insert("overflow");
       if (launched->proved.contains("overflow")) return report("overflow", "an index wraps");
       return "";

@@ -2,7 +2,7 @@
 """Runs `assay prove` over kernels of the corpus, and makes the tables of docs/measurements/prove.md.
 
 usage: corpus.py [--assay FILE] [--time S] [--jobs N] [--set NAME]... [--out FILE] [FILTER...]
-       corpus.py --table FILE...
+       corpus.py --table FILE... [--into PAGE]
 
 The sets of kernels:
   right   the correct kernels
@@ -13,7 +13,7 @@ Without --set all of them are run. A filter is part of a kernel's name ("softmax
 
 --out appends one JSON object per kernel as soon as it is done, so that a run can be continued: kernels that the file
 already has are not run again. --table prints the tables from such files, and runs nothing; of a kernel that is there
-more than once the last run counts.
+more than once the last run counts. --into puts them into a page, between the lines BEGIN and END.
 """
 
 import argparse
@@ -34,6 +34,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SETS = ("right", "access", "race")
 FOUR = ("bounds", "overflow", "alignment", "launch")
 SHOWN = ("bounds", "overflow", "alignment", "launch", "barrier", "race", "coverage", "values")
+BEGIN, END = "<!-- tables of bench/prove/corpus.py -->", "<!-- end of the tables -->"
 ACCESS_KINDS = {"out-of-bounds", "misaligned", "launch-failure"}
 
 # Wrong kernels that the sets contain by their labels, though what is wrong is no access, wrap, alignment, launch or
@@ -212,7 +213,7 @@ def table_of_right(records):
     rest = [r for r in records if r["problem"] or any(r["obligations"].get(n) not in ("proved", "agrees") for n in
                                                      r["obligations"] if n != "values")]
     if rest:
-        lines += ["", "What is not proved, `values` apart:", "", "| kernel | obligation | reasons |", "| --- | --- | --- |"]
+        lines += ["", "What is not proved, apart from `values`:", "", "| kernel | obligation | reasons |", "| --- | --- | --- |"]
     for record in rest:
         if record["problem"]:
             lines.append(f"| `{record['name']}` | | {cell(record['problem'])} |")
@@ -277,9 +278,18 @@ def main():
     parser.add_argument("--set", action="append", choices=SETS)
     parser.add_argument("--out", help="a file of JSON lines that the run is continued from and added to")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the tables from such files")
+    parser.add_argument("--into", metavar="PAGE", help="with --table: replace the tables of this page")
     parser.add_argument("filters", nargs="*")
     options = parser.parse_args()
-    print(tables(read(options.table) if options.table else run(options)))
+    text = tables(read(options.table) if options.table else run(options))
+    if not options.into:
+        print(text)
+        return
+    page = pathlib.Path(options.into).read_text()
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        sys.exit(f"corpus.py: {options.into} does not have the lines {BEGIN} and {END}, in this order")
+    before, after = page.split(BEGIN)[0], page.split(END)[1]
+    pathlib.Path(options.into).write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,8 @@ struct CheckOptions {
   // What was started ahead of the check, where it was: they import torch, which takes seconds.
   std::shared_ptr<reference::TorchProcess> torch;
   std::shared_ptr<subject::Interpreter> interpreter;
+  // Called after each trial with what it asked of the device (Observation::recorded); empty: that is not recorded.
+  std::function<void(const trial::Trial&, const subject::Observation&)> launched;
   std::function<void(const std::string&)> progress;  // a short line, often
   std::function<void(const std::string&)> trace;     // a line for every trial
 };

@@ -33,6 +33,7 @@ constexpr const char* kNoTime = "there was no time left for it";
 subject::RunnerOptions runner_options(const CheckOptions& options) {
   subject::RunnerOptions runner = options.runner;
   runner.device = options.device;
+  runner.report_launches = options.launched && options.device == subject::Device::Virtual;
   return runner;
 }
 
@@ -182,8 +183,12 @@ void TrialRunner::warm_up(const Trial& trial) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = mix(trial.seed, 7);
     if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
-      runner_.run(call, *inputs);
+      note_launches(call, runner_.run(call, *inputs));
   }
+}
+
+void TrialRunner::note_launches(const Trial& trial, const Observation& observation) const {
+  if (options_.launched) options_.launched(trial, observation);
 }
 
 Result<std::vector<Bindings>> TrialRunner::inputs_of(const Trial& trial) const {
@@ -235,6 +240,7 @@ void TrialRunner::observe(const Trial& trial, const std::vector<Bindings>& bindi
     ahead = std::async(std::launch::async, [&] { reference_.expect_ahead(bindings[0], used_tensor_cores_); });
   Observation observation = runner_.run(trial, bindings[0], bindings.size() > 1 ? &bindings[1] : nullptr);
   if (ahead.valid()) ahead.wait();
+  note_launches(trial, observation);
   Seen seen = seen_by_device(contract_, subject_, trial, observation);
   if (!seen.unsupported.empty()) {
     result.state = TrialState::Unsupported;

@@ -112,6 +112,7 @@ class TrialRunner {
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
   void compare_related(const trial::Trial& trial, TrialResult& result);
   void warm_up(const trial::Trial& trial);
+  void note_launches(const trial::Trial& trial, const subject::Observation& observation) const;
   contract::Shape another_shape(const contract::Shape& shape) const;
   bool is_of_earlier_calls(const trial::Trial& trial, const contract::Bindings& first,
                            const trial::Trial& companion, const contract::Bindings& second);

@@ -114,37 +114,9 @@ struct Checked {
   bool skipped = false;
 };
 
-// What was proved beside the trials goes into the report. A refutation counts once this process has run its trial itself:
-// then it is a finding like any other.
-void add_proof(const contract::Contract& contract, const CheckOptions& options, Json proof,
-               report::Report& report) {
-  if (proof.is_null()) {
-    report.proof = {{"problem", "no obligation was decided in the time that the trials left"}};
-    return;
-  }
-  const Json refutations = proof.value("findings", Json::array());
-  proof.erase("files");
-  report.proof = std::move(proof);
-  if (report.verdict == judge::Verdict::Fail) return;
-  for (const Json& refutation : refutations) {
-    const auto kind = kind_named(refutation.value("kind", ""));
-    const auto trial =
-        trial::from_json(contract, refutation.value("evidence", Json::object()).value("trial", Json()));
-    if (!kind || !trial) continue;
-    CheckOutcome shown = assayer::investigate(contract, std::span(&*trial, 1), std::span(&*kind, 1), options);
-    std::erase_if(shown.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });
-    if (shown.report.findings.empty()) continue;
-    report.findings.insert(report.findings.begin(), shown.report.findings.begin(),
-                           shown.report.findings.end());
-    report.files = std::move(shown.report.files);
-    report.verdict = judge::Verdict::Fail;
-    return;
-  }
-}
-
-// `begun`: the command, for one contract only.
+// `begun`: the command, for one contract only. `spare`: cores for this check alone.
 Checked check_one(const std::string& path, const CheckOptions& options,
-                  std::optional<std::chrono::steady_clock::time_point> begun, bool prove) {
+                  std::optional<std::chrono::steady_clock::time_point> begun, Proving proving, int spare) {
   if (interrupted()) {
     Checked skipped{judge::exit_status(judge::Verdict::Inconclusive), "", {}, true};
     skipped.report.contract = path;
@@ -164,22 +136,21 @@ Checked check_one(const std::string& path, const CheckOptions& options,
     if (contract->kernel.python && begun) own.deadline = *begun + kPythonSeconds;
   }
   std::optional<ProofBeside> proof;
-  if (prove && !contract->kernel.python && own.device == subject::Device::Virtual) {
-    proof.emplace(path, own.budget);
-    proof->start();
+  const auto no_proof = why_no_proof(proving, *contract, own, spare);
+  if (!no_proof) {
+    proof.emplace(*contract, ProofBeside::Options{.seconds = own.budget, .wait = proving == Proving::Wait});
+    own.launched = proof->listener();
   }
   CheckOutcome outcome = check(*contract, own);
-  // A failed check waits for nothing; another at most as long again.
-  if (proof && !outcome.contract_wrong)
-    add_proof(*contract, own, proof->finish(outcome.report.verdict == judge::Verdict::Fail ? 0 : own.budget),
-              outcome.report);
+  if (proof && !outcome.contract_wrong) proof->finish(own, outcome.report);
+  if (no_proof && outcome.report.verdict == judge::Verdict::Pass) outcome.report.no_proof = *no_proof;
   if (outcome.contract_wrong) return {kWrongUse, outcome.problem, std::move(outcome.report)};
   return {judge::exit_status(outcome.report.verdict), "", std::move(outcome.report)};
 }
 
 // All of them, as many at a time as there are cores; each is told of in its turn.
 std::vector<Checked> check_all(const std::vector<std::string>& contracts, const CheckOptions& options,
-                               int jobs, std::chrono::steady_clock::time_point begun, bool prove) {
+                               int jobs, std::chrono::steady_clock::time_point begun, Proving proving) {
   std::vector<Checked> checked(contracts.size());
   Progress progress;
   const bool several = contracts.size() > 1;
@@ -188,12 +159,14 @@ std::vector<Checked> check_all(const std::vector<std::string>& contracts, const 
       contracts.size(), jobs,
       [&](std::size_t i) {
         CheckOptions own = options;
-        own.threads = several ? std::max(1, cores() / jobs) : 0;
+        const int spare = std::max(1, cores() / jobs);
+        own.threads = several ? spare : 0;
         own.progress = [&, i](const std::string& text) {
           progress.show(several ? fmt::format("{}/{}  {}  {}", told, contracts.size(), contracts[i], text)
                                 : fmt::format("{}  {}", contracts[i], text));
         };
-        checked[i] = check_one(contracts[i], own, several ? std::nullopt : std::optional(begun), prove);
+        checked[i] =
+            check_one(contracts[i], own, several ? std::nullopt : std::optional(begun), proving, spare);
       },
       [&](std::size_t i) {
         progress.clear();
@@ -247,9 +220,11 @@ int check_command(std::vector<std::string> args) {
   int jobs = cores();
   arguments.add("--jobs", jobs, "contracts checked at a time; as many as there are cores by default")
       .positive();
-  bool prove = false;
-  arguments.add_flag("--prove", prove,
-                     "prove what holds for every shape as well, beside the trials (assay prove --help)");
+  bool prove = false, no_prove = false;
+  arguments.add_flag(
+      "--prove", prove,
+      "wait for the proofs that run beside the trials; they take at most the budget's seconds of a core");
+  arguments.add_flag("--no-prove", no_prove, "no proofs beside the trials (assay prove --help)");
   bool trace = false;
   arguments.add_flag("--trace", trace, "print every trial on stderr");
   if (const auto status = arguments.parse(std::move(args))) return *status;
@@ -262,6 +237,11 @@ int check_command(std::vector<std::string> args) {
     }
     options.min_coverage = *share;
   }
+  if (prove && no_prove) {
+    fmt::print(stderr, "assay: --prove and --no-prove exclude each other\n");
+    return kWrongUse;
+  }
+  const Proving proving = prove ? Proving::Wait : no_prove ? Proving::Off : Proving::IfRoom;
   options.budget = budget;
   if (!repeated.empty()) {
     const auto path = read_timeline(repeated, options, device.name);
@@ -303,8 +283,8 @@ int check_command(std::vector<std::string> args) {
   announce_cache();
   std::vector<report::Report> reports;
   int status = 0;
-  for (Checked& checked : check_all(*contracts, options,
-                                    std::min<int>(jobs, static_cast<int>(contracts->size())), begun, prove)) {
+  for (Checked& checked : check_all(
+           *contracts, options, std::min<int>(jobs, static_cast<int>(contracts->size())), begun, proving)) {
     status = worse(status, checked.status);
     reports.push_back(std::move(checked.report));
   }

@@ -27,7 +27,8 @@ struct Command {
 constexpr Command kCommands[] = {
     {"check", "CONTRACT", "check a kernel against its contract", check_command},
     {"prove", "CONTRACT", "prove what holds for every shape the contract promises", prove_command},
-    {"train", "CONTRACT", "train a small transformer with a kernel in it: does it still learn?", train_command},
+    {"train", "CONTRACT", "train a small transformer with a kernel in it: does it still learn?",
+     train_command},
     {"replay", "REPORT", "run the trial of a report again", replay_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},

@@ -70,6 +70,7 @@ class Collector {
   void operator()(const protocol::RecordedLaunchEvent&) {}
   void operator()(const protocol::RecordedFillEvent&) {}
   void operator()(const protocol::RecordedCopyEvent&) {}
+  void operator()(const protocol::CallEvent&) {}
 
   // What was seen in a launch that did not end.
   void end() {

@@ -200,6 +200,19 @@ ASSAY_API void assay_report_host(assay_host_finding kind, int is_error, const ch
   context->report(std::move(finding));
 }
 
+// ---- what a call asks of the device (recording.h) ----
+
+ASSAY_API void assay_call_begins() {
+  Runtime& runtime = Runtime::get();
+  if (!runtime.settings().report_launches) return;
+  runtime.writer().write(assay::protocol::CallEvent{});
+  runtime.in_call = true;
+}
+
+ASSAY_API void assay_call_returned() {
+  Runtime::get().in_call = false;
+}
+
 // ---- equal calls, one after another (growth.h) ----
 
 ASSAY_API void assay_call_ended() {

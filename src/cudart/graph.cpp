@@ -199,14 +199,16 @@ bool Graphs::remove(GraphExec* exec) {
 
 namespace {
 
-// Settings::record: host code runs as usual, and the device only says what it was asked to do.
-void record_instead(Context& context, vgpu::Work& work, uint32_t shared_limit) {
+// Settings::record: host code runs as usual, and the device only says what it was asked to do. During a call of the
+// worker it may say so and do it.
+void record(Context& context, vgpu::Work& work, uint32_t shared_limit) {
   Runtime& runtime = Runtime::get();
-  if (!runtime.settings().record) return;
+  const bool instead = runtime.settings().record;
+  if (!instead && !runtime.in_call) return;
   const auto event = recorded(work, context.memory(), shared_limit);
   if (!event) return;
   runtime.writer().write(*event);
-  work = vgpu::MarkerWork{};
+  if (instead) work = vgpu::MarkerWork{};
 }
 
 }  // namespace
@@ -226,7 +228,7 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
   }
   vgpu::OrderedWork item{make_work(spec), {}};
   const auto* kernel = std::get_if<KernelSpec>(&spec);
-  record_instead(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
+  record(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
   const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
   if (HostCheck* check = context.host_check()) check->submitted(id, {&item, 1});
   if (operation) *operation = id;
@@ -239,7 +241,7 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   wait_for_events(context, *exec.graph, stream->id);
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
-  for (vgpu::OrderedWork& item : works) record_instead(context, item.work, 0);
+  for (vgpu::OrderedWork& item : works) record(context, item.work, 0);
   const vgpu::OperationId last = context.streams().submit(stream->id, works);
   if (HostCheck* check = context.host_check()) check->submitted(last, works);
   return Status::Success;

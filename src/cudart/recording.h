@@ -1,4 +1,4 @@
-// What a stream was asked to do, as an event, where nothing is done (Settings::record).
+// What a stream was asked to do, as an event (Settings::record, Settings::report_launches).
 #pragma once
 
 #include <optional>

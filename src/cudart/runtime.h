@@ -46,6 +46,8 @@ class Runtime {
   bool lost() const { return lost_; }
   // Whether cudaFree counts as waiting for the device.
   std::atomic<bool> frees_wait{true};
+  // Whether a call of the worker is under way whose launches are to be reported.
+  std::atomic<bool> in_call{false};
   // Whether the program has called the runtime API itself, not only the driver API on top of it; and whether one of
   // these calls needed the device.
   bool called() const { return called_; }

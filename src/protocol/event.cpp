@@ -17,7 +17,7 @@ constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
 // In the order of the variant.
 constexpr std::string_view kNames[] = {
     "launch",    "fault",       "finding", "early-finding",   "findings-reported", "still-running", "module",
-    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy"};
+    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy", "call"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----
@@ -90,6 +90,9 @@ Json json_of(const RecordedFillEvent& e) {
 }
 Json json_of(const RecordedCopyEvent& e) {
   return {{"to", json_of(e.to)}, {"from", json_of(e.from)}, {"width", e.width}, {"rows", e.rows}};
+}
+Json json_of(const CallEvent&) {
+  return Json::object();
 }
 
 // ---- Reading ----
@@ -220,8 +223,10 @@ Event read(FieldReader& fields) {
       return read_recorded_launch(fields);
     case 11:
       return read_recorded_fill(fields);
-    default:
+    case 12:
       return read_recorded_copy(fields);
+    default:
+      return CallEvent{};
   }
 }
 

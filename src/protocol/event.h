@@ -81,8 +81,8 @@ struct CodeEvent {
   std::string ptx;
 };
 
-// What the program asked the device to do, where nothing is done (Settings::record), in the order in which it
-// asked. A place in device memory is given by the label of its allocation; memory of the host has none.
+// What the program asked the device to do, in the order in which it asked: where nothing is done (Settings::record), or
+// during a call of the worker (Settings::report_launches). A place in device memory is given by the label of its allocation; memory of the host has none.
 struct RecordedPlace {
   std::string label;
   uint64_t offset = 0;  // bytes from the start of the allocation
@@ -112,9 +112,12 @@ struct RecordedCopyEvent {
   uint64_t width = 0, rows = 0;
 };
 
+// A call of the worker begins: the recorded events up to the next such event are of this call.
+struct CallEvent {};
+
 using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
                            StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent,
-                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent>;
+                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent, CallEvent>;
 
 std::string encode(const Event& event);  // one line
 Result<Event> decode_event(std::string_view line);

@@ -57,6 +57,10 @@ void assay_watch_order();
 // `kernel` gets its name, or "". `frame` is called for each function on the Python stack that launched it, innermost
 // first.
 int assay_work_left(void* stream, char* kernel, size_t capacity, void (*frame)(const char* file, int line));
+// A call of the subject begins, or has returned: what it asked of the device in between is reported, where the settings
+// say so.
+void assay_call_begins();
+void assay_call_returned();
 // One of several equal calls has ended with all its work.
 void assay_call_ended();
 // The last of them has: reports a leak where they held more and more.
@@ -68,5 +72,5 @@ void assay_calls_ended();
   use(assay_configure) use(assay_set_seed) use(assay_advance_clock) use(assay_undefine) use(assay_fill_new) \
       use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
           use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
-              use(assay_frees_wait) use(assay_watch_order) use(assay_work_left) use(assay_call_ended)       \
-                  use(assay_calls_ended)
+              use(assay_frees_wait) use(assay_watch_order) use(assay_work_left) use(assay_call_begins)      \
+                  use(assay_call_returned) use(assay_call_ended) use(assay_calls_ended)

@@ -66,6 +66,7 @@ std::string encode(const Settings& settings) {
                   {"faults", settings.faults},
                   {"quiet", settings.quiet},
                   {"record", settings.record},
+                  {"report_launches", settings.report_launches},
                   {"report_code", settings.report_code},
                   {"stall_milliseconds", settings.stall_milliseconds},
                   {"precision_lines", lines}});
@@ -90,6 +91,7 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.faults = fields.boolean("faults");
   settings.quiet = fields.boolean("quiet");
   settings.record = fields.boolean("record");
+  settings.report_launches = fields.boolean("report_launches");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostPrecisionLines, [&](FieldReader& line) {

@@ -118,7 +118,7 @@ class Executor {
     State merged = choose(std::move(states));
     Term condition = terms_.all(merged.path);
     merged.path = std::move(prefix);
-    if (!terms_.is_constant(condition)) merged.path.push_back(condition);
+    if (!terms_.is_constant(condition) && !terms_.always_holds(condition)) merged.path.push_back(condition);
     return merged;
   }
 

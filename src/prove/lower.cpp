@@ -16,7 +16,7 @@ constexpr double kRangeSeconds = 0.6;  // for showing that a value does not wrap
 
 // The dims of a counterexample, which is to be run: the run takes time in proportion to the product of them. One
 // alone may be large, so that an index of 16 bits wraps (rows from 65536 on) in a matrix of few columns.
-constexpr Int kSmallDim = 40, kMediumDim = 300, kLargeDim = 5000, kBeyond16Bits = 70000;
+constexpr Int kTinyDim = 4, kSmallDim = 40, kMediumDim = 300, kLargeDim = 5000, kBeyond16Bits = 70000;
 
 bool is_constant(const Poly& poly) {
   return poly.empty() || (poly.size() == 1 && poly.begin()->first.empty());
@@ -512,7 +512,7 @@ Poly Lowering::exact(Term term, bool is_signed) {
   const Int high = seen.high >= kInfinity ? kInfinity : floor_div(seen.high - range.low, modulus) + 1;
   const Atom times = derived("wraps", low, high, {value, atom_poly(wrapped)});
   assume(equal_to_zero(add(add(value, atom_poly(wrapped), -1), atom_poly(times), -modulus)));
-  wraps_.push_back({term, times});
+  wraps_.push_back({term, is_signed, times});
   return atom_poly(wrapped);
 }
 
@@ -682,13 +682,13 @@ Answer Lowering::ask_nonlinear(const Formula& goal, double seconds, const Caps& 
 
 Answer Lowering::small_model(const Formula& goal, double seconds, double until) {
   std::vector<Caps> ladder = {{kSmallDim}};
-  const auto one_large = [&](Int most) {
+  const auto one_large = [&](Int others, Int most) {
     for (Atom atom = 0; atom < atoms_.size(); ++atom)
-      if (atoms_[atom].is_dim && atoms_[atom].high > kSmallDim) ladder.push_back({kSmallDim, atom, most});
+      if (atoms_[atom].is_dim && atoms_[atom].high > kSmallDim) ladder.push_back({others, atom, most});
   };
-  one_large(kBeyond16Bits);
+  one_large(kTinyDim, kBeyond16Bits);
   ladder.push_back({kMediumDim});
-  one_large(0);
+  one_large(kSmallDim, 0);
   ladder.push_back({kLargeDim});
   ladder.push_back({});
   for (const Caps& caps : ladder) {

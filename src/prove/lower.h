@@ -51,7 +51,8 @@ struct AtomInfo {
 
 struct Wrap {
   Term term = kNoTerm;
-  Atom times = 0;  // how often 2^width was taken away
+  bool is_signed = true;  // as which its bits were read
+  Atom times = 0;         // how often 2^width was taken away
 };
 
 // The most that dims may be in a question for a model; 0: any. One dim may have another limit than the rest.

@@ -59,6 +59,7 @@ struct Obligation {
   std::string reason;
   std::vector<Place> proved{};  // the others, as far as they have a place
   std::string refuted_at{};     // the instruction that a run showed to fail, PTX
+  bool pending = false;         // it was not looked at yet
   Compared compared{};          // of `values`
 };
 // What it says, in words.

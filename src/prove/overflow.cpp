@@ -5,6 +5,7 @@
 // each one that bears on the address the question is whether it can wrap where the access is reached, everything
 // known taken together. Wrapping that never reaches an address (a hash, a comparison trick) is no defect.
 #include <algorithm>
+#include <set>
 
 #include "prove/obligation.h"
 
@@ -39,6 +40,36 @@ class Influence {
   std::map<Term, Term> known_;
 };
 
+// Which values of a term are read as signed numbers, and which as unsigned: what is extended, divided or compared, as
+// Lowering does it. A guard may read a value the other way than the address does (i < n, unsigned, where i may be
+// negative), and wrap where the address does not. Where it is not clear, both count.
+using Views = std::set<std::pair<Term, bool>>;
+Views views_in(const Terms& terms, Term whole) {
+  Views views;
+  std::set<Term> seen;
+  std::vector<Term> open = {whole};
+  while (!open.empty()) {
+    const Term at = open.back();
+    open.pop_back();
+    if (!seen.insert(at).second) continue;
+    const Node& node = terms[at];
+    const bool reads_signed = node.op == Op::SExt || node.op == Op::SDiv || node.op == Op::SRem ||
+                              node.op == Op::AShr || node.op == Op::Slt || node.op == Op::Sle;
+    const bool reads_unsigned = node.op == Op::ZExt || node.op == Op::UDiv || node.op == Op::URem ||
+                                node.op == Op::LShr || node.op == Op::Ult || node.op == Op::Ule;
+    const bool passes_on =
+        node.op == Op::Add || node.op == Op::Mul || node.op == Op::Trunc;  // modulo 2^width
+    for (const Term child : {node.a, node.b, node.c}) {
+      if (child == kNoTerm) continue;
+      open.push_back(child);
+      if (passes_on) continue;
+      if (!reads_unsigned) views.emplace(child, true);
+      if (!reads_signed) views.emplace(child, false);
+    }
+  }
+  return views;
+}
+
 // No index of this address wraps at a shape.
 bool excluded_at(Setting& setting, const Access& access, const Part& part, const contract::Shape& shape) {
   try {
@@ -71,14 +102,16 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     const auto wraps = at.lowering.wraps();
+    const Views views = views_in(setting.terms, part.address);
     for (size_t i = 0; i < wraps.size(); ++i) {
       const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
+        if (!views.contains({wrap.term, wrap.is_signed})) return any_of({});
         const Term bears = Influence(setting.terms, wrap.term).on(part.address);
         return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
                                at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
                        where.lowering.formula(bears)});
       };
-      if (Influence(setting.terms, wraps[i].term).on(part.address) == setting.terms.truth(false)) continue;
+      if (!views.contains({wraps[i].term, wraps[i].is_signed})) continue;
       const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.question_seconds());
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;

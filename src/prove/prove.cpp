@@ -13,6 +13,7 @@
 #include "base/symbol.h"
 #include "finding/message.h"
 #include "prove/coverage.h"
+#include "prove/launch_log.h"
 #include "prove/values.h"
 #include "prove/witness.h"
 #include "subject/device_code.h"
@@ -25,6 +26,7 @@ constexpr size_t kMostWitnesses = 4;  // shapes tried for one obligation
 // Seconds of runs for one obligation's counterexamples: a shape takes up to eight trials. Chosen; the corpus shows what
 // is refuted within it.
 constexpr double kWitnessSeconds = 12;
+constexpr const char* kPending = "not decided when this was written";
 
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -42,23 +44,25 @@ constexpr const char* kAssumptions[] = {
 // The part of the time that values are compared for.
 constexpr double kValuesShare = 0.1;
 
-// In this order, each with its share of the time that is left: one that cannot be decided must not leave the later
-// ones without any. What an obligation does not use goes to those after it. The shares are chosen: bounds and races
-// ask the most questions, and alignment, the first to look at the addresses, asks about the loops for all.
+// In this order. Of a kernel's time some is kept for each: what cannot be decided must not leave the later ones without
+// any. What is kept and not used goes to those after it. The shares are chosen: bounds and races ask the most
+// questions, and alignment, the first to look at the addresses, asks about the loops for all.
 struct KernelObligation {
   const char* name;
   Obligation (*prove)(Setting&);
-  double share;
+  double kept;  // of the kernel's time
 };
 constexpr KernelObligation kObligations[] = {
-    {"launch", prove_launch, 1},     {"alignment", prove_alignment, 3}, {"bounds", prove_bounds, 3},
-    {"overflow", prove_overflow, 2}, {"barrier", prove_barriers, 1},    {"race", prove_races, 3},
+    {"launch", prove_launch, 0},       {"alignment", prove_alignment, 0.1}, {"bounds", prove_bounds, 0.2},
+    {"overflow", prove_overflow, 0.1}, {"barrier", prove_barriers, 0.1},    {"race", prove_races, 0.25},
 };
+// What is left to the outputs, in parts of the time of one kernel.
+constexpr double kPartOfOutputs = 0.5;
 
 class Prover {
  public:
   Prover(const contract::Contract& contract, const Options& options)
-      : contract_(contract), options_(options) {
+      : contract_(contract), options_(options), log_(contract) {
     if (!options.dump.empty()) solver_.on_unsatisfiable([this](const Question& question) { dump(question); });
   }
 
@@ -125,7 +129,7 @@ class Prover {
       modules_.push_back(std::move(*module));
     }
     progress("recording launches");
-    auto relation = infer(contract_, *subject_, {});
+    auto relation = infer(contract_, *subject_, {.seconds = options_.recording_seconds});
     if (!relation) {
       proof_.problem = relation.error().text();
       return false;
@@ -208,6 +212,7 @@ class Prover {
 
   void prove_all() {
     const std::vector<Job> all = jobs();
+    expect(all);
     proof_.all_shapes_recorded = relation_.all;
     proof_.recorded = relation_.recorded;
     const std::vector<std::string> changed = written(all);
@@ -215,12 +220,30 @@ class Prover {
     for (const auto& [launch, found] : all) {
       progress(fmt::format("{} ({} of {})", plain_name(launch.kernel), ++number, all.size()));
       const double left = until_ - work_seconds();
-      prove_one(launch, found, changed,
-                until_ - left * (1 - 1.0 / static_cast<double>(all.size() - number + 2)));
+      const double kernels = static_cast<double>(all.size() - number + 1);
+      prove_one(launch, found, changed, until_ - left * (1 - 1 / (kernels + kPartOfOutputs)));
     }
     if (is_asked("coverage")) prove_outputs(changed);
     if (is_asked("values")) compare_values_with_formula();
     for (const Refusal& refusal : relation_.refused) note_refusal(refusal);
+  }
+
+  // What there is to decide, so that a result that is read before the end lists all of it.
+  void expect(const std::vector<Job>& jobs) {
+    for (const auto& [launch, found] : jobs) {
+      for (const KernelObligation& one : kObligations)
+        if (is_asked(one.name)) pending_.emplace_back(launch.kernel, one.name);
+    }
+    const auto& tensors = contract_.tensors;
+    if (is_asked("coverage") &&
+        std::any_of(tensors.begin(), tensors.end(), [](const auto& t) { return !t.is_input(); }))
+      pending_.emplace_back(entry(), "coverage");
+    if (is_asked("values")) pending_.emplace_back(entry(), "values");
+  }
+
+  // The function that the contract is about.
+  const std::string& entry() const {
+    return contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
   }
 
   void prove_one(const Launch& launch, const Found& found, const std::vector<std::string>& changed,
@@ -232,14 +255,14 @@ class Prover {
     Claims claims(terms, *summary, solver_);
     Setting setting{terms, dims, *found.module, *found.kernel, launch, *summary, claims, solver_};
     setting.ptx_file = ptx_source();
-    double shares = 0;
+    double kept = 0;
     for (const KernelObligation& obligation : kObligations)
-      if (is_asked(obligation.name)) shares += obligation.share;
-    for (const auto& [name, prove, share] : kObligations) {
+      if (is_asked(obligation.name)) kept += obligation.kept;
+    const double whole = until - work_seconds(), replays = replay_work_;
+    for (const auto& [name, prove, own] : kObligations) {
       if (!is_asked(name)) continue;
-      const double began = work_seconds();
-      setting.until = began + (until - began) * share / shares;
-      shares -= share;
+      kept -= own;
+      setting.until = until + replay_work_ - replays - whole * kept;
       asked_for_ = fmt::format("{}-{}", plain_name(launch.kernel), name);
       Obligation obligation = prove(setting);
       if (obligation.name == "race") rest_on_others(obligation);
@@ -267,7 +290,7 @@ class Prover {
   // That the outputs are written is a matter of all launches of a call together.
   void prove_outputs(const std::vector<std::string>& changed) {
     Obligation coverage;
-    coverage.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    coverage.kernel = entry();
     coverage.name = "coverage";
     CoverageSetting setting{contract_, solver_, changed};
     setting.until = until_;
@@ -303,9 +326,10 @@ class Prover {
                                             .kernels = {kernels.begin(), kernels.end()},
                                             .seconds = kValuesShare * options_.seconds});
     if (!outcome.trials.empty()) {
-      progress(fmt::format("replaying {}", contract::to_string(outcome.trials.front().shape)));
-      decide_by_witness(outcome.obligation,
-                        shown_by(contract_, outcome.trials, "values", kWitnessSeconds, options_.cache));
+      decide_by_witness(outcome.obligation, outcome.trials.front().shape,
+                        [&](const assayer::CheckOptions& check) {
+                          return shown_by(contract_, outcome.trials, "values", check);
+                        });
     }
     add(std::move(outcome.obligation));
   }
@@ -318,19 +342,29 @@ class Prover {
           std::find(shapes.begin(), shapes.end(), place.candidate->shape) == shapes.end())
         shapes.push_back(place.candidate->shape);
     if (shapes.empty()) return;
-    progress(fmt::format("replaying {}", contract::to_string(shapes.front())));
-    decide_by_witness(obligation, shown(contract_, shapes, obligation.name, kWitnessSeconds, options_.cache));
+    decide_by_witness(obligation, shapes.front(), [&](const assayer::CheckOptions& check) {
+      auto witness = shown(contract_, shapes, obligation.name, check);
+      const auto beside =
+          std::find_if(obligation.open.begin(), obligation.open.end(),
+                       [](const Place& place) { return place.candidate && place.candidate->control; });
+      if (!witness && beside != obligation.open.end())
+        witness = shown_beside(contract_, beside->candidate->shape, *beside->candidate->control, check);
+      return witness;
+    });
   }
 
-  void decide_by_witness(Obligation& obligation, std::optional<Witness> witness) {
+  using Replay = std::function<std::optional<Witness>(const assayer::CheckOptions&)>;
+  void decide_by_witness(Obligation& obligation, const contract::Shape& first, const Replay& replay) {
+    const bool run = may_replay();
+    auto witness = replayed(first, replay);
     if (!witness) {
       std::set<contract::Shape> listed;
       for (const Place& place : obligation.open)
         if (place.candidate && listed.size() < kMostWitnesses && listed.insert(place.candidate->shape).second)
-          proof_.gaps.push_back(fmt::format("{}: {} at {}{}{}: not seen on the virtual GPU", obligation.name,
-                                            place.reason, contract::to_string(place.candidate->shape),
-                                            place.candidate->words.empty() ? "" : ", ",
-                                            place.candidate->words));
+          proof_.gaps.push_back(fmt::format(
+              "{}: {} at {}{}{}: {}", obligation.name, place.reason,
+              contract::to_string(place.candidate->shape), place.candidate->words.empty() ? "" : ", ",
+              place.candidate->words, run ? "not seen on the virtual GPU" : "not run, for want of time"));
       return;
     }
     obligation.status = Status::Refuted;
@@ -340,6 +374,43 @@ class Prover {
       obligation.refuted_at = code->instruction;
     proof_.files = std::move(witness->files);
     for (Finding& finding : witness->findings) add_finding(std::move(finding));
+  }
+
+  bool may_replay() const { return replayed_ < options_.replay_seconds; }
+
+  std::optional<Witness> replayed(const contract::Shape& first, const Replay& replay) {
+    if (!may_replay()) return std::nullopt;
+    progress(fmt::format("replaying {}", contract::to_string(first)));
+    assayer::CheckOptions check;
+    check.budget = std::min(options_.replay_seconds - replayed_, kWitnessSeconds);
+    check.cache = options_.cache;
+    check.launched = [this](const trial::Trial& trial, const subject::Observation& seen) {
+      log_.add(trial, seen);
+    };
+    const double began = now(), work = work_seconds();
+    auto witness = replay(check);
+    replayed_ += now() - began;
+    replay_work_ += work_seconds() - work;
+    until_ += work_seconds() - work;  // what a replay takes is not the solver's
+    hold_relation();
+    return witness;
+  }
+
+  // Replays are runs of the host code at new shapes: where one of them deviates, nothing that was proved stands.
+  void hold_relation() {
+    if (!proof_.deviations.empty()) return;
+    for (const Deviation& deviation : log_.against(relation_)) {
+      if (!deviation.gpu.empty()) continue;
+      proof_.deviations.push_back(deviation.text);
+      relation_.gaps.insert(relation_.gaps.begin(), void_reason(deviation));
+      for (Obligation& obligation : proof_.obligations) make_void(obligation);
+    }
+  }
+
+  void make_void(Obligation& obligation) const {
+    if (relation_.gaps.empty() || obligation.status != Status::Proved) return;
+    obligation.status = Status::Unknown;
+    obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
   }
 
   // Two obligations may be refuted by one failure.
@@ -358,13 +429,21 @@ class Prover {
 
   // Adds one, and says so to whoever reads the result while it grows.
   void add(Obligation obligation) {
-    if (!relation_.gaps.empty() && obligation.status == Status::Proved) {
-      obligation.status = Status::Unknown;
-      obligation.open.push_back({{}, relation_.gaps.front(), std::nullopt});
-    }
+    make_void(obligation);
+    const auto pending =
+        std::find(pending_.begin(), pending_.end(), std::pair(obligation.kernel, obligation.name));
+    if (pending != pending_.end()) pending_.erase(pending);
     proof_.obligations.push_back(std::move(obligation));
     if (!options_.decided) return;
     Proof so_far = proof_;
+    for (const auto& [kernel, name] : pending_) {
+      Obligation open;
+      open.kernel = kernel;
+      open.name = name;
+      open.pending = true;
+      open.open.push_back({{}, kPending, std::nullopt});
+      so_far.obligations.push_back(std::move(open));
+    }
     std::swap(so_far, proof_);
     decide();
     std::swap(so_far, proof_);
@@ -373,20 +452,28 @@ class Prover {
     options_.decided(so_far);
   }
 
-  // The host code was run, and the runtime refused a launch: that needs no further witness.
+  // The host code was run, and the runtime refused a launch: that is enough, but a run that can be repeated is better.
   void note_refusal(const Refusal& refusal) {
     if (std::any_of(proof_.obligations.begin(), proof_.obligations.end(),
                     [](const Obligation& o) { return o.name == "launch" && o.status == Status::Refuted; }))
       return;
     Obligation failed;
-    failed.kernel = contract_.kernel.entry.empty() ? contract_.kernel.global : contract_.kernel.entry;
+    failed.kernel = entry();
     failed.name = "launch";
     failed.status = Status::Refuted;
     failed.reason = fmt::format("at {} the runtime refuses the launch: {}",
                                 contract::to_string(refusal.shape), refusal.error);
-    Finding finding{.kind = Kind::LaunchFailure,
-                    .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}};
-    proof_.findings.push_back(std::move(finding));
+    const auto replay = [&](const assayer::CheckOptions& check) {
+      return shown(contract_, std::span(&refusal.shape, 1), failed.name, check);
+    };
+    if (auto witness = replayed(refusal.shape, replay)) {
+      failed.reason = message(witness->findings.front());
+      proof_.files = std::move(witness->files);
+      for (Finding& finding : witness->findings) add_finding(std::move(finding));
+    } else {
+      add_finding({.kind = Kind::LaunchFailure,
+                   .evidence = evidence::Launch{.status = refusal.status, .detail = failed.reason}});
+    }
     add(std::move(failed));
   }
 
@@ -426,8 +513,11 @@ class Prover {
   std::vector<std::string> texts_;  // its PTX
   std::vector<ptx::Module> modules_;
   Relation relation_;
+  LaunchLog log_;                                             // of replays
+  std::vector<std::pair<std::string, std::string>> pending_;  // kernels and obligations
   double start_ = 0, until_ = 0;
-  std::string asked_for_ = "loops";  // what the solver is asked for, for the names of dumped questions
+  double replayed_ = 0, replay_work_ = 0;  // seconds of replays: elapsed, and of work_seconds()
+  std::string asked_for_ = "loops";        // what the solver is asked for, for the names of dumped questions
   int dumped_ = 0;
 };
 

@@ -39,6 +39,9 @@ struct Options {
   std::string dump;               // folder for the proved questions, as SMT-LIB; empty: none
   std::string cache;              // of builds; empty: the user's
   std::vector<std::string> only;  // obligations by name; empty: all
+  // Elapsed seconds in which replays of counterexamples may begin, all together. Chosen: five obligations' worth.
+  double replay_seconds = 60;
+  double recording_seconds = RelationOptions{}.seconds;
   std::function<void(const std::string&)> progress;
   std::function<void(const Proof&)> decided;  // called whenever an obligation is decided, with what there is
 };
@@ -61,7 +64,8 @@ struct Proof {
   Json files = Json::array();     // of a refutation: the contract and the sources, for `assay replay`
   Json relation = Json::array();  // the launch relation, for programs
   bool finished = false;
-  std::vector<std::string> gaps;  // counterexamples that the virtual GPU did not show
+  std::vector<std::string> gaps;        // counterexamples that the virtual GPU did not show
+  std::vector<std::string> deviations;  // what replays launched otherwise than the relation says: it is void
   double seconds = 0;
 
   bool contract_wrong = false;  // exit status 2; `problem` says why

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <set>
 
 #include "base/random.h"
@@ -21,12 +22,10 @@ constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
 constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
 
 using RecordedLaunch = protocol::RecordedLaunchEvent;
-using Operation = std::variant<RecordedLaunch, protocol::RecordedFillEvent, protocol::RecordedCopyEvent>;
 
-struct Record {
-  Shape shape;
-  std::vector<Operation> operations;
-};
+double clock_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 // ---- shapes
 
@@ -114,17 +113,39 @@ bool is_refusal(int error) {
 
 class Recorder {
  public:
-  Recorder(const Contract& contract, const subject::Subject& subject, const subject::RunnerOptions& options)
+  Recorder(const Contract& contract, const subject::Subject& subject, const RelationOptions& options)
       : contract_(contract), runner_(contract, subject, recording(options)) {}
 
-  // None where the shape could not be recorded; `relation` says why.
-  std::optional<Record> record(const Shape& shape, Relation& relation, uint64_t choice) {
+  // A call for each choice of the scalars: what depends on them differs between calls at one shape, and so has no
+  // expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
+  std::vector<RecordedCall> record(const Shape& shape, Relation& relation) {
+    std::vector<RecordedCall> calls;
+    for (size_t choice = 0; choice < choices(); ++choice)
+      if (auto call = record(shape, relation, choice)) calls.push_back(std::move(*call));
+    return calls;
+  }
+
+ private:
+  // All scalars low, all high, every other one high; and each value of those that have a list.
+  size_t choices() const {
+    size_t most = contract_.scalars.empty() ? 1 : contract_.scalars.size() == 1 ? 2 : 4;
+    for (const contract::ScalarSpec& scalar : contract_.scalars) most = std::max(most, scalar.values.size());
+    return most;
+  }
+
+  static double chosen(const contract::ScalarSpec& scalar, size_t index, size_t choice) {
+    if (!scalar.is_range()) return scalar.values[choice % scalar.values.size()];
+    const bool high =
+        choice % 4 == 1 || (choice % 4 == 2 && index % 2 == 1) || (choice % 4 == 3 && index % 2 == 0);
+    return high ? scalar.high : scalar.low;
+  }
+
+  std::optional<RecordedCall> record(const Shape& shape, Relation& relation, size_t choice) {
     contract::Bindings bindings;
     bindings.shape = shape;
-    for (const contract::ScalarSpec& scalar : contract_.scalars) {
-      const double value = scalar.is_range() ? (choice % 2 ? scalar.high : scalar.low)
-                                             : scalar.values[choice % scalar.values.size()];
-      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+    for (size_t i = 0; i < contract_.scalars.size(); ++i) {
+      const contract::ScalarSpec& scalar = contract_.scalars[i];
+      bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, chosen(scalar, i, choice));
     }
     for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
     const subject::Observation seen = runner_.record(bindings);
@@ -144,23 +165,24 @@ class Recorder {
           fmt::format("the host code could not be run at {}: {}", contract::to_string(shape), seen.error));
       return std::nullopt;
     }
-    if (seen.events_left_out) {
+    if (seen.recorded_left_out) {
       gap(relation,
           fmt::format("the host code asks for more than can be recorded at {}", contract::to_string(shape)));
       return std::nullopt;
     }
-    Record record{shape, {}};
-    for (const protocol::Event& event : seen.events) keep(event, record);
+    RecordedCall record{shape, {}};
+    for (const protocol::Event& event : seen.recorded) keep(event, record);
     return record;
   }
 
- private:
-  static subject::RunnerOptions recording(subject::RunnerOptions options) {
-    options.record = true;
-    return options;
+  static subject::RunnerOptions recording(const RelationOptions& options) {
+    subject::RunnerOptions runner = options.runner;
+    runner.record = true;
+    runner.timeout = std::min(runner.timeout, options.seconds);
+    return runner;
   }
 
-  static void keep(const protocol::Event& event, Record& record) {
+  static void keep(const protocol::Event& event, RecordedCall& record) {
     if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event))
       record.operations.emplace_back(*launch);
     if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event))
@@ -177,7 +199,7 @@ class Recorder {
   subject::Runner runner_;
 };
 
-std::string signature(const Record& record) {
+std::string signature(const RecordedCall& record) {
   std::string text;
   for (const Operation& operation : record.operations) {
     const auto* launch = std::get_if<RecordedLaunch>(&operation);
@@ -283,7 +305,7 @@ class Inference {
  public:
   Inference(const Contract& contract, Relation& relation) : contract_(contract), relation_(relation) {}
 
-  Case one_case(const std::vector<const Record*>& records) {
+  Case one_case(const std::vector<const RecordedCall*>& records) {
     Case found;
     found.shapes = records.size();
     found.example = records.front()->shape;
@@ -297,96 +319,8 @@ class Inference {
     return found;
   }
 
-  // Whether a record is as the case says.
-  bool agrees(const Case& found, const Record& record) const {
-    size_t next = 0, next_fill = 0;
-    for (const Operation& operation : record.operations) {
-      const auto* launch = std::get_if<RecordedLaunch>(&operation);
-      if (!launch) {
-        if (!destination(operation).label.empty() &&
-            (next_fill >= found.fills.size() || !agrees(found.fills[next_fill++], operation, record.shape)))
-          return false;
-        continue;
-      }
-      if (next >= found.launches.size()) return false;
-      if (!agrees(found.launches[next++], *launch, record.shape)) return false;
-    }
-    return next == found.launches.size();
-  }
-
  private:
-  bool agrees(const Fill& fill, const Operation& operation, const Shape& shape) const {
-    return destination(operation).label == fill.array &&
-           (!fill.offset || evaluate(*fill.offset, shape) == filled_offset(operation)) &&
-           (!fill.bytes || evaluate(*fill.bytes, shape) == filled_bytes(operation));
-  }
-  static const protocol::RecordedPlace& destination(const Operation& operation) {
-    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
-    return fill ? fill->to : std::get<protocol::RecordedCopyEvent>(operation).to;
-  }
-  int64_t filled_offset(const Operation& operation) const {
-    const protocol::RecordedPlace& to = destination(operation);
-    return number(to.offset) - shift_of(to.label);
-  }
-  // A part of several rows need not be contiguous.
-  static std::optional<int64_t> filled_bytes(const Operation& operation) {
-    const auto* fill = std::get_if<protocol::RecordedFillEvent>(&operation);
-    const uint64_t rows = fill ? fill->rows : std::get<protocol::RecordedCopyEvent>(operation).rows;
-    if (rows != 1) return std::nullopt;
-    return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
-  }
-
-  bool agrees(const Launch& launch, const RecordedLaunch& event, const Shape& shape) const {
-    for (const Condition& condition : launch.when)
-      if (!condition.holds(shape)) return false;
-    if (event.words.size() * 4 != launch.parameter_bytes || has_clusters(event) != launch.clusters ||
-        event.cooperative != launch.cooperative)
-      return false;
-    const auto same = [&](const ExprPtr& expr, int64_t value) {
-      return !expr || evaluate(*expr, shape) == value;
-    };
-    for (size_t axis = 0; axis < 3; ++axis)
-      if (!same(launch.grid[axis], event.grid[axis]) || !same(launch.block[axis], event.block[axis]))
-        return false;
-    if (!same(launch.dynamic_shared, number(event.dynamic_shared))) return false;
-    for (const auto& [at, expr] : launch.words)
-      if (!same(expr, word(event, at))) return false;
-    for (const auto& [at, expr] : launch.pairs)
-      if (!same(expr, pair(event, at))) return false;
-    for (const auto& [at, pointer] : launch.pointers) {
-      const auto place = pointer_at(event, at);
-      if (!place || place->first != pointer.array ||
-          !same(pointer.offset, place->second - shift_of(pointer.array)))
-        return false;
-    }
-    return number(event.static_shared) == launch.static_shared &&
-           same(launch.shared_limit, number(event.shared_limit));
-  }
-
-  static bool has_clusters(const RecordedLaunch& event) {
-    return std::any_of(event.cluster.begin(), event.cluster.end(),
-                       [](uint32_t blocks) { return blocks > 1; });
-  }
-  static int64_t number(uint64_t value) { return static_cast<int64_t>(value); }
-  static int64_t word(const RecordedLaunch& event, uint32_t at) {
-    return static_cast<int32_t>(event.words[at / 4]);
-  }
-  static int64_t pair(const RecordedLaunch& event, uint32_t at) {
-    return number(event.words[at / 4] | uint64_t{event.words[at / 4 + 1]} << 32);
-  }
-  static std::optional<std::pair<std::string, int64_t>> pointer_at(const RecordedLaunch& event, uint32_t at) {
-    for (const protocol::RecordedPointer& pointer : event.pointers)
-      if (pointer.at == at) return std::pair{pointer.to.label, number(pointer.to.offset)};
-    return std::nullopt;
-  }
-
-  // Where a buffer's data begins: a pointer is aligned to what the contract promises and no more.
-  int64_t shift_of(const std::string& array) const {
-    const contract::TensorSpec* tensor = contract_.tensor(array);
-    return tensor && tensor->align < 256 ? tensor->align : 0;
-  }
-
-  static const RecordedLaunch& launch_of(const Record& record, size_t which) {
+  static const RecordedLaunch& launch_of(const RecordedCall& record, size_t which) {
     return std::get<RecordedLaunch>(record.operations[which]);
   }
 
@@ -401,11 +335,11 @@ class Inference {
     return result;
   }
 
-  Launch launch(const std::vector<const Record*>& records, size_t which) {
+  Launch launch(const std::vector<const RecordedCall*>& records, size_t which) {
     std::vector<ExprPtr> known;
     const auto fitted = [&](const Numbers& take) -> ExprPtr {
       std::vector<Point> points;
-      for (const Record* record : records) {
+      for (const RecordedCall* record : records) {
         const auto value = take(launch_of(*record, which));
         if (!value) return nullptr;
         points.push_back({&record->shape, *value});
@@ -430,9 +364,9 @@ class Inference {
         const auto offset = [&, at](const RecordedLaunch& e) -> std::optional<int64_t> {
           const auto here = pointer_at(e, at);
           if (!here || here->first != array) return std::nullopt;
-          return here->second - shift_of(array);
+          return here->second - shift_of(contract_, array);
         };
-        const bool always = std::all_of(records.begin(), records.end(), [&](const Record* r) {
+        const bool always = std::all_of(records.begin(), records.end(), [&](const RecordedCall* r) {
           return offset(launch_of(*r, which)).has_value();
         });
         if (always) launch.pointers[at] = {array, fitted(offset)};
@@ -454,7 +388,7 @@ class Inference {
     return launch;
   }
 
-  void note_written(const std::vector<const Record*>& records, size_t which, Case& found) {
+  void note_written(const std::vector<const RecordedCall*>& records, size_t which, Case& found) {
     const protocol::RecordedPlace& to = destination(records.front()->operations[which]);
     if (to.is_host)
       relation_.gaps.push_back("the host code reads results back, and what it launches may depend on them");
@@ -462,11 +396,12 @@ class Inference {
     found.filled.push_back(to.label);
     Fill fill{to.label, nullptr, nullptr};
     std::vector<Point> offsets, sizes;
-    for (const Record* record : records) {
+    for (const RecordedCall* record : records) {
       const Operation& operation = record->operations[which];
       const auto bytes = filled_bytes(operation);
       if (destination(operation).label != to.label || !bytes) break;
-      offsets.push_back({&record->shape, filled_offset(operation)});
+      offsets.push_back(
+          {&record->shape, number(destination(operation).offset) - shift_of(contract_, to.label)});
       sizes.push_back({&record->shape, *bytes});
     }
     if (offsets.size() == records.size()) {
@@ -481,33 +416,6 @@ class Inference {
 };
 
 }  // namespace
-
-bool Condition::holds(const contract::Shape& shape) const {
-  const int64_t at = shape.at(dim);
-  switch (kind) {
-    case Kind::AtLeast:
-      return at >= value;
-    case Kind::AtMost:
-      return at <= value;
-    case Kind::Multiple:
-      return at % value == 0;
-    default:
-      return at % value != 0;
-  }
-}
-
-std::string Condition::text() const {
-  switch (kind) {
-    case Kind::AtLeast:
-      return fmt::format("{} >= {}", dim, value);
-    case Kind::AtMost:
-      return fmt::format("{} <= {}", dim, value);
-    case Kind::Multiple:
-      return fmt::format("{} % {} == 0", dim, value);
-    default:
-      return fmt::format("{} % {} != 0", dim, value);
-  }
-}
 
 std::vector<std::string> Launch::text() const {
   std::vector<std::string> lines;
@@ -539,45 +447,52 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
                        const RelationOptions& options) {
   Relation relation;
   Shapes shapes(contract);
-  Recorder recorder(contract, subject, options.runner);
+  Recorder recorder(contract, subject, options);
+  const double until = clock_seconds() + options.seconds;
   const std::vector<Shape> every = shapes.all(options.exhaustive);
-  std::vector<Record> records;
-  uint64_t choice = 0;
-  for (const Shape& shape : shapes.some(options.fitted, 7))
-    if (auto record = recorder.record(shape, relation, choice++)) records.push_back(std::move(*record));
-  std::map<std::string, std::vector<const Record*>> by_signature;
-  for (const Record& record : records) by_signature[signature(record)].push_back(&record);
+  std::vector<RecordedCall> records;
+  for (const Shape& shape : shapes.some(options.fitted, 7)) {
+    if (clock_seconds() > until) break;
+    for (RecordedCall& record : recorder.record(shape, relation)) records.push_back(std::move(record));
+    ++relation.recorded;
+  }
+  // What fits few shapes is too easily found.
+  if (clock_seconds() > until && relation.gaps.empty())
+    relation.gaps.push_back(fmt::format("the host code could be run at {} shapes only in {:g} s",
+                                        relation.recorded, options.seconds));
+  std::map<std::string, std::vector<const RecordedCall*>> by_signature;
+  for (const RecordedCall& record : records) by_signature[signature(record)].push_back(&record);
   Inference inference(contract, relation);
-  std::map<std::string, size_t> case_of;
   for (const auto& [key, same] : by_signature) {
-    case_of[key] = relation.cases.size();
     relation.cases.push_back(inference.one_case(same));
     std::vector<const Shape*> own, others;
-    for (const Record& record : records) (signature(record) == key ? own : others).push_back(&record.shape);
+    for (const RecordedCall& record : records)
+      (signature(record) == key ? own : others).push_back(&record.shape);
     const auto belongs = [&](const Shape& shape) {
-      const auto record = recorder.record(shape, relation, choice++);
-      return record && signature(*record) == key;
+      const std::vector<RecordedCall> calls = recorder.record(shape, relation);
+      return !calls.empty() && std::all_of(calls.begin(), calls.end(),
+                                           [&](const RecordedCall& call) { return signature(call) == key; });
     };
     const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
-  relation.recorded = records.size();
   relation.all = !every.empty();
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
-    if (!shapes.fits(shape)) {
+    if (!shapes.fits(shape) || clock_seconds() > until) {
       relation.all = false;
       continue;
     }
-    if (relation.refused.size() > kEnoughRefusals) break;
-    const auto record = recorder.record(shape, relation, choice++);
-    if (!record) continue;
-    ++relation.recorded;
-    const auto known = case_of.find(signature(*record));
-    if (known == case_of.end() || !inference.agrees(relation.cases[known->second], *record)) {
-      relation.gaps.push_back(
-          fmt::format("no launch relation was found that also holds at {}", contract::to_string(shape)));
+    if (relation.refused.size() > kEnoughRefusals || !relation.gaps.empty()) {
+      relation.all = false;
       break;
+    }
+    ++relation.recorded;
+    for (const RecordedCall& call : recorder.record(shape, relation)) {
+      const std::string how = deviation(relation, contract, call);
+      if (how.empty() || !relation.gaps.empty()) continue;
+      relation.gaps.push_back(fmt::format("no launch relation was found that also holds at {}: {}",
+                                          contract::to_string(shape), how));
     }
   }
   return relation;

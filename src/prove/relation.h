@@ -21,6 +21,7 @@
 
 #include "finding/json.h"
 #include "prove/expr.h"
+#include "prove/recorded_call.h"
 #include "subject/runner.h"
 
 namespace assay::prove {
@@ -33,6 +34,7 @@ struct Condition {
 
   bool holds(const contract::Shape& shape) const;
   std::string text() const;
+  bool operator==(const Condition&) const = default;
 };
 
 struct Pointer {
@@ -87,16 +89,23 @@ struct Relation {
 };
 
 struct RelationOptions {
-  int fitted = 90;                  // shapes from which it is inferred
-  int checked = 160;                // further shapes on which it is checked
-  int64_t exhaustive = 3000;        // where there are no more shapes than this, all are
+  int fitted = 90;            // shapes from which it is inferred
+  int checked = 160;          // further shapes on which it is checked
+  int64_t exhaustive = 3000;  // where there are no more shapes than this, all are
+  // Elapsed seconds for all of it. Chosen: a recording takes about a millisecond, so ordinary host code needs one or two.
+  double seconds = 20;
   subject::RunnerOptions runner{};  // where the worker is
 };
 
 Result<Relation> infer(const contract::Contract& contract, const subject::Subject& subject,
                        const RelationOptions& options);
 
+// What of a call is not as the relation says ("grid.x of k is 5, not ceil_div(n, 256) = 4"); empty: nothing.
+std::string deviation(const Relation& relation, const contract::Contract& contract, const RecordedCall& call);
+
 Json to_json(const Relation& relation);
+// Its cases again; what a program wrote that is not this one is an error.
+Result<Relation> relation_from_json(const Json& cases);
 
 // An expression over the dims that has this value for each of these shapes; null: none was found.
 struct Point {

@@ -61,6 +61,7 @@ Json obligation_json(const Obligation& obligation) {
                {"proved", obligation.total - open},
                {"seconds", obligation.seconds},
                {"places", std::move(places)}};
+  if (obligation.pending) json["pending"] = true;
   if (obligation.compared.elements > 0)
     json["compared"] = {{"elements", obligation.compared.elements},
                         {"shapes", obligation.compared.shapes},
@@ -99,6 +100,7 @@ Json to_json(const Proof& proof) {
   json["findings"] = Json::array();
   for (const Finding& finding : proof.findings) json["findings"].push_back(assay::to_json(finding));
   json["unconfirmed"] = proof.gaps;
+  if (!proof.deviations.empty()) json["deviations"] = proof.deviations;
   json["seconds"] = proof.seconds;
   if (!proof.files.empty()) json["files"] = proof.files;
   return json;

@@ -106,6 +106,11 @@ std::string terminal(const Proof& proof, const report::TerminalOptions& options)
   text += "Assumed:\n";
   for (const std::string& assumption : proof.assumptions)
     text += report::wrapped("- " + assumption, options.width, "  ");
+  if (!proof.deviations.empty()) {
+    text += "The launch relation does not hold (a limit of the prover, no finding):\n";
+    for (const std::string& deviation : proof.deviations)
+      text += report::wrapped("- " + deviation, options.width, "  ");
+  }
   if (!proof.gaps.empty()) {
     text += "Counterexamples that no run confirmed (limits of the prover, no findings):\n";
     for (const std::string& gap : proof.gaps) text += report::wrapped("- " + gap, options.width, "  ");

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <z3++.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -24,8 +25,9 @@ namespace {
 
 constexpr rlim_t kMemory = rlim_t{3} << 30;  // bytes of address space; Z3 says unknown, or dies, beyond
 constexpr int kPollInterval = 20;            // milliseconds between looks at the clock of the process
-constexpr double kPatience = 40;             // seconds of elapsed time for each of processor time, at most
-constexpr size_t kMostKnown = 20000;         // answers kept
+// Seconds of elapsed time for each of processor time, at most: on a busy machine a proof waits, but not for ever. Chosen.
+constexpr double kPatience = 8;
+constexpr size_t kMostKnown = 20000;  // answers kept
 
 std::atomic<double> solvers_used = 0;  // seconds
 
@@ -130,9 +132,13 @@ Answer parsed(const std::string& text) {
 }  // namespace
 
 double work_seconds() {
+  static const Clock::time_point began = Clock::now();
+  const double elapsed = std::chrono::duration<double>(Clock::now() - began).count();
   timespec time{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec) + solvers_used;
+  const double used =
+      static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec) + solvers_used;
+  return std::max(used, elapsed / kPatience);
 }
 
 struct Solver::Process {

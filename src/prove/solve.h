@@ -8,7 +8,7 @@
 // question starts another. The same question asked twice is answered from memory.
 //
 // All limits of the prover are processor time, so that what is proved does not depend on what else the
-// machine does.
+// machine does, unless it leaves the prover less than an eighth of a core.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ struct Answer {
   std::map<std::string, Int> model;  // of Satisfiable, by declared name; numbers beyond 120 bits are left out
 };
 
-// Processor time that this process and its solvers have used, in seconds.
+// Processor time that this process and its solvers have used, in seconds; an eighth of the elapsed time at least, so that
+// every limit is reached in the end.
 double work_seconds();
 
 class Solver {

@@ -220,6 +220,39 @@ Term Terms::all(const std::vector<Term>& terms) {
   return result;
 }
 
+namespace {
+
+constexpr int kMostComparisons = 8;  // of a condition that is tried with all outcomes
+
+}  // namespace
+
+bool Terms::always_holds(Term condition) {
+  // The first comparison (or unknown truth value) in it.
+  const std::function<Term(Term)> first = [&](Term at) -> Term {
+    const Node node = nodes_[at];
+    if (node.op == Op::Const) return kNoTerm;
+    if (node.op == Op::Not) return first(node.a);
+    if (node.op != Op::Both) return at;
+    const Term found = first(node.a);
+    return found != kNoTerm ? found : first(node.b);
+  };
+  const std::function<Term(Term, Term, bool)> with = [&](Term at, Term comparison, bool outcome) -> Term {
+    if (at == comparison) return truth(outcome);
+    const Node node = nodes_[at];
+    if (node.op == Op::Not) return negation(with(node.a, comparison, outcome));
+    if (node.op == Op::Both)
+      return both(with(node.a, comparison, outcome), with(node.b, comparison, outcome));
+    return at;
+  };
+  const std::function<bool(Term, int)> holds = [&](Term at, int left) -> bool {
+    if (const auto known = value(at)) return *known != 0;
+    if (left == 0) return false;
+    const Term comparison = first(at);
+    return holds(with(at, comparison, false), left - 1) && holds(with(at, comparison, true), left - 1);
+  };
+  return holds(condition, kMostComparisons);
+}
+
 uint32_t Terms::intern(const std::string& text) {
   return interned_.try_emplace(text, static_cast<uint32_t>(interned_.size())).first->second;
 }

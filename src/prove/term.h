@@ -121,6 +121,9 @@ class Terms {
   Term both(Term a, Term b);
   Term either(Term a, Term b);
   Term all(const std::vector<Term>& terms);
+  // Whether a condition holds whatever its comparisons give, as where all ways around something meet again. False:
+  // it does not, or it has many of them.
+  bool always_holds(Term condition);
 
   // The variables that a term mentions, facts not followed.
   const std::vector<Var>& mentions(Term term);

@@ -26,8 +26,9 @@ namespace {
 
 // Bytes of one tensor and of all. They are address space, not memory: parts that nobody reads cost nothing.
 constexpr double kMostValuesTensor = 16e9, kMostValuesTensors = 60e9;
-constexpr size_t kDifferences = 3;  // shapes with a difference after which no more are looked for
-constexpr int kRandomShapes = 6;    // small ones, and as many from the whole range
+constexpr size_t kDifferences = 3;   // shapes with a difference after which no more are looked for
+constexpr double kQuickTrial = 1e6;  // bytes of tensors: such a trial takes a fraction of a second
+constexpr int kRandomShapes = 6;     // small ones, and as many from the whole range
 
 double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
   const auto extents = tensor.extents(shape);
@@ -108,13 +109,14 @@ class Comparison {
 
   ValuesOutcome run() {
     const double start = work_seconds();
+    until_ = start + setting_.seconds;
     auto reference = reference::Reference::make(contract_);
     if (!reference)
       problem("the reference cannot be evaluated: " + reference.error().text());
     else if (!reference->is_formula())
       problem("the reference is not a formula");
     else
-      compare_all(*reference, start + setting_.seconds);
+      compare_all(*reference);
     conclude();
     outcome_.obligation.seconds = work_seconds() - start;
     return std::move(outcome_);
@@ -126,12 +128,38 @@ class Comparison {
     return options;
   }
 
-  void compare_all(const reference::Reference& reference, double until) {
+  void compare_all(const reference::Reference& reference) {
     Random random(hash(contract_.title));
     uint64_t choice = 0;
+    std::vector<std::pair<Shape, uint64_t>> differing;  // with the choice of inputs
     for (const Shape& shape : compared_shapes(contract_, setting_.examples, random)) {
-      if (work_seconds() > until || outcome_.trials.size() >= kDifferences) return;
-      compare_at(reference, shape, choice++, random);
+      if (work_seconds() > until_ || outcome_.trials.size() >= kDifferences) break;
+      const size_t before = outcome_.trials.size();
+      compare_at(reference, shape, choice, random);
+      if (outcome_.trials.size() > before) differing.emplace_back(shape, choice);
+      ++choice;
+    }
+    for (const auto& [shape, inputs] : differing)
+      if (bytes(shape) > kQuickTrial && !has_quick_trial())
+        look_for_smaller(reference, shape, inputs, random);
+  }
+
+  bool has_quick_trial() const {
+    return std::any_of(outcome_.trials.begin(), outcome_.trials.end(),
+                       [&](const trial::Trial& trial) { return bytes(trial.shape) <= kQuickTrial; });
+  }
+
+  // A trial at a large shape takes long, a comparison does not: is there a difference at a small shape as well? Dims
+  // keep what they leave when divided by a power of two, on which unrolled loops and tiles depend.
+  void look_for_smaller(const reference::Reference& reference, const Shape& shape, uint64_t choice,
+                        Random& random) {
+    for (const int64_t keep : {16, 64, 256, 1024, 4096}) {
+      Shape small = shape;
+      for (const contract::Dim& dim : contract_.dims)
+        if (int64_t& value = small[dim.name]; value > 2 * keep)
+          value = allowed_extent(dim, keep + value % keep);
+      if (small == shape || has_quick_trial() || work_seconds() > until_) return;
+      compare_at(reference, small, choice, random);
     }
   }
 
@@ -145,9 +173,9 @@ class Comparison {
     contract::Bindings called = inputs->bindings();
     for (auto& [name, tensor] : called.inputs) tensor = nullptr;
     const subject::Observation seen = runner_.record(called);
-    if (seen.outcome != subject::CallOutcome::Ended || seen.events_left_out || seen.error_code != 0)
+    if (seen.outcome != subject::CallOutcome::Ended || seen.recorded_left_out || seen.error_code != 0)
       return problem(fmt::format("the host code could not be run at {}", contract::to_string(shape)));
-    const BlocksOutcome blocks = blocks_.run(seen.events, *inputs, random);
+    const BlocksOutcome blocks = blocks_.run(seen.recorded, *inputs, random, until_);
     if (!blocks.problem.empty()) return problem(blocks.problem);
     const bool tensor_cores = !tensor_cores_.reasons(blocks.kernels).empty();
     size_t compared = 0;
@@ -249,6 +277,7 @@ class Comparison {
   std::vector<std::string> problems_;
   std::set<std::string> compared_kernels_, compared_outputs_;
   double largest_ = 0;
+  double until_ = 0;  // of work_seconds()
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/symbol.h"
+#include "prove/solve.h"
 #include "vgpu/device.h"
 
 namespace assay::prove {
@@ -251,7 +252,8 @@ struct ValuesBlocks::Impl {
   }
 
   // One run of the chosen blocks from the start. An error text; empty: none.
-  std::string round(std::span<const Launch> launches, std::span<const std::vector<uint64_t>> chosen) {
+  std::string round(std::span<const Launch> launches, std::span<const std::vector<uint64_t>> chosen,
+                    double until) {
     for (size_t i = 0; i < launches.size(); ++i) {
       const Launch& launch = launches[i];
       const auto kernel = find(launch.kernel);
@@ -264,7 +266,12 @@ struct ValuesBlocks::Impl {
       config.dynamic_shared = static_cast<uint32_t>(launch.dynamic_shared);
       config.cooperative = launch.cooperative;
       config.only = chosen[i];
-      const vgpu::LaunchOutcome outcome = device.launch(*kernel, config, *words);
+      const std::unique_ptr<vgpu::GridRun> run = device.start(*kernel, config, *words);
+      for (auto state = run->step(); state != vgpu::GridRun::State::Ended; state = run->step()) {
+        if (work_seconds() > until) return "time ran out";
+        if (state == vgpu::GridRun::State::Stalled) run->give_up();
+      }
+      const vgpu::LaunchOutcome& outcome = run->outcome();
       if (outcome.fault.kind != vgpu::FaultInfo::Kind::None)
         return fmt::format("blocks of {} do not come to their end within {} instructions, or fail",
                            plain_name(launch.kernel), kMostInstructions);
@@ -278,7 +285,7 @@ ValuesBlocks::ValuesBlocks(const contract::Contract& contract, std::span<const s
 ValuesBlocks::~ValuesBlocks() = default;
 
 BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const ValuesInputs& inputs,
-                                Random& random) {
+                                Random& random, double until) {
   BlocksOutcome outcome;
   std::vector<Impl::Launch> launches;
   uint64_t threads = 0;
@@ -310,11 +317,15 @@ BlocksOutcome ValuesBlocks::run(std::span<const protocol::Event> events, const V
     if (!outcome.problem.empty()) return outcome;
     BlocksObserver observer(impl.arrays, impl.device.memory(), whole, random);
     impl.device.listen(&observer);
-    const std::string failed = impl.round(launches, chosen);
+    const std::string failed = impl.round(launches, chosen, until);
     impl.device.ignore(&observer);
     const bool incomplete = std::any_of(impl.arrays.begin(), impl.arrays.end(),
                                         [](const DeviceArray& array) { return !array.missing.empty(); });
-    if (incomplete && number < kMostRounds) continue;
+    if (incomplete && number < kMostRounds && work_seconds() < until) continue;
+    if (incomplete && work_seconds() > until) {
+      outcome.problem = "time ran out";
+      return outcome;
+    }
     outcome.problem = incomplete ? "indices that are loaded lead to ever more of the inputs" : failed;
     if (outcome.problem.empty()) outcome.problem = observer.problem();
     if (!outcome.problem.empty()) return outcome;

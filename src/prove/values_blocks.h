@@ -41,8 +41,10 @@ class ValuesBlocks {
   ValuesBlocks(const contract::Contract& contract, std::span<const std::string> texts);
   ~ValuesBlocks();
 
-  // `events`: what the host code asked the device for at the inputs' shape.
-  BlocksOutcome run(std::span<const protocol::Event> events, const ValuesInputs& inputs, Random& random);
+  // `events`: what the host code asked the device for at the inputs' shape. `until`, of work_seconds(): what is not
+  // ready by then is given up.
+  BlocksOutcome run(std::span<const protocol::Event> events, const ValuesInputs& inputs, Random& random,
+                    double until);
 
   struct Impl;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "assayer/assayer.h"
 #include "trial/sparse.h"
 
 namespace assay::prove {
@@ -90,27 +89,46 @@ std::span<const Kind> kinds_of(std::string_view obligation) {
 }
 
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, double seconds, const std::string& cache) {
+                             std::string_view obligation, const assayer::CheckOptions& options) {
   std::vector<trial::Trial> trials;
   for (const contract::Shape& shape : shapes)
     for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
-  return shown_by(contract, std::move(trials), obligation, seconds, cache);
+  return shown_by(contract, std::move(trials), obligation, options);
 }
 
-std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
-                                std::string_view obligation, double seconds, const std::string& cache) {
+namespace {
+
+std::optional<Witness> first_error(const contract::Contract& contract, std::vector<trial::Trial> trials,
+                                   std::span<const Kind> kinds, const assayer::CheckOptions& options) {
   std::erase_if(trials, [&](const trial::Trial& trial) {
     const auto size = trial::size_of(contract, trial.shape);
     return !size || (size->bytes > kMostBytes && trial.sparse.empty());
   });
   if (trials.empty()) return std::nullopt;
-  assayer::CheckOptions options;
-  options.budget = seconds;
-  options.cache = cache;
-  assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds_of(obligation), options);
+  assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds, options);
   std::erase_if(outcome.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });
   if (outcome.report.findings.empty()) return std::nullopt;
   return Witness{std::move(outcome.report.findings), std::move(outcome.report.files)};
+}
+
+}  // namespace
+
+std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
+                                std::string_view obligation, const assayer::CheckOptions& options) {
+  return first_error(contract, std::move(trials), kinds_of(obligation), options);
+}
+
+std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
+                                    const contract::Shape& control, const assayer::CheckOptions& options) {
+  std::vector<Kind> any;
+  for (const std::string_view obligation :
+       {"bounds", "alignment", "launch", "barrier", "coverage", "race", "values"}) {
+    const auto kinds = kinds_of(obligation);
+    any.insert(any.end(), kinds.begin(), kinds.end());
+  }
+  std::vector<trial::Trial> small = trials_at(contract, control);
+  if (small.empty() || first_error(contract, std::move(small), any, options)) return std::nullopt;
+  return first_error(contract, trials_at(contract, shape), std::array{Kind::WrongResult}, options);
 }
 
 }  // namespace assay::prove

@@ -11,6 +11,7 @@
 #include <span>
 #include <string_view>
 
+#include "assayer/assayer.h"
 #include "contract/contract.h"
 #include "finding/json.h"
 #include "trial/trial.h"
@@ -25,11 +26,16 @@ struct Witness {
   Json files;                     // the contract and the sources, so that the report alone shows it again
 };
 
-// None: no run at these shapes showed such an error within the time, or they are too large to run.
+// None: no run at these shapes showed such an error within the budget, or they are too large to run.
 std::optional<Witness> shown(const contract::Contract& contract, std::span<const contract::Shape> shapes,
-                             std::string_view obligation, double seconds, const std::string& cache);
+                             std::string_view obligation, const assayer::CheckOptions& options);
 // The same for trials, of which those that are too large to run are left out.
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
-                                std::string_view obligation, double seconds, const std::string& cache);
+                                std::string_view obligation, const assayer::CheckOptions& options);
+
+// An index that wraps may stay within its tensor: then a wrong result is all there is to see. It may have another
+// cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.
+std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
+                                    const contract::Shape& control, const assayer::CheckOptions& options);
 
 }  // namespace assay::prove

@@ -87,6 +87,7 @@ Json to_json(const Report& report) {
   json["inconclusive"] = report.unknown;
   json["coverage"] = report.coverage;
   if (!report.proof.is_null()) json["proof"] = report.proof;
+  if (!report.no_proof.empty()) json["no_proof"] = report.no_proof;
   if (!report.files.empty()) json["files"] = report.files;
   return json;
 }

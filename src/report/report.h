@@ -42,8 +42,9 @@ struct Report {
   uint64_t seed = 1;
   double seconds = 0;
 
-  // What was proved of the kernel, as `assay prove --json` writes it (prove/prove.h); null: nothing was tried.
+  // What was proved of the kernel, as `assay prove --json` writes it (prove/prove.h); null: nothing.
   Json proof;
+  std::string no_proof;  // why nothing was, where the reader may expect it
 
   // What a training run showed, as `assay train --json` writes it (train/report.h); null: there was none.
   Json training;

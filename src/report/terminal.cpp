@@ -71,35 +71,60 @@ std::string counted(int64_t n, std::string_view what) {
   return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
 }
 
-// "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time)"
-std::string proof_text(const Json& proof) {
-  if (!proof.is_object()) return "";
-  if (const std::string why = proof.value("problem", ""); !why.empty()) return "\nnothing proved: " + why;
-  // An obligation is proved if it is of every kernel.
-  std::vector<std::pair<std::string, const Json*>> worst;
-  for (const Json& one : proof["obligations"]) {
+// An obligation is as good as its worst kernel: refuted, then unknown, then in agreement, then proved.
+const Json& worse(const Json& a, const Json& b) {
+  const auto rank = [](const Json& one) {
+    const std::string status = one.value("status", "");
+    return status == "refuted" ? 3 : status == "unknown" ? 2 : status == "agrees" ? 1 : 0;
+  };
+  return rank(b) > rank(a) ? b : a;
+}
+
+// " in 302 elements at 15 shapes"
+std::string compared_text(const Json& obligation) {
+  const Json compared = obligation.value("compared", Json::object());
+  const auto elements = compared.value("elements", int64_t{0});
+  if (elements == 0) return "";
+  return fmt::format(" in {} at {}", counted(elements, "element"),
+                     counted(compared.value("shapes", int64_t{0}), "shape"));
+}
+
+// "proved for every shape: bounds, launch; unknown: race (k.cu:14: out of time); not reached: coverage"
+std::string proof_text(const Report& report) {
+  if (!report.no_proof.empty()) return "\nno proofs: " + report.no_proof;
+  if (!report.proof.is_object()) return "";
+  std::vector<std::pair<std::string, const Json*>> obligations;
+  for (const Json& one : report.proof["obligations"]) {
     const std::string name = one.value("obligation", "");
     const auto known =
-        std::find_if(worst.begin(), worst.end(), [&](const auto& w) { return w.first == name; });
-    if (known == worst.end())
-      worst.emplace_back(name, &one);
-    else if (known->second->value("status", "") == "proved")
-      known->second = &one;
+        std::find_if(obligations.begin(), obligations.end(), [&](const auto& o) { return o.first == name; });
+    if (known == obligations.end())
+      obligations.emplace_back(name, &one);
+    else
+      known->second = &worse(*known->second, one);
   }
-  std::string proved, open, agrees;
-  for (const auto& [name, one] : worst) {
-    if (one->value("status", "") == "proved")
-      proved += (proved.empty() ? "" : ", ") + name;
-    else if (one->value("status", "") == "agrees")
-      agrees = "\nvalues agree with the formula: " + one->value("reason", "");
-    else if (const std::string why = one->value("reason", ""); one->value("status", "") == "unknown")
-      open += (open.empty() ? "" : "; ") + name + (why.empty() ? "" : fmt::format(" ({})", why));
+  std::string proved, agrees, open, pending;
+  const auto add = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  };
+  for (const auto& [name, one] : obligations) {
+    const std::string status = one->value("status", ""), why = one->value("reason", "");
+    if (status == "proved") add(proved, name);
+    if (status == "agrees") agrees = "\nvalues agree with the formula" + compared_text(*one);
+    if (status == "unknown" && one->value("pending", false))
+      add(pending, name);
+    else if (status == "unknown")
+      add(open, name + (why.empty() ? "" : fmt::format(" ({})", why)));
   }
+  const std::string gpu = report.proof.value("gpu", "");
   std::string text;
-  if (!proved.empty()) text += "\nproved for every shape: " + proved;
-  text += agrees;
-  if (!open.empty()) text += "\nnot proved: " + open;
-  return text;
+  const auto say = [&](const std::string& what, const std::string& list) {
+    if (!list.empty()) text += fmt::format("{}{}: {}", text.empty() ? "\n" : "; ", what, list);
+  };
+  say("proved for every shape" + (gpu.empty() ? "" : " on an " + gpu), proved);
+  say("unknown", open);
+  say("not reached in time", pending);
+  return text + agrees;
 }
 
 // "655,360", "8.6 G".
@@ -181,7 +206,7 @@ std::string coverage_text(const Report& report, const TerminalOptions& options) 
   if (c.contains("dims")) text += "\n" + range_text(c);
   add_list(c, "wider_budgets", "budgets allow for tensor-core rounding", text);
   add_list(c, "not_covered", "not covered", text);
-  text += proof_text(report.proof);
+  text += proof_text(report);
   return wrapped(text, options.width, "  ");
 }
 

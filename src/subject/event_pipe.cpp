@@ -10,9 +10,17 @@ namespace assay::subject {
 namespace {
 
 constexpr std::size_t kMostEvents = 1000;
+constexpr std::size_t kMostRecorded = 4000;  // a trial of many calls makes 65
 constexpr std::size_t kMostKernels = 1000;
 constexpr std::size_t kMostCode = 200;           // modules between two trials
 constexpr std::size_t kLongestEvent = 16 << 20;  // bytes: a profile of many lines
+
+bool is_recorded(const protocol::Event& event) {
+  return std::holds_alternative<protocol::RecordedLaunchEvent>(event) ||
+         std::holds_alternative<protocol::RecordedFillEvent>(event) ||
+         std::holds_alternative<protocol::RecordedCopyEvent>(event) ||
+         std::holds_alternative<protocol::CallEvent>(event);
+}
 
 }  // namespace
 
@@ -27,6 +35,7 @@ void EventPipe::close() {
   descriptor_ = -1;
   bytes_.clear();
   events_.clear();
+  recorded_.clear();
   kernels_.clear();
   last_launch_.reset();
   code_.clear();
@@ -62,10 +71,13 @@ void EventPipe::add(const std::string& line) {
   const auto* launch = std::get_if<protocol::LaunchEvent>(&*event);
   if (launch && kernels_.size() < kMostKernels) kernels_.insert(launch->kernel);
   if (launch) last_launch_ = *launch;
-  if (events_.size() < kMostEvents)
-    events_.push_back(std::move(*event));
-  else
+  if (!is_recorded(*event)) {
+    if (events_.size() < kMostEvents) events_.push_back(std::move(*event));
+  } else if (recorded_.size() < kMostRecorded) {
+    recorded_.push_back(std::move(*event));
+  } else {
     left_out_ = true;
+  }
 }
 
 bool EventPipe::take_error() {
@@ -76,8 +88,9 @@ std::vector<protocol::Event> EventPipe::take_events() {
   return std::exchange(events_, {});
 }
 
-bool EventPipe::take_left_out() {
-  return std::exchange(left_out_, false);
+std::vector<protocol::Event> EventPipe::take_recorded(bool& left_out) {
+  left_out = std::exchange(left_out_, false);
+  return std::exchange(recorded_, {});
 }
 
 std::vector<std::string> EventPipe::take_code() {

@@ -37,7 +37,8 @@ class EventPipe {
 
   // Since they were last taken. Of very many events, only the first are kept.
   std::vector<protocol::Event> take_events();
-  bool take_left_out();                  // whether some were not kept
+  // What calls asked of the device; `left_out`: whether some of it was not kept.
+  std::vector<protocol::Event> take_recorded(bool& left_out);
   std::set<std::string> take_kernels();  // symbols of kernels that were launched
   std::optional<protocol::LaunchEvent> take_last_launch();
   std::vector<std::string> take_code();  // PTX that was loaded
@@ -47,7 +48,7 @@ class EventPipe {
 
   int descriptor_ = -1;
   protocol::LineBuffer bytes_;
-  std::vector<protocol::Event> events_;
+  std::vector<protocol::Event> events_, recorded_;
   std::set<std::string> kernels_;
   std::optional<protocol::LaunchEvent> last_launch_;
   std::vector<std::string> code_;

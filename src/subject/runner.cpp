@@ -200,6 +200,7 @@ struct Runner::Impl {
     settings.gpu = &kGpus[machine.gpu];
     settings.checks = options.checks;
     settings.record = options.record;
+    settings.report_launches = options.report_launches;
     settings.precision_lines = options.precision_lines;
     return settings;
   }
@@ -439,7 +440,7 @@ struct Runner::Impl {
     if (options.device != Device::Virtual) return;
     events.read();
     observation.events = events.take_events();
-    observation.events_left_out = events.take_left_out();
+    observation.recorded = events.take_recorded(observation.recorded_left_out);
     observation.kernels = events.take_kernels();
     observation.last_launch = events.take_last_launch();
     observation.code = events.take_code();

@@ -36,6 +36,7 @@ struct RunnerOptions {
   protocol::CheckSet checks = protocol::CheckSet::for_check();
   std::vector<Where> precision_lines;  // that the precision check separates before others
   bool record = false;                 // what the subject asks of the device is reported and not done
+  bool report_launches = false;        // it is reported and done
 };
 
 // Bytes outside a tensor that changed.
@@ -69,7 +70,10 @@ struct Observation {
   std::optional<protocol::PythonFailure> python;
   std::vector<Call> calls;  // one; two where calls overlapped
   std::vector<protocol::Event> events;
-  bool events_left_out = false;                  // there were more than are kept
+  // What the subject asked of the device, where the options say so: a CallEvent before each call's (not in a recording),
+  // then launches, fills and copies.
+  std::vector<protocol::Event> recorded;
+  bool recorded_left_out = false;                // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   std::optional<protocol::LaunchEvent> last_launch;
   std::vector<std::string> code;  // PTX that a Python subject loaded

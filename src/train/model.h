@@ -16,7 +16,8 @@ enum class Activation : uint8_t { SwiGLU, GELU };
 // A decoder: embedding, RMSNorm, `layers` × (RMSNorm, rotary causal attention, RMSNorm, SwiGLU), RMSNorm, head,
 // cross-entropy. The stream of activations is bf16, weights are kept in fp32 and rounded to bf16 for each step.
 struct ModelSizes {
-  int64_t vocabulary = 512;  // so few that the most frequent token of a batch occurs more than a thousand times
+  int64_t vocabulary =
+      512;  // so few that the most frequent token of a batch occurs more than a thousand times
   int64_t width = 128;
   int64_t heads = 4;
   int64_t layers = 2;

@@ -70,7 +70,7 @@ void add_blocks(const Part<Real>& p, bool reordered, Real scale) {
 }
 
 // Rows and columns of one piece: enough for the product to be worth packing.
-constexpr int64_t kPieceRows = 256, kPieceColumns = 512;
+constexpr int64_t kPieceRows = 512, kPieceColumns = 512, kFewestColumns = 64;
 
 }  // namespace
 
@@ -78,7 +78,8 @@ template <class Real>
 void multiply(Team& team, const Real* a, const Real* b, Real* c, int64_t m, int64_t n, int64_t k,
               Transposed transposed, bool reordered) {
   // A product with few rows is cut into narrower columns: there is work for all.
-  const int64_t width = m > kPieceRows ? kPieceColumns : std::clamp<int64_t>(n / 8, 16, kPieceColumns);
+  const int64_t width =
+      m > kPieceRows ? kPieceColumns : std::clamp<int64_t>(n / 4, kFewestColumns, kPieceColumns);
   const int64_t rows = (m + kPieceRows - 1) / kPieceRows, columns = (n + width - 1) / width;
   team.pieces(rows * columns, 1, [&](int64_t piece, int64_t) {
     const int64_t row = piece / columns * kPieceRows, column = piece % columns * width;

@@ -60,6 +60,8 @@ def coverage_sentence(found):
 # Applied in this order, after the folders of the run have been replaced by <case>, <cache>, <tmp> and <assay>.
 SUBSTITUTIONS = [
     (r"^ *(?:\d+ of )?\d+ (?:planned )?trials?\b[^;]*?seed \d+$", coverage_sentence),
+    # How many values a proof compares depends on the time.
+    (r"\b\d+ elements? at \d+ shapes?\b", "<n> elements at <n> shapes"),
     # Durations, with the spaces that align them; attributes of JUnit.
     (r" *\b\d+(?:\.\d+)?(?:e-\d+)? m?s\b", " <time>"),
     (r'\b(time|timestamp)="[^"]*"', r'\1="<time>"'),

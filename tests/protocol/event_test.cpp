@@ -40,7 +40,8 @@ std::vector<Event> one_of_each() {
       RecordedLaunchEvent{
           "_Z1kPf", {2, 3, 4}, {5, 6, 7}, {2, 1, 1}, true, 8, 9, 10, {11, 12, 13}, {{0, {"x", 4, false}}}},
       RecordedFillEvent{{"x", 4, false}, 8, 2},
-      RecordedCopyEvent{{"", 0, true}, {"x", 4, false}, 8, 2}};
+      RecordedCopyEvent{{"", 0, true}, {"x", 4, false}, 8, 2},
+      CallEvent{}};
 }
 
 TEST(Events, SurviveTheTrip) {

@@ -19,6 +19,7 @@ inline Settings full_settings() {
           .max_instructions = 5,
           .faults = true,
           .quiet = true,
+          .report_launches = true,
           .report_code = true,
           .stall_milliseconds = 1500,
           .precision_lines = {{"a b:c.cu", 7}, {"d;e.cu", 8}}};

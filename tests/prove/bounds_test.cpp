@@ -99,6 +99,17 @@ TEST(Strides, a_row_before_the_first_is_not) {
   EXPECT_EQ(ProvedKernel(matrix("ge", "ge", "sub.u32 %r7, %r7, 1;")).bounds(), Status::Unknown);
 }
 
+// A row of 16 bits goes wrong in a tall matrix only. The shape is to be run: one of few columns will do.
+TEST(Counterexamples, one_dim_alone_may_be_large) {
+  const Obligation bounds =
+      ProvedKernel(matrix("ge", "ge", "cvt.u16.u32 %h1, %r7; cvt.s32.s16 %r7, %h1;")).prove(prove_bounds);
+  EXPECT_EQ(bounds.status, Status::Unknown);
+  ASSERT_EQ(bounds.open.size(), 1u);
+  ASSERT_TRUE(bounds.open.front().candidate);
+  EXPECT_GT(bounds.open.front().candidate->shape.at("n"), 32768);
+  EXPECT_LE(bounds.open.front().candidate->shape.at("m"), 40);
+}
+
 // i / m and i % m of a flat index: the quotient times the divisor is the index less the remainder.
 KernelText flat(const std::string& column) {
   KernelText text = matrix("ge", "ge");
@@ -431,7 +442,11 @@ TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) 
   text.dims = "n = { min = 1, max = 1000000 }\nD = { min = 1, max = 8192 }";
   ProvedKernel large(text);
   EXPECT_EQ(large.bounds(), Status::Unknown);
-  EXPECT_EQ(large.overflow(), Status::Unknown);
+  const Obligation overflow = large.prove(prove_overflow);
+  EXPECT_EQ(overflow.status, Status::Unknown);
+  ASSERT_TRUE(overflow.open.front().candidate && overflow.open.front().candidate->control);
+  const contract::Shape& control = *overflow.open.front().candidate->control;
+  EXPECT_LT(control.at("n") * control.at("D"), Int{1} << 31);
 }
 
 // That a guard keeps the wrapped index within the tensor does not undo the wrap, though the guard looks at it first.
@@ -440,7 +455,7 @@ TEST(Arithmetic, an_index_that_wraps_before_its_guard_overflows) {
     return kernel(fmt::format(R"(
       mul.lo.s32 %r7, %r2, {};
       setp.ge.u32 %p1, %r7, %r1; @%p1 bra END;
-      mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      mul.wide.u32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
       END:)",
                               factor));
   };
@@ -459,6 +474,16 @@ TEST(Arithmetic, a_wrap_in_a_guard_alone_is_no_overflow) {
     END:)"))
                 .overflow(),
             Status::Proved);
+}
+
+// i - 3 < n, unsigned, keeps out negative numbers by a wrap. The address reads i - 3 as signed, and none is left.
+TEST(Arithmetic, a_wrap_of_another_view_is_no_overflow) {
+  ProvedKernel k(kernel(R"(
+    sub.s32 %r7, %r2, 3; setp.ge.u32 %p1, %r7, %r1; @%p1 bra END;
+    mul.wide.s32 %rd3, %r7, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+    END:)"));
+  EXPECT_EQ(k.bounds(), Status::Proved);
+  EXPECT_EQ(k.overflow(), Status::Proved);
 }
 
 TEST(Arithmetic, a_negative_index_is_not_hidden_by_an_unsigned_extension) {
@@ -525,6 +550,27 @@ TEST(Barriers, a_loop_that_has_ended_divides_nobody_unless_it_returns) {
   EXPECT_EQ(ProvedKernel(kernel(fmt::format(fmt::runtime(loop), "setp.eq.s32 %p3, %r10, 300; @%p3 ret;")))
                 .barriers(),
             Status::Unknown);
+}
+
+// Three ways lead around, and all of them meet again before the barrier: nothing decides about it any more.
+TEST(Barriers, where_all_ways_meet_again_nothing_decides) {
+  const auto body = [](const char* third) {
+    return kernel(fmt::format(R"(
+      setp.lt.f32 %p1, %f1, %f2; @%p1 bra TAKE;
+      setp.neu.f32 %p2, %f1, %f2; @%p2 bra LEAVE;
+      setp.lt.u32 %p3, %r5, %r1; @%p3 bra {};
+      LEAVE: mov.u32 %r10, 1; bra MEET;
+      TAKE: mov.u32 %r10, 2;
+      MEET: bar.sync 0;
+      END:)",
+                              third));
+  };
+  ProvedKernel meets(body("TAKE"));
+  EXPECT_TRUE(meets.summary().barriers.front().control.empty());
+  EXPECT_EQ(meets.barriers(), Status::Proved);
+  ProvedKernel leaves(body("END"));
+  EXPECT_FALSE(leaves.summary().barriers.front().control.empty());
+  EXPECT_EQ(leaves.barriers(), Status::Unknown);
 }
 
 TEST(Barriers, a_shuffle_needs_its_warp_only) {

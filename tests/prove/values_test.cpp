@@ -147,6 +147,17 @@ TEST_F(Elementwise, an_index_in_32_bits_differs_only_where_no_trial_can_go) {
   EXPECT_EQ(run(kIndexIn32Bits, "0f40000000", int64_t{1} << 32).obligation.status, Status::Agrees);
 }
 
+// Wrong from 2000 elements on, at multiples of four: the shapes that are tried first are rarely both.
+TEST_F(Elementwise, a_difference_at_a_large_shape_is_looked_for_at_a_small_one) {
+  const ValuesOutcome outcome =
+      run("mov.u64 %rd5, %rd4; and.b64 %rd9, %rd3, 3; setp.ne.u64 %p, %rd9, 0; @%p bra OK; "
+          "setp.lt.u64 %p, %rd3, 2000; @%p bra OK; mov.u64 %rd5, 0; OK:",
+          "0f40000000", 6'000'000'000);
+  ASSERT_FALSE(outcome.trials.empty());
+  EXPECT_LT(outcome.trials.front().shape.at("n"), 10'000);
+  EXPECT_EQ(outcome.trials.front().shape.at("n") % 4, 0);
+}
+
 // ---- rows, in CUDA C++
 
 constexpr const char* kRows = R"(

@@ -331,6 +331,8 @@ function instructionListing(facts) {
 }
 function proof(report) {
   const p = report.proof;
+  if (report.no_proof)
+    return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"), h("p", { class: "lede" }, `No proofs: ${report.no_proof}.`));
   if (!p || !p.obligations) return null;
   const kernels = [...new Set(p.obligations.map((o) => o.kernel))];
   const facts = p.obligations.flatMap((o) => (o.places || []).map((place) => ({ ...place, kernel: o.kernel, obligation: o.obligation })));
@@ -339,7 +341,8 @@ function proof(report) {
   const at = (o) => o.status !== "proved" && o.where.line > 0 ? `${base(o.where.file)}:${o.where.line}: ` : "";
   return h("section", { id: "proof", "aria-label": "Proof", "data-part": "Proof" }, h("h2", {}, "Proof"),
     p.problem && h("p", { class: "lede" }, p.problem),
-    h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows.`),
+    h("p", { class: "lede" }, `For ${p.shapes.join("; ") || "the only shape"}; every thread, and every input that the contract allows${p.gpu ? `; on an ${p.gpu}` : ""}.`),
+    (p.deviations || []).map((d) => h("p", { class: "lede" }, `The launch relation does not hold: ${d}.`)),
     kernels.map((kernel) => [h("h3", { class: "minor mono" }, kernel),
       p.launch.filter((l) => l.kernel === kernel).map((l) => h("p", { class: "soft" }, "launched with ", h("span", { class: "mono" }, l.relation),
         l.checked === "all" ? " (checked at every shape)" : " (checked at some shapes, assumed at the others)")),

@@ -132,9 +132,14 @@ class Worker {
   }
 
   int call(const CallRequest& call, std::size_t which) {
-    if (!python_) return entry_.call(call, which, buffers_);
-    python_->call(call, which, buffers_, streams_[which]);
-    return 0;
+    if (python_) {
+      python_->call(call, which, buffers_, streams_[which]);
+      return 0;
+    }
+    if (runtime_.assay_call_begins) runtime_.assay_call_begins();
+    const int returned = entry_.call(call, which, buffers_);
+    if (runtime_.assay_call_returned) runtime_.assay_call_returned();
+    return returned;
   }
 
   void serve(const protocol::Request& request) {

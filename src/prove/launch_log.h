@@ -1,0 +1,60 @@
+// What trials launched, held against the launch relation that proofs rest on.
+//
+//     LaunchLog log(contract);
+//     CheckOptions options;
+//     options.launched = [&](const trial::Trial& t, const subject::Observation& o) { log.add(t, o); };
+//     CheckOutcome outcome = check(contract, options);
+//     log.hold(proof);   // of `assay prove`, as JSON: what no longer stands is unknown now, and says why
+//
+// A call that does otherwise than the relation says makes it void, and with it every proof under it: the relation was
+// inferred from other shapes. On another GPU than the one that it was inferred on, the host code may well launch
+// otherwise: then the proofs stand for that one GPU only, and say so.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "contract/contract.h"
+#include "finding/json.h"
+#include "prove/relation.h"
+#include "subject/runner.h"
+#include "trial/trial.h"
+
+namespace assay::prove {
+
+struct Deviation {
+  std::string text;  // "at n=5, grid.x of k is 2, not 1"
+  std::string gpu;   // the GPU of the trial, where the relation was inferred on another one
+};
+
+class LaunchLog {
+ public:
+  explicit LaunchLog(const contract::Contract& contract) : contract_(contract) {}
+
+  // Calls that did not end, or of which not all was recorded, are left out.
+  void add(const trial::Trial& trial, const subject::Observation& observation);
+
+  size_t calls() const { return calls_.size(); }  // different ones
+  // The first on the relation's own GPU, and the first on another.
+  std::vector<Deviation> against(const Relation& relation) const;
+  void hold(Json& proof) const;
+
+ private:
+  struct Call {
+    RecordedCall recorded;
+    uint8_t gpu = 0;
+  };
+
+  const contract::Contract& contract_;
+  std::vector<Call> calls_;
+  std::set<std::string> known_;
+};
+
+// The GPU that the relation is inferred on, in words.
+std::string recorded_on();
+// Why a proof does not stand any more; what it has to assume where only another GPU deviates.
+std::string void_reason(const Deviation& deviation);
+std::string only_on_one_gpu(const Deviation& deviation);
+
+}  // namespace assay::prove

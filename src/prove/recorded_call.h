@@ -1,0 +1,51 @@
+// What one call of the subject asked of the device, and how its numbers are read.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "contract/contract.h"
+#include "protocol/event.h"
+
+namespace assay::prove {
+
+using Operation =
+    std::variant<protocol::RecordedLaunchEvent, protocol::RecordedFillEvent, protocol::RecordedCopyEvent>;
+
+struct RecordedCall {
+  contract::Shape shape;
+  std::vector<Operation> operations;
+  // Arrays that lie in the memory of another (a call in place, inputs at one address), and that other one.
+  std::map<std::string, std::string> lies_in{};
+};
+
+inline int64_t number(uint64_t value) {
+  return static_cast<int64_t>(value);
+}
+
+// Parameters, by their offset in bytes. The event has room for them.
+inline int64_t word(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
+  return static_cast<int32_t>(launch.words[at / 4]);
+}
+inline int64_t pair(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
+  return number(launch.words[at / 4] | uint64_t{launch.words[at / 4 + 1]} << 32);
+}
+
+// The array that a parameter points to, and the offset from the start of its allocation; none: it is no device address.
+std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::RecordedLaunchEvent& launch,
+                                                          uint32_t at);
+bool has_clusters(const protocol::RecordedLaunchEvent& launch);
+
+// Of a fill or a copy.
+const protocol::RecordedPlace& destination(const Operation& operation);
+// Of one row; none: several rows, which need not be contiguous.
+std::optional<int64_t> filled_bytes(const Operation& operation);
+
+// Where a buffer's data begins in its allocation: a pointer is aligned to what the contract promises and no more.
+int64_t shift_of(const contract::Contract& contract, const std::string& array);
+
+}  // namespace assay::prove
