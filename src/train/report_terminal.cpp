@@ -59,7 +59,7 @@ std::string teacher_text(const Training& training) {
 // What became of a cell, in two lines.
 std::pair<std::string, std::string> cell_lines(const Cell& cell, bool is_wrong) {
   const std::string gap = fmt::format("{} (noise {})", short_number(cell.loss_gap), short_number(cell.noise));
-  if (cell.unmasked()) return {gap, fmt::format("unmasked at step {}", cell.unmasked_step + 1)};
+  if (cell.unmasked()) return {gap, fmt::format("unmasked at step {}", cell.unmasked_step)};
   return {gap, is_wrong ? "masked" : "within the noise"};
 }
 

@@ -75,7 +75,7 @@ largest gap between the losses with and without the kernel
 
   tokens    sgd                         adamw
   zipf      0.3 (noise 0.001)           0.0008 (noise 0.001)
-            unmasked at step 5          masked
+            unmasked at step 4          masked
 
   slot embedding_grad, at embedding
   2 layers, width 128, vocabulary 2048, 8192 tokens a step, seed 1

@@ -563,7 +563,7 @@ function curves(lines, band, yTitle, height, count) {
   }
   for (const line of lines) parts.push(s("path", { class: `curve ${line.name}`, d: path(line.values) }));
   for (const v of [low, high]) parts.push(tick(left - 6, y(v) + 4, brief(v, 3), "end"));
-  parts.push(tick(left, height - 4, "1", "start"), tick(w - right, height - 4, steps, "end"), tick((left + w) / 2, height - 4, "step", "middle"));
+  parts.push(tick(left, height - 4, "0", "start"), tick(w - right, height - 4, steps - 1, "end"), tick((left + w) / 2, height - 4, "step", "middle"));
   return s("svg", { viewBox: `0 0 ${w} ${height}`, role: "img", "aria-label": `${yTitle} over ${steps} steps` }, parts);
 }
 // What trusted runs differ by so far: the noise of a step is the largest until then.
@@ -579,7 +579,7 @@ function cellFigure(cell, failed) {
   const { reference, trusted, reordered, candidate } = cell.loss;
   const noise = noiseBand(trusted, reordered), count = Math.max(reference.length, trusted.length, candidate.length);
   const gap = candidate.map((v, i) => Number.isFinite(v) ? v - trusted[i] : NaN);
-  const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step + 1}` : failed ? "masked" : "within the noise";
+  const state = cell.unmasked ? `unmasked at step ${cell.unmasked_step}` : failed ? "masked" : "within the noise";
   return h("figure", { class: "card" },
     h("figcaption", {}, h("strong", {}, `${cell.tokens} tokens, ${cell.optimizer}`),
       `${state}; the largest gap is ${brief(cell.loss_gap, 3)}, the noise ${brief(cell.noise, 3)}; learning rate ${brief(cell.rate)}`),
