@@ -144,6 +144,30 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   EXPECT_EQ(wrong.status, 1) << wrong.text;
 }
 
+// A 16-bit index that is kept from being negative stays within the tensor, and wraps from n = 65537 on: only the
+// result shows it. Where the result is wrong without any wrap as well, the wrap is not to blame.
+TEST_F(Command, an_index_that_wraps_is_shown_by_its_result) {
+  const auto source = [](int factor) {
+    return fmt::format(R"(
+__global__ void twice_kernel(const float* x, float* y, int n) {{
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const short j = static_cast<short>(i);
+  y[i] = j < 0 ? 0.0f : {}.0f * x[j];
+}}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}}
+)",
+                       factor);
+  };
+  const Outcome wraps = prove_source(source(2));
+  EXPECT_EQ(wraps.status_of("bounds"), "proved") << wraps.text;
+  EXPECT_EQ(wraps.status_of("overflow"), "refuted") << wraps.text;
+  const Outcome other = prove_source(source(3));
+  EXPECT_EQ(other.status_of("overflow"), "unknown") << other.text;
+}
+
 TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
   const Outcome outcome = prove("i < n - 1");
   EXPECT_EQ(outcome.status, 1) << outcome.text;
