@@ -60,10 +60,9 @@ int wrong_use(const std::string& text) {
 int prove_command(std::vector<std::string> args) {
   Arguments arguments(
       "Proves what it can of a kernel for every shape that its contract promises: accesses in bounds and "
-      "aligned, "
-      "indices that do not overflow, legal launches, barriers that every thread reaches, no races, outputs "
-      "that "
-      "are written. Values are compared with the formula. A counterexample counts once the virtual GPU has "
+      "aligned, indices that do not overflow, legal launches, barriers that every thread reaches, no races, "
+      "outputs that are written. Values are compared with the formula. A counterexample counts once the "
+      "virtual GPU has "
       "shown it.",
       "assay prove");
   std::string path, json, html;
@@ -78,7 +77,7 @@ int prove_command(std::vector<std::string> args) {
   arguments.add("--dump", options.dump,
                 "write each proved question to this folder, as SMT-LIB for another solver");
   arguments.add("--only", options.only, "decide this obligation alone (bounds, values, …); may be repeated");
-  if (const auto status = arguments.parse(args)) return *status;
+  if (const auto status = arguments.parse(std::move(args))) return *status;
   for (const std::string& name : options.only)
     if (prove::statement_of(name).empty())
       return wrong_use(fmt::format("there is no obligation `{}`; docs/prove.md lists them", name));

@@ -108,7 +108,7 @@ class OutputCoverage {
     const Poly whole = lowering.poly(address);
     const auto atom = lowering.base_atom(*base);
     if (!atom) throw TooHard{"the address is not a sum of a pointer and an offset"};
-    const Poly offset = add(whole, atom_poly(*atom, terms_.var(*base).multiple_of), -1);
+    Poly offset = add(whole, atom_poly(*atom, terms_.var(*base).multiple_of), -1);
     for (const auto& [monomial, by] : offset)
       if (std::find(monomial.begin(), monomial.end(), *atom) != monomial.end())
         throw TooHard{"the address is not a sum of a pointer and an offset"};

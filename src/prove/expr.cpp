@@ -30,7 +30,9 @@ class Parser {
     ++at_;
     return true;
   }
-  ExprPtr joined(EOp op, ExprPtr a, ExprPtr b) { return a && b ? Expr::make(op, a, b) : nullptr; }
+  ExprPtr joined(EOp op, const ExprPtr& a, const ExprPtr& b) {
+    return a && b ? Expr::make(op, a, b) : nullptr;
+  }
   ExprPtr sum() {
     ExprPtr left = product();
     while (left && (peek().is("+") || peek().is("-"))) {

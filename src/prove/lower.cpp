@@ -320,7 +320,7 @@ Poly Lowering::lowered_division(Term term, const Node& node) {
     }
     // x >> n is between 0 and x.
     if (is_signed) return unknown_poly(term, kInfinity);
-    const Poly result = unknown_poly(term, interval(value).high);
+    Poly result = unknown_poly(term, interval(value).high);
     assume(any_of({at_least_zero(plus(scale(value, -1), -1)), at_least_zero(add(value, result, -1))}));
     return result;
   }
@@ -482,7 +482,7 @@ Poly Lowering::unsigned_value(Term term) {
 
 Poly Lowering::exact(Term term, bool is_signed) {
   const unsigned width = terms_.width(term);
-  const Poly value = poly(term);
+  Poly value = poly(term);
   const Interval seen = interval(value);
   if (width > 64) {  // a product of 64-bit values, which 128 bits hold
     if (seen.low <= (is_signed ? -kInfinity : -1) || seen.high >= kInfinity)
@@ -603,10 +603,11 @@ Poly Lowering::without_quotients(Poly poly) const {
     if (divisor.size() != 1 || divisor.begin()->first.empty()) continue;
     Monomial product = divisor.begin()->first;
     product.insert(std::upper_bound(product.begin(), product.end(), q), q);
-    const auto found = std::find_if(poly.begin(), poly.end(), [&](const auto& item) {
-      return item.second % divisor.begin()->second == 0 &&
-             std::includes(item.first.begin(), item.first.end(), product.begin(), product.end());
-    });
+    const auto found =
+        std::find_if(poly.begin(), poly.end(), [&, &by = divisor.begin()->second](const auto& item) {
+          return item.second % by == 0 &&
+                 std::includes(item.first.begin(), item.first.end(), product.begin(), product.end());
+        });
     if (found == poly.end()) continue;
     Monomial rest;
     std::set_difference(found->first.begin(), found->first.end(), product.begin(), product.end(),
@@ -664,7 +665,7 @@ std::string Lowering::smt(const Formula& goal, Facts facts, const Caps& caps) {
 Answer Lowering::ask(const Formula& goal, double seconds) {
   const bool products = std::any_of(facts_.begin(), facts_.end(), has_products);
   if (products && !has_products(goal)) {
-    const Answer answer = ask(goal, seconds, Facts::WithoutProducts);
+    Answer answer = ask(goal, seconds, Facts::WithoutProducts);
     if (answer.kind == Answer::Kind::Unsatisfiable) return answer;
   }
   return ask(goal, seconds, Facts::All);

@@ -36,6 +36,7 @@ constexpr const char* kAssumptions[] = {
     "the host code is a function of its arguments, and launches what the relation says",
     "tensors and the workspace do not overlap, except where may_alias says so, and have the promised sizes",
     "inputs hold what `values` allows",
+    // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one sentence in two parts
     "the machine code does what the PTX says, and the shared memory of a block begins at a multiple of 128 "
     "bytes",
     "no thread makes more than 2^62 iterations of a loop, and for coverage loops end",

@@ -119,9 +119,9 @@ void Intervals::follow(uint32_t barrier) {
 void Intervals::follow_copy(uint32_t async) {
   struct State {
     uint32_t block, at;
-    unsigned groups;  // committed since, the copy's own included
-    Place place;      // relative to the copy's iteration
-    auto operator<=>(const State&) const = default;
+    unsigned groups;                                 // committed since, the copy's own included
+    Place place;                                     // relative to the copy's iteration
+    auto operator<=>(const State&) const = default;  // NOLINT(modernize-use-nullptr): the 0 is the compiler's
   };
   std::set<State> seen;
   Place start;

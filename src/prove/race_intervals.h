@@ -29,9 +29,9 @@ namespace assay::prove {
 
 // How the iterations of two accesses are related, for loops (by their heads) where that is known.
 struct Meeting {
-  std::map<uint32_t, int> ahead;  // the second access's iteration less the first's
-  std::set<uint32_t> first[2];    // loops in whose first iteration the access is
-  auto operator<=>(const Meeting&) const = default;
+  std::map<uint32_t, int> ahead;                     // the second access's iteration less the first's
+  std::set<uint32_t> first[2];                       // loops in whose first iteration the access is
+  auto operator<=>(const Meeting&) const = default;  // NOLINT(modernize-use-nullptr): the 0 is the compiler's
 };
 
 class Intervals {
@@ -52,7 +52,7 @@ class Intervals {
   struct Turn {
     bool first = false;
     int from = 0;
-    auto operator<=>(const Turn&) const = default;
+    auto operator<=>(const Turn&) const = default;  // NOLINT(modernize-use-nullptr): the 0 is the compiler's
   };
   using Place = std::map<uint32_t, Turn>;
 

@@ -127,7 +127,7 @@ std::string Image::shape() const {
 }
 
 bool Image::absorb(const Image& other) {
-  if (other.members_.size() > 0 || other.shape() != shape()) return false;
+  if (!other.members_.empty() || other.shape() != shape()) return false;
   accesses_.push_back(other.accesses_.front());
   constants_.push_back(constant_in(other.offset_) - constant_in(offset_));
   members_.push_back(other.lowered_);
@@ -372,7 +372,7 @@ Poly Pair::constant_of_member(Side& side) {
   if (even) return plus(atom_poly(joint_->add_atom(info), step), first);
   info.low = first;
   info.high = last;
-  const Poly one = atom_poly(joint_->add_atom(info));
+  Poly one = atom_poly(joint_->add_atom(info));
   std::vector<Formula> any;
   for (const Int constant : constants) any.push_back(equal_to_zero(plus(one, -constant)));
   joint_->assume(any_of(std::move(any)));
@@ -389,7 +389,7 @@ Poly Pair::warp(Side& side) {
                  index(side, setting_.summary.thread[axis]));
   }
   AtomInfo info{.name = "warp", .low = 0, .high = joint_->interval(number).high / kWarp};
-  const Poly warp = atom_poly(joint_->add_atom(info));
+  Poly warp = atom_poly(joint_->add_atom(info));
   const Poly lane = add(number, warp, -kWarp);
   joint_->assume(at_least_zero(lane));
   joint_->assume(at_least_zero(plus(scale(lane, -1), kWarp - 1)));

@@ -468,7 +468,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     std::vector<const Shape*> own, others;
     for (const RecordedCall& record : records)
       (signature(record) == key ? own : others).push_back(&record.shape);
-    const auto belongs = [&](const Shape& shape) {
+    const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
       return !calls.empty() && std::all_of(calls.begin(), calls.end(),
                                            [&](const RecordedCall& call) { return signature(call) == key; });

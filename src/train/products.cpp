@@ -105,6 +105,7 @@ void sigmoids(const Real* x, Real* y, int64_t n, Real scale) {
   VectorTarget<Real>(y, n) = Real{1} / (Real{1} + (Vector<Real>(x, n) * -scale).exp());
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): it is a type
 #define ASSAY_TRAIN_PRODUCTS(Real)                                                                          \
   template void multiply(Team&, const Real*, const Real*, Real*, int64_t, int64_t, int64_t, Transposed,     \
                          bool);                                                                             \
@@ -115,5 +116,6 @@ void sigmoids(const Real* x, Real* y, int64_t n, Real scale) {
 ASSAY_TRAIN_PRODUCTS(float);
 ASSAY_TRAIN_PRODUCTS(double);
 #undef ASSAY_TRAIN_PRODUCTS
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace assay::train

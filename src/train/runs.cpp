@@ -234,8 +234,10 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
                                 kNames[i], number + 1),
                     losses[i]))
       return false;
-    if (i == 1) trusted = joined(std::move(gradients));
-    if (i == 3) with_candidate = joined(std::move(gradients));
+    if (i == 1)
+      trusted = joined(std::move(gradients));
+    else if (i == 3)
+      with_candidate = joined(std::move(gradients));
   }
   for (std::size_t p = 0; p < moved[3].weights.size(); ++p) {
     std::vector<float> step_of = moved[3].weights[p];

@@ -38,7 +38,7 @@ class SubjectCalls {
         batch_dim_(batch_dim()) {}
 
   std::string refuses(const Shape& shape) {
-    const std::string why = refuses_whole(shape);
+    std::string why = refuses_whole(shape);
     if (why.empty() || slice_of(shape) > 0) return "";
     if (!shape.contains(batch_dim_)) return why;
     Shape one = shape;

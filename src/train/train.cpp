@@ -122,7 +122,7 @@ class Trainer {
     if (!data) return data.error().message;
     if (!state_.teacher_done) {
       state_.teacher = compare_at_reference(setting_, *data, optimizers_.front());
-      if (const std::string why = ended(); !why.empty()) return why;
+      if (std::string why = ended(); !why.empty()) return why;
       state_.teacher_done = true;
       keep();
     }
@@ -131,7 +131,7 @@ class Trainer {
     std::size_t number = 0;
     for (const TokenSource source : options_.sources) {
       for (const Optimizer optimizer : optimizers_) {
-        if (const std::string why = cell(number++, source, optimizer); !why.empty()) return why;
+        if (std::string why = cell(number++, source, optimizer); !why.empty()) return why;
         schedule_.set_done(teacher_gradients_ + cell_gradients_ * static_cast<int64_t>(number));
       }
     }

@@ -53,8 +53,9 @@ TEST(RaceMemory, a_barrier_does_not_help_a_cached_load) {
 }
 
 TEST(RaceMemory, cached_loads_of_what_nobody_writes) {
-  EXPECT_EQ(races_of(one_block(std::string(kNeighbours) +
-                               "add.s64 %rd7, %rd1, %rd6; ld.global.nc.f32 %f1, [%rd7]; st.global.f32 [%rd4], %f1;")),
+  EXPECT_EQ(races_of(one_block(
+                std::string(kNeighbours) +
+                "add.s64 %rd7, %rd1, %rd6; ld.global.nc.f32 %f1, [%rd7]; st.global.f32 [%rd4], %f1;")),
             Status::Proved);
 }
 

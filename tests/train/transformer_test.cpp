@@ -101,11 +101,11 @@ TEST_P(Variants, AgreesWithDouble) {
 INSTANTIATE_TEST_SUITE_P(
     Train, Variants,
     ::testing::Values(Variant{"swiglu", Activation::SwiGLU, false, nullptr},
-                    Variant{"gelu", Activation::GELU, false, nullptr},
-                    Variant{"tied", Activation::SwiGLU, true, nullptr},
-                    Variant{"fused_norm", Activation::SwiGLU, false, "residual_rmsnorm"},
-                    Variant{"fused_norm_grad", Activation::SwiGLU, false, "residual_rmsnorm_grad"},
-                    Variant{"fused_embedding", Activation::SwiGLU, false, "embedding_rmsnorm_grad"}),
+                      Variant{"gelu", Activation::GELU, false, nullptr},
+                      Variant{"tied", Activation::SwiGLU, true, nullptr},
+                      Variant{"fused_norm", Activation::SwiGLU, false, "residual_rmsnorm"},
+                      Variant{"fused_norm_grad", Activation::SwiGLU, false, "residual_rmsnorm_grad"},
+                      Variant{"fused_embedding", Activation::SwiGLU, false, "embedding_rmsnorm_grad"}),
     [](const auto& variant) { return variant.param.name; });
 
 // The same bits on one thread and on three.
