@@ -5,12 +5,6 @@
 namespace assay::prove::testing {
 namespace {
 
-KernelText kernel(const std::string& body) {
-  KernelText text;
-  text.body = kStart + body;
-  return text;
-}
-
 TEST(Bounds, an_index_below_n_is_within_a_tensor_of_n) {
   ProvedKernel k(kernel(R"(
     setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;

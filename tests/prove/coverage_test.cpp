@@ -5,12 +5,6 @@
 namespace assay::prove::testing {
 namespace {
 
-KernelText kernel(const std::string& body) {
-  KernelText text;
-  text.body = kStart + body;
-  return text;
-}
-
 // %r20 -> the address of y[%r20] in %rd20
 constexpr const char* kAddress = "mul.wide.s32 %rd3, %r20, 4; add.s64 %rd20, %rd2, %rd3;";
 

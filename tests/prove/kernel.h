@@ -163,4 +163,11 @@ inline constexpr const char* kStart = R"(
   mad.lo.s32 %r2, %r3, %r4, %r5;
 )";
 
+// A kernel that goes on like this after it.
+inline KernelText kernel(const std::string& body) {
+  KernelText text;
+  text.body = kStart + body;
+  return text;
+}
+
 }  // namespace assay::prove::testing

@@ -5,7 +5,7 @@
 namespace assay::prove::testing {
 namespace {
 
-KernelText kernel(const std::string& body) {
+KernelText with_shared(const std::string& body) {
   KernelText text;
   text.body = kStart + body;
   text.shared = ".shared .align 16 .b8 s[4096];";
@@ -16,37 +16,37 @@ Status races(const KernelText& text) {
   return ProvedKernel(text).prove(prove_races).status;
 }
 Status races(const std::string& body) {
-  return races(kernel(body));
+  return races(with_shared(body));
 }
 
 // ---- global memory, between blocks and within one
 
 // y[index] = 0, where the index is in %r10.
-std::string store(const std::string& index) {
+std::string store_at(const std::string& index) {
   return index + "mul.wide.s32 %rd3, %r10, 4; add.s64 %rd4, %rd2, %rd3; st.global.f32 [%rd4], 0f00000000;";
 }
 
 TEST(Races, each_thread_its_own_element) {
-  EXPECT_EQ(races(store("mov.u32 %r10, %r2;")), Status::Proved);
+  EXPECT_EQ(races(store_at("mov.u32 %r10, %r2;")), Status::Proved);
 }
 
 TEST(Races, blocks_with_the_same_elements_race) {
-  EXPECT_EQ(races(store("mov.u32 %r10, %r5;")), Status::Unknown);
-  KernelText one_block = kernel(store("mov.u32 %r10, %r5;"));
+  EXPECT_EQ(races(store_at("mov.u32 %r10, %r5;")), Status::Unknown);
+  KernelText one_block = with_shared(store_at("mov.u32 %r10, %r5;"));
   one_block.grid = "1";
   EXPECT_EQ(races(one_block), Status::Proved);
 }
 
 TEST(Races, threads_with_the_same_element_race) {
-  const std::string half = store("shr.u32 %r9, %r5, 1; mad.lo.s32 %r10, %r3, 256, %r9;");
+  const std::string half = store_at("shr.u32 %r9, %r5, 1; mad.lo.s32 %r10, %r3, 256, %r9;");
   EXPECT_EQ(races(half), Status::Unknown);
-  KernelText one_thread = kernel(half);
+  KernelText one_thread = with_shared(half);
   one_thread.block = "1";
   EXPECT_EQ(races(one_thread), Status::Proved);
 }
 
 TEST(Races, a_candidate_names_a_shape) {
-  ProvedKernel k(kernel(store("mov.u32 %r10, %r5;")));
+  ProvedKernel k(with_shared(store_at("mov.u32 %r10, %r5;")));
   const Obligation race = k.prove(prove_races);
   ASSERT_FALSE(race.open.empty());
   EXPECT_TRUE(race.open.front().candidate);
@@ -62,7 +62,7 @@ TEST(Races, all_bytes_of_an_access_count) {
 }
 
 TEST(Races, a_read_of_a_neighbour_races_with_its_write) {
-  const std::string own = store("mov.u32 %r10, %r2;");
+  const std::string own = store_at("mov.u32 %r10, %r2;");
   EXPECT_EQ(races(own + "ld.global.f32 %f1, [%rd4+4];"), Status::Unknown);
   EXPECT_EQ(races(own + "ld.global.f32 %f1, [%rd4];"), Status::Proved);
 }
@@ -79,7 +79,7 @@ std::string row_store(const std::string& guard) {
 }
 
 TEST(Races, columns_within_their_row_are_apart) {
-  KernelText text = kernel(row_store("setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;"));
+  KernelText text = with_shared(row_store("setp.ge.s32 %p1, %r12, %r1; @%p1 bra END;"));
   text.dims = "n = { min = 1, max = 10000 }";
   text.grid = "100";
   EXPECT_EQ(races(text), Status::Proved);
@@ -87,7 +87,7 @@ TEST(Races, columns_within_their_row_are_apart) {
 
 TEST(Races, columns_beyond_their_row_are_in_the_next) {
   for (const char* guard : {"", "setp.gt.s32 %p1, %r12, %r1; @%p1 bra END;"}) {
-    KernelText text = kernel(row_store(guard));
+    KernelText text = with_shared(row_store(guard));
     text.dims = "n = { min = 1, max = 10000 }";
     text.grid = "100";
     EXPECT_EQ(races(text), Status::Unknown) << guard;
@@ -108,13 +108,13 @@ std::string grid_stride(const char* stride) {
 }
 
 TEST(Races, a_grid_stride_loop_is_apart) {
-  KernelText text = kernel(grid_stride(""));
+  KernelText text = with_shared(grid_stride(""));
   text.grid = "min(ceil_div(n, 256), 64)";
   EXPECT_EQ(races(text), Status::Proved);
 }
 
 TEST(Races, a_stride_short_of_the_grid_races) {
-  KernelText text = kernel(grid_stride("sub.s32 %r7, %r7, 256;"));
+  KernelText text = with_shared(grid_stride("sub.s32 %r7, %r7, 256;"));
   text.grid = "min(ceil_div(n, 256), 64)";
   EXPECT_EQ(races(text), Status::Unknown);
 }
@@ -122,7 +122,7 @@ TEST(Races, a_stride_short_of_the_grid_races) {
 // i - 256 is no iteration of the loop in the first one, and wraps there: all threads store to y[i - tid] in it.
 TEST(Races, the_counter_before_the_first_iteration_wraps) {
   const auto body = [](const char* guard) {
-    KernelText text = kernel(fmt::format(R"(
+    KernelText text = with_shared(fmt::format(R"(
       mov.u32 %r10, %r5;
       setp.ge.u32 %p1, %r10, %r1; @%p1 bra END;
       LOOP:
@@ -169,7 +169,7 @@ TEST(Races, atomics_race_with_plain_accesses) {
 }
 
 TEST(Races, atomics_of_a_block_race_between_blocks) {
-  KernelText text = kernel("red.relaxed.cta.global.add.f32 [%rd2], %f1;");
+  KernelText text = with_shared("red.relaxed.cta.global.add.f32 [%rd2], %f1;");
   EXPECT_EQ(races(text), Status::Unknown);
   text.grid = "1";
   EXPECT_EQ(races(text), Status::Proved);
@@ -211,7 +211,7 @@ TEST(Races, a_barrier_on_one_path_only_orders_nothing) {
 }
 
 TEST(Races, arrays_are_apart) {
-  KernelText text = kernel(R"(
+  KernelText text = with_shared(R"(
     mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.shared.f32 [%rd12], %f1;
     mov.u64 %rd13, t; ld.shared.f32 %f2, [%rd13];)");
   text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 t[1024];";
@@ -330,10 +330,10 @@ std::string owner(const char* test) {
 }
 
 TEST(Races, the_same_element_of_an_input_is_the_same_for_both) {
-  KernelText text = kernel(owner("setp.ne.u32 %p1, %r10, %r3; @%p1 bra END;"));
+  KernelText text = with_shared(owner("setp.ne.u32 %p1, %r10, %r3; @%p1 bra END;"));
   text.x = "dtype = \"i32\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
   EXPECT_EQ(races(text), Status::Proved);
-  KernelText other = kernel(owner("setp.lt.u32 %p1, %r10, %r3; @%p1 bra END;"));
+  KernelText other = with_shared(owner("setp.lt.u32 %p1, %r10, %r3; @%p1 bra END;"));
   other.x = text.x;
   EXPECT_EQ(races(other), Status::Unknown);
 }
@@ -352,7 +352,7 @@ std::string tickets(const char* draw, const char* before = "bar.sync 0;") {
 }
 
 KernelText with_counter(const std::string& body) {
-  KernelText text = kernel(body);
+  KernelText text = with_shared(body);
   text.shared = ".shared .align 4 .b8 s[1024]; .shared .align 4 .b8 c[4];";
   return text;
 }
@@ -379,7 +379,7 @@ TEST(Races, numbers_drawn_twice_do_not) {
 // ---- barriers
 
 Status barriers(const std::string& body) {
-  return ProvedKernel(kernel(body)).barriers();
+  return ProvedKernel(with_shared(body)).barriers();
 }
 
 TEST(Barriers, a_loop_before_a_barrier_must_end) {
@@ -440,7 +440,7 @@ TEST(Barriers, lanes_that_a_mask_names_get_there_and_no_others) {
 }
 
 TEST(Barriers, a_candidate_names_a_shape) {
-  ProvedKernel k(kernel("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:"));
+  ProvedKernel k(with_shared("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:"));
   const Obligation barrier = k.prove(prove_barriers);
   ASSERT_EQ(barrier.open.size(), 1u);
   ASSERT_TRUE(barrier.open.front().candidate);
