@@ -1,6 +1,7 @@
 """Problems of benchmarks as contracts (assay.problem): recognition, sizes, contracts, folders, errors."""
 
 import io
+import contextlib
 import json
 import multiprocessing
 import os
@@ -66,8 +67,9 @@ def use_many(problems, first, count):
     for number in range(first, first + count):
         folder = problems / f"{number:016x}"
         kept.use(folder)
-        folder.mkdir(exist_ok=True)  # another process may have deleted it at once: nothing is in use for long here
-        (folder / "contract.toml").write_text("")
+        with contextlib.suppress(FileNotFoundError):  # another process may delete it at once: nothing is in use for long here
+            folder.mkdir(exist_ok=True)
+            (folder / "contract.toml").write_text("")
 
 
 class KeptFolders(unittest.TestCase):
