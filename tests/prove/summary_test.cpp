@@ -92,8 +92,8 @@ class Agreement {
   }
 
  private:
-  // With the shape and the thread fixed, a contradiction is found at once or not at all.
-  static constexpr double kSeconds = 1, kNonlinearSeconds = 0.1;
+  // With the shape and the thread fixed, a contradiction is usually found at once.
+  static constexpr double kSeconds = 5, kNonlinearSeconds = 1;
 
   // Inputs that the contract allows, at random.
   void fill(const contract::TensorSpec& tensor, std::byte* to, int64_t count) {
