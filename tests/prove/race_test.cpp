@@ -132,7 +132,7 @@ TEST(Races, the_counter_before_the_first_iteration_wraps) {
       SKIP:
       add.u32 %r10, %r10, 256; setp.lt.u32 %p3, %r10, %r1; @%p3 bra LOOP;
       END:)",
-                                         guard));
+                                              guard));
     text.grid = "1";
     return text;
   };
