@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -21,6 +22,11 @@ using DigestContext =
 
 const unsigned char* raw(std::string_view bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
+}
+
+// Without the machine's openssl.cnf: it may ask for modules of another version than the one that is linked here.
+void start_openssl() {
+  OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
 }
 
 // OpenSSL's default asks on the terminal.
@@ -98,6 +104,7 @@ bool Key::verify(std::string_view bytes, std::string_view signature) const {
 }
 
 Result<Key> read_key(const std::string& pem, KeyHalf half, const std::string& password) {
+  start_openssl();
   const bool wants_private = half == KeyHalf::Private;
   auto key = parse(pem, half, password);
   if (!key) {
@@ -118,6 +125,7 @@ Result<Key> read_key(const std::string& pem, KeyHalf half, const std::string& pa
 }
 
 std::string sha256(std::string_view bytes) {
+  start_openssl();
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   EVP_Digest(bytes.data(), bytes.size(), digest, &size, EVP_sha256(), nullptr);

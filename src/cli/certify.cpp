@@ -3,10 +3,13 @@
 // The files are read before and after the check, and nothing is certified that changed in between. The check itself is
 // `assay check` in a process of its own, so that a certificate says what that command says.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -245,6 +248,11 @@ int certify(const CertifyOptions& options) {
   const char* password = std::getenv("ASSAY_KEY_PASSWORD");
   const auto key = certificate::read_key(*pem, certificate::KeyHalf::Private, password ? password : "");
   if (!key) return refuse_to_certify({key.error().message, options.key});
+  for (const std::string& path : {options.output, options.library}) {
+    const std::string folder = path.empty() ? "." : fs::absolute(path).parent_path().string();
+    if (access(folder.c_str(), W_OK) != 0)
+      return refuse_to_certify({fmt::format("cannot be written: {}", std::strerror(errno)), path});
+  }
   announce_cache();
   const auto built = subject::build(*contract, {});
   if (!built.subject) {
