@@ -133,14 +133,14 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
 )",
                        condition);
   };
-  const Outcome right = prove_source(source("n > 1000 && n % 4 == 0"));
+  const Outcome right = prove_source(source("n > 1000 && n % 4 == 0"), {"--only", "bounds"});
   EXPECT_NE(right.json["launch"].dump().find("if n % 4 == 0, if n >= 1004"), std::string::npos)
       << right.json["launch"].dump(1);
   for (const Json& one : right.json["obligations"]) {
     if (one["obligation"] != "bounds") continue;
     EXPECT_EQ(one["status"], "proved") << one.dump();
   }
-  const Outcome wrong = prove_source(source("n > 1000 && n % 2 == 0"));
+  const Outcome wrong = prove_source(source("n > 1000 && n % 2 == 0"), {"--only", "bounds"});
   EXPECT_EQ(wrong.status, 1) << wrong.text;
 }
 
@@ -161,10 +161,11 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
 )",
                        factor);
   };
-  const Outcome wraps = prove_source(source(2));
+  const std::vector<std::string> only = {"--only", "bounds", "--only", "overflow"};
+  const Outcome wraps = prove_source(source(2), only);
   EXPECT_EQ(wraps.status_of("bounds"), "proved") << wraps.text;
   EXPECT_EQ(wraps.status_of("overflow"), "refuted") << wraps.text;
-  const Outcome other = prove_source(source(3));
+  const Outcome other = prove_source(source(3), only);
   EXPECT_EQ(other.status_of("overflow"), "unknown") << other.text;
 }
 
