@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RunOptions {
-  uint64_t seed = 0;
+  uint64_t seed = 0, schedules = 0;
   unsigned threads = 0;
   std::string check = "all";  // as it was given
   std::string json, suppressions;
@@ -37,6 +37,10 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
   for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
   arguments.add("--seed", options.seed,
                 "order of lanes, warps, blocks and streams, as one number (0: as written)");
+  arguments.add(
+      "--schedules", options.schedules,
+      "run each launch under this many other schedules first, from the same memory, and compare what it "
+      "wrote");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
@@ -73,6 +77,7 @@ Result<protocol::Settings> settings_of(const RunOptions& options) {
   const auto checks = protocol::CheckSet::parse(options.check);
   if (!checks) return checks.error();
   settings->seed = options.seed;
+  settings->schedules = options.schedules;
   settings->threads = options.threads;
   settings->checks = *checks;
   // With suppressions, the program is meant to go on after a finding.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "checks/schedule_finding.h"
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
@@ -65,6 +66,12 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
     writer_.launch(run);
     report_findings();
   };
+  if (settings.schedules != 0)
+    stream_options.grid_alone = [this, count = settings.schedules](const vgpu::GridWork& work) {
+      for (const vgpu::ScheduleDifference& difference :
+           vgpu::compare_schedules(*device_, work.kernel, work.config, work.parameters, count))
+        report(checks::finding_of(difference, work.kernel));
+    };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
   listen(checks);
   if (shadow_) {

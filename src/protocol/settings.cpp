@@ -58,6 +58,7 @@ std::string encode(const Settings& settings) {
   for (const Where& at : settings.precision_lines) lines.push_back({{"file", at.file}, {"line", at.line}});
   return line_of({{"version", kVersion},
                   {"seed", settings.seed},
+                  {"schedules", settings.schedules},
                   {"threads", settings.threads},
                   {"gpu", std::string(settings.gpu->id)},
                   {"checks", settings.checks.text()},
@@ -77,6 +78,7 @@ Result<Settings> decode_settings(std::string_view text) {
   fields.check_version();
   Settings settings;
   settings.seed = fields.unsigned_integer("seed");
+  settings.schedules = fields.unsigned_integer("schedules");
   settings.threads =
       static_cast<unsigned>(fields.unsigned_integer("threads", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_named(fields.text("gpu", 100));
@@ -108,6 +110,7 @@ Result<Settings> settings_from(const Environment& environment) {
   Variables variables(environment);
   Settings settings;
   settings.seed = variables.number("ASSAY_SEED");
+  settings.schedules = variables.number("ASSAY_SCHEDULES");
   settings.threads =
       static_cast<unsigned>(variables.number("ASSAY_THREADS", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_or_default(variables.text("ASSAY_GPU"));

@@ -22,6 +22,7 @@ inline constexpr const char* kSettingsVariable = "ASSAY_SETTINGS";
 
 struct Settings {
   uint64_t seed = 0;              // ASSAY_SEED: of the schedule
+  uint64_t schedules = 0;         // ASSAY_SCHEDULES: others under which each launch is repeated and compared
   unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
   const Gpu* gpu = &kGpus[0];     // ASSAY_GPU: the GPU that the device presents itself as, by its id
   CheckSet checks;                // ASSAY_CHECK

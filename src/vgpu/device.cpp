@@ -68,7 +68,9 @@ namespace {
 class Run final : public GridRun {
  public:
   Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
-      : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
+      : device_(device),
+        parameters_(std::move(parameters)),
+        listeners_(info.config.listeners.value_or(device.listeners)) {
     grid_.info = info;
     grid_.info.parameters = parameters_;
     grid_.program = grid_.info.kernel.program;
@@ -285,6 +287,9 @@ const Options& Device::options() const {
 }
 void Device::set_seed(uint64_t seed) {
   impl_->options.seed = seed;
+}
+std::function<void(std::string_view)> Device::set_print(std::function<void(std::string_view)> print) {
+  return std::exchange(impl_->options.print, std::move(print));
 }
 void Device::advance_clock(uint64_t cycles) {
   impl_->clock += cycles;
