@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "contract/formula.h"
 #include "contract/lexer.h"
+#include "contract/keys.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -61,6 +62,8 @@ Result<Contract> Reader::run() {
       return contract_.error_at({formula.error().line, formula.error().column}, formula.error().message);
     reference.formula = std::make_shared<const Formula>(std::move(*formula));
   }
+  read_cases(*root);
+  if (failed_) return error_;
   return std::move(contract_);
 }
 
@@ -143,25 +146,31 @@ IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
 }
 
 IntExpr Reader::int_expr(const std::string& text, Place quote, int offset, std::string_view what) {
-  Result<IntExpr> expr = IntExpr::parse(text);
+  Result<IntExpr> expr = IntExpr::parse(text, named_);
   if (!expr) {
     fail({quote.line, quote.column + offset + expr.error().column - 1},
          fmt::format("in `{}`: {}", what, expr.error().message));
     return {};
   }
+  check_names(expr->dims(), text, quote, offset);
+  return *expr;
+}
+
+void Reader::check_names(const std::vector<std::string>& names, const std::string& text, Place quote,
+                         int offset) {
   const auto tokens = tokenize(text);  // as parse() has them
-  for (const std::string& name : expr->dims()) {
+  for (const std::string& name : names) {
     if (contract_.dim(name)) continue;
     const auto token = std::ranges::find_if(*tokens, [&](const Token& t) { return t.is_word(name); });
     fail({quote.line, quote.column + offset + static_cast<int>(token->offset)},
          fmt::format("`{}` is not a dim{}", name, suggest_dim(name)));
   }
-  return *expr;
 }
 
 std::string Reader::suggest_dim(const std::string& name) const {
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
+  for (const DerivedDim& dim : contract_.derived) names.push_back(dim.name);
   std::string near = suggestion(name, names);
   if (!near.empty()) return near;
   return names.empty() ? "; declare it in a table [dims]" : "; the dims are " + listed(names, " and ");
@@ -193,7 +202,8 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
   if (word || name == "stream" || name == "workspace")
     return fail(place,
                 fmt::format("`{}` cannot name a {}: it is a word of the formula language", name, what));
-  const char* taken = contract_.dim(name)      ? "dim"
+  const bool is_dim = contract_.dim(name) || contract_.derived_dim(name);
+  const char* taken = is_dim                   ? "dim"
                       : contract_.tensor(name) ? "tensor"
                       : contract_.scalar(name) ? "scalar"
                                                : nullptr;
@@ -202,11 +212,10 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 
 void Reader::read_all(const TomlValue& root) {
   keys(root, "the contract",
-       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
-        "inputs", "require", "workload", "origin"});
+       keys_of(Section::File));
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
-  each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });
+  read_dims(root);
   each(root, "tensors", [this](const TomlEntry& entry) { read_tensor(entry); });
   each(root, "scalars", [this](const TomlEntry& entry) { read_scalar(entry); });
   if (!failed_ && contract_.tensors.empty())
@@ -220,6 +229,7 @@ void Reader::read_all(const TomlValue& root) {
   if (!failed_) read_reference(root);
   if (!failed_) read_inputs(root);
   if (!failed_) read_require(root);
+  if (!failed_) check_memory();
   if (!failed_) read_workload(root);
   if (!failed_) read_origin(root);
 }
