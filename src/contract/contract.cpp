@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 
@@ -69,7 +70,8 @@ Result<std::vector<int64_t>> TensorSpec::extents(const Shape& dims) const {
     Result<int64_t> extent = expr.eval(dims);
     if (!extent) return Error{fmt::format("the tensor `{}`: {}", name, extent.error().message)};
     if (*extent < 0)
-      return Error{fmt::format("the tensor `{}` has a negative extent: {} = {}", name, expr.written(), *extent)};
+      return Error{
+          fmt::format("the tensor `{}` has a negative extent: {} = {}", name, expr.written(), *extent)};
     if (__builtin_mul_overflow(count, *extent, &count) || count > kMostElements)
       return Error{fmt::format("the tensor `{}` is too large", name)};
     list.push_back(*extent);
@@ -96,9 +98,10 @@ Result<Layout> TensorSpec::layout(const Shape& dims) const {
   }
   Layout layout = Layout::of(dtype, std::move(*lengths), std::move(steps));
   if (!layout.is_injective())
-    return Error{fmt::format("two elements of the tensor `{}` share memory at {}: its strides must be at least as "
-                             "large as what they step over; add a relation to [dims], such as require = \"ld >= cols\"",
-                             name, to_string(dims))};
+    return Error{fmt::format(
+        "two elements of the tensor `{}` share memory at {}: its strides must be at least as "
+        "large as what they step over; add a relation to [dims], such as require = \"ld >= cols\"",
+        name, to_string(dims))};
   return layout;
 }
 
@@ -194,8 +197,8 @@ Result<void> Contract::check_shape(const Shape& shape) const {
     const Result<int64_t> value = one.value.eval(shape);
     if (!value) return error_at(one.place, value.error().message);
     if (*value < info(one.type).min_integer || *value > info(one.type).max_integer)
-      return error_at(one.place, fmt::format("{} = {} does not fit its type {}", one.name, *value,
-                                             info(one.type).name));
+      return error_at(one.place,
+                      fmt::format("{} = {} does not fit its type {}", one.name, *value, info(one.type).name));
   }
   if (only_listed_shapes && std::ranges::find(shapes, shape) == shapes.end())
     return Error{
@@ -210,6 +213,9 @@ Result<void> Contract::check_shape(const Shape& shape) const {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   if (word.size() > 64) return "";
+  const auto same_letter = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+  for (const std::string& candidate : known)
+    if (std::ranges::equal(word, candidate, same_letter)) return candidate;
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {

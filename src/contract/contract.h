@@ -138,9 +138,9 @@ struct ScalarSpec {
 enum class ArgKind : uint8_t { Tensor, Dim, Integer, Scalar, Stream, Workspace };
 struct Arg {
   ArgKind kind = ArgKind::Tensor;
-  std::string name;          // of Integer: as written
-  IntExpr value{};           // of Integer: an expression over dims
-  DType type = DType::i32;   // of Integer
+  std::string name;         // of Integer: as written
+  IntExpr value{};          // of Integer: an expression over dims
+  DType type = DType::i32;  // of Integer
 };
 
 // "answer.py:run": a function of a Python file.
@@ -242,9 +242,9 @@ struct Contract {
   std::vector<Dim> dims;
   std::vector<DerivedDim> derived;
   std::vector<DimRelation> relations;  // that every legal shape fulfils
-  std::vector<Shape> shapes;        // [[shapes]], complete: constants are filled in
-  bool only_listed_shapes = false;  // no other shape is promised
-  PythonFunction generator;         // of [inputs]: the problem's own inputs
+  std::vector<Shape> shapes;           // [[shapes]], complete: constants are filled in
+  bool only_listed_shapes = false;     // no other shape is promised
+  PythonFunction generator;            // of [inputs]: the problem's own inputs
   std::vector<TensorSpec> tensors;
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;

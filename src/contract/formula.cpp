@@ -52,6 +52,8 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"tan", "sin(e) / cos(e)"},
     {"square", "e^2"},
     {"reciprocal", "1 / e"},
+    {"has", "present(t) of an optional tensor"},
+    {"defined", "present(t) of an optional tensor"},
     {"mod", "a % b"},
     {"float", "f32(e)"},
     {"int", "i32(e)"},
@@ -400,10 +402,11 @@ class FormulaParser {
     words.insert(words.end(), kChoices.begin(), kChoices.end());
     for (const auto& [word, reduction] : kScans) words.emplace_back(word);
     const std::string near = nearest(token.text, words);
-    return fail(fmt::format("`{}` is not a reduction{}", token.text,
-                            near.empty() ? "; sum, mean, max, min, argmax, argmin, cumsum, cummax and cummin are"
-                                         : fmt::format("; did you mean `{}`?", near)),
-                &token);
+    return fail(
+        fmt::format("`{}` is not a reduction{}", token.text,
+                    near.empty() ? "; sum, mean, max, min, argmax, argmin, cumsum, cummax and cummin are"
+                                 : fmt::format("; did you mean `{}`?", near)),
+        &token);
   }
 
   // Whether the brackets after this word have a '(' behind them: `mean[c]` may be a tensor, `mean[c](x)` may
@@ -434,7 +437,8 @@ class FormulaParser {
         return fail(fmt::format("`{}` needs an index: {}[k](...)", token.text, token.text));
       std::vector<std::string> words = known;
       words.insert(words.end(), kAlsoCallable.begin(), kAlsoCallable.end());
-      for (int i = kReservedDTypes; i < kDTypeCount; ++i) words.emplace_back(info(static_cast<DType>(i)).name);
+      for (int i = kReservedDTypes; i < kDTypeCount; ++i)
+        words.emplace_back(info(static_cast<DType>(i)).name);
       const std::string near = nearest(token.text, words);
       return fail(fmt::format("`{}` is not a function{}", token.text,
                               near.empty() ? "; a tensor's element is written with [ ]"
@@ -452,7 +456,8 @@ class FormulaParser {
     ExprPtr expr = node(ExprKind::Name, take());
     take();
     if (peek().kind != TokenKind::Name || !peek(1).is(")"))
-      return fail(fmt::format("`present` takes the name of an optional tensor, as in present(bias); found {}", seen()));
+      return fail(fmt::format("`present` takes the name of an optional tensor, as in present(bias); found {}",
+                              seen()));
     expr->name = presence_of(take().text);
     take();
     return expr;

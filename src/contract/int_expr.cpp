@@ -275,10 +275,13 @@ Result<std::vector<DimRelation>> DimRelation::parse(std::string_view text, const
   std::vector<IntExpr> sides;
   std::size_t from = 0;
   for (const Token& token : *tokens) {
-    const auto sign =
-        token.kind == TokenKind::Sign ? std::ranges::find(kSigns, token.text) : kSigns.end();
-    if (token.is("="))
-      return Error{"write `==` to compare", "", 1, static_cast<int>(token.offset) + 1};
+    const auto sign = token.kind == TokenKind::Sign ? std::ranges::find(kSigns, token.text) : kSigns.end();
+    if (token.is("=")) {
+      const char next = token.offset + 1 < text.size() ? text[token.offset + 1] : '\0';
+      const bool turned = next == '<' || next == '>';
+      return Error{turned ? fmt::format("write `{0}=` instead of `={0}`", next) : "write `==` to compare", "",
+                   1, static_cast<int>(token.offset) + 1};
+    }
     if (sign == kSigns.end() && token.kind != TokenKind::End) continue;
     Result<IntExpr> side = IntExpr::parse(text.substr(from, token.offset - from), named);
     if (!side) {

@@ -132,13 +132,22 @@ std::vector<std::string> dtype_names() {
 }
 
 std::string type_text(const Key& key) {
-  constexpr std::string_view kNames[] = {
-      "a string", "an integer",      "a number",         "true or false",   "an integer expression",
-      "a list of integer expressions", "a list of strings", "a string or a list of them", "a list of numbers",
-      "a table",  "a list of tables", "the name of a type"};
+  constexpr std::string_view kNames[] = {"a string",
+                                         "an integer",
+                                         "a number",
+                                         "true or false",
+                                         "an integer expression",
+                                         "a list of integer expressions",
+                                         "a list of strings",
+                                         "a string or a list of them",
+                                         "a list of numbers",
+                                         "a table",
+                                         "a list of tables",
+                                         "the name of a type"};
   if (key.choices.empty()) return std::string(kNames[static_cast<std::size_t>(key.type)]);
   std::string text;
-  for (const std::string& word : words_of(key.choices)) text += fmt::format("{}`\"{}\"`", text.empty() ? "" : ", ", word);
+  for (const std::string& word : words_of(key.choices))
+    text += fmt::format("{}`\"{}\"`", text.empty() ? "" : ", ", word);
   return text;
 }
 
@@ -155,18 +164,42 @@ Json schema_of(const Key& key) {
   const Json expression = {{"type", Json::array({"integer", "string"})}};
   Json schema;
   switch (key.type) {
-    case String: schema = string; break;
-    case Integer: schema = {{"type", "integer"}}; break;
-    case Number: schema = {{"type", Json::array({"number", "boolean"})}}; break;
-    case Bool: schema = {{"type", "boolean"}}; break;
-    case Expression: schema = expression; break;
-    case Expressions: schema = list_of(expression); break;
-    case Strings: schema = list_of(string); break;
-    case OneOrMoreStrings: schema = {{"oneOf", Json::array({string, list_of(string)})}}; break;
-    case Numbers: schema = list_of({{"type", Json::array({"number", "boolean"})}}); break;
-    case Table: schema = table; break;
-    case Tables: schema = list_of(table); break;
-    case KeyType::DType: schema = {{"enum", dtype_names()}}; break;
+    case String:
+      schema = string;
+      break;
+    case Integer:
+      schema = {{"type", "integer"}};
+      break;
+    case Number:
+      schema = {{"type", Json::array({"number", "boolean"})}};
+      break;
+    case Bool:
+      schema = {{"type", "boolean"}};
+      break;
+    case Expression:
+      schema = expression;
+      break;
+    case Expressions:
+      schema = list_of(expression);
+      break;
+    case Strings:
+      schema = list_of(string);
+      break;
+    case OneOrMoreStrings:
+      schema = {{"oneOf", Json::array({string, list_of(string)})}};
+      break;
+    case Numbers:
+      schema = list_of({{"type", Json::array({"number", "boolean"})}});
+      break;
+    case Table:
+      schema = table;
+      break;
+    case Tables:
+      schema = list_of(table);
+      break;
+    case KeyType::DType:
+      schema = {{"enum", dtype_names()}};
+      break;
   }
   if (!key.choices.empty()) schema = {{"enum", words_of(key.choices)}};
   schema["description"] = std::string(key.meaning);
@@ -208,8 +241,9 @@ std::string key_table() {
   const Key* last = nullptr;
   for (const Key& key : kKeys) {
     const bool first = !last || last->section != key.section;
-    text += fmt::format("| {} | `{}` | {} | {} | {} |\n", first ? title_of(key.section) : "", key.name, type_text(key),
-                        key.otherwise.empty() ? "" : fmt::format("{}", key.otherwise), key.meaning);
+    text += fmt::format("| {} | `{}` | {} | {} | {} |\n", first ? title_of(key.section) : "", key.name,
+                        type_text(key), key.otherwise.empty() ? "" : fmt::format("{}", key.otherwise),
+                        key.meaning);
     last = &key;
   }
   return text;
@@ -219,10 +253,11 @@ std::string json_schema() {
   Json definitions = Json::object();
   for (int i = 0; i < kSectionCount; ++i) {
     const auto section = static_cast<Section>(i);
-    if (section != kFile && section != kDims) definitions[std::string(kSections[i].path)] = object_of(section);
+    if (section != kFile && section != kDims)
+      definitions[std::string(kSections[i].path)] = object_of(section);
   }
-  Json dims = named({{"oneOf", Json::array({Json{{"type", Json::array({"integer", "string"})}}, reference_to(kDim),
-                                             reference_to(kDerived)})}});
+  Json dims = named({{"oneOf", Json::array({Json{{"type", Json::array({"integer", "string"})}},
+                                            reference_to(kDim), reference_to(kDerived)})}});
   dims["properties"] = object_of(kDims)["properties"];
   Json file = object_of(kFile);
   Json& properties = file["properties"];

@@ -9,33 +9,44 @@
 namespace assay::contract {
 
 enum class Section : uint8_t {
-  File,      // the top of the file
-  Kernel,    // [kernel]
-  Dims,      // [dims], beside the names of dims
-  Dim,       // a range of [dims]
-  Derived,   // a derived dim of [dims]
-  Tensor,    // [tensors.NAME]
-  Scalar,    // [scalars.NAME]
-  Reference, // [reference]
-  Cuda,      // cuda of [reference]
-  Case,      // [[case]]
-  Inputs,    // [inputs]
-  Require,   // [require]
-  Workload,  // [workload]
-  Origin,    // [origin]
+  File,       // the top of the file
+  Kernel,     // [kernel]
+  Dims,       // [dims], beside the names of dims
+  Dim,        // a range of [dims]
+  Derived,    // a derived dim of [dims]
+  Tensor,     // [tensors.NAME]
+  Scalar,     // [scalars.NAME]
+  Reference,  // [reference]
+  Cuda,       // cuda of [reference]
+  Case,       // [[case]]
+  Inputs,     // [inputs]
+  Require,    // [require]
+  Workload,   // [workload]
+  Origin,     // [origin]
 };
 inline constexpr int kSectionCount = 14;
 
 // What a value is in TOML. Expressions are integers, or integer expressions over dims in quotes.
 enum class KeyType : uint8_t {
-  String, Integer, Number, Bool, Expression, Expressions, Strings, OneOrMoreStrings, Numbers, Table, Tables, DType
+  String,
+  Integer,
+  Number,
+  Bool,
+  Expression,
+  Expressions,
+  Strings,
+  OneOrMoreStrings,
+  Numbers,
+  Table,
+  Tables,
+  DType
 };
 
 struct Key {
   Section section;
   std::string_view name;
   KeyType type;
-  std::string_view choices;  // the legal words, separated by blanks; empty: anything of the type
+  std::string_view choices;    // the legal words, separated by blanks; empty: anything of the type
   std::string_view otherwise;  // what holds without it; empty: it is needed, or nothing
   std::string_view meaning;
 };

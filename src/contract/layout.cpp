@@ -31,7 +31,8 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t>& extents) {
 
 Layout Layout::of(DType dtype, std::vector<int64_t> extents, std::vector<int64_t> strides) {
   Layout layout{dtype, std::move(extents), std::move(strides), 0};
-  if (count_of(layout.extents) > 0) layout.bytes = ((farthest(layout) + 1) * info(dtype).bits + kByte - 1) / kByte;
+  if (count_of(layout.extents) > 0)
+    layout.bytes = ((farthest(layout) + 1) * info(dtype).bits + kByte - 1) / kByte;
   return layout;
 }
 
@@ -126,7 +127,8 @@ void Layout::unpack(const std::byte* image, Tensor& tensor) const {
       if (bits == kByte * item)
         std::memcpy(tensor.at(element + i), image + from * item, static_cast<std::size_t>(item));
       else
-        tensor.store_code(element + i, static_cast<uint8_t>(from % 2 == 1 ? image[from / 2] >> 4 : image[from / 2]) & 0xf);
+        tensor.store_code(element + i,
+                          static_cast<uint8_t>(from % 2 == 1 ? image[from / 2] >> 4 : image[from / 2]) & 0xf);
     }
   });
 }
@@ -139,7 +141,8 @@ std::optional<Layout::Changed> Layout::changed_gap(const std::byte* before, cons
   each_row([&](int64_t, int64_t offset) {
     for (int64_t i = 0; i < length; ++i) {
       const int64_t first = (offset + i * step) * bits;
-      for (int64_t at = first / kByte; at * kByte < first + bits; ++at) is_element[static_cast<std::size_t>(at)] = true;
+      for (int64_t at = first / kByte; at * kByte < first + bits; ++at)
+        is_element[static_cast<std::size_t>(at)] = true;
     }
   });
   Changed changed;

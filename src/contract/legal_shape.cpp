@@ -35,8 +35,8 @@ class Search {
   }
 
   int broken_at(const Shape& shape) const {
-    const auto unmet = std::ranges::count_if(contract_.relations,
-                                             [&](const DimRelation& relation) { return !relation.holds(shape); });
+    const auto unmet = std::ranges::count_if(
+        contract_.relations, [&](const DimRelation& relation) { return !relation.holds(shape); });
     const auto large =
         std::ranges::count_if(contract_.derived, [&](const DerivedDim& dim) { return !fits(dim, shape); });
     return static_cast<int>(unmet + large);

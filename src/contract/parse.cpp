@@ -3,8 +3,8 @@
 
 #include "base/file.h"
 #include "contract/formula.h"
-#include "contract/lexer.h"
 #include "contract/keys.h"
+#include "contract/lexer.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -15,6 +15,17 @@ Names dtype_names() {
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<DType>(i)).name);
   return names;
 }
+
+// What others call our dtypes.
+constexpr std::pair<std::string_view, std::string_view> kOtherDTypes[] = {
+    {"float", "f32"},          {"float32", "f32"},      {"fp32", "f32"},     {"double", "f64"},
+    {"float64", "f64"},        {"half", "f16"},         {"float16", "f16"},  {"fp16", "f16"},
+    {"bfloat16", "bf16"},      {"int", "i32"},          {"int32", "i32"},    {"int64", "i64"},
+    {"long", "i64"},           {"int16", "i16"},        {"int8", "i8"},      {"uint8", "u8"},
+    {"uint32", "u32"},         {"uint64", "u64"},       {"boolean", "bool"}, {"int4", "i4"},
+    {"uint4", "u4"},           {"fp4", "e2m1"},         {"nvfp4", "e2m1"},   {"mxfp4", "e2m1"},
+    {"float8_e4m3fn", "e4m3"}, {"float8_e5m2", "e5m2"}, {"fp8", "e4m3"},     {"float4_e2m1fn", "e2m1"},
+};
 
 std::string_view name_of(TomlKind kind) {
   constexpr std::string_view kNames[] = {"a string", "an integer", "a decimal number", "true or false",
@@ -132,6 +143,12 @@ std::size_t Reader::choice(const TomlValue* value, const Names& words, std::stri
 
 DType Reader::dtype(const TomlValue* value, std::string_view what) {
   const Names names = dtype_names();
+  if (value && value->kind == TomlKind::String)
+    for (const auto& [word, ours] : kOtherDTypes)
+      if (value->string == word) {
+        fail(value->place, fmt::format("unknown {} `{}`; write `{}`", what, word, ours));
+        return DType::f32;
+      }
   return static_cast<DType>(choice(value, names, what, static_cast<std::size_t>(DType::f32)));
 }
 
@@ -211,8 +228,7 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 }
 
 void Reader::read_all(const TomlValue& root) {
-  keys(root, "the contract",
-       keys_of(Section::File));
+  keys(root, "the contract", keys_of(Section::File));
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
   read_dims(root);

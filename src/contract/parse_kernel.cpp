@@ -60,8 +60,7 @@ void Reader::read_kernel(const TomlValue& root) {
   const TomlValue* table = root.find("kernel");
   if (!table) return fail({}, "the contract lacks the table [kernel]; add it");
   if (!is(*table, TomlKind::Table, "kernel")) return;
-  keys(*table, "[kernel]",
-       keys_of(Section::Kernel));
+  keys(*table, "[kernel]", keys_of(Section::Kernel));
   Kernel& kernel = contract_.kernel;
   kernel.place = table->place;
   for (const TomlEntry& entry : table->table) kernel.value_places.emplace(entry.key, entry.value.place);
@@ -208,6 +207,13 @@ bool Reader::read_integer_argument(const TomlValue& item, Arg& arg) {
     offset += static_cast<int>(opening.size());
     break;
   }
+  const std::string word = text.substr(0, text.find('('));
+  if (word != text && is_identifier(word) && word != "ceil_div" && word != "min" && word != "max") {
+    fail(item.place,
+         fmt::format("`{}` is not a type of an argument; write i32(...), i64(...), u32(...) or u64(...)",
+                     word));
+    return false;
+  }
   arg.value = int_expr(text, item.place, offset, "args");
   return !failed_;
 }
@@ -252,10 +258,12 @@ void Reader::read_reference(const TomlValue& root) {
 
 // A condition is made of dims, scalars and numbers: what is known before anything is computed.
 bool Reader::is_condition(const Expr& expr) {
-  const bool plain = expr.kind == ExprKind::Integer || expr.kind == ExprKind::Real || expr.kind == ExprKind::Bool ||
-                     expr.kind == ExprKind::Unary || (expr.kind == ExprKind::Binary && expr.name != "^");
+  const bool plain = expr.kind == ExprKind::Integer || expr.kind == ExprKind::Real ||
+                     expr.kind == ExprKind::Bool || expr.kind == ExprKind::Unary ||
+                     (expr.kind == ExprKind::Binary && expr.name != "^");
   if (expr.kind == ExprKind::Name) {
-    if (contract_.dim(expr.name) || contract_.derived_dim(expr.name) || contract_.scalar(expr.name)) return true;
+    if (contract_.dim(expr.name) || contract_.derived_dim(expr.name) || contract_.scalar(expr.name))
+      return true;
     Names known;
     for (const Dim& dim : contract_.dims) known.push_back(dim.name);
     for (const DerivedDim& dim : contract_.derived) known.push_back(dim.name);
@@ -266,7 +274,8 @@ bool Reader::is_condition(const Expr& expr) {
     return false;
   }
   if (!plain) {
-    fail(expr.place, "a condition compares dims, scalars and numbers; the formula itself may test elements with `if`");
+    fail(expr.place,
+         "a condition compares dims, scalars and numbers; the formula itself may test elements with `if`");
     return false;
   }
   return std::ranges::all_of(expr.children, [&](const ExprPtr& child) { return is_condition(*child); });
@@ -286,11 +295,11 @@ void Reader::read_cases(const TomlValue& root) {
     one.when_text = string(when, "when");
     one.formula_text = string(formula, "formula");
     if (failed_) return;
-    const auto parsed = [&](const std::string& prefix, const TomlValue& value) -> std::shared_ptr<const Formula> {
+    const auto parsed = [&](const std::string& prefix,
+                            const TomlValue& value) -> std::shared_ptr<const Formula> {
       std::vector<Place> places = content_places(*contract_.text, value.place, value.string);
       if (!prefix.empty()) places.insert(places.begin(), prefix.size(), places.front());
-      Result<Formula> made =
-          parse_formula(prefix + value.string, places, contract_.path, contract_.names());
+      Result<Formula> made = parse_formula(prefix + value.string, places, contract_.path, contract_.names());
       if (made) return std::make_shared<const Formula>(std::move(*made));
       fail({made.error().line, made.error().column}, made.error().message);
       return nullptr;
@@ -345,8 +354,7 @@ void Reader::read_require(const TomlValue& root) {
   contract_.require.concurrent = !contract_.kernel.python;
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "require")) return;
-  keys(*table, "[require]",
-       keys_of(Section::Require));
+  keys(*table, "[require]", keys_of(Section::Require));
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
   require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
@@ -366,13 +374,14 @@ void Reader::read_require(const TomlValue& root) {
 void Reader::check_memory() {
   for (const TensorSpec& tensor : contract_.tensors) {
     const bool packed = info(tensor.dtype).bits < 8;
-    const std::string what = tensor.optional          ? "optional"
+    const std::string what = tensor.optional           ? "optional"
                              : !tensor.strides.empty() ? "strided"
                              : packed                  ? std::string(info(tensor.dtype).name)
                                                        : "";
     if (what.empty()) continue;
     if (contract_.kernel.python)
-      return fail(tensor.place, fmt::format("`{}` is {}, which a Python function cannot be given", tensor.name, what));
+      return fail(tensor.place,
+                  fmt::format("`{}` is {}, which a Python function cannot be given", tensor.name, what));
     if (contract_.reference.kind != ReferenceKind::Formula && !(what == "strided"))
       return fail(tensor.place,
                   fmt::format("`{}` is {}: write the reference as a formula", tensor.name, what));

@@ -78,6 +78,11 @@ void Reader::read_derived(const TomlEntry& entry) {
   }
   dim.value = int_expr(*value, dim.name);
   if (failed_) return;
+  if (dim.value.dims().empty())
+    return fail(value->place,
+                fmt::format("a dim is an integer, or a range {{ min = ..., max = ... }}; write `{}` "
+                            "without quotes, or an expression over other dims",
+                            dim.value.written()));
   named_[dim.name] = dim.value;
   contract_.derived.push_back(std::move(dim));
 }
@@ -117,7 +122,8 @@ void Reader::read_dim(const TomlEntry& entry) {
     dim.type = types[choice(value.find("type"), {"i32", "i64", "u32", "u64"}, "type of a dim", 0)];
   } else {
     return fail(value.place,
-                "a dim is an integer, a range { min = ..., max = ... }, or an expression over other dims in quotes");
+                "a dim is an integer, or a range { min = ..., max = ... }, or an expression over other dims "
+                "in quotes");
   }
   const auto at = [&](std::string_view key) {
     const TomlValue* found = value.find(key);

@@ -33,7 +33,7 @@ struct DTypeInfo {
   std::string_view name;  // as a contract spells it; `boolean` is "bool"
   std::string_view c_type;
   int bytes;  // of a stored element of a Tensor; i4 is held as an int8_t, the floats of 4 and 6 bits as their codes
-  int bits;   // of an element in a kernel's memory: 4 where two share a byte, the first in its low half
+  int bits;  // of an element in a kernel's memory: 4 where two share a byte, the first in its low half
   DTypeKind kind;
   numerics::Format format;  // of floats
   bool saturates;           // stores and casts beyond the range give the largest finite value

@@ -26,7 +26,8 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
   }
   std::vector<Shape> legal;
   for (Shape& shape : shapes)
-    if (std::optional<Shape> near = contract::legal_shape(contract, std::move(shape))) legal.push_back(std::move(*near));
+    if (std::optional<Shape> near = contract::legal_shape(contract, std::move(shape)))
+      legal.push_back(std::move(*near));
   // Dims may depend on each other in ways that only a tensor's extent tells.
   if (legal.size() == shapes.size() && !contract.check_shape(legal.back())) legal.pop_back();
   shapes = std::move(legal);
@@ -150,7 +151,8 @@ Type Compiler::unify(const Scope& scope, int& a, int& b) {
 }
 
 int Compiler::new_variable(Scope& scope, const std::string& name, Place place) {
-  if (contract_.dim(name) || contract_.derived_dim(name) || contract_.scalar(name) || contract_.tensor(name) || names_.contains(name))
+  if (contract_.dim(name) || contract_.derived_dim(name) || contract_.scalar(name) ||
+      contract_.tensor(name) || names_.contains(name))
     return fail(place, fmt::format("`{}` cannot be an index: it already names something else", name));
   std::vector<Variable>& variables = definition(scope).variables;
   if (variables.size() >= kMostVariables) return fail(place, "this statement has too many indices; split it");

@@ -92,6 +92,14 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
                           word, word));
 }
 
+std::string Compiler::not_a_tensor(const std::string& word) const {
+  std::vector<std::string> tensors;
+  for (const TensorSpec& spec : contract_.tensors) tensors.push_back(spec.name);
+  const std::string near = nearest(word, tensors);
+  return fmt::format("`{}` is not a tensor of the contract{}", word,
+                     near.empty() ? "" : fmt::format("; did you mean `{}`?", near));
+}
+
 int Compiler::name(Scope& scope, const Expr& expr) {
   for (std::size_t i = 0; i < contract_.dims.size(); ++i)
     if (contract_.dims[i].name == expr.name) return leaf(scope, Op::Dim, Type::Int, int(i), expr.place);
@@ -103,11 +111,12 @@ int Compiler::name(Scope& scope, const Expr& expr) {
       return leaf(scope, Op::Scalar, type_of(contract_.scalars[i].dtype), int(i), expr.place);
   if (names_.contains(expr.name) || contract_.tensor(expr.name)) return element(scope, expr, {});
   if (expr.name.ends_with(')')) {  // present(x)
-    const std::string tensor = expr.name.substr(expr.name.find('(') + 1, expr.name.size() - expr.name.find('(') - 2);
+    const std::string tensor =
+        expr.name.substr(expr.name.find('(') + 1, expr.name.size() - expr.name.find('(') - 2);
     return fail(expr.place, contract_.tensor(tensor)
-                                ? fmt::format("`{}` is always present; write optional = true in [tensors.{}]", tensor,
-                                              tensor)
-                                : fmt::format("`{}` is not a tensor of the contract", tensor));
+                                ? fmt::format("`{}` is always present; write optional = true in [tensors.{}]",
+                                              tensor, tensor)
+                                : not_a_tensor(tensor));
   }
   int variable = find_variable(scope, expr.name);
   if (failed_) return -1;

@@ -6,8 +6,8 @@ namespace assay::reference {
 namespace {
 
 constexpr std::pair<std::string_view, Reduce> kReductions[] = {
-    {"sum", Reduce::Sum}, {"mean", Reduce::Mean},     {"max", Reduce::Max},
-    {"min", Reduce::Min}, {"argmax", Reduce::ArgMax}, {"argmin", Reduce::ArgMin},
+    {"sum", Reduce::Sum},           {"mean", Reduce::Mean},         {"max", Reduce::Max},
+    {"min", Reduce::Min},           {"argmax", Reduce::ArgMax},     {"argmin", Reduce::ArgMin},
     {"argmax_any", Reduce::ArgMax}, {"argmin_any", Reduce::ArgMin},
 };
 
@@ -224,9 +224,10 @@ void Compiler::left_side(Scope& scope, const Statement& written, const TensorSpe
   std::vector<int> plain(have, -1);
   for (std::size_t i = 0; i < have && !failed_; ++i) {
     const Expr& expr = *written.left[i].expr;
-    const bool is_index = expr.kind == ExprKind::Name && !contract_.dim(expr.name) && !contract_.derived_dim(expr.name) &&
-                          !contract_.scalar(expr.name) && !contract_.tensor(expr.name) &&
-                          !names_.contains(expr.name) && !scope.names.contains(expr.name);
+    const bool is_index = expr.kind == ExprKind::Name && !contract_.dim(expr.name) &&
+                          !contract_.derived_dim(expr.name) && !contract_.scalar(expr.name) &&
+                          !contract_.tensor(expr.name) && !names_.contains(expr.name) &&
+                          !scope.names.contains(expr.name);
     if (is_index) plain[i] = new_variable(scope, expr.name, expr.place);
   }
   for (std::size_t i = 0; i < have && !failed_; ++i)

@@ -99,9 +99,9 @@ class Describer {
   }
 
   int64_t length(int definition_id, int variable) const {
-    return shaped_.definitions[static_cast<std::size_t>(definition_id)]
-        .ranges[static_cast<std::size_t>(variable)]
-        .length();
+    const Range& range = shaped_.definitions[static_cast<std::size_t>(definition_id)]
+                             .ranges[static_cast<std::size_t>(variable)];
+    return std::max(range.length(), range.most);
   }
 
   std::string loops_text(int id, const std::vector<int>& variables) const {

@@ -217,7 +217,8 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
     case DType::e2m3:
     case DType::e8m0: {
       const numerics::Format format = info(tensor.dtype).format;
-      gather<uint8_t>(data, at, same, row, n, r.v, [format](uint8_t x) { return numerics::to_double(format, x); });
+      gather<uint8_t>(data, at, same, row, n, r.v,
+                      [format](uint8_t x) { return numerics::to_double(format, x); });
       break;
     }
     case DType::i4:

@@ -463,7 +463,8 @@ Result<std::vector<double>> Reference::simulate(const Bindings& bindings, const 
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor) return tensor.error();
   if (!impl_->compiled) return Error{"only a formula can be simulated"};
-  if (const Reference* one = impl_->chosen(bindings)) return one->simulate(bindings, output, elements, defect);
+  if (const Reference* one = impl_->chosen(bindings))
+    return one->simulate(bindings, output, elements, defect);
   Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
   if (!shaped) return shaped.error();
   try {

@@ -76,6 +76,10 @@ class Shaper {
     shaped.ranges.resize(definition.variables.size());
     for (std::size_t v = 0; v < definition.variables.size() && !failed_; ++v)
       shaped.ranges[v] = range_of(definition, shaped, definition.variables[v]);
+    // Captured indices come after those whose ranges depend on them.
+    for (std::size_t v = 0; v < definition.variables.size() && !failed_; ++v)
+      if (!shaped.ranges[v].constant)
+        shaped.ranges[v].most = range_of(definition, shaped, definition.variables[v]).length();
     for (std::size_t i = 0; i < definition.coordinates.size() && !failed_; ++i)
       coordinate(definition, shaped, i);
     if (failed_) return;

@@ -81,10 +81,11 @@ class Comparison {
                        fmt::format("write type = \"{{}}\" in [dims] {}", dim.name));
       }
       case ArgKind::Integer:
-        return integer(fmt::format("`{}`", arg.name), arg.type, type,
-                       contract_.derived_dim(arg.name)
-                           ? fmt::format("write {0} = {{{{ value = ..., type = \"{{}}\" }}}} in [dims]", arg.name)
-                           : fmt::format("write \"{{}}({})\"", arg.name));
+        return integer(
+            fmt::format("`{}`", arg.name), arg.type, type,
+            contract_.derived_dim(arg.name)
+                ? fmt::format("write {0} = {{{{ value = ..., type = \"{{}}\" }}}} in [dims]", arg.name)
+                : fmt::format("write \"{{}}({})\"", arg.name));
       case ArgKind::Scalar: {
         const contract::ScalarSpec& scalar = *contract_.scalar(arg.name);
         const std::string what = fmt::format("scalar {}", scalar.name);

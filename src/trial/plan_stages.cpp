@@ -254,9 +254,12 @@ void Plan::add_presence() {
     if (!spec->optional) continue;
     const std::string presence = contract::presence_of(spec->name);
     for (const bool present : {false, true}) {
-      add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {}, rotating_condition());
-      stages_.back().back().trial.scalars[presence] = contract::Scalar::of_int(contract::DType::boolean, present);
-      requirements_.add(RequirementGroup::Inputs, fmt::format("{} {}", spec->name, present ? "present" : "absent"),
+      add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {},
+          rotating_condition());
+      stages_.back().back().trial.scalars[presence] =
+          contract::Scalar::of_int(contract::DType::boolean, present);
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("{} {}", spec->name, present ? "present" : "absent"),
                         [presence, present](const Trial& trial) {
                           return (trial.scalars.at(presence).as_int() != 0) == present;
                         });
@@ -277,7 +280,8 @@ void Plan::add_cases() {
     if (!chosen) continue;
     add("input families", shape, {}, rotating_condition());
     stages_.back().back().trial.scalars = *chosen;
-    requirements_.add(RequirementGroup::Inputs, wanted ? "the case " + wanted->when_text : "none of the cases",
+    requirements_.add(RequirementGroup::Inputs,
+                      wanted ? "the case " + wanted->when_text : "none of the cases",
                       [&contract = contract_, wanted](const Trial& trial) {
                         return contract::chosen_case(contract, trial.shape, trial.scalars) == wanted;
                       });

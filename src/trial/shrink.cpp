@@ -77,8 +77,7 @@ class Search {
     Trial candidate = best_.trial;
     candidate.shape[dim.name] = value;
     // Dims that relations tie to this one follow it, but only down.
-    const std::optional<contract::Shape> legal =
-        contract::legal_shape(contract_, candidate.shape, dim.name);
+    const std::optional<contract::Shape> legal = contract::legal_shape(contract_, candidate.shape, dim.name);
     const auto grows = [&](const auto& one) { return one.second > best_.trial.shape.at(one.first); };
     if (!legal || std::any_of(legal->begin(), legal->end(), grows)) return false;
     candidate.shape = *legal;

@@ -266,7 +266,8 @@ Result<Size> size_of(const Contract& contract, const contract::Shape& shape) {
     if (spec.strides.empty()) continue;
     const auto layout = spec.layout(shape);
     if (!layout) return layout.error();
-    size.bytes += std::max(0.0, static_cast<double>(layout->bytes) - count * contract::info(spec.dtype).bytes);
+    size.bytes +=
+        std::max(0.0, static_cast<double>(layout->bytes) - count * contract::info(spec.dtype).bytes);
   }
   const auto workspace = contract.kernel.workspace_bytes.eval(shape);
   if (!workspace) return workspace.error();

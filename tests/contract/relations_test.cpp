@@ -89,9 +89,9 @@ TEST(LegalShape, MovesAsLittleAsPossibleAndDownWhereThatIsPossible) {
   EXPECT_EQ(near(4, 5, 8), legal);
   EXPECT_EQ(near(4, 9, 8)->at("K"), 8);
   EXPECT_EQ(near(4, 9, 8, "K")->at("N"), 12);
-  EXPECT_EQ(near(4, 60000, 8)->at("K"), 8);         // far away
+  EXPECT_EQ(near(4, 60000, 8)->at("K"), 8);  // far away
   EXPECT_EQ(near(4, 60000, 8, "K")->at("N"), 60000);
-  EXPECT_EQ(near(7, 5, 1021)->at("N"), 1015);       // a prime, and a multiple of 7
+  EXPECT_EQ(near(7, 5, 1021)->at("N"), 1015);  // a prime, and a multiple of 7
   EXPECT_EQ(near(7, 5, 1021, "N")->at("G"), 1);
 }
 
