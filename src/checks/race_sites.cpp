@@ -14,22 +14,22 @@ namespace assay::checks {
 
 namespace {
 
-using Registers = std::unordered_set<uint32_t>;
+using RegisterSet = std::unordered_set<uint32_t>;
 
-void add_registers(const ptx::Operand& operand, Registers& to) {
+void add_registers(const ptx::Operand& operand, RegisterSet& to) {
   using Kind = ptx::Operand::Kind;
   if (operand.index != ptx::kNone && (operand.kind == Kind::Register || operand.kind == Kind::Address))
     to.insert(operand.index);
   for (const ptx::Operand& element : operand.elements) add_registers(element, to);
 }
 
-bool carries(const ptx::Operand& operand, const Registers& carriers) {
-  Registers used;
+bool carries(const ptx::Operand& operand, const RegisterSet& carriers) {
+  RegisterSet used;
   add_registers(operand, used);
   return std::any_of(used.begin(), used.end(), [&](uint32_t r) { return carriers.count(r) > 0; });
 }
 
-bool uses(const ptx::Instruction& inst, const Registers& carriers) {
+bool uses(const ptx::Instruction& inst, const RegisterSet& carriers) {
   return std::any_of(inst.operands.begin() + 1, inst.operands.end(),
                      [&](const ptx::Operand& operand) { return carries(operand, carriers); });
 }
@@ -77,7 +77,7 @@ bool was_hoisted(const ptx::Function& function, uint32_t source) {
   using ptx::Opcode;
   const auto& body = function.body;
   if (source >= body.size() || body[source].operands.empty()) return false;
-  Registers carriers;
+  RegisterSet carriers;
   add_registers(body[source].operands[0], carriers);
   bool selected = false;
   for (size_t i = source + 1; i < body.size() && !carriers.empty(); ++i) {
@@ -112,9 +112,9 @@ Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
   using ptx::Opcode;
   const auto& body = function.ptx->body;
   if (body[source].operands[0].kind != Kind::Register) return {};
-  const Registers loaded{body[source].operands[0].index};
+  const RegisterSet loaded{body[source].operands[0].index};
   constexpr Opcode kLeaves[] = {Opcode::bra, Opcode::brx_idx, Opcode::call, Opcode::ret, Opcode::exit};
-  Registers changed;
+  RegisterSet changed;
   for (size_t i = source + 1; i < body.size(); ++i) {
     const ptx::Instruction& inst = body[i];
     if (std::find(std::begin(kLeaves), std::end(kLeaves), inst.opcode) != std::end(kLeaves)) return {};

@@ -17,10 +17,6 @@ namespace assay::vgpu {
 
 namespace {
 
-constexpr uint64_t align_up(uint64_t value, uint64_t align) {
-  return align <= 1 ? value : (value + align - 1) / align * align;
-}
-
 // Bits of an immediate as a lane of `type` holds it.
 uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
   const auto as_double = [&] {
