@@ -135,7 +135,7 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   const Outcome right = prove_source(source("n > 1000 && n % 4 == 0"), {"--only", "bounds"});
   EXPECT_NE(right.json["launch"].dump().find("if n % 4 == 0, if n >= 1004"), std::string::npos)
       << right.json["launch"].dump(1);
-  for (const json& one : right.json["obligations"]) {
+  for (const nlohmann::json& one : right.json["obligations"]) {
     if (one["obligation"] != "bounds") continue;
     EXPECT_EQ(one["status"], "proved") << one.dump();
   }
