@@ -180,7 +180,7 @@ TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
 TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
   const auto names = [](const Outcome& outcome) {
     std::set<std::string> found;
-    for (const json& one : outcome.json["obligations"]) found.insert(one["obligation"]);
+    for (const nlohmann::json& one : outcome.json["obligations"]) found.insert(one["obligation"]);
     return found;
   };
   const Outcome values = prove("i < n", {"--only", "values"});
