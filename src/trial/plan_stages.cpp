@@ -102,7 +102,9 @@ Condition Plan::rotating_condition() {
                                       Poison::Ones};
   Condition condition;
   condition.poison = kTurns[trials_ % std::size(kTurns)];
-  condition.schedule = trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : random_.bits() >> kScheduleShift;
+  const uint64_t seed = random_.bits() >> kScheduleShift;
+  condition.schedule =
+      trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : schedule_of(ScheduleKind::Shuffled, seed);
   condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
   condition.moved = trials_ % kMovedEvery == kMovedTurn;
   condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
@@ -318,7 +320,11 @@ void Plan::add_conditions() {
   add("many calls", shape(kManyCallsSize), {}, {.ordered = false, .looped = true});
   if (!cheapest_.empty()) stages_.back().back().trial.shape = cheapest_.front();  // dozens of calls
   uint64_t schedule = 0;
+  std::size_t turn = 0;
   for (const int64_t value : kConditionSizes) {
+    for (const ScheduleKind kind : kExtremeOrders[turn++])
+      add("extreme schedules", shape(value), random_families(),
+          {.schedule = schedule_of(kind, random_.bits() >> kScheduleShift)});
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {

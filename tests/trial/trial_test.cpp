@@ -587,11 +587,29 @@ TEST(Requirements, NameEveryConditionEveryFamilyAndBothSidesOfAWarp) {
   Plan plan(contract, {});
   std::set<std::string> open;
   for (const Requirement* requirement : plan.requirements().open()) open.insert(requirement->text);
-  for (const char* text :
-       {"two calls at once", "after earlier calls", "after a smaller call", "calls with related inputs",
-        "moved", "repeated", "another schedule", "memory poisoned with large", "heavy-tail", "x nan-element",
-        "z nan-element", "N = 31", "N = 33", "N = 1025", "M = 8", "M = 264", "N >= 4096", "M >= 4096",
-        "the smallest shape"})
+  for (const char* text : {"two calls at once",
+                           "after earlier calls",
+                           "after a smaller call",
+                           "calls with related inputs",
+                           "moved",
+                           "repeated",
+                           "another schedule",
+                           "lanes out of step",
+                           "last blocks and warps first",
+                           "a starved block and warp",
+                           "warps interleaved at every atomic",
+                           "memory poisoned with large",
+                           "heavy-tail",
+                           "x nan-element",
+                           "z nan-element",
+                           "N = 31",
+                           "N = 33",
+                           "N = 1025",
+                           "M = 8",
+                           "M = 264",
+                           "N >= 4096",
+                           "M >= 4096",
+                           "the smallest shape"})
     EXPECT_TRUE(open.contains(text)) << text;
 }
 
