@@ -203,6 +203,7 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
     const auto others = other.extents(shape);
+    if (other.strides.empty() != spec.strides.empty() || !spec.strides.empty()) continue;
     if (other.role == contract::Role::In && other.dtype == spec.dtype && other.align == spec.align &&
         others && *others == *extents && same_values(other.values, spec.values))
       return other;
@@ -265,6 +266,11 @@ Result<Size> size_of(const Contract& contract, const contract::Shape& shape) {
     }
     size.elements += count;
     size.bytes += count * contract::info(spec.dtype).bytes;
+    if (spec.strides.empty()) continue;
+    const auto layout = spec.layout(shape);
+    if (!layout) return layout.error();
+    size.bytes +=
+        std::max(0.0, static_cast<double>(layout->bytes) - count * contract::info(spec.dtype).bytes);
   }
   const auto workspace = contract.kernel.workspace_bytes.eval(shape);
   if (!workspace) return workspace.error();
