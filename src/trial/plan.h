@@ -35,7 +35,7 @@ struct PlanOptions {
   double max_sparse_bytes = 10e9;  // of a trial that touches few of them
   double quick_elements = 3e5;     // of the trials that open the plan
   double quick_steps = 4e6;        // of the formula, likewise
-  bool machines = true;            // the device can present itself as different GPUs
+  bool machines = true;            // the device can present itself as different GPUs, and takes schedules
   SizeConstants constants;         // of the kernel's code
 };
 
