@@ -87,10 +87,8 @@ class Plan {
   void add_families();
   void add_presence();
   void add_cases();
-  // Values of scalars that choose this case at the shape, one of them other than in `plain`.
-  std::optional<contract::Scalars> scalars_for(const contract::FormulaCase* wanted,
-                                               const contract::Shape& shape,
-                                               const contract::Scalars& plain) const;
+  std::vector<contract::Shape> shapes_for_cases() const;
+  std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
   void add_edges();
   void add_corners();
