@@ -67,6 +67,7 @@ std::string encode(const Settings& settings) {
                   {"quiet", settings.quiet},
                   {"record", settings.record},
                   {"report_launches", settings.report_launches},
+                  {"report_activity", settings.report_activity},
                   {"report_code", settings.report_code},
                   {"stall_milliseconds", settings.stall_milliseconds},
                   {"precision_lines", lines}});
@@ -92,6 +93,7 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.quiet = fields.boolean("quiet");
   settings.record = fields.boolean("record");
   settings.report_launches = fields.boolean("report_launches");
+  settings.report_activity = fields.boolean("report_activity");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostPrecisionLines, [&](FieldReader& line) {
@@ -121,6 +123,7 @@ Result<Settings> settings_from(const Environment& environment) {
   settings.max_instructions = variables.number("ASSAY_MAX_INSTRUCTIONS");
   settings.faults = variables.number("ASSAY_FAULTS") != 0;
   settings.quiet = variables.number("ASSAY_QUIET") != 0;
+  settings.report_activity = variables.number("ASSAY_ACTIVITY") != 0;
   if (!variables.problem().empty()) return Error{variables.problem()};
   return settings;
 }
