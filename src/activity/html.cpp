@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "activity/activity.h"
 #include "activity/html_page.h"
@@ -16,6 +17,7 @@ namespace {
 
 // More than a page can draw or a reader look at; the largest and longest are kept.
 constexpr std::size_t kMostAllocations = 4000, kMostOperations = 20000;
+constexpr std::size_t kMostFindings = 1000;
 constexpr std::size_t kMostFrames = 12, kLongestName = 80;
 
 // The program's own line, as far as it is known.
@@ -98,20 +100,23 @@ Json data_of(const Activity& activity, const std::string& program) {
        largest(activity.operations, kMostOperations,
                [](const protocol::OperationEvent& o) { return o.end - o.begin; }))
     operations.push_back(json_of(one));
-  for (const FoundAt& found : activity.findings)
+  for (const FoundAt& found :
+       std::span(activity.findings).first(std::min(activity.findings.size(), kMostFindings)))
     findings.push_back({{"seconds", found.seconds},
                         {"kind", to_string(found.finding.kind)},
                         {"severity", to_string(found.finding.severity)},
                         {"where", text_of(found.finding.where)},
                         {"message", message(found.finding)}});
-  return {
-      {"program", program},
-      {"end", activity.end},
-      {"counts", {{"allocations", activity.allocations.size()}, {"operations", activity.operations.size()}}},
-      {"peak", {{"bytes", peak.bytes}, {"seconds", peak.seconds}, {"held", std::move(held)}}},
-      {"allocations", std::move(allocations)},
-      {"operations", std::move(operations)},
-      {"findings", std::move(findings)}};
+  return {{"program", program},
+          {"end", activity.end},
+          {"counts",
+           {{"allocations", activity.allocations.size()},
+            {"operations", activity.operations.size()},
+            {"findings", activity.findings.size()}}},
+          {"peak", {{"bytes", peak.bytes}, {"seconds", peak.seconds}, {"held", std::move(held)}}},
+          {"allocations", std::move(allocations)},
+          {"operations", std::move(operations)},
+          {"findings", std::move(findings)}};
 }
 
 }  // namespace

@@ -18,7 +18,23 @@ void add_activity_files(Arguments& arguments, ActivityFiles& files) {
   arguments.add("--html", files.html, "write a page to this file: memory and streams over time");
 }
 
-bool write_activity(const std::string& events, const std::string& program, const ActivityFiles& files) {
+namespace {
+
+// Fills in the host code of findings, and drops those that the user does not want to see.
+void name_findings(std::vector<activity::FoundAt>& found, subject::Places& places,
+                   const std::vector<Suppression>& suppressions) {
+  std::erase_if(found,
+                [&](const activity::FoundAt& one) { return is_suppressed(one.finding, suppressions); });
+  std::vector<Finding> findings;
+  for (const activity::FoundAt& one : found) findings.push_back(one.finding);
+  places.name(findings);
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].finding = std::move(findings[i]);
+}
+
+}  // namespace
+
+bool write_activity(const std::string& events, const std::string& program,
+                    const std::vector<Suppression>& suppressions, const ActivityFiles& files) {
   activity::Recorder recorder;
   subject::Places places;
   std::ifstream file(events);
@@ -31,6 +47,7 @@ bool write_activity(const std::string& events, const std::string& program, const
   }
   const std::vector<std::string> calls = recorder.calls();
   places.look_up({calls.begin(), calls.end()});
+  name_findings(recorder.findings(), places, suppressions);
   const activity::Activity seen =
       recorder.take([&](const std::vector<std::string>& own) { return places.frames(own); });
   bool written = true;

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "cli/suppressions.h"
 
 namespace assay::cli {
 
@@ -14,6 +17,7 @@ struct ActivityFiles {
 void add_activity_files(Arguments& arguments, ActivityFiles& files);
 
 // From the events of a program. False: one could not be written, which was said on stderr.
-bool write_activity(const std::string& events, const std::string& program, const ActivityFiles& files);
+bool write_activity(const std::string& events, const std::string& program,
+                    const std::vector<Suppression>& suppressions, const ActivityFiles& files);
 
 }  // namespace assay::cli

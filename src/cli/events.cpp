@@ -35,7 +35,7 @@ int events_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: {}\n", written.error().text());
       return 2;
     }
-  if (!files.empty() && !write_activity(events, events, files)) return 2;
+  if (!files.empty() && !write_activity(events, events, {}, files)) return 2;
   return summary.has_errors() ? 1 : 0;
 }
 

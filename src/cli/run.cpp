@@ -162,7 +162,7 @@ int run(const RunOptions& options) {
     status = *ended;
     summary = read_summary(settings->events, *suppressions);
     if (!options.activity.empty() &&
-        !write_activity(settings->events, fmt::format("{}", fmt::join(options.program, " ")),
+        !write_activity(settings->events, fmt::format("{}", fmt::join(options.program, " ")), *suppressions,
                         options.activity))
       return 2;
   }

@@ -36,12 +36,12 @@ def problems_of(browser, url, data, most_seconds):
     browser.open(url, 1280, 900)
     seconds = time.monotonic() - begun
     expect(most_seconds is None or seconds < most_seconds, f"took {seconds:.1f} s to open")
-    text = browser.run("document.body.innerText")
+    text = " ".join(browser.run("document.body.innerText").split())
     for section in ("Device memory over time", "Launches and copies", "Who makes the peak", "Held until the end", "Findings in time"):
         expect(section in text, f"lacks `{section}`")
     expect(data["program"] in text, "does not name the program")
     for finding in data["findings"]:
-        expect(finding["kind"] in text and finding["message"] in text, f"lacks the finding {finding['kind']}")
+        expect(finding["kind"] in text and " ".join(finding["message"].split()) in text, f"lacks the finding {finding['kind']}")
     device = [one for one in data["allocations"] if not one["host"]]
     held = [one for one in device if one["end"] is None]
     expect(browser.run("document.querySelectorAll('#held-table tbody tr').length") == min(50, len(held)), "does not list what is held")

@@ -19,7 +19,7 @@
   const held = data.allocations.filter(a => a.end === null && !a.host);
   const heldBytes = held.reduce((sum, a) => sum + a.bytes, 0);
   $('totals').textContent = [count(data.counts.allocations, 'allocation'), count(data.counts.operations, 'operation'),
-    count(data.findings.length, 'finding'), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
+    count(data.counts.findings, 'finding'), 'held at the end: ' + (held.length ? bytes(heldBytes) : 'nothing'), time(data.end)].join(' · ');
   $('peak').textContent = data.peak.bytes
     ? 'Peak: ' + bytes(data.peak.bytes) + ' at ' + time(data.peak.seconds) + ', in ' + count(data.peak.held.length, 'allocation') + '.'
     : 'No device memory was allocated.';
@@ -52,6 +52,12 @@
     data.allocations.some(a => a.counted) ? 'Every byte was written and read.' : 'Bytes are counted where checks are on (assay run --check).');
   table('findings-list', [['at', 'n'], ['kind', 'code'], ['place', 'code'], ['what', '']],
     data.findings.map(f => [time(f.seconds), f.severity + ': ' + f.kind, f.where, f.message]), 'Nothing was found.');
+  if (data.counts.findings > data.findings.length) {
+    const more = document.createElement('p');
+    more.className = 'soft';
+    more.textContent = 'The first ' + data.findings.length.toLocaleString('en') + ' are shown.';
+    $('findings-list').append(more);
+  }
 
   // ---- plots: a canvas that is drawn again when its width changes
   const left = 72;
