@@ -133,7 +133,7 @@ class ActivityTest(unittest.TestCase):
                                   stderr=subprocess.STDOUT, encoding="utf-8", check=False)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("3.0GiB", done.stdout)
-        self.assertIn("OOM", done.stdout)
+        self.assertIn("raise OutOfMemoryError # 200.0GiB requested, 130.0GiB free", done.stdout)
 
     def test_trace(self):
         with files_for(EVENTS) as folder:
