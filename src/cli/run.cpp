@@ -83,6 +83,7 @@ Result<protocol::Settings> settings_of(const RunOptions& options) {
   settings->max_instructions = options.max_instructions;
   settings->quiet = options.quiet;
   settings->report_activity = !options.activity.empty();
+  settings->count_bytes = !options.activity.html.empty();  // only the page shows them
   return settings;
 }
 

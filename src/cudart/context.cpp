@@ -68,7 +68,8 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
   if (settings.report_activity) {
-    activity_ = std::make_unique<Activity>(writer_, device_->memory(), !checks.empty());
+    activity_ =
+        std::make_unique<Activity>(writer_, device_->memory(), settings.count_bytes && !checks.empty());
     device_->listen(activity_.get());
     streams_->listen(activity_.get());
   }
