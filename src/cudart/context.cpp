@@ -64,6 +64,7 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
     stream_options.stall_seconds = static_cast<double>(settings.stall_milliseconds) / 1000;
   stream_options.grid_ended = [this](const vgpu::GridRun& run) {
     writer_.launch(run);
+    if (activity_) activity_->grid_ended(run, fault_name(run.outcome().fault.kind));
     report_findings();
   };
   if (settings.schedules != 0)
@@ -73,6 +74,12 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
         report(checks::finding_of(difference, work.kernel));
     };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
+  if (settings.report_activity) {
+    activity_ =
+        std::make_unique<Activity>(writer_, device_->memory(), settings.count_bytes && !checks.empty());
+    device_->listen(activity_.get());
+    streams_->listen(activity_.get());
+  }
   listen(checks);
   if (shadow_) {
     shadow_->watch(device_->memory());
@@ -132,6 +139,7 @@ void Context::fill_new(vgpu::Address base, uint64_t bytes) {
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {
+  if (activity_) activity_->allocated(base, activity_->stack(caller));
   if (!host_check_) return;
   const auto made = memory().find(base);
   if (!made) return;

@@ -68,6 +68,8 @@ std::string encode(const Settings& settings) {
                   {"quiet", settings.quiet},
                   {"record", settings.record},
                   {"report_launches", settings.report_launches},
+                  {"report_activity", settings.report_activity},
+                  {"count_bytes", settings.count_bytes},
                   {"report_code", settings.report_code},
                   {"stall_milliseconds", settings.stall_milliseconds},
                   {"precision_lines", lines}});
@@ -94,6 +96,8 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.quiet = fields.boolean("quiet");
   settings.record = fields.boolean("record");
   settings.report_launches = fields.boolean("report_launches");
+  settings.report_activity = fields.boolean("report_activity");
+  settings.count_bytes = fields.boolean("count_bytes");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostPrecisionLines, [&](FieldReader& line) {
@@ -124,6 +128,7 @@ Result<Settings> settings_from(const Environment& environment) {
   settings.max_instructions = variables.number("ASSAY_MAX_INSTRUCTIONS");
   settings.faults = variables.number("ASSAY_FAULTS") != 0;
   settings.quiet = variables.number("ASSAY_QUIET") != 0;
+  settings.report_activity = settings.count_bytes = variables.number("ASSAY_ACTIVITY") != 0;
   if (!variables.problem().empty()) return Error{variables.problem()};
   return settings;
 }
