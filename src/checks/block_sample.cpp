@@ -43,7 +43,8 @@ std::vector<uint64_t> chosen_clusters(vgpu::Dim3 clusters, const protocol::Sampl
   std::vector<uint64_t> chosen;
   std::set<uint64_t> seen;
   const auto add = [&](uint64_t cluster) {
-    if (chosen.size() < request.blocks && cluster < count && seen.insert(cluster).second) chosen.push_back(cluster);
+    if (chosen.size() < request.blocks && cluster < count && seen.insert(cluster).second)
+      chosen.push_back(cluster);
   };
   if (count == 0) return chosen;
   add(0);
@@ -55,9 +56,7 @@ std::vector<uint64_t> chosen_clusters(vgpu::Dim3 clusters, const protocol::Sampl
   for (const double share : request.shares)
     for (const Axes& order : kOrders) add(in_order(extents, order, place_of(share)));
   Random random(request.seed);
-  const auto any = [&] {
-    return static_cast<uint64_t>(random.between(0, static_cast<int64_t>(count) - 1));
-  };
+  const auto any = [&] { return static_cast<uint64_t>(random.between(0, static_cast<int64_t>(count) - 1)); };
   for (int i = 0; i < 8; ++i) add(any());
   for (const double share : request.shares) {
     const uint64_t place = place_of(share);

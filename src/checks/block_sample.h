@@ -59,7 +59,8 @@ class BlockSample final : public vgpu::Listener {
   void on_block_end(const vgpu::Block& block) override;
   void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
   void on_violation(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::ViolationInfo& info) override;
-  void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to, const vgpu::RangeInfo& from) override;
+  void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
+               const vgpu::RangeInfo& from) override;
 
  private:
   struct Range {

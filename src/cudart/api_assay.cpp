@@ -51,8 +51,9 @@ ASSAY_API void assay_fill_new(uint64_t pattern) {
 
 // ---- A sample of the blocks (checks/block_sample.h) ----
 
-ASSAY_API int assay_make_on_touch(void* pointer, size_t offset, size_t length, const void* table, size_t table_bytes,
-                                  unsigned item, uint64_t seed, int64_t last_value, int64_t last_index, int defined) {
+ASSAY_API int assay_make_on_touch(void* pointer, size_t offset, size_t length, const void* table,
+                                  size_t table_bytes, unsigned item, uint64_t seed, int64_t last_value,
+                                  int64_t last_index, int defined) {
   bool made = false;
   (void)api([&](Context& context) {
     assay::vgpu::MadeContent content{.offset = offset, .length = length, .defined = defined != 0};

@@ -85,6 +85,6 @@ void assay_calls_ended();
       use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
           use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
               use(assay_frees_wait) use(assay_watch_order) use(assay_work_left) use(assay_call_begins)      \
-                  use(assay_call_returned) use(assay_call_ended) use(assay_calls_ended)              \
-                      use(assay_make_on_touch) use(assay_sample_begin) use(assay_sample_end)               \
+                  use(assay_call_returned) use(assay_call_ended) use(assay_calls_ended)                     \
+                      use(assay_make_on_touch) use(assay_sample_begin) use(assay_sample_end)                \
                           use(assay_sample_written)

@@ -21,12 +21,8 @@ constexpr double kMostSampleSeconds = 1e6;
 constexpr std::string_view kBuilding = "building";
 
 Json json_of(const MadeBuffer& made) {
-  return {{"table", made.table},
-          {"table_bytes", made.table_bytes},
-          {"item", made.item},
-          {"seed", made.seed},
-          {"last_value", made.last_value},
-          {"last_index", made.last_index},
+  return {{"table", made.table}, {"table_bytes", made.table_bytes}, {"item", made.item},
+          {"seed", made.seed},   {"last_value", made.last_value},   {"last_index", made.last_index},
           {"room", made.room}};
 }
 
@@ -39,20 +35,20 @@ Json json_of(const SampleRequest& sample) {
 
 Json json_of(const BufferRequest& buffer) {
   Json json = {{"name", buffer.name},
-          {"bytes", buffer.bytes},
-          {"offset", buffer.offset},
-          {"length", buffer.length},
-          {"in", buffer.in},
-          {"out", buffer.out},
-          {"is_input", buffer.is_input},
-          {"is_read_only", buffer.is_read_only},
-          {"shares", buffer.shares},
-          {"parts", [&] {
-             Json parts = Json::array();
-             for (const auto& [from, length] : buffer.parts)
-               parts.push_back({{"from", from}, {"length", length}});
-             return parts;
-           }()}};
+               {"bytes", buffer.bytes},
+               {"offset", buffer.offset},
+               {"length", buffer.length},
+               {"in", buffer.in},
+               {"out", buffer.out},
+               {"is_input", buffer.is_input},
+               {"is_read_only", buffer.is_read_only},
+               {"shares", buffer.shares},
+               {"parts", [&] {
+                  Json parts = Json::array();
+                  for (const auto& [from, length] : buffer.parts)
+                    parts.push_back({{"from", from}, {"length", length}});
+                  return parts;
+                }()}};
   if (buffer.made) json["made"] = json_of(*buffer.made);
   return json;
 }
@@ -237,17 +233,17 @@ std::string encode(const Request& request) {
   Json calls = Json::array();
   for (const CallRequest& call : request.calls) calls.push_back(json_of(call));
   Json json = {{"id", request.id},
-                  {"memory_bytes", request.memory_bytes},
-                  {"seed", request.seed},
-                  {"ordered", request.ordered},
-                  {"others_late", request.others_late},
-                  {"moved", request.moved},
-                  {"cycles", request.cycles},
-                  {"shift", request.shift},
-                  {"host_poison", request.host_poison},
-                  {"new_content", request.new_content},
-                  {"earlier_calls", request.earlier_calls},
-                  {"calls", calls}};
+               {"memory_bytes", request.memory_bytes},
+               {"seed", request.seed},
+               {"ordered", request.ordered},
+               {"others_late", request.others_late},
+               {"moved", request.moved},
+               {"cycles", request.cycles},
+               {"shift", request.shift},
+               {"host_poison", request.host_poison},
+               {"new_content", request.new_content},
+               {"earlier_calls", request.earlier_calls},
+               {"calls", calls}};
   if (request.sample) json["sample"] = json_of(*request.sample);
   return line_of(json);
 }

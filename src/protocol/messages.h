@@ -162,14 +162,14 @@ struct PythonFailure {
 // What the blocks of a launch that were run to their end wrote to a buffer. All counts are of bytes.
 struct SampledWrites {
   std::string buffer;
-  uint64_t writers = 0;         // blocks that wrote to it
+  uint64_t writers = 0;          // blocks that wrote to it
   uint64_t least = 0, most = 0;  // by one of them
   uint64_t sum = 0, distinct = 0;
   bool operator==(const SampledWrites&) const = default;
 };
 struct SampledLaunch {
-  std::string kernel;              // its symbol
-  uint64_t blocks = 0, run = 0;    // of the grid; to their end
+  std::string kernel;            // its symbol
+  uint64_t blocks = 0, run = 0;  // of the grid; to their end
   std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };

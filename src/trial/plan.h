@@ -32,10 +32,13 @@ struct PlanOptions {
   double max_bytes = 512e6;        // of one trial, all buffers
   double max_elements = 8e7;       // of one trial
   double max_sparse_bytes = 10e9;  // of a trial that touches few of them
-  double quick_elements = 3e5;     // of the trials that open the plan
-  double quick_steps = 4e6;        // of the formula, likewise
-  bool machines = true;            // the device can present itself as different GPUs
-  SizeConstants constants;         // of the kernel's code
+  double max_sampled_bytes =
+      40e9;  // of a trial of which a sample of the blocks is run: a GPU's memory, and room beside
+  double quick_elements = 3e5;  // of the trials that open the plan
+  double quick_steps = 4e6;     // of the formula, likewise
+  bool machines = true;         // the device can present itself as different GPUs
+  bool samples = false;         // the device can run some blocks of a grid
+  SizeConstants constants;      // of the kernel's code
 };
 
 struct PlannedTrial {
@@ -64,6 +67,8 @@ class Plan {
   // a shape at which they were, so that one cause does not hide another.
   void hidden(const PlannedTrial& planned);
   void judged_at(const Trial& trial);
+  // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
+  void drop_sampled();
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
@@ -91,6 +96,7 @@ class Plan {
   void add_joint(std::vector<contract::Shape> shapes);
   void add_model_sizes();
   void add_wide();
+  void add_giant();
   void interleave();
   void require_each_kind();
   void put_needed_first();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "trial/families.h"
+#include "trial/giant.h"
 #include "trial/plan.h"
 #include "trial/plan_limits.h"
 #include "trial/shapes.h"
@@ -506,6 +507,17 @@ void Plan::add_wide() {
   for (Shape& shape : wide) {
     add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());
+    stages_.back().back().brief = true;
+  }
+}
+
+// The corners of the promise, however large, by a sample of the blocks.
+void Plan::add_giant() {
+  stages_.emplace_back();
+  if (!options_.samples || contract_.generator) return;
+  for (Shape& shape : giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes)) {
+    add("giant shapes", std::move(shape), {}, {.ordered = false});
+    stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;
   }
 }

@@ -86,7 +86,9 @@ class Run final : public GridRun {
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
-    total_ = only.empty() && !grid_.info.config.sampled ? grid_.info.config.grid.count() / grid_.cluster.count() : only.size();
+    total_ = only.empty() && !grid_.info.config.sampled
+                 ? grid_.info.config.grid.count() / grid_.cluster.count()
+                 : only.size();
     choose_resident_and_threads();
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
@@ -157,7 +159,8 @@ class Run final : public GridRun {
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
-    threads_ = alone || total_ == 0 ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
+    threads_ =
+        alone || total_ == 0 ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 

@@ -50,7 +50,8 @@ struct GridContext {
 inline bool is_late(const GridContext& grid, double times) {
   const double seconds = grid.info.config.seconds;
   if (seconds <= 0) return false;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count() > times * seconds;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count() >
+         times * seconds;
 }
 
 // Loads of the running warp that are not delivered yet.

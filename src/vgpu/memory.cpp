@@ -180,8 +180,8 @@ class MadePages {
     uint64_t low = first, high = last + 1;
     while (low > 0 && first - low < kMostNeighbours && filled_[low - 1]) --low;
     while (high < filled_.size() && high - last < kMostNeighbours && filled_[high]) ++high;
-    return {std::max(base_, (first_page_ + low) * kPage), std::min(base_ + size_, (first_page_ + high) * kPage),
-            newly};
+    return {std::max(base_, (first_page_ + low) * kPage),
+            std::min(base_ + size_, (first_page_ + high) * kPage), newly};
   }
 
  private:
@@ -390,7 +390,8 @@ LiveRange Memory::locate(Address address, uint64_t bytes) const {
     const auto [low, high, newly] = found->made->reach(address, std::min(bytes, found->end() - address));
     __atomic_fetch_add(&made_bytes_, newly, __ATOMIC_RELAXED);
     const uint64_t skipped = low - found->base;  // a multiple of 8: pages are, and so is the base
-    return {low, high, found->backing + skipped, found->initialised ? found->initialised + skipped / 8 : nullptr};
+    return {low, high, found->backing + skipped,
+            found->initialised ? found->initialised + skipped / 8 : nullptr};
   }
   return {found->base, found->end(), found->backing, found->initialised};
 }
@@ -427,7 +428,8 @@ std::byte* Memory::host(Address address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   const Allocation* found = find_locked(address);
   if (found == nullptr || !found->contains(address, bytes)) return nullptr;
-  if (found->made) __atomic_fetch_add(&made_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
+  if (found->made)
+    __atomic_fetch_add(&made_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
   return found->backing + (address - found->base);
 }
 

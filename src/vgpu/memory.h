@@ -45,11 +45,11 @@ struct Allocation {
   uint64_t size = 0;
   MemoryKind kind = MemoryKind::Device;
   bool live = true;
-  bool adopted = false;            // host memory that somebody else owns
-  uint64_t id = 0;                 // in the order of allocation, from 1
-  std::string label;               // "cudaMalloc", a variable's name, or what the caller named it
-  std::byte* backing = nullptr;    // host memory of `base`
-  uint8_t* initialised = nullptr;  // one bit a byte of `backing`; null where it is not tracked
+  bool adopted = false;             // host memory that somebody else owns
+  uint64_t id = 0;                  // in the order of allocation, from 1
+  std::string label;                // "cudaMalloc", a variable's name, or what the caller named it
+  std::byte* backing = nullptr;     // host memory of `base`
+  uint8_t* initialised = nullptr;   // one bit a byte of `backing`; null where it is not tracked
   std::shared_ptr<MadePages> made;  // null: `backing` is filled already
 
   Address end() const { return base + size; }

@@ -18,6 +18,8 @@ TEST(Messages, SurviveTheTrip) {
   EXPECT_EQ(*decode_worker_setup(encode(full_setup())), full_setup());
   EXPECT_EQ(*decode_request(encode(full_request())), full_request());
   EXPECT_EQ(*decode_reply(encode(full_reply())), full_reply());
+  EXPECT_EQ(*decode_sample_request(encode(*full_request().sample)), *full_request().sample);
+  EXPECT_EQ(*decode_sample_report(encode(*full_reply().sample)), *full_reply().sample);
   const Ready ready{
       .problem = "the subject has no function k", .subject_failed = true, .files_guarded = true};
   EXPECT_EQ(*decode_ready(encode(ready)), ready);
@@ -87,8 +89,10 @@ void expect_refused_when_damaged(const std::string& line, Decode decode,
 TEST(Messages, AWrongTypeOrAMissingFieldIsRefused) {
   expect_refused_when_damaged(encode(full_setup()), decode_worker_setup);
   expect_refused_when_damaged(encode(Ready{.problem = "p"}), decode_ready);
-  expect_refused_when_damaged(encode(full_request()), decode_request);
-  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python"});
+  expect_refused_when_damaged(encode(full_request()), decode_request, {"sample"});
+  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python", "sample"});
+  expect_refused_when_damaged(encode(*full_request().sample), decode_sample_request);
+  expect_refused_when_damaged(encode(*full_reply().sample), decode_sample_report);
 }
 
 TEST(Messages, SomethingElseThanAnObjectIsRefused) {
@@ -108,6 +112,9 @@ TEST(Messages, ARequestStaysInsideItsMemory) {
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].bytes = std::numeric_limits<int64_t>::max(); }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].length = 4095; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].parts[0] = {4000, 97}; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->table_bytes = 16384 - 4095; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->room = 12289; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->item = 9; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].shares = 2; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{2}; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{-1}; }));

@@ -124,11 +124,11 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
 
 void Buffers::make(const BufferRequest& request, const Memory& memory) const {
   const protocol::MadeBuffer& made = *request.made;
-  const bool done =
-      runtime_.assay_make_on_touch &&
-      runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length), file_ + made.table,
-                                   size(made.table_bytes), static_cast<unsigned>(made.item), made.seed,
-                                   made.last_value, made.last_index, request.is_input);
+  const bool done = runtime_.assay_make_on_touch &&
+                    runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length),
+                                                 file_ + made.table, size(made.table_bytes),
+                                                 static_cast<unsigned>(made.item), made.seed, made.last_value,
+                                                 made.last_index, request.is_input);
   if (!done) throw Failed{kInvalidValue, kAllocation};
 }
 
@@ -137,7 +137,8 @@ void Buffers::save_written(const CallRequest& call, std::size_t which) {
     if (!request.made || request.made->room == 0) return;
     const auto room = size(request.made->room);
     // What does not fit is not looked at.
-    if (!runtime_.assay_sample_written(memory.base, file_ + request.out, room)) std::memset(file_ + request.out, 0, 8);
+    if (!runtime_.assay_sample_written(memory.base, file_ + request.out, room))
+      std::memset(file_ + request.out, 0, 8);
   });
 }
 

@@ -214,7 +214,8 @@ class Worker {
   // Once for a request, whatever became of the calls.
   void end_sample(protocol::Reply& reply) const {
     if (reply.sample || !runtime_.assay_sample_end) return;
-    if (auto report = protocol::decode_sample_report(runtime_.assay_sample_end())) reply.sample = std::move(*report);
+    if (auto report = protocol::decode_sample_report(runtime_.assay_sample_end()))
+      reply.sample = std::move(*report);
   }
 
   // Slow calls are made less often, but often enough to tell a leak from a cache that fills
