@@ -15,7 +15,7 @@ using contract::TensorSpec;
 namespace {
 
 // What dims are that are not at their largest: a row or two, and a row of a usual length. Chosen.
-constexpr int64_t kFew = 1, kSome = 3, kRow = 1024;
+constexpr int64_t kFew = 1, kSome = 3, kRow = 1024, kLongRow = 32768;
 // Where signed and unsigned 32-bit indices end.
 constexpr double kEnds[] = {0x1p31, 0x1p32};
 constexpr double kShortEnds[] = {0x1p15, 0x1p16};
@@ -32,19 +32,20 @@ double count_of(const TensorSpec& spec, const Shape& shape) {
   return count;
 }
 
-const TensorSpec* largest_tensor(const Contract& contract, const Shape& shape) {
+const TensorSpec* tensor_of_most(const Contract& contract, const Shape& shape) {
   const TensorSpec* largest = nullptr;
   for (const TensorSpec& spec : contract.tensors)
     if (!largest || count_of(spec, shape) > count_of(*largest, shape)) largest = &spec;
   return largest;
 }
 
-// `dim` changed so that the tensor has `elements` elements or a little less; the lowest where it has more anyway.
-Shape with_elements(const TensorSpec& spec, const Dim& dim, Shape shape, double elements) {
+// `dim` as large as `fits` allows, which is asked of shapes; the lowest where it allows none.
+template <class Fits>
+Shape largest(const Dim& dim, Shape shape, Fits fits_at) {
   int64_t low = dim.lowest(), high = dim.highest();
   const auto fits = [&](int64_t value) {
     shape[dim.name] = value;
-    return count_of(spec, shape) <= elements;
+    return fits_at(shape);
   };
   while (low < high) {  // the largest that fits
     const int64_t steps = (high - low) / dim.multiple_of;
@@ -86,10 +87,10 @@ class Giants {
 
   // This dim as large as memory allows, the others small.
   void add_longest(const Dim& dim, int64_t others) {
-    Shape shape = uniform_shape(contract_, others);
-    shape[dim.name] = dim.highest();
-    Fitted fitted = fit(contract_, std::move(shape), HUGE_VAL, max_bytes_, dim.name);
-    if (fitted.fits) add(std::move(fitted.shape));
+    add(largest(dim, uniform_shape(contract_, others), [&](const Shape& shape) {
+      const auto size = size_of(contract_, shape);
+      return size && size->bytes <= max_bytes_;
+    }));
   }
 
   void add_all() {
@@ -102,14 +103,15 @@ class Giants {
   // The largest tensor with about so many elements: one of its dims makes up for what the others lack. They have
   // usual lengths first, and are small then.
   void add_about(double elements) {
-    for (const int64_t others : {kRow, kFew}) {
+    for (const int64_t others : {kRow, kFew, kLongRow}) {
       for (const Dim& dim : contract_.dims) {
         if (dim.is_constant()) continue;
         Shape shape = uniform_shape(contract_, others);
         shape[dim.name] = dim.highest();
-        const TensorSpec* spec = largest_tensor(contract_, shape);
+        const TensorSpec* spec = tensor_of_most(contract_, shape);
         if (!spec || count_of(*spec, shape) < elements) continue;
-        shape = with_elements(*spec, dim, std::move(shape), elements);
+        shape =
+            largest(dim, std::move(shape), [&](const Shape& s) { return count_of(*spec, s) <= elements; });
         if (count_of(*spec, shape) > elements / 2) add(std::move(shape));
       }
     }

@@ -17,10 +17,10 @@ namespace {
 
 // Values that are drawn for an input. Chosen: a page of them.
 constexpr int64_t kDrawn = 4099;
-constexpr int64_t kPart = 64;  // elements that are made together for the reference
-// Elements that one evaluation may make: about half a second's work. A formula that reads more than this for a few
-// thousand elements (a sum over a whole giant tensor) is not evaluated.
-constexpr int64_t kMostMade = int64_t{1} << 24;
+// Elements that are made together for the reference, about a page; and how many times one evaluation may make so many:
+// about a quarter of a second's work. A formula that reads more than this for a few thousand elements (a sum over a
+// whole giant tensor) is not evaluated. MadeInputs.AreNotMadeWithoutEnd (tests/trial/giant_test.cpp).
+constexpr int64_t kPart = 1024, kMostParts = int64_t{1} << 15;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ Result<MadeInputs> MadeInputs::make(const contract::Contract& contract, const Tr
   MadeInputs made;
   made.bindings_.shape = trial.shape;
   made.bindings_.scalars = trial.scalars;
-  made.left_ = kMostMade;
+  made.left_ = kMostParts;
   for (const TensorSpec* spec : contract.inputs()) {
     auto values = made_values(*spec, trial);
     if (!values) return values.error();
@@ -83,7 +83,7 @@ bool MadeInputs::make_read(const std::string& name, std::span<const int64_t> ele
     if (input.made[part]) continue;
     const int64_t first = static_cast<int64_t>(part) * kPart;
     const int64_t count = std::min(kPart, input.tensor->count() - first);
-    if ((left_ -= count) < 0) return false;
+    if (--left_ < 0) return false;
     make_values(input.values, static_cast<uint64_t>(first), static_cast<uint64_t>(count),
                 input.tensor->at(first));
     input.made[part] = true;

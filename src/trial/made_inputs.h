@@ -44,7 +44,7 @@ class MadeInputs {
   };
   contract::Bindings bindings_;
   std::map<std::string, Input, std::less<>> inputs_;
-  int64_t left_ = 0;  // elements that may still be made
+  int64_t left_ = 0;  // parts that may still be made
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
 };
 
