@@ -37,6 +37,9 @@ bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern)
   std::byte bytes[8];
   std::memcpy(bytes, &pattern, 8);
   const auto size = static_cast<std::size_t>(tensor.item_bytes());
+  constexpr std::byte kHalf{0xf};
+  if (contract::info(tensor.dtype).bits == 4)
+    return (*tensor.at(at) & kHalf) == (bytes[static_cast<std::size_t>(at) % 8] & kHalf);
   return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
 }
 

@@ -60,6 +60,7 @@ Finding trespass(const subject::Trespass& t) {
   access.place.offset = t.offset;
   access.place.element = evidence::TensorElement{t.tensor, {}, {}};
   access.bytes_changed = static_cast<uint64_t>(t.bytes);
+  if (t.in_gap) access.detail = "between its elements";
   return {.kind = Kind::OutOfBounds, .evidence = std::move(access)};
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "checks/wait_loops.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 
@@ -14,22 +15,22 @@ namespace assay::checks {
 
 namespace {
 
-using Registers = std::unordered_set<uint32_t>;
+using RegisterSet = std::unordered_set<uint32_t>;
 
-void add_registers(const ptx::Operand& operand, Registers& to) {
+void add_registers(const ptx::Operand& operand, RegisterSet& to) {
   using Kind = ptx::Operand::Kind;
   if (operand.index != ptx::kNone && (operand.kind == Kind::Register || operand.kind == Kind::Address))
     to.insert(operand.index);
   for (const ptx::Operand& element : operand.elements) add_registers(element, to);
 }
 
-bool carries(const ptx::Operand& operand, const Registers& carriers) {
-  Registers used;
+bool carries(const ptx::Operand& operand, const RegisterSet& carriers) {
+  RegisterSet used;
   add_registers(operand, used);
   return std::any_of(used.begin(), used.end(), [&](uint32_t r) { return carriers.count(r) > 0; });
 }
 
-bool uses(const ptx::Instruction& inst, const Registers& carriers) {
+bool uses(const ptx::Instruction& inst, const RegisterSet& carriers) {
   return std::any_of(inst.operands.begin() + 1, inst.operands.end(),
                      [&](const ptx::Operand& operand) { return carries(operand, carriers); });
 }
@@ -77,7 +78,7 @@ bool was_hoisted(const ptx::Function& function, uint32_t source) {
   using ptx::Opcode;
   const auto& body = function.body;
   if (source >= body.size() || body[source].operands.empty()) return false;
-  Registers carriers;
+  RegisterSet carriers;
   add_registers(body[source].operands[0], carriers);
   bool selected = false;
   for (size_t i = source + 1; i < body.size() && !carriers.empty(); ++i) {
@@ -112,9 +113,9 @@ Chooser chooser_of(const vgpu::Function& function, uint32_t source) {
   using ptx::Opcode;
   const auto& body = function.ptx->body;
   if (body[source].operands[0].kind != Kind::Register) return {};
-  const Registers loaded{body[source].operands[0].index};
+  const RegisterSet loaded{body[source].operands[0].index};
   constexpr Opcode kLeaves[] = {Opcode::bra, Opcode::brx_idx, Opcode::call, Opcode::ret, Opcode::exit};
-  Registers changed;
+  RegisterSet changed;
   for (size_t i = source + 1; i < body.size(); ++i) {
     const ptx::Instruction& inst = body[i];
     if (std::find(std::begin(kLeaves), std::end(kLeaves), inst.opcode) != std::end(kLeaves)) return {};
@@ -161,6 +162,10 @@ bool is_noncoherent(const ptx::Function& function, uint32_t source) {
   return inst.has(ptx::Mod::nc) || inst.opcode == ptx::Opcode::ldu;
 }
 
+bool is_volatile(const ptx::Function& function, uint32_t source) {
+  return source < function.body.size() && function.body[source].has(ptx::Mod::volatile_);
+}
+
 // The warp may have gone on to another since.
 const vgpu::Function& function_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
   const auto has = [&](const vgpu::Function& f) {
@@ -204,6 +209,8 @@ RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& in
   if (site.hoisted) it->second.chooser = chooser_of(function, inst.source);
   site.hoisted &= !it->second.chooser.known;
   site.noncoherent = it->second.noncoherent = is_noncoherent(*function.ptx, inst.source);
+  it->second.awaited = kind == vgpu::AccessKind::Load && is_volatile(*function.ptx, inst.source) &&
+                       is_awaited(*function.ptx, inst.source);
   std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
                                 static_cast<int>(site.kind), site.hoisted, site.asynchronous);
   if (sites_.size() < kMostSites / 2)  // while there is room, code that is inlined in two places is two sites

@@ -7,7 +7,6 @@ namespace assay::checks {
 namespace {
 
 using ptx::Opcode;
-using Kind = ptx::Operand::Kind;
 
 bool is_load(Opcode opcode) {
   return opcode == Opcode::ld || opcode == Opcode::atom;
@@ -17,7 +16,7 @@ bool is_load(Opcode opcode) {
 const ptx::Operand* shared_address(const ptx::Instruction& inst) {
   const ptx::Operand* found = nullptr;
   for (const ptx::Operand& operand : inst.operands) {
-    if (operand.kind != Kind::Address) continue;
+    if (operand.kind != ptx::Operand::Kind::Address) continue;
     if (inst.opcode == Opcode::cp_async) return &operand;  // the first is its destination
     if (found) return nullptr;
     found = &operand;
@@ -59,8 +58,9 @@ SharedBases::Base SharedBases::sum(const Base& a, const Base& b) {
 
 SharedBases::Base SharedBases::base_of(const ptx::Operand& operand) const {
   using K = Base::Kind;
-  const bool by_register = operand.kind == Kind::Register ||
-                           (operand.kind == Kind::Address && operand.base == ptx::Operand::Base::Register);
+  const bool by_register =
+      operand.kind == ptx::Operand::Kind::Register ||
+      (operand.kind == ptx::Operand::Kind::Address && operand.base == ptx::Operand::Base::Register);
   if (by_register) return operand.index < registers_.size() ? registers_[operand.index] : Base{K::Unknown};
   const auto& symbol = operand.symbol;
   const auto* indices = symbol.kind == ptx::SymbolRef::Kind::ModuleVariable     ? &of_module_
@@ -123,9 +123,9 @@ void SharedBases::follow() {
     for (const ptx::Instruction& inst : code_.body) {
       if (inst.operands.empty()) continue;
       const ptx::Operand& to = inst.operands[0];
-      if (to.kind == Kind::Register) define(to.index, result_of(inst));
+      if (to.kind == ptx::Operand::Kind::Register) define(to.index, result_of(inst));
       if (to.pair != ptx::kNone) define(to.pair, {Base::Kind::Number});
-      if (to.kind != Kind::Vector && to.kind != Kind::List) continue;
+      if (to.kind != ptx::Operand::Kind::Vector && to.kind != ptx::Operand::Kind::List) continue;
       const Base base = is_load(inst.opcode) ? Base{Base::Kind::Number} : result_of(inst);
       for (const ptx::Operand& element : to.elements) define(element.index, base);
     }

@@ -54,7 +54,9 @@ Argument Arguments::add(const std::string& name, std::string& value, const std::
   return Argument(app_->add_option(name, value, help));
 }
 Argument Arguments::add(const std::string& name, std::vector<std::string>& values, const std::string& help) {
-  return Argument(app_->add_option(name, values, help));
+  CLI::Option* option = app_->add_option(name, values, help);
+  if (name.starts_with('-')) option->allow_extra_args(false);  // it is repeated: the next word is not its own
+  return Argument(option);
 }
 Argument Arguments::add(const std::string& name, int& value, const std::string& help) {
   return Argument(app_->add_option(name, value, help));

@@ -29,6 +29,8 @@ constexpr Command kCommands[] = {
     {"prove", "CONTRACT", "prove what holds for every shape the contract promises", prove_command},
     {"train", "CONTRACT", "train a small transformer with a kernel in it: does it still learn?",
      train_command},
+    {"certify", "CONTRACT", "check a kernel and write a signed certificate for its files", certify_command},
+    {"verify", "CERTIFICATE", "check a certificate, the files that it is for, and a policy", verify_command},
     {"replay", "REPORT", "run the trial of a report again", replay_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},

@@ -35,7 +35,8 @@ struct RunOptions {
 void describe_options(Arguments& arguments, RunOptions& options, bool with_program) {
   std::string names = "all, none";
   for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
-  arguments.add("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
+  arguments.add("--seed", options.seed,
+                "order of lanes, warps, blocks and streams, as one number (0: as written)");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");

@@ -100,6 +100,10 @@ std::string out_of_bounds(const Access& e) {
   if (e.host.is_known())
     return fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory",
                        text_of(e.host), verb(e.access), text_of(e.place));
+  if (e.bytes_changed > 0 && !e.detail.empty())
+    return fmt::format("{} bytes of the memory of tensor {} {} changed, the first at byte {} from its start",
+                       e.bytes_changed, e.place.element ? e.place.element->tensor : "", e.detail,
+                       e.place.offset);
   if (e.bytes_changed > 0)
     return e.place.offset < 0
                ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it",

@@ -69,11 +69,10 @@ class MemoryFilePlanner {
   Result<void> add_call(const contract::Bindings& bindings) {
     CallPlan plan;
     for (const TensorSpec& spec : contract_.tensors) {
-      auto extents = spec.extents(bindings.shape);
-      if (!extents) return extents.error();
-      Buffer buffer{spec.name, &spec, std::move(*extents)};
-      buffer.length = contract::info(spec.dtype).bytes;
-      for (const int64_t e : buffer.extents) buffer.length *= e;
+      auto layout = spec.layout(bindings.shape);
+      if (!layout) return layout.error();
+      Buffer buffer{spec.name, &spec, layout->extents, std::move(*layout)};
+      buffer.length = buffer.layout.bytes;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
       place(buffer, spec.align);
       if (trial_.sampled) {
@@ -86,7 +85,7 @@ class MemoryFilePlanner {
     if (trial_.condition.shared_inputs) share_inputs(plan, bindings.shape);
     const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
     if (!workspace) return workspace.error();
-    Buffer scratch{"workspace", nullptr, {}};
+    Buffer scratch{"workspace", nullptr, {}, {}};
     scratch.length = *workspace;
     place(scratch, 256);
     if (trial_.sampled) {
@@ -141,9 +140,10 @@ class MemoryFilePlanner {
     for (Buffer& buffer : plan.buffers) {
       if (buffer.spec->may_alias.empty()) continue;
       for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-        if (plan.buffers[i].name == buffer.spec->may_alias && plan.buffers[i].length == buffer.length) {
+        const Buffer& other = plan.buffers[i];
+        if (other.name == buffer.spec->may_alias && other.length == buffer.length &&
+            other.layout.strides == buffer.layout.strides)
           buffer.share = static_cast<int>(i);
-        }
       }
     }
   }
@@ -173,6 +173,11 @@ class MemoryFilePlanner {
   static protocol::ScalarArgument scalar(contract::DType dtype, uint64_t bits) {
     return {contract::info(dtype).bytes, bits, dtype == contract::DType::f32 || dtype == contract::DType::f64,
             contract::info(dtype).min_integer < 0, std::string(contract::info(dtype).name)};
+  }
+
+  static bool is_absent(const std::string& tensor, const contract::Bindings& bindings) {
+    const auto given = bindings.scalars.find(contract::presence_of(tensor));
+    return given != bindings.scalars.end() && given->second.as_int() == 0;
   }
 
   // Whether the call may only read a buffer's memory: an input that no output shares it with.
@@ -220,6 +225,7 @@ class MemoryFilePlanner {
                               const contract::Bindings& bindings) const {
     switch (arg.kind) {
       case ArgKind::Tensor:
+        if (is_absent(arg.name, bindings)) return scalar(contract::DType::u64, 0);  // a null pointer
         return tensor(plan, arg.name);
       case ArgKind::Workspace:
         return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1, "u8", {}};
@@ -228,6 +234,8 @@ class MemoryFilePlanner {
       case ArgKind::Dim:
         return scalar(contract_.dim(arg.name)->type,
                       static_cast<uint64_t>(bindings.shape.find(arg.name)->second));
+      case ArgKind::Integer:  // it has a value at every legal shape (Contract::check_shape)
+        return scalar(arg.type, static_cast<uint64_t>(*arg.value.eval(bindings.shape)));
       case ArgKind::Scalar: {
         const contract::Scalar& given = bindings.scalars.find(arg.name)->second;
         return scalar(given.dtype, given.bits);
@@ -295,11 +303,19 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
           std::memcpy(image + from, b.input->bytes.data() + from - b.offset,
                       static_cast<std::size_t>(length));
         }
+      } else if (b.input && !b.layout.is_plain()) {
+        fill(image + b.offset, 0, b.length, poison);
+        b.layout.pack(*b.input, image + b.offset);
       } else if (b.input) {
         if (b.length > 0)  // an empty tensor has no bytes to point to
           std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
       } else {
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
+        if (b.spec && !b.layout.is_plain()) {
+          contract::Tensor elements = contract::Tensor::zeros(b.spec->dtype, b.extents);
+          fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()), poison);
+          b.layout.pack(elements, image + b.offset);
+        }
       }
       fill(image, b.offset + b.length, b.bytes - b.offset - b.length, kCanary);
     }
@@ -363,13 +379,20 @@ Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byt
       }
     }
     if (!b.spec) continue;
+    const bool whole = b.spec->role == contract::Role::In;  // a change of an input is one wherever it is
+    if (!whole && !borrowed)
+      if (const auto gap = b.layout.changed_gap(before + b.offset, after + b.offset))
+        call.trespasses.push_back({b.name, gap->first, gap->count, true});
     if (b.spec->role == contract::Role::In && !shared[i] && !borrowed && has_changed(b, before, after)) {
       call.changed_inputs.push_back(b.name);
     }
     if (b.spec->is_output()) {
       contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
-      std::copy_n(after + b.offset, b.length,
-                  tensor.bytes.data());  // an empty tensor has no bytes to point at
+      if (b.layout.is_plain())
+        std::copy_n(after + b.offset, b.length,
+                    tensor.bytes.data());  // an empty tensor has no bytes to point at
+      else
+        b.layout.unpack(after + b.offset, tensor);
       call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
     }
   }

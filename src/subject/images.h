@@ -12,6 +12,7 @@ struct Buffer {
   std::string name;
   const contract::TensorSpec* spec = nullptr;  // null: the workspace
   std::vector<int64_t> extents;
+  contract::Layout layout;  // of a tensor
   const contract::Tensor* input = nullptr;
   int64_t length = 0, offset = 0, bytes = 0;  // of the data; where it begins; of the whole
   int64_t in = 0, out = 0;                    // in the memory file

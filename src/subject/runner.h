@@ -48,6 +48,7 @@ struct Trespass {
   std::string tensor;
   int64_t offset = 0;  // bytes from the tensor's start: negative before it, at least its size after it
   int64_t bytes = 0;
+  bool in_gap = false;  // between its elements, where its strides leave room
 };
 
 struct ElementRange {

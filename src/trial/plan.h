@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "contract/formula_case.h"
 #include "trial/requirements.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
@@ -89,6 +90,12 @@ class Plan {
   contract::Shape listed(std::size_t turn) const;
   void add_nonfinite();
   void add_families();
+  void add_presence();
+  void add_cases();
+  // Values of scalars that choose this case at the shape, one of them other than in `plain`.
+  std::optional<contract::Scalars> scalars_for(const contract::FormulaCase* wanted,
+                                               const contract::Shape& shape,
+                                               const contract::Scalars& plain) const;
   void add_conditions();
   void add_edges();
   void add_corners();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "contract/formula_case.h"
+#include "contract/legal_shape.h"
 #include "trial/families.h"
 #include "trial/giant.h"
 #include "trial/plan.h"
@@ -28,7 +30,7 @@ bool takes_nonfinite(const TensorSpec& spec) {
     case ValuesKind::Gradients:
     case ValuesKind::Weights:
     case ValuesKind::Positive:
-      return contract::is_float(spec.dtype);
+      return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype);
     default:
       return false;
   }
@@ -69,7 +71,8 @@ void Plan::add(std::string_view stage, Shape shape, Families families, Condition
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
-  planned.trial.shape = required || cheapest_.empty() ? std::move(shape) : listed(trials_);
+  planned.trial.shape =
+      required || cheapest_.empty() ? near_legal(contract_, std::move(shape)) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
   planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;
@@ -100,7 +103,9 @@ Condition Plan::rotating_condition() {
                                       Poison::Ones};
   Condition condition;
   condition.poison = kTurns[trials_ % std::size(kTurns)];
-  condition.schedule = trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : random_.bits() >> kScheduleShift;
+  const uint64_t seed = random_.bits() >> kScheduleShift;
+  condition.schedule =
+      trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : schedule_of(ScheduleKind::Shuffled, seed);
   condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
   condition.moved = trials_ % kMovedEvery == kMovedTurn;
   condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
@@ -230,6 +235,8 @@ void Plan::add_families() {
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
+  add_presence();
+  add_cases();
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
   const std::vector<const TensorSpec*> inputs = contract_.inputs();
@@ -244,6 +251,64 @@ void Plan::add_families() {
   }
 }
 
+// Optional tensors, given and not.
+void Plan::add_presence() {
+  for (const TensorSpec* spec : contract_.inputs()) {
+    if (!spec->optional) continue;
+    const std::string presence = contract::presence_of(spec->name);
+    for (const bool present : {false, true}) {
+      add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {},
+          rotating_condition());
+      stages_.back().back().trial.scalars[presence] =
+          contract::Scalar::of_int(contract::DType::boolean, present);
+      requirements_.add(RequirementGroup::Inputs,
+                        fmt::format("{} {}", spec->name, present ? "present" : "absent"),
+                        [presence, present](const Trial& trial) {
+                          return (trial.scalars.at(presence).as_int() != 0) == present;
+                        });
+    }
+  }
+}
+
+// Every case of the formula, by the first values of scalars that choose it, at a plain shape.
+void Plan::add_cases() {
+  const Shape shape = quick(uniform_shape(contract_, kFamilySize), kEachShare);
+  for (std::size_t i = 0; i <= contract_.reference.cases.size(); ++i) {
+    const contract::FormulaCase* wanted =
+        i < contract_.reference.cases.size() ? &contract_.reference.cases[i] : nullptr;
+    if (contract_.reference.cases.empty()) return;
+    Trial plain;
+    fill_scalars(plain, true);
+    const std::optional<contract::Scalars> chosen = scalars_for(wanted, shape, plain.scalars);
+    if (!chosen) continue;
+    add("input families", shape, {}, rotating_condition());
+    stages_.back().back().trial.scalars = *chosen;
+    requirements_.add(RequirementGroup::Inputs,
+                      wanted ? "the case " + wanted->when_text : "none of the cases",
+                      [&contract = contract_, wanted](const Trial& trial) {
+                        return contract::chosen_case(contract, trial.shape, trial.scalars) == wanted;
+                      });
+  }
+}
+
+std::optional<contract::Scalars> Plan::scalars_for(const contract::FormulaCase* wanted, const Shape& shape,
+                                                   const contract::Scalars& plain) const {
+  const auto chooses = [&](const contract::Scalars& scalars) {
+    return contract::chosen_case(contract_, shape, scalars) == wanted;
+  };
+  if (chooses(plain)) return plain;
+  for (const contract::ScalarSpec& spec : contract_.scalars) {
+    std::vector<double> values = spec.values;
+    if (spec.is_range()) values = {spec.low, spec.high};
+    for (const double value : values) {
+      contract::Scalars scalars = plain;
+      scalars[spec.name] = scalar_of(spec, value);
+      if (chooses(scalars)) return scalars;
+    }
+  }
+  return std::nullopt;
+}
+
 void Plan::add_conditions() {
   stages_.emplace_back();
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
@@ -256,7 +321,11 @@ void Plan::add_conditions() {
   add("many calls", shape(kManyCallsSize), {}, {.ordered = false, .looped = true});
   if (!cheapest_.empty()) stages_.back().back().trial.shape = cheapest_.front();  // dozens of calls
   uint64_t schedule = 0;
+  std::size_t turn = 0;
   for (const int64_t value : kConditionSizes) {
+    for (const ScheduleKind kind : kExtremeOrders[turn++])
+      add("extreme schedules", shape(value), random_families(),
+          {.schedule = schedule_of(kind, random_.bits() >> kScheduleShift)});
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
@@ -337,10 +406,15 @@ bool Plan::within_corners(const Shape& shape) const {
 
 // The largest value of a dim within the limits of corners, all others at their smallest.
 Shape Plan::farthest(const Dim& dim) const {
-  Shape shape = uniform_shape(contract_, 1);
-  const auto within = [&](int64_t value) {
+  const Shape smallest = uniform_shape(contract_, 1);
+  const auto with = [&](int64_t value) {
+    Shape shape = smallest;
     shape[dim.name] = value;
-    return within_corners(shape);
+    return contract::legal_shape(contract_, std::move(shape), dim.name);
+  };
+  const auto within = [&](int64_t value) {
+    const std::optional<Shape> shape = with(value);
+    return shape && within_corners(*shape);
   };
   int64_t low = 0, high = (dim.highest() - dim.lowest()) / dim.multiple_of;
   while (low < high) {
@@ -351,8 +425,7 @@ Shape Plan::farthest(const Dim& dim) const {
       high = middle - 1;
     }
   }
-  shape[dim.name] = dim.lowest() + low * dim.multiple_of;
-  return shape;
+  return with(dim.lowest() + low * dim.multiple_of).value_or(smallest);
 }
 
 void Plan::add_corners() {
@@ -411,6 +484,7 @@ void Plan::add_thresholds() {
 // Shapes in which several dims matter together, the cheapest first.
 void Plan::add_joint(std::vector<Shape> shapes) {
   stages_.emplace_back();
+  for (Shape& shape : shapes) shape = near_legal(contract_, std::move(shape));
   std::erase_if(shapes, [&](const Shape& shape) {
     const auto size = work_.of(shape);
     return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;

@@ -84,7 +84,7 @@ uint64_t pattern(Poison poison);
 // How the call is made. The default is a plain call on a stream of its own.
 struct Condition {
   Poison poison = Poison::Nan;  // of outputs and workspace
-  uint64_t schedule = 0;        // of the virtual device; 0: text order
+  uint64_t schedule = 0;        // of the virtual device (base/schedule.h); 0: text order
   bool ordered =
       true;  // inputs arrive by work queued on the stream; outputs leave by it. Else the device idles
   bool others_late =

@@ -18,11 +18,6 @@ uint32_t first_of(uint32_t lanes) {
   return static_cast<uint32_t>(std::countr_zero(lanes));
 }
 
-template <class F>
-void for_lanes(uint32_t lanes, F&& f) {
-  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) f(first_of(rest));
-}
-
 struct Place {
   std::byte* host = nullptr;  // null: nothing there
   uint8_t* initialised = nullptr;

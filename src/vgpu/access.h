@@ -6,6 +6,7 @@
 // rare enough to go lane by lane always.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "vgpu/grid.h"
@@ -16,6 +17,12 @@ namespace assay::vgpu {
 
 inline constexpr uint32_t kMaxVector = 8;
 inline constexpr uint32_t kPollsBeforeYield = 32;  // loads of a warp that may be part of a wait
+
+// Calls f(lane) for each lane of the mask, the lowest first.
+template <class F>
+void for_lanes(uint32_t lanes, F&& f) {
+  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) f(static_cast<uint32_t>(std::countr_zero(rest)));
+}
 
 // What a memory instruction's Inst::extra says.
 struct MemoryForm {

@@ -15,11 +15,6 @@ AsyncCopies& copies_of(Warp& w) {
   return *w.copies;
 }
 
-template <class F>
-void for_lanes(uint32_t lanes, F&& f) {
-  for (uint32_t rest = lanes; rest != 0; rest &= rest - 1) f(static_cast<uint32_t>(std::countr_zero(rest)));
-}
-
 bool find(Warp& w, const PlaceForm& place, uint32_t lanes, uint32_t alignment, LaneAccess& access) {
   Address addresses[kWarpSize];
   lane_addresses(w, place.at, place.form, addresses);

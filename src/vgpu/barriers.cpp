@@ -89,7 +89,8 @@ void note_arrival(Warp& w, BlockBarrier& barrier, const Inst& inst, uint32_t lan
   barrier.place[w.index] = &inst;
   barrier.apart[w.index] = false;
   barrier.absent[w.index] = 0;
-  if (lanes == w.live) return;
+  // Under a schedule in which lanes drift, who stands elsewhere may as well be behind.
+  if (lanes == w.live || w.drift != 0) return;
   for (const Fragment& f : w.others)
     if (has_passed_by(f, w, inst)) barrier.absent[w.index] |= f.lanes;
 }
@@ -173,13 +174,18 @@ void recheck_cluster(Cluster& cluster) {
 void arrive_cluster(Warp& w, const Inst& inst, uint32_t lanes, bool releases) {
   Cluster& cluster = *w.block->cluster;
   for (Listener* listener : listeners(w)) listener->on_cluster_arrive(w, inst, lanes, releases);
-  w.cluster_phase = cluster.phase;
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if (lanes >> l & 1) w.cluster_phase[l] = cluster.phase;
   cluster.arrived += static_cast<uint32_t>(std::popcount(lanes));
   recheck_cluster(cluster);
 }
 
 const Inst* wait_cluster(Warp& w, const Inst& inst) {
-  if (w.block->cluster->phase != w.cluster_phase) {
+  uint32_t through = 0;  // lanes that arrived in an earlier phase
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    through |= uint32_t{w.cluster_phase[l] != w.block->cluster->phase} << l;
+  if (through &= w.active) {
+    if (const uint32_t rest = w.active & ~through) set_aside(w, &inst, rest);
     for (Listener* listener : listeners(w)) listener->on_cluster_wait(w, w.active);
     return &inst + 1;
   }

@@ -14,6 +14,7 @@
 
 #include "base/parallel.h"
 #include "base/random.h"
+#include "base/schedule.h"
 #include "base/thread_pool.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
@@ -182,6 +183,12 @@ class Run final : public GridRun {
   void choose_order() {
     const uint64_t seed = device_.options.seed;
     if (seed == 0 || total_ < 2 || grid_.info.config.sampled) return;
+    const ScheduleKind kind = schedule_kind(seed);
+    if (kind == ScheduleKind::LastFirst || kind == ScheduleKind::Starved) {
+      multiplier_ = total_ - 1;  // backwards: from the last, or from the one before the starved block
+      shift_ = kind == ScheduleKind::LastFirst ? total_ - 1 : (scramble(seed) % total_ + total_ - 1) % total_;
+      return;
+    }
     shift_ = seed % total_;
     multiplier_ = (seed * kGoldenStep >> 1) % total_;
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;

@@ -15,10 +15,6 @@ namespace assay::vgpu {
 
 namespace {
 
-uint64_t align_up(uint64_t value, uint64_t align) {
-  return align ? (value + align - 1) / align * align : value;
-}
-
 // What a function's body names.
 struct Names {
   std::vector<uint32_t> functions, variables;

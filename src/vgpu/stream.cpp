@@ -22,12 +22,12 @@ double now() {
 }
 
 // While one lives, its thread runs operations and no other does.
-class Turn {
+class RunningTurn {
  public:
-  explicit Turn(bool& taken) : taken_(taken) { taken_ = true; }
-  ~Turn() { taken_ = false; }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  explicit RunningTurn(bool& taken) : taken_(taken) { taken_ = true; }
+  ~RunningTurn() { taken_ = false; }
+  RunningTurn(const RunningTurn&) = delete;
+  RunningTurn& operator=(const RunningTurn&) = delete;
 
  private:
   bool& taken_;
@@ -299,7 +299,7 @@ void Streams::wait_locked(Lock& lock, std::vector<OperationId> targets) {
 
 void Streams::help_locked(Lock& lock, const std::vector<OperationId>& targets) {
   if (options_.seed != 0 || !running_.empty() || turning_) return;
-  std::optional<Turn> turn(std::in_place, turning_);
+  std::optional<RunningTurn> turn(std::in_place, turning_);
   const auto pending = [&](OperationId id) { return !done_locked(id); };
   while (std::any_of(targets.begin(), targets.end(), pending)) {
     Operation* next = pick_ready_locked();
@@ -412,7 +412,7 @@ void Streams::device_thread() {
     } else if (wanted_locked()) {
       bool went_on = false;
       {
-        const Turn turn(turning_);
+        const RunningTurn turn(turning_);
         went_on = turn_locked(lock);
       }
       if (!went_on) work_.wait_for(lock, kStallPause);

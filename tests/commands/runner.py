@@ -64,6 +64,7 @@ SUBSTITUTIONS = [
     (r"\b\d+ elements? at \d+ shapes?\b", "<n> elements at <n> shapes"),
     # Durations, with the spaces that align them; attributes of JUnit.
     (r" *\b\d+(?:\.\d+)?(?:e-\d+)? m?s\b", " <time>"),
+    (r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>"),
     (r'\b(time|timestamp)="[^"]*"', r'\1="<time>"'),
     # The column of medians of `assay corpus`.
     (r"^(  .{34}(?: +\d+){3}) +\d+\.\d\b", r"\1 <time>"),

@@ -119,12 +119,12 @@ TEST(Messages, ARequestStaysInsideItsMemory) {
   EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{3}; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{-1}; }));
   EXPECT_TRUE(refused([](CallRequest& c) { std::get<ScalarArgument>(c.arguments[2]).bytes = 3; }));
-  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers.resize(100000, c.buffers[0]); }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers.resize(1001, c.buffers[0]); }));
 }
 
 TEST(Messages, DamagedOnesNeverCrash) {
   std::mt19937 random(2);
-  for (int i = 0; i < 10000; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     const auto request = decode_request(mutated(encode(full_request()), random));
     for (const CallRequest& call : request ? request->calls : std::vector<CallRequest>{})
       for (const BufferRequest& buffer : call.buffers)

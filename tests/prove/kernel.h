@@ -5,19 +5,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "prove/coverage.h"
-#include "prove/prove.h"
+#include "prove/obligation.h"
 
 namespace assay::prove::testing {
 
-inline ExprPtr expr(const std::string& text) {
-  auto parsed = parse_expr(text);
-  EXPECT_TRUE(parsed) << text;
-  return *parsed;
-}
+ExprPtr expr(const std::string& text);
 
 struct KernelText {
   std::string dims = "n = { min = 1, max = 100000 }";
@@ -39,28 +36,19 @@ shape = ["n"])";
 // Everything that the obligations need, kept together.
 class ProvedKernel {
  public:
-  explicit ProvedKernel(const KernelText& text)
-      : contract_(contract_of(text)), module_(module_of(text)), launch_(launch_of(text)) {
-    summary_ = std::make_unique<Result<Summary>>(
-        execute(terms_, dims(), module_, module_.functions.front(), launch_, written_in_a_first_run()));
-  }
+  explicit ProvedKernel(const KernelText& text);
+  ~ProvedKernel();
 
   Summary& summary() { return **summary_; }
   bool executed() const { return static_cast<bool>(*summary_); }
   Terms& terms() { return terms_; }
-  Dims& dims() { return *(dims_ ? dims_ : dims_ = std::make_unique<Dims>(terms_, contract_)); }
+  Dims& dims();
   const ptx::Module& module() const { return module_; }
   const contract::Contract& contract() const { return contract_; }
   const Launch& launch() const { return launch_; }
   Solver& solver() { return solver_; }
 
-  Obligation prove(Obligation (*which)(Setting&)) {
-    if (!executed()) return {};
-    Claims claims(terms_, summary(), solver_);
-    Setting setting{terms_, dims(), module_, module_.functions.front(), launch_, summary(), claims, solver_};
-    setting.until = 1e300;
-    return which(setting);
-  }
+  Obligation prove(Obligation (*which)(Setting&));
   Status bounds() { return prove(prove_bounds).status; }
   Status overflow() { return prove(prove_overflow).status; }
   Status alignment() { return prove(prove_alignment).status; }
@@ -71,81 +59,10 @@ class ProvedKernel {
   Obligation coverage(std::vector<Fill> fills = {}) { return coverage_with({}, std::move(fills)); }
   // The same with other kernels of the same contract launched beside it.
   Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {},
-                           std::vector<Condition> when = {}) {
-    std::vector<LaunchedKernel> kernels = {{&module_, &module_.functions.front(), &launch_}};
-    for (const ProvedKernel* other : others)
-      kernels.push_back({&other->module_, &other->module_.functions.front(), &other->launch_});
-    Case one;
-    one.fills = std::move(fills);
-    one.when = std::move(when);
-    CoverageSetting setting{contract_, solver_, {"y"}};
-    setting.until = 1e300;
-    Obligation result;
-    prove_coverage(setting, one, kernels, result);
-    result.status = result.open.empty() ? Status::Proved : Status::Unknown;
-    return result;
-  }
+                           std::vector<Condition> when = {});
 
  private:
-  static contract::Contract contract_of(const KernelText& text) {
-    const std::string toml = fmt::format(
-        "[kernel]\nsource = \"k.ptx\"\nglobal = \"k\"\nargs = [\"x\", \"y\"]\ngrid = [1]\nblock = "
-        "[1]\n[dims]\n{}\n[tensors.x]\n{}\n{}\n"
-        "[tensors.y]\n{}\nrole = \"out\"\n[reference]\nformula = \"{} = 0\"\n",
-        text.dims, text.x, text.more_tensors, text.y, text.left);
-    auto contract = contract::parse(toml, "test.toml");
-    EXPECT_TRUE(contract) << contract.error().text();
-    return *contract;
-  }
-
-  static ptx::Module module_of(const KernelText& text) {
-    std::string parameters;
-    for (size_t i = 0; i < text.parameters.size(); ++i)
-      parameters += fmt::format("{}.param .{} p{}", i ? ", " : "",
-                                text.parameters[i].starts_with("= ") ? "u32" : "u64", i);
-    auto module = ptx::parse(fmt::format(".version 9.0\n.target sm_90\n.address_size 64\n{}\n.visible .entry "
-                                         "k({})\n{{\n{}\n{}\nret;\n}}\n",
-                                         text.shared, parameters, text.registers, text.body),
-                             "test.ptx");
-    EXPECT_TRUE(module) << module.error().text();
-    return *module;
-  }
-
-  static Launch launch_of(const KernelText& text) {
-    Launch launch;
-    launch.kernel = "k";
-    launch.grid[0] = expr(text.grid);
-    launch.block[0] = expr(text.block);
-    launch.grid[1] = expr(text.grid_y);
-    launch.block[1] = expr(text.block_y);
-    launch.grid[2] = launch.block[2] = Expr::literal(1);
-    launch.dynamic_shared = Expr::literal(0);
-    launch.shared_limit = Expr::literal(48 * 1024);
-    uint32_t at = 0;
-    for (const std::string& parameter : text.parameters) {
-      const bool word = parameter.starts_with("= "), pair = parameter.starts_with("== ");
-      at = word ? at : (at + 7) / 8 * 8;
-      if (word)
-        launch.words[at] = expr(parameter.substr(2));
-      else if (pair)
-        launch.pairs[at] = expr(parameter.substr(3));
-      else
-        launch.pointers[at] = {parameter.substr(0, parameter.find(' ')),
-                               parameter.find('+') == std::string::npos
-                                   ? Expr::literal(0)
-                                   : expr(parameter.substr(parameter.find('+') + 1))};
-      at += word ? 4 : 8;
-    }
-    launch.parameter_bytes = at;
-    return launch;
-  }
-
-  std::vector<std::string> written_in_a_first_run() {
-    Terms terms;
-    Dims dims(terms, contract_);
-    const auto summary = execute(terms, dims, module_, module_.functions.front(), launch_, {});
-    return summary ? written_arrays(terms, *summary) : std::vector<std::string>{};
-  }
+  std::vector<std::string> written_in_a_first_run();
 
   Solver solver_;
   contract::Contract contract_;
