@@ -288,6 +288,8 @@ BlockSample::Known* BlockSample::known(vgpu::Address address) {
   memory.high = allocation->end();
   memory.label = allocation->label;
   memory.is_input = allocation->made && !allocation->initialised;
+  memory.host_sees_it =
+      allocation->kind == vgpu::MemoryKind::Managed || allocation->kind == vgpu::MemoryKind::Pinned;
   memory.partly_written = 0;
   memory.reduced = false;
   known_count_.store(known_count_ + 1, std::memory_order_release);
@@ -328,6 +330,7 @@ void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgp
         memory->reduced = true;
         [[fallthrough]];
       case AccessKind::Store: {
+        if (memory->host_sees_it) return end_sample("it writes memory that the host sees");
         uint64_t none = 0;
         memory->partly_written.compare_exchange_strong(none, warp.grid->info.id);
         if (access.kind == AccessKind::Reduction) break;

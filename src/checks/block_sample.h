@@ -6,7 +6,7 @@
 //   atomics whose old value is used      cooperative launches        strong loads of memory that is not an input
 //   loads of what an earlier launch wrote, of which not all blocks were run, and copies of it
 //   loads of memory that nobody has written (somebody who was not run would have)
-//   a block that waits for something that nobody writes
+//   a block that waits for something that nobody writes        stores to memory that the host sees
 //
 // The first of them ends the sample: what was seen before counts, nothing after it does. Reductions (atomics whose
 // old value is not used) end nothing, but what they add up to is not known.
@@ -71,6 +71,7 @@ class BlockSample final : public vgpu::Listener {
     vgpu::Address low = 0, high = 0;
     std::string label;
     bool is_input = false;                    // it holds data from the start
+    bool host_sees_it = false;                // managed or pinned memory
     std::atomic<uint64_t> partly_written{0};  // by this launch, of which not all blocks were run; 0: by none
     std::atomic<bool> reduced{false};
   };

@@ -30,16 +30,15 @@ namespace assay::trial {
 
 struct PlanOptions {
   uint64_t seed = 1;
-  double max_bytes = 512e6;        // of one trial, all buffers
-  double max_elements = 8e7;       // of one trial
-  double max_sparse_bytes = 10e9;  // of a trial that touches few of them
-  double max_sampled_bytes =
-      40e9;  // of a trial of which a sample of the blocks is run: a GPU's memory, and room beside
-  double quick_elements = 3e5;  // of the trials that open the plan
-  double quick_steps = 4e6;     // of the formula, likewise
-  bool machines = true;         // the device can present itself as different GPUs
-  bool samples = false;         // the device can run some blocks of a grid
-  SizeConstants constants;      // of the kernel's code
+  double max_bytes = 512e6;         // of one trial, all buffers
+  double max_elements = 8e7;        // of one trial
+  double max_sparse_bytes = 10e9;   // of a trial that touches few of them
+  double max_sampled_bytes = 60e9;  // of a trial of which a sample of the blocks is run; a GPU has more
+  double quick_elements = 3e5;      // of the trials that open the plan
+  double quick_steps = 4e6;         // of the formula, likewise
+  bool machines = true;             // the device can present itself as different GPUs
+  bool samples = false;             // the device can run some blocks of a grid
+  SizeConstants constants;          // of the kernel's code
 };
 
 struct PlannedTrial {

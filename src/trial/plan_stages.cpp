@@ -23,17 +23,16 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
+// Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
-  switch (spec.values.kind) {
-    case ValuesKind::Real:
-    case ValuesKind::Activations:
-    case ValuesKind::Gradients:
-    case ValuesKind::Weights:
-    case ValuesKind::Positive:
-      return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype);
-    default:
-      return false;
-  }
+  return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype) &&
+         spec.values.kind != ValuesKind::Generated;
+}
+
+// … but not below what is never negative.
+bool takes_negative(const TensorSpec& spec) {
+  if (spec.values.kind == ValuesKind::RealRange) return spec.values.low < 0;
+  return spec.values.kind != ValuesKind::Positive && spec.values.kind != ValuesKind::Probabilities;
 }
 
 // The families that make sums long and hard, as far as each input knows them.
@@ -212,7 +211,7 @@ void Plan::add_nonfinite() {
        {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
     for (const TensorSpec* spec : contract_.inputs()) {
       if (!takes_nonfinite(*spec)) continue;
-      if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
+      if (family == Family::NegInfElement && !takes_negative(*spec)) continue;
       Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? kNanRowSize : kNanElementSize),
                           kNonfiniteShare);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
