@@ -75,7 +75,7 @@ const Key kKeys[] = {
     {kDim, "type", String, kDimTypes, "\"i32\"", "its type as an argument"},
     {kDerived, "value", Expression, "", "", "what it is"},
     {kDerived, "type", String, kDimTypes, "\"i32\"", "its type as an argument"},
-    {kTensor, "dtype", KeyType::DType, "", "", "the type of its elements"},
+    {kTensor, "dtype", KeyType::ElementType, "", "", "the type of its elements"},
     {kTensor, "shape", Expressions, "", "", "its extents"},
     {kTensor, "strides", Expressions, "", "row-major without gaps", "steps between elements, in elements, one for each extent"},
     {kTensor, "role", String, "in out inout", "\"in\"", "whether the kernel reads or writes it"},
@@ -83,7 +83,7 @@ const Key kKeys[] = {
     {kTensor, "align", Integer, "", "256", "bytes that its address is a multiple of"},
     {kTensor, "may_alias", String, "", "", "of an output: an input that it may share memory with"},
     {kTensor, "optional", Bool, "", "false", "of an input: the kernel may be given a null pointer instead"},
-    {kScalar, "dtype", KeyType::DType, "", "", "its type as an argument"},
+    {kScalar, "dtype", KeyType::ElementType, "", "", "its type as an argument"},
     {kScalar, "value", Number, "", "", "the only value"},
     {kScalar, "values", Numbers, "", "", "instead of `value`: several"},
     {kScalar, "range", Numbers, "", "", "instead of `value`: [low, high]"},
@@ -123,12 +123,6 @@ std::vector<std::string> words_of(std::string_view text) {
     at = end + 1;
   }
   return words;
-}
-
-std::vector<std::string> dtype_names() {
-  std::vector<std::string> names;
-  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<contract::DType>(i)).name);
-  return names;
 }
 
 std::string type_text(const Key& key) {
@@ -197,7 +191,7 @@ Json schema_of(const Key& key) {
     case Tables:
       schema = list_of(table);
       break;
-    case KeyType::DType:
+    case KeyType::ElementType:
       schema = {{"enum", dtype_names()}};
       break;
   }
@@ -219,6 +213,12 @@ Json named(Json item) {
 }
 
 }  // namespace
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<DType>(i)).name);
+  return names;
+}
 
 const std::vector<Key>& all_keys() {
   static const std::vector<Key> keys(std::begin(kKeys), std::end(kKeys));

@@ -39,7 +39,7 @@ enum class KeyType : uint8_t {
   Numbers,
   Table,
   Tables,
-  DType
+  ElementType
 };
 
 struct Key {
@@ -53,6 +53,7 @@ struct Key {
 
 const std::vector<Key>& all_keys();
 std::vector<std::string> keys_of(Section section);
+std::vector<std::string> dtype_names();
 std::string_view title_of(Section section);  // "[kernel]"
 
 std::string key_table();    // as Markdown

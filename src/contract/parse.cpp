@@ -10,12 +10,6 @@
 namespace assay::contract {
 namespace {
 
-Names dtype_names() {
-  Names names;
-  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<DType>(i)).name);
-  return names;
-}
-
 // What others call our dtypes.
 constexpr std::pair<std::string_view, std::string_view> kOtherDTypes[] = {
     {"float", "f32"},          {"float32", "f32"},      {"fp32", "f32"},     {"double", "f64"},
