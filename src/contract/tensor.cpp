@@ -1,5 +1,7 @@
 #include "contract/tensor.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -67,10 +69,27 @@ int64_t integer_of(const DTypeInfo& type, double value) {
 
 }  // namespace
 
+// Larger than the machine's memory it may be, as long as it stays mostly empty: the system is asked for addresses
+// alone.
+constexpr std::size_t kReservedBytes = std::size_t{1} << 30;
+
 Bytes::Bytes(std::size_t size) : size_(size) {
   if (size == 0) return;
-  data_ = static_cast<std::byte*>(std::calloc(size, 1));
+  if (size < kReservedBytes) {
+    data_ = static_cast<std::byte*>(std::calloc(size, 1));
+  } else {
+    void* at =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+  }
   if (!data_) throw std::bad_alloc();
+}
+
+Bytes::~Bytes() {
+  if (size_ < kReservedBytes)
+    std::free(data_);
+  else
+    munmap(data_, size_);
 }
 
 Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {

@@ -74,7 +74,7 @@ class Bytes {
     swap(other);
     return *this;
   }
-  ~Bytes() { std::free(data_); }
+  ~Bytes();
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }

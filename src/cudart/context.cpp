@@ -73,6 +73,10 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
            vgpu::compare_schedules(*device_, work.kernel, work.config, work.parameters, count))
         report(checks::finding_of(difference, work.kernel));
     };
+  stream_options.grid_starts = [this](vgpu::LaunchConfig& config) {
+    if (sample_) sample_->starts(config);
+  };
+  stream_options.leaves_out = [this](const vgpu::Work& work) { return sample_ && sample_->leaves_out(work); };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
   if (settings.report_activity) {
     activity_ =
@@ -101,6 +105,9 @@ Context::~Context() {
 
 void Context::listen(protocol::CheckSet checks) {
   if (checks.empty()) return;
+  sample_ = std::make_unique<checks::BlockSample>(findings_, device_->memory());
+  device_->listen(sample_.get());  // before all others
+  streams_->listen(sample_.get());
   checks_ = checks::make_checks(checks, findings_, device_->memory());
   checks::HostJudge* judge = nullptr;
   for (auto& check : checks_) {

@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "checks/block_sample.h"
 #include "checks/checks.h"
 #include "cudart/abi.h"
 #include "cudart/activity.h"
@@ -126,6 +127,8 @@ class Context {
   evidence::HostPlace maker_of(uint64_t allocation);
   // Writes out a finding.
   void report(Finding finding);
+  // Runs a sample of the blocks of launches when it is asked to; null where nothing is watched.
+  checks::BlockSample* sample() { return sample_.get(); }
 
  private:
   void listen(protocol::CheckSet checks);
@@ -134,6 +137,7 @@ class Context {
   EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
+  std::unique_ptr<checks::BlockSample> sample_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
   std::unique_ptr<Activity> activity_;

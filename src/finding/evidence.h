@@ -104,6 +104,7 @@ struct Unwritten {
   uint64_t count = 0, total = 0;
   std::string first;  // "[3, 5]", or a byte offset
   bool in_bytes = false;
+  bool at_least = false;  // there may be more, and `first` is one of them
 };
 
 struct Access {

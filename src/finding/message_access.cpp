@@ -140,6 +140,9 @@ std::string unwritten(const Unwritten& u) {
   if (u.in_bytes)
     return fmt::format("{} of {} bytes of `{}` were never written, the first at offset {}", u.count, u.total,
                        u.name, u.first);
+  if (u.at_least)
+    return fmt::format("at least {} of {} elements of {} are never written, {}{} among them", u.count,
+                       u.total, u.name, u.name, u.first);
   if (u.count == 1)
     return fmt::format("1 of {} elements of {} is never written: {}{}", u.total, u.name, u.name, u.first);
   return fmt::format("{} of {} elements of {} are never written, the first {}{}", u.count, u.total, u.name,

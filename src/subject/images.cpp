@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "trial/made_inputs.h"
 #include "trial/sparse.h"
 
 namespace assay::subject {
@@ -19,6 +20,10 @@ namespace {
 constexpr int64_t kPage = 4096;
 // What guards hold: no number that a kernel would write by chance.
 constexpr uint64_t kCanary = 0xa5c396b47e1d2f58ull;
+
+// Bytes of the file for what a sample of the blocks writes to an output, places included. Chosen: a block writes a few
+// dozen kilobytes, and a hundred of them are run.
+constexpr int64_t kRoomForWritten = 32 << 20;
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -70,6 +75,9 @@ class MemoryFilePlanner {
       buffer.length = buffer.layout.bytes;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
       place(buffer, spec.align);
+      if (trial_.sampled) {
+        if (auto made = make(buffer); !made) return made.error();
+      }
       if (trial::is_sparse(spec, trial_)) divide(buffer);
       plan.buffers.push_back(std::move(buffer));
     }
@@ -80,6 +88,9 @@ class MemoryFilePlanner {
     Buffer scratch{"workspace", nullptr, {}, {}};
     scratch.length = *workspace;
     place(scratch, 256);
+    if (trial_.sampled) {
+      if (auto made = make(scratch); !made) return made.error();
+    }
     plan.buffers.push_back(std::move(scratch));
     for (Buffer& buffer : plan.buffers) reserve(buffer);
     if (auto described = describe(plan, bindings); !described) return described.error();
@@ -97,6 +108,21 @@ class MemoryFilePlanner {
   void place(Buffer& buffer, int64_t align) const {
     buffer.offset = guard_ + (align < 256 ? align : 0);
     buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);
+  }
+
+  // What it holds before a call of which a sample is run.
+  Result<void> make(Buffer& buffer) const {
+    if (buffer.input) {
+      auto values = trial::made_values(*buffer.spec, trial_);
+      if (!values) return values.error();
+      buffer.made = std::move(*values);
+    } else {
+      const uint64_t poison = trial::pattern(trial_.condition.poison);
+      buffer.made = MadeValues{.table = std::vector<std::byte>(sizeof poison), .item = sizeof poison};
+      std::memcpy(buffer.made->table.data(), &poison, sizeof poison);
+    }
+    if (buffer.spec && buffer.spec->is_output()) buffer.room = kRoomForWritten;
+    return {};
   }
 
   // The rows that hold values, and the guards.
@@ -130,10 +156,11 @@ class MemoryFilePlanner {
   }
 
   void reserve(Buffer& buffer) {
+    const auto before = buffer.made ? static_cast<int64_t>(buffer.made->table.size()) : buffer.bytes;
     buffer.in = size_;
-    size_ += rounded_up(buffer.bytes, kPage);
+    size_ += rounded_up(before, kPage);
     buffer.out = size_;
-    size_ += rounded_up(buffer.bytes, kPage);
+    size_ += rounded_up(buffer.made ? buffer.room : buffer.bytes, kPage);
   }
 
   int index_of(const CallPlan& plan, const std::string& name) const {
@@ -162,11 +189,22 @@ class MemoryFilePlanner {
     });
   }
 
+  static std::optional<protocol::MadeBuffer> made_of(const Buffer& b) {
+    if (!b.made) return std::nullopt;
+    return protocol::MadeBuffer{b.in,
+                                static_cast<int64_t>(b.made->table.size()),
+                                static_cast<int>(b.made->item),
+                                b.made->seed,
+                                b.made->last_value,
+                                b.made->last_index,
+                                b.room};
+  }
+
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
       const Buffer& b = plan.buffers[i];
       plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, b.input != nullptr,
-                                      is_read_only(plan, i), b.share, b.parts});
+                                      is_read_only(plan, i), b.share, b.parts, made_of(b)});
     }
     for (const contract::Arg& arg : contract_.kernel.args)
       plan.request.arguments.push_back(argument(plan, arg, bindings));
@@ -254,6 +292,10 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
   for (const CallPlan& plan : layout.calls) {
     for (const Buffer& b : plan.buffers) {
       std::byte* image = memory + b.in;
+      if (b.made) {
+        std::copy(b.made->table.begin(), b.made->table.end(), image);
+        continue;
+      }
       fill(image, 0, b.offset, kCanary);
       if (b.input && !b.parts.empty()) {
         for (const auto& [from, length] : b.parts) {
@@ -280,8 +322,45 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
   }
 }
 
-Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* memory) {
+namespace {
+
+// What a sample of the blocks wrote to a buffer. The subject may have written anything to the file: what makes no sense
+// is left out.
+void read_written(const Buffer& b, const std::byte* file, Call& call) {
+  const auto number = [&](int64_t which) {
+    int64_t value = 0;
+    std::memcpy(&value, file + which * int64_t{sizeof value}, sizeof value);
+    return value;
+  };
+  contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
+  std::vector<ElementRange>& ranges = call.written[b.name];
+  const int64_t item = tensor.item_bytes(), pieces = number(0);
+  int64_t at = int64_t{sizeof(int64_t)} * (1 + 2 * pieces);
+  if (pieces < 0 || pieces > b.room / 16 || at > b.room) return;
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t offset = number(1 + 2 * i) - b.offset, length = number(2 + 2 * i);
+    if (length <= 0 || length > b.room - at) return;
+    if (offset < 0 || offset > b.length - length) {
+      call.trespasses.push_back({b.name, offset, length});
+    } else {
+      std::memcpy(tensor.bytes.data() + offset, file + at, static_cast<std::size_t>(length));
+      const int64_t first = (offset + item - 1) / item, end = (offset + length) / item;
+      if (first < end) ranges.push_back({first, end - first});
+    }
+    at += length;
+  }
+  call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
+}
+
+}  // namespace
+
+Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory) {
   Call call;
+  if (trial.sampled) {
+    for (const Buffer& b : plan.buffers)
+      if (b.room > 0) read_written(b, memory + b.out, call);
+    return call;
+  }
   std::vector<bool> shared(plan.buffers.size(), false);
   for (const Buffer& b : plan.buffers) {
     if (b.share >= 0 && b.spec->is_output()) shared[static_cast<std::size_t>(b.share)] = true;

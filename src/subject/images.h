@@ -1,6 +1,7 @@
 // The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
 #pragma once
 
+#include "base/made_values.h"
 #include "protocol/messages.h"
 #include "subject/runner.h"
 
@@ -17,6 +18,9 @@ struct Buffer {
   int64_t in = 0, out = 0;                    // in the memory file
   int share = -1;
   std::vector<std::pair<int64_t, int64_t>> parts;  // [from, length) that matter; empty: all of it
+  std::optional<MadeValues>
+      made{};        // of a sample: what it holds before the call; the file has the table, at `in`
+  int64_t room = 0;  // of a sample: bytes of the file, at `out`, for what was written
 };
 
 struct CallPlan {

@@ -30,6 +30,13 @@ inline constexpr int kProblemSeeds = 2;
 inline constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
 // What many small calls in one trial cost, in trials.
 inline constexpr double kManyCalls = 5;
+// What a trial costs of which a sample of the blocks is run, as those above: hardly more at any shape.
+inline constexpr double kSampledCost = 0.05;
+// Of these trials, those that do not wait for all that a pass requires. Chosen: each takes less than a tenth of a second
+// as a rule, and no more than a few.
+inline constexpr std::size_t kEarlyGiants = 5;
+// Elements of all tensors up to which the corners are run whole (kCornerElements), and not by a sample.
+inline constexpr double kWholeElements = 0x1p18;
 // Of its cost, what a brief trial counts as: what shows nothing but at large shapes is not to wait for all
 // that small ones can show.
 inline constexpr double kBriefCostShare = 0.1;

@@ -6,6 +6,7 @@
 #include "contract/formula_case.h"
 #include "contract/legal_shape.h"
 #include "trial/families.h"
+#include "trial/giant.h"
 #include "trial/plan.h"
 #include "trial/plan_limits.h"
 #include "trial/shapes.h"
@@ -22,17 +23,16 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
+// Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
-  switch (spec.values.kind) {
-    case ValuesKind::Real:
-    case ValuesKind::Activations:
-    case ValuesKind::Gradients:
-    case ValuesKind::Weights:
-    case ValuesKind::Positive:
-      return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype);
-    default:
-      return false;
-  }
+  return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype) &&
+         spec.values.kind != ValuesKind::Generated;
+}
+
+// … but not below what is never negative.
+bool takes_negative(const TensorSpec& spec) {
+  if (spec.values.kind == ValuesKind::RealRange) return spec.values.low < 0;
+  return spec.values.kind != ValuesKind::Positive && spec.values.kind != ValuesKind::Probabilities;
 }
 
 // The families that make sums long and hard, as far as each input knows them.
@@ -218,7 +218,7 @@ void Plan::add_nonfinite() {
        {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
     for (const TensorSpec* spec : contract_.inputs()) {
       if (!takes_nonfinite(*spec)) continue;
-      if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
+      if (family == Family::NegInfElement && !takes_negative(*spec)) continue;
       Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? kNanRowSize : kNanElementSize),
                           kNonfiniteShare);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
@@ -634,6 +634,17 @@ void Plan::add_wide() {
   for (Shape& shape : wide) {
     add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());
+    stages_.back().back().brief = true;
+  }
+}
+
+// The corners of the promise, however large, by a sample of the blocks.
+void Plan::add_giant() {
+  stages_.emplace_back();
+  if (!options_.samples || contract_.generator) return;
+  for (Shape& shape : giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes)) {
+    add("giant shapes", std::move(shape), {}, {.ordered = false});
+    stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;
   }
 }

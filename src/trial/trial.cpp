@@ -117,6 +117,7 @@ std::string to_string(const Trial& trial) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
   if (!trial.sparse.empty()) text += fmt::format(", few rows of {}", trial.sparse);
+  if (trial.sampled) text += ", a sample of the blocks";
   for (const auto& [name, scalar] : trial.scalars) {
     const bool single = contract::is_float(scalar.dtype) && scalar.dtype != contract::DType::f64;
     const double value = scalar.as_double();
@@ -156,6 +157,7 @@ Json to_json(const Trial& trial) {
   json["seed"] = trial.seed;
   json["condition"] = condition;
   if (!trial.sparse.empty()) json["sparse"] = trial.sparse;
+  if (trial.sampled) json["sampled"] = true;
   return json;
 }
 
@@ -173,6 +175,7 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     }
     trial.seed = json.at("seed").get<uint64_t>();
     trial.sparse = json.value("sparse", "");
+    trial.sampled = json.value("sampled", false);
     const Json& condition = json.at("condition");
     const auto poison = condition.at("poison").get<std::string>();
     for (const PoisonInfo& p : kPoisons) {

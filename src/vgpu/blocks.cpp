@@ -431,6 +431,11 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
     report_if_still_running(cluster);
+    if (is_late(grid, 2)) {
+      grid.cut = true;
+      grid.stopped = true;
+      return Turn::Stopped;
+    }
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
       for (const Block& block : cluster.blocks)

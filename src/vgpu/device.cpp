@@ -89,7 +89,9 @@ class Run final : public GridRun {
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
-    total_ = only.empty() ? grid_.info.config.grid.count() / grid_.cluster.count() : only.size();
+    total_ = only.empty() && !grid_.info.config.sampled
+                 ? grid_.info.config.grid.count() / grid_.cluster.count()
+                 : only.size();
     choose_resident_and_threads();
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
@@ -160,7 +162,8 @@ class Run final : public GridRun {
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
-    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
+    threads_ =
+        alone || total_ == 0 ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 
@@ -181,7 +184,7 @@ class Run final : public GridRun {
 
   void choose_order() {
     const uint64_t seed = device_.options.seed;
-    if (seed == 0 || total_ < 2) return;
+    if (seed == 0 || total_ < 2 || grid_.info.config.sampled) return;
     const ScheduleKind kind = schedule_kind(seed);
     if (kind == ScheduleKind::LastFirst || kind == ScheduleKind::Starved) {
       multiplier_ = total_ - 1;  // backwards: from the last, or from the one before the starved block
@@ -211,10 +214,18 @@ class Run final : public GridRun {
     return only.empty() ? place : only[place];
   }
 
+  // A sampled launch has so much time for its clusters.
+  void leave_out_late() {
+    if (started_ == total_ || !is_late(grid_, 1)) return;
+    outcome_.left_out = total_ - started_;
+    total_ = started_;
+  }
+
   // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them
   // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
+    leave_out_late();
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
       if (suspended_.empty()) return nullptr;
@@ -281,6 +292,7 @@ class Run final : public GridRun {
     ended_ = true;
     suspended_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
+    outcome_.cut = grid_.cut;
     device_.clock = std::max({device_.clock, grid_.clock_begin, grid_.clock_end.load()});
     outcome_.warp_instructions = grid_.executed;
     for (Listener* listener : grid_.listeners) listener->on_launch_end(grid_.info);

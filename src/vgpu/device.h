@@ -67,9 +67,13 @@ struct LaunchConfig {
   bool cooperative = false;  // every block is resident from the start
   uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
   // Clusters (blocks, where there are no clusters) by their number in the grid: only these are run, as if the others
-  // had not come to their turn yet. Empty: all.
+  // had not come to their turn yet. Empty: all, unless the launch is `sampled`.
   std::vector<uint64_t> only{};
   std::optional<std::vector<Listener*>> listeners{};  // instead of the device's
+  // A sample of the grid: `only`, which may be empty, in this order whatever the seed says. After `seconds` no more
+  // clusters are started, and after twice as many those under way are cut off; 0: no limit.
+  bool sampled = false;
+  double seconds = 0;
 };
 
 struct Program;  // a loaded module, decoded
@@ -92,6 +96,8 @@ struct LaunchOutcome {
   FaultInfo fault;  // kind None: it ended well
   uint64_t warp_instructions = 0;
   double seconds = 0;
+  uint64_t left_out = 0;  // clusters that a sampled launch had no time for
+  bool cut = false;       // it was ended while clusters were under way
 };
 
 // A grid under way. Launches on different streams take turns: step() runs for a while.

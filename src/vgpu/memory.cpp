@@ -158,6 +158,58 @@ uint64_t find_bit(const uint8_t* bits, uint64_t first, uint64_t end, bool value)
 
 }  // namespace
 
+// Which pages of an allocation are filled, and with what the others are to be.
+class MadePages {
+ public:
+  MadePages(const Allocation& allocation, MadeContent content)
+      : base_(allocation.base),
+        size_(allocation.size),
+        backing_(allocation.backing),
+        content_(std::move(content)),
+        first_page_(base_ / kPage),
+        filled_((base_ + std::max<uint64_t>(size_, 1) - 1) / kPage - first_page_ + 1) {}
+
+  struct Reached {
+    Address low, high;     // filled: whole pages, as far as the allocation goes
+    uint64_t newly_bytes;  // that were filled now
+  };
+  // Fills the pages of [address, address + bytes), which the allocation holds.
+  Reached reach(Address address, uint64_t bytes) {
+    constexpr uint64_t kMostNeighbours = 64;  // pages on each side that are looked at: the range is a cache
+    const uint64_t first = address / kPage - first_page_;
+    const uint64_t last = (address + std::max<uint64_t>(bytes, 1) - 1) / kPage - first_page_;
+    const std::lock_guard lock(mutex_);
+    uint64_t newly = 0;
+    for (uint64_t page = first; page <= last; ++page) {
+      if (filled_[page]) continue;
+      fill(page);
+      filled_[page] = true;
+      newly += kPage;
+    }
+    uint64_t low = first, high = last + 1;
+    while (low > 0 && first - low < kMostNeighbours && filled_[low - 1]) --low;
+    while (high < filled_.size() && high - last < kMostNeighbours && filled_[high]) ++high;
+    return {std::max(base_, (first_page_ + low) * kPage),
+            std::min(base_ + size_, (first_page_ + high) * kPage), newly};
+  }
+
+ private:
+  void fill(uint64_t page) {
+    const Address begin = base_ + content_.offset, end = begin + content_.length;
+    const Address low = std::max(begin, (first_page_ + page) * kPage);
+    const Address high = std::min(end, (first_page_ + page + 1) * kPage);
+    if (low < high) make_bytes(content_.values, low - begin, high - low, backing_ + (low - base_));
+  }
+
+  const Address base_;
+  const uint64_t size_;
+  std::byte* const backing_;
+  const MadeContent content_;
+  const uint64_t first_page_;
+  std::mutex mutex_;
+  std::vector<bool> filled_;
+};
+
 Memory::Memory(uint64_t capacity_bytes, bool track_initialised)
     : capacity_(capacity_bytes), track_initialised_(track_initialised) {
   for (uint64_t bytes = kRangeBytes; bytes >= kSmallestRange; bytes /= 2) {
@@ -324,6 +376,21 @@ bool Memory::release(Address address) {
   gone.live = false;
   gone.backing = nullptr;
   gone.initialised = nullptr;
+  gone.made.reset();
+  __atomic_fetch_add(&generation_, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+bool Memory::make_on_touch(Address base, MadeContent content) {
+  std::unique_lock lock(mutex_);
+  auto it = allocations_.find(base);
+  if (it == allocations_.end() || !it->second.live || shared_with_host(it->second.kind)) return false;
+  Allocation& allocation = it->second;
+  if (content.offset > allocation.size || content.length > allocation.size - content.offset ||
+      content.values.item == 0 || content.values.item > 8)
+    return false;
+  if (content.defined) allocation.initialised = nullptr;
+  allocation.made = std::make_shared<MadePages>(allocation, std::move(content));
   __atomic_fetch_add(&generation_, 1, __ATOMIC_RELEASE);
   return true;
 }
@@ -341,10 +408,17 @@ std::optional<Allocation> Memory::find(Address address) const {
   return found != nullptr ? std::optional(*found) : std::nullopt;
 }
 
-LiveRange Memory::locate(Address address) const {
+LiveRange Memory::locate(Address address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   const Allocation* found = find_locked(address);
   if (found == nullptr) return {};
+  if (found->made) {
+    const auto [low, high, newly] = found->made->reach(address, std::min(bytes, found->end() - address));
+    __atomic_fetch_add(&made_bytes_, newly, __ATOMIC_RELAXED);
+    const uint64_t skipped = low - found->base;  // a multiple of 8: pages are, and so is the base
+    return {low, high, found->backing + skipped,
+            found->initialised ? found->initialised + skipped / 8 : nullptr};
+  }
   return {found->base, found->end(), found->backing, found->initialised};
 }
 
@@ -383,6 +457,8 @@ std::byte* Memory::host(Address address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   const Allocation* found = find_locked(address);
   if (found == nullptr || !found->contains(address, bytes)) return nullptr;
+  if (found->made)
+    __atomic_fetch_add(&made_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
   return found->backing + (address - found->base);
 }
 

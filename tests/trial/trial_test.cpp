@@ -581,6 +581,20 @@ TEST(Inputs, OfTheGeneratorAreItsOwnWhereTheTrialAsksForThem) {
   EXPECT_FALSE(make_inputs(generated, trial));  // nobody else knows what is legal
 }
 
+TEST(Plan, ProbesNanAndInfinityAlsoWhereValuesGiveARange) {
+  const Contract contract = parsed(
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\nvalues = \"real(0.5, 2)\"\n"
+      "[tensors.p]\ndtype = \"f32\"\nshape = [\"N\"]\nvalues = \"real(-2, 2)\"\n");
+  std::set<std::pair<std::string, Family>> probed;
+  for (const PlannedTrial& planned : first_trials(contract, 1, 150))
+    for (const auto& [name, family] : planned.trial.families)
+      if (is_nonfinite(family)) probed.insert({name, family});
+  for (const Family family : {Family::NanElement, Family::NanRow, Family::InfElement})
+    EXPECT_TRUE(probed.contains({"x", family}) && probed.contains({"p", family})) << to_string(family);
+  EXPECT_TRUE(probed.contains({"p", Family::NegInfElement}));
+  EXPECT_FALSE(probed.contains({"x", Family::NegInfElement})) << "its values are never negative";
+}
+
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   const Contract contract =
       parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");
