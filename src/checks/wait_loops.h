@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ptx/module.h"
+#include "vgpu/code.h"
 
 namespace assay::checks {
 

@@ -14,6 +14,7 @@
 #include "checks/block_sample.h"
 #include "checks/checks.h"
 #include "cudart/abi.h"
+#include "cudart/activity.h"
 #include "cudart/growth.h"
 #include "cudart/host_check.h"
 #include "protocol/settings.h"
@@ -109,6 +110,8 @@ class Context {
   // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
   void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
   void fill_new(vgpu::Address base, uint64_t bytes);
+  // What the program does over time; null where nobody wants to know.
+  Activity* activity() { return activity_.get(); }
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.
@@ -137,6 +140,7 @@ class Context {
   std::unique_ptr<checks::BlockSample> sample_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
+  std::unique_ptr<Activity> activity_;
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
   std::optional<uint64_t> new_content_;

@@ -36,7 +36,7 @@ struct PlanOptions {
   double max_sampled_bytes = 60e9;  // of a trial of which a sample of the blocks is run; a GPU has more
   double quick_elements = 3e5;      // of the trials that open the plan
   double quick_steps = 4e6;         // of the formula, likewise
-  bool machines = true;             // the device can present itself as different GPUs
+  bool machines = true;             // the device can present itself as different GPUs, and takes schedules
   bool samples = false;             // the device can run some blocks of a grid
   SizeConstants constants;          // of the kernel's code
 };
@@ -91,10 +91,8 @@ class Plan {
   void add_families();
   void add_presence();
   void add_cases();
-  // Values of scalars that choose this case at the shape, one of them other than in `plain`.
-  std::optional<contract::Scalars> scalars_for(const contract::FormulaCase* wanted,
-                                               const contract::Shape& shape,
-                                               const contract::Scalars& plain) const;
+  std::vector<contract::Shape> shapes_for_cases() const;
+  std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
   void add_edges();
   void add_corners();

@@ -49,6 +49,10 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   return families;
 }
 
+// Scalars that are changed at once to find a call of a case, and calls that are considered at each shape. Chosen: a
+// condition on three flags is rare, and one that is not met is reported.
+constexpr std::size_t kMostScalarsChanged = 2, kMostScalarChoices = 400;
+
 contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
   if (contract::is_float(spec.dtype)) return contract::Scalar::of(spec.dtype, value);
   return contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
@@ -67,6 +71,9 @@ Families turns(const Contract& contract, uint64_t turn) {
 }  // namespace
 
 void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
+  // A real GPU runs threads in the order it likes.
+  if (!options_.machines && is_extreme(schedule_kind(condition.schedule)))
+    condition.schedule = schedule_of(ScheduleKind::Shuffled, condition.schedule);
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
@@ -250,38 +257,59 @@ void Plan::add_families() {
   }
 }
 
-// Optional tensors, given and not.
+// Optional tensors: all given, none, each alone, and all but each, so that any two of them are tried in every
+// combination. A kernel may ask about one and use the other.
 void Plan::add_presence() {
-  for (const TensorSpec* spec : contract_.inputs()) {
-    if (!spec->optional) continue;
-    const std::string presence = contract::presence_of(spec->name);
-    for (const bool present : {false, true}) {
-      add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {},
-          rotating_condition());
-      stages_.back().back().trial.scalars[presence] =
-          contract::Scalar::of_int(contract::DType::boolean, present);
-      requirements_.add(RequirementGroup::Inputs,
-                        fmt::format("{} {}", spec->name, present ? "present" : "absent"),
-                        [presence, present](const Trial& trial) {
-                          return (trial.scalars.at(presence).as_int() != 0) == present;
-                        });
-    }
-  }
+  std::vector<std::string> names;
+  for (const TensorSpec* spec : contract_.inputs())
+    if (spec->optional) names.push_back(spec->name);
+  if (names.empty()) return;
+  const auto is_present = [](const Trial& trial, const std::string& name) {
+    return trial.scalars.at(contract::presence_of(name)).as_int() != 0;
+  };
+  for (const std::string& name : names)
+    for (const bool present : {false, true})
+      requirements_.add(RequirementGroup::Inputs, fmt::format("{} {}", name, present ? "present" : "absent"),
+                        [=](const Trial& trial) { return is_present(trial, name) == present; });
+  for (const std::string& one : names)
+    for (const std::string& other : names)
+      if (one != other)
+        requirements_.add(
+            RequirementGroup::Inputs, fmt::format("{} without {}", one, other),
+            [=](const Trial& trial) { return is_present(trial, one) && !is_present(trial, other); });
+  // `odd`: the one that is not as the others are; none: all are alike.
+  const auto add_trial = [&](const std::string& odd, bool others) {
+    add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {}, rotating_condition());
+    for (const std::string& name : names)
+      stages_.back().back().trial.scalars[contract::presence_of(name)] =
+          contract::Scalar::of_int(contract::DType::boolean, name == odd ? !others : others);
+  };
+  for (const bool present : {false, true}) add_trial("", present);
+  if (names.size() == 1) return;
+  for (const std::string& name : names)
+    for (const bool others : {false, true}) add_trial(name, others);
 }
 
-// Every case of the formula, by the first values of scalars that choose it, at a plain shape.
+// Every case of the formula. One that no trial can be found for stays open: a pass would say nothing about it.
 void Plan::add_cases() {
-  const Shape shape = quick(uniform_shape(contract_, kFamilySize), kEachShare);
+  if (contract_.reference.cases.empty()) return;
+  const std::vector<Shape> shapes = shapes_for_cases();
+  Trial plain;
+  fill_scalars(plain, true);
+  const std::vector<contract::Scalars> scalars = scalars_for_cases(plain.scalars);
   for (std::size_t i = 0; i <= contract_.reference.cases.size(); ++i) {
     const contract::FormulaCase* wanted =
         i < contract_.reference.cases.size() ? &contract_.reference.cases[i] : nullptr;
-    if (contract_.reference.cases.empty()) return;
-    Trial plain;
-    fill_scalars(plain, true);
-    const std::optional<contract::Scalars> chosen = scalars_for(wanted, shape, plain.scalars);
-    if (!chosen) continue;
-    add("input families", shape, {}, rotating_condition());
-    stages_.back().back().trial.scalars = *chosen;
+    bool found = false;
+    for (std::size_t n = 0; n < shapes.size() * scalars.size() && !found; ++n) {
+      const Shape& shape = shapes[n / scalars.size()];
+      const contract::Scalars& values = scalars[n % scalars.size()];
+      if (contract::chosen_case(contract_, shape, values) != wanted) continue;
+      add("input families", shape, {}, rotating_condition());
+      stages_.back().back().trial.scalars = values;
+      found = true;
+    }
+    if (!found && !wanted) continue;  // the cases leave nothing to the formula of [reference]
     requirements_.add(RequirementGroup::Inputs,
                       wanted ? "the case " + wanted->when_text : "none of the cases",
                       [&contract = contract_, wanted](const Trial& trial) {
@@ -290,22 +318,44 @@ void Plan::add_cases() {
   }
 }
 
-std::optional<contract::Scalars> Plan::scalars_for(const contract::FormulaCase* wanted, const Shape& shape,
-                                                   const contract::Scalars& plain) const {
-  const auto chooses = [&](const contract::Scalars& scalars) {
-    return contract::chosen_case(contract_, shape, scalars) == wanted;
-  };
-  if (chooses(plain)) return plain;
-  for (const contract::ScalarSpec& spec : contract_.scalars) {
-    std::vector<double> values = spec.values;
-    if (spec.is_range()) values = {spec.low, spec.high};
-    for (const double value : values) {
-      contract::Scalars scalars = plain;
-      scalars[spec.name] = scalar_of(spec, value);
-      if (chooses(scalars)) return scalars;
+// A plain shape, then each dim at its interesting values, then what is too large to be quick.
+std::vector<Shape> Plan::shapes_for_cases() const {
+  std::vector<Shape> shapes = {quick(uniform_shape(contract_, kFamilySize), kEachShare)}, large;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    for (const int64_t value : interesting(dim, dim.highest())) {
+      Shape shape = uniform_shape(contract_, kSmallestConditionSize);
+      shape[dim.name] = value;
+      const std::optional<Shape> legal = contract::legal_shape(contract_, std::move(shape), dim.name);
+      if (!legal) continue;
+      const Shape cheap = quick(*legal, kEachShare, dim.name);
+      shapes.push_back(cheap);
+      if (cheap != *legal) large.push_back(*legal);
     }
   }
-  return std::nullopt;
+  std::erase_if(large, [&](const Shape& shape) {
+    const auto size = work_.of(shape);
+    return !size || size->elements > options_.max_elements || size->bytes > options_.max_bytes;
+  });
+  shapes.insert(shapes.end(), large.begin(), large.end());
+  return shapes;
+}
+
+// As they are, then with one and two of the scalars at others of their values.
+std::vector<contract::Scalars> Plan::scalars_for_cases(const contract::Scalars& plain) const {
+  std::vector<contract::Scalars> found = {plain};
+  for (std::size_t changed = 0, first = 0; changed < kMostScalarsChanged; ++changed) {
+    const std::size_t last = found.size();
+    for (std::size_t i = first; i < last; ++i)
+      for (const contract::ScalarSpec& spec : contract_.scalars)
+        for (const double value : spec.is_range() ? std::vector<double>{spec.low, spec.high} : spec.values) {
+          contract::Scalars scalars = found[i];
+          scalars[spec.name] = scalar_of(spec, value);
+          if (found.size() < kMostScalarChoices) found.push_back(std::move(scalars));
+        }
+    first = last;
+  }
+  return found;
 }
 
 void Plan::add_conditions() {
@@ -322,9 +372,13 @@ void Plan::add_conditions() {
   uint64_t schedule = 0;
   std::size_t turn = 0;
   for (const int64_t value : kConditionSizes) {
-    for (const ScheduleKind kind : kExtremeOrders[turn++])
-      add("extreme schedules", shape(value), random_families(),
-          {.schedule = schedule_of(kind, random_.bits() >> kScheduleShift)});
+    // Whoever comes in between is noticed where many want the same place.
+    for (const ScheduleKind kind : kExtremeOrders[turn++]) {
+      if (kind == ScheduleKind::Text || !options_.machines) continue;
+      const uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      add("extreme schedules", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.schedule = order});
+    }
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {

@@ -46,30 +46,39 @@ bool is_about_to_exit(const Fragment& f) {
   return (inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit) && inst.guard == ptx::kNone;
 }
 
-// Whether every way from `from` to the end of the function passes `place` (positions in the PTX body).
-bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t place) {
+// Where a thread may get from an instruction (positions in the PTX body), places that it does not pass left out.
+std::vector<bool> reached(const ptx::Function& function, uint32_t from, uint32_t without) {
   const auto& body = function.body;
   std::vector<bool> seen(body.size() + 1, false);
-  std::vector<uint32_t> open{from + 1};
+  std::vector<uint32_t> open{from};
   while (!open.empty()) {
     const uint32_t at = open.back();
     open.pop_back();
-    if (at == place || (at < seen.size() && seen[at])) continue;
-    if (at >= body.size()) return false;
+    if (at == without || at > body.size() || seen[at]) continue;
     seen[at] = true;
+    if (at == body.size()) continue;  // the end
     const ptx::Instruction& inst = body[at];
-    const bool ends = inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit;
-    if (ends) return false;
+    if (inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit) seen[body.size()] = true;
     for (const ptx::Operand& operand : inst.operands) {
       if (operand.kind == ptx::Operand::Kind::Label) open.push_back(operand.index);
       if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == ptx::Opcode::brx_idx)
         for (uint32_t target : function.target_lists.at(operand.symbol.index).targets) open.push_back(target);
     }
-    const bool jumps =
-        (inst.opcode == ptx::Opcode::bra && inst.guard == ptx::kNone) || inst.opcode == ptx::Opcode::brx_idx;
-    if (!jumps) open.push_back(at + 1);
+    const bool leaves = inst.opcode == ptx::Opcode::bra || inst.opcode == ptx::Opcode::ret ||
+                        inst.opcode == ptx::Opcode::exit;
+    if ((!leaves || inst.guard != ptx::kNone) && inst.opcode != ptx::Opcode::brx_idx) open.push_back(at + 1);
   }
-  return true;
+  return seen;
+}
+
+// Whether every way from `from` to the end of the function passes `place`.
+bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t place) {
+  return !reached(function, from + 1, place)[function.body.size()];
+}
+
+// Whether a way leads from `from` to `place`.
+bool may_come(const ptx::Function& function, uint32_t from, uint32_t place) {
+  return place < function.body.size() && reached(function, from, ptx::kNone)[place];
 }
 
 // A fragment has passed the barrier by when it stands where those at the barrier still have to come: it will
@@ -89,10 +98,13 @@ void note_arrival(Warp& w, BlockBarrier& barrier, const Inst& inst, uint32_t lan
   barrier.place[w.index] = &inst;
   barrier.apart[w.index] = false;
   barrier.absent[w.index] = 0;
-  // Under a schedule in which lanes drift, who stands elsewhere may as well be behind.
-  if (lanes == w.live || w.drift != 0) return;
-  for (const Fragment& f : w.others)
-    if (has_passed_by(f, w, inst)) barrier.absent[w.index] |= f.lanes;
+  if (lanes == w.live) return;
+  for (const Fragment& f : w.others) {
+    if (!has_passed_by(f, w, inst)) continue;
+    // Under a schedule in which lanes drift, who stands elsewhere may as well be behind.
+    if (w.drift != 0 && may_come(*f.frame->function->ptx, f.pc->source, inst.source)) continue;
+    barrier.absent[w.index] |= f.lanes;
+  }
 }
 
 void judge_alignment(Block& block, const BlockBarrier& barrier) {

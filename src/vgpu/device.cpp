@@ -68,7 +68,9 @@ namespace {
 class Run final : public GridRun {
  public:
   Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
-      : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
+      : device_(device),
+        parameters_(std::move(parameters)),
+        listeners_(info.config.listeners.value_or(device.listeners)) {
     grid_.info = info;
     grid_.info.parameters = parameters_;
     grid_.program = grid_.info.kernel.program;
@@ -115,7 +117,7 @@ class Run final : public GridRun {
       return State::Ended;
     }
     std::lock_guard lock(mutex_);
-    return fruitless_turns_ > patience() ? State::Stalled : State::Running;
+    return fruitless_turns_ > patience() && !let_more_in() ? State::Stalled : State::Running;
   }
 
   void give_up() override {
@@ -194,6 +196,15 @@ class Run final : public GridRun {
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
   }
 
+  // All resident clusters wait, perhaps for blocks with lower numbers, which GPUs do start first: a schedule that starts
+  // others first has to let them in. Who waits for a block that a GPU would not have started shows in text order.
+  bool let_more_in() {
+    if (started_ == total_ || device_.options.seed == 0) return false;
+    resident_limit_ *= 2;
+    fruitless_turns_ = fruitless_of_step_ = 0;
+    return true;
+  }
+
   uint64_t patience() const { return kTurnsBeforeStalled + 20 * resident_; }
 
   uint64_t nth(uint64_t i) const {
@@ -218,7 +229,11 @@ class Run final : public GridRun {
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
       if (suspended_.empty()) return nullptr;
-      if (fruitless_of_step_ > patience()) return nullptr;
+      if (fruitless_of_step_ > patience()) {
+        if (!let_more_in()) return nullptr;
+        lock.unlock();
+        return take(worker);
+      }
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
       return cluster;
@@ -297,6 +312,9 @@ const Options& Device::options() const {
 }
 void Device::set_seed(uint64_t seed) {
   impl_->options.seed = seed;
+}
+std::function<void(std::string_view)> Device::set_print(std::function<void(std::string_view)> print) {
+  return std::exchange(impl_->options.print, std::move(print));
 }
 void Device::advance_clock(uint64_t cycles) {
   impl_->clock += cycles;

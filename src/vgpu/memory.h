@@ -2,7 +2,8 @@
 //
 // Device addresses come from one reserved range of the process that nothing is mapped in, so
 // host code that dereferences one faults at once. Its backing is a second range of the same size
-// (lazily zero pages: untouched memory costs nothing). A red zone lies after each allocation. Addresses of
+// (lazily zero pages: untouched memory costs nothing). Allocations of the program lie far apart, so that an index
+// which is wrong by a wrapped 32-bit product meets no other one; a red zone lies after all others. Addresses of
 // freed allocations are not handed out again until the range is used up, so that a use after
 // free can be reported. Host and device share managed and pinned memory; under checks each has a mapping.
 //
@@ -120,7 +121,8 @@ class Memory {
   std::map<Address, Allocation> allocations_;  // by base; freed ones stay as tombstones
   Address range_ = 0;
   uint64_t range_bytes_ = 0;
-  Address next_ = 0;
+  Address next_ = 0;        // for what lies close together: variables, the device's heap
+  Address next_apart_ = 0;  // for the program's allocations
   uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
   bool track_initialised_ = false;
   mutable uint64_t made_bytes_ = 0;
@@ -129,6 +131,8 @@ class Memory {
 
   const Allocation* find_locked(Address address) const;
   std::optional<Address> place(uint64_t size, uint64_t align);
+  std::optional<Address> place_apart(uint64_t size, uint64_t align);
+  uint64_t gap_after(Address address) const;
   void insert(Allocation allocation);
   void forget(const Allocation& allocation);
 };

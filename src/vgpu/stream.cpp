@@ -499,8 +499,10 @@ void Streams::start_locked(Lock& lock, Operation& operation) {
                  },
                  [&](GridWork& work) {
                    ended = false;
+                   const bool alone = running_.empty();
                    if (options_.grid_starts) options_.grid_starts(work.config);
                    beside([&] {
+                     if (alone && options_.grid_alone) options_.grid_alone(work);
                      operation.run = device_.start(work.kernel, work.config, std::move(work.parameters),
                                                    operation.stream);
                    });

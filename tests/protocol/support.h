@@ -20,6 +20,8 @@ inline Settings full_settings() {
           .faults = true,
           .quiet = true,
           .report_launches = true,
+          .report_activity = true,
+          .count_bytes = true,
           .report_code = true,
           .stall_milliseconds = 1500,
           .precision_lines = {{"a b:c.cu", 7}, {"d;e.cu", 8}}};

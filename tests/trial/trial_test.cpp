@@ -345,6 +345,52 @@ TEST(Plan, TriesOptionalTensorsBothWaysAndEveryCase) {
     EXPECT_TRUE(texts.contains(text)) << text;
 }
 
+// The requirements that the first trials leave open, of a contract with these cases.
+std::vector<std::string> left_open(const std::string& cases) {
+  const auto contract = contract::parse(kRelated + cases);
+  EXPECT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  Requirements required = plan.requirements();
+  for (int i = 0; i < 400; ++i) required.meet(plan.next([](const Shape&, bool) { return true; }).trial);
+  std::vector<std::string> texts;
+  for (const Requirement* one : required.open()) texts.push_back(one->text);
+  return texts;
+}
+
+TEST(Plan, FindsCallsForCasesThatDependOnShapesAndSeveralScalars) {
+  constexpr const char* kFormula = "formula = \"y[c, k] = 2 * x[c, k]\"\n";
+  const auto with = [&](const std::string& when) {
+    return left_open("[[case]]\nwhen = \"" + when + "\"\n" + kFormula);
+  };
+  EXPECT_EQ(with("G == 1 and mode == 0"), std::vector<std::string>{});
+  EXPECT_EQ(with("K > 4000 and mode == 0"), std::vector<std::string>{});
+  EXPECT_EQ(with("present(b) == 0 and mode == 0"), std::vector<std::string>{});
+  // Where none is found, a pass must not be given in silence.
+  EXPECT_EQ(with("mode == 7"), std::vector<std::string>{"the case mode == 7"});
+}
+
+TEST(Plan, TriesOptionalTensorsOneWithoutTheOther) {
+  std::string text = kRelated;
+  text.insert(text.find("[tensors.y]"), "[tensors.w]\ndtype = \"f32\"\nshape = [\"K\"]\noptional = true\n");
+  const auto contract = contract::parse(text);
+  ASSERT_TRUE(contract) << contract.error().text();
+  std::set<std::pair<int64_t, int64_t>> seen;
+  Plan plan(*contract, {});
+  Requirements required = plan.requirements();
+  EXPECT_EQ(required.count(RequirementGroup::Inputs).met, 0u);
+  for (int i = 0; i < 200; ++i) {
+    const Trial trial = plan.next([](const Shape&, bool) { return true; }).trial;
+    seen.emplace(trial.scalars.at("present(b)").as_int(), trial.scalars.at("present(w)").as_int());
+    required.meet(trial);
+  }
+  EXPECT_EQ(seen.size(), 4u);
+  std::set<std::string> texts;
+  for (const Requirement* one : plan.requirements().open()) texts.insert(one->text);
+  EXPECT_TRUE(texts.contains("b without w"));
+  EXPECT_TRUE(texts.contains("w without b"));
+  for (const Requirement* one : required.open()) ADD_FAILURE() << one->text;
+}
+
 TEST(Shrink, KeepsToTheRelationsBetweenDims) {
   const auto contract = contract::parse(kRelated);
   ASSERT_TRUE(contract) << contract.error().text();

@@ -208,6 +208,37 @@ TEST(Orders, TheStarvedBlockComesLast) {
   EXPECT_GT(last.size(), 2u);
 }
 
+// Block n waits for block n - 1. In text order that ends; so it must where others were started first and no more fit.
+TEST(Orders, LowerBlocksAreLetInWhenAllOthersWait) {
+  const char* code = R"(
+.visible .entry chain(.param .u64 flags) {
+  .reg .pred %p<4>; .reg .b32 %r<8>; .reg .b64 %rd<6>;
+  ld.param.u64 %rd1, [flags];
+  mov.u32 %r1, %ctaid.x;
+  mul.wide.u32 %rd4, %r1, 4;
+  add.s64 %rd5, %rd1, %rd4;
+  mov.u32 %r4, 0;
+  setp.eq.u32 %p1, %r1, 0;
+  @%p1 bra READY;
+WAIT:
+  ld.acquire.gpu.global.u32 %r4, [%rd5+-4];
+  setp.eq.u32 %p2, %r4, 0;
+  @%p2 bra WAIT;
+READY:
+  add.u32 %r5, %r4, 1;
+  st.release.gpu.global.u32 [%rd5], %r5;
+  ret;
+})";
+  constexpr uint32_t kBlocks = 90;  // a multiprocessor holds 32
+  for (const uint64_t seed :
+       {uint64_t{0}, schedule_of(ScheduleKind::LastFirst, 8), uint64_t{1}, uint64_t{2}}) {
+    Machine m(code, {.threads = 1, .seed = seed, .multiprocessors = 1});
+    const Address a = m.array(std::vector<uint32_t>(kBlocks));
+    EXPECT_EQ(m.launch("chain", {kBlocks}, {32}, {a}).fault.message, "") << seed;
+    EXPECT_EQ(m.read<uint32_t>(a, kBlocks).back(), kBlocks) << seed;
+  }
+}
+
 // A counter that is read and written in two volatile accesses loses additions when warps change places in between.
 TEST(Orders, WarpsChangePlacesBetweenVolatileAccesses) {
   const char* code = R"(
