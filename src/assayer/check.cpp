@@ -178,6 +178,9 @@ class Check {
       case TrialState::TooSlow:
         coverage_.miss("too slow here: " + result.problem);
         return false;
+      case TrialState::Unsampled:
+        coverage_.miss_sample(result.problem);
+        return false;
       default:
         leave_open(result.problem);
         return !result.findings.empty();
@@ -272,6 +275,7 @@ class Check {
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
+    plan_options.samples = plan_options.machines && subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);
@@ -316,6 +320,10 @@ class Check {
       }
       if (!note(result)) {
         if (result.state == TrialState::Skipped) plan.skip(*planned);
+        if (result.state == TrialState::Unsampled) {
+          if (++unsampled_[result.problem] == kMostUnsampled) plan.drop_sampled();
+          continue;
+        }
         if (planned->required)
           outcome_.report.unknown.push_back(fmt::format(
               "the contract's shape {}: {}", contract::to_string(planned->trial.shape), result.problem));
@@ -324,7 +332,8 @@ class Check {
           return;
         continue;
       }
-      if (!planned->trial.condition.looped) cost_.learn(planned->trial.shape, own_seconds);
+      if (!planned->trial.condition.looped && !planned->trial.sampled)
+        cost_.learn(planned->trial.shape, own_seconds);
       if (result.seconds > kHeldUpShare * options_.budget && spent() > options_.budget)
         held_up_.push_back(fmt::format("{} ({:.0f} s)", trial::to_string(planned->trial), result.seconds));
       if (options_.trace) {
@@ -334,7 +343,7 @@ class Check {
       }
       coverage_.add(planned->trial, planned->stage, result);
       plan.judged(planned->trial);
-      if (result.judged == 0 && has_error(result.findings)) plan.hidden(*planned);
+      if (result.judged == 0 && has_error(result.findings) && !planned->trial.sampled) plan.hidden(*planned);
       kernels_.add(planned->trial, result);
       failures_->keep_host_warnings(result);
       page_.add(planned->trial, result);
@@ -415,6 +424,7 @@ class Check {
   Timeline timeline_;
   SizeConstants constants_;               // of the subject's code
   bool needs_more_ = false;               // trials, for a pass
+  std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
   std::vector<std::string> held_up_;      // trials that took much of the time
 };

@@ -40,15 +40,26 @@ void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult
   ++stages_[std::string(stage)];
   shapes_.insert(contract::to_string(trial.shape));
   for (const auto& [name, family] : trial.families) families_.insert(std::string(trial::to_string(family)));
+  const auto elements = trial::size_of(contract_, trial.shape);
+  if (trial.sampled) {
+    ++sampled_;
+    for (const auto& [name, value] : trial.shape) sampled_dims_[name] = std::max(sampled_dims_[name], value);
+    if (elements) largest_sampled_ = std::max(largest_sampled_, elements->elements);
+    if (!result.sampled.not_judged.empty()) unjudged_.insert(result.sampled.not_judged);
+    judged_ += result.judged;
+    elements_ += result.judged;
+    undecided_ += result.undecided;
+    return;
+  }
   for (const auto& [name, value] : trial.shape) {
     auto [it, added] = dims_.try_emplace(name, value, value);
     it->second.first = std::min(it->second.first, value);
     it->second.second = std::max(it->second.second, value);
   }
-  if (const auto size = trial::size_of(contract_, trial.shape); size && !trial.sparse.empty()) {
-    largest_sparse_ = std::max(largest_sparse_, size->elements);
-  } else if (size && size->elements > largest_) {
-    largest_ = size->elements;
+  if (elements && !trial.sparse.empty()) {
+    largest_sparse_ = std::max(largest_sparse_, elements->elements);
+  } else if (elements && elements->elements > largest_) {
+    largest_ = elements->elements;
     largest_shape_ = trial.shape;
   }
   wider_.insert(result.wider_budgets.begin(), result.wider_budgets.end());
@@ -59,11 +70,19 @@ void Coverage::add(const Trial& trial, std::string_view stage, const TrialResult
   margins_.energy = std::max(margins_.energy, result.margins.energy);
 }
 
+void Coverage::miss_sample(const std::string& why) {
+  if (unsampled_.insert(why).second) miss("giant shapes by a sample of the blocks: " + why);
+}
+
 void Coverage::miss_dims() {
+  for (const std::string& why : unjudged_) miss("the numbers of giant shapes: " + why);
   for (const contract::Dim& dim : contract_.dims) {
     const auto tried = dims_.find(dim.name);
     if (tried == dims_.end()) continue;
-    const auto [least, most] = tried->second;
+    const int64_t least = tried->second.first;
+    const auto sampled = sampled_dims_.find(dim.name);
+    const int64_t most =
+        std::max(tried->second.second, sampled == sampled_dims_.end() ? int64_t{0} : sampled->second);
     if (most < dim.highest())
       miss(fmt::format("{} beyond {} (promised up to {})", dim.name, most, dim.highest()));
     if (least > dim.lowest())
@@ -110,6 +129,9 @@ Json Coverage::json() const {
                       {"tried_max", tried->second.second},
                       {"promised_min", dim.lowest()},
                       {"promised_max", dim.highest()}};
+    if (const auto sampled = sampled_dims_.find(dim.name);
+        sampled != sampled_dims_.end() && sampled->second > tried->second.second)
+      dims[dim.name]["sampled_max"] = sampled->second;
   }
   for (const auto& [stage, count] : stages_) stages[stage] = count;
   json["dims"] = dims;
@@ -125,6 +147,10 @@ Json Coverage::json() const {
   for (const contract::Dim& dim : contract_.dims) whole[dim.name] = dim.highest();
   if (const auto promised = trial::size_of(contract_, whole))
     json["largest"]["promised_elements"] = promised->elements;
+  if (largest_sampled_ > 0) {
+    json["largest"]["sampled_elements"] = largest_sampled_;
+    json["sampled_trials"] = sampled_;
+  }
   if (largest_sparse_ > 0) json["largest"]["sparse_elements"] = largest_sparse_;
   if (planned_ == 0) return json;
   json["planned"] = planned_;

@@ -16,6 +16,8 @@ class Coverage {
 
   void add(const trial::Trial& trial, std::string_view stage, const TrialResult& result);
   void miss(std::string what) { missed_.push_back(std::move(what)); }
+  // Why a sample of the blocks told nothing, each reason once.
+  void miss_sample(const std::string& why);
   // Promised values of dims that no trial reached.
   void miss_dims();
   // The plan as it stands at the end of a check.
@@ -35,8 +37,11 @@ class Coverage {
   std::map<std::string, int> stages_;
   std::set<std::string> shapes_, families_, wider_;
   std::map<std::string, std::pair<int64_t, int64_t>> dims_;
+  std::map<std::string, int64_t> sampled_dims_;  // the largest values of which a sample of the blocks was run
+  int sampled_ = 0;                              // trials
+  std::set<std::string> unsampled_, unjudged_;   // why not; why not the numbers
   std::vector<std::string> missed_;
-  double largest_ = 0, largest_sparse_ = 0;  // elements of all tensors of one trial
+  double largest_ = 0, largest_sparse_ = 0, largest_sampled_ = 0;  // elements of all tensors of one trial
   contract::Shape largest_shape_;
 
   int planned_ = 0, left_ = 0;  // trials; random ones are not planned

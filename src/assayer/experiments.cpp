@@ -37,6 +37,9 @@ bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern)
   std::byte bytes[8];
   std::memcpy(bytes, &pattern, 8);
   const auto size = static_cast<std::size_t>(tensor.item_bytes());
+  constexpr std::byte kHalf{0xf};
+  if (contract::info(tensor.dtype).bits == 4)
+    return (*tensor.at(at) & kHalf) == (bytes[static_cast<std::size_t>(at) % 8] & kHalf);
   return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
 }
 
@@ -175,6 +178,15 @@ bool TrialRunner::depends_on_poison(const Trial& trial, const TrialResult& faile
 bool TrialRunner::confirm(Trial& trial, TrialResult& failed) {
   if (failed.findings.empty()) return false;
   const Kind kind = failed.findings.front().kind;
+  if (trial.sampled) {  // with other inputs and other random blocks
+    Trial again = trial;
+    again.condition.fresh = true;
+    again.seed = mix(trial.seed, 3) >> 16;
+    const TrialResult second = run_once(again, false);
+    return std::any_of(second.findings.begin(), second.findings.end(), [&](const Finding& finding) {
+      return finding.kind == kind && finding.severity == Severity::Error;
+    });
+  }
   if (is_numeric(kind) || kind == Kind::Timeout || kind == Kind::Nondeterministic || kind == Kind::StaleState)
     return true;
   for (bool trial::Condition::*how :
@@ -404,7 +416,7 @@ bool TrialRunner::find_uninitialized(Trial& trial, TrialResult& failed) {
 }
 
 TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
-  if (failed.findings.empty()) return failed;
+  if (failed.findings.empty() || trial.sampled) return failed;
   // What is read too early may be undefined, or wrong: the race is why.
   std::stable_partition(failed.findings.begin(), failed.findings.end(), is_between_operations);
   if (is_between_operations(failed.findings.front())) {
@@ -444,6 +456,7 @@ TrialResult TrialRunner::find_cause(Trial& trial, TrialResult failed) {
 }
 
 bool TrialRunner::has_cause(Trial& trial, TrialResult& failed, Kind kind, Cause cause) {
+  if (trial.sampled) return failed.findings.front().kind == kind;
   if (kind == Kind::Nondeterministic) return find_chance(trial, failed, cause);
   static constexpr struct {
     Kind kind;

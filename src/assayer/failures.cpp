@@ -262,7 +262,7 @@ void Failures::report_finding(Finding finding, const Trial& trial, const Trial& 
   // What the smallest case only shows a part of is followed where it was found.
   const Trial& followed = finding.found.smallest_shows.empty() ? small : trial;
   std::shared_ptr<const Profile> profile;
-  if (is_numeric(finding.kind))
+  if (is_numeric(finding.kind) && !trial.sampled)
     profile = profile_of(finding, parts_.contract, parts_.subject, trial, followed, parts_.options,
                          parts_.options.timeline ? Deadline() : Deadline(kProfileSeconds));
   if (profile) profile = with_shown_paths(*profile);

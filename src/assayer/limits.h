@@ -22,6 +22,17 @@ inline constexpr double kTrialSeconds = 10, kFirstTrialSeconds = 2.5;
 inline constexpr double kBriefShare = 0.12, kBriefSeconds = 0.5;
 // Elements of each output judged in such a trial.
 inline constexpr int64_t kBriefSample = 1 << 13;
+// Of a trial of which a sample of the blocks is run: seconds of each launch, in which blocks begin (they end in twice as
+// many); once more of them, for one trial, where no block came to its end, as in a kernel whose blocks loop over the
+// whole tensor. Seconds of the whole trial beside that. Elements of each output that are judged. Chosen.
+inline constexpr double kSampleSeconds = 0.5, kLongSampleSeconds = 2, kSampledTrialSeconds = 6;
+inline constexpr int64_t kSampledElements = 1 << 12;
+// Blocks of each launch, or all of them, without which nothing is said of what all blocks write. A block that writes
+// more than all that were run is then one of less than a tenth, as a rule: a tenth is missed by 32 random blocks three
+// times in a hundred, and none of the corpus's right kernels is such.
+inline constexpr uint64_t kEnoughBlocks = 32;
+// Samples that told nothing for the same reason before the others are left out.
+inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.
 inline constexpr double kRequiredBudgets = 3, kRequiredSeconds = 60;
 // Budgets of its own time (own_time.h) that a check of a Python function may take for the trials that a pass

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "assayer/locate.h"
+#include "base/schedule.h"
 #include "subject/device_code.h"
 
 namespace assay::assayer {
@@ -37,7 +38,10 @@ std::string condition_text(const trial::Condition& condition) {
   std::vector<std::string> parts;
   if (condition.poison != trial::Poison::Nan)
     parts.push_back(fmt::format("poison {}", to_string(condition.poison)));
-  if (condition.schedule != 0) parts.emplace_back("other schedule");
+  if (condition.schedule != 0) {
+    const ScheduleKind kind = schedule_kind(condition.schedule);
+    parts.emplace_back(is_extreme(kind) ? describe(kind) : "other schedule");
+  }
   if (!condition.ordered) parts.emplace_back("idle device");
   for (const auto& [flag, name] : kNames) {
     if (condition.*flag) parts.emplace_back(name);

@@ -60,6 +60,7 @@ Finding trespass(const subject::Trespass& t) {
   access.place.offset = t.offset;
   access.place.element = evidence::TensorElement{t.tensor, {}, {}};
   access.bytes_changed = static_cast<uint64_t>(t.bytes);
+  if (t.in_gap) access.detail = "between its elements";
   return {.kind = Kind::OutOfBounds, .evidence = std::move(access)};
 }
 
@@ -214,6 +215,11 @@ TrialResult TrialRunner::run_once(const Trial& asked, bool diagnose) {
   const auto start = std::chrono::steady_clock::now();
   const double built = runner_.build_seconds();
   Trial trial = asked;
+  if (trial.sampled) {
+    run_sampled(trial, result);
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+  }
   const auto size = trial::size_of(contract_, trial.shape);
   if ((size && size->bytes > kMostOrderedBytes) || !trial.sparse.empty()) trial.condition.ordered = false;
   const auto bindings = inputs_of(trial);

@@ -1,5 +1,5 @@
 // One trial, run and judged (trial_runner.cpp); the experiments that show what its failure is due to
-// (experiments.cpp, surroundings_needed.cpp); and whether a call that takes long ever ends (hang.cpp).
+// (experiments.cpp, surroundings_needed.cpp); some blocks of a giant one (sampled_trial.cpp); and whether a call that takes long ever ends (hang.cpp).
 #pragma once
 
 #include <chrono>
@@ -12,6 +12,7 @@
 #include "assayer/own_time.h"
 #include "judge/judge.h"
 #include "subject/tensor_cores.h"
+#include "trial/made_inputs.h"
 #include "trial/work.h"
 
 namespace assay::assayer {
@@ -23,6 +24,13 @@ enum class TrialState : uint8_t {
   Unsupported,  // the virtual GPU cannot run it: `problem`
   Unavailable,  // no device: `problem`
   Unjudgeable,  // the reference cannot be evaluated: `problem`
+  Unsampled,    // what a sample of the blocks does tells nothing: `problem`
+};
+
+// Of a trial of which a sample of the blocks is run.
+struct SampledResult {
+  uint64_t blocks = 0, run = 0;  // of all launches; to their end
+  std::string not_judged;        // why an output's numbers were not; empty: they were
 };
 
 struct TrialResult {
@@ -33,7 +41,8 @@ struct TrialResult {
   std::vector<subject::Call> calls;
   std::vector<std::string> wider_budgets;  // why they allow for tensor cores; empty: they do not
   int64_t judged = 0, elements = 0, undecided = 0;
-  judge::Margins margins;                 // of all outputs, if the options ask for them
+  judge::Margins margins;  // of all outputs, if the options ask for them
+  SampledResult sampled;
   double seconds = 0;                     // of the whole trial
   double call_seconds = 0;                // of the call alone
   std::optional<bool> launched;           // whether it launched a kernel; none: not known
@@ -109,6 +118,13 @@ class TrialRunner {
   void judge_calls(const trial::Trial& trial, const std::vector<contract::Bindings>& bindings,
                    TrialResult& result, bool diagnose);
   void read_outcome(const trial::Trial& trial, const subject::Observation& observation, TrialResult& result);
+  // sampled_trial.cpp
+  void run_sampled(const trial::Trial& trial, TrialResult& result);
+  bool sample_once(const trial::Trial& trial, double seconds, TrialResult& result);
+  void judge_written(const protocol::SampleReport& report, const subject::Call& call,
+                     trial::MadeInputs& inputs, TrialResult& result);
+  void judge_coverage(const trial::Trial& trial, const protocol::SampleReport& report,
+                      const subject::Call& call, trial::MadeInputs& inputs, TrialResult& result);
   void compare_repetition(const trial::Trial& trial, TrialResult& result);
   void compare_related(const trial::Trial& trial, TrialResult& result);
   void warm_up(const trial::Trial& trial);
@@ -158,6 +174,7 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  bool long_sampled_ = false;       // a sample had more time once
   bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;
   std::set<std::string> code_;  // PTX of a Python subject

@@ -12,6 +12,7 @@
 namespace assay::checks {
 
 bool FindingLog::counted(const Occurrence& occurrence) {
+  if (closed_) return true;
   std::lock_guard lock(mutex_);
   const auto known = by_occurrence_.find(occurrence);
   if (known == by_occurrence_.end()) return false;
@@ -20,6 +21,7 @@ bool FindingLog::counted(const Occurrence& occurrence) {
 }
 
 void FindingLog::add(const std::string& key, Finding finding, const Occurrence& occurrence) {
+  if (closed_) return;
   std::lock_guard lock(mutex_);
   const auto [it, fresh] = by_key_.try_emplace(key, findings_.size());
   by_occurrence_.try_emplace(occurrence, it->second);

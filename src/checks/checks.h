@@ -8,6 +8,7 @@
 //     for (auto& check : checks) device.listen(check.get());
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,8 +46,12 @@ class FindingLog {
   bool counted(const Occurrence& occurrence);
   // The findings since the last take, in the order of arrival.
   std::vector<Finding> take();
+  // While it is closed, nothing is added: what happens follows from something that no program did (block_sample.h).
+  void close() { closed_ = true; }
+  void open() { closed_ = false; }
 
  private:
+  std::atomic<bool> closed_{false};
   std::function<void(const Finding&)> report_;
   std::mutex mutex_;
   std::vector<Finding> findings_;

@@ -167,6 +167,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
     state->settles = launch.settles;
+    state->lanes.clear();
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
                         state->neighbours == 0);
     context_.states.put(block, std::move(state));
@@ -193,6 +194,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     whole &= std::all_of(early.begin(), early.end(), [](uint32_t tick) { return tick == 0; });
     state.clock.sync_block(arrived, early, block);
     state.shared.advance(state.clock, whole && state.neighbours == 0);  // other blocks know nothing of it
+    if (whole) state.lanes.clear();
     note_exhaustion(state);
   }
 
@@ -215,8 +217,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   }
 
   void on_warp_sync(const vgpu::Warp& warp, const vgpu::Inst&, uint32_t lanes, bool orders_memory) override {
-    if (!orders_memory) return;
     BlockState& state = state_of(*warp.block);
+    if (!orders_memory) return state.lanes.hear(warp.index, lanes);
     state.clock.sync_warp(warp.index, lanes, warp.live);
     state.shared.advance(state.clock, warp.index);
     note_exhaustion(state);
@@ -331,11 +333,23 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access, nullptr, site.noncoherent};
     shared ? access_shared(context_, actor) : memory_.access(actor);
+    if (order != kWeak) note_lanes(actor, site.awaited);
     if (access.mbarrier) {  // an arrival brings itself, too
       std::lock_guard lock(context_.mutex);
       at_mbarrier(context_, state, warp, access);
       note_exhaustion(state);
     }
+  }
+
+  // Lanes of a warp that rely on running in step.
+  void note_lanes(const Actor& actor, bool awaited) {
+    const Access& access = *actor.access;
+    const bool is_volatile = access.order == Order::Volatile && access.kind != AccessKind::Atomic &&
+                             access.kind != AccessKind::Reduction;
+    if (is_volatile && actor.shared && context_.scope.within_launches)
+      actor.state.lanes.access(context_, actor, awaited);
+    else if (awaited || reads(access.kind))
+      actor.state.lanes.hear(actor.warp->index, access.lanes);
   }
 
   void judge_copy(BlockState& state, const vgpu::Warp& warp, const vgpu::Inst& inst, const Access& access) {

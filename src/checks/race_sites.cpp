@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "checks/wait_loops.h"
 #include "vgpu/grid.h"
 #include "vgpu/program.h"
 
@@ -161,6 +162,10 @@ bool is_noncoherent(const ptx::Function& function, uint32_t source) {
   return inst.has(ptx::Mod::nc) || inst.opcode == ptx::Opcode::ldu;
 }
 
+bool is_volatile(const ptx::Function& function, uint32_t source) {
+  return source < function.body.size() && function.body[source].has(ptx::Mod::volatile_);
+}
+
 // The warp may have gone on to another since.
 const vgpu::Function& function_of(const vgpu::Warp& warp, const vgpu::Inst& inst) {
   const auto has = [&](const vgpu::Function& f) {
@@ -204,6 +209,8 @@ RaceSites::Known RaceSites::look_up(const vgpu::Warp& warp, const vgpu::Inst& in
   if (site.hoisted) it->second.chooser = chooser_of(function, inst.source);
   site.hoisted &= !it->second.chooser.known;
   site.noncoherent = it->second.noncoherent = is_noncoherent(*function.ptx, inst.source);
+  it->second.awaited = kind == vgpu::AccessKind::Load && is_volatile(*function.ptx, inst.source) &&
+                       is_awaited(*function.ptx, inst.source);
   std::string key = fmt::format("{}|{}|{}|{}|{}", warp.grid->entry->ptx->name, site.where,
                                 static_cast<int>(site.kind), site.hoisted, site.asynchronous);
   if (sites_.size() < kMostSites / 2)  // while there is room, code that is inlined in two places is two sites

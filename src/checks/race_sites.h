@@ -46,6 +46,7 @@ struct SiteCache {
     uint32_t number = 0;
     Chooser chooser{};
     bool noncoherent = false;
+    bool awaited = false;    // a volatile load that is part of a wait loop
     vgpu::Address last = 0;  // where it was, of lane 0
   };
   Entry entries[64];
@@ -65,7 +66,7 @@ class RaceSites {
     const uint64_t version = version_.load(std::memory_order_relaxed);
     if (entry.inst != &inst || entry.version != version) {
       const Known known = look_up(warp, inst, kind, asynchronous);
-      entry = {&inst, version, known.number, known.chooser, known.noncoherent};
+      entry = {&inst, version, known.number, known.chooser, known.noncoherent, known.awaited};
     }
     return entry;
   }
@@ -85,6 +86,7 @@ class RaceSites {
     uint32_t number = 0;
     Chooser chooser{};
     bool noncoherent = false;
+    bool awaited = false;
   };
   static uint64_t new_version();
   Known look_up(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::AccessKind kind, bool asynchronous);

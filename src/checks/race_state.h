@@ -8,6 +8,7 @@
 #include "checks/checks.h"
 #include "checks/race_clock.h"
 #include "checks/race_cluster.h"
+#include "checks/race_lanes.h"
 #include "checks/race_order.h"
 #include "checks/race_shadow.h"
 #include "checks/race_shared.h"
@@ -21,6 +22,7 @@ struct BlockState {
   uint32_t ordered_below = 0;  // numbers below come before the operation
   BlockClock clock;
   SharedShadow shared;
+  LaneRaces lanes;
   SiteCache sites;
   bool settles = false;    // nothing orders the blocks of its grid
   bool exhausted = false;  // ticks have run out: say nothing more

@@ -58,8 +58,9 @@ SharedBases::Base SharedBases::sum(const Base& a, const Base& b) {
 
 SharedBases::Base SharedBases::base_of(const ptx::Operand& operand) const {
   using K = Base::Kind;
-  const bool by_register = operand.kind == ptx::Operand::Kind::Register ||
-                           (operand.kind == ptx::Operand::Kind::Address && operand.base == ptx::Operand::Base::Register);
+  const bool by_register =
+      operand.kind == ptx::Operand::Kind::Register ||
+      (operand.kind == ptx::Operand::Kind::Address && operand.base == ptx::Operand::Base::Register);
   if (by_register) return operand.index < registers_.size() ? registers_[operand.index] : Base{K::Unknown};
   const auto& symbol = operand.symbol;
   const auto* indices = symbol.kind == ptx::SymbolRef::Kind::ModuleVariable     ? &of_module_

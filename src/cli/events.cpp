@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "cli/activity_files.h"
 #include "cli/arguments.h"
 #include "cli/run_commands.h"
 #include "cli/run_summary.h"
@@ -13,9 +14,11 @@ namespace assay::cli {
 int events_command(std::vector<std::string> args) {
   Arguments arguments("Shows the launches and findings of an event file", "assay events");
   std::string events, json;
+  ActivityFiles files;
   bool no_launches = false;
   arguments.add("events", events, "the file that ASSAY_REPORT named").required();
   arguments.add("--json", json, "write launches and findings to this file");
+  add_activity_files(arguments, files);
   arguments.add_flag("--no-launches", no_launches, "print the findings alone");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   if (std::error_code error; !std::filesystem::is_regular_file(events, error)) {
@@ -32,6 +35,7 @@ int events_command(std::vector<std::string> args) {
       fmt::print(stderr, "assay: {}\n", written.error().text());
       return 2;
     }
+  if (!files.empty() && !write_activity(events, events, {}, files)) return 2;
   return summary.has_errors() ? 1 : 0;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/init.h"
+#include "contract/keys.h"
 #include "reference/describe.h"
 #include "subject/cuda_reference.h"
 
@@ -79,7 +80,8 @@ Result<void> add_named(const contract::Contract& contract, const std::vector<std
   }
   for (const contract::ScalarSpec& scalar : contract.scalars) {
     if (files.bindings.scalars.count(scalar.name)) continue;
-    if (scalar.values.size() != 1)
+    const bool is_presence = scalar.name.ends_with(')');  // of an optional tensor, which is there as a rule
+    if (scalar.values.size() != 1 && !is_presence)
       return Error{fmt::format("the value of scalar `{}` is not known; add --set {}=NUMBER", scalar.name,
                                scalar.name)};
     files.bindings.scalars[scalar.name] =
@@ -100,8 +102,13 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
   for (const contract::TensorSpec& spec : contract.tensors) {
     for (const bool output : {false, true}) {
       if (output ? !spec.is_output() : !spec.is_input()) continue;
-      auto tensor = contract::read_npy((fs::path(output ? outputs : inputs) / (spec.name + ".npy")).string(),
-                                       spec.dtype);
+      const std::string file = (fs::path(output ? outputs : inputs) / (spec.name + ".npy")).string();
+      if (spec.optional && !fs::exists(file)) {
+        files.bindings.scalars[contract::presence_of(spec.name)] =
+            contract::Scalar::of_int(contract::DType::boolean, 0);
+        continue;
+      }
+      auto tensor = contract::read_npy(file, spec.dtype);
       if (!tensor) return tensor.error();
       if (auto known = infer_dims(spec, *tensor, files.bindings.shape); !known) return known.error();
       auto shared = std::make_shared<const contract::Tensor>(std::move(*tensor));
@@ -113,6 +120,12 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
       return Error{fmt::format("the size of dim `{}` is not known; add --set {}=NUMBER", dim.name, dim.name)};
   }
   for (const contract::TensorSpec& spec : contract.tensors) {
+    if (spec.optional && !files.bindings.inputs.count(spec.name)) {  // nothing reads it
+      const auto extents = spec.extents(files.bindings.shape);
+      if (!extents) return extents.error();
+      files.bindings.inputs[spec.name] =
+          std::make_shared<const contract::Tensor>(contract::Tensor::zeros(spec.dtype, *extents));
+    }
     const auto& tensor = spec.is_output() ? files.outputs[spec.name] : files.bindings.inputs[spec.name];
     if (auto good = check_extents(spec, *tensor, files.bindings.shape); !good) return good.error();
   }
@@ -164,11 +177,24 @@ int judge_command(std::vector<std::string> args) {
 int formula_command(std::vector<std::string> args) {
   Arguments arguments("Shows what was understood of a contract: shapes, ranges, reductions, budgets.",
                       "assay formula");
-  std::string path;
-  arguments.add("contract", path, "the contract").required();
+  std::string path, json;
+  bool schema = false;
+  arguments.add("contract", path, "the contract");
+  arguments.add("--json", json, "write the same for programs to this file");
+  arguments.add_flag("--schema", schema, "print a JSON Schema of contracts, for editors");
   if (const auto status = arguments.parse(std::move(args))) return *status;
+  if (schema) {
+    fmt::print("{}", contract::json_schema());
+    return 0;
+  }
+  if (path.empty()) return complain({"name a contract, or --schema", ""});
   const auto contract = contract::load(path);
   if (!contract) return complain(contract.error());
+  if (!json.empty()) {
+    const auto described = reference::describe_json(*contract);
+    if (!described) return complain(described.error());
+    if (!write_text(json, described->dump(2) + "\n")) return kWrongUse;
+  }
   const auto text = reference::describe(*contract);
   if (!text) return complain(text.error());
   fmt::print("{}", *text);

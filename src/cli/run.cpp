@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/temporary_folder.h"
+#include "cli/activity_files.h"
 #include "cli/arguments.h"
 #include "cli/program_file.h"
 #include "cli/python_program.h"
@@ -22,10 +23,11 @@ namespace {
 namespace fs = std::filesystem;
 
 struct RunOptions {
-  uint64_t seed = 0;
+  uint64_t seed = 0, schedules = 0;
   unsigned threads = 0;
   std::string check = "all";  // as it was given
   std::string json, suppressions;
+  ActivityFiles activity;
   int error_exit = 0;
   uint64_t max_instructions = 0;
   bool quiet = false;
@@ -35,10 +37,16 @@ struct RunOptions {
 void describe_options(Arguments& arguments, RunOptions& options, bool with_program) {
   std::string names = "all, none";
   for (const protocol::CheckInfo& check : protocol::all_checks()) names += fmt::format(", {}", check.name);
-  arguments.add("--seed", options.seed, "order of warps, blocks and streams (0: as written)");
+  arguments.add("--seed", options.seed,
+                "order of lanes, warps, blocks and streams, as one number (0: as written)");
+  arguments.add(
+      "--schedules", options.schedules,
+      "run each launch under this many other schedules first, from the same memory, and compare what it "
+      "wrote");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
+  add_activity_files(arguments, options.activity);
   arguments.add_flag("--error-exit{1}", options.error_exit,
                      "exit with 1 when something was found, or with N for --error-exit=N; without this, with "
                      "the program's own");
@@ -72,12 +80,15 @@ Result<protocol::Settings> settings_of(const RunOptions& options) {
   const auto checks = protocol::CheckSet::parse(options.check);
   if (!checks) return checks.error();
   settings->seed = options.seed;
+  settings->schedules = options.schedules;
   settings->threads = options.threads;
   settings->checks = *checks;
   // With suppressions, the program is meant to go on after a finding.
   settings->faults = options.suppressions.empty();
   settings->max_instructions = options.max_instructions;
   settings->quiet = options.quiet;
+  settings->report_activity = !options.activity.empty();
+  settings->count_bytes = !options.activity.html.empty();  // only the page shows them
   return settings;
 }
 
@@ -157,6 +168,10 @@ int run(const RunOptions& options) {
     if (!ended) return refuse(ended.error());
     status = *ended;
     summary = read_summary(settings->events, *suppressions);
+    if (!options.activity.empty() &&
+        !write_activity(settings->events, fmt::format("{}", fmt::join(options.program, " ")), *suppressions,
+                        options.activity))
+      return 2;
   }
   if (!options.quiet) print_summary(summary);
   if (!options.json.empty())

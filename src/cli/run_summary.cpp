@@ -71,6 +71,11 @@ class Collector {
   void operator()(const protocol::RecordedFillEvent&) {}
   void operator()(const protocol::RecordedCopyEvent&) {}
   void operator()(const protocol::CallEvent&) {}
+  void operator()(const protocol::StackEvent&) {}
+  void operator()(const protocol::AllocationEvent&) {}
+  void operator()(const protocol::ReleaseEvent&) {}
+  void operator()(const protocol::OutOfMemoryEvent&) {}
+  void operator()(const protocol::OperationEvent&) {}
 
   // What was seen in a launch that did not end.
   void end() {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <filesystem>
 
@@ -17,6 +18,8 @@ auto find_named(const List& list, std::string_view name) -> decltype(list.data()
     if (item.name == name) return &item;
   return nullptr;
 }
+
+constexpr int64_t kMostElements = int64_t{1} << 48;  // of a tensor
 
 constexpr std::string_view kValuesNames[] = {
     "real",  "real",   "activations", "gradients", "weights",  "positive", "probabilities",
@@ -67,12 +70,39 @@ Result<std::vector<int64_t>> TensorSpec::extents(const Shape& dims) const {
     Result<int64_t> extent = expr.eval(dims);
     if (!extent) return Error{fmt::format("the tensor `{}`: {}", name, extent.error().message)};
     if (*extent < 0)
-      return Error{fmt::format("the tensor `{}` has a negative extent: {} = {}", name, expr.text(), *extent)};
-    if (__builtin_mul_overflow(count, *extent, &count) || count > (int64_t{1} << 48))
+      return Error{
+          fmt::format("the tensor `{}` has a negative extent: {} = {}", name, expr.written(), *extent)};
+    if (__builtin_mul_overflow(count, *extent, &count) || count > kMostElements)
       return Error{fmt::format("the tensor `{}` is too large", name)};
     list.push_back(*extent);
   }
   return list;
+}
+
+Result<Layout> TensorSpec::layout(const Shape& dims) const {
+  Result<std::vector<int64_t>> lengths = extents(dims);
+  if (!lengths) return lengths.error();
+  if (strides.empty()) {
+    std::vector<int64_t> dense = dense_strides(*lengths);
+    return Layout::of(dtype, std::move(*lengths), std::move(dense));
+  }
+  std::vector<int64_t> steps;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    const Result<int64_t> step = strides[i].eval(dims);
+    if (!step) return Error{fmt::format("the tensor `{}`: {}", name, step.error().message)};
+    int64_t reach = 0;
+    if (*step < 0 || __builtin_mul_overflow(*step, (*lengths)[i], &reach) || reach > kMostElements)
+      return Error{fmt::format("the tensor `{}` has a stride that is negative or too large: {} = {}", name,
+                               strides[i].written(), *step)};
+    steps.push_back(*step);
+  }
+  Layout layout = Layout::of(dtype, std::move(*lengths), std::move(steps));
+  if (!layout.is_injective())
+    return Error{fmt::format(
+        "two elements of the tensor `{}` share memory at {}: its strides must be at least as "
+        "large as what they step over; add a relation to [dims], such as require = \"ld >= cols\"",
+        name, to_string(dims))};
+  return layout;
 }
 
 Scalar Scalar::of(DType dtype, double value) {
@@ -95,6 +125,10 @@ int64_t Scalar::as_int() const {
   return contract::load_int(dtype, reinterpret_cast<const std::byte*>(&bits));
 }
 
+std::string presence_of(std::string_view tensor) {
+  return fmt::format("present({})", tensor);
+}
+
 Place Kernel::place_of(std::string_view key) const {
   const auto found = value_places.find(key);
   return found == value_places.end() ? place : found->second;
@@ -102,6 +136,9 @@ Place Kernel::place_of(std::string_view key) const {
 
 const Dim* Contract::dim(std::string_view name) const {
   return find_named(dims, name);
+}
+const DerivedDim* Contract::derived_dim(std::string_view name) const {
+  return find_named(derived, name);
 }
 const TensorSpec* Contract::tensor(std::string_view name) const {
   return find_named(tensors, name);
@@ -153,19 +190,32 @@ Result<void> Contract::check_shape(const Shape& shape) const {
       return error_at(promised.place,
                       fmt::format("{} = {} is outside the promised range", promised.name, found->second));
   }
+  for (const DimRelation& relation : relations)
+    if (!relation.holds(shape))
+      return Error{fmt::format("{} does not fulfil `{}`", to_string(shape), relation.text), path};
+  for (const DerivedDim& one : derived) {
+    const Result<int64_t> value = one.value.eval(shape);
+    if (!value) return error_at(one.place, value.error().message);
+    if (*value < info(one.type).min_integer || *value > info(one.type).max_integer)
+      return error_at(one.place,
+                      fmt::format("{} = {} does not fit its type {}", one.name, *value, info(one.type).name));
+  }
   if (only_listed_shapes && std::ranges::find(shapes, shape) == shapes.end())
     return Error{
         fmt::format("{} is not one of the contract's shapes, and no other is promised", to_string(shape)),
         path};
   for (const TensorSpec& spec : tensors) {
-    Result<std::vector<int64_t>> extents = spec.extents(shape);
-    if (!extents) return error_at(spec.place, extents.error().message);
+    const Result<Layout> layout = spec.layout(shape);
+    if (!layout) return error_at(spec.place, layout.error().message);
   }
   return {};
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   if (word.size() > 64) return "";
+  const auto same_letter = [](char a, char b) { return std::tolower(a) == std::tolower(b); };
+  for (const std::string& candidate : known)
+    if (std::ranges::equal(word, candidate, same_letter)) return candidate;
   std::string best;
   std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : known) {

@@ -14,6 +14,7 @@
 //   contract.h   the file and its types        formula.h    the formula language as a tree
 //   tensor.h     dtypes, tensors, .npy files   bindings.h   the arguments of one call
 //   int_expr.h   integer expressions, shapes   init.h       a first contract from CUDA source
+//   layout.h     where elements are in memory
 //
 // Every error has the file, the line and the column, and says what would be right. A formula that load()
 // accepts is well formed; that its names and types are right, reference::Reference::make() says.
@@ -29,6 +30,7 @@
 
 #include "base/result.h"
 #include "contract/int_expr.h"
+#include "contract/layout.h"
 #include "contract/tensor.h"
 
 namespace assay::contract {
@@ -51,6 +53,15 @@ struct Dim {
   int64_t lowest() const;
   int64_t highest() const;
   bool contains(int64_t value) const;
+};
+
+// A name for an integer expression over dims: `C = "G * CPG"`. Its value follows from the shape, which does not hold
+// it; wherever an integer expression uses it, the expression holds what it stands for.
+struct DerivedDim {
+  std::string name;
+  IntExpr value;
+  DType type = DType::i32;
+  Place place;
 };
 
 enum class Role : uint8_t { In, Out, InOut };
@@ -84,15 +95,19 @@ struct TensorSpec {
   std::string name;
   DType dtype = DType::f32;
   std::vector<IntExpr> shape;
+  std::vector<IntExpr> strides;  // in elements, one for each extent; empty: row-major without gaps
   Role role = Role::In;
   Values values;  // default: real for floats, integers over the dtype's range, mask for bool
   int64_t align = 256;
+  bool optional = false;  // the kernel may be given a null pointer instead
   std::string may_alias;  // empty: none
   Place place;
 
   bool is_input() const { return role != Role::Out; }
   bool is_output() const { return role != Role::In; }
   Result<std::vector<int64_t>> extents(const Shape& dims) const;
+  // Where its elements are in memory.
+  Result<Layout> layout(const Shape& dims) const;
 };
 
 // A scalar argument as the kernel gets it: already rounded to its dtype.
@@ -106,6 +121,10 @@ struct Scalar {
   int64_t as_int() const;
 };
 
+// Whether the kernel is given an optional tensor, or a null pointer, is a scalar of the contract by itself: true or
+// false, of this name.
+std::string presence_of(std::string_view tensor);  // "present(bias)"
+
 struct ScalarSpec {
   std::string name;
   DType dtype = DType::f32;
@@ -116,10 +135,12 @@ struct ScalarSpec {
   bool is_range() const { return values.empty(); }
 };
 
-enum class ArgKind : uint8_t { Tensor, Dim, Scalar, Stream, Workspace };
+enum class ArgKind : uint8_t { Tensor, Dim, Integer, Scalar, Stream, Workspace };
 struct Arg {
   ArgKind kind = ArgKind::Tensor;
-  std::string name;
+  std::string name;         // of Integer: as written
+  IntExpr value{};          // of Integer: an expression over dims
+  DType type = DType::i32;  // of Integer
 };
 
 // "answer.py:run": a function of a Python file.
@@ -155,11 +176,21 @@ enum class Math : uint8_t { Standard, Fast };
 
 struct Formula;  // formula.h
 
+// [[case]]: another formula where a condition on dims and scalars holds.
+struct FormulaCase {
+  std::shared_ptr<const Formula> when;  // one statement, whose body is the condition
+  std::string when_text;
+  std::string formula_text;
+  Place formula_place;
+  std::shared_ptr<const Formula> formula;
+};
+
 struct ReferenceSpec {
   ReferenceKind kind = ReferenceKind::Formula;
   std::string formula_text;
   Place formula_place;                     // of the first character of the formula's text
   std::shared_ptr<const Formula> formula;  // the text, parsed; null if the reference is not a formula
+  std::vector<FormulaCase> cases;          // the first whose condition holds counts; else `formula`
   PythonFunction python;                   // of the kinds Python and Torch
   std::string cuda_source, cuda_entry;
   DType accumulate = DType::f32;
@@ -209,9 +240,11 @@ struct Contract {
   std::string title;
   Kernel kernel;
   std::vector<Dim> dims;
-  std::vector<Shape> shapes;        // [[shapes]], complete: constants are filled in
-  bool only_listed_shapes = false;  // no other shape is promised
-  PythonFunction generator;         // of [inputs]: the problem's own inputs
+  std::vector<DerivedDim> derived;
+  std::vector<DimRelation> relations;  // that every legal shape fulfils
+  std::vector<Shape> shapes;           // [[shapes]], complete: constants are filled in
+  bool only_listed_shapes = false;     // no other shape is promised
+  PythonFunction generator;            // of [inputs]: the problem's own inputs
   std::vector<TensorSpec> tensors;
   std::vector<ScalarSpec> scalars;
   ReferenceSpec reference;
@@ -220,6 +253,7 @@ struct Contract {
   Origin origin;
 
   const Dim* dim(std::string_view name) const;
+  const DerivedDim* derived_dim(std::string_view name) const;
   const TensorSpec* tensor(std::string_view name) const;
   const ScalarSpec* scalar(std::string_view name) const;
   std::vector<const TensorSpec*> inputs() const;   // in and inout
@@ -230,7 +264,7 @@ struct Contract {
   Error error_at(Place place, std::string message) const;
   // `relative` against the folder of the contract file.
   std::string resolve(std::string_view relative) const;
-  // Every dim has a legal value, and every tensor a non-negative extent.
+  // Every dim has a legal value, every relation holds, and every tensor has a legal extent and layout.
   Result<void> check_shape(const Shape& shape) const;
 };
 

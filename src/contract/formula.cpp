@@ -19,8 +19,25 @@ constexpr std::array<std::string_view, 11> kWords = {"if", "then", "else", "and"
                                                      "in", "inf",  "nan",  "true", "false"};
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
 
-// Functions that reserve no name: only a '(' makes them one.
-constexpr std::array<std::string_view, 2> kAlsoCallable = {"silu", "relu"};
+// Functions that reserve no name: only a '(' makes them one. Names of dtypes that came later are others.
+constexpr std::array<std::string_view, 8> kAlsoCallable = {"silu",    "relu",    "bit_and",    "bit_or",
+                                                           "bit_xor", "bit_not", "shift_left", "shift_right"};
+bool is_also_callable(std::string_view word) {
+  return std::ranges::find(kAlsoCallable, word) != kAlsoCallable.end() || dtype_named(word).has_value();
+}
+
+// Reductions that reserve no name: only brackets and a body make them one.
+constexpr std::array<std::string_view, 2> kChoices = {"argmax_any", "argmin_any"};
+// Running reductions: of the elements up to and including the one at the index.
+constexpr std::pair<std::string_view, std::string_view> kScans[] = {
+    {"cumsum", "sum"}, {"cummax", "max"}, {"cummin", "min"}};
+bool is_later_reduction(std::string_view word) {
+  return std::ranges::find(kChoices, word) != kChoices.end() ||
+         std::ranges::any_of(kScans, [&](const auto& scan) { return scan.first == word; });
+}
+
+constexpr std::pair<std::string_view, std::string_view> kBitSigns[] = {
+    {"&", "bit_and(a, b)"}, {"<<", "shift_left(a, n)"}, {">>", "shift_right(a, n)"}};
 
 // What people write that is not in the language, and what is.
 constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
@@ -35,6 +52,8 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"tan", "sin(e) / cos(e)"},
     {"square", "e^2"},
     {"reciprocal", "1 / e"},
+    {"has", "present(t) of an optional tensor"},
+    {"defined", "present(t) of an optional tensor"},
     {"mod", "a % b"},
     {"float", "f32(e)"},
     {"int", "i32(e)"},
@@ -296,6 +315,8 @@ class FormulaParser {
       const Token& sign = take();
       left = link(sign, std::move(left), product(depth), ++length);
     }
+    for (const auto& [sign, instead] : kBitSigns)
+      if (!failed_ && peek().is(sign)) return fail(fmt::format("write {} instead of `{}`", instead, sign));
     return left;
   }
 
@@ -314,6 +335,7 @@ class FormulaParser {
   ExprPtr unary(int depth) {
     if (failed_) return nullptr;
     if (depth > kDeepest) return fail("this expression is nested too deeply");
+    if (peek().is("~")) return fail("write bit_not(a) instead of `~`");
     if (peek().is("+")) {
       take();
       return unary(depth + 1);
@@ -361,7 +383,9 @@ class FormulaParser {
     if (token.text == "if") return expression(depth + 1);
     const bool own = names_.contains(token.text);
     if (is_reduction(token.text) && peek(1).is("[") && (!own || body_follows())) return reduction(depth);
+    if (is_later_reduction(token.text) && peek(1).is("[") && body_follows()) return reduction(depth);
     const bool callable = std::ranges::find(function_names(), token.text) != function_names().end();
+    if (token.is_word("present") && !own && peek(1).is("(")) return presence();
     if (peek(1).is("(")) return call(depth);
     if (!own && (callable || is_reduction(token.text)))
       return fail(fmt::format("`{}` is a function: expected `(` after it{}", token.text,
@@ -374,11 +398,15 @@ class FormulaParser {
     list(*expr, depth);
     if (!expect("]", " after the subscripts")) return nullptr;
     if (!peek().is("(")) return expr;
-    const std::string near = nearest(token.text, {kReductions.begin(), kReductions.end()});
-    return fail(fmt::format("`{}` is not a reduction{}", token.text,
-                            near.empty() ? "; sum, mean, max, min, argmax and argmin are"
-                                         : fmt::format("; did you mean `{}`?", near)),
-                &token);
+    std::vector<std::string> words(kReductions.begin(), kReductions.end());
+    words.insert(words.end(), kChoices.begin(), kChoices.end());
+    for (const auto& [word, reduction] : kScans) words.emplace_back(word);
+    const std::string near = nearest(token.text, words);
+    return fail(
+        fmt::format("`{}` is not a reduction{}", token.text,
+                    near.empty() ? "; sum, mean, max, min, argmax, argmin, cumsum, cummax and cummin are"
+                                 : fmt::format("; did you mean `{}`?", near)),
+        &token);
   }
 
   // Whether the brackets after this word have a '(' behind them: `mean[c]` may be a tensor, `mean[c](x)` may
@@ -401,14 +429,17 @@ class FormulaParser {
   ExprPtr call(int depth) {
     const Token& token = peek();
     const auto& known = function_names();
-    const bool also = std::ranges::find(kAlsoCallable, token.text) != kAlsoCallable.end();
-    if (!also && std::ranges::find(known, token.text) == known.end()) {
+    if (!is_also_callable(token.text) && std::ranges::find(known, token.text) == known.end()) {
       for (const auto& [word, instead] : kInstead)
         if (word == token.text)
           return fail(fmt::format("`{}` is not a function; write {}", token.text, instead));
-      if (is_reduction(token.text))
+      if (is_reduction(token.text) || is_later_reduction(token.text))
         return fail(fmt::format("`{}` needs an index: {}[k](...)", token.text, token.text));
-      const std::string near = nearest(token.text, known);
+      std::vector<std::string> words = known;
+      words.insert(words.end(), kAlsoCallable.begin(), kAlsoCallable.end());
+      for (int i = kReservedDTypes; i < kDTypeCount; ++i)
+        words.emplace_back(info(static_cast<DType>(i)).name);
+      const std::string near = nearest(token.text, words);
       return fail(fmt::format("`{}` is not a function{}", token.text,
                               near.empty() ? "; a tensor's element is written with [ ]"
                                            : fmt::format("; did you mean `{}`?", near)));
@@ -418,6 +449,18 @@ class FormulaParser {
     take();
     list(*expr, depth);
     return expect(")", fmt::format(" after the arguments of `{}`", token.text)) ? std::move(expr) : nullptr;
+  }
+
+  // present(bias): a name of its own (Contract's presence_of).
+  ExprPtr presence() {
+    ExprPtr expr = node(ExprKind::Name, take());
+    take();
+    if (peek().kind != TokenKind::Name || !peek(1).is(")"))
+      return fail(fmt::format("`present` takes the name of an optional tensor, as in present(bias); found {}",
+                              seen()));
+    expr->name = presence_of(take().text);
+    take();
+    return expr;
   }
 
   ExprPtr reduction(int depth) {
@@ -442,7 +485,44 @@ class FormulaParser {
     if (!expect("(", fmt::format(" after `{}[...]`", token.text))) return nullptr;
     expr->children.push_back(expression(depth + 1));
     if (filter) expr->children.push_back(std::move(filter));
-    return expect(")", fmt::format(" after the body of `{}`", token.text)) ? std::move(expr) : nullptr;
+    if (!expect(")", fmt::format(" after the body of `{}`", token.text))) return nullptr;
+    for (const auto& [word, reduction] : kScans)
+      if (word == token.text) return scan(std::move(expr), token, std::string(reduction));
+    return expr;
+  }
+
+  // cumsum[k](e) is sum[k' in 0..k + 1](e'), where e' is e with k' for k.
+  ExprPtr scan(ExprPtr expr, const Token& token, std::string reduction) {
+    Binder& binder = expr->binders[0];
+    if (expr->binders.size() != 1 || binder.low || expr->children.size() != 1)
+      return fail(fmt::format("`{0}` runs along one index, from its start: {0}[k](...)", token.text), &token);
+    const std::string running = binder.name + "'";
+    const auto leaf = [&](ExprKind kind, std::string name, int64_t integer) {
+      auto made = std::make_unique<Expr>();
+      made->kind = kind;
+      made->place = binder.place;
+      made->name = std::move(name);
+      made->integer = integer;
+      made->real = static_cast<double>(integer);
+      return made;
+    };
+    rename(*expr->children[0], binder.name, running);
+    auto end = leaf(ExprKind::Binary, "+", 0);
+    end->children.push_back(leaf(ExprKind::Name, binder.name, 0));
+    end->children.push_back(leaf(ExprKind::Integer, "1", 1));
+    binder.low = leaf(ExprKind::Integer, "0", 0);
+    binder.high = std::move(end);
+    binder.name = running;
+    expr->name = std::move(reduction);
+    return expr;
+  }
+
+  static void rename(Expr& expr, const std::string& from, const std::string& to) {
+    if (expr.kind == ExprKind::Name && expr.name == from) expr.name = to;
+    for (ExprPtr& child : expr.children) rename(*child, from, to);
+    for (Binder& binder : expr.binders)
+      for (ExprPtr* end : {&binder.low, &binder.high})
+        if (*end) rename(**end, from, to);
   }
 
   std::vector<Token> tokens_;
@@ -477,7 +557,7 @@ const std::vector<std::string>& function_names() {
                                      "erf",      "sigmoid",  "sin",   "cos",   "abs",  "floor", "pow",
                                      "min",      "max",      "ceil",  "round", "exp2", "log2",  "erfc",
                                      "softplus", "ceil_div", "sign",  "isnan"};
-    for (int i = 0; i < kDTypeCount; ++i) list.emplace_back(info(static_cast<DType>(i)).name);
+    for (int i = 0; i < kReservedDTypes; ++i) list.emplace_back(info(static_cast<DType>(i)).name);
     return list;
   }();
   return names;

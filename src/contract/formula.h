@@ -11,6 +11,7 @@
 //   primary    = number | "inf" | "nan" | "true" | "false" | "(" expr ")"
 //              | name [ "[" expr {"," expr} "]" ] | function "(" expr {"," expr} ")"
 //              | reduction "[" binder {"," binder} ["|" expr] "]" "(" expr ")"
+//              | "present" "(" name ")"
 //   binder     = name [ "in" expr ".." expr ]
 //
 // A line break ends a statement, except inside brackets, after an operator, and

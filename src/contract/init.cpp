@@ -9,6 +9,7 @@
 #include <map>
 
 #include "contract/formula.h"
+#include "contract/init_uses.h"
 
 namespace assay::contract {
 namespace {
@@ -164,6 +165,7 @@ std::optional<DType> dtype_of(std::string type) {
 
 struct Guess {
   ArgKind kind = ArgKind::Scalar;
+  std::string argument;  // as the source calls it
   std::string name;
   DType dtype = DType::f32;
   bool known = true;
@@ -172,6 +174,7 @@ struct Guess {
 
 Guess guess(const SignatureArg& arg, std::size_t position) {
   Guess result;
+  result.argument = arg.name;
   result.name = arg.name.empty() ? fmt::format("arg{}", position) : arg.name;
   const bool pointer = arg.type.find('*') != std::string::npos;
   if (arg.type.find("cudaStream_t") != std::string::npos) {
@@ -203,30 +206,49 @@ std::string dim_line(const Guess& dim) {
                      plain ? "" : fmt::format(", type = \"{}\"", info(dim.dtype).name));
 }
 
-std::string tensor_table(const Guess& tensor, const std::string& shape) {
-  std::string text =
-      fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\nshape = [{}]   # row-major; check\n", tensor.name,
-                  info(tensor.dtype).name, tensor.known ? "" : kUnknownType, shape);
+// As the code indexes it; where that was not understood, the first dims.
+std::string shape_line(const Guess& tensor, const std::string& first_dims, const Uses& uses) {
+  const auto found = uses.shapes.find(tensor.argument);
+  if (found == uses.shapes.end()) return fmt::format("shape = [{}]   # row-major; check\n", first_dims);
+  std::string shape;
+  for (const std::string& extent : found->second)
+    shape += fmt::format(
+        "{}{}", shape.empty() ? "" : ", ",
+        std::isdigit(static_cast<unsigned char>(extent[0])) ? extent : fmt::format("\"{}\"", extent));
+  return fmt::format("shape = [{}]   # as the code indexes it; check\n", shape);
+}
+
+std::string tensor_table(const Guess& tensor, const std::string& first_dims, const Uses& uses) {
+  std::string text = fmt::format("\n[tensors.{}]\ndtype = \"{}\"{}\n", tensor.name, info(tensor.dtype).name,
+                                 tensor.known ? "" : kUnknownType) +
+                     shape_line(tensor, first_dims, uses);
   if (tensor.output) return text + "role  = \"out\"   # or \"inout\"\n";
+  if (const auto rows = uses.indexes.find(tensor.argument);
+      rows != uses.indexes.end() && !is_float(tensor.dtype))
+    return text +
+           fmt::format("# values = \"index(N)\": it chooses elements of {}; name the dim\n", rows->second);
   return text + (is_float(tensor.dtype) ? "values = \"real\"\n"
                                         : "# values = \"index(N)\", \"tokens(N)\", \"mask\", ...\n");
 }
 
-std::string contract_for(const Signature& entry, const std::string& source) {
+std::string contract_for(const Signature& entry, std::string_view cuda_source, const std::string& source) {
   std::vector<Guess> guesses;
   for (std::size_t i = 0; i < entry.args.size(); ++i) guesses.push_back(guess(entry.args[i], i));
   std::string args, dims, shape, tensors, scalars, output;
+  std::vector<std::string> names;  // of the dims
   int dim_count = 0;
   for (const Guess& arg : guesses) {
     args += fmt::format("{}\"{}\"", args.empty() ? "" : ", ", arg.name);
     if (arg.kind != ArgKind::Dim) continue;
     dims += dim_line(arg);
+    names.push_back(arg.name);
     if (dim_count++ < 2) shape += fmt::format("{}\"{}\"", shape.empty() ? "" : ", ", arg.name);
   }
+  const Uses uses = uses_of(without_comments(cuda_source), entry, names);
   bool workspace = false;
   for (const Guess& arg : guesses) {
     workspace |= arg.kind == ArgKind::Workspace;
-    if (arg.kind == ArgKind::Tensor) tensors += tensor_table(arg, shape);
+    if (arg.kind == ArgKind::Tensor) tensors += tensor_table(arg, shape, uses);
     if (arg.kind == ArgKind::Tensor && arg.output) output = arg.name;
     if (arg.kind == ArgKind::Scalar)
       scalars += fmt::format(
@@ -324,11 +346,11 @@ Result<std::string> initial_contract(std::string_view cuda_source, const std::st
   if (found.empty()) return no_host_function(cuda_source, source);
   if (entry.empty()) {
     const Signature& chosen = entry_of(found);
-    return others_line(found, chosen) + contract_for(chosen, source);
+    return others_line(found, chosen) + contract_for(chosen, cuda_source, source);
   }
   std::vector<std::string> names;
   for (const Signature& signature : found) {
-    if (signature.name == entry) return contract_for(signature, source);
+    if (signature.name == entry) return contract_for(signature, cuda_source, source);
     names.push_back(signature.name);
   }
   const std::string near = nearest(entry, names);

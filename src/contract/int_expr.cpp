@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <set>
 
 #include "contract/lexer.h"
@@ -35,7 +37,9 @@ NodePtr make(Op op, NodePtr left, NodePtr right) {
 
 class IntParser {
  public:
-  explicit IntParser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+  IntParser(std::vector<Token> tokens, const IntExpr::Named& named,
+            const std::function<NodePtr(const IntExpr&)>& root_of)
+      : tokens_(std::move(tokens)), named_(named), root_of_(root_of) {}
 
   Result<NodePtr> run() {
     NodePtr node = sum(0);
@@ -105,6 +109,7 @@ class IntParser {
     if (token.kind == TokenKind::Name) {
       take();
       if (peek().is("(")) return call(token, depth);
+      if (const auto found = named_.find(token.text); found != named_.end()) return root_of_(found->second);
       return std::make_shared<const Node>(Node{Op::Dim, 0, std::string(token.text), nullptr, nullptr});
     }
     if (token.kind == TokenKind::Real) return fail("expected an integer, found a decimal number");
@@ -145,6 +150,8 @@ class IntParser {
   }
 
   std::vector<Token> tokens_;
+  const IntExpr::Named& named_;
+  const std::function<NodePtr(const IntExpr&)>& root_of_;
   std::size_t at_ = 0;
   int links_ = 0;
   Error error_;
@@ -195,6 +202,22 @@ Result<int64_t> eval_node(const Node& node, const Shape& shape) {
   return value;
 }
 
+// The text with every name that stands for an expression replaced by that.
+std::string replaced(std::string_view text, const std::vector<Token>& tokens, const IntExpr::Named& named) {
+  std::string result;
+  std::size_t from = 0;
+  for (const Token& token : tokens) {
+    const auto found = token.kind == TokenKind::Name ? named.find(token.text) : named.end();
+    if (found == named.end()) continue;
+    const std::string& meaning = found->second.text();
+    const bool one_word = meaning.find_first_of(" +-*/%,") == std::string::npos;
+    result += text.substr(from, token.offset - from);
+    result += one_word ? meaning : fmt::format("({})", meaning);
+    from = token.offset + token.text.size();
+  }
+  return result.append(text.substr(from));
+}
+
 void collect_dims(const Node& node, std::set<std::string>& names) {
   if (node.op == Op::Dim) names.insert(node.name);
   if (node.left) collect_dims(*node.left, names);
@@ -225,21 +248,88 @@ IntExpr IntExpr::dim(std::string name) {
 }
 
 Result<IntExpr> IntExpr::parse(std::string_view text) {
+  return parse(text, {});
+}
+
+Result<IntExpr> IntExpr::parse(std::string_view text, const Named& named) {
   Result<std::vector<Token>> tokens = tokenize(text);
   if (!tokens) return tokens.error();
   std::erase_if(*tokens, [](const Token& token) { return token.kind == TokenKind::Newline; });
-  Result<NodePtr> root = IntParser(std::move(*tokens)).run();
-  if (!root) return root.error();
   IntExpr expr;
+  expr.text_ = replaced(text, *tokens, named);
+  if (expr.text_ != text) expr.written_ = text;
+  const std::function<NodePtr(const IntExpr&)> root_of = [](const IntExpr& one) {
+    return one.root_ ? one.root_ : std::make_shared<const Node>();
+  };
+  Result<NodePtr> root = IntParser(std::move(*tokens), named, root_of).run();
+  if (!root) return root.error();
   expr.root_ = *root;
-  expr.text_ = text;
   return expr;
+}
+
+Result<std::vector<DimRelation>> DimRelation::parse(std::string_view text, const IntExpr::Named& named) {
+  constexpr std::array<std::string_view, 6> kSigns = {"<", "<=", ">", ">=", "==", "!="};
+  const Result<std::vector<Token>> tokens = tokenize(text);
+  if (!tokens) return tokens.error();
+  std::vector<DimRelation> relations;
+  std::vector<IntExpr> sides;
+  std::size_t from = 0;
+  for (const Token& token : *tokens) {
+    const auto sign = token.kind == TokenKind::Sign ? std::ranges::find(kSigns, token.text) : kSigns.end();
+    if (token.is("=")) {
+      const char next = token.offset + 1 < text.size() ? text[token.offset + 1] : '\0';
+      const bool turned = next == '<' || next == '>';
+      return Error{turned ? fmt::format("write `{0}=` instead of `={0}`", next) : "write `==` to compare", "",
+                   1, static_cast<int>(token.offset) + 1};
+    }
+    if (sign == kSigns.end() && token.kind != TokenKind::End) continue;
+    Result<IntExpr> side = IntExpr::parse(text.substr(from, token.offset - from), named);
+    if (!side) {
+      Error error = side.error();
+      error.column += static_cast<int>(from);
+      return error;
+    }
+    sides.push_back(std::move(*side));
+    if (!relations.empty()) relations.back().right = sides.back();
+    if (token.kind == TokenKind::End) break;
+    relations.push_back({sides.back(), {}, static_cast<Sign>(sign - kSigns.begin()), std::string(text)});
+    from = token.offset + token.text.size();
+  }
+  if (relations.empty())
+    return Error{"expected a comparison such as `K <= N`", "", 1, static_cast<int>(text.size()) + 1};
+  return relations;
+}
+
+bool DimRelation::holds(const Shape& shape) const {
+  const Result<int64_t> a = left.eval(shape), b = right.eval(shape);
+  if (!a || !b) return false;
+  switch (sign) {
+    case Sign::Less:
+      return *a < *b;
+    case Sign::LessEqual:
+      return *a <= *b;
+    case Sign::Greater:
+      return *a > *b;
+    case Sign::GreaterEqual:
+      return *a >= *b;
+    case Sign::Equal:
+      return *a == *b;
+    default:
+      return *a != *b;
+  }
+}
+
+std::vector<std::string> DimRelation::dims() const {
+  std::set<std::string> names;
+  for (const IntExpr* side : {&left, &right})
+    for (const std::string& name : side->dims()) names.insert(name);
+  return {names.begin(), names.end()};
 }
 
 Result<int64_t> IntExpr::eval(const Shape& shape) const {
   if (!root_) return int64_t{0};
   Result<int64_t> value = eval_node(*root_, shape);
-  if (!value) return Error{fmt::format("in `{}`: {}", text_, value.error().message)};
+  if (!value) return Error{fmt::format("in `{}`: {}", written(), value.error().message)};
   return value;
 }
 

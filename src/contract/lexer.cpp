@@ -9,9 +9,9 @@ namespace assay::contract {
 namespace {
 
 // Longest first: `..` before `.`, `<=` before `<`.
-constexpr std::array<std::string_view, 27> kSigns = {"..", "+=", "<=", ">=", "==", "!=", "//", "&&", "||",
-                                                     "**", "(",  ")",  "[",  "]",  ",",  "+",  "-",  "*",
-                                                     "/",  "%",  "^",  "=",  "<",  ">",  "|",  ";",  "!"};
+constexpr std::array<std::string_view, 31> kSigns = {
+    "..", "+=", "<=", ">=", "==", "!=", "//", "&&", "||", "<<", ">>", "**", "(", ")", "[", "]",
+    ",",  "+",  "-",  "*",  "/",  "%",  "^",  "=",  "<",  ">",  "|",  ";",  "!", "&", "~"};
 
 bool is_letter(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';

@@ -126,7 +126,7 @@ Result<Array> read(const std::string& path) {
 std::optional<DType> plain_dtype(std::string_view descr) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const DType dtype = static_cast<DType>(i);
-    const bool raw_code = dtype == DType::bf16 || dtype == DType::e4m3 || dtype == DType::e5m2;
+    const bool raw_code = is_float(dtype) && info(dtype).npy.find('f') == std::string_view::npos;
     if (!raw_code && info(dtype).npy.substr(1) == descr.substr(1)) return dtype;
   }
   return std::nullopt;

@@ -3,17 +3,23 @@
 
 #include "base/file.h"
 #include "contract/formula.h"
+#include "contract/keys.h"
 #include "contract/lexer.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
 namespace {
 
-Names dtype_names() {
-  Names names;
-  for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(info(static_cast<DType>(i)).name);
-  return names;
-}
+// What others call our dtypes.
+constexpr std::pair<std::string_view, std::string_view> kOtherDTypes[] = {
+    {"float", "f32"},          {"float32", "f32"},      {"fp32", "f32"},     {"double", "f64"},
+    {"float64", "f64"},        {"half", "f16"},         {"float16", "f16"},  {"fp16", "f16"},
+    {"bfloat16", "bf16"},      {"int", "i32"},          {"int32", "i32"},    {"int64", "i64"},
+    {"long", "i64"},           {"int16", "i16"},        {"int8", "i8"},      {"uint8", "u8"},
+    {"uint32", "u32"},         {"uint64", "u64"},       {"boolean", "bool"}, {"int4", "i4"},
+    {"uint4", "u4"},           {"fp4", "e2m1"},         {"nvfp4", "e2m1"},   {"mxfp4", "e2m1"},
+    {"float8_e4m3fn", "e4m3"}, {"float8_e5m2", "e5m2"}, {"fp8", "e4m3"},     {"float4_e2m1fn", "e2m1"},
+};
 
 std::string_view name_of(TomlKind kind) {
   constexpr std::string_view kNames[] = {"a string", "an integer", "a decimal number", "true or false",
@@ -61,6 +67,8 @@ Result<Contract> Reader::run() {
       return contract_.error_at({formula.error().line, formula.error().column}, formula.error().message);
     reference.formula = std::make_shared<const Formula>(std::move(*formula));
   }
+  read_cases(*root);
+  if (failed_) return error_;
   return std::move(contract_);
 }
 
@@ -129,6 +137,12 @@ std::size_t Reader::choice(const TomlValue* value, const Names& words, std::stri
 
 DType Reader::dtype(const TomlValue* value, std::string_view what) {
   const Names names = dtype_names();
+  if (value && value->kind == TomlKind::String)
+    for (const auto& [word, ours] : kOtherDTypes)
+      if (value->string == word) {
+        fail(value->place, fmt::format("unknown {} `{}`; write `{}`", what, word, ours));
+        return DType::f32;
+      }
   return static_cast<DType>(choice(value, names, what, static_cast<std::size_t>(DType::f32)));
 }
 
@@ -143,25 +157,31 @@ IntExpr Reader::int_expr(const TomlValue& value, std::string_view what) {
 }
 
 IntExpr Reader::int_expr(const std::string& text, Place quote, int offset, std::string_view what) {
-  Result<IntExpr> expr = IntExpr::parse(text);
+  Result<IntExpr> expr = IntExpr::parse(text, named_);
   if (!expr) {
     fail({quote.line, quote.column + offset + expr.error().column - 1},
          fmt::format("in `{}`: {}", what, expr.error().message));
     return {};
   }
+  check_names(expr->dims(), text, quote, offset);
+  return *expr;
+}
+
+void Reader::check_names(const std::vector<std::string>& names, const std::string& text, Place quote,
+                         int offset) {
   const auto tokens = tokenize(text);  // as parse() has them
-  for (const std::string& name : expr->dims()) {
+  for (const std::string& name : names) {
     if (contract_.dim(name)) continue;
     const auto token = std::ranges::find_if(*tokens, [&](const Token& t) { return t.is_word(name); });
     fail({quote.line, quote.column + offset + static_cast<int>(token->offset)},
          fmt::format("`{}` is not a dim{}", name, suggest_dim(name)));
   }
-  return *expr;
 }
 
 std::string Reader::suggest_dim(const std::string& name) const {
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
+  for (const DerivedDim& dim : contract_.derived) names.push_back(dim.name);
   std::string near = suggestion(name, names);
   if (!near.empty()) return near;
   return names.empty() ? "; declare it in a table [dims]" : "; the dims are " + listed(names, " and ");
@@ -193,7 +213,8 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
   if (word || name == "stream" || name == "workspace")
     return fail(place,
                 fmt::format("`{}` cannot name a {}: it is a word of the formula language", name, what));
-  const char* taken = contract_.dim(name)      ? "dim"
+  const bool is_dim = contract_.dim(name) || contract_.derived_dim(name);
+  const char* taken = is_dim                   ? "dim"
                       : contract_.tensor(name) ? "tensor"
                       : contract_.scalar(name) ? "scalar"
                                                : nullptr;
@@ -201,12 +222,10 @@ void Reader::new_name(const std::string& name, Place place, std::string_view wha
 }
 
 void Reader::read_all(const TomlValue& root) {
-  keys(root, "the contract",
-       {"title", "kernel", "dims", "shapes", "only_listed_shapes", "tensors", "scalars", "reference",
-        "inputs", "require", "workload", "origin"});
+  keys(root, "the contract", keys_of(Section::File));
   if (const TomlValue* title = root.find("title"); title && is(*title, TomlKind::String, "title"))
     contract_.title = title->string;
-  each(root, "dims", [this](const TomlEntry& entry) { read_dim(entry); });
+  read_dims(root);
   each(root, "tensors", [this](const TomlEntry& entry) { read_tensor(entry); });
   each(root, "scalars", [this](const TomlEntry& entry) { read_scalar(entry); });
   if (!failed_ && contract_.tensors.empty())
@@ -220,6 +239,7 @@ void Reader::read_all(const TomlValue& root) {
   if (!failed_) read_reference(root);
   if (!failed_) read_inputs(root);
   if (!failed_) read_require(root);
+  if (!failed_) check_memory();
   if (!failed_) read_workload(root);
   if (!failed_) read_origin(root);
 }

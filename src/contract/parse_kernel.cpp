@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "contract/formula.h"
+#include "contract/keys.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -11,9 +12,11 @@ void Reader::read_shapes(const TomlValue& root) {
   if (!list || !is(*list, TomlKind::Array, "shapes", "a list of tables [[shapes]]")) return;
   Names names;
   for (const Dim& dim : contract_.dims) names.push_back(dim.name);
+  for (const DerivedDim& dim : contract_.derived) names.push_back(dim.name);
   for (const TomlValue& item : list->array) {
     if (!is(item, TomlKind::Table, "shapes", "a list of tables [[shapes]]")) return;
     keys(item, "[[shapes]]", names);
+    if (failed_) return;
     Shape shape;
     for (const Dim& dim : contract_.dims) {
       const TomlValue* value = item.find(dim.name);
@@ -27,6 +30,16 @@ void Reader::read_shapes(const TomlValue& root) {
                         dim.min, dim.max,
                         dim.multiple_of == 1 ? "" : fmt::format(", a multiple of {}", dim.multiple_of)));
     }
+    for (const DerivedDim& dim : contract_.derived) {
+      const TomlValue* given = item.find(dim.name);
+      const Result<int64_t> value = dim.value.eval(shape);
+      if (given && value && integer(given, *value, dim.name) != *value)
+        return fail(given->place, fmt::format("{} is {} = {} in this shape, not {}", dim.name,
+                                              dim.value.written(), *value, given->integer));
+    }
+    for (const DimRelation& relation : contract_.relations)
+      if (!failed_ && !relation.holds(shape))
+        return fail(item.place, fmt::format("this shape does not fulfil `{}` of [dims]", relation.text));
     contract_.shapes.push_back(std::move(shape));
   }
 }
@@ -47,9 +60,7 @@ void Reader::read_kernel(const TomlValue& root) {
   const TomlValue* table = root.find("kernel");
   if (!table) return fail({}, "the contract lacks the table [kernel]; add it");
   if (!is(*table, TomlKind::Table, "kernel")) return;
-  keys(*table, "[kernel]",
-       {"source", "entry", "global", "python", "args", "grid", "block", "shared_bytes", "workspace_bytes",
-        "returns", "flags", "arch"});
+  keys(*table, "[kernel]", keys_of(Section::Kernel));
   Kernel& kernel = contract_.kernel;
   kernel.place = table->place;
   for (const TomlEntry& entry : table->table) kernel.value_places.emplace(entry.key, entry.value.place);
@@ -148,6 +159,7 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
   if (!is(value, TomlKind::Array, "args", "a list of names")) return;
   Names known = {"stream", "workspace"};
   for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+  for (const DerivedDim& dim : contract_.derived) known.push_back(dim.name);
   for (const TensorSpec& tensor : contract_.tensors) known.push_back(tensor.name);
   for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
   for (const TomlValue& item : value.array) {
@@ -164,7 +176,8 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
       arg.kind = ArgKind::Dim;
     else if (contract_.scalar(arg.name))
       arg.kind = ArgKind::Scalar;
-    else {
+    else if (!read_integer_argument(item, arg)) {
+      if (failed_) return;
       const std::string near = nearest(arg.name, known);
       return fail(item.place, fmt::format("`{}` is not a tensor, a dim or a scalar{}", arg.name,
                                           near.empty() ? ", nor `stream` or `workspace`"
@@ -172,6 +185,37 @@ void Reader::read_args(const TomlValue& value, Kernel& kernel) {
     }
     kernel.args.push_back(std::move(arg));
   }
+}
+
+// A derived dim, an expression over dims, or one with its type: "rows * cols", "i64(rows * cols)". A single word that
+// means nothing is no expression: it is a name with a mistake in it.
+bool Reader::read_integer_argument(const TomlValue& item, Arg& arg) {
+  arg.kind = ArgKind::Integer;
+  if (const DerivedDim* derived = contract_.derived_dim(arg.name)) {
+    arg.value = derived->value;
+    arg.type = derived->type;
+    return true;
+  }
+  if (is_identifier(arg.name)) return false;
+  std::string text = arg.name;
+  int offset = 1;
+  for (const DType type : {DType::i32, DType::i64, DType::u32, DType::u64}) {
+    const std::string opening = fmt::format("{}(", info(type).name);
+    if (!text.starts_with(opening) || !text.ends_with(")")) continue;
+    arg.type = type;
+    text = text.substr(opening.size(), text.size() - opening.size() - 1);
+    offset += static_cast<int>(opening.size());
+    break;
+  }
+  const std::string word = text.substr(0, text.find('('));
+  if (word != text && is_identifier(word) && word != "ceil_div" && word != "min" && word != "max") {
+    fail(item.place,
+         fmt::format("`{}` is not a type of an argument; write i32(...), i64(...), u32(...) or u64(...)",
+                     word));
+    return false;
+  }
+  arg.value = int_expr(text, item.place, offset, "args");
+  return !failed_;
 }
 
 void Reader::check_outputs_among_args(const TomlValue& value, const Kernel& kernel) {
@@ -184,7 +228,7 @@ void Reader::read_reference(const TomlValue& root) {
   const TomlValue* table = root.find("reference");
   if (!table) return fail({}, "the contract lacks the table [reference]; add it");
   if (!is(*table, TomlKind::Table, "reference")) return;
-  keys(*table, "[reference]", {"formula", "python", "torch", "cuda", "accumulate", "math"});
+  keys(*table, "[reference]", keys_of(Section::Reference));
   ReferenceSpec& reference = contract_.reference;
   const TomlValue* formula = table->find("formula");
   const TomlValue* python = table->find("python");
@@ -212,6 +256,65 @@ void Reader::read_reference(const TomlValue& root) {
   reference.math = static_cast<Math>(choice(table->find("math"), {"standard", "fast"}, "kind of math", 0));
 }
 
+// A condition is made of dims, scalars and numbers: what is known before anything is computed.
+bool Reader::is_condition(const Expr& expr) {
+  const bool plain = expr.kind == ExprKind::Integer || expr.kind == ExprKind::Real ||
+                     expr.kind == ExprKind::Bool || expr.kind == ExprKind::Unary ||
+                     (expr.kind == ExprKind::Binary && expr.name != "^");
+  if (expr.kind == ExprKind::Name) {
+    if (contract_.dim(expr.name) || contract_.derived_dim(expr.name) || contract_.scalar(expr.name))
+      return true;
+    Names known;
+    for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+    for (const DerivedDim& dim : contract_.derived) known.push_back(dim.name);
+    for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
+    const std::string near = nearest(expr.name, known);
+    fail(expr.place, fmt::format("`{}` is not a dim or a scalar{}", expr.name,
+                                 near.empty() ? "" : fmt::format("; did you mean `{}`?", near)));
+    return false;
+  }
+  if (!plain) {
+    fail(expr.place,
+         "a condition compares dims, scalars and numbers; the formula itself may test elements with `if`");
+    return false;
+  }
+  return std::ranges::all_of(expr.children, [&](const ExprPtr& child) { return is_condition(*child); });
+}
+
+void Reader::read_cases(const TomlValue& root) {
+  const TomlValue* list = root.find("case");
+  if (!list || !is(*list, TomlKind::Array, "case", "a list of tables [[case]]")) return;
+  if (contract_.reference.kind != ReferenceKind::Formula)
+    return fail(list->place, "[[case]] needs a reference that is a formula: it replaces that formula");
+  for (const TomlValue& item : list->array) {
+    if (!is(item, TomlKind::Table, "case", "a list of tables [[case]]")) return;
+    keys(item, "[[case]]", keys_of(Section::Case));
+    const TomlValue* when = need(item, "when", "[[case]]");
+    const TomlValue* formula = need(item, "formula", "[[case]]");
+    FormulaCase one;
+    one.when_text = string(when, "when");
+    one.formula_text = string(formula, "formula");
+    if (failed_) return;
+    const auto parsed = [&](const std::string& prefix,
+                            const TomlValue& value) -> std::shared_ptr<const Formula> {
+      std::vector<Place> places = content_places(*contract_.text, value.place, value.string);
+      if (!prefix.empty()) places.insert(places.begin(), prefix.size(), places.front());
+      Result<Formula> made = parse_formula(prefix + value.string, places, contract_.path, contract_.names());
+      if (made) return std::make_shared<const Formula>(std::move(*made));
+      fail({made.error().line, made.error().column}, made.error().message);
+      return nullptr;
+    };
+    one.when = parsed("when = ", *when);
+    if (failed_) return;
+    if (one.when->statements.size() != 1) return fail(when->place, "`when` is one condition");
+    if (!is_condition(*one.when->statements[0].body)) return;
+    one.formula = parsed("", *formula);
+    one.formula_place = content_places(*contract_.text, formula->place, formula->string).front();
+    if (failed_) return;
+    contract_.reference.cases.push_back(std::move(one));
+  }
+}
+
 void Reader::read_inputs(const TomlValue& root) {
   const TomlValue* table = root.find("inputs");
   for (const TensorSpec& tensor : contract_.tensors)
@@ -220,7 +323,7 @@ void Reader::read_inputs(const TomlValue& root) {
           tensor.place,
           fmt::format("the values of `{}` are \"generated\": name the generator in [inputs]", tensor.name));
   if (!table || !is(*table, TomlKind::Table, "inputs")) return;
-  keys(*table, "[inputs]", {"torch"});
+  keys(*table, "[inputs]", keys_of(Section::Inputs));
   const TomlValue* torch = need(*table, "torch", "[inputs]");
   if (!torch) return;
   if (contract_.reference.kind != ReferenceKind::Torch)
@@ -241,7 +344,7 @@ void Reader::read_cuda(const TomlValue& value) {
   ReferenceSpec& reference = contract_.reference;
   reference.kind = ReferenceKind::Cuda;
   if (!is(value, TomlKind::Table, "cuda", "a table { source = \"...\", entry = \"...\" }")) return;
-  keys(value, "`cuda`", {"source", "entry"});
+  keys(value, "`cuda`", keys_of(Section::Cuda));
   reference.cuda_source = string(need(value, "source", "`cuda`"), "source");
   reference.cuda_entry = string(need(value, "entry", "`cuda`"), "entry");
 }
@@ -251,8 +354,7 @@ void Reader::read_require(const TomlValue& root) {
   contract_.require.concurrent = !contract_.kernel.python;
   const TomlValue* table = root.find("require");
   if (!table || !is(*table, TomlKind::Table, "require")) return;
-  keys(*table, "[require]",
-       {"deterministic", "nonfinite", "concurrent", "batch_invariant", "own_kernel", "rtol", "atol"});
+  keys(*table, "[require]", keys_of(Section::Require));
   Require& require = contract_.require;
   require.deterministic = boolean(table->find("deterministic"), false, "deterministic");
   require.concurrent = boolean(table->find("concurrent"), require.concurrent, "concurrent");
@@ -268,10 +370,28 @@ void Reader::read_require(const TomlValue& root) {
   }
 }
 
+// What only a function that gets addresses can be given, and only a formula can describe.
+void Reader::check_memory() {
+  for (const TensorSpec& tensor : contract_.tensors) {
+    const bool packed = info(tensor.dtype).bits < 8;
+    const std::string what = tensor.optional           ? "optional"
+                             : !tensor.strides.empty() ? "strided"
+                             : packed                  ? std::string(info(tensor.dtype).name)
+                                                       : "";
+    if (what.empty()) continue;
+    if (contract_.kernel.python)
+      return fail(tensor.place,
+                  fmt::format("`{}` is {}, which a Python function cannot be given", tensor.name, what));
+    if (contract_.reference.kind != ReferenceKind::Formula && !(what == "strided"))
+      return fail(tensor.place,
+                  fmt::format("`{}` is {}: write the reference as a formula", tensor.name, what));
+  }
+}
+
 void Reader::read_workload(const TomlValue& root) {
   const TomlValue* table = root.find("workload");
   if (!table || !is(*table, TomlKind::Table, "workload")) return;
-  keys(*table, "[workload]", {"slot", "tensors", "dims", "scalars"});
+  keys(*table, "[workload]", keys_of(Section::Workload));
   Workload& workload = contract_.workload;
   const TomlValue* slot = need(*table, "slot", "[workload]");
   if (!slot) return;
@@ -300,7 +420,7 @@ std::vector<WorkloadName> Reader::workload_names(const TomlValue& table, std::st
 void Reader::read_origin(const TomlValue& root) {
   const TomlValue* table = root.find("origin");
   if (!table || !is(*table, TomlKind::Table, "origin")) return;
-  keys(*table, "[origin]", {"answer", "function", "files"});
+  keys(*table, "[origin]", keys_of(Section::Origin));
   Origin& origin = contract_.origin;
   if (const TomlValue* answer = table->find("answer")) origin.answer = string(answer, "answer");
   if (const TomlValue* function = table->find("function")) {
@@ -323,6 +443,9 @@ void Reader::read_batch_invariant(const TomlValue* value) {
   if (!value) return;
   const Names names = strings(*value, "batch_invariant", false);
   for (std::size_t i = 0; i < names.size(); ++i) {
+    if (contract_.derived_dim(names[i]))
+      return fail(value->array[i].place,
+                  fmt::format("`{}` follows from other dims; name one of those", names[i]));
     if (!contract_.dim(names[i]))
       return fail(value->array[i].place, fmt::format("`{}` is not a dim{}", names[i], suggest_dim(names[i])));
     contract_.require.batch_invariant.push_back(names[i]);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "contract/formula.h"
+#include "contract/keys.h"
 #include "contract/reader.h"
 
 namespace assay::contract {
@@ -43,6 +44,65 @@ std::string arguments_of(std::string_view name) {
 
 }  // namespace
 
+// Ranges and constants first: what follows from dims, and relations between them, may stand above them.
+void Reader::read_dims(const TomlValue& root) {
+  const auto is_relation = [](const TomlEntry& entry) {
+    return entry.key == "require" &&
+           (entry.value.kind == TomlKind::String || entry.value.kind == TomlKind::Array);
+  };
+  const auto is_derived = [](const TomlEntry& entry) {
+    return entry.value.kind == TomlKind::String || entry.value.find("value") != nullptr;
+  };
+  each(root, "dims", [&](const TomlEntry& entry) {
+    if (!is_relation(entry) && !is_derived(entry)) read_dim(entry);
+  });
+  each(root, "dims", [&](const TomlEntry& entry) {
+    if (!is_relation(entry) && is_derived(entry)) read_derived(entry);
+  });
+  each(root, "dims", [&](const TomlEntry& entry) {
+    if (is_relation(entry)) read_relations(entry.value);
+  });
+}
+
+void Reader::read_derived(const TomlEntry& entry) {
+  new_name(entry.key, entry.place, "dim");
+  DerivedDim dim;
+  dim.name = entry.key;
+  dim.place = entry.place;
+  const TomlValue* value = &entry.value;
+  if (value->kind == TomlKind::Table) {
+    keys(*value, fmt::format("the dim `{}`", dim.name), keys_of(Section::Derived));
+    const DType types[] = {DType::i32, DType::i64, DType::u32, DType::u64};
+    dim.type = types[choice(value->find("type"), {"i32", "i64", "u32", "u64"}, "type of a dim", 0)];
+    value = value->find("value");
+  }
+  dim.value = int_expr(*value, dim.name);
+  if (failed_) return;
+  if (dim.value.dims().empty())
+    return fail(value->place,
+                fmt::format("a dim is an integer, or a range {{ min = ..., max = ... }}; write `{}` "
+                            "without quotes, or an expression over other dims",
+                            dim.value.written()));
+  named_[dim.name] = dim.value;
+  contract_.derived.push_back(std::move(dim));
+}
+
+void Reader::read_relations(const TomlValue& value) {
+  const std::vector<TomlValue> one = {value};
+  for (const TomlValue& item : value.kind == TomlKind::Array ? value.array : one) {
+    const std::string text = string_in(item, "require");
+    if (failed_) return;
+    Result<std::vector<DimRelation>> relations = DimRelation::parse(text, named_);
+    if (!relations)
+      return fail({item.place.line, item.place.column + relations.error().column},
+                  fmt::format("in `require`: {}", relations.error().message));
+    for (DimRelation& relation : *relations) {
+      check_names(relation.dims(), text, item.place, 1);
+      contract_.relations.push_back(std::move(relation));
+    }
+  }
+}
+
 void Reader::read_dim(const TomlEntry& entry) {
   new_name(entry.key, entry.place, "dim");
   Dim dim;
@@ -52,7 +112,7 @@ void Reader::read_dim(const TomlEntry& entry) {
   if (value.kind == TomlKind::Integer) {
     dim.min = dim.max = value.integer;
   } else if (value.kind == TomlKind::Table) {
-    keys(value, fmt::format("the dim `{}`", dim.name), {"min", "max", "multiple_of", "type"});
+    keys(value, fmt::format("the dim `{}`", dim.name), keys_of(Section::Dim));
     dim.min = integer(value.find("min"), 1, "min");
     const TomlValue* max = value.find("max");
     if (!max) return fail(entry.place, fmt::format("the dim `{}` lacks the key `max`; add it", dim.name));
@@ -61,7 +121,9 @@ void Reader::read_dim(const TomlEntry& entry) {
     const DType types[] = {DType::i32, DType::i64, DType::u32, DType::u64};
     dim.type = types[choice(value.find("type"), {"i32", "i64", "u32", "u64"}, "type of a dim", 0)];
   } else {
-    return fail(value.place, "a dim is an integer, or a range { min = ..., max = ... }");
+    return fail(value.place,
+                "a dim is an integer, or a range { min = ..., max = ... }, or an expression over other dims "
+                "in quotes");
   }
   const auto at = [&](std::string_view key) {
     const TomlValue* found = value.find(key);
@@ -86,7 +148,7 @@ void Reader::read_tensor(const TomlEntry& entry) {
   if (!is(entry.value, TomlKind::Table, "tensors." + entry.key)) return;
   const TomlValue& table = entry.value;
   const std::string where = fmt::format("[tensors.{}]", entry.key);
-  keys(table, where, {"dtype", "shape", "role", "values", "align", "may_alias"});
+  keys(table, where, keys_of(Section::Tensor));
   TensorSpec tensor;
   tensor.name = entry.key;
   tensor.place = entry.place;
@@ -95,12 +157,34 @@ void Reader::read_tensor(const TomlEntry& entry) {
     tensor.shape = int_exprs(*shape, "shape");
     if (tensor.shape.size() > 16) fail(shape->place, "a tensor can have at most 16 dimensions");
   }
+  if (const TomlValue* strides = table.find("strides")) read_strides(*strides, tensor);
   tensor.role = static_cast<Role>(choice(table.find("role"), {"in", "out", "inout"}, "role", 0));
   tensor.values = read_values(table.find("values"), tensor.dtype);
   tensor.align = integer(table.find("align"), 256, "align");
   if (tensor.align < 1 || (tensor.align & (tensor.align - 1)) != 0)
     fail(table.find("align")->place, "`align` must be a power of two");
+  read_optional(table.find("optional"), tensor);
   contract_.tensors.push_back(std::move(tensor));
+}
+
+void Reader::read_optional(const TomlValue* value, TensorSpec& tensor) {
+  tensor.optional = boolean(value, false, "optional");
+  if (failed_ || !tensor.optional) return;
+  if (tensor.role != Role::In)
+    return fail(value->place, fmt::format("`optional` is for inputs, and `{}` is an output", tensor.name));
+  ScalarSpec presence;
+  presence.name = presence_of(tensor.name);
+  presence.dtype = DType::boolean;
+  presence.values = {1, 0};
+  presence.place = value->place;
+  contract_.scalars.push_back(std::move(presence));
+}
+
+void Reader::read_strides(const TomlValue& value, TensorSpec& tensor) {
+  tensor.strides = int_exprs(value, "strides");
+  if (failed_ || tensor.strides.size() == tensor.shape.size()) return;
+  fail(value.place, fmt::format("`strides` needs one element for each of `shape`, in elements: {}, not {}",
+                                tensor.shape.size(), tensor.strides.size()));
 }
 
 Values Reader::default_values(DType type) {
@@ -205,7 +289,7 @@ void Reader::read_scalar(const TomlEntry& entry) {
   if (!is(entry.value, TomlKind::Table, "scalars." + entry.key)) return;
   const TomlValue& table = entry.value;
   const std::string where = fmt::format("[scalars.{}]", entry.key);
-  keys(table, where, {"dtype", "value", "values", "range"});
+  keys(table, where, keys_of(Section::Scalar));
   ScalarSpec scalar;
   scalar.name = entry.key;
   scalar.place = entry.place;

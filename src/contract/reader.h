@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "contract/contract.h"
+#include "contract/formula.h"
 #include "contract/toml.h"
 
 namespace assay::contract {
@@ -54,6 +55,8 @@ class Reader {
   DType dtype(const TomlValue* value, std::string_view what);
   IntExpr int_expr(const TomlValue& value, std::string_view what);
   IntExpr int_expr(const std::string& text, Place quote, int offset, std::string_view what);
+  // The names that an expression uses are dims.
+  void check_names(const std::vector<std::string>& names, const std::string& text, Place quote, int offset);
   std::string suggest_dim(const std::string& name) const;
   std::vector<IntExpr> int_exprs(const TomlValue& value, std::string_view what);
   Names strings(const TomlValue& value, std::string_view what, bool one_allowed);
@@ -68,13 +71,20 @@ class Reader {
     for (const TomlEntry& entry : table->table)
       if (!failed_) read(entry);
   }
+  void read_dims(const TomlValue& root);
   void read_dim(const TomlEntry& entry);
+  void read_derived(const TomlEntry& entry);
+  void read_relations(const TomlValue& value);
+  void check_promise(const TomlValue& root);
   void read_tensor(const TomlEntry& entry);
   Values default_values(DType type);
   Values read_values(const TomlValue* value, DType type);
   static bool split_arguments(const std::string& text, std::size_t open,
                               std::vector<std::pair<std::string, int>>& arguments);
   double real_argument(const std::pair<std::string, int>& argument, Place quote);
+  void read_optional(const TomlValue* value, TensorSpec& tensor);
+  void check_memory();
+  void read_strides(const TomlValue& value, TensorSpec& tensor);
   void read_aliases(const TomlValue& root);
   void read_scalar(const TomlEntry& entry);
   double scalar_number(const TomlValue& value, DType type);
@@ -85,8 +95,11 @@ class Reader {
   void read_python_kernel(const TomlValue& table, Kernel& kernel);
   PythonFunction python_function(const TomlValue& value, std::string_view key);
   void read_args(const TomlValue& value, Kernel& kernel);
+  bool read_integer_argument(const TomlValue& item, Arg& arg);
   void check_outputs_among_args(const TomlValue& args, const Kernel& kernel);
   void read_reference(const TomlValue& root);
+  void read_cases(const TomlValue& root);
+  bool is_condition(const Expr& expr);
   void read_inputs(const TomlValue& root);
   void read_cuda(const TomlValue& value);
   void read_require(const TomlValue& root);
@@ -95,6 +108,7 @@ class Reader {
   void read_origin(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);
   Contract contract_;
+  IntExpr::Named named_;               // the derived dims so far
   std::vector<Place> formula_places_;  // of each byte of the formula's text, and of its end
   bool failed_ = false;
   Error error_;

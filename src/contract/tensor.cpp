@@ -1,5 +1,7 @@
 #include "contract/tensor.h"
 
+#include <sys/mman.h>
+
 #include <array>
 #include <bit>
 #include <cmath>
@@ -24,20 +26,26 @@ constexpr int64_t high_of() {
 constexpr int64_t kMax64 = std::numeric_limits<int64_t>::max();
 
 constexpr std::array<DTypeInfo, kDTypeCount> kTable = {{
-    {"f64", "double", 8, kFloat, Format::F64, false, 0, 0, "<f8"},
-    {"f32", "float", 4, kFloat, Format::F32, false, 0, 0, "<f4"},
-    {"f16", "__half", 2, kFloat, Format::F16, false, 0, 0, "<f2"},
-    {"bf16", "__nv_bfloat16", 2, kFloat, Format::BF16, false, 0, 0, "<u2"},
-    {"e4m3", "__nv_fp8_e4m3", 1, kFloat, Format::E4M3, true, 0, 0, "|u1"},
-    {"e5m2", "__nv_fp8_e5m2", 1, kFloat, Format::E5M2, true, 0, 0, "|u1"},
-    {"i8", "int8_t", 1, kInteger, Format::F64, false, low_of<int8_t>(), high_of<int8_t>(), "|i1"},
-    {"u8", "uint8_t", 1, kInteger, Format::F64, false, low_of<uint8_t>(), high_of<uint8_t>(), "|u1"},
-    {"i16", "int16_t", 2, kInteger, Format::F64, false, low_of<int16_t>(), high_of<int16_t>(), "<i2"},
-    {"i32", "int", 4, kInteger, Format::F64, false, low_of<int32_t>(), high_of<int32_t>(), "<i4"},
-    {"u32", "unsigned", 4, kInteger, Format::F64, false, low_of<uint32_t>(), high_of<uint32_t>(), "<u4"},
-    {"i64", "int64_t", 8, kInteger, Format::F64, false, low_of<int64_t>(), kMax64, "<i8"},
-    {"u64", "uint64_t", 8, kInteger, Format::F64, false, 0, kMax64, "<u8"},
-    {"bool", "bool", 1, DTypeKind::Bool, Format::F64, false, 0, 1, "|b1"},
+    {"f64", "double", 8, 64, kFloat, Format::F64, false, 0, 0, "<f8"},
+    {"f32", "float", 4, 32, kFloat, Format::F32, false, 0, 0, "<f4"},
+    {"f16", "__half", 2, 16, kFloat, Format::F16, false, 0, 0, "<f2"},
+    {"bf16", "__nv_bfloat16", 2, 16, kFloat, Format::BF16, false, 0, 0, "<u2"},
+    {"e4m3", "__nv_fp8_e4m3", 1, 8, kFloat, Format::E4M3, true, 0, 0, "|u1"},
+    {"e5m2", "__nv_fp8_e5m2", 1, 8, kFloat, Format::E5M2, true, 0, 0, "|u1"},
+    {"i8", "int8_t", 1, 8, kInteger, Format::F64, false, low_of<int8_t>(), high_of<int8_t>(), "|i1"},
+    {"u8", "uint8_t", 1, 8, kInteger, Format::F64, false, low_of<uint8_t>(), high_of<uint8_t>(), "|u1"},
+    {"i16", "int16_t", 2, 16, kInteger, Format::F64, false, low_of<int16_t>(), high_of<int16_t>(), "<i2"},
+    {"i32", "int", 4, 32, kInteger, Format::F64, false, low_of<int32_t>(), high_of<int32_t>(), "<i4"},
+    {"u32", "unsigned", 4, 32, kInteger, Format::F64, false, low_of<uint32_t>(), high_of<uint32_t>(), "<u4"},
+    {"i64", "int64_t", 8, 64, kInteger, Format::F64, false, low_of<int64_t>(), kMax64, "<i8"},
+    {"u64", "uint64_t", 8, 64, kInteger, Format::F64, false, 0, kMax64, "<u8"},
+    {"bool", "bool", 1, 8, DTypeKind::Bool, Format::F64, false, 0, 1, "|b1"},
+    {"i4", "int4", 1, 4, kInteger, Format::F64, false, -8, 7, "|i1"},
+    {"u4", "uint4", 1, 4, kInteger, Format::F64, false, 0, 15, "|u1"},
+    {"e2m1", "__nv_fp4_e2m1", 1, 4, kFloat, Format::E2M1, true, 0, 0, "|u1"},
+    {"e3m2", "__nv_fp6_e3m2", 1, 8, kFloat, Format::E3M2, true, 0, 0, "|u1"},
+    {"e2m3", "__nv_fp6_e2m3", 1, 8, kFloat, Format::E2M3, true, 0, 0, "|u1"},
+    {"e8m0", "__nv_fp8_e8m0", 1, 8, kFloat, Format::UE8M0, true, 0, 0, "|u1"},
 }};
 
 uint64_t raw(const std::byte* at, int bytes) {
@@ -61,10 +69,27 @@ int64_t integer_of(const DTypeInfo& type, double value) {
 
 }  // namespace
 
+// Larger than the machine's memory it may be, as long as it stays mostly empty: the system is asked for addresses
+// alone.
+constexpr std::size_t kReservedBytes = std::size_t{1} << 30;
+
 Bytes::Bytes(std::size_t size) : size_(size) {
   if (size == 0) return;
-  data_ = static_cast<std::byte*>(std::calloc(size, 1));
+  if (size < kReservedBytes) {
+    data_ = static_cast<std::byte*>(std::calloc(size, 1));
+  } else {
+    void* at =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    data_ = at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+  }
   if (!data_) throw std::bad_alloc();
+}
+
+Bytes::~Bytes() {
+  if (size_ < kReservedBytes)
+    std::free(data_);
+  else
+    munmap(data_, size_);
 }
 
 Bytes::Bytes(const Bytes& other) : Bytes(other.size_) {
@@ -77,6 +102,10 @@ bool Bytes::operator==(const Bytes& other) const {
 
 const DTypeInfo& info(DType dtype) {
   return kTable[static_cast<std::size_t>(dtype)];
+}
+
+bool has_nan(DType dtype) {
+  return is_float(dtype) && numerics::info(info(dtype).format).nan_codes != numerics::NanCodes::None;
 }
 
 std::optional<DType> dtype_named(std::string_view name) {
@@ -101,6 +130,11 @@ double load(DType dtype, const std::byte* at) {
       return double{numerics::e5m2_to_f32(static_cast<uint8_t>(raw(at, 1)))};
     case DType::u64:
       return static_cast<double>(raw(at, 8));
+    case DType::e2m1:
+    case DType::e3m2:
+    case DType::e2m3:
+    case DType::e8m0:
+      return numerics::to_double(info(dtype).format, raw(at, 1));
     default:
       return static_cast<double>(load_int(dtype, at));
   }
@@ -155,6 +189,8 @@ void store_int(DType dtype, std::byte* at, int64_t value) {
   const DTypeInfo& type = info(dtype);
   if (type.kind == DTypeKind::Float) return store(dtype, at, static_cast<double>(value));
   if (type.kind == DTypeKind::Bool) value = value != 0;
+  if (dtype == DType::i4) value = static_cast<int64_t>(static_cast<uint64_t>(value) << 60) >> 60;
+  if (dtype == DType::u4) value &= 0xf;
   put(at, type.bytes, static_cast<uint64_t>(value));
 }
 
@@ -193,6 +229,13 @@ Tensor Tensor::of(DType dtype, std::vector<int64_t> extents, std::span<const dou
   for (int64_t i = 0; i < tensor.count() && i < static_cast<int64_t>(values.size()); ++i)
     tensor.store(i, values[static_cast<std::size_t>(i)]);
   return tensor;
+}
+
+void Tensor::store_code(int64_t element, int code) {
+  if (is_float(dtype))
+    *at(element) = static_cast<std::byte>(code);
+  else
+    store_int(element, code);
 }
 
 int64_t Tensor::count() const {

@@ -19,15 +19,21 @@
 
 namespace assay::contract {
 
-enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean };
-inline constexpr int kDTypeCount = 14;
+// clang-format off
+enum class DType : uint8_t { f64, f32, f16, bf16, e4m3, e5m2, i8, u8, i16, i32, u32, i64, u64, boolean,
+                             i4, u4, e2m1, e3m2, e2m3, e8m0 };
+// clang-format on
+inline constexpr int kDTypeCount = 20;
+// The names of those before reserve nothing else: formulas were written before the others existed.
+inline constexpr int kReservedDTypes = 14;
 
 enum class DTypeKind : uint8_t { Float, Integer, Bool };
 
 struct DTypeInfo {
   std::string_view name;  // as a contract spells it; `boolean` is "bool"
   std::string_view c_type;
-  int bytes;
+  int bytes;  // of a stored element of a Tensor; i4 is held as an int8_t, the floats of 4 and 6 bits as their codes
+  int bits;  // of an element in a kernel's memory: 4 where two share a byte, the first in its low half
   DTypeKind kind;
   numerics::Format format;  // of floats
   bool saturates;           // stores and casts beyond the range give the largest finite value
@@ -42,9 +48,11 @@ inline bool is_float(DType dtype) {
   return info(dtype).kind == DTypeKind::Float;
 }
 
+bool has_nan(DType dtype);
+
 // What one stored element of this dtype is as a number, and back. Floats are
-// exact doubles; stores round to nearest even (e4m3 and e5m2 saturate; NaN
-// stays NaN). Integers saturate when stored from a double and wrap when stored
+// exact doubles; stores round to nearest even (floats of 8 bits and fewer saturate; NaN
+// stays NaN where the format has one). Integers saturate when stored from a double and wrap when stored
 // from an int64; `bool` is 0 or 1.
 double load(DType dtype, const std::byte* at);
 int64_t load_int(DType dtype, const std::byte* at);  // u64: the bit pattern, as int64
@@ -66,7 +74,7 @@ class Bytes {
     swap(other);
     return *this;
   }
-  ~Bytes() { std::free(data_); }
+  ~Bytes();
 
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
@@ -105,6 +113,8 @@ struct Tensor {
   int64_t load_int(int64_t element) const { return contract::load_int(dtype, at(element)); }
   void store(int64_t element, double value) { contract::store(dtype, at(element), value); }
   void store_int(int64_t element, int64_t value) { contract::store_int(dtype, at(element), value); }
+  // An element of 4 bits as a kernel's memory holds it.
+  void store_code(int64_t element, int code);
   std::vector<double> to_doubles() const;
 };
 

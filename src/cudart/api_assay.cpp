@@ -1,5 +1,6 @@
 // The functions of protocol/hooks.h, for the worker, and of include/assay.h, for programs.
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "base/symbol.h"
@@ -9,6 +10,7 @@
 #include "cudart/python_frames.h"
 #include "cudart/runtime.h"
 #include "protocol/hooks.h"
+#include "protocol/messages.h"
 
 using namespace assay::cudart;
 using assay::vgpu::Address;
@@ -45,6 +47,66 @@ ASSAY_API void assay_fill_new(uint64_t pattern) {
     context.set_new_content(pattern);
     return Status::Success;
   });
+}
+
+// ---- A sample of the blocks (checks/block_sample.h) ----
+
+ASSAY_API int assay_make_on_touch(void* pointer, size_t offset, size_t length, const void* table,
+                                  size_t table_bytes, unsigned item, uint64_t seed, int64_t last_value,
+                                  int64_t last_index, int defined) {
+  bool made = false;
+  (void)api([&](Context& context) {
+    assay::vgpu::MadeContent content{.offset = offset, .length = length, .defined = defined != 0};
+    const auto* bytes = static_cast<const std::byte*>(table);
+    content.values = {{bytes, bytes + table_bytes}, item, seed, last_value, last_index};
+    made = context.memory().make_on_touch(reinterpret_cast<Address>(pointer), std::move(content));
+    return Status::Success;
+  });
+  return made;
+}
+
+ASSAY_API int assay_sample_begin(const char* request) {
+  bool begun = false;
+  (void)api([&](Context& context) {
+    auto decoded = assay::protocol::decode_sample_request(request);
+    begun = decoded && context.sample();
+    if (begun) context.sample()->begin(std::move(*decoded));
+    return Status::Success;
+  });
+  return begun;
+}
+
+// Also after the device has failed.
+ASSAY_API const char* assay_sample_end() {
+  static std::string text;
+  Context* context = Runtime::get().existing_context();
+  text = context && context->sample() ? encode(context->sample()->end()) : "";
+  return text.c_str();
+}
+
+ASSAY_API int assay_sample_written(void* pointer, void* to, size_t room) {
+  bool fits = false;
+  (void)api([&](Context& context) {
+    if (!context.sample()) return Status::Success;
+    const auto base = reinterpret_cast<Address>(pointer);
+    const auto pieces = context.sample()->written(base);
+    size_t bytes = sizeof(uint64_t) * (1 + 2 * pieces.size());
+    for (const auto& [offset, length] : pieces) bytes += length;
+    if (bytes > room) return Status::Success;
+    auto* out = static_cast<std::byte*>(to);
+    const auto put = [&](const void* from, size_t count) {
+      std::memcpy(out, from, count);
+      out += count;
+    };
+    const uint64_t count = pieces.size();
+    put(&count, sizeof count);
+    for (const auto& piece : pieces)
+      for (const uint64_t number : {piece.first, piece.second}) put(&number, sizeof number);
+    for (const auto& [offset, length] : pieces) put(context.memory().host(base + offset, length), length);
+    fits = true;
+    return Status::Success;
+  });
+  return fits;
 }
 
 // ---- include/assay.h ----

@@ -19,6 +19,11 @@ const char* called(const char* in_runtime, const char* in_driver) {
   return thread_state().in_driver ? in_driver : in_runtime;
 }
 
+Status out_of_memory(Context& context, uint64_t size, const void* caller) {
+  if (Activity* activity = context.activity()) activity->out_of_memory(size, activity->stack(caller));
+  return Status::MemoryAllocation;
+}
+
 // `caller`: the place in the program that asks, for messages.
 Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* label, void*& pointer,
                 const void* caller) {
@@ -28,7 +33,7 @@ Status allocate(Context& context, uint64_t size, MemoryKind kind, const char* la
   HostCheck* check = context.host_check();
   if (check && check->watch() && kind != MemoryKind::Device) check->watch()->prepare();
   auto address = context.memory().allocate(size, kAlign, kind, label);
-  if (!address) return Status::MemoryAllocation;
+  if (!address) return out_of_memory(context, size, caller);
   pointer = reinterpret_cast<void*>(*address);
   context.note_allocation(*address, caller);
   if (kind == MemoryKind::Device) context.fill_new(*address, size);
@@ -46,6 +51,7 @@ Status release(Context& context, void* pointer) {
   context.pool_released(address);
   if (context.is_graph_memory(address)) return Status::Success;
   if (HostCheck* check = context.host_check(); check && check->watch()) check->watch()->forget(address);
+  if (Activity* activity = context.activity()) activity->releasing(address);
   return context.memory().release(address) ? Status::Success : Status::InvalidValue;
 }
 
@@ -79,7 +85,7 @@ Status allocate_async(void** pointer, size_t size, PoolHandle* pool, StreamHandl
     if (size == 0) return Status::Success;
     auto address = context.memory().allocate(size, kAlign, MemoryKind::Device,
                                              called("cudaMallocAsync", "cuMemAllocAsync"));
-    if (!address) return Status::MemoryAllocation;
+    if (!address) return out_of_memory(context, size, caller);
     *pointer = reinterpret_cast<void*>(*address);
     context.note_allocation(*address, caller);
     context.fill_new(*address, size);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "checks/schedule_finding.h"
 #include "cudart/code_place.h"
 #include "cudart/event_writer.h"
 #include "cudart/properties.h"
@@ -63,9 +64,26 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
     stream_options.stall_seconds = static_cast<double>(settings.stall_milliseconds) / 1000;
   stream_options.grid_ended = [this](const vgpu::GridRun& run) {
     writer_.launch(run);
+    if (activity_) activity_->grid_ended(run, fault_name(run.outcome().fault.kind));
     report_findings();
   };
+  if (settings.schedules != 0)
+    stream_options.grid_alone = [this, count = settings.schedules](const vgpu::GridWork& work) {
+      for (const vgpu::ScheduleDifference& difference :
+           vgpu::compare_schedules(*device_, work.kernel, work.config, work.parameters, count))
+        report(checks::finding_of(difference, work.kernel));
+    };
+  stream_options.grid_starts = [this](vgpu::LaunchConfig& config) {
+    if (sample_) sample_->starts(config);
+  };
+  stream_options.leaves_out = [this](const vgpu::Work& work) { return sample_ && sample_->leaves_out(work); };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
+  if (settings.report_activity) {
+    activity_ =
+        std::make_unique<Activity>(writer_, device_->memory(), settings.count_bytes && !checks.empty());
+    device_->listen(activity_.get());
+    streams_->listen(activity_.get());
+  }
   listen(checks);
   if (shadow_) {
     shadow_->watch(device_->memory());
@@ -87,6 +105,9 @@ Context::~Context() {
 
 void Context::listen(protocol::CheckSet checks) {
   if (checks.empty()) return;
+  sample_ = std::make_unique<checks::BlockSample>(findings_, device_->memory());
+  device_->listen(sample_.get());  // before all others
+  streams_->listen(sample_.get());
   checks_ = checks::make_checks(checks, findings_, device_->memory());
   checks::HostJudge* judge = nullptr;
   for (auto& check : checks_) {
@@ -125,6 +146,7 @@ void Context::fill_new(vgpu::Address base, uint64_t bytes) {
 }
 
 void Context::note_allocation(vgpu::Address base, const void* caller) {
+  if (activity_) activity_->allocated(base, activity_->stack(caller));
   if (!host_check_) return;
   const auto made = memory().find(base);
   if (!made) return;

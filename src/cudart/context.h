@@ -11,8 +11,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "checks/block_sample.h"
 #include "checks/checks.h"
 #include "cudart/abi.h"
+#include "cudart/activity.h"
 #include "cudart/growth.h"
 #include "cudart/host_check.h"
 #include "protocol/settings.h"
@@ -108,6 +110,8 @@ class Context {
   // What new memory of the device holds, a pattern repeated; none: zeros, or whatever was there.
   void set_new_content(std::optional<uint64_t> pattern) { new_content_ = pattern; }
   void fill_new(vgpu::Address base, uint64_t bytes);
+  // What the program does over time; null where nobody wants to know.
+  Activity* activity() { return activity_.get(); }
   // What is watched of the host's side; null when nothing is.
   HostCheck* host_check() { return host_check_.get(); }
   // The host has waited for something.
@@ -123,6 +127,8 @@ class Context {
   evidence::HostPlace maker_of(uint64_t allocation);
   // Writes out a finding.
   void report(Finding finding);
+  // Runs a sample of the blocks of launches when it is asked to; null where nothing is watched.
+  checks::BlockSample* sample() { return sample_.get(); }
 
  private:
   void listen(protocol::CheckSet checks);
@@ -131,8 +137,10 @@ class Context {
   EventWriter& writer_;
   std::mutex mutex_;
   checks::FindingLog findings_;
+  std::unique_ptr<checks::BlockSample> sample_;
   std::vector<std::unique_ptr<vgpu::Listener>> checks_;
   std::unique_ptr<shadow::Shadow> shadow_;  // null: precision is not watched
+  std::unique_ptr<Activity> activity_;
   std::unique_ptr<vgpu::Device> device_;
   std::unique_ptr<vgpu::Streams> streams_;
   std::optional<uint64_t> new_content_;

@@ -23,7 +23,9 @@ std::array<uint32_t, 3> extents_of(const vgpu::Dim3& dim) {
   return {dim.x, dim.y, dim.z};
 }
 
-std::string name_of(vgpu::FaultInfo::Kind kind) {
+}  // namespace
+
+std::string fault_name(vgpu::FaultInfo::Kind kind) {
   constexpr const char* kNames[] = {
       "",         "illegal address", "misaligned address",  "invalid address space",
       "trap",     "assert",          "illegal instruction", "deadlock",
@@ -31,8 +33,6 @@ std::string name_of(vgpu::FaultInfo::Kind kind) {
   };
   return kNames[static_cast<size_t>(kind)];
 }
-
-}  // namespace
 
 void EventWriter::open(const std::string& path, bool quiet) {
   quiet_ = quiet;
@@ -72,7 +72,7 @@ void EventWriter::launch(const vgpu::GridRun& run) {
                               .dynamic_shared = info.config.dynamic_shared,
                               .warp_instructions = outcome.warp_instructions,
                               .seconds = outcome.seconds,
-                              .fault = name_of(outcome.fault.kind),
+                              .fault = fault_name(outcome.fault.kind),
                               .launched_at = own ? *own : Frame{}});
 }
 
@@ -89,7 +89,7 @@ void EventWriter::still_running(const vgpu::LaunchInfo& launch, double seconds,
 
 void EventWriter::fault(const vgpu::FaultInfo& fault) {
   say(fault.message);
-  write(protocol::FaultEvent{name_of(fault.kind), fault.message});
+  write(protocol::FaultEvent{fault_name(fault.kind), fault.message});
 }
 
 void EventWriter::finding(const Finding& finding, bool early) {
@@ -102,6 +102,12 @@ void EventWriter::finding(const Finding& finding, bool early) {
     write(protocol::EarlyFindingEvent{finding});
   else
     write(protocol::FindingEvent{finding});
+}
+
+void EventWriter::stack(const protocol::StackEvent& event) {
+  if (file_ < 0) return;
+  for (const std::string& place : event.calls) module(place);
+  write(event);
 }
 
 void EventWriter::module(const std::string& place) {

@@ -12,6 +12,9 @@
 
 namespace assay::cudart {
 
+// "illegal address"; empty: none.
+std::string fault_name(vgpu::FaultInfo::Kind kind);
+
 class EventWriter {
  public:
   // `path`: the file to which events are appended; empty: none.
@@ -28,6 +31,8 @@ class EventWriter {
   void fault(const vgpu::FaultInfo& fault);
   // A finding, after the modules of all host code that it names. `early`: in a launch that still runs.
   void finding(const Finding& finding, bool early);
+  // Host code, after the modules that it names.
+  void stack(const protocol::StackEvent& event);
   void unsupported(std::string_view function);  // says so once
   void unsupported_kernel(std::string_view message);
 

@@ -229,7 +229,10 @@ Status dispatch(Context& context, StreamHandle* stream, NodeSpec spec, vgpu::Ope
   vgpu::OrderedWork item{make_work(spec), {}};
   const auto* kernel = std::get_if<KernelSpec>(&spec);
   record(context, item.work, kernel ? dynamic_shared_limit(*kernel->function) : 0);
+  Activity* activity = context.activity();
+  const double called = activity ? activity->now() : 0;
   const vgpu::OperationId id = context.streams().submit(stream->id, item.work);
+  if (activity) activity->submitted(id, 1, called);
   if (HostCheck* check = context.host_check()) check->submitted(id, {&item, 1});
   if (operation) *operation = id;
   return Status::Success;
@@ -242,7 +245,11 @@ Status launch_graph(Context& context, const GraphExec& exec, StreamHandle* strea
   std::vector<vgpu::OrderedWork> works;
   append_graph(*exec.graph, {}, works);
   for (vgpu::OrderedWork& item : works) record(context, item.work, 0);
+  Activity* activity = context.activity();
+  const double called = activity ? activity->now() : 0;
   const vgpu::OperationId last = context.streams().submit(stream->id, works);
+  // The operation that ends it is one more.
+  if (activity) activity->submitted(last, works.size() + 1, called);
   if (HostCheck* check = context.host_check()) check->submitted(last, works);
   return Status::Success;
 }

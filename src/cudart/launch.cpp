@@ -139,6 +139,8 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
         fmt::format("kernel `{}` cannot run: {}", spec.function->name, function.unsupported));
     return Status::NotSupported;
   }
+  // ptxas refuses it, when the program is built or, where it holds PTX alone, when the code is loaded.
+  if (function.shared_bytes > kSharedPerBlock) return Status::InvalidPtx;
   spec.grid = request.grid;
   spec.block = request.block;
   spec.cooperative = request.cooperative;

@@ -15,6 +15,7 @@ bool* forked_flag = nullptr;
 __attribute__((destructor)) void end_of_program() {
   if (!forked_flag || *forked_flag) return;
   Context* context = Runtime::get().existing_context();
+  if (context && context->activity()) context->activity()->end();
   if (!context || !context->host_check()) return;
   context->host_check()->end();
   context->report_findings();

@@ -104,6 +104,7 @@ struct Unwritten {
   uint64_t count = 0, total = 0;
   std::string first;  // "[3, 5]", or a byte offset
   bool in_bytes = false;
+  bool at_least = false;  // there may be more, and `first` is one of them
 };
 
 struct Access {
@@ -257,8 +258,8 @@ struct Diagnosis {
 
 // Two calls whose results must agree and do not.
 struct Difference {
-  std::string relation;  // "repeated", "scaled", "permuted", …
-  std::string change;    // "dy times 4"; empty: the same inputs
+  std::string relation;  // "repeated", "scaled", "permuted", …; "schedules": one launch, from the same memory
+  std::string change;    // "dy times 4", "schedules 0 and 3"; empty: the same inputs
   std::string dim;       // that the contract declares batch_invariant; empty: it follows from the formula
   int64_t count = 0;     // of elements
   std::vector<int64_t> index;

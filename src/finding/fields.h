@@ -93,6 +93,7 @@ void list(V& v, Unwritten& u) {
   v("total", u.total);
   v("first", u.first);
   v("in_bytes", u.in_bytes);
+  v("at_least", u.at_least);
 }
 template <class V>
 void list(V& v, Access& a) {

@@ -100,6 +100,10 @@ std::string out_of_bounds(const Access& e) {
   if (e.host.is_known())
     return fmt::format("host code at {} {} device memory, {}: use cudaMemcpy, or managed memory",
                        text_of(e.host), verb(e.access), text_of(e.place));
+  if (e.bytes_changed > 0 && !e.detail.empty())
+    return fmt::format("{} bytes of the memory of tensor {} {} changed, the first at byte {} from its start",
+                       e.bytes_changed, e.place.element ? e.place.element->tensor : "", e.detail,
+                       e.place.offset);
   if (e.bytes_changed > 0)
     return e.place.offset < 0
                ? fmt::format("{} bytes before tensor {} changed, the first {} bytes ahead of it",
@@ -136,6 +140,9 @@ std::string unwritten(const Unwritten& u) {
   if (u.in_bytes)
     return fmt::format("{} of {} bytes of `{}` were never written, the first at offset {}", u.count, u.total,
                        u.name, u.first);
+  if (u.at_least)
+    return fmt::format("at least {} of {} elements of {} are never written, {}{} among them", u.count,
+                       u.total, u.name, u.name, u.first);
   if (u.count == 1)
     return fmt::format("1 of {} elements of {} is never written: {}{}", u.total, u.name, u.name, u.first);
   return fmt::format("{} of {} elements of {} are never written, the first {}{}", u.count, u.total, u.name,

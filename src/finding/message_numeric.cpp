@@ -61,6 +61,12 @@ std::string nonfinite_text(const Numeric& e) {
 std::string difference_text(const Numeric& e) {
   const Difference& d = *e.difference;
   const std::string element = e.output + index_text(d.index);
+  if (d.relation == "schedules")
+    return fmt::format(
+        "what the launch writes depends on the order of its threads: {} word{} of {} differ{} under "
+        "{}; byte {} begins a word that is {} and then {}",
+        d.count, d.count == 1 ? "" : "s", e.output, d.count == 1 ? "s" : "", d.change,
+        d.index.empty() ? 0 : d.index.front(), d.first, d.second);
   if (d.change.empty())
     return fmt::format("two calls with the same inputs differ in {} elements of {}: {} is {} and then {}",
                        d.count, e.output, element, d.first, d.second);

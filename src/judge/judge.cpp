@@ -222,11 +222,25 @@ Severity severity_of(const Contract& contract, const Failure& failure) {
                                                                                    : Severity::Error;
 }
 
+// No more than `most`, evenly, both ends included.
+std::vector<int64_t> some_of(const std::vector<int64_t>& elements, int64_t most) {
+  const auto count = static_cast<int64_t>(elements.size());
+  if (count <= most || most < 2) return elements;
+  std::vector<int64_t> some;
+  for (int64_t i = 0; i < most; ++i)
+    some.push_back(elements[static_cast<std::size_t>(i * (count - 1) / (most - 1))]);
+  return some;
+}
+
 // As many elements as the work allows, knowing the length of the sums only after a first look.
 Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindings& bindings,
                                         const std::string& output, const contract::Tensor& tensor,
                                         const reference::BudgetOptions& budget, const Options& options) {
-  std::vector<int64_t> elements = choose_elements(tensor, options.max_elements, options.seed);
+  const auto choose = [&](int64_t most) {
+    return options.on_read ? some_of(options.elements.find(output)->second, most)
+                           : choose_elements(tensor, most, options.seed);
+  };
+  std::vector<int64_t> elements = choose(options.max_elements);
   if (elements.size() <= kLeastAffordable || reference.is_elementwise(output)) return elements;
   std::vector<int64_t> probe;
   for (std::size_t i = 0; i < kProbeElements; ++i)
@@ -237,7 +251,7 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
   const double most =
       std::max(static_cast<double>(kLeastAffordable), options.max_work / std::max(1.0, terms));
   if (most < static_cast<double>(elements.size())) {
-    elements = choose_elements(tensor, static_cast<int64_t>(most), options.seed);
+    elements = choose(static_cast<int64_t>(most));
   }
   return elements;
 }
@@ -245,14 +259,16 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
 Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
                           const std::string& output, const contract::Tensor& tensor, const Options& options,
                           Judgement& judgement) {
-  const reference::BudgetOptions budget{.tensor_cores = options.tensor_cores, .threads = options.threads};
+  const bool partly = static_cast<bool>(options.on_read);
+  const reference::BudgetOptions budget{
+      .tensor_cores = options.tensor_cores, .threads = options.threads, .on_read = options.on_read};
   const auto elements = affordable(reference, bindings, output, tensor, budget, options);
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
-                           sums_are_coherent(bindings, reference.summed_inputs(output)),
+                           partly || sums_are_coherent(bindings, reference.summed_inputs(output)),
                            useful_threads(options.threads)};
-  if (elements->size() > kFewElements && !options.margins && reference.is_elementwise(output)) {
+  if (elements->size() > kFewElements && !options.margins && !partly && reference.is_elementwise(output)) {
     const auto seen = screen(reference, bindings, output, tensor, *elements, budget, how);
     if (!seen) return seen.error();
     if (!seen->suspicious) {
@@ -263,11 +279,13 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   const auto expected = reference.expect(bindings, output, *elements, budget);
   if (!expected) return expected.error();
   Measured measured = measure(output, tensor, *expected, how);
-  if (const auto admitted = admit_masked(reference, bindings, tensor, budget, measured); !admitted) {
-    return admitted.error();
+  if (!partly) {
+    const auto admitted = admit_masked(reference, bindings, tensor, budget, measured);
+    if (!admitted) return admitted.error();
   }
   judgement.undecided += measured.undecided;
   Failure failure = find_failure(measured);
+  if (partly) failure.failing.clear();
   if (options.margins) add_margins(Gauge(tensor, *expected, how), measured, judgement.margins);
   if (!failure.any()) return {};
   if (failure.worst) failure.text = text_of(Gauge(tensor, *expected, how).compared(failure.worst_at));
@@ -289,6 +307,7 @@ Result<Judgement> judge(const Contract& contract, const Reference& reference, co
     const contract::Tensor& tensor = *found->second;
     judgement.elements += tensor.count();
     if (tensor.count() == 0) continue;
+    if (options.on_read && !options.elements.contains(spec->name)) continue;
     const auto done = judge_output(contract, reference, bindings, spec->name, tensor, options, judgement);
     if (!done) return done.error();
   }

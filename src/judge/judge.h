@@ -46,6 +46,11 @@ struct Options {
   bool diagnose = true;            // off: kinds are general, but cheaper
   bool margins = false;            // measures how close outputs come to the gates
   std::vector<Kind> hints;         // kinds of finding that the code makes likely: tried first
+  // Of outputs that are there in part, made from inputs that are made as they are read: these elements of each output
+  // are judged, as many as can be afforded, by the hard gates alone. The inputs hold few different values, over and
+  // over, so that rounding errors repeat, and statistics would count one error many times.
+  std::map<std::string, std::vector<int64_t>, std::less<>> elements;
+  decltype(reference::BudgetOptions::on_read) on_read;  // set: that is the case
 };
 
 using Outputs = std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>>;

@@ -35,15 +35,12 @@ void place(const contract::Contract& contract, const contract::Shape& shape, evi
   if (!place.allocation) return;
   const contract::TensorSpec* spec = contract.tensor(place.allocation->label);
   if (!spec) return;
-  const auto extents = spec->extents(shape);
-  if (!extents) return;
-  evidence::TensorElement element{spec->name, *extents, {}};
-  int64_t count = 1;
-  for (const int64_t extent : *extents) count *= extent;
-  const int64_t item = contract::info(spec->dtype).bytes,
-                bytes = static_cast<int64_t>(place.allocation->bytes), begin = bytes - item * count;
-  if (count > 0 && begin >= 0 && place.offset >= begin && place.offset < bytes)
-    element.index = contract::index_of(*extents, (place.offset - begin) / item);
+  const auto layout = spec->layout(shape);
+  if (!layout) return;
+  evidence::TensorElement element{spec->name, layout->extents, {}};
+  const int64_t bytes = static_cast<int64_t>(place.allocation->bytes), begin = bytes - layout->bytes;
+  if (begin >= 0)
+    if (auto index = layout->element_at(place.offset - begin)) element.index = std::move(*index);
   place.element = std::move(element);
 }
 

@@ -10,14 +10,17 @@ namespace assay::protocol {
 
 namespace {
 
-constexpr std::size_t kMostLaunchLines = 64;   // of a launch that still runs
-constexpr std::size_t kMostWords = 8192;       // of a kernel's parameters: 32 KiB is all that CUDA allows
-constexpr std::size_t kLongestCode = 8 << 20;  // bytes of PTX
+constexpr std::size_t kMostLaunchLines = 64;  // of a launch that still runs
+constexpr std::size_t kMostWords = 8192;      // of a kernel's parameters: 32 KiB is all that CUDA allows
+constexpr std::size_t kMostFrames = 256;      // of a stack
+constexpr std::string_view kOperations[] = {"kernel", "copy", "fill"};  // in the order of OperationKind
+constexpr std::size_t kLongestCode = 8 << 20;                           // bytes of PTX
 
 // In the order of the variant.
 constexpr std::string_view kNames[] = {
     "launch",    "fault",       "finding", "early-finding",   "findings-reported", "still-running", "module",
-    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy", "call"};
+    "precision", "unsupported", "code",    "recorded-launch", "recorded-fill",     "recorded-copy", "call",
+    "stack",     "allocation",  "release", "out-of-memory",   "operation"};
 static_assert(std::size(kNames) == std::variant_size_v<Event>);
 
 // ---- Writing ----
@@ -93,6 +96,53 @@ Json json_of(const RecordedCopyEvent& e) {
 }
 Json json_of(const CallEvent&) {
   return Json::object();
+}
+
+Json json_of(const StackEvent& e) {
+  Json stack = Json::array();
+  for (const Frame& frame : e.stack)
+    stack.push_back({{"file", frame.where.file}, {"line", frame.where.line}, {"function", frame.function}});
+  return {{"id", e.id}, {"calls", e.calls}, {"stack", stack}};
+}
+Json json_of(const AllocationEvent& e) {
+  return {{"id", e.id},        {"address", e.address}, {"bytes", e.bytes},    {"label", e.label},
+          {"host", e.is_host}, {"stack", e.stack},     {"seconds", e.seconds}};
+}
+Json json_of(const ReleaseEvent& e) {
+  return {{"id", e.id},
+          {"seconds", e.seconds},
+          {"held", e.is_held},
+          {"counted", e.is_counted},
+          {"never_written", e.never_written},
+          {"never_read", e.never_read},
+          {"last_use", e.last_use},
+          {"writer", e.writer},
+          {"file", e.written_at.file},
+          {"line", e.written_at.line}};
+}
+Json json_of(const OutOfMemoryEvent& e) {
+  return {{"bytes", e.bytes}, {"free", e.free}, {"stack", e.stack}, {"seconds", e.seconds}};
+}
+Json json_of(const OperationEvent& e) {
+  Json json = {{"id", e.id},
+               {"stream", e.stream},
+               {"kind", std::string(kOperations[static_cast<std::size_t>(e.kind)])},
+               {"called", e.called},
+               {"returned", e.returned},
+               {"begin", e.begin},
+               {"end", e.end},
+               {"graph", e.is_graph}};
+  if (e.kind == OperationKind::Kernel) {
+    json.update({{"kernel", e.kernel},
+                 {"grid", e.grid},
+                 {"block", e.block},
+                 {"shared_bytes", e.shared_bytes},
+                 {"warp_instructions", e.warp_instructions},
+                 {"fault", e.fault}});
+  } else {
+    json.update({{"bytes", e.bytes}, {"from_host", e.from_host}, {"to_host", e.to_host}});
+  }
+  return json;
 }
 
 // ---- Reading ----
@@ -191,6 +241,80 @@ Profile read_profile(FieldReader& fields) {
   return {};
 }
 
+StackEvent read_stack(FieldReader& fields) {
+  StackEvent e;
+  e.id = fields.unsigned_integer("id");
+  fields.texts("calls", kMostFrames, kLongestText,
+               [&](std::string call) { e.calls.push_back(std::move(call)); });
+  fields.objects("stack", kMostFrames, [&](FieldReader& frame) {
+    const std::string file = frame.text("file", kLongestText);
+    const auto line = static_cast<int>(frame.integer("line", 0, std::numeric_limits<int>::max()));
+    e.stack.push_back({{file, line}, frame.text("function", kLongestText), true});
+  });
+  return e;
+}
+
+AllocationEvent read_allocation(FieldReader& fields) {
+  AllocationEvent e;
+  e.id = fields.unsigned_integer("id");
+  e.address = fields.unsigned_integer("address");
+  e.bytes = fields.unsigned_integer("bytes");
+  e.label = fields.text("label", kLongestText);
+  e.is_host = fields.boolean("host");
+  e.stack = fields.unsigned_integer("stack");
+  e.seconds = fields.number("seconds");
+  return e;
+}
+
+ReleaseEvent read_release(FieldReader& fields) {
+  ReleaseEvent e;
+  e.id = fields.unsigned_integer("id");
+  e.seconds = fields.number("seconds");
+  e.is_held = fields.boolean("held");
+  e.is_counted = fields.boolean("counted");
+  e.never_written = fields.unsigned_integer("never_written");
+  e.never_read = fields.unsigned_integer("never_read");
+  e.last_use = fields.number("last_use");
+  e.writer = fields.text("writer", kLongestText);
+  e.written_at.file = fields.text("file", kLongestText);
+  e.written_at.line = static_cast<int>(fields.integer("line", 0, std::numeric_limits<int>::max()));
+  return e;
+}
+
+OutOfMemoryEvent read_out_of_memory(FieldReader& fields) {
+  OutOfMemoryEvent e;
+  e.bytes = fields.unsigned_integer("bytes");
+  e.free = fields.unsigned_integer("free");
+  e.stack = fields.unsigned_integer("stack");
+  e.seconds = fields.number("seconds");
+  return e;
+}
+
+OperationEvent read_operation(FieldReader& fields) {
+  OperationEvent e;
+  e.id = fields.unsigned_integer("id");
+  e.stream = fields.unsigned_integer("stream");
+  e.kind = static_cast<OperationKind>(fields.choice("kind", kOperations));
+  e.called = fields.number("called");
+  e.returned = fields.number("returned");
+  e.begin = fields.number("begin");
+  e.end = fields.number("end");
+  e.is_graph = fields.boolean("graph");
+  if (e.kind == OperationKind::Kernel) {
+    e.kernel = fields.text("kernel", kLongestText);
+    e.grid = read_extents(fields, "grid");
+    e.block = read_extents(fields, "block");
+    e.shared_bytes = fields.unsigned_integer("shared_bytes");
+    e.warp_instructions = fields.unsigned_integer("warp_instructions");
+    e.fault = fields.text("fault", kLongestText);
+  } else {
+    e.bytes = fields.unsigned_integer("bytes");
+    e.from_host = fields.boolean("from_host");
+    e.to_host = fields.boolean("to_host");
+  }
+  return e;
+}
+
 Event read(FieldReader& fields) {
   switch (fields.choice("event", kNames)) {
     case 0:
@@ -225,8 +349,18 @@ Event read(FieldReader& fields) {
       return read_recorded_fill(fields);
     case 12:
       return read_recorded_copy(fields);
-    default:
+    case 13:
       return CallEvent{};
+    case 14:
+      return read_stack(fields);
+    case 15:
+      return read_allocation(fields);
+    case 16:
+      return read_release(fields);
+    case 17:
+      return read_out_of_memory(fields);
+    default:
+      return read_operation(fields);
   }
 }
 

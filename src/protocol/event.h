@@ -115,9 +115,58 @@ struct RecordedCopyEvent {
 // A call of the worker begins: the recorded events up to the next such event are of this call.
 struct CallEvent {};
 
+// What the program did with the device over time (Settings::report_activity). Times are seconds since the device was
+// first used.
+
+// The host code behind the events that name it by this number, which is not 0; sent before the first of them.
+struct StackEvent {
+  uint64_t id = 0;
+  std::vector<std::string> calls;  // "program+0x1234", innermost first
+  std::vector<Frame> stack;        // of Python, innermost first; empty: not called from Python
+};
+struct AllocationEvent {
+  uint64_t id = 0;  // in the order of allocation, from 1
+  uint64_t address = 0, bytes = 0;
+  std::string label;  // "cudaMalloc"
+  bool is_host = false;
+  uint64_t stack = 0;
+  double seconds = 0;
+};
+// Memory was given back, or the program ended with it.
+struct ReleaseEvent {
+  uint64_t id = 0;
+  double seconds = 0;
+  bool is_held = false;                        // until the program's end
+  bool is_counted = false;                     // whether the next two are known
+  uint64_t never_written = 0, never_read = 0;  // bytes
+  double last_use = 0;                         // when the last operation that used it ended; 0: none did
+  std::string writer;  // the kernel that wrote to it last; empty: none did, or not known
+  Where written_at;    // … and its line
+};
+struct OutOfMemoryEvent {
+  uint64_t bytes = 0, free = 0, stack = 0;
+  double seconds = 0;
+};
+enum class OperationKind : uint8_t { Kernel, Copy, Fill };
+struct OperationEvent {
+  uint64_t id = 0, stream = 0;
+  OperationKind kind = OperationKind::Kernel;
+  double called = 0, returned = 0;  // of the host, which asked for it
+  double begin = 0, end = 0;        // on the device
+  bool is_graph = false;            // asked for as part of a graph
+  uint64_t bytes = 0;               // of a copy or fill
+  bool from_host = false, to_host = false;
+  std::string kernel;  // its symbol
+  std::array<uint32_t, 3> grid{1, 1, 1}, block{1, 1, 1};
+  uint64_t shared_bytes = 0;  // dynamic
+  uint64_t warp_instructions = 0;
+  std::string fault;  // why it ended early; empty: it did not
+};
+
 using Event = std::variant<LaunchEvent, FaultEvent, FindingEvent, EarlyFindingEvent, FindingsReportedEvent,
                            StillRunningEvent, ModuleEvent, ProfileEvent, UnsupportedEvent, CodeEvent,
-                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent, CallEvent>;
+                           RecordedLaunchEvent, RecordedFillEvent, RecordedCopyEvent, CallEvent, StackEvent,
+                           AllocationEvent, ReleaseEvent, OutOfMemoryEvent, OperationEvent>;
 
 std::string encode(const Event& event);  // one line
 Result<Event> decode_event(std::string_view line);

@@ -90,7 +90,10 @@ uint64_t FieldReader::unsigned_integer(const char* name, uint64_t most) {
 }
 
 double FieldReader::number(const char* name) {
-  const Json& value = raw(name);
+  return number_of(raw(name), name);
+}
+
+double FieldReader::number_of(const Json& value, const char* name) {
   const double number = value.is_number() ? value.get<double>() : std::nan("");
   if (std::isfinite(number)) return number;
   fail(name, "is not a number");

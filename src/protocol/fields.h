@@ -71,6 +71,11 @@ class FieldReader {
   void integers(const char* name, std::size_t most, int64_t least, int64_t largest, Use use) {
     for (const Json& item : list(name, most)) use(integer_of(item, name, least, largest));
   }
+  // Calls `use` with each number of such a list, all finite.
+  template <class Use>
+  void numbers(const char* name, std::size_t most, Use use) {
+    for (const Json& item : list(name, most)) use(number_of(item, name));
+  }
   template <class Use>
   void texts(const char* name, std::size_t most, std::size_t longest, Use use) {
     for (const Json& item : list(name, most)) use(text_of(item, name, longest));
@@ -91,6 +96,7 @@ class FieldReader {
   FieldReader(const Json& object, const FieldReader& parent);
   const Json& list(const char* name, std::size_t most);
   int64_t integer_of(const Json& value, const char* name, int64_t least, int64_t most);
+  double number_of(const Json& value, const char* name);
   std::string text_of(const Json& value, const char* name, std::size_t longest);
 
   std::shared_ptr<State> state_;

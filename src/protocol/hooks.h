@@ -27,6 +27,18 @@ void assay_advance_clock(uint64_t cycles);
 void assay_undefine(void* pointer, size_t bytes);
 // What memory that is allocated from now on holds: a pattern, repeated.
 void assay_fill_new(uint64_t pattern);
+// The allocation that starts here and is new holds values by position (base/made_values.h) in `length` bytes from
+// `offset` on, made as they are touched; `defined`: they count as written. Returns 0 where that cannot be.
+int assay_make_on_touch(void* pointer, size_t offset, size_t length, const void* table, size_t table_bytes,
+                        unsigned item, uint64_t seed, int64_t last_value, int64_t last_index, int defined);
+// From now on launches run a sample of their blocks: a SampleRequest (protocol/messages.h) as one line. Returns 0 where
+// that cannot be.
+int assay_sample_begin(const char* request);
+// As before. Returns a SampleReport as one line, until the next call.
+const char* assay_sample_end();
+// What the blocks of the last sample wrote to the allocation that starts here, as protocol::BufferRequest describes it.
+// Returns 0 if `room` bytes are too few.
+int assay_sample_written(void* pointer, void* to, size_t room);
 // The name of the allocation that starts here, for messages.
 void assay_label(void* pointer, const char* label);
 // A write to these bytes is a finding, until assay_range_forget().
@@ -73,4 +85,6 @@ void assay_calls_ended();
       use(assay_label) use(assay_range_protect) use(assay_range_forget) use(assay_report_precision)         \
           use(assay_report_host) use(assay_report_python) use(assay_on_launch) use(assay_fetch)             \
               use(assay_frees_wait) use(assay_watch_order) use(assay_work_left) use(assay_call_begins)      \
-                  use(assay_call_returned) use(assay_call_ended) use(assay_calls_ended)
+                  use(assay_call_returned) use(assay_call_ended) use(assay_calls_ended)                     \
+                      use(assay_make_on_touch) use(assay_sample_begin) use(assay_sample_end)                \
+                          use(assay_sample_written)

@@ -16,24 +16,41 @@ constexpr std::size_t kMostBuffers = 1000, kMostArguments = 1000, kMostParts = 1
 constexpr int64_t kMostBytes = int64_t{1} << 46;  // more than any machine has
 constexpr int kMostEarlierCalls = 100000;
 constexpr std::size_t kMostExtents = 64, kMostHidden = 1000;
+constexpr std::size_t kMostShares = 1000, kMostLaunches = 10000, kMostWrites = 1000;
+constexpr double kMostSampleSeconds = 1e6;
 constexpr std::string_view kBuilding = "building";
 
+Json json_of(const MadeBuffer& made) {
+  return {{"table", made.table}, {"table_bytes", made.table_bytes}, {"item", made.item},
+          {"seed", made.seed},   {"last_value", made.last_value},   {"last_index", made.last_index},
+          {"room", made.room}};
+}
+
+Json json_of(const SampleRequest& sample) {
+  return {{"seed", sample.seed},
+          {"blocks", sample.blocks},
+          {"seconds", sample.seconds},
+          {"shares", sample.shares}};
+}
+
 Json json_of(const BufferRequest& buffer) {
-  return {{"name", buffer.name},
-          {"bytes", buffer.bytes},
-          {"offset", buffer.offset},
-          {"length", buffer.length},
-          {"in", buffer.in},
-          {"out", buffer.out},
-          {"is_input", buffer.is_input},
-          {"is_read_only", buffer.is_read_only},
-          {"shares", buffer.shares},
-          {"parts", [&] {
-             Json parts = Json::array();
-             for (const auto& [from, length] : buffer.parts)
-               parts.push_back({{"from", from}, {"length", length}});
-             return parts;
-           }()}};
+  Json json = {{"name", buffer.name},
+               {"bytes", buffer.bytes},
+               {"offset", buffer.offset},
+               {"length", buffer.length},
+               {"in", buffer.in},
+               {"out", buffer.out},
+               {"is_input", buffer.is_input},
+               {"is_read_only", buffer.is_read_only},
+               {"shares", buffer.shares},
+               {"parts", [&] {
+                  Json parts = Json::array();
+                  for (const auto& [from, length] : buffer.parts)
+                    parts.push_back({{"from", from}, {"length", length}});
+                  return parts;
+                }()}};
+  if (buffer.made) json["made"] = json_of(*buffer.made);
+  return json;
 }
 
 Json json_of(const Argument& argument) {
@@ -61,14 +78,29 @@ Json json_of(const CallRequest& call) {
   return json;
 }
 
+MadeBuffer read_made(FieldReader fields, int64_t memory_bytes, int64_t out) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  MadeBuffer made;
+  made.table = fields.integer("table", 0, memory_bytes);
+  made.table_bytes = fields.integer("table_bytes", 0, memory_bytes - made.table);
+  made.item = static_cast<int>(fields.integer("item", 1, 8));
+  made.seed = fields.unsigned_integer("seed");
+  made.last_value = fields.integer("last_value", 0, kMost);
+  made.last_index = fields.integer("last_index", 0, kMost);
+  made.room = fields.integer("room", 0, memory_bytes - out);
+  return made;
+}
+
 BufferRequest read_buffer(FieldReader& fields, int64_t memory_bytes, std::size_t buffers) {
   BufferRequest buffer;
   buffer.name = fields.text("name", kLongestText);
   buffer.bytes = fields.integer("bytes", 1, kMostBytes);
   buffer.offset = fields.integer("offset", 0, buffer.bytes);
   buffer.length = fields.integer("length", 0, buffer.bytes - buffer.offset);
-  buffer.in = fields.integer("in", 0, memory_bytes - buffer.bytes);
-  buffer.out = fields.integer("out", 0, memory_bytes - buffer.bytes);
+  // What is not copied is not in the file.
+  const int64_t copied = fields.has("made") ? 0 : buffer.bytes;
+  buffer.in = fields.integer("in", 0, memory_bytes - copied);
+  buffer.out = fields.integer("out", 0, memory_bytes - copied);
   buffer.is_input = fields.boolean("is_input");
   buffer.is_read_only = fields.boolean("is_read_only");
   buffer.shares = static_cast<int>(fields.integer("shares", -1, static_cast<int64_t>(buffers) - 1));
@@ -76,6 +108,7 @@ BufferRequest read_buffer(FieldReader& fields, int64_t memory_bytes, std::size_t
     const int64_t from = part.integer("from", 0, buffer.bytes);
     buffer.parts.emplace_back(from, part.integer("length", 0, buffer.bytes - from));
   });
+  if (fields.has("made")) buffer.made = read_made(fields.object("made"), memory_bytes, buffer.out);
   return buffer;
 }
 
@@ -199,18 +232,98 @@ Result<Ready> decode_ready(std::string_view line) {
 std::string encode(const Request& request) {
   Json calls = Json::array();
   for (const CallRequest& call : request.calls) calls.push_back(json_of(call));
-  return line_of({{"id", request.id},
-                  {"memory_bytes", request.memory_bytes},
-                  {"seed", request.seed},
-                  {"ordered", request.ordered},
-                  {"others_late", request.others_late},
-                  {"moved", request.moved},
-                  {"cycles", request.cycles},
-                  {"shift", request.shift},
-                  {"host_poison", request.host_poison},
-                  {"new_content", request.new_content},
-                  {"earlier_calls", request.earlier_calls},
-                  {"calls", calls}});
+  Json json = {{"id", request.id},
+               {"memory_bytes", request.memory_bytes},
+               {"seed", request.seed},
+               {"ordered", request.ordered},
+               {"others_late", request.others_late},
+               {"moved", request.moved},
+               {"cycles", request.cycles},
+               {"shift", request.shift},
+               {"host_poison", request.host_poison},
+               {"new_content", request.new_content},
+               {"earlier_calls", request.earlier_calls},
+               {"calls", calls}};
+  if (request.sample) json["sample"] = json_of(*request.sample);
+  return line_of(json);
+}
+
+namespace {
+
+SampleRequest read_sample(FieldReader fields) {
+  SampleRequest sample;
+  sample.seed = fields.unsigned_integer("seed");
+  sample.blocks = fields.unsigned_integer("blocks");
+  sample.seconds = fields.number("seconds");
+  if (sample.seconds < 0 || sample.seconds > kMostSampleSeconds) fields.fail("seconds", "is out of range");
+  fields.numbers("shares", kMostShares, [&](double share) { sample.shares.push_back(share); });
+  return sample;
+}
+
+Json json_of(const SampleReport& report) {
+  Json launches = Json::array();
+  for (const SampledLaunch& launch : report.launches) {
+    Json writes = Json::array();
+    for (const SampledWrites& one : launch.writes)
+      writes.push_back({{"buffer", one.buffer},
+                        {"writers", one.writers},
+                        {"least", one.least},
+                        {"most", one.most},
+                        {"sum", one.sum},
+                        {"distinct", one.distinct}});
+    launches.push_back(
+        {{"kernel", launch.kernel}, {"blocks", launch.blocks}, {"run", launch.run}, {"writes", writes}});
+  }
+  return {{"ended", report.ended}, {"launches", launches}, {"reduced", report.reduced}};
+}
+
+SampleReport read_report(FieldReader& fields) {
+  SampleReport report;
+  report.ended = fields.text("ended", kLongestText);
+  fields.objects("launches", kMostLaunches, [&](FieldReader& one) {
+    SampledLaunch launch;
+    launch.kernel = one.text("kernel", kLongestText);
+    launch.blocks = one.unsigned_integer("blocks");
+    launch.run = one.unsigned_integer("run", launch.blocks);
+    one.objects("writes", kMostWrites, [&](FieldReader& item) {
+      SampledWrites writes;
+      writes.buffer = item.text("buffer", kLongestText);
+      writes.writers = item.unsigned_integer("writers", launch.run);
+      writes.least = item.unsigned_integer("least");
+      writes.most = item.unsigned_integer("most");
+      writes.sum = item.unsigned_integer("sum");
+      writes.distinct = item.unsigned_integer("distinct", writes.sum);
+      launch.writes.push_back(std::move(writes));
+    });
+    report.launches.push_back(std::move(launch));
+  });
+  fields.texts("reduced", kMostWrites, kLongestText,
+               [&](const std::string& buffer) { report.reduced.push_back(buffer); });
+  return report;
+}
+
+}  // namespace
+
+std::string encode(const SampleRequest& request) {
+  return line_of(json_of(request));
+}
+
+Result<SampleRequest> decode_sample_request(std::string_view text) {
+  FieldReader fields(text, "the request for a sample");
+  SampleRequest request = read_sample(fields);
+  if (fields.failed()) return fields.error();
+  return request;
+}
+
+std::string encode(const SampleReport& report) {
+  return line_of(json_of(report));
+}
+
+Result<SampleReport> decode_sample_report(std::string_view text) {
+  FieldReader fields(text, "the report of a sample");
+  SampleReport report = read_report(fields);
+  if (fields.failed()) return fields.error();
+  return report;
 }
 
 Result<Request> decode_request(std::string_view line) {
@@ -227,6 +340,7 @@ Result<Request> decode_request(std::string_view line) {
   request.host_poison = fields.boolean("host_poison");
   request.new_content = fields.unsigned_integer("new_content");
   request.earlier_calls = static_cast<int>(fields.integer("earlier_calls", 0, kMostEarlierCalls));
+  if (fields.has("sample")) request.sample = read_sample(fields.object("sample"));
   fields.objects("calls", kMostCalls,
                  [&](FieldReader& call) { request.calls.push_back(read_call(call, request.memory_bytes)); });
   if (fields.failed()) return fields.error();
@@ -246,6 +360,7 @@ std::string encode(const Reply& reply) {
                       {"file", reply.python->file},
                       {"line", reply.python->line},
                       {"unsupported", reply.python->unsupported}};
+  if (reply.sample) json["sample"] = json_of(*reply.sample);
   return line_of(json);
 }
 
@@ -292,6 +407,10 @@ Result<Reply> decode_reply(std::string_view line) {
     found.file = python.text("file", kLongestText);
     found.line = static_cast<int>(python.integer("line", 0, kMost));
     found.unsupported = python.boolean("unsupported");
+  }
+  if (fields.has("sample")) {
+    FieldReader sample = fields.object("sample");
+    reply.sample = read_report(sample);
   }
   if (fields.failed()) return fields.error();
   return reply;

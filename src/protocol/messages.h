@@ -48,6 +48,17 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
+// What a buffer holds before the call, by a function of the position (base/made_values.h); the table of its values is
+// in the memory file.
+struct MadeBuffer {
+  int64_t table = 0, table_bytes = 0;  // in the memory file
+  int item = 1;                        // bytes of an element
+  uint64_t seed = 0;
+  int64_t last_value = 0, last_index = 0;
+  int64_t room = 0;  // bytes of the memory file, from `out` on, for what the call wrote
+  bool operator==(const MadeBuffer&) const = default;
+};
+
 // One allocation on the device. The subject gets its address plus `offset`.
 struct BufferRequest {
   std::string name;
@@ -61,6 +72,10 @@ struct BufferRequest {
   // [from, length) of the allocation that matter; empty: all of it. The other bytes are zeros, and are not
   // copied.
   std::vector<std::pair<int64_t, int64_t>> parts;
+  // Of a call of which a sample is run: nothing is copied to the allocation, and of what it holds afterwards, only
+  // what was written. `in` is not used, and at `out` lie, in numbers of 8 bytes: how many pieces, then the offset in
+  // the allocation and the length of each; then the pieces themselves, one after another.
+  std::optional<MadeBuffer> made;
   bool operator==(const BufferRequest&) const = default;
 };
 
@@ -97,6 +112,18 @@ struct CallRequest {
   bool operator==(const CallRequest&) const = default;
 };
 
+// Only some blocks of each grid are run (checks/block_sample.h).
+struct SampleRequest {
+  uint64_t seed = 0;
+  uint64_t blocks = 0;         // of each launch, at most
+  double seconds = 0;          // of each launch
+  std::vector<double> shares;  // of the grid, 0 to 1: where blocks are worth running
+  bool operator==(const SampleRequest&) const = default;
+};
+
+std::string encode(const SampleRequest& request);
+Result<SampleRequest> decode_sample_request(std::string_view text);
+
 struct Request {
   uint64_t id = 0;           // random, and repeated in the reply: no subject can guess it
   int64_t memory_bytes = 0;  // of the memory file
@@ -109,6 +136,7 @@ struct Request {
   bool host_poison = true;   // malloc returns memory that is not zero
   uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
   int earlier_calls = 0;     // times that the same calls are made before
+  std::optional<SampleRequest> sample;
   std::vector<CallRequest> calls;
   bool operator==(const Request&) const = default;
 };
@@ -131,12 +159,36 @@ struct PythonFailure {
   bool operator==(const PythonFailure&) const = default;
 };
 
+// What the blocks of a launch that were run to their end wrote to a buffer. All counts are of bytes.
+struct SampledWrites {
+  std::string buffer;
+  uint64_t writers = 0;          // blocks that wrote to it
+  uint64_t least = 0, most = 0;  // by one of them
+  uint64_t sum = 0, distinct = 0;
+  bool operator==(const SampledWrites&) const = default;
+};
+struct SampledLaunch {
+  std::string kernel;            // its symbol
+  uint64_t blocks = 0, run = 0;  // of the grid; to their end
+  std::vector<SampledWrites> writes;
+  bool operator==(const SampledLaunch&) const = default;
+};
+struct SampleReport {
+  std::string ended;  // why what blocks do by themselves tells nothing, from some point on; empty: it does
+  std::vector<SampledLaunch> launches;
+  std::vector<std::string> reduced;  // buffers to which blocks add by atomics
+  bool operator==(const SampleReport&) const = default;
+};
+std::string encode(const SampleReport& report);
+Result<SampleReport> decode_sample_report(std::string_view text);
+
 struct Reply {
   uint64_t id = 0;
   std::optional<CudaFailure> failure;
   std::optional<PythonFailure> python;
   std::vector<int> returned;  // by each call
   double seconds = 0;         // that the calls took
+  std::optional<SampleReport> sample;
   bool operator==(const Reply&) const = default;
 };
 

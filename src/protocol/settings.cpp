@@ -58,6 +58,7 @@ std::string encode(const Settings& settings) {
   for (const Where& at : settings.precision_lines) lines.push_back({{"file", at.file}, {"line", at.line}});
   return line_of({{"version", kVersion},
                   {"seed", settings.seed},
+                  {"schedules", settings.schedules},
                   {"threads", settings.threads},
                   {"gpu", std::string(settings.gpu->id)},
                   {"checks", settings.checks.text()},
@@ -67,6 +68,8 @@ std::string encode(const Settings& settings) {
                   {"quiet", settings.quiet},
                   {"record", settings.record},
                   {"report_launches", settings.report_launches},
+                  {"report_activity", settings.report_activity},
+                  {"count_bytes", settings.count_bytes},
                   {"report_code", settings.report_code},
                   {"stall_milliseconds", settings.stall_milliseconds},
                   {"precision_lines", lines}});
@@ -77,6 +80,7 @@ Result<Settings> decode_settings(std::string_view text) {
   fields.check_version();
   Settings settings;
   settings.seed = fields.unsigned_integer("seed");
+  settings.schedules = fields.unsigned_integer("schedules");
   settings.threads =
       static_cast<unsigned>(fields.unsigned_integer("threads", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_named(fields.text("gpu", 100));
@@ -92,6 +96,8 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.quiet = fields.boolean("quiet");
   settings.record = fields.boolean("record");
   settings.report_launches = fields.boolean("report_launches");
+  settings.report_activity = fields.boolean("report_activity");
+  settings.count_bytes = fields.boolean("count_bytes");
   settings.report_code = fields.boolean("report_code");
   settings.stall_milliseconds = fields.unsigned_integer("stall_milliseconds");
   fields.objects("precision_lines", kMostPrecisionLines, [&](FieldReader& line) {
@@ -108,6 +114,7 @@ Result<Settings> settings_from(const Environment& environment) {
   Variables variables(environment);
   Settings settings;
   settings.seed = variables.number("ASSAY_SEED");
+  settings.schedules = variables.number("ASSAY_SCHEDULES");
   settings.threads =
       static_cast<unsigned>(variables.number("ASSAY_THREADS", std::numeric_limits<unsigned>::max()));
   settings.gpu = gpu_or_default(variables.text("ASSAY_GPU"));
@@ -121,6 +128,7 @@ Result<Settings> settings_from(const Environment& environment) {
   settings.max_instructions = variables.number("ASSAY_MAX_INSTRUCTIONS");
   settings.faults = variables.number("ASSAY_FAULTS") != 0;
   settings.quiet = variables.number("ASSAY_QUIET") != 0;
+  settings.report_activity = settings.count_bytes = variables.number("ASSAY_ACTIVITY") != 0;
   if (!variables.problem().empty()) return Error{variables.problem()};
   return settings;
 }

@@ -22,6 +22,7 @@ inline constexpr const char* kSettingsVariable = "ASSAY_SETTINGS";
 
 struct Settings {
   uint64_t seed = 0;              // ASSAY_SEED: of the schedule
+  uint64_t schedules = 0;         // ASSAY_SCHEDULES: others under which each launch is repeated and compared
   unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
   const Gpu* gpu = &kGpus[0];     // ASSAY_GPU: the GPU that the device presents itself as, by its id
   CheckSet checks;                // ASSAY_CHECK
@@ -31,7 +32,10 @@ struct Settings {
   bool quiet = false;             // ASSAY_QUIET: no messages on stderr
   bool record = false;            // what the program asks of the device is an event, and is not done
   bool report_launches = false;   // what a call of the worker asks of the device is an event, and is done
-  bool report_code = false;       // the PTX of every module whose code is used is an event
+  // ASSAY_ACTIVITY, both: allocations, launches, copies and fills are events, with their times; and so is which bytes of
+  // an allocation were never written or read.
+  bool report_activity = false, count_bytes = false;
+  bool report_code = false;         // the PTX of every module whose code is used is an event
   uint64_t stall_milliseconds = 0;  // for which every warp may poll before it is a deadlock; 0: the default
   // The precision check tells only so many lines apart: these before others.
   std::vector<Where> precision_lines;

@@ -527,6 +527,17 @@ class Prover {
 
 }  // namespace
 
+std::string unknown_memory(const contract::Contract& contract) {
+  for (const contract::TensorSpec& tensor : contract.tensors) {
+    const char* what = tensor.optional                         ? "optional"
+                       : !tensor.strides.empty()               ? "strided"
+                       : contract::info(tensor.dtype).bits < 8 ? "of 4-bit elements"
+                                                               : nullptr;
+    if (what) return fmt::format("proofs are about plain arrays; the tensor `{}` is {}", tensor.name, what);
+  }
+  return "";
+}
+
 Proof prove(const contract::Contract& contract, const Options& options) {
   return Prover(contract, options).run();
 }

@@ -46,7 +46,7 @@ Lanes Arithmetic::compare(Op op, const Lanes& x, const Lanes& y, int n) const {
 Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& y, int n) const {
   Lanes r;
   r.i = arena->get<int64_t>(n);
-  bool overflow = false, zero = false;
+  bool overflow = false, zero = false, beyond = false;
   for (int l = 0; l < n; ++l) {
     const int64_t a = x.i[l], b = y.i[l];
     int64_t value = 0;
@@ -66,6 +66,24 @@ Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& 
       case Op::Max:
         value = std::max(a, b);
         break;
+      case Op::BitAnd:
+        value = a & b;
+        break;
+      case Op::BitOr:
+        value = a | b;
+        break;
+      case Op::BitXor:
+        value = a ^ b;
+        break;
+      case Op::ShiftLeft:
+        beyond |= b < 0 || b > 63;
+        overflow |= b >= 0 && b <= 63 && (a << b) >> b != a;
+        value = b >= 0 && b <= 63 ? a << b : 0;
+        break;
+      case Op::ShiftRight:
+        beyond |= b < 0 || b > 63;
+        value = b >= 0 && b <= 63 ? a >> b : 0;
+        break;
       default:
         if (b == 0) {
           zero = true;
@@ -80,6 +98,7 @@ Lanes Arithmetic::integer_binary(const Node& node, const Lanes& x, const Lanes& 
   }
   if (overflow) trouble = "an integer result does not fit in 64 bits";
   if (zero) trouble = "an integer is divided by zero";
+  if (beyond) trouble = "an integer is shifted by less than 0 or more than 63 bits";
   if (x.f || y.f) {
     need_flags(r, n);
     for (int l = 0; l < n; ++l) r.f[l] = static_cast<uint8_t>((x.f ? x.f[l] : 0) | (y.f ? y.f[l] : 0));

@@ -1,4 +1,5 @@
 // Nodes, conversions and index variables; and the whole.
+#include "contract/legal_shape.h"
 #include "reference/compiler.h"
 #include "reference/shifted.h"
 
@@ -23,8 +24,13 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
     ++step;
     --back;
   }
+  std::vector<Shape> legal;
+  for (Shape& shape : shapes)
+    if (std::optional<Shape> near = contract::legal_shape(contract, std::move(shape)))
+      legal.push_back(std::move(*near));
   // Dims may depend on each other in ways that only a tensor's extent tells.
-  if (!contract.check_shape(shapes[3])) shapes.pop_back();
+  if (legal.size() == shapes.size() && !contract.check_shape(legal.back())) legal.pop_back();
+  shapes = std::move(legal);
   shapes.insert(shapes.end(), contract.shapes.begin(), contract.shapes.end());
   return shapes;
 }
@@ -145,7 +151,8 @@ Type Compiler::unify(const Scope& scope, int& a, int& b) {
 }
 
 int Compiler::new_variable(Scope& scope, const std::string& name, Place place) {
-  if (contract_.dim(name) || contract_.scalar(name) || contract_.tensor(name) || names_.contains(name))
+  if (contract_.dim(name) || contract_.derived_dim(name) || contract_.scalar(name) ||
+      contract_.tensor(name) || names_.contains(name))
     return fail(place, fmt::format("`{}` cannot be an index: it already names something else", name));
   std::vector<Variable>& variables = definition(scope).variables;
   if (variables.size() >= kMostVariables) return fail(place, "this statement has too many indices; split it");
@@ -217,7 +224,13 @@ std::string_view to_string(Reduce reduce) {
 Result<std::shared_ptr<const CompiledFormula>> compile(const Contract& contract, bool as_written) {
   Result<std::shared_ptr<const CompiledFormula>> compiled = Compiler(contract, as_written).run();
   if (!compiled) return compiled;
-  for (const Shape& shape : telling_shapes(contract)) {
+  const std::vector<Shape> shapes = telling_shapes(contract);
+  if (shapes.empty())
+    return Error{fmt::format("no shape was found that fulfils `{}`; look at the ranges in [dims]",
+                             contract.relations.empty() ? contract.derived[0].value.written()
+                                                        : contract.relations[0].text),
+                 contract.path};
+  for (const Shape& shape : shapes) {
     Result<ShapedFormula> shaped = at_shape(contract, **compiled, shape);
     if (!shaped) return shaped.error();
   }

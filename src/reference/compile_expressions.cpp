@@ -76,6 +76,7 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
   std::vector<std::string> known;
   if (!subscripted) {
     for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+    for (const contract::DerivedDim& dim : contract_.derived) known.push_back(dim.name);
     for (const ScalarSpec& scalar : contract_.scalars) known.push_back(scalar.name);
   }
   for (const auto& [known_name, source] : names_) known.push_back(known_name);
@@ -91,13 +92,32 @@ int Compiler::unknown(const std::string& word, Place place, bool subscripted) {
                           word, word));
 }
 
+std::string Compiler::not_a_tensor(const std::string& word) const {
+  std::vector<std::string> tensors;
+  for (const TensorSpec& spec : contract_.tensors) tensors.push_back(spec.name);
+  const std::string near = nearest(word, tensors);
+  return fmt::format("`{}` is not a tensor of the contract{}", word,
+                     near.empty() ? "" : fmt::format("; did you mean `{}`?", near));
+}
+
 int Compiler::name(Scope& scope, const Expr& expr) {
   for (std::size_t i = 0; i < contract_.dims.size(); ++i)
     if (contract_.dims[i].name == expr.name) return leaf(scope, Op::Dim, Type::Int, int(i), expr.place);
+  for (std::size_t i = 0; i < contract_.derived.size(); ++i)
+    if (contract_.derived[i].name == expr.name)
+      return leaf(scope, Op::Dim, Type::Int, int(contract_.dims.size() + i), expr.place);
   for (std::size_t i = 0; i < contract_.scalars.size(); ++i)
     if (contract_.scalars[i].name == expr.name)
       return leaf(scope, Op::Scalar, type_of(contract_.scalars[i].dtype), int(i), expr.place);
   if (names_.contains(expr.name) || contract_.tensor(expr.name)) return element(scope, expr, {});
+  if (expr.name.ends_with(')')) {  // present(x)
+    const std::string tensor =
+        expr.name.substr(expr.name.find('(') + 1, expr.name.size() - expr.name.find('(') - 2);
+    return fail(expr.place, contract_.tensor(tensor)
+                                ? fmt::format("`{}` is always present; write optional = true in [tensors.{}]",
+                                              tensor, tensor)
+                                : not_a_tensor(tensor));
+  }
   int variable = find_variable(scope, expr.name);
   if (failed_) return -1;
   if (variable < 0) {
@@ -157,7 +177,7 @@ int Compiler::element(Scope& scope, const Expr& expr, Context context) {
     if (contract_.tensor(expr.name))
       return fail(expr.place,
                   fmt::format("the output `{}` has no value yet; assign it in a statement above", expr.name));
-    if (contract_.dim(expr.name) || contract_.scalar(expr.name))
+    if (contract_.dim(expr.name) || contract_.derived_dim(expr.name) || contract_.scalar(expr.name))
       return fail(expr.place, fmt::format("`{}` is a number and takes no indices", expr.name));
     return unknown(expr.name, expr.place, true);
   }
@@ -323,6 +343,23 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
     if (unify(scope, list[0], list[1]) == Type::Float)
       return fail(place, "`ceil_div` is only defined for integers");
     return add(scope, Op::CeilDiv, Type::Int, place, list[0], list[1]);
+  }
+  constexpr std::pair<std::string_view, Op> kBitOperations[] = {{"bit_and", Op::BitAnd},
+                                                                {"bit_or", Op::BitOr},
+                                                                {"bit_xor", Op::BitXor},
+                                                                {"shift_left", Op::ShiftLeft},
+                                                                {"shift_right", Op::ShiftRight}};
+  for (const auto& [word, op] : kBitOperations) {
+    if (expr.name != word) continue;
+    if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;
+    if (unify(scope, list[0], list[1]) == Type::Float)
+      return fail(place, fmt::format("`{}` is only defined for integers", word));
+    return add(scope, op, Type::Int, place, list[0], list[1]);
+  }
+  if (expr.name == "bit_not") {
+    if (arguments(scope, expr, context, 1, 1, list) < 0) return -1;
+    if (at(scope, list[0]).type == Type::Float) return fail(place, "`bit_not` is only defined for integers");
+    return add(scope, Op::BitXor, Type::Int, place, list[0], integer_node(scope, -1, place));
   }
   if (expr.name == kLogOfScaled) {
     if (arguments(scope, expr, context, 2, 2, list) < 0) return -1;

@@ -6,8 +6,9 @@ namespace assay::reference {
 namespace {
 
 constexpr std::pair<std::string_view, Reduce> kReductions[] = {
-    {"sum", Reduce::Sum}, {"mean", Reduce::Mean},     {"max", Reduce::Max},
-    {"min", Reduce::Min}, {"argmax", Reduce::ArgMax}, {"argmin", Reduce::ArgMin},
+    {"sum", Reduce::Sum},           {"mean", Reduce::Mean},         {"max", Reduce::Max},
+    {"min", Reduce::Min},           {"argmax", Reduce::ArgMax},     {"argmin", Reduce::ArgMin},
+    {"argmax_any", Reduce::ArgMax}, {"argmin_any", Reduce::ArgMin},
 };
 
 constexpr std::size_t kMostDimensions = 16;
@@ -65,6 +66,7 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   Definition& made = definition(scope);
   for (const auto& [word, reduce] : kReductions)
     if (word == expr.name) made.reduce = reduce;
+  made.any_of_equals = expr.name == "argmax_any" || expr.name == "argmin_any";
   if ((made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin) && reduced.size() != 1)
     return fail(expr.place, fmt::format("`{}` takes one index", expr.name));
   if (made.reduce == Reduce::Mean) body = to_float(scope, body);
@@ -136,7 +138,7 @@ void Compiler::statement(const Statement& written) {
          fmt::format("`{}` is an input; only outputs and new names can be assigned", written.name));
     return;
   }
-  if (contract_.dim(written.name) || contract_.scalar(written.name)) {
+  if (contract_.dim(written.name) || contract_.derived_dim(written.name) || contract_.scalar(written.name)) {
     fail(written.place, fmt::format("`{}` is given by the caller and cannot be assigned", written.name));
     return;
   }
@@ -223,8 +225,9 @@ void Compiler::left_side(Scope& scope, const Statement& written, const TensorSpe
   for (std::size_t i = 0; i < have && !failed_; ++i) {
     const Expr& expr = *written.left[i].expr;
     const bool is_index = expr.kind == ExprKind::Name && !contract_.dim(expr.name) &&
-                          !contract_.scalar(expr.name) && !contract_.tensor(expr.name) &&
-                          !names_.contains(expr.name) && !scope.names.contains(expr.name);
+                          !contract_.derived_dim(expr.name) && !contract_.scalar(expr.name) &&
+                          !contract_.tensor(expr.name) && !names_.contains(expr.name) &&
+                          !scope.names.contains(expr.name);
     if (is_index) plain[i] = new_variable(scope, expr.name, expr.place);
   }
   for (std::size_t i = 0; i < have && !failed_; ++i)

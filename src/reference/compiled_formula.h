@@ -29,6 +29,8 @@ enum class Op : uint8_t {
   ToFloat, CastFloat, CastInt, StoreInt, ToBool, Shift,
   // arithmetic, on Int or Float as the node's type says
   Neg, Add, Sub, Mul, Div, FloorDiv, Mod, CeilDiv, Pow, Min, Max, Abs, Sign,
+  // on Int
+  BitAnd, BitOr, BitXor, ShiftLeft, ShiftRight,
   // functions of Float
   Floor, Ceil, Round, Exp, Exp2, Expm1, Log, Log2, Log1p, Sqrt, Rsqrt, Tanh, Erf, Erfc, Sigmoid, Softplus,
   Sin, Cos,
@@ -105,7 +107,8 @@ struct Definition {
   std::vector<Variable> variables;
   std::vector<Coordinate> coordinates;
   Reduce reduce = Reduce::None;
-  std::vector<int> reduced;  // variables, outermost first
+  bool any_of_equals = false;  // of argmax and argmin: every index of an extreme is right, not only the first
+  std::vector<int> reduced;    // variables, outermost first
   int filter = -1;
   int body = -1;
   int previous = -1;      // source whose elements it starts from, or keeps where nothing is assigned

@@ -80,6 +80,7 @@ class Compiler {
   // ---- expressions -----------------------------------------------------------
   int expression(Scope& scope, const Expr& expr, Context context);
   int unknown(const std::string& word, Place place, bool subscripted);
+  std::string not_a_tensor(const std::string& word) const;
   int name(Scope& scope, const Expr& expr);
   int leaf(Scope& scope, Op op, Type type, int ref, Place place);
   static Type type_of(DType dtype);

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 
+#include "contract/formula_case.h"
 #include "contract/init.h"
+#include "contract/legal_shape.h"
 #include "reference/arithmetic.h"
 #include "reference/evaluation.h"
 #include "reference/shaped_formula.h"
@@ -15,14 +18,22 @@
 namespace assay::reference {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 std::string power_of_two(double u) {
   return fmt::format("2^{}", static_cast<int>(std::lround(std::log2(u))));
 }
 
 std::string shape_text(const std::vector<IntExpr>& shape) {
   std::string text;
-  for (const IntExpr& extent : shape) text += (text.empty() ? "" : ", ") + extent.text();
+  for (const IntExpr& extent : shape) text += (text.empty() ? "" : ", ") + extent.written();
   return "[" + text + "]";
+}
+
+std::string layout_text(const TensorSpec& spec) {
+  std::string text = spec.strides.empty() ? "" : ", strides " + shape_text(spec.strides);
+  if (info(spec.dtype).bits < 8) text += ", two in a byte, the first in its low half";
+  return text;
 }
 
 class Describer {
@@ -32,6 +43,9 @@ class Describer {
         compiled_(compiled),
         shaped_(shaped),
         precision_(precision_of(contract.reference)) {}
+
+  // What run() has said, for programs.
+  Json definitions = Json::array(), budgets = Json::object();
 
   std::string run() {
     for (std::size_t i = 0; i < compiled_.definitions.size(); ++i)
@@ -48,6 +62,7 @@ class Describer {
   }
 
   void line(int depth, const std::string& words) {
+    if (budgeted_) budgets[*budgeted_].push_back(words);
     text_ += std::string(static_cast<std::size_t>(2 * depth), ' ') + words + "\n";
   }
 
@@ -74,7 +89,7 @@ class Describer {
     if (tensor >= 0)
       return contract_.tensors[static_cast<std::size_t>(tensor)]
           .shape[static_cast<std::size_t>(use.coordinate)]
-          .text();
+          .written();
     const Source& source = compiled_.sources[static_cast<std::size_t>(use.source)];
     const Coordinate& coordinate = compiled_.definitions[static_cast<std::size_t>(source.definition)]
                                        .coordinates[static_cast<std::size_t>(use.coordinate)];
@@ -84,9 +99,9 @@ class Describer {
   }
 
   int64_t length(int definition_id, int variable) const {
-    return shaped_.definitions[static_cast<std::size_t>(definition_id)]
-        .ranges[static_cast<std::size_t>(variable)]
-        .length();
+    const Range& range = shaped_.definitions[static_cast<std::size_t>(definition_id)]
+                             .ranges[static_cast<std::size_t>(variable)];
+    return std::max(range.length(), range.most);
   }
 
   std::string loops_text(int id, const std::vector<int>& variables) const {
@@ -124,6 +139,13 @@ class Describer {
     }
     if (!plain.empty()) words += fmt::format(": for {}", loops_text(id, plain));
     line(depth, words);
+    Json entry = {{"name", made.name}, {"line", made.place.line}, {"indices", indices_json(id, plain)}};
+    if (made.output >= 0) entry["output"] = true;
+    if (!made.reduced.empty() && made.reduce != Reduce::None) {
+      entry["reduction"] = to_string(made.reduce);
+      entry["over"] = indices_json(id, made.reduced);
+    }
+    definitions.push_back(std::move(entry));
     if (!made.reduced.empty()) {
       const std::string_view what = made.reduce == Reduce::None ? "assigned once" : to_string(made.reduce);
       line(depth + 1, fmt::format("{} over {}: {:.0f} {}", what, loops_text(id, made.reduced), terms(id),
@@ -160,6 +182,8 @@ class Describer {
   void budget(std::size_t tensor) {
     const TensorSpec& spec = contract_.tensors[tensor];
     line(0, fmt::format("budget of {}", spec.name));
+    budgets[spec.name] = Json::array();
+    budgeted_ = spec.name;
     const std::string unit = power_of_two(numerics::unit_roundoff(info(precision_.dtype).format));
     std::set<std::string> functions, casts;
     bool rounds = false;
@@ -190,6 +214,18 @@ class Describer {
     else
       line(1, fmt::format("stored in {}, as computed", info(spec.dtype).name));
     if (contract_.require.rtol || contract_.require.atol) line(1, "overridden by rtol and atol in [require]");
+    budgeted_.reset();
+  }
+
+  Json indices_json(int id, const std::vector<int>& variables) const {
+    Json indices = Json::array();
+    for (const int variable : variables)
+      indices.push_back({{"name", compiled_.definitions[static_cast<std::size_t>(id)]
+                                      .variables[static_cast<std::size_t>(variable)]
+                                      .name},
+                         {"range", range_text(id, variable)},
+                         {"length", length(id, variable)}});
+    return indices;
   }
 
   void describe_node(const Node& node, std::set<std::string>& functions, std::set<std::string>& casts,
@@ -223,6 +259,7 @@ class Describer {
   const ShapedFormula& shaped_;
   const Precision precision_;
   std::string text_;
+  std::optional<std::string> budgeted_;  // the output whose budget is being described
 };
 
 std::string dims_text(const Contract& contract) {
@@ -232,6 +269,11 @@ std::string dims_text(const Contract& contract) {
                 ? fmt::format("  {} = {}\n", dim.name, dim.min)
                 : fmt::format("  {}: {} to {}{}\n", dim.name, dim.min, dim.max,
                               dim.multiple_of > 1 ? fmt::format(", a multiple of {}", dim.multiple_of) : "");
+  for (const contract::DerivedDim& dim : contract.derived)
+    text += fmt::format("  {} = {}\n", dim.name, dim.value.written());
+  std::set<std::string> shown;  // `a <= b < c` is two
+  for (const contract::DimRelation& relation : contract.relations)
+    if (shown.insert(relation.text).second) text += fmt::format("  {}\n", relation.text);
   return text;
 }
 
@@ -239,7 +281,7 @@ Shape shown_shape(const Contract& contract) {
   if (!contract.shapes.empty()) return contract.shapes[0];
   Shape shape;
   for (const Dim& dim : contract.dims) shape[dim.name] = dim.highest();
-  return shape;
+  return contract::legal_shape(contract, shape).value_or(shape);
 }
 
 }  // namespace
@@ -251,14 +293,89 @@ Result<std::string> describe(const Contract& contract, const CompiledFormula& co
   return text + Describer(contract, compiled, *shaped).run();
 }
 
+namespace {
+
+Json texts_of(const std::vector<IntExpr>& expressions) {
+  Json list = Json::array();
+  for (const IntExpr& one : expressions) list.push_back(one.written());
+  return list;
+}
+
+Json dims_json(const Contract& contract) {
+  Json dims = Json::array();
+  for (const Dim& dim : contract.dims)
+    dims.push_back({{"name", dim.name},
+                    {"min", dim.min},
+                    {"max", dim.max},
+                    {"multiple_of", dim.multiple_of},
+                    {"type", info(dim.type).name}});
+  for (const contract::DerivedDim& dim : contract.derived)
+    dims.push_back({{"name", dim.name}, {"value", dim.value.written()}, {"type", info(dim.type).name}});
+  return dims;
+}
+
+Json tensors_json(const Contract& contract, const Shape& shape) {
+  constexpr std::string_view kRoles[] = {"in", "out", "inout"};
+  Json tensors = Json::array();
+  for (const TensorSpec& spec : contract.tensors) {
+    Json one = {{"name", spec.name},
+                {"dtype", info(spec.dtype).name},
+                {"shape", texts_of(spec.shape)},
+                {"role", kRoles[static_cast<std::size_t>(spec.role)]}};
+    if (!spec.strides.empty()) one["strides"] = texts_of(spec.strides);
+    if (spec.optional) one["optional"] = true;
+    if (!spec.values.text.empty()) one["values"] = spec.values.text;
+    if (const auto layout = spec.layout(shape)) {
+      one["extents"] = layout->extents;
+      one["bytes"] = layout->bytes;
+    }
+    tensors.push_back(std::move(one));
+  }
+  return tensors;
+}
+
+// One formula: what it defines, and what its outputs' budgets rest on.
+Result<Json> formula_json(const Contract& contract, const Shape& shape) {
+  const Result<std::shared_ptr<const CompiledFormula>> compiled = compile(contract);
+  if (!compiled) return compiled.error();
+  const Result<ShapedFormula> shaped = at_shape(contract, **compiled, shape);
+  if (!shaped) return shaped.error();
+  Describer describer(contract, **compiled, *shaped);
+  (void)describer.run();
+  return Json{{"definitions", describer.definitions}, {"budgets", describer.budgets}};
+}
+
+}  // namespace
+
+Result<Json> describe_json(const Contract& contract) {
+  const Shape shape = shown_shape(contract);
+  Json json = {{"assay", "1"}, {"title", contract.title}, {"dims", dims_json(contract)}};
+  json["relations"] = Json::array();
+  for (const contract::DimRelation& relation : contract.relations) json["relations"].push_back(relation.text);
+  json["tensors"] = tensors_json(contract, shape);
+  json["shape"] = shape;
+  if (contract.reference.kind != ReferenceKind::Formula) return json;
+  Result<Json> formula = formula_json(contract, shape);
+  if (!formula) return formula.error();
+  json["formula"] = std::move(*formula);
+  for (const FormulaCase& one : contract.reference.cases) {
+    Result<Json> other = formula_json(with_case(contract, one), shape);
+    if (!other) return other.error();
+    (*other)["when"] = one.when_text;
+    json["cases"].push_back(std::move(*other));
+  }
+  return json;
+}
+
 Result<std::string> describe(const Contract& contract) {
   std::string text = contract.title.empty() ? "" : contract.title + "\n";
   if (!contract.dims.empty()) text += "dims\n" + dims_text(contract);
   text += "tensors\n";
   for (const TensorSpec& spec : contract.tensors) {
     constexpr std::string_view kRoles[] = {"in", "out", "inout"};
-    text += fmt::format("  {}: {} {}, {}\n", spec.name, info(spec.dtype).name, shape_text(spec.shape),
-                        kRoles[static_cast<std::size_t>(spec.role)]);
+    text += fmt::format("  {}: {} {}, {}{}{}\n", spec.name, info(spec.dtype).name, shape_text(spec.shape),
+                        kRoles[static_cast<std::size_t>(spec.role)], layout_text(spec),
+                        spec.optional ? ", optional" : "");
   }
   const ReferenceSpec& reference = contract.reference;
   if (reference.kind == ReferenceKind::Python)
@@ -279,6 +396,14 @@ Result<std::string> describe(const Contract& contract) {
   if (!compiled) return compiled.error();
   Result<std::string> formula = describe(contract, **compiled, shown_shape(contract));
   if (!formula) return formula.error();
+  for (const FormulaCase& one : reference.cases) {
+    const Contract own = with_case(contract, one);
+    compiled = compile(own);
+    if (!compiled) return compiled.error();
+    const Result<std::string> other = describe(own, **compiled, shown_shape(contract));
+    if (!other) return other.error();
+    *formula += fmt::format("where {}\n{}", one.when_text, *other);
+  }
   return text + *formula;
 }
 

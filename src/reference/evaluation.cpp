@@ -59,6 +59,8 @@ Evaluation::Evaluation(const Contract& the_contract, const CompiledFormula& the_
   for (const TensorSpec& spec : contract.tensors) {
     const auto found = bindings.inputs.find(spec.name);
     tensors.push_back(spec.is_input() && found != bindings.inputs.end() ? found->second.get() : nullptr);
+    const auto presence = bindings.scalars.find(contract::presence_of(spec.name));
+    absent.push_back(presence != bindings.scalars.end() && presence->second.as_int() == 0);
   }
   for (const ScalarSpec& spec : contract.scalars) {
     const auto found = bindings.scalars.find(spec.name);

@@ -141,6 +141,7 @@ class Evaluation {
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
   void fail(Place place, std::string message);
   std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
+  std::vector<bool> absent;            // by tensor: an optional one that the kernel is not given
   std::vector<Scalar> scalars;         // by Contract::scalars
 
   Memo& memo(int definition) { return *memos_[static_cast<std::size_t>(definition)]; }

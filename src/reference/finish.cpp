@@ -223,7 +223,8 @@ void Evaluator::finish_extreme(const Definition& made, const Accumulator& total,
   const bool open = total.bound[l] > 0 && std::isfinite(v);
   if (chooses) {
     out.v[l] = std::bit_cast<double>(total.which[l]);
-    if (!open || sign * total.high[l] < sign * total.low[l]) return;
+    if (!(open || (made.any_of_equals && !std::isnan(v))) || sign * total.high[l] < sign * total.low[l])
+      return;
     out.b[l] = kInf;  // candidates() tells which others
     out.f[l] |= kUndecided;
     return;

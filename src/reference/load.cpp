@@ -178,6 +178,12 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
   const int64_t* at = offset.at;
   const bool same = offset.uniform, row = offset.contiguous;
   if (evaluation_.options.on_read) announce_reads(batch, source, offset);
+  if (evaluation_.absent[static_cast<std::size_t>(source.tensor)]) {
+    const TensorSpec& spec = evaluation_.contract.tensors[static_cast<std::size_t>(source.tensor)];
+    evaluation_.fail(spec.place, fmt::format("the formula reads `{0}` where it is absent; write "
+                                             "`if present({0}) then ... else ...`",
+                                             spec.name));
+  }
   Lanes r;
   if (is_float(tensor.dtype))
     r.v = arena_.get<double>(n);
@@ -206,9 +212,20 @@ Lanes Evaluator::load_input(const Batch& batch, const Source& source, const Offs
       gather<uint8_t>(data, at, same, row, n, r.v,
                       [](uint8_t x) { return double{numerics::e5m2_to_f32(x)}; });
       break;
+    case DType::e2m1:
+    case DType::e3m2:
+    case DType::e2m3:
+    case DType::e8m0: {
+      const numerics::Format format = info(tensor.dtype).format;
+      gather<uint8_t>(data, at, same, row, n, r.v,
+                      [format](uint8_t x) { return numerics::to_double(format, x); });
+      break;
+    }
+    case DType::i4:
     case DType::i8:
       gather_integers<int8_t>(data, at, same, row, n, r.i);
       break;
+    case DType::u4:
     case DType::u8:
       gather_integers<uint8_t>(data, at, same, row, n, r.i);
       break;

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "contract/formula_case.h"
 #include "reference/compiled_formula.h"
 #include "reference/defects.h"
 #include "reference/describe.h"
@@ -139,7 +140,24 @@ void override_budget(const Require& require, Expectation& e) {
 struct Reference::Impl {
   Contract contract;
   std::shared_ptr<const CompiledFormula> compiled;  // of formulas
+  std::vector<Reference> cases;                     // of formulas, by ReferenceSpec::cases
   ReferenceProvider provider;
+
+  // The reference of the case that these bindings choose; null: this one.
+  const Reference* chosen(const Bindings& bindings) const {
+    if (cases.empty()) return nullptr;
+    const FormulaCase* one = contract::chosen_case(contract, bindings.shape, bindings.scalars);
+    return one ? &cases[static_cast<std::size_t>(one - contract.reference.cases.data())] : nullptr;
+  }
+  template <class Question>
+  bool any_case(Question question) const {
+    return std::ranges::any_of(cases, question);
+  }
+
+  static Result<Reference> of_case(const Contract& contract, const FormulaCase& one, bool as_written) {
+    const Contract own = contract::with_case(contract, one);
+    return as_written ? Reference::as_written(own) : Reference::make(own);
+  }
 
   Result<int> tensor_of(const std::string& output) const {
     const TensorSpec* spec = contract.tensor(output);
@@ -205,6 +223,11 @@ Result<Reference> Reference::make(const Contract& contract, ReferenceProvider pr
     Result<std::shared_ptr<const CompiledFormula>> compiled = compile(contract);
     if (!compiled) return compiled.error();
     impl->compiled = *compiled;
+    for (const FormulaCase& one : contract.reference.cases) {
+      Result<Reference> made = Impl::of_case(contract, one, false);
+      if (!made) return made.error();
+      impl->cases.push_back(std::move(*made));
+    }
   }
   if (contract.reference.kind == ReferenceKind::Torch)
     impl->torch_server = std::make_unique<TorchServer>(impl->contract, std::move(process));
@@ -221,6 +244,11 @@ Result<Reference> Reference::as_written(const Contract& contract) {
   auto impl = std::make_shared<Impl>();
   impl->contract = contract;
   impl->compiled = *compiled;
+  for (const FormulaCase& one : contract.reference.cases) {
+    Result<Reference> made = Impl::of_case(contract, one, true);
+    if (!made) return made.error();
+    impl->cases.push_back(std::move(*made));
+  }
   reference->impl_ = std::move(impl);
   return reference;
 }
@@ -405,6 +433,7 @@ Result<Expectation> Reference::expect(const Bindings& bindings, const std::strin
                                       std::span<const int64_t> elements, const BudgetOptions& options) const {
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor) return tensor.error();
+  if (const Reference* one = impl_->chosen(bindings)) return one->expect(bindings, output, elements, options);
   try {
     if (impl_->compiled) return impl_->expect_formula(bindings, *tensor, elements, options);
     if (impl_->torch_server) return impl_->expect_torch(bindings, *tensor, elements, options);
@@ -434,6 +463,8 @@ Result<std::vector<double>> Reference::simulate(const Bindings& bindings, const 
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor) return tensor.error();
   if (!impl_->compiled) return Error{"only a formula can be simulated"};
+  if (const Reference* one = impl_->chosen(bindings))
+    return one->simulate(bindings, output, elements, defect);
   Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
   if (!shaped) return shaped.error();
   try {
@@ -481,7 +512,8 @@ bool Reference::Impl::uses_products(int definition) const {
 std::vector<Site> Reference::sums(const std::string& output) const {
   std::vector<Site> sites;
   const Result<int> tensor = impl_->tensor_of(output);
-  if (!tensor || !impl_->compiled) return sites;
+  // A site is one of one formula: which, depends on the call.
+  if (!tensor || !impl_->compiled || !impl_->cases.empty()) return sites;
   const CompiledFormula& compiled = *impl_->compiled;
   for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
@@ -494,7 +526,8 @@ std::vector<Site> Reference::sums(const std::string& output) const {
 std::vector<Site> Reference::values(const std::string& output) const {
   std::vector<Site> sites;
   const Result<int> tensor = impl_->tensor_of(output);
-  if (!tensor || !impl_->compiled) return sites;
+  // A site is one of one formula: which, depends on the call.
+  if (!tensor || !impl_->compiled || !impl_->cases.empty()) return sites;
   const CompiledFormula& compiled = *impl_->compiled;
   for (const int id : impl_->behind(compiled.final_definition[static_cast<std::size_t>(*tensor)])) {
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
@@ -528,12 +561,14 @@ std::set<std::string> Reference::summed_inputs(const std::string& output) const 
           names.insert(impl_->contract.tensors[static_cast<std::size_t>(source.tensor)].name);
       }
   }
+  for (const Reference& one : impl_->cases) names.merge(one.summed_inputs(output));
   return names;
 }
 
 bool Reference::has_products(const std::string& output) const {
   Result<int> tensor = impl_->tensor_of(output);
   if (!tensor || !impl_->compiled) return false;
+  if (impl_->any_case([&](const Reference& one) { return one.has_products(output); })) return true;
   return impl_->uses_products(impl_->compiled->final_definition[static_cast<std::size_t>(*tensor)]);
 }
 
@@ -578,6 +613,7 @@ bool Reference::is_formula() const {
 bool Reference::is_elementwise(const std::string& output) const {
   const Result<int> tensor = impl_->tensor_of(output);
   if (!tensor || !impl_->compiled) return false;
+  if (impl_->any_case([&](const Reference& one) { return !one.is_elementwise(output); })) return false;
   const CompiledFormula& compiled = *impl_->compiled;
   const int last = compiled.final_definition[static_cast<std::size_t>(*tensor)];
   return std::ranges::none_of(impl_->behind(last), [&](int id) {
@@ -587,6 +623,7 @@ bool Reference::is_elementwise(const std::string& output) const {
 }
 
 bool Reference::applies(const Defect& defect) const {
+  if (impl_->any_case([&](const Reference& one) { return one.applies(defect); })) return true;
   return impl_->compiled && defect_applies(*impl_->compiled, impl_->contract, defect);
 }
 

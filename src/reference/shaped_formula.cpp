@@ -44,9 +44,17 @@ class Shaper {
       if (found == shaped_.shape.end()) return Error{fmt::format("the dim `{}` has no value", dim.name)};
       shaped_.dims.push_back(found->second);
     }
+    for (const contract::DerivedDim& dim : contract_.derived) {
+      const Result<int64_t> value = dim.value.eval(shaped_.shape);
+      if (!value) return contract_.error_at(dim.place, value.error().message);
+      shaped_.dims.push_back(*value);
+    }
     for (const TensorSpec& spec : contract_.tensors) {
       Result<std::vector<int64_t>> extents = spec.extents(shaped_.shape);
       if (!extents) return contract_.error_at(spec.place, extents.error().message);
+      if (!spec.strides.empty())
+        if (const Result<contract::Layout> layout = spec.layout(shaped_.shape); !layout)
+          return contract_.error_at(spec.place, layout.error().message);
       shaped_.tensor_strides.push_back(strides_of(*extents));
       shaped_.tensor_extents.push_back(std::move(*extents));
     }
@@ -68,6 +76,10 @@ class Shaper {
     shaped.ranges.resize(definition.variables.size());
     for (std::size_t v = 0; v < definition.variables.size() && !failed_; ++v)
       shaped.ranges[v] = range_of(definition, shaped, definition.variables[v]);
+    // Captured indices come after those whose ranges depend on them.
+    for (std::size_t v = 0; v < definition.variables.size() && !failed_; ++v)
+      if (!shaped.ranges[v].constant)
+        shaped.ranges[v].most = range_of(definition, shaped, definition.variables[v]).length();
     for (std::size_t i = 0; i < definition.coordinates.size() && !failed_; ++i)
       coordinate(definition, shaped, i);
     if (failed_) return;
@@ -168,6 +180,7 @@ class Shaper {
   std::string not_defined(const std::string& name) const {
     std::vector<std::string> known = contract_.names();
     for (const Dim& dim : contract_.dims) known.push_back(dim.name);
+    for (const contract::DerivedDim& dim : contract_.derived) known.push_back(dim.name);
     const std::string near = contract::nearest(name, known);
     if (!near.empty()) return fmt::format("`{}` is not defined; did you mean `{}`?", name, near);
     return fmt::format("`{}` is not defined, and cannot be an index to sum over: no tensor is indexed by it",
@@ -233,6 +246,16 @@ class Shaper {
       case Op::Min:
       case Op::Max:
         return combined(definition, shaped, node);
+      case Op::BitAnd: {  // with a constant, as a rule
+        const Interval64 a = interval(definition, shaped, node.a), b = interval(definition, shaped, node.b);
+        Interval64 result;
+        result.data = true;
+        if (a.low >= 0 || b.low >= 0) {
+          result.low = 0;
+          result.high = a.low < 0 ? b.high : b.low < 0 ? a.high : std::min(a.high, b.high);
+        }
+        return result;
+      }
       default: {
         Interval64 unknown;
         unknown.data = node.op != Op::If;

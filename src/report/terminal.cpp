@@ -170,12 +170,16 @@ std::string range_text(const Json& c) {
     const auto low = dim.value("tried_min", int64_t{0}), high = dim.value("tried_max", int64_t{0});
     text += (text.empty() ? "" : ", ") +
             (low == high ? fmt::format("{} {}", name, low) : fmt::format("{} {} to {}", name, low, high));
+    if (const auto sampled = dim.value("sampled_max", int64_t{0}); sampled > high)
+      text += fmt::format(" (by sample to {})", sampled);
   }
   const Json largest = c.value("largest", Json::object());
   const double most = largest.value("elements", 0.0), promised = largest.value("promised_elements", 0.0);
   if (promised > 0)
     text += fmt::format("{}together up to {} of {} promised elements", text.empty() ? "" : "; ", amount(most),
                         amount(promised));
+  if (const double sampled = largest.value("sampled_elements", 0.0); sampled > most)
+    text += fmt::format(", and {} by a sample of the blocks", amount(sampled));
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "trial/made_inputs.h"
 #include "trial/sparse.h"
 
 namespace assay::subject {
@@ -19,6 +20,10 @@ namespace {
 constexpr int64_t kPage = 4096;
 // What guards hold: no number that a kernel would write by chance.
 constexpr uint64_t kCanary = 0xa5c396b47e1d2f58ull;
+
+// Bytes of the file for what a sample of the blocks writes to an output, places included. Chosen: a block writes a few
+// dozen kilobytes, and a hundred of them are run.
+constexpr int64_t kRoomForWritten = 32 << 20;
 
 int64_t rounded_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
@@ -64,13 +69,15 @@ class MemoryFilePlanner {
   Result<void> add_call(const contract::Bindings& bindings) {
     CallPlan plan;
     for (const TensorSpec& spec : contract_.tensors) {
-      auto extents = spec.extents(bindings.shape);
-      if (!extents) return extents.error();
-      Buffer buffer{spec.name, &spec, std::move(*extents)};
-      buffer.length = contract::info(spec.dtype).bytes;
-      for (const int64_t e : buffer.extents) buffer.length *= e;
+      auto layout = spec.layout(bindings.shape);
+      if (!layout) return layout.error();
+      Buffer buffer{spec.name, &spec, layout->extents, std::move(*layout)};
+      buffer.length = buffer.layout.bytes;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
       place(buffer, spec.align);
+      if (trial_.sampled) {
+        if (auto made = make(buffer); !made) return made.error();
+      }
       if (trial::is_sparse(spec, trial_)) divide(buffer);
       plan.buffers.push_back(std::move(buffer));
     }
@@ -78,9 +85,12 @@ class MemoryFilePlanner {
     if (trial_.condition.shared_inputs) share_inputs(plan, bindings.shape);
     const auto workspace = contract_.kernel.workspace_bytes.eval(bindings.shape);
     if (!workspace) return workspace.error();
-    Buffer scratch{"workspace", nullptr, {}};
+    Buffer scratch{"workspace", nullptr, {}, {}};
     scratch.length = *workspace;
     place(scratch, 256);
+    if (trial_.sampled) {
+      if (auto made = make(scratch); !made) return made.error();
+    }
     plan.buffers.push_back(std::move(scratch));
     for (Buffer& buffer : plan.buffers) reserve(buffer);
     if (auto described = describe(plan, bindings); !described) return described.error();
@@ -100,6 +110,21 @@ class MemoryFilePlanner {
     buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);
   }
 
+  // What it holds before a call of which a sample is run.
+  Result<void> make(Buffer& buffer) const {
+    if (buffer.input) {
+      auto values = trial::made_values(*buffer.spec, trial_);
+      if (!values) return values.error();
+      buffer.made = std::move(*values);
+    } else {
+      const uint64_t poison = trial::pattern(trial_.condition.poison);
+      buffer.made = MadeValues{.table = std::vector<std::byte>(sizeof poison), .item = sizeof poison};
+      std::memcpy(buffer.made->table.data(), &poison, sizeof poison);
+    }
+    if (buffer.spec && buffer.spec->is_output()) buffer.room = kRoomForWritten;
+    return {};
+  }
+
   // The rows that hold values, and the guards.
   static void divide(Buffer& buffer) {
     const int64_t row = buffer.extents[0] > 0 ? buffer.length / buffer.extents[0] : 0;
@@ -115,9 +140,10 @@ class MemoryFilePlanner {
     for (Buffer& buffer : plan.buffers) {
       if (buffer.spec->may_alias.empty()) continue;
       for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
-        if (plan.buffers[i].name == buffer.spec->may_alias && plan.buffers[i].length == buffer.length) {
+        const Buffer& other = plan.buffers[i];
+        if (other.name == buffer.spec->may_alias && other.length == buffer.length &&
+            other.layout.strides == buffer.layout.strides)
           buffer.share = static_cast<int>(i);
-        }
       }
     }
   }
@@ -130,10 +156,11 @@ class MemoryFilePlanner {
   }
 
   void reserve(Buffer& buffer) {
+    const auto before = buffer.made ? static_cast<int64_t>(buffer.made->table.size()) : buffer.bytes;
     buffer.in = size_;
-    size_ += rounded_up(buffer.bytes, kPage);
+    size_ += rounded_up(before, kPage);
     buffer.out = size_;
-    size_ += rounded_up(buffer.bytes, kPage);
+    size_ += rounded_up(buffer.made ? buffer.room : buffer.bytes, kPage);
   }
 
   int index_of(const CallPlan& plan, const std::string& name) const {
@@ -148,6 +175,11 @@ class MemoryFilePlanner {
             contract::info(dtype).min_integer < 0, std::string(contract::info(dtype).name)};
   }
 
+  static bool is_absent(const std::string& tensor, const contract::Bindings& bindings) {
+    const auto given = bindings.scalars.find(contract::presence_of(tensor));
+    return given != bindings.scalars.end() && given->second.as_int() == 0;
+  }
+
   // Whether the call may only read a buffer's memory: an input that no output shares it with.
   static bool is_read_only(const CallPlan& plan, std::size_t i) {
     const Buffer& owner = plan.buffers[i];
@@ -157,11 +189,22 @@ class MemoryFilePlanner {
     });
   }
 
+  static std::optional<protocol::MadeBuffer> made_of(const Buffer& b) {
+    if (!b.made) return std::nullopt;
+    return protocol::MadeBuffer{b.in,
+                                static_cast<int64_t>(b.made->table.size()),
+                                static_cast<int>(b.made->item),
+                                b.made->seed,
+                                b.made->last_value,
+                                b.made->last_index,
+                                b.room};
+  }
+
   Result<void> describe(CallPlan& plan, const contract::Bindings& bindings) const {
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
       const Buffer& b = plan.buffers[i];
       plan.request.buffers.push_back({b.name, b.bytes, b.offset, b.length, b.in, b.out, b.input != nullptr,
-                                      is_read_only(plan, i), b.share, b.parts});
+                                      is_read_only(plan, i), b.share, b.parts, made_of(b)});
     }
     for (const contract::Arg& arg : contract_.kernel.args)
       plan.request.arguments.push_back(argument(plan, arg, bindings));
@@ -182,6 +225,7 @@ class MemoryFilePlanner {
                               const contract::Bindings& bindings) const {
     switch (arg.kind) {
       case ArgKind::Tensor:
+        if (is_absent(arg.name, bindings)) return scalar(contract::DType::u64, 0);  // a null pointer
         return tensor(plan, arg.name);
       case ArgKind::Workspace:
         return protocol::BufferArgument{static_cast<int>(plan.buffers.size()) - 1, "u8", {}};
@@ -190,6 +234,8 @@ class MemoryFilePlanner {
       case ArgKind::Dim:
         return scalar(contract_.dim(arg.name)->type,
                       static_cast<uint64_t>(bindings.shape.find(arg.name)->second));
+      case ArgKind::Integer:  // it has a value at every legal shape (Contract::check_shape)
+        return scalar(arg.type, static_cast<uint64_t>(*arg.value.eval(bindings.shape)));
       case ArgKind::Scalar: {
         const contract::Scalar& given = bindings.scalars.find(arg.name)->second;
         return scalar(given.dtype, given.bits);
@@ -246,6 +292,10 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
   for (const CallPlan& plan : layout.calls) {
     for (const Buffer& b : plan.buffers) {
       std::byte* image = memory + b.in;
+      if (b.made) {
+        std::copy(b.made->table.begin(), b.made->table.end(), image);
+        continue;
+      }
       fill(image, 0, b.offset, kCanary);
       if (b.input && !b.parts.empty()) {
         for (const auto& [from, length] : b.parts) {
@@ -253,19 +303,64 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
           std::memcpy(image + from, b.input->bytes.data() + from - b.offset,
                       static_cast<std::size_t>(length));
         }
+      } else if (b.input && !b.layout.is_plain()) {
+        fill(image + b.offset, 0, b.length, poison);
+        b.layout.pack(*b.input, image + b.offset);
       } else if (b.input) {
         if (b.length > 0)  // an empty tensor has no bytes to point to
           std::memcpy(image + b.offset, b.input->bytes.data(), static_cast<std::size_t>(b.length));
       } else {
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
+        if (b.spec && !b.layout.is_plain()) {
+          contract::Tensor elements = contract::Tensor::zeros(b.spec->dtype, b.extents);
+          fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()), poison);
+          b.layout.pack(elements, image + b.offset);
+        }
       }
       fill(image, b.offset + b.length, b.bytes - b.offset - b.length, kCanary);
     }
   }
 }
 
-Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* memory) {
+namespace {
+
+// What a sample of the blocks wrote to a buffer. The subject may have written anything to the file: what makes no sense
+// is left out.
+void read_written(const Buffer& b, const std::byte* file, Call& call) {
+  const auto number = [&](int64_t which) {
+    int64_t value = 0;
+    std::memcpy(&value, file + which * int64_t{sizeof value}, sizeof value);
+    return value;
+  };
+  contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
+  std::vector<ElementRange>& ranges = call.written[b.name];
+  const int64_t item = tensor.item_bytes(), pieces = number(0);
+  int64_t at = int64_t{sizeof(int64_t)} * (1 + 2 * pieces);
+  if (pieces < 0 || pieces > b.room / 16 || at > b.room) return;
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t offset = number(1 + 2 * i) - b.offset, length = number(2 + 2 * i);
+    if (length <= 0 || length > b.room - at) return;
+    if (offset < 0 || offset > b.length - length) {
+      call.trespasses.push_back({b.name, offset, length});
+    } else {
+      std::memcpy(tensor.bytes.data() + offset, file + at, static_cast<std::size_t>(length));
+      const int64_t first = (offset + item - 1) / item, end = (offset + length) / item;
+      if (first < end) ranges.push_back({first, end - first});
+    }
+    at += length;
+  }
+  call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
+}
+
+}  // namespace
+
+Call read_images(const CallPlan& plan, const trial::Trial& trial, const std::byte* memory) {
   Call call;
+  if (trial.sampled) {
+    for (const Buffer& b : plan.buffers)
+      if (b.room > 0) read_written(b, memory + b.out, call);
+    return call;
+  }
   std::vector<bool> shared(plan.buffers.size(), false);
   for (const Buffer& b : plan.buffers) {
     if (b.share >= 0 && b.spec->is_output()) shared[static_cast<std::size_t>(b.share)] = true;
@@ -284,13 +379,20 @@ Call read_images(const CallPlan& plan, const trial::Trial&, const std::byte* mem
       }
     }
     if (!b.spec) continue;
+    const bool whole = b.spec->role == contract::Role::In;  // a change of an input is one wherever it is
+    if (!whole && !borrowed)
+      if (const auto gap = b.layout.changed_gap(before + b.offset, after + b.offset))
+        call.trespasses.push_back({b.name, gap->first, gap->count, true});
     if (b.spec->role == contract::Role::In && !shared[i] && !borrowed && has_changed(b, before, after)) {
       call.changed_inputs.push_back(b.name);
     }
     if (b.spec->is_output()) {
       contract::Tensor tensor = contract::Tensor::zeros(b.spec->dtype, b.extents);
-      std::copy_n(after + b.offset, b.length,
-                  tensor.bytes.data());  // an empty tensor has no bytes to point at
+      if (b.layout.is_plain())
+        std::copy_n(after + b.offset, b.length,
+                    tensor.bytes.data());  // an empty tensor has no bytes to point at
+      else
+        b.layout.unpack(after + b.offset, tensor);
       call.outputs[b.name] = std::make_shared<const contract::Tensor>(std::move(tensor));
     }
   }

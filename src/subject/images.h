@@ -1,6 +1,7 @@
 // The memory images of a call: what every buffer holds before it, and what to make of what it holds after.
 #pragma once
 
+#include "base/made_values.h"
 #include "protocol/messages.h"
 #include "subject/runner.h"
 
@@ -11,11 +12,15 @@ struct Buffer {
   std::string name;
   const contract::TensorSpec* spec = nullptr;  // null: the workspace
   std::vector<int64_t> extents;
+  contract::Layout layout;  // of a tensor
   const contract::Tensor* input = nullptr;
   int64_t length = 0, offset = 0, bytes = 0;  // of the data; where it begins; of the whole
   int64_t in = 0, out = 0;                    // in the memory file
   int share = -1;
   std::vector<std::pair<int64_t, int64_t>> parts;  // [from, length) that matter; empty: all of it
+  std::optional<MadeValues>
+      made{};        // of a sample: what it holds before the call; the file has the table, at `in`
+  int64_t room = 0;  // of a sample: bytes of the file, at `out`, for what was written
 };
 
 struct CallPlan {

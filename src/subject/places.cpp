@@ -76,6 +76,18 @@ void Places::look_up(const std::set<std::string>& places) {
   for (const auto& [module, own] : by_module) look_up_in(module, own);
 }
 
+std::vector<Frame> Places::frames(const std::vector<std::string>& calls) const {
+  std::vector<Frame> frames, without_lines;
+  for (const std::string& place : calls) {
+    const auto lines = lines_.find(place);
+    if (lines == lines_.end() || place.starts_with("libc.so") || place.starts_with("libcudart.so")) continue;
+    for (const Line& line : lines->second)
+      if (!is_wrapper_function(line.function) && !is_wrapper_file(line.where.file))
+        (line.where.line > 0 ? frames : without_lines).push_back({line.where, line.function, true});
+  }
+  return frames.empty() ? without_lines : frames;
+}
+
 void Places::name_host(evidence::HostPlace& host, const std::string& kernel) const {
   if (const Frame* own = own_frame(host)) {
     host.where = own->where;

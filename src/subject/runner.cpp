@@ -38,6 +38,7 @@
 #include "subject/interpreter.h"
 #include "subject/process.h"
 #include "subject/process_clock.h"
+#include "trial/giant.h"
 
 namespace assay::subject {
 
@@ -132,6 +133,7 @@ struct Runner::Impl {
   int64_t calls = 0;
   uint64_t request_id = 0;  // of the last request: no subject can guess it
   bool guarded = true;
+  double sample_seconds = 1;
 
   Impl(const contract::Contract& c, const Subject& s, RunnerOptions o)
       : contract(c), subject(s), options(std::move(o)) {
@@ -477,6 +479,11 @@ struct Runner::Impl {
                               .new_content = trial::pattern(condition.poison),
                               .earlier_calls = condition.looped ? kEarlierCalls : 0,
                               .calls = {}};
+    if (trial.sampled)
+      request.sample = protocol::SampleRequest{.seed = trial.seed,
+                                               .blocks = kSampledBlocks,
+                                               .seconds = sample_seconds,
+                                               .shares = trial::telling_shares(contract, trial.shape)};
     for (const CallPlan& plan : layout.calls) request.calls.push_back(plan.request);
     return request;
   }
@@ -596,6 +603,7 @@ struct Runner::Impl {
   void take_reply(const protocol::Reply& reply, const trial::Trial& trial, const MemoryFileLayout& layout,
                   Observation& observation) {
     observation.seconds = reply.seconds;
+    observation.sample = reply.sample;
     if (failed(reply, observation)) return;
     for (std::size_t i = 0; i < layout.calls.size(); ++i) {
       observation.calls.push_back(read_images(layout.calls[i], trial, memory));
@@ -656,6 +664,9 @@ bool Runner::files_guarded() const {
 }
 double Runner::build_seconds() const {
   return impl_->builds.spent();
+}
+void Runner::set_sample_seconds(double seconds) {
+  impl_->sample_seconds = seconds;
 }
 void Runner::set_timeout(double seconds) {
   impl_->options.timeout = seconds;

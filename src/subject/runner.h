@@ -24,6 +24,10 @@ enum class Device : uint8_t { Virtual, Cuda };
 // reports.
 inline constexpr const char* kLibraryName = "libkernel.so";
 
+// Of a trial of which a sample of the blocks is run: blocks of each launch. Chosen: a block of an element-wise kernel
+// takes less than a millisecond.
+inline constexpr uint64_t kSampledBlocks = 96;
+
 struct RunnerOptions {
   Device device = Device::Virtual;
   std::string worker;   // program; empty: beside this one
@@ -44,10 +48,17 @@ struct Trespass {
   std::string tensor;
   int64_t offset = 0;  // bytes from the tensor's start: negative before it, at least its size after it
   int64_t bytes = 0;
+  bool in_gap = false;  // between its elements, where its strides leave room
+};
+
+struct ElementRange {
+  int64_t first = 0, count = 0;
 };
 
 struct Call {
   std::map<std::string, std::shared_ptr<const contract::Tensor>, std::less<>> outputs;
+  // Of a sample of the blocks: the elements of each output that were written, in order; the others are not there.
+  std::map<std::string, std::vector<ElementRange>, std::less<>> written;
   std::vector<std::string> changed_inputs;
   std::vector<Trespass> trespasses;
   int returned = 0;
@@ -76,8 +87,9 @@ struct Observation {
   bool recorded_left_out = false;                // there were more than are kept
   std::optional<std::set<std::string>> kernels;  // that were launched, by mangled name; none: not known
   std::optional<protocol::LaunchEvent> last_launch;
-  std::vector<std::string> code;  // PTX that a Python subject loaded
-  double seconds = 0;             // of the call itself
+  std::vector<std::string> code;                 // PTX that a Python subject loaded
+  std::optional<protocol::SampleReport> sample;  // of a trial that is sampled
+  double seconds = 0;                            // of the call itself
 };
 
 class Runner {
@@ -106,6 +118,8 @@ class Runner {
   bool files_guarded() const;        // false: a worker ran on a kernel that cannot confine its writes
   double build_seconds() const;      // that a Python subject has spent on compiling
   void set_timeout(double seconds);
+  // Of each launch of which a sample of the blocks is run: those in which blocks begin; they end in twice as many.
+  void set_sample_seconds(double seconds);
 
   struct Impl;
 

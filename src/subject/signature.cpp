@@ -46,6 +46,7 @@ std::string name_of(DType dtype) {
 // Why a pointer to elements of this type cannot be one to elements of the dtype. Copies of the same size
 // preserve every bit, and integers are how raw bits of floats are passed.
 bool wrong_elements(const CType& pointee, DType dtype) {
+  if (contract::info(dtype).bits < 8) return false;  // whatever holds several of them
   const int bytes = contract::info(dtype).bytes;
   if (const auto format = float_format(pointee))
     return *format != dtype && contract::info(*format).bytes != bytes;
@@ -79,6 +80,12 @@ class Comparison {
         return integer(fmt::format("dim {}", dim.name), dim.type, type,
                        fmt::format("write type = \"{{}}\" in [dims] {}", dim.name));
       }
+      case ArgKind::Integer:
+        return integer(
+            fmt::format("`{}`", arg.name), arg.type, type,
+            contract_.derived_dim(arg.name)
+                ? fmt::format("write {0} = {{{{ value = ..., type = \"{{}}\" }}}} in [dims]", arg.name)
+                : fmt::format("write \"{{}}({})\"", arg.name));
       case ArgKind::Scalar: {
         const contract::ScalarSpec& scalar = *contract_.scalar(arg.name);
         const std::string what = fmt::format("scalar {}", scalar.name);

@@ -289,7 +289,9 @@ class FloatDrawing {
       case ValuesKind::Probabilities:
         return within(std::abs(x), 0, 1);
       default:
-        return within(x, -max_, max_);
+        return numerics::info(format_).is_signed
+                   ? within(x, -max_, max_)
+                   : within(std::abs(x), numerics::min_subnormal(format_), max_);
     }
   }
 

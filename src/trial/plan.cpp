@@ -46,6 +46,7 @@ double Plan::cost(const PlannedTrial& planned) const {
   const Condition& condition = planned.trial.condition;
   const double calls = condition.looped ? kManyCalls : condition.overlapped || condition.repeated ? 2 : 1;
   const double share = planned.brief ? kBriefCostShare : 1;
+  if (planned.trial.sampled) return kSampledCost;
   return share * calls * (kTrialCost + (planned.trial.sparse.empty() ? shape_cost(planned.trial.shape) : 0));
 }
 
@@ -110,9 +111,18 @@ void Plan::put_needed_first() {
     planned.needed = !planned.brief && open.wants(planned.trial);
     if (planned.needed) open.meet(planned.trial);
   }
-  const auto rank = [](const PlannedTrial& planned) { return planned.required ? 1 : planned.needed ? 0 : 2; };
-  std::stable_sort(queue_.begin(), queue_.end(),
-                   [&](const PlannedTrial& a, const PlannedTrial& b) { return rank(a) < rank(b); });
+  // The first giant shapes take their turn among them: hardly anything else shows what they show.
+  std::size_t giants = 0;
+  const auto rank = [&](const PlannedTrial& planned) {
+    if (planned.trial.sampled && ++giants <= kEarlyGiants) return 0;
+    return planned.required ? 1 : planned.needed ? 0 : 2;
+  };
+  std::vector<std::vector<PlannedTrial>> ranked(3);
+  for (PlannedTrial& planned : queue_)
+    ranked[static_cast<std::size_t>(rank(planned))].push_back(std::move(planned));
+  queue_.clear();
+  for (std::vector<PlannedTrial>& part : ranked)
+    for (PlannedTrial& planned : part) queue_.push_back(std::move(planned));
 }
 
 void Plan::build() {
@@ -134,6 +144,7 @@ void Plan::build() {
     add_thresholds();
     add_model_sizes();
     add_wide();
+    add_giant();
   }
   interleave();
   planned_ = queue_.size();
@@ -168,7 +179,7 @@ PlannedTrial Plan::placed(PlannedTrial planned) {
   const auto gpu = static_cast<uint8_t>(machine % std::size(kGpus));
   const auto size = size_of(contract_, planned.trial.shape);
   const bool fits = size && size->bytes <= kMemoryShare * static_cast<double>(kGpus[gpu].bytes);
-  planned.trial.condition.gpu = fits ? gpu : uint8_t{0};
+  planned.trial.condition.gpu = fits && !planned.trial.sampled ? gpu : uint8_t{0};
   planned.trial.condition.clock = kClocks[machine % std::size(kClocks)];
   return planned;
 }
@@ -180,11 +191,15 @@ void Plan::hidden(const PlannedTrial& planned) {
 
 void Plan::judged_at(const Trial& trial) {
   kinds_tried_.insert(kind_of(trial));
-  if (hidden_.empty() || !trial.sparse.empty()) return;
+  if (hidden_.empty() || !trial.sparse.empty() || trial.sampled) return;
   again_.push_back(std::move(hidden_.front()));
   hidden_.pop_front();
   again_.back().trial.shape = trial.shape;
   again_.back().required = again_.back().needed = again_.back().brief = false;
+}
+
+void Plan::drop_sampled() {
+  skipped_ += std::erase_if(queue_, [](const PlannedTrial& planned) { return planned.trial.sampled; });
 }
 
 PlannedTrial Plan::next(const Affordable& affordable) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "contract/formula_case.h"
 #include "trial/requirements.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
@@ -29,13 +30,15 @@ namespace assay::trial {
 
 struct PlanOptions {
   uint64_t seed = 1;
-  double max_bytes = 512e6;        // of one trial, all buffers
-  double max_elements = 8e7;       // of one trial
-  double max_sparse_bytes = 10e9;  // of a trial that touches few of them
-  double quick_elements = 3e5;     // of the trials that open the plan
-  double quick_steps = 4e6;        // of the formula, likewise
-  bool machines = true;            // the device can present itself as different GPUs
-  SizeConstants constants;         // of the kernel's code
+  double max_bytes = 512e6;         // of one trial, all buffers
+  double max_elements = 8e7;        // of one trial
+  double max_sparse_bytes = 10e9;   // of a trial that touches few of them
+  double max_sampled_bytes = 60e9;  // of a trial of which a sample of the blocks is run; a GPU has more
+  double quick_elements = 3e5;      // of the trials that open the plan
+  double quick_steps = 4e6;         // of the formula, likewise
+  bool machines = true;             // the device can present itself as different GPUs, and takes schedules
+  bool samples = false;             // the device can run some blocks of a grid
+  SizeConstants constants;          // of the kernel's code
 };
 
 struct PlannedTrial {
@@ -64,6 +67,8 @@ class Plan {
   // a shape at which they were, so that one cause does not hide another.
   void hidden(const PlannedTrial& planned);
   void judged_at(const Trial& trial);
+  // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
+  void drop_sampled();
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
@@ -84,6 +89,10 @@ class Plan {
   contract::Shape listed(std::size_t turn) const;
   void add_nonfinite();
   void add_families();
+  void add_presence();
+  void add_cases();
+  std::vector<contract::Shape> shapes_for_cases() const;
+  std::vector<contract::Scalars> scalars_for_cases(const contract::Scalars& plain) const;
   void add_conditions();
   void add_edges();
   void add_corners();
@@ -91,6 +100,7 @@ class Plan {
   void add_joint(std::vector<contract::Shape> shapes);
   void add_model_sizes();
   void add_wide();
+  void add_giant();
   void interleave();
   void require_each_kind();
   void put_needed_first();

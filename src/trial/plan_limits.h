@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "base/gpus.h"
+#include "base/schedule.h"
 
 namespace assay::trial {
 
@@ -29,6 +30,13 @@ inline constexpr int kProblemSeeds = 2;
 inline constexpr double kTrialCost = 0.01, kStepCost = 5e-8, kRowCost = 2e-5;
 // What many small calls in one trial cost, in trials.
 inline constexpr double kManyCalls = 5;
+// What a trial costs of which a sample of the blocks is run, as those above: hardly more at any shape.
+inline constexpr double kSampledCost = 0.05;
+// Of these trials, those that do not wait for all that a pass requires. Chosen: each takes less than a tenth of a second
+// as a rule, and no more than a few.
+inline constexpr std::size_t kEarlyGiants = 5;
+// Elements of all tensors up to which the corners are run whole (kCornerElements), and not by a sample.
+inline constexpr double kWholeElements = 0x1p18;
 // Of its cost, what a brief trial counts as: what shows nothing but at large shapes is not to wait for all
 // that small ones can show.
 inline constexpr double kBriefCostShare = 0.1;
@@ -99,14 +107,23 @@ inline constexpr std::size_t kMostScalarValues = 3;
 // made.
 inline constexpr int64_t kConditionSize = 48, kLargerConditionSize = 129, kSmallestConditionSize = 5;
 inline constexpr int64_t kConditionSizes[] = {kConditionSize, kLargerConditionSize, kSmallestConditionSize};
+// The orders that chance rarely brings about, at each of these sizes; Text: none.
+inline constexpr ScheduleKind kExtremeOrders[][3] = {
+    {ScheduleKind::LanesAhead, ScheduleKind::Interleaved, ScheduleKind::LastFirst},
+    {ScheduleKind::LanesInTurn, ScheduleKind::Interleaved, ScheduleKind::Starved},
+    {ScheduleKind::LanesAhead, ScheduleKind::Text, ScheduleKind::Text},
+};
+static_assert(std::size(kExtremeOrders) == std::size(kConditionSizes));
 inline constexpr int64_t kManyCallsSize = 5;
 // Of sums that must come out the same in every order. Plan.RepeatsSumsOfUnlikeNumbersWhereBitsMustBeTheSame
 // wants two.
 inline constexpr int64_t kRepeatedSumSizes[] = {600, 2100};
-// Schedules, which are seeds: of overlapping calls, the first at each size and how far the second is from it;
-// of repeated calls, of calls at other addresses, and of repeated sums.
-inline constexpr uint64_t kOverlapStep = 22, kOverlapOther = 7;
-inline constexpr uint64_t kRepeatedSchedule = 11, kMovedSchedule = 12, kRepeatedSumSchedule = 13;
+// Schedules (base/schedule.h): of overlapping calls, the first at each size and how far the second is from it; of
+// repeated calls, with lanes out of step; of calls at other addresses; and of repeated sums, the last blocks first.
+inline constexpr uint64_t kOverlapStep = 24, kOverlapOther = 9;
+inline constexpr uint64_t kRepeatedSchedule = 11, kMovedSchedule = 9, kRepeatedSumSchedule = 12;
+static_assert(lanes_drift(kRepeatedSchedule) &&
+              schedule_kind(kRepeatedSumSchedule) == ScheduleKind::LastFirst);
 
 // ---- What a pass requires ----
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 
+#include "contract/formula_case.h"
+#include "contract/legal_shape.h"
 #include "trial/families.h"
+#include "trial/giant.h"
 #include "trial/plan.h"
 #include "trial/plan_limits.h"
 #include "trial/shapes.h"
@@ -20,17 +23,16 @@ using Families = std::map<std::string, Family, std::less<>>;
 
 namespace {
 
+// Any number of a float may be NaN or infinite: `values` bounds the finite ones.
 bool takes_nonfinite(const TensorSpec& spec) {
-  switch (spec.values.kind) {
-    case ValuesKind::Real:
-    case ValuesKind::Activations:
-    case ValuesKind::Gradients:
-    case ValuesKind::Weights:
-    case ValuesKind::Positive:
-      return contract::is_float(spec.dtype);
-    default:
-      return false;
-  }
+  return contract::is_float(spec.dtype) && contract::has_nan(spec.dtype) &&
+         spec.values.kind != ValuesKind::Generated;
+}
+
+// … but not below what is never negative.
+bool takes_negative(const TensorSpec& spec) {
+  if (spec.values.kind == ValuesKind::RealRange) return spec.values.low < 0;
+  return spec.values.kind != ValuesKind::Positive && spec.values.kind != ValuesKind::Probabilities;
 }
 
 // The families that make sums long and hard, as far as each input knows them.
@@ -46,6 +48,10 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
   }
   return families;
 }
+
+// Scalars that are changed at once to find a call of a case, and calls that are considered at each shape. Chosen: a
+// condition on three flags is rare, and one that is not met is reported.
+constexpr std::size_t kMostScalarsChanged = 2, kMostScalarChoices = 400;
 
 contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
   if (contract::is_float(spec.dtype)) return contract::Scalar::of(spec.dtype, value);
@@ -65,10 +71,14 @@ Families turns(const Contract& contract, uint64_t turn) {
 }  // namespace
 
 void Plan::add(std::string_view stage, Shape shape, Families families, Condition condition, bool required) {
+  // A real GPU runs threads in the order it likes.
+  if (!options_.machines && is_extreme(schedule_kind(condition.schedule)))
+    condition.schedule = schedule_of(ScheduleKind::Shuffled, condition.schedule);
   PlannedTrial planned;
   planned.stage = stage;
   planned.required = required;
-  planned.trial.shape = required || cheapest_.empty() ? std::move(shape) : listed(trials_);
+  planned.trial.shape =
+      required || cheapest_.empty() ? near_legal(contract_, std::move(shape)) : listed(trials_);
   planned.trial.families = std::move(families);
   planned.trial.condition = condition;
   planned.trial.seed = mix(options_.seed, ++trials_) >> kSeedShift;
@@ -99,7 +109,9 @@ Condition Plan::rotating_condition() {
                                       Poison::Ones};
   Condition condition;
   condition.poison = kTurns[trials_ % std::size(kTurns)];
-  condition.schedule = trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : random_.bits() >> kScheduleShift;
+  const uint64_t seed = random_.bits() >> kScheduleShift;
+  condition.schedule =
+      trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : schedule_of(ScheduleKind::Shuffled, seed);
   condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
   condition.moved = trials_ % kMovedEvery == kMovedTurn;
   condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
@@ -206,7 +218,7 @@ void Plan::add_nonfinite() {
        {Family::NanElement, Family::InfElement, Family::NanRow, Family::NegInfElement}) {
     for (const TensorSpec* spec : contract_.inputs()) {
       if (!takes_nonfinite(*spec)) continue;
-      if (family == Family::NegInfElement && spec->values.kind == ValuesKind::Positive) continue;
+      if (family == Family::NegInfElement && !takes_negative(*spec)) continue;
       Shape shape = quick(uniform_shape(contract_, family == Family::NanRow ? kNanRowSize : kNanElementSize),
                           kNonfiniteShare);
       add("NaN and infinity", std::move(shape), {{spec->name, family}}, rotating_condition());
@@ -229,6 +241,8 @@ void Plan::add_families() {
   }
   add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare),
       all(contract_, Family::HeavyTail), rotating_condition());
+  add_presence();
+  add_cases();
   std::size_t most = 0;
   for (const TensorSpec* spec : contract_.inputs()) most = std::max(most, families_for(*spec).size());
   const std::vector<const TensorSpec*> inputs = contract_.inputs();
@@ -243,6 +257,107 @@ void Plan::add_families() {
   }
 }
 
+// Optional tensors: all given, none, each alone, and all but each, so that any two of them are tried in every
+// combination. A kernel may ask about one and use the other.
+void Plan::add_presence() {
+  std::vector<std::string> names;
+  for (const TensorSpec* spec : contract_.inputs())
+    if (spec->optional) names.push_back(spec->name);
+  if (names.empty()) return;
+  const auto is_present = [](const Trial& trial, const std::string& name) {
+    return trial.scalars.at(contract::presence_of(name)).as_int() != 0;
+  };
+  for (const std::string& name : names)
+    for (const bool present : {false, true})
+      requirements_.add(RequirementGroup::Inputs, fmt::format("{} {}", name, present ? "present" : "absent"),
+                        [=](const Trial& trial) { return is_present(trial, name) == present; });
+  for (const std::string& one : names)
+    for (const std::string& other : names)
+      if (one != other)
+        requirements_.add(
+            RequirementGroup::Inputs, fmt::format("{} without {}", one, other),
+            [=](const Trial& trial) { return is_present(trial, one) && !is_present(trial, other); });
+  // `odd`: the one that is not as the others are; none: all are alike.
+  const auto add_trial = [&](const std::string& odd, bool others) {
+    add("input families", quick(uniform_shape(contract_, kFamilySize), kEachShare), {}, rotating_condition());
+    for (const std::string& name : names)
+      stages_.back().back().trial.scalars[contract::presence_of(name)] =
+          contract::Scalar::of_int(contract::DType::boolean, name == odd ? !others : others);
+  };
+  for (const bool present : {false, true}) add_trial("", present);
+  if (names.size() == 1) return;
+  for (const std::string& name : names)
+    for (const bool others : {false, true}) add_trial(name, others);
+}
+
+// Every case of the formula. One that no trial can be found for stays open: a pass would say nothing about it.
+void Plan::add_cases() {
+  if (contract_.reference.cases.empty()) return;
+  const std::vector<Shape> shapes = shapes_for_cases();
+  Trial plain;
+  fill_scalars(plain, true);
+  const std::vector<contract::Scalars> scalars = scalars_for_cases(plain.scalars);
+  for (std::size_t i = 0; i <= contract_.reference.cases.size(); ++i) {
+    const contract::FormulaCase* wanted =
+        i < contract_.reference.cases.size() ? &contract_.reference.cases[i] : nullptr;
+    bool found = false;
+    for (std::size_t n = 0; n < shapes.size() * scalars.size() && !found; ++n) {
+      const Shape& shape = shapes[n / scalars.size()];
+      const contract::Scalars& values = scalars[n % scalars.size()];
+      if (contract::chosen_case(contract_, shape, values) != wanted) continue;
+      add("input families", shape, {}, rotating_condition());
+      stages_.back().back().trial.scalars = values;
+      found = true;
+    }
+    if (!found && !wanted) continue;  // the cases leave nothing to the formula of [reference]
+    requirements_.add(RequirementGroup::Inputs,
+                      wanted ? "the case " + wanted->when_text : "none of the cases",
+                      [&contract = contract_, wanted](const Trial& trial) {
+                        return contract::chosen_case(contract, trial.shape, trial.scalars) == wanted;
+                      });
+  }
+}
+
+// A plain shape, then each dim at its interesting values, then what is too large to be quick.
+std::vector<Shape> Plan::shapes_for_cases() const {
+  std::vector<Shape> shapes = {quick(uniform_shape(contract_, kFamilySize), kEachShare)}, large;
+  for (const Dim& dim : contract_.dims) {
+    if (dim.is_constant()) continue;
+    for (const int64_t value : interesting(dim, dim.highest())) {
+      Shape shape = uniform_shape(contract_, kSmallestConditionSize);
+      shape[dim.name] = value;
+      const std::optional<Shape> legal = contract::legal_shape(contract_, std::move(shape), dim.name);
+      if (!legal) continue;
+      const Shape cheap = quick(*legal, kEachShare, dim.name);
+      shapes.push_back(cheap);
+      if (cheap != *legal) large.push_back(*legal);
+    }
+  }
+  std::erase_if(large, [&](const Shape& shape) {
+    const auto size = work_.of(shape);
+    return !size || size->elements > options_.max_elements || size->bytes > options_.max_bytes;
+  });
+  shapes.insert(shapes.end(), large.begin(), large.end());
+  return shapes;
+}
+
+// As they are, then with one and two of the scalars at others of their values.
+std::vector<contract::Scalars> Plan::scalars_for_cases(const contract::Scalars& plain) const {
+  std::vector<contract::Scalars> found = {plain};
+  for (std::size_t changed = 0, first = 0; changed < kMostScalarsChanged; ++changed) {
+    const std::size_t last = found.size();
+    for (std::size_t i = first; i < last; ++i)
+      for (const contract::ScalarSpec& spec : contract_.scalars)
+        for (const double value : spec.is_range() ? std::vector<double>{spec.low, spec.high} : spec.values) {
+          contract::Scalars scalars = found[i];
+          scalars[spec.name] = scalar_of(spec, value);
+          if (found.size() < kMostScalarChoices) found.push_back(std::move(scalars));
+        }
+    first = last;
+  }
+  return found;
+}
+
 void Plan::add_conditions() {
   stages_.emplace_back();
   const auto shape = [&](int64_t value) { return quick(uniform_shape(contract_, value), kEachShare); };
@@ -255,7 +370,15 @@ void Plan::add_conditions() {
   add("many calls", shape(kManyCallsSize), {}, {.ordered = false, .looped = true});
   if (!cheapest_.empty()) stages_.back().back().trial.shape = cheapest_.front();  // dozens of calls
   uint64_t schedule = 0;
+  std::size_t turn = 0;
   for (const int64_t value : kConditionSizes) {
+    // Whoever comes in between is noticed where many want the same place.
+    for (const ScheduleKind kind : kExtremeOrders[turn++]) {
+      if (kind == ScheduleKind::Text || !options_.machines) continue;
+      const uint64_t order = schedule_of(kind, random_.bits() >> kScheduleShift);
+      add("extreme schedules", shape(value), hard_sums(contract_, Family::Natural, Family::FewValues),
+          {.schedule = order});
+    }
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
@@ -336,10 +459,15 @@ bool Plan::within_corners(const Shape& shape) const {
 
 // The largest value of a dim within the limits of corners, all others at their smallest.
 Shape Plan::farthest(const Dim& dim) const {
-  Shape shape = uniform_shape(contract_, 1);
-  const auto within = [&](int64_t value) {
+  const Shape smallest = uniform_shape(contract_, 1);
+  const auto with = [&](int64_t value) {
+    Shape shape = smallest;
     shape[dim.name] = value;
-    return within_corners(shape);
+    return contract::legal_shape(contract_, std::move(shape), dim.name);
+  };
+  const auto within = [&](int64_t value) {
+    const std::optional<Shape> shape = with(value);
+    return shape && within_corners(*shape);
   };
   int64_t low = 0, high = (dim.highest() - dim.lowest()) / dim.multiple_of;
   while (low < high) {
@@ -350,8 +478,7 @@ Shape Plan::farthest(const Dim& dim) const {
       high = middle - 1;
     }
   }
-  shape[dim.name] = dim.lowest() + low * dim.multiple_of;
-  return shape;
+  return with(dim.lowest() + low * dim.multiple_of).value_or(smallest);
 }
 
 void Plan::add_corners() {
@@ -410,6 +537,7 @@ void Plan::add_thresholds() {
 // Shapes in which several dims matter together, the cheapest first.
 void Plan::add_joint(std::vector<Shape> shapes) {
   stages_.emplace_back();
+  for (Shape& shape : shapes) shape = near_legal(contract_, std::move(shape));
   std::erase_if(shapes, [&](const Shape& shape) {
     const auto size = work_.of(shape);
     return !size || size->elements > kMostJointElements || size->bytes > options_.max_bytes;
@@ -506,6 +634,17 @@ void Plan::add_wide() {
   for (Shape& shape : wide) {
     add("wide", std::move(shape), hard_sums(contract_, Family::Natural, Family::Extremes),
         rotating_condition());
+    stages_.back().back().brief = true;
+  }
+}
+
+// The corners of the promise, however large, by a sample of the blocks.
+void Plan::add_giant() {
+  stages_.emplace_back();
+  if (!options_.samples || contract_.generator) return;
+  for (Shape& shape : giant_shapes(contract_, kWholeElements, options_.max_sampled_bytes)) {
+    add("giant shapes", std::move(shape), {}, {.ordered = false});
+    stages_.back().back().trial.sampled = true;
     stages_.back().back().brief = true;
   }
 }

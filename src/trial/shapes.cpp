@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+
+#include "contract/legal_shape.h"
 
 namespace assay::trial {
 
@@ -71,10 +74,15 @@ std::vector<int64_t> tile_edges(const Dim& dim) {
   return values;
 }
 
+Shape near_legal(const Contract& contract, Shape shape) {
+  const std::optional<Shape> legal = contract::legal_shape(contract, shape);
+  return legal ? *legal : std::move(shape);
+}
+
 Shape uniform_shape(const Contract& contract, int64_t value) {
   Shape shape;
   for (const Dim& dim : contract.dims) shape[dim.name] = snap(dim, value);
-  return shape;
+  return near_legal(contract, std::move(shape));
 }
 
 Fitted fit(const Contract& contract, Shape shape, double elements, double bytes, std::string_view keep) {
@@ -84,6 +92,14 @@ Fitted fit(const Contract& contract, Shape shape, double elements, double bytes,
 Fitted fit(const Contract& contract, const Work& work, Shape shape, const Limits& limits,
            std::string_view keep) {
   Fitted fitted{std::move(shape), false, true};
+  // Dims that relations tie to one that changed follow it.
+  const auto settle = [&] {
+    std::optional<Shape> legal = contract::legal_shape(contract, fitted.shape, keep);
+    fitted.fits = legal.has_value();
+    if (legal) fitted.shape = std::move(*legal);
+    return fitted.fits;
+  };
+  if (!settle()) return fitted;
   for (int round = 0; round < kMostHalvings; ++round) {
     const auto size = work.of(fitted.shape);
     if (!size) {
@@ -107,8 +123,14 @@ Fitted fit(const Contract& contract, const Work& work, Shape shape, const Limits
       fitted.fits = false;
       return fitted;
     }
+    const Shape before = fitted.shape;
     fitted.shape[largest->name] = snap(*largest, fitted.shape[largest->name] / 2);
     fitted.reduced = true;
+    if (!settle()) return fitted;
+    if (fitted.shape == before) {  // a relation undoes every halving
+      fitted.fits = false;
+      return fitted;
+    }
   }
   fitted.fits = false;
   return fitted;
@@ -138,7 +160,7 @@ Shape random_shape(const Contract& contract, Random& random, int64_t limit) {
           dim, static_cast<int64_t>(std::exp(random.uniform(low_log, high_log))) - 1 + random.between(0, 1));
     }
   }
-  return shape;
+  return near_legal(contract, std::move(shape));
 }
 
 }  // namespace assay::trial

@@ -20,7 +20,10 @@ std::vector<int64_t> interesting(const contract::Dim& dim, int64_t limit);
 // Those where tails begin: the two smallest, and both sides of a warp and of the usual sizes of blocks.
 std::vector<int64_t> tile_edges(const contract::Dim& dim);
 
-// Every dim snapped to the same value.
+// The shape itself, or one nearby where the contract's relations between dims exclude it.
+contract::Shape near_legal(const contract::Contract& contract, contract::Shape shape);
+
+// Every dim snapped to the same value, as far as relations between dims allow.
 contract::Shape uniform_shape(const contract::Contract& contract, int64_t value);
 
 // `shape` made to cost no more than the limits, by halving the larger dims, `keep` last. The flag says
@@ -32,7 +35,7 @@ struct Limits {
 struct Fitted {
   contract::Shape shape;
   bool reduced = false;
-  bool fits = true;  // false: even the smallest shape is larger
+  bool fits = true;  // false: even the smallest shape is larger, or none with `keep` as it is is legal
 };
 Fitted fit(const contract::Contract& contract, const Work& work, contract::Shape shape, const Limits& limits,
            std::string_view keep = "");

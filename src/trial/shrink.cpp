@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <vector>
 
+#include "contract/legal_shape.h"
 #include "trial/shapes.h"
 
 namespace assay::trial {
@@ -74,6 +76,11 @@ class Search {
   bool attempt_at(const Dim& dim, int64_t value) {
     Trial candidate = best_.trial;
     candidate.shape[dim.name] = value;
+    // Dims that relations tie to this one follow it, but only down.
+    const std::optional<contract::Shape> legal = contract::legal_shape(contract_, candidate.shape, dim.name);
+    const auto grows = [&](const auto& one) { return one.second > best_.trial.shape.at(one.first); };
+    if (!legal || std::any_of(legal->begin(), legal->end(), grows)) return false;
+    candidate.shape = *legal;
     return attempt(std::move(candidate));
   }
 

@@ -40,6 +40,7 @@ bool mentions(const TensorSpec& spec, std::string_view dim) {
 }
 
 bool is_table(const TensorSpec& spec, std::string_view dim) {
+  if (!spec.strides.empty() || contract::info(spec.dtype).bits < 8) return false;
   if (spec.role != contract::Role::In || spec.shape.size() < 2 || spec.shape.front().text() != dim)
     return false;
   return std::none_of(spec.shape.begin() + 1, spec.shape.end(),
@@ -120,6 +121,7 @@ std::vector<SparseShape> sparse_shapes(const Contract& contract, double elements
     Shape shape = uniform_shape(contract, kSmall);
     shape[dim.name] = dim.highest();
     if (!lengthen(contract, *table, shape, elements / static_cast<double>(dim.highest()))) continue;
+    if (!contract.check_shape(shape)) continue;
     const auto size = size_of(contract, shape);
     if (size && size->bytes <= max_bytes) found.push_back({dim.name, std::move(shape)});
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
+#include "base/schedule.h"
 #include "trial/families.h"
 #include "trial/sparse.h"
 
@@ -99,7 +100,7 @@ uint64_t pattern(Poison poison) {
 
 std::vector<std::string> kinds_of(const Condition& condition) {
   std::vector<std::string> kinds = {fmt::format("memory poisoned with {}", to_string(condition.poison))};
-  if (condition.schedule != 0) kinds.emplace_back("another schedule");
+  if (condition.schedule != 0) kinds.emplace_back(describe(schedule_kind(condition.schedule)));
   if (!condition.ordered) kinds.emplace_back("an idle device");
   for (const Switch& s : kSwitches) {
     if (s.member == &Condition::ordered || !(condition.*s.member)) continue;
@@ -116,6 +117,7 @@ std::string to_string(const Trial& trial) {
     if (family != Family::Natural) text += fmt::format(", {} {}", name, to_string(family));
   }
   if (!trial.sparse.empty()) text += fmt::format(", few rows of {}", trial.sparse);
+  if (trial.sampled) text += ", a sample of the blocks";
   for (const auto& [name, scalar] : trial.scalars) {
     const bool single = contract::is_float(scalar.dtype) && scalar.dtype != contract::DType::f64;
     const double value = scalar.as_double();
@@ -125,6 +127,8 @@ std::string to_string(const Trial& trial) {
   for (const Switch& s : kSwitches) {
     if (s.words && trial.condition.*s.member) text += fmt::format(", {}", s.words);
   }
+  if (const ScheduleKind kind = schedule_kind(trial.condition.schedule); is_extreme(kind))
+    text += fmt::format(", {}", describe(kind));
   if (trial.condition.cycles != 0) text += ", at another time";
   if (trial.condition.shift != 0) text += ", at other addresses";
   if (trial.condition.gpu != 0) text += fmt::format(", {}", describe(kGpus[trial.condition.gpu]));
@@ -153,6 +157,7 @@ Json to_json(const Trial& trial) {
   json["seed"] = trial.seed;
   json["condition"] = condition;
   if (!trial.sparse.empty()) json["sparse"] = trial.sparse;
+  if (trial.sampled) json["sampled"] = true;
   return json;
 }
 
@@ -170,6 +175,7 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     }
     trial.seed = json.at("seed").get<uint64_t>();
     trial.sparse = json.value("sparse", "");
+    trial.sampled = json.value("sampled", false);
     const Json& condition = json.at("condition");
     const auto poison = condition.at("poison").get<std::string>();
     for (const PoisonInfo& p : kPoisons) {
@@ -200,6 +206,7 @@ const contract::TensorSpec& shared_input(const Contract& contract, const contrac
   for (const contract::TensorSpec& other : contract.tensors) {
     if (&other == &spec || !extents) break;
     const auto others = other.extents(shape);
+    if (other.strides.empty() != spec.strides.empty() || !spec.strides.empty()) continue;
     if (other.role == contract::Role::In && other.dtype == spec.dtype && other.align == spec.align &&
         others && *others == *extents && same_values(other.values, spec.values))
       return other;
@@ -262,6 +269,11 @@ Result<Size> size_of(const Contract& contract, const contract::Shape& shape) {
     }
     size.elements += count;
     size.bytes += count * contract::info(spec.dtype).bytes;
+    if (spec.strides.empty()) continue;
+    const auto layout = spec.layout(shape);
+    if (!layout) return layout.error();
+    size.bytes +=
+        std::max(0.0, static_cast<double>(layout->bytes) - count * contract::info(spec.dtype).bytes);
   }
   const auto workspace = contract.kernel.workspace_bytes.eval(shape);
   if (!workspace) return workspace.error();

@@ -11,6 +11,7 @@
 //   families.h  how numbers are drawn      shapes.h  which dims are worth trying
 //   plan.h      the order of trials        shrink.h  making a failing trial small
 //   work.h      what a trial costs         sparse.h  tensors larger than memory
+//   giant.h     shapes at all corners      made_inputs.h  their inputs, made as they are read
 //   requirements.h  what a pass requires   plan_limits.h  every number of the plan
 #pragma once
 
@@ -83,7 +84,7 @@ uint64_t pattern(Poison poison);
 // How the call is made. The default is a plain call on a stream of its own.
 struct Condition {
   Poison poison = Poison::Nan;  // of outputs and workspace
-  uint64_t schedule = 0;        // of the virtual device; 0: text order
+  uint64_t schedule = 0;        // of the virtual device (base/schedule.h); 0: text order
   bool ordered =
       true;  // inputs arrive by work queued on the stream; outputs leave by it. Else the device idles
   bool others_late =
@@ -117,7 +118,8 @@ struct Trial {
   std::map<std::string, Family, std::less<>> families;  // by input; missing: Natural
   uint64_t seed = 1;
   Condition condition;
-  std::string sparse;  // the dim whose tensors hold few rows (sparse.h); empty: none
+  std::string sparse;    // the dim whose tensors hold few rows (sparse.h); empty: none
+  bool sampled = false;  // only some blocks of each grid are run, on inputs that are made as they are read
 };
 
 // "NVIDIA H20 (78 multiprocessors)"

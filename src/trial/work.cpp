@@ -21,6 +21,8 @@ class Loops {
   explicit Loops(const Contract& contract) {
     for (const contract::TensorSpec& spec : contract.tensors) extents_[spec.name] = spec.shape;
     for (const contract::Statement& statement : contract.reference.formula->statements) add(statement);
+    for (const contract::FormulaCase& one : contract.reference.cases)
+      for (const contract::Statement& statement : one.formula->statements) add(statement);
   }
 
   std::vector<std::vector<IntExpr>> take() { return std::move(found_); }

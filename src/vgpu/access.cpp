@@ -34,8 +34,8 @@ Place in_global(Warp& w, const MemoryForm& form, Address address) {
   Place place{.space = form.space == ptx::Space::Const ? ptx::Space::Const : ptx::Space::Global,
               .shown = address};
   const SiteRange* range = &w.sites[form.site];
-  if (address < range->low || address >= range->high)
-    if (!refill(w, form.site, address)) return place;
+  if (address < range->low || address >= range->high || range->high - address < form.bytes)
+    if (!refill(w, form.site, address, form.bytes)) return place;
   if (range->high - address < form.bytes) return place;
   place.host =
       reinterpret_cast<std::byte*>(static_cast<uint64_t>(static_cast<int64_t>(address) + range->delta));
@@ -238,14 +238,14 @@ void lane_addresses(Warp& w, const Inst& inst, const MemoryForm& form, Address* 
     for (uint32_t l = 0; l < kWarpSize; ++l) addresses[l] += w.frame->local_base;
 }
 
-bool refill(Warp& w, uint32_t site, Address address) {
+bool refill(Warp& w, uint32_t site, Address address, uint64_t bytes) {
   const Memory& memory = *w.grid->memory;
   Worker& worker = *w.worker;
   if (const uint64_t now = memory.generation(); worker.generation != now) {
     worker.generation = now;
     for (SiteRange& range : worker.sites) range = {};
   }
-  const LiveRange found = memory.locate(address);
+  const LiveRange found = memory.locate(address, bytes);
   if (found.low >= found.high) return false;
   SiteRange& range = w.sites[site];
   range.low = found.low;

@@ -69,8 +69,9 @@ inline bool resolve(Warp& warp, const Inst& inst, const MemoryForm& form, uint32
   return resolve(warp, inst, form, lanes, addresses, form.bytes, access);
 }
 
-// Fills the site's range for `address`; false when no live allocation holds it.
-bool refill(Warp& warp, uint32_t site, Address address);
+// Fills the site's range for `bytes` from `address` on, as far as the allocation goes; false when no live allocation
+// holds the address.
+bool refill(Warp& warp, uint32_t site, Address address, uint64_t bytes);
 
 // Tells the listeners. `values`: stores, lane-major; may be null.
 void announce(Warp& warp, const Inst& inst, const MemoryForm& form, const LaneAccess& access,

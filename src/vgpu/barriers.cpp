@@ -46,30 +46,39 @@ bool is_about_to_exit(const Fragment& f) {
   return (inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit) && inst.guard == ptx::kNone;
 }
 
-// Whether every way from `from` to the end of the function passes `place` (positions in the PTX body).
-bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t place) {
+// Where a thread may get from an instruction (positions in the PTX body), places that it does not pass left out.
+std::vector<bool> reached(const ptx::Function& function, uint32_t from, uint32_t without) {
   const auto& body = function.body;
   std::vector<bool> seen(body.size() + 1, false);
-  std::vector<uint32_t> open{from + 1};
+  std::vector<uint32_t> open{from};
   while (!open.empty()) {
     const uint32_t at = open.back();
     open.pop_back();
-    if (at == place || (at < seen.size() && seen[at])) continue;
-    if (at >= body.size()) return false;
+    if (at == without || at > body.size() || seen[at]) continue;
     seen[at] = true;
+    if (at == body.size()) continue;  // the end
     const ptx::Instruction& inst = body[at];
-    const bool ends = inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit;
-    if (ends) return false;
+    if (inst.opcode == ptx::Opcode::ret || inst.opcode == ptx::Opcode::exit) seen[body.size()] = true;
     for (const ptx::Operand& operand : inst.operands) {
       if (operand.kind == ptx::Operand::Kind::Label) open.push_back(operand.index);
       if (operand.symbol.kind == ptx::SymbolRef::Kind::TargetList && inst.opcode == ptx::Opcode::brx_idx)
         for (uint32_t target : function.target_lists.at(operand.symbol.index).targets) open.push_back(target);
     }
-    const bool jumps =
-        (inst.opcode == ptx::Opcode::bra && inst.guard == ptx::kNone) || inst.opcode == ptx::Opcode::brx_idx;
-    if (!jumps) open.push_back(at + 1);
+    const bool leaves = inst.opcode == ptx::Opcode::bra || inst.opcode == ptx::Opcode::ret ||
+                        inst.opcode == ptx::Opcode::exit;
+    if ((!leaves || inst.guard != ptx::kNone) && inst.opcode != ptx::Opcode::brx_idx) open.push_back(at + 1);
   }
-  return true;
+  return seen;
+}
+
+// Whether every way from `from` to the end of the function passes `place`.
+bool is_on_every_way(const ptx::Function& function, uint32_t from, uint32_t place) {
+  return !reached(function, from + 1, place)[function.body.size()];
+}
+
+// Whether a way leads from `from` to `place`.
+bool may_come(const ptx::Function& function, uint32_t from, uint32_t place) {
+  return place < function.body.size() && reached(function, from, ptx::kNone)[place];
 }
 
 // A fragment has passed the barrier by when it stands where those at the barrier still have to come: it will
@@ -90,8 +99,12 @@ void note_arrival(Warp& w, BlockBarrier& barrier, const Inst& inst, uint32_t lan
   barrier.apart[w.index] = false;
   barrier.absent[w.index] = 0;
   if (lanes == w.live) return;
-  for (const Fragment& f : w.others)
-    if (has_passed_by(f, w, inst)) barrier.absent[w.index] |= f.lanes;
+  for (const Fragment& f : w.others) {
+    if (!has_passed_by(f, w, inst)) continue;
+    // Under a schedule in which lanes drift, who stands elsewhere may as well be behind.
+    if (w.drift != 0 && may_come(*f.frame->function->ptx, f.pc->source, inst.source)) continue;
+    barrier.absent[w.index] |= f.lanes;
+  }
 }
 
 void judge_alignment(Block& block, const BlockBarrier& barrier) {
@@ -173,13 +186,18 @@ void recheck_cluster(Cluster& cluster) {
 void arrive_cluster(Warp& w, const Inst& inst, uint32_t lanes, bool releases) {
   Cluster& cluster = *w.block->cluster;
   for (Listener* listener : listeners(w)) listener->on_cluster_arrive(w, inst, lanes, releases);
-  w.cluster_phase = cluster.phase;
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if (lanes >> l & 1) w.cluster_phase[l] = cluster.phase;
   cluster.arrived += static_cast<uint32_t>(std::popcount(lanes));
   recheck_cluster(cluster);
 }
 
 const Inst* wait_cluster(Warp& w, const Inst& inst) {
-  if (w.block->cluster->phase != w.cluster_phase) {
+  uint32_t through = 0;  // lanes that arrived in an earlier phase
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    through |= uint32_t{w.cluster_phase[l] != w.block->cluster->phase} << l;
+  if (through &= w.active) {
+    if (const uint32_t rest = w.active & ~through) set_aside(w, &inst, rest);
     for (Listener* listener : listeners(w)) listener->on_cluster_wait(w, w.active);
     return &inst + 1;
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/random.h"
+#include "base/schedule.h"
 #include "base/symbol.h"
 #include "vgpu/layout.h"
 #include "vgpu/program.h"
@@ -19,9 +20,12 @@ namespace {
 constexpr int64_t kSlice = 1 << 16;     // warp instructions of a turn
 constexpr uint64_t kPollsOfATurn = 64;  // after which a cluster lets others run
 constexpr uint32_t kRandomTurns = 256;  // that polls may end, before a cluster runs as without a seed
+constexpr int64_t kStarvedSlice = 64;   // of the warp that a schedule starves,
+constexpr uint64_t kStarvedRounds = 8;  // and how many of the others' turns it sits out for one of its own
 // Local memory of a thread, call stack included; not a power of two, so that equal offsets of the 32 lanes
 // do not compete for one set of the host's cache.
 constexpr uint32_t kLocalStride = (256 << 10) + 64;
+constexpr uint64_t kMostWarps = 64;  // of a block, and more
 constexpr uint64_t kClocksOfABlock =
     1000;  // from the start of a block to that of the next on its multiprocessor
 
@@ -52,6 +56,8 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.patience = w.polls = w.fruitless = 0;
   w.executed = w.turn_began = 0;
   w.excused = false;
+  const uint64_t seed = grid.options->seed;
+  w.drift = lanes_drift(seed) ? mix(seed, block.linear * kMostWarps + index) | 1 : 0;
   w.others.clear();
   w.copies.reset();
   for (auto& frame : w.frames) frame->lanes = 0;
@@ -85,6 +91,22 @@ void run_warp(Warp& w, int64_t slice) {
   deliver_pending_loads(w);
 }
 
+// The same under a schedule that changes places within a turn.
+void run_unsteadily(Warp& w, int64_t slice, bool interleaved) {
+  w.slice = slice;
+  w.worker->running = &w;
+  const Inst* pc = w.pc;
+  for (bool first = true; pc; first = false) {
+    if (pc->may_part && w.drift != 0) pc = drift(w, pc);
+    if (pc->may_interleave && interleaved && !first) {
+      w.pc = pc;
+      break;
+    }
+    pc = pc->run(w, *pc);
+  }
+  deliver_pending_loads(w);
+}
+
 bool has_ended(const Warp& w) {
   return w.live == 0;
 }
@@ -94,23 +116,71 @@ uint64_t seed_of(const Cluster& cluster) {
   return cluster.polled_turns > kRandomTurns ? 0 : cluster.blocks.front().grid->options->seed;
 }
 
+// The warps of a block take turns in this order, each for so many instructions.
+class Turns {
+ public:
+  Turns(uint64_t seed, uint64_t round, const Block& block)
+      : kind_(schedule_kind(seed)), count_(block.warps.size()) {
+    if (seed == 0) return;
+    random_ = scramble(seed + kGoldenStep * (round + 1) + block.linear);
+    first_ = random_ % count_;
+    backwards_ = random_ >> 32 & 1;
+    starved_ = mix(seed, block.linear) % count_;
+    sits_out_ = round % kStarvedRounds != 0;
+    if (kind_ == ScheduleKind::LastFirst) first_ = count_ - 1, backwards_ = true;
+    if (kind_ == ScheduleKind::Starved) first_ = starved_ + 1, backwards_ = false;
+  }
+  size_t warp(size_t turn) const {
+    return (backwards_ ? 2 * count_ + first_ - turn : first_ + turn) % count_;
+  }
+  int64_t slice(size_t turn) const {
+    switch (kind_) {
+      case ScheduleKind::Text:
+      case ScheduleKind::LastFirst:
+        return kSlice;
+      case ScheduleKind::Starved:
+        return warp(turn) == starved_ ? kStarvedSlice : kSlice;
+      default:
+        return int64_t{64} << (mix(random_ + turn) % 11);
+    }
+  }
+  // `ran`: another warp of the block has had a turn in this round.
+  bool sits_out(size_t turn, bool ran) const {
+    return kind_ == ScheduleKind::Starved && warp(turn) == starved_ && sits_out_ && ran;
+  }
+
+ private:
+  ScheduleKind kind_;
+  size_t count_;
+  uint64_t random_ = 0;
+  size_t first_ = 0, starved_ = 0;
+  bool backwards_ = false, sits_out_ = false;
+};
+
+void take_turn(Warp& w, uint64_t seed, int64_t slice) {
+  const bool interleaved = schedule_kind(seed) == ScheduleKind::Interleaved;
+  if (seed == 0) w.drift = 0;
+  if (interleaved || w.drift != 0)
+    run_unsteadily(w, slice, interleaved);
+  else
+    run_warp(w, slice);
+}
+
 // One turn for every warp that can run. False: none can.
 bool run_round(Cluster& cluster, uint64_t round) {
   GridContext& grid = *cluster.blocks.front().grid;
   const uint64_t seed = seed_of(cluster);
   bool ran = false;
   for (Block& block : cluster.blocks) {
-    const size_t count = block.warps.size();
-    const uint64_t random = seed ? scramble(seed + kGoldenStep * (round + 1) + block.linear) : 0;
-    const size_t first = seed ? random % count : 0;
-    const bool backwards = seed && (random >> 32 & 1);
-    for (size_t i = 0; i < count; ++i) {
-      Warp& w = block.warps[(backwards ? 2 * count + first - i : first + i) % count];
-      if (has_ended(w)) continue;
+    const Turns turns(seed, round, block);
+    bool block_ran = false;
+    for (size_t i = 0; i < block.warps.size(); ++i) {
+      Warp& w = block.warps[turns.warp(i)];
+      if (has_ended(w) || turns.sits_out(i, block_ran)) continue;
       if (!w.pc && !next_ready(w)) continue;
-      ran = true;
+      ran = block_ran = true;
       w.turn_began = w.executed;
-      run_warp(w, seed ? int64_t{64} << (mix(random + i) % 11) : kSlice);
+      take_turn(w, seed, turns.slice(i));
       block.clock = clock_of(w) + kClocksOfAnInstruction;
       w.turn_began = w.executed;
       if (grid.stopped.load(std::memory_order_relaxed)) return true;
@@ -328,6 +398,8 @@ void prepare(Cluster& cluster, GridContext& grid, uint64_t linear, Worker& worke
 static bool is_held_up(const Cluster& cluster) {
   const Block& block = cluster.blocks.front();
   const uint64_t seed = seed_of(cluster);
+  const ScheduleKind kind = schedule_kind(seed);
+  if (kind == ScheduleKind::LastFirst || kind == ScheduleKind::Starved) return false;
   return (seed & 1) &&
          (scramble(seed + (block.warps.front().executed + cluster.barriers) * kGoldenStep + block.linear) &
           1);
@@ -359,6 +431,11 @@ Turn run_cluster(Cluster& cluster, Worker& worker) {
       if (!break_the_tie(cluster)) return Turn::Stopped;
     }
     report_if_still_running(cluster);
+    if (is_late(grid, 2)) {
+      grid.cut = true;
+      grid.stopped = true;
+      return Turn::Stopped;
+    }
     if (grid.options->instruction_limit) {
       uint64_t executed = grid.executed.load(std::memory_order_relaxed);
       for (const Block& block : cluster.blocks)

@@ -36,6 +36,9 @@ struct alignas(64) Inst {
   uint32_t source = 0;      // index of the ptx::Instruction in its ptx::Function::body; ptx::kNone for joins
   int64_t imm = 0;
   const void* extra = nullptr;  // what the handler's family keeps besides (MemoryForm, BranchForm, …)
+  // Where a schedule may change who runs (drift.cpp). Only first Insts of a PTX instruction have these.
+  bool may_part = false;        // lanes of a warp may part before it: a memory access, a branch, a call
+  bool may_interleave = false;  // and other warps may run first: an atomic, volatile or ordered access
 };
 static_assert(sizeof(Inst) == 64);
 

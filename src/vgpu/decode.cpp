@@ -333,6 +333,7 @@ class FunctionDecoder {
   void lower(Lowering::Impl& impl, Lowering& lowering, const ptx::Instruction& inst) {
     lowering.inst = &inst;
     impl.refused = false;
+    const size_t first = out_.code.size();
     if (instrumenter_) instrumenter_->before(lowering);
     const auto opcode = static_cast<size_t>(inst.opcode);
     const LowerFunction function =
@@ -347,6 +348,39 @@ class FunctionDecoder {
       lowering.unsupported("an operand that is missing");
     }
     if (instrumenter_) instrumenter_->after(lowering);
+    if (first == out_.code.size()) return;
+    out_.code[first].may_part = may_part(inst);
+    out_.code[first].may_interleave = may_interleave(inst);
+  }
+
+  static bool is_access(const ptx::Instruction& inst) {
+    using ptx::Mod;
+    using ptx::Opcode;
+    switch (inst.opcode) {
+      case Opcode::ld:
+      case Opcode::st:
+        return !inst.has(Mod::param) && !inst.has(Mod::param_entry) && !inst.has(Mod::param_func) &&
+               !inst.has(Mod::const_) && !inst.has(Mod::local);
+      case Opcode::atom:
+      case Opcode::red:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  static bool may_part(const ptx::Instruction& inst) {
+    using ptx::Opcode;
+    return is_access(inst) || inst.opcode == Opcode::bra || inst.opcode == Opcode::brx_idx ||
+           inst.opcode == Opcode::call;
+  }
+
+  static bool may_interleave(const ptx::Instruction& inst) {
+    using ptx::Mod;
+    using ptx::Opcode;
+    if (!is_access(inst)) return false;
+    return inst.opcode == Opcode::atom || inst.opcode == Opcode::red || inst.has(Mod::volatile_) ||
+           inst.has(Mod::relaxed) || inst.has(Mod::acquire) || inst.has(Mod::release) || inst.has(Mod::mmio);
   }
 
   // Instructions are counted where control may leave: each such place knows how many came before it.

@@ -14,6 +14,7 @@
 
 #include "base/parallel.h"
 #include "base/random.h"
+#include "base/schedule.h"
 #include "base/thread_pool.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
@@ -67,7 +68,9 @@ namespace {
 class Run final : public GridRun {
  public:
   Run(Device::Impl& device, LaunchInfo info, std::vector<std::byte> parameters)
-      : device_(device), parameters_(std::move(parameters)), listeners_(device.listeners) {
+      : device_(device),
+        parameters_(std::move(parameters)),
+        listeners_(info.config.listeners.value_or(device.listeners)) {
     grid_.info = info;
     grid_.info.parameters = parameters_;
     grid_.program = grid_.info.kernel.program;
@@ -86,7 +89,9 @@ class Run final : public GridRun {
                    [&](const Listener* l) { return l->wants_accesses(static_cast<ptx::Space>(space)); });
     place_cluster_and_shared();
     const std::vector<uint64_t>& only = grid_.info.config.only;
-    total_ = only.empty() ? grid_.info.config.grid.count() / grid_.cluster.count() : only.size();
+    total_ = only.empty() && !grid_.info.config.sampled
+                 ? grid_.info.config.grid.count() / grid_.cluster.count()
+                 : only.size();
     choose_resident_and_threads();
     if (grid_.info.config.cooperative) make_workspace();
     for (Listener* listener : grid_.listeners) listener->on_launch(grid_.info);
@@ -112,7 +117,7 @@ class Run final : public GridRun {
       return State::Ended;
     }
     std::lock_guard lock(mutex_);
-    return fruitless_turns_ > patience() ? State::Stalled : State::Running;
+    return fruitless_turns_ > patience() && !let_more_in() ? State::Stalled : State::Running;
   }
 
   void give_up() override {
@@ -157,7 +162,8 @@ class Run final : public GridRun {
     if (grid_.info.config.cooperative) resident_limit_ = std::max(resident_limit_, total_);
     const uint64_t warps = grid_.info.config.grid.count() * ((grid_.info.config.block.count() + 31) / 32);
     const bool alone = total_ == 1 || warps <= kSmallGrid || is_order_dependent();
-    threads_ = alone ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
+    threads_ =
+        alone || total_ == 0 ? 1 : static_cast<unsigned>(std::min<uint64_t>(device_.pool.size(), total_));
     resident_limit_ = std::max<uint64_t>(resident_limit_, threads_);
   }
 
@@ -178,10 +184,25 @@ class Run final : public GridRun {
 
   void choose_order() {
     const uint64_t seed = device_.options.seed;
-    if (seed == 0 || total_ < 2) return;
+    if (seed == 0 || total_ < 2 || grid_.info.config.sampled) return;
+    const ScheduleKind kind = schedule_kind(seed);
+    if (kind == ScheduleKind::LastFirst || kind == ScheduleKind::Starved) {
+      multiplier_ = total_ - 1;  // backwards: from the last, or from the one before the starved block
+      shift_ = kind == ScheduleKind::LastFirst ? total_ - 1 : (scramble(seed) % total_ + total_ - 1) % total_;
+      return;
+    }
     shift_ = seed % total_;
     multiplier_ = (seed * kGoldenStep >> 1) % total_;
     while (multiplier_ == 0 || std::gcd(multiplier_, total_) != 1) ++multiplier_;
+  }
+
+  // All resident clusters wait, perhaps for blocks with lower numbers, which GPUs do start first: a schedule that starts
+  // others first has to let them in. Who waits for a block that a GPU would not have started shows in text order.
+  bool let_more_in() {
+    if (started_ == total_ || device_.options.seed == 0) return false;
+    resident_limit_ *= 2;
+    fruitless_turns_ = fruitless_of_step_ = 0;
+    return true;
   }
 
   uint64_t patience() const { return kTurnsBeforeStalled + 20 * resident_; }
@@ -193,14 +214,26 @@ class Run final : public GridRun {
     return only.empty() ? place : only[place];
   }
 
+  // A sampled launch has so much time for its clusters.
+  void leave_out_late() {
+    if (started_ == total_ || !is_late(grid_, 1)) return;
+    outcome_.left_out = total_ - started_;
+    total_ = started_;
+  }
+
   // The next cluster to run: one that has waited and a new one in turn. Null: there is none, or all of them
   // poll.
   std::unique_ptr<Cluster> take(Worker& worker) {
     std::unique_lock lock(mutex_);
+    leave_out_late();
     const bool may_start = started_ < total_ && resident_ < resident_limit_;
     if (!may_start) {
       if (suspended_.empty()) return nullptr;
-      if (fruitless_of_step_ > patience()) return nullptr;
+      if (fruitless_of_step_ > patience()) {
+        if (!let_more_in()) return nullptr;
+        lock.unlock();
+        return take(worker);
+      }
       auto cluster = std::move(suspended_.front());
       suspended_.pop_front();
       return cluster;
@@ -259,6 +292,7 @@ class Run final : public GridRun {
     ended_ = true;
     suspended_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
+    outcome_.cut = grid_.cut;
     device_.clock = std::max({device_.clock, grid_.clock_begin, grid_.clock_end.load()});
     outcome_.warp_instructions = grid_.executed;
     for (Listener* listener : grid_.listeners) listener->on_launch_end(grid_.info);
@@ -278,6 +312,9 @@ const Options& Device::options() const {
 }
 void Device::set_seed(uint64_t seed) {
   impl_->options.seed = seed;
+}
+std::function<void(std::string_view)> Device::set_print(std::function<void(std::string_view)> print) {
+  return std::exchange(impl_->options.print, std::move(print));
 }
 void Device::advance_clock(uint64_t cycles) {
   impl_->clock += cycles;

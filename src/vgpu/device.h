@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,8 +67,13 @@ struct LaunchConfig {
   bool cooperative = false;  // every block is resident from the start
   uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
   // Clusters (blocks, where there are no clusters) by their number in the grid: only these are run, as if the others
-  // had not come to their turn yet. Empty: all.
+  // had not come to their turn yet. Empty: all, unless the launch is `sampled`.
   std::vector<uint64_t> only{};
+  std::optional<std::vector<Listener*>> listeners{};  // instead of the device's
+  // A sample of the grid: `only`, which may be empty, in this order whatever the seed says. After `seconds` no more
+  // clusters are started, and after twice as many those under way are cut off; 0: no limit.
+  bool sampled = false;
+  double seconds = 0;
 };
 
 struct Program;  // a loaded module, decoded
@@ -90,6 +96,8 @@ struct LaunchOutcome {
   FaultInfo fault;  // kind None: it ended well
   uint64_t warp_instructions = 0;
   double seconds = 0;
+  uint64_t left_out = 0;  // clusters that a sampled launch had no time for
+  bool cut = false;       // it was ended while clusters were under way
 };
 
 // A grid under way. Launches on different streams take turns: step() runs for a while.
@@ -111,7 +119,9 @@ class Device {
 
   Memory& memory();
   const Options& options() const;
-  void set_seed(uint64_t seed);         // of launches that start later
+  void set_seed(uint64_t seed);  // of launches that start later
+  // Device printf from now on; returns what it was.
+  std::function<void(std::string_view)> set_print(std::function<void(std::string_view)> print);
   void advance_clock(uint64_t cycles);  // %clock64 of launches that start later
 
   using ModuleId = uint32_t;

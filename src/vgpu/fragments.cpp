@@ -109,6 +109,17 @@ void copy_params(Warp&, Frame& to, const Frame& from, const CallForm::Piece& pie
   }
 }
 
+// The frame of lanes that have called `callee` from the same place and not come back: who follows them joins it, so
+// that they meet at the warp-wide operations in it.
+Frame* frame_of_others(Warp& w, const Function& callee, const Inst* return_to, uint32_t lanes,
+                       uint32_t local_base) {
+  for (const auto& frame : w.frames)
+    if (frame->lanes != 0 && (frame->lanes & lanes) == 0 && frame->function == &callee &&
+        frame->caller == w.frame && frame->return_to == return_to && frame->local_base == local_base)
+      return frame.get();
+  return nullptr;
+}
+
 }  // namespace
 
 void set_aside(Warp& w, const Inst* pc, uint32_t lanes) {
@@ -118,9 +129,15 @@ void set_aside(Warp& w, const Inst* pc, uint32_t lanes) {
 
 const Inst* next_ready(Warp& w) {
   size_t best = w.others.size();
-  for (size_t i = 0; i < w.others.size(); ++i) {
+  const size_t first = w.drift != 0 && stays_apart(w) && !w.others.empty() ? draw(w) % w.others.size() : 0;
+  for (size_t k = 0; k < w.others.size(); ++k) {
+    const size_t i = (first + k) % w.others.size();
     const Fragment& f = w.others[i];
     if (f.wait != Wait::None) continue;
+    if (first != 0) {  // any one will do
+      best = i;
+      break;
+    }
     if (best == w.others.size() || runs_before(f.pc, f.frame, w.others[best].pc, w.others[best].frame))
       best = i;
   }
@@ -138,6 +155,7 @@ const Inst* diverge(Warp& w, const Inst* target, uint32_t taken, const Inst* nex
 }
 
 const Inst* rejoin(Warp& w, const Inst* next) {
+  if (w.drift != 0 && stays_apart(w)) return next;
   absorb_equals(w, next);
   if (w.patience > 0) {
     --w.patience;
@@ -241,6 +259,13 @@ const Inst* call(Warp& w, const Inst& inst, const Function& callee, const CallFo
     return fault(w, inst, FaultInfo::Kind::StackOverflow, static_cast<uint32_t>(std::countr_zero(lanes)),
                  "the call stack is exhausted");
   if (const uint32_t rest = w.active & ~lanes) keep(w, &inst + 1, rest);
+  if (Frame* there = w.drift != 0 ? frame_of_others(w, callee, &inst + 1, lanes, local_base) : nullptr) {
+    there->lanes |= lanes;
+    if (w.grid->watched) undefine_lanes(*there, lanes);
+    for (uint32_t p = 0; p < form.inputs; ++p) copy_params(w, *there, *caller, form.input[p], lanes);
+    load(w, {.pc = nullptr, .lanes = lanes, .frame = there});
+    return callee.code.data();
+  }
   Frame& frame = enter(w, callee);
   frame.caller = caller;
   frame.return_to = &inst + 1;

@@ -1,6 +1,7 @@
 // Frames: the planes of a running function, and how they are filled before it starts.
 #include <cstring>
 
+#include "vgpu/planes.h"
 #include "vgpu/run.h"
 
 namespace assay::vgpu {
@@ -187,7 +188,43 @@ bool is_of_the_launch(ptx::SpecialRegister special) {
          special == S::Nwarpid || special == S::Nsmid || special == S::Gridid;
 }
 
+template <class T>
+void fill_some(std::byte* plane, uint32_t lanes) {
+  T* at = reinterpret_cast<T*>(plane);
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if (lanes >> l & 1) at[l] = static_cast<T>(~T{0});
+}
+
 }  // namespace
+
+void undefine_lanes(Frame& frame, uint32_t lanes) {
+  const Function& function = *frame.function;
+  for (size_t r = 0; r < function.register_planes.size(); ++r) {
+    const PlaneOffset offset = function.register_planes[r];
+    frame.poison[offset / 64] |= lanes;
+    std::byte* shadow = frame.shadow + offset;
+    switch (lane_bytes_of(function.ptx->registers[r].type)) {
+      case 2:
+        fill_some<uint16_t>(shadow, lanes);
+        break;
+      case 4:
+        fill_some<uint32_t>(shadow, lanes);
+        break;
+      case 8:
+        fill_some<uint64_t>(shadow, lanes);
+        break;
+      case 16:
+        for (uint32_t l = 0; l < kWarpSize; ++l)
+          if (lanes >> l & 1) std::memset(shadow + 16 * l, 0xff, 16);
+        break;
+      default:
+        break;
+    }
+  }
+  const uint32_t stride = function.param_bytes;
+  for (uint32_t l = 0; l < kWarpSize; ++l)
+    if (lanes >> l & 1) std::memset(frame.params_poison + size_t{l} * stride, 0xff, stride);
+}
 
 Frame& enter(Warp& w, const Function& function) {
   for (auto& frame : w.frames)

@@ -28,6 +28,7 @@ struct GridContext {
   uint32_t reserved_shared = 0;       // offset of the bytes that the system keeps for cooperative groups
   Address workspace = 0;              // cooperative launches: the grid barrier's memory
   std::atomic<bool> stopped{false};   // a fault: everybody ends
+  std::atomic<bool> cut{false};       // … for lack of time: a sampled launch
   std::atomic<uint64_t> executed{0};  // warp instructions of warps that have ended
   std::mutex fault_mutex;
   FaultInfo fault;
@@ -44,6 +45,14 @@ struct GridContext {
     return access_listeners[static_cast<size_t>(space)];
   }
 };
+
+// Whether a sampled launch has used up its seconds so many times.
+inline bool is_late(const GridContext& grid, double times) {
+  const double seconds = grid.info.config.seconds;
+  if (seconds <= 0) return false;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - grid.began).count() >
+         times * seconds;
+}
 
 // Loads of the running warp that are not delivered yet.
 struct PendingLoads {

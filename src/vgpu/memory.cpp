@@ -23,6 +23,15 @@ constexpr uint64_t kRedZone = 256;
 constexpr uint64_t kGrain =
     256;  // the least alignment; a multiple of 8, so that initialised bits start in a byte
 constexpr uint64_t kPage = 4096;
+// Between two allocations of the program: 2^32 elements of 16 bytes, so that an index that is wrong by a wrapped 32-bit
+// product meets nothing. Of the addresses, the first eighth is for what lies close together, the next three are for
+// some fifty allocations this far apart; for a thousand more 2^32 bytes have to do. Later ones lie close together, too.
+constexpr uint64_t kFarApart = uint64_t{64} << 30, kLessFarApart = uint64_t{1} << 32;
+constexpr uint64_t kCloseShare = 8, kFarShare = 2;  // the ends of the first two parts: the range over this
+constexpr uint64_t kShareOfAGap = 128;  // of a range that is small, as a limit on address space makes it
+// Arrays that lie a power of two apart would compete for the same entries of the host's caches; each is moved on by so
+// many pages more than the one before.
+constexpr uint64_t kStaggerPages = 17, kStaggered = 61;
 constexpr uint64_t kLargestAlign = uint64_t{1} << 32;
 
 uint64_t round_up(uint64_t value, uint64_t to) {
@@ -149,6 +158,58 @@ uint64_t find_bit(const uint8_t* bits, uint64_t first, uint64_t end, bool value)
 
 }  // namespace
 
+// Which pages of an allocation are filled, and with what the others are to be.
+class MadePages {
+ public:
+  MadePages(const Allocation& allocation, MadeContent content)
+      : base_(allocation.base),
+        size_(allocation.size),
+        backing_(allocation.backing),
+        content_(std::move(content)),
+        first_page_(base_ / kPage),
+        filled_((base_ + std::max<uint64_t>(size_, 1) - 1) / kPage - first_page_ + 1) {}
+
+  struct Reached {
+    Address low, high;     // filled: whole pages, as far as the allocation goes
+    uint64_t newly_bytes;  // that were filled now
+  };
+  // Fills the pages of [address, address + bytes), which the allocation holds.
+  Reached reach(Address address, uint64_t bytes) {
+    constexpr uint64_t kMostNeighbours = 64;  // pages on each side that are looked at: the range is a cache
+    const uint64_t first = address / kPage - first_page_;
+    const uint64_t last = (address + std::max<uint64_t>(bytes, 1) - 1) / kPage - first_page_;
+    const std::lock_guard lock(mutex_);
+    uint64_t newly = 0;
+    for (uint64_t page = first; page <= last; ++page) {
+      if (filled_[page]) continue;
+      fill(page);
+      filled_[page] = true;
+      newly += kPage;
+    }
+    uint64_t low = first, high = last + 1;
+    while (low > 0 && first - low < kMostNeighbours && filled_[low - 1]) --low;
+    while (high < filled_.size() && high - last < kMostNeighbours && filled_[high]) ++high;
+    return {std::max(base_, (first_page_ + low) * kPage),
+            std::min(base_ + size_, (first_page_ + high) * kPage), newly};
+  }
+
+ private:
+  void fill(uint64_t page) {
+    const Address begin = base_ + content_.offset, end = begin + content_.length;
+    const Address low = std::max(begin, (first_page_ + page) * kPage);
+    const Address high = std::min(end, (first_page_ + page + 1) * kPage);
+    if (low < high) make_bytes(content_.values, low - begin, high - low, backing_ + (low - base_));
+  }
+
+  const Address base_;
+  const uint64_t size_;
+  std::byte* const backing_;
+  const MadeContent content_;
+  const uint64_t first_page_;
+  std::mutex mutex_;
+  std::vector<bool> filled_;
+};
+
 Memory::Memory(uint64_t capacity_bytes, bool track_initialised)
     : capacity_(capacity_bytes), track_initialised_(track_initialised) {
   for (uint64_t bytes = kRangeBytes; bytes >= kSmallestRange; bytes /= 2) {
@@ -162,6 +223,7 @@ Memory::Memory(uint64_t capacity_bytes, bool track_initialised)
       backing_ = static_cast<std::byte*>(backing);
       initialised_ = static_cast<uint8_t*>(bits);
       next_ = round_up(range_ + kRedZone, kGrain);
+      next_apart_ = round_up(range_ + range_bytes_ / kCloseShare + gap_after(range_), kPage);
       return;
     }
     if (range != nullptr) munmap(range, bytes);
@@ -192,16 +254,30 @@ void Memory::forget(const Allocation& allocation) {
   if (allocation.initialised != nullptr) wipe(allocation.initialised, (allocation.size + 7) / 8);
 }
 
+uint64_t Memory::gap_after(Address address) const {
+  const uint64_t most = address - range_ < range_bytes_ / kFarShare ? kFarApart : kLessFarApart;
+  return std::min(most, range_bytes_ / kShareOfAGap);
+}
+
+std::optional<Address> Memory::place_apart(uint64_t size, uint64_t align) {
+  const Address end = range_ + range_bytes_;
+  const Address base = round_up(next_apart_ + ids_ % kStaggered * kStaggerPages * kPage, align);
+  const uint64_t spacing = round_up(size, kGrain) + gap_after(base);
+  if (base >= end || end - base < spacing) return std::nullopt;
+  next_apart_ = base + spacing;
+  return base;
+}
+
 // Addresses nobody has had yet, or, when there are none left, the first gap between live allocations.
 std::optional<Address> Memory::place(uint64_t size, uint64_t align) {
   const uint64_t spacing = round_up(size, kGrain) + kRedZone;
-  const Address end = range_ + range_bytes_;
+  const Address end = range_ + range_bytes_, close = range_ + range_bytes_ / kCloseShare;
   auto fits = [&](Address from, Address to) -> std::optional<Address> {
     const Address base = round_up(from, align);
     if (base < from || base >= to || to - base < spacing) return std::nullopt;
     return base;
   };
-  if (auto base = fits(next_, end)) {
+  if (auto base = fits(next_, close)) {
     next_ = *base + spacing;
     return base;
   }
@@ -249,7 +325,9 @@ Result<Address> Memory::allocate(uint64_t size, uint64_t align, MemoryKind kind,
     made.backing = static_cast<std::byte*>(pages.device);
   } else {
     if (size > capacity_ || used_ > capacity_ - size || size > range_bytes_) return out_of_memory(size);
-    const auto base = place(size, size >= kPage ? std::max(align, kPage) : align);
+    const uint64_t aligned = size >= kPage ? std::max(align, kPage) : align;
+    auto base = kind == MemoryKind::Device ? place_apart(size, aligned) : std::nullopt;
+    if (!base) base = place(size, aligned);
     if (!base) return out_of_memory(size);
     made.base = *base;
     made.backing = backing_ + (*base - range_);
@@ -298,6 +376,21 @@ bool Memory::release(Address address) {
   gone.live = false;
   gone.backing = nullptr;
   gone.initialised = nullptr;
+  gone.made.reset();
+  __atomic_fetch_add(&generation_, 1, __ATOMIC_RELEASE);
+  return true;
+}
+
+bool Memory::make_on_touch(Address base, MadeContent content) {
+  std::unique_lock lock(mutex_);
+  auto it = allocations_.find(base);
+  if (it == allocations_.end() || !it->second.live || shared_with_host(it->second.kind)) return false;
+  Allocation& allocation = it->second;
+  if (content.offset > allocation.size || content.length > allocation.size - content.offset ||
+      content.values.item == 0 || content.values.item > 8)
+    return false;
+  if (content.defined) allocation.initialised = nullptr;
+  allocation.made = std::make_shared<MadePages>(allocation, std::move(content));
   __atomic_fetch_add(&generation_, 1, __ATOMIC_RELEASE);
   return true;
 }
@@ -315,15 +408,23 @@ std::optional<Allocation> Memory::find(Address address) const {
   return found != nullptr ? std::optional(*found) : std::nullopt;
 }
 
-LiveRange Memory::locate(Address address) const {
+LiveRange Memory::locate(Address address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   const Allocation* found = find_locked(address);
   if (found == nullptr) return {};
+  if (found->made) {
+    const auto [low, high, newly] = found->made->reach(address, std::min(bytes, found->end() - address));
+    __atomic_fetch_add(&made_bytes_, newly, __ATOMIC_RELAXED);
+    const uint64_t skipped = low - found->base;  // a multiple of 8: pages are, and so is the base
+    return {low, high, found->backing + skipped,
+            found->initialised ? found->initialised + skipped / 8 : nullptr};
+  }
   return {found->base, found->end(), found->backing, found->initialised};
 }
 
 std::optional<Allocation> Memory::nearest(Address address) const {
-  constexpr uint64_t kNear = 64 << 10;  // before an allocation, where it is not larger itself
+  // How far before an allocation, where it is not larger itself: half of a gap that was left on purpose.
+  constexpr uint64_t kNear = 64 << 10;
   std::shared_lock lock(mutex_);
   const auto after = allocations_.upper_bound(address);
   const Allocation* before = after == allocations_.begin() ? nullptr : &std::prev(after)->second;
@@ -331,7 +432,9 @@ std::optional<Allocation> Memory::nearest(Address address) const {
     const Allocation& next = after->second;
     const uint64_t distance = next.base - address;
     const bool closer = !before || (address >= before->end() && distance < address - before->end());
-    if (closer && distance <= std::max(next.size, kNear)) return next;
+    const uint64_t gap = before && next.base > before->end() ? next.base - before->end() : 0;
+    const uint64_t near = gap >= gap_after(address) ? gap / 2 : kNear;
+    if (closer && distance <= std::max(next.size, near)) return next;
   }
   if (!before) return std::nullopt;
   return *before;
@@ -354,6 +457,8 @@ std::byte* Memory::host(Address address, uint64_t bytes) const {
   std::shared_lock lock(mutex_);
   const Allocation* found = find_locked(address);
   if (found == nullptr || !found->contains(address, bytes)) return nullptr;
+  if (found->made)
+    __atomic_fetch_add(&made_bytes_, found->made->reach(address, bytes).newly_bytes, __ATOMIC_RELAXED);
   return found->backing + (address - found->base);
 }
 

@@ -2,12 +2,17 @@
 //
 // Device addresses come from one reserved range of the process that nothing is mapped in, so
 // host code that dereferences one faults at once. Its backing is a second range of the same size
-// (lazily zero pages: untouched memory costs nothing). A red zone lies after each allocation. Addresses of
+// (lazily zero pages: untouched memory costs nothing). Allocations of the program lie far apart, so that an index
+// which is wrong by a wrapped 32-bit product meets no other one; a red zone lies after all others. Addresses of
 // freed allocations are not handed out again until the range is used up, so that a use after
 // free can be reported. Host and device share managed and pinned memory; under checks each has a mapping.
 //
 // Initialised bytes are tracked with one bit per byte in a third range, again free where untouched. Memory
 // that host and device share is not tracked: the host may write it unobserved, so it counts as initialised.
+//
+// An allocation may be filled as it is touched (make_on_touch): a page gets its content when something first asks for
+// it, so a tensor of tens of gigabytes costs what is touched of it. Whoever has a host address got it from locate() or
+// host(), which make the pages first; a page that nobody has asked for is reached by nobody.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "base/made_values.h"
 #include "base/result.h"
 
 namespace assay::vgpu {
@@ -27,16 +33,25 @@ using Address = uint64_t;
 
 enum class MemoryKind : uint8_t { Device, DeviceHeap, Variable, Managed, Pinned, Parameter };
 
+// What an allocation holds before anything is written to it.
+struct MadeContent {
+  MadeValues values;
+  uint64_t offset = 0, length = 0;  // bytes of the allocation that the values fill; the others are zeros
+  bool defined = true;              // they count as initialised
+};
+class MadePages;
+
 struct Allocation {
   Address base = 0;
   uint64_t size = 0;
   MemoryKind kind = MemoryKind::Device;
   bool live = true;
-  bool adopted = false;            // host memory that somebody else owns
-  uint64_t id = 0;                 // in the order of allocation, from 1
-  std::string label;               // "cudaMalloc", a variable's name, or what the caller named it
-  std::byte* backing = nullptr;    // host memory of `base`
-  uint8_t* initialised = nullptr;  // one bit a byte of `backing`; null where it is not tracked
+  bool adopted = false;             // host memory that somebody else owns
+  uint64_t id = 0;                  // in the order of allocation, from 1
+  std::string label;                // "cudaMalloc", a variable's name, or what the caller named it
+  std::byte* backing = nullptr;     // host memory of `base`
+  uint8_t* initialised = nullptr;   // one bit a byte of `backing`; null where it is not tracked
+  std::shared_ptr<MadePages> made;  // null: `backing` is filled already
 
   Address end() const { return base + size; }
   bool contains(Address address, uint64_t bytes) const {
@@ -44,7 +59,8 @@ struct Allocation {
   }
 };
 
-// A live allocation as the memory handlers need it: where it is and what backs it.
+// A live allocation as the memory handlers need it: where it is and what backs it. Of one that is filled as it is
+// touched, the part about an address that is filled.
 struct LiveRange {
   Address low = 1, high = 0;       // [low, high)
   std::byte* backing = nullptr;    // of `low`
@@ -65,11 +81,17 @@ class Memory {
   Result<Address> adopt_host(void* host, uint64_t size, std::string label);
   // False when `address` is not the base of a live allocation.
   bool release(Address address);
+  // The allocation that starts at `base`, new and not shared with the host, holds this, made page by page as it is
+  // touched. False: there is none such.
+  bool make_on_touch(Address base, MadeContent content);
+  // Bytes of all pages that were made so far.
+  uint64_t made_bytes() const { return __atomic_load_n(&made_bytes_, __ATOMIC_RELAXED); }
 
   // The live allocation that holds `address`, as a copy (safe while others allocate).
   std::optional<Allocation> find(Address address) const;
-  // The same for the handlers; an empty range when there is none.
-  LiveRange locate(Address address) const;
+  // The same for the handlers; an empty range when there is none. It holds the `bytes` from `address` on as far as
+  // the allocation does.
+  LiveRange locate(Address address, uint64_t bytes = 1) const;
   // For messages: the live or freed allocation that holds the address, else one that is near.
   std::optional<Allocation> nearest(Address address) const;
   std::vector<Allocation> live() const;
@@ -99,14 +121,18 @@ class Memory {
   std::map<Address, Allocation> allocations_;  // by base; freed ones stay as tombstones
   Address range_ = 0;
   uint64_t range_bytes_ = 0;
-  Address next_ = 0;
+  Address next_ = 0;        // for what lies close together: variables, the device's heap
+  Address next_apart_ = 0;  // for the program's allocations
   uint64_t capacity_ = 0, used_ = 0, ids_ = 0, generation_ = 1;
   bool track_initialised_ = false;
+  mutable uint64_t made_bytes_ = 0;
   std::byte* backing_ = nullptr;    // of range_, byte for byte
   uint8_t* initialised_ = nullptr;  // of range_, one bit a byte
 
   const Allocation* find_locked(Address address) const;
   std::optional<Address> place(uint64_t size, uint64_t align);
+  std::optional<Address> place_apart(uint64_t size, uint64_t align);
+  uint64_t gap_after(Address address) const;
   void insert(Allocation allocation);
   void forget(const Allocation& allocation);
 };

@@ -14,7 +14,20 @@ bool meet_across_places(Warp& warp, Handler warp_barrier);
 // Lanes wait for each other with masks that differ, which no schedule can satisfy: reports it and lets them go.
 bool excuse_mixed_masks(Warp& warp);
 
+// ---- drift.cpp ----
+// How many fragments of a warp a schedule keeps apart: each of them executes what all would have executed together.
+inline constexpr uint32_t kMostApart = 4;
+// The next random number of a warp whose lanes drift.
+uint64_t draw(Warp& warp);
+// Whether its fragments are few enough to stay apart where they could go on together.
+bool stays_apart(const Warp& warp);
+// Before an instruction where lanes may part: some of the running ones may stay behind or others take over. Returns
+// where the running fragment goes on.
+const Inst* drift(Warp& warp, const Inst* pc);
+
 // ---- frames.cpp ----
+// `lanes` join a function that other lanes called from the same place: all that they have there is undefined.
+void undefine_lanes(Frame& frame, uint32_t lanes);
 // A free frame for `function`, its constants in place.
 Frame& enter(Warp& warp, const Function& function);
 // Special registers and, in a watched run, what is not yet defined.

@@ -499,7 +499,10 @@ void Streams::start_locked(Lock& lock, Operation& operation) {
                  },
                  [&](GridWork& work) {
                    ended = false;
+                   const bool alone = running_.empty();
+                   if (options_.grid_starts) options_.grid_starts(work.config);
                    beside([&] {
+                     if (alone && options_.grid_alone) options_.grid_alone(work);
                      operation.run = device_.start(work.kernel, work.config, std::move(work.parameters),
                                                    operation.stream);
                    });
@@ -608,6 +611,7 @@ void Streams::fail_locked(FaultInfo fault) {
 // ---- Copies and fills ----
 
 FaultInfo Streams::run(const Operation& operation, const CopyWork& work) {
+  if (options_.leaves_out && options_.leaves_out(operation.work)) return {};
   Memory& memory = device_.memory();
   OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Copy, operation.after};
   for (Listener* listener : listeners_)
@@ -636,6 +640,7 @@ FaultInfo Streams::run(const Operation& operation, const CopyWork& work) {
 }
 
 FaultInfo Streams::run(const Operation& operation, const FillWork& work) {
+  if (options_.leaves_out && options_.leaves_out(operation.work)) return {};
   Memory& memory = device_.memory();
   OperationInfo info{operation.id, operation.stream, OperationInfo::Kind::Fill, operation.after};
   for (Listener* listener : listeners_)

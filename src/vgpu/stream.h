@@ -102,6 +102,12 @@ struct StreamOptions {
   double nudge_seconds = 0.02;    // of the host's silence
   double stall_seconds = 5;       // in which every grid polls and nobody could end that: a deadlock
   std::function<void(const GridRun&)> grid_ended;  // called on the device's thread
+  std::function<void(const GridWork&)>
+      grid_alone;  // likewise, before a grid starts while no other is under way
+  // The same, of a grid that is about to start: it may still be changed.
+  std::function<void(LaunchConfig&)> grid_starts{};
+  // Whether a copy or a fill is not done at all: nobody is told.
+  std::function<bool(const Work&)> leaves_out{};
 };
 
 // While one lives, the waits of its thread are not the program's own: listeners are not told, and what the program does

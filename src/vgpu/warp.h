@@ -88,18 +88,19 @@ struct Warp {
   Block* block = nullptr;
   Worker* worker = nullptr;
   GridContext* grid = nullptr;
-  uint32_t index = 0;            // in its block
-  uint32_t live = 0;             // lanes that exist and have not exited
-  uint32_t born = 0;             // lanes that exist
-  const Inst* pc = nullptr;      // where the running fragment goes on after a pause; null: nothing is ready
-  uint32_t patience = 0;         // joins to pass without giving way to lower fragments, after a yield
-  uint32_t fruitless = 0;        // turns in a row that ended with its running fragment polling
-  uint32_t cluster_phase = 0;    // of its last barrier.cluster.arrive
-  uint32_t polls = 0;            // polling operations since it last yielded
-  bool excused = false;          // the running fragment's
-  uint64_t executed = 0;         // warp instructions
-  uint64_t turn_began = 0;       // `executed` at the start of its turn
-  std::vector<Fragment> others;  // fragments that are not running
+  uint32_t index = 0;        // in its block
+  uint32_t live = 0;         // lanes that exist and have not exited
+  uint32_t born = 0;         // lanes that exist
+  const Inst* pc = nullptr;  // where the running fragment goes on after a pause; null: nothing is ready
+  uint32_t patience = 0;     // joins to pass without giving way to lower fragments, after a yield
+  uint32_t fruitless = 0;    // turns in a row that ended with its running fragment polling
+  uint32_t cluster_phase[kWarpSize] = {};  // by lane: of its last barrier.cluster.arrive
+  uint64_t drift = 0;       // state of the random numbers by which its lanes part (drift.cpp); 0: they do not
+  uint32_t polls = 0;       // polling operations since it last yielded
+  bool excused = false;     // the running fragment's
+  uint64_t executed = 0;    // warp instructions
+  uint64_t turn_began = 0;  // `executed` at the start of its turn
+  std::vector<Fragment> others;                // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;                  // lane-major local memory, local_stride a lane
   uint32_t local_stride = 0;

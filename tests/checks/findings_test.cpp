@@ -231,6 +231,38 @@ const Case kCases[] = {
      {32},
      0,
      ""},
+    {"VolatileWordOfAnotherLane",
+     "st.volatile.shared.u32 [%r6], %r3; ld.volatile.shared.u32 %r10, [%r5]; st.global.u32 [%rd3], %r10;",
+     {1},
+     {32},
+     0,
+     "data-race"},
+    {"VolatileWordOfAnotherLaneAfterAWarpBarrier",
+     "st.volatile.shared.u32 [%r6], %r3; bar.warp.sync 0xffffffff; ld.volatile.shared.u32 %r10, [%r5]; "
+     "st.global.u32 [%rd3], %r10;",
+     {1},
+     {32},
+     0,
+     ""},
+    {"VolatileWordThatLanesWaitFor",
+     "setp.ne.u32 %p1, %r1, 0; st.volatile.shared.u32 [%r6], 0; bar.sync 0; @%p1 bra WAIT; "
+     "st.volatile.shared.u32 [%r5], 1; WAIT: ld.volatile.shared.u32 %r10, [%r5]; setp.eq.u32 %p2, %r10, 0; "
+     "@%p2 bra WAIT; st.global.u32 [%rd3], %r10;",
+     {1},
+     {32},
+     0,
+     ""},
+    // A loop all right, but it goes on by its counter, and what was read is added up.
+    {"VolatileWordReadInALoop",
+     "mov.u32 %r11, 0; st.volatile.shared.u32 [%r6], 0; bar.sync 0; STEP: ld.volatile.shared.u32 %r10, "
+     "[%r5]; "
+     "add.u32 %r10, %r10, %r3; st.volatile.shared.u32 [%r6], %r10; add.u32 %r11, %r11, 1; setp.lt.u32 %p2, "
+     "%r11, 3; "
+     "@%p2 bra STEP;",
+     {1},
+     {32},
+     0,
+     "data-race"},
     {"BarrierAfterOneLaneDidMore",
      "setp.ne.u32 %p1, %r1, 0; @%p1 bra OVER; st.shared.u32 [%r5], 1; OVER: bar.sync 0; ld.shared.u32 %r10, "
      "[%r5]; st.global.u32 [%rd3], %r10;",

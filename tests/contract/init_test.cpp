@@ -61,6 +61,74 @@ TEST(Init, WritesAContractThatNeedsOnlyItsFormula) {
   EXPECT_EQ(contract->scalar("eps")->dtype, DType::f32);
 }
 
+// The line `shape = ...` of a tensor in the contract that is proposed for this source.
+std::string proposed(const std::string& source, const std::string& tensor) {
+  const Result<std::string> text = initial_contract(source, "k.cu");
+  if (!text) return text.error().text();
+  const std::size_t table = text->find("[tensors." + tensor + "]"), at = text->find("shape = ", table);
+  return text->substr(at + 8, text->find("   #", at) - at - 8);
+}
+
+TEST(Init, TakesShapesFromSubscripts) {
+  const std::string source = R"cu(
+__global__ void norm(const float* in, const float* scale, float* out, int r, int c) {
+  const int row = blockIdx.x;
+  const float* mine = in + static_cast<int64_t>(row) * c;
+  for (int j = threadIdx.x; j < c; j += blockDim.x) out[int64_t{row} * c + j] = mine[j] * scale[j];
+}
+extern "C" void rmsnorm(const float* x, const float* w, float* y, int rows, int cols, cudaStream_t stream) {
+  norm<<<rows, 256, 0, stream>>>(x, w, y, rows, cols);
+}
+)cu";
+  EXPECT_EQ(proposed(source, "x"), R"(["rows", "cols"])");
+  EXPECT_EQ(proposed(source, "w"), R"(["cols"])");
+  EXPECT_EQ(proposed(source, "y"), R"(["rows", "cols"])");
+}
+
+TEST(Init, MultipliesSubscriptsOut) {
+  const std::string source = R"cu(
+__global__ void k(const float* q, float* y, int heads, int length, int width) {
+  const int h = blockIdx.y, t = blockIdx.x * 4 + threadIdx.y;
+  if (h >= heads || t >= length) return;
+  for (int d = threadIdx.x; d < width; d += 32) y[(h * length + t) * width + d] = q[(h * length + t) * width + d];
+}
+extern "C" void copy(const float* q, float* y, int H, int T, int D, cudaStream_t stream) {
+  k<<<dim3((T + 3) / 4, H), dim3(32, 4), 0, stream>>>(q, y, H, T, D);
+}
+)cu";
+  EXPECT_EQ(proposed(source, "q"), R"(["H", "T", "D"])");
+}
+
+TEST(Init, TakesAFlatIndexApart) {
+  const std::string source = R"cu(
+__global__ void k(const float* x, const float* b, float* y, int64_t n, int cols) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + b[i % cols];
+}
+extern "C" void add(const float* x, const float* b, float* y, int rows, int cols, cudaStream_t stream) {
+  const int64_t n = int64_t{rows} * cols;
+  k<<<(n + 255) / 256, 256, 0, stream>>>(x, b, y, n, cols);
+}
+)cu";
+  EXPECT_EQ(proposed(source, "b"), R"(["cols"])");
+}
+
+TEST(Init, KnowsTablesWhoseRowsAreChosen) {
+  const std::string source = R"cu(
+extern "C" void gather(const float* table, const int* rows, float* y, int T, int D, int V, cudaStream_t stream) {
+  for (int t = 0; t < T; ++t)
+    for (int d = 0; d < D; ++d) y[t * D + d] = table[rows[t] * D + d];
+}
+)cu";
+  EXPECT_EQ(proposed(source, "table"), R"(["V", "D"])");
+  EXPECT_EQ(proposed(source, "rows"), R"(["T"])");
+  EXPECT_NE(initial_contract(source, "k.cu")->find("it chooses elements of table"), std::string::npos);
+}
+
+TEST(Init, FallsBackToTheFirstDims) {
+  EXPECT_EQ(proposed("extern \"C\" void f(const float* x, float* y, int n, int m) {}", "x"), R"(["n", "m"])");
+}
+
 TEST(Init, SaysWhatIsMissing) {
   const Result<std::string> kernel_only = initial_contract("__global__ void k() {}", "k.cu");
   ASSERT_FALSE(kernel_only);

@@ -41,7 +41,13 @@ std::vector<Event> one_of_each() {
           "_Z1kPf", {2, 3, 4}, {5, 6, 7}, {2, 1, 1}, true, 8, 9, 10, {11, 12, 13}, {{0, {"x", 4, false}}}},
       RecordedFillEvent{{"x", 4, false}, 8, 2},
       RecordedCopyEvent{{"", 0, true}, {"x", 4, false}, 8, 2},
-      CallEvent{}};
+      CallEvent{},
+      StackEvent{3, {"program+0x12"}, {{{"a.py", 7}, "forward", true}}},
+      AllocationEvent{4, 0x7000, 64, "cudaMalloc", true, 3, 0.5},
+      ReleaseEvent{4, 0.75, true, true, 8, 16, 0.625, "_Z1kPf", {"k.cu", 9}},
+      OutOfMemoryEvent{1 << 20, 64, 3, 0.5},
+      OperationEvent{
+          .id = 5, .kind = OperationKind::Copy, .begin = 0.25, .end = 0.5, .bytes = 64, .to_host = true}};
 }
 
 TEST(Events, SurviveTheTrip) {

@@ -18,6 +18,8 @@ TEST(Messages, SurviveTheTrip) {
   EXPECT_EQ(*decode_worker_setup(encode(full_setup())), full_setup());
   EXPECT_EQ(*decode_request(encode(full_request())), full_request());
   EXPECT_EQ(*decode_reply(encode(full_reply())), full_reply());
+  EXPECT_EQ(*decode_sample_request(encode(*full_request().sample)), *full_request().sample);
+  EXPECT_EQ(*decode_sample_report(encode(*full_reply().sample)), *full_reply().sample);
   const Ready ready{
       .problem = "the subject has no function k", .subject_failed = true, .files_guarded = true};
   EXPECT_EQ(*decode_ready(encode(ready)), ready);
@@ -87,8 +89,10 @@ void expect_refused_when_damaged(const std::string& line, Decode decode,
 TEST(Messages, AWrongTypeOrAMissingFieldIsRefused) {
   expect_refused_when_damaged(encode(full_setup()), decode_worker_setup);
   expect_refused_when_damaged(encode(Ready{.problem = "p"}), decode_ready);
-  expect_refused_when_damaged(encode(full_request()), decode_request);
-  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python"});
+  expect_refused_when_damaged(encode(full_request()), decode_request, {"sample"});
+  expect_refused_when_damaged(encode(full_reply()), decode_reply, {"failure", "python", "sample"});
+  expect_refused_when_damaged(encode(*full_request().sample), decode_sample_request);
+  expect_refused_when_damaged(encode(*full_reply().sample), decode_sample_report);
 }
 
 TEST(Messages, SomethingElseThanAnObjectIsRefused) {
@@ -108,8 +112,11 @@ TEST(Messages, ARequestStaysInsideItsMemory) {
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].bytes = std::numeric_limits<int64_t>::max(); }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].length = 4095; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].parts[0] = {4000, 97}; }));
-  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].shares = 2; }));
-  EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{2}; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->table_bytes = 16384 - 4095; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->room = 12289; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[2].made->item = 9; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.buffers[0].shares = 3; }));
+  EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{3}; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.arguments[0] = BufferArgument{-1}; }));
   EXPECT_TRUE(refused([](CallRequest& c) { std::get<ScalarArgument>(c.arguments[2]).bytes = 3; }));
   EXPECT_TRUE(refused([](CallRequest& c) { c.buffers.resize(1001, c.buffers[0]); }));
@@ -121,7 +128,7 @@ TEST(Messages, DamagedOnesNeverCrash) {
     const auto request = decode_request(mutated(encode(full_request()), random));
     for (const CallRequest& call : request ? request->calls : std::vector<CallRequest>{})
       for (const BufferRequest& buffer : call.buffers)
-        ASSERT_LE(buffer.in + buffer.bytes, request->memory_bytes);
+        ASSERT_LE(buffer.in + (buffer.made ? 0 : buffer.bytes), request->memory_bytes);
     const auto reply = decode_reply(mutated(encode(full_reply()), random));
     ASSERT_TRUE(!reply || *decode_reply(encode(*reply)) == *reply);
     (void)decode_worker_setup(mutated(encode(full_setup()), random));

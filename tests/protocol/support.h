@@ -20,6 +20,8 @@ inline Settings full_settings() {
           .faults = true,
           .quiet = true,
           .report_launches = true,
+          .report_activity = true,
+          .count_bytes = true,
           .report_code = true,
           .stall_milliseconds = 1500,
           .precision_lines = {{"a b:c.cu", 7}, {"d;e.cu", 8}}};
@@ -44,7 +46,24 @@ inline WorkerSetup full_setup() {
 inline Request full_request() {
   CallRequest call;
   call.buffers = {{"x", 4096, 2, 4000, 0, 4096, true, true, -1, {{0, 2}, {100, 50}}},
-                  {"y", 4096, 0, 4096, 8192, 12288, false, false, 0, {}}};
+                  {"y", 4096, 0, 4096, 8192, 12288, false, false, 0, {}},
+                  {"z",
+                   int64_t{1} << 40,
+                   8,
+                   1000,
+                   0,
+                   4096,
+                   true,
+                   true,
+                   -1,
+                   {},
+                   MadeBuffer{.table = 4096,
+                              .table_bytes = 800,
+                              .item = 8,
+                              .seed = std::numeric_limits<uint64_t>::max(),
+                              .last_value = 9,
+                              .last_index = 10,
+                              .room = 12288}}};
   call.arguments = {BufferArgument{1, "f32", {4, 256}}, StreamArgument{},
                     ScalarArgument{8, std::numeric_limits<uint64_t>::max(), true, true, "f64"}};
   call.returned = {BufferArgument{0, "bf16", {}}};
@@ -60,6 +79,7 @@ inline Request full_request() {
           .host_poison = false,
           .new_content = 0x7fd5,
           .earlier_calls = 64,
+          .sample = SampleRequest{.seed = 4, .blocks = 96, .seconds = 0.5, .shares = {0.25, 0.75}},
           .calls = {call, call}};
 }
 
@@ -68,7 +88,11 @@ inline Reply full_reply() {
           .failure = CudaFailure{700, "cudaErrorIllegalAddress", "an illegal\nmemory access", "the call"},
           .python = PythonFailure{"ValueError: no", "y", "answer.py", 12, true},
           .returned = {-1, 7},
-          .seconds = 0.25};
+          .seconds = 0.25,
+          .sample = SampleReport{
+              .ended = "its blocks wait",
+              .launches = {{"_Z1kPf", 1000, 96, {{"y", 90, 4, 16, 1000, 900}}}, {"_Z1lPf", 1, 1, {}}},
+              .reduced = {"z"}}};
 }
 
 // One to three bytes changed, removed or inserted.

@@ -14,15 +14,14 @@ namespace assay::prove {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 struct Outcome {
   int status = -1;
   std::string text;
-  Json json;
+  nlohmann::json json;
 
   std::string status_of(const std::string& obligation) const {
-    for (const Json& one : json.value("obligations", Json::array()))
+    for (const nlohmann::json& one : json.value("obligations", nlohmann::json::array()))
       if (one["obligation"] == obligation) return one["status"];
     return "";
   }
@@ -80,7 +79,7 @@ formula = "y[i] = 2 * x[i]"
     outcome.status = result->status;
     outcome.text = result->output;
     std::ifstream file(report);
-    outcome.json = Json::parse(file, nullptr, false);
+    outcome.json = nlohmann::json::parse(file, nullptr, false);
     return outcome;
   }
 
@@ -136,7 +135,7 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   const Outcome right = prove_source(source("n > 1000 && n % 4 == 0"), {"--only", "bounds"});
   EXPECT_NE(right.json["launch"].dump().find("if n % 4 == 0, if n >= 1004"), std::string::npos)
       << right.json["launch"].dump(1);
-  for (const Json& one : right.json["obligations"]) {
+  for (const nlohmann::json& one : right.json["obligations"]) {
     if (one["obligation"] != "bounds") continue;
     EXPECT_EQ(one["status"], "proved") << one.dump();
   }
@@ -218,7 +217,7 @@ TEST_F(Command, an_element_that_is_left_out_is_shown_by_a_run) {
 TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
   const auto names = [](const Outcome& outcome) {
     std::set<std::string> found;
-    for (const Json& one : outcome.json["obligations"]) found.insert(one["obligation"]);
+    for (const nlohmann::json& one : outcome.json["obligations"]) found.insert(one["obligation"]);
     return found;
   };
   const Outcome values = prove("i < n", {"--only", "values"});

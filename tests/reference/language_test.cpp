@@ -259,6 +259,160 @@ TEST(Language, ArgmaxTakesTheFirstOfEquals) {
   EXPECT_FALSE(e.admits(0, 2.0));
 }
 
+TEST(Language, ArgmaxAnyTakesEveryOneOfEquals) {
+  const Small ties("y[n] = argmax_any[d in 0..D](if d == 1 or d == 3 then 7 else d)",
+                   "dtype = \"i32\"\nshape = [\"N\"]");
+  const Expectation all = ties.run();
+  for (const double index : {1.0, 3.0}) EXPECT_TRUE(all.admits(0, index)) << index;
+  for (const double index : {0.0, 2.0, 4.0}) EXPECT_FALSE(all.admits(0, index)) << index;
+  const Expectation one =
+      Small("y[n] = argmax[d in 0..D](if d == 1 or d == 3 then 7 else d)", "dtype = \"i32\"\nshape = [\"N\"]")
+          .run();
+  EXPECT_TRUE(one.admits(0, 1));
+  EXPECT_FALSE(one.admits(0, 3));
+}
+
+TEST(Language, RunningReductionsEndAtTheirIndex) {
+  const Small sums("y[n, d] = cumsum[d](x[n, d] * d)", "dtype = \"f32\"\nshape = [\"N\", \"D\"]"),
+      largest("y[n, d] = cummax[d](x[n, d])", "dtype = \"f32\"\nshape = [\"N\", \"D\"]");
+  const std::vector<double> s = sums.values(), m = largest.values();
+  for (int64_t n = 0; n < 6; ++n) {
+    double sum = 0, most = -kInf;
+    for (int64_t d = 0; d < 5; ++d) {
+      sum += sums.x(n, d) * static_cast<double>(d);
+      most = std::max(most, largest.x(n, d));
+      EXPECT_EQ(s[static_cast<std::size_t>(5 * n + d)], sum);
+      EXPECT_EQ(m[static_cast<std::size_t>(5 * n + d)], most);
+    }
+  }
+}
+
+TEST(Language, BitsOfIntegers) {
+  const auto of = [](const std::string& formula) {
+    return Small("y[n] = " + formula, "dtype = \"i64\"\nshape = [\"N\"]").run().integer;
+  };
+  for (std::size_t n = 0; n < 6; ++n) {
+    const auto k = static_cast<int64_t>(n);
+    EXPECT_EQ(of("bit_and(n, 6)")[n], k & 6);
+    EXPECT_EQ(of("bit_or(n, 6)")[n], k | 6);
+    EXPECT_EQ(of("bit_xor(n, 6)")[n], k ^ 6);
+    EXPECT_EQ(of("bit_not(n)")[n], ~k);
+    EXPECT_EQ(of("shift_left(n, 40)")[n], k << 40);
+    EXPECT_EQ(of("shift_right(-n * 5, 1)")[n], (-k * 5) >> 1);
+  }
+}
+
+TEST(Language, BitsAsSubscriptsStayInRange) {
+  const Small small("y[n] = x[n, bit_and(i[n], 3)]");
+  for (std::size_t n = 0; n < 6; ++n)
+    EXPECT_EQ(small.values()[n], small.x(static_cast<int64_t>(n), small.i(static_cast<int64_t>(n)) & 3));
+}
+
+constexpr const char* kOptional = R"toml([dims]
+N = { min = 1, max = 64 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.bias]
+dtype = "f32"
+shape = ["N"]
+optional = true
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = )toml";
+
+Bindings with_bias(int present) {
+  Bindings bindings;
+  bindings.shape = {{"N", 2}};
+  bindings.inputs["x"] = share(Tensor::of(DType::f32, {2}, std::vector<double>{1, 2}));
+  bindings.inputs["bias"] = share(Tensor::of(DType::f32, {2}, std::vector<double>{10, 20}));
+  bindings.scalars["present(bias)"] = Scalar::of_int(DType::boolean, present);
+  return bindings;
+}
+
+TEST(Language, AnOptionalTensorIsReadOnlyWhereItIsPresent) {
+  const Contract contract = parsed(
+      contract_text(kOptional + std::string("\"y[n] = x[n] + (if present(bias) then bias[n] else 0)\"\n")));
+  EXPECT_EQ(expected(contract, with_bias(1), "y").value, (std::vector<double>{11, 22}));
+  EXPECT_EQ(expected(contract, with_bias(0), "y").value, (std::vector<double>{1, 2}));
+  const Contract careless = parsed(contract_text(kOptional + std::string("\"y[n] = x[n] + bias[n]\"\n")));
+  const Result<Expectation> read = reference_of(careless).expect_all(with_bias(0), "y");
+  ASSERT_FALSE(read);
+  EXPECT_NE(read.error().message.find("where it is absent"), std::string::npos) << read.error().text();
+}
+
+TEST(Language, ACaseReplacesTheFormula) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = { min = 1, max = 64 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[scalars.reversed]
+dtype = "i32"
+values = [0, 1]
+[reference]
+formula = "y[n] = x[n]"
+[[case]]
+when = "reversed == 1"
+formula = "y[n] = sum[k in 0..n + 1](x[N - 1 - n])"
+)toml"));
+  Bindings bindings;
+  bindings.shape = {{"N", 3}};
+  bindings.inputs["x"] = share(Tensor::of(DType::f32, {3}, std::vector<double>{1, 2, 3}));
+  bindings.scalars["reversed"] = Scalar::of_int(DType::i32, 0);
+  const Reference reference = reference_of(contract);
+  EXPECT_EQ(reference.expect_all(bindings, "y")->value, (std::vector<double>{1, 2, 3}));
+  EXPECT_FALSE(reference.is_elementwise("y"));
+  bindings.scalars["reversed"] = Scalar::of_int(DType::i32, 1);
+  EXPECT_EQ(reference.expect_all(bindings, "y")->value, (std::vector<double>{3, 4, 3}));
+}
+
+TEST(Language, SmallTypesAreReadAsTheirValues) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = 16
+[tensors.q]
+dtype = "e2m1"
+shape = ["N"]
+[tensors.s]
+dtype = "e8m0"
+shape = [1]
+[tensors.w]
+dtype = "i4"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = "y[n] = q[n] * s[0] + 100 * w[n]"
+)toml"));
+  Bindings bindings;
+  bindings.shape = {{"N", 16}};
+  Tensor q = Tensor::zeros(DType::e2m1, {16}), s = Tensor::zeros(DType::e8m0, {1}),
+         w = Tensor::zeros(DType::i4, {16});
+  s.store(0, 0.25);
+  for (int n = 0; n < 16; ++n) {
+    q.store_code(n, n);
+    w.store_code(n, n);
+  }
+  bindings.inputs["q"] = share(std::move(q));
+  bindings.inputs["s"] = share(std::move(s));
+  bindings.inputs["w"] = share(std::move(w));
+  const std::vector<double> values = expected(contract, bindings, "y").value;
+  const double sizes[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  for (int n = 0; n < 16; ++n)
+    EXPECT_EQ(values[static_cast<std::size_t>(n)],
+              (n < 8 ? 1 : -1) * sizes[n % 8] * 0.25 + 100 * (n < 8 ? n : n - 16))
+        << n;
+}
+
 TEST(Language, LinesContinueInsideBracketsAndAroundOperators) {
   EXPECT_EQ(Small("y[n] = 1 +\n  2\n  + 3 # a comment\n  * (4\n - 3)").values()[0], 6);
   EXPECT_EQ(Small("a[n] = x[n, 0] * 0; y[n] = a[n] + 1").values()[0], 1);

@@ -348,6 +348,68 @@ formula = "y[i] = a * x[i]"
   EXPECT_THAT(result.output, HasSubstr("n=1,"));
 }
 
+// Blocks beyond 2^32 elements write the first ones again: no trial that runs whole grids shows that.
+TEST_F(CheckTest, AnIndexThatWrapsIsFoundAtAGiantShape) {
+  // y[i] = x[i]; the index is the product `wide`, or a 32-bit one.
+  const auto ptx = [](const char* index) {
+    return std::string(R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry copy(.param .u64 x, .param .u64 y, .param .u64 n) {
+  .reg .pred %p;
+  .reg .b32 %r<8>;
+  .reg .f32 %f;
+  .reg .b64 %rd<8>;
+  ld.param.u64 %rd1, [x];
+  ld.param.u64 %rd2, [y];
+  ld.param.u64 %rd3, [n];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %ntid.x;
+  mov.u32 %r3, %tid.x;
+  cvt.u64.u32 %rd5, %r3;
+  )") + index +
+           R"(
+  setp.ge.u64 %p, %rd4, %rd3;
+  @%p bra DONE;
+  shl.b64 %rd4, %rd4, 2;
+  add.s64 %rd6, %rd1, %rd4;
+  add.s64 %rd7, %rd2, %rd4;
+  ld.global.f32 %f, [%rd6];
+  st.global.f32 [%rd7], %f;
+DONE:
+  ret;
+}
+)";
+  };
+  write("k.toml", R"toml(
+[kernel]
+source = "k.ptx"
+global = "copy"
+args = ["x", "y", "n"]
+grid = ["ceil_div(n, 256)"]
+block = [256]
+[dims]
+n = { min = 1, max = 5000000000, type = "i64" }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = x[i]"
+)toml");
+  write("k.ptx", ptx("mad.lo.u32 %r4, %r1, %r2, %r3; cvt.u64.u32 %rd4, %r4;"));
+  const CommandResult wrong = assay({"check", path("k.toml"), "--json", path("report.json"), "--no-prove"});
+  EXPECT_EQ(wrong.status, 1) << wrong.output;
+  EXPECT_EQ(kind(), "unwritten-output");
+  EXPECT_EQ(report()["findings"][0]["evidence"]["trial"]["sampled"], true);
+  EXPECT_THAT(wrong.output, HasSubstr("n=4294967297, a sample of the blocks")) << "the smallest case";
+  write("k.ptx", ptx("mul.wide.u32 %rd4, %r1, %r2; add.u64 %rd4, %rd4, %rd5;"));
+  EXPECT_EQ(assay({"replay", path("report.json")}).status, 0);
+}
+
 TEST_F(CheckTest, SeveralContractsShareOneTableAndOneReport) {
   ASSERT_EQ(check_kernel(kernel("if (i < n) y[i] = x[i] * 2.0f;"), "", "1"), 0);
   fs::create_directories(folder_ / "all");

@@ -58,6 +58,107 @@ TEST(Images, AChangedInputIsSeen) {
   EXPECT_THAT(images.read().changed_inputs, ::testing::ElementsAre("x"));
 }
 
+// x in rows of 5, y in rows of 6; or w of 4-bit elements, y of them, too.
+struct Laid {
+  Contract contract;
+  trial::Trial trial;
+  contract::Bindings bindings;
+  MemoryFileLayout layout;
+  std::vector<std::byte> memory;
+
+  explicit Laid(const std::string& tensors) {
+    auto parsed = contract::parse(R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "n"]
+[dims]
+n = { min = 1, max = 100 }
+)" + tensors + R"(
+[reference]
+formula = "y[i, j] = x[i, j]"
+)");
+    EXPECT_TRUE(parsed) << parsed.error().text();
+    contract = std::move(*parsed);
+    trial.shape = {{"n", 3}};
+    bindings = *trial::make_inputs(contract, trial);
+    layout = *lay_out(contract, trial, {&bindings}, 4096);
+    memory.resize(static_cast<std::size_t>(layout.size));
+    write_images(layout, trial, memory.data());
+    for (const Buffer& b : layout.calls[0].buffers)
+      std::memcpy(memory.data() + b.out, memory.data() + b.in, static_cast<std::size_t>(b.bytes));
+  }
+  const Buffer& buffer(std::size_t i) const { return layout.calls[0].buffers[i]; }
+  std::byte* out(std::size_t i) { return memory.data() + buffer(i).out + buffer(i).offset; }
+  Call read() { return read_images(layout.calls[0], trial, memory.data()); }
+};
+
+constexpr const char* kStrided = R"([tensors.x]
+dtype = "f32"
+shape = ["n", 4]
+strides = [5, 1]
+[tensors.y]
+dtype = "f32"
+shape = ["n", 4]
+strides = [6, 1]
+role = "out")";
+
+TEST(Images, AreLaidOutByStrides) {
+  Laid laid(kStrided);
+  EXPECT_EQ(laid.buffer(0).length, 4 * (2 * 5 + 4));
+  EXPECT_EQ(laid.buffer(1).length, 4 * (2 * 6 + 4));
+  // A kernel that copies rows.
+  for (int row = 0; row < 3; ++row) std::memcpy(laid.out(1) + 24 * row, laid.out(0) + 20 * row, 16);
+  const Call call = laid.read();
+  EXPECT_TRUE(call.trespasses.empty());
+  EXPECT_EQ(call.outputs.at("y")->bytes, laid.bindings.inputs.at("x")->bytes);
+}
+
+TEST(Images, AWriteBetweenElementsIsSeen) {
+  Laid laid(kStrided);
+  laid.out(1)[4 * 6 + 17] ^= std::byte{1};
+  const Call call = laid.read();
+  ASSERT_EQ(call.trespasses.size(), 1u);
+  EXPECT_EQ(call.trespasses[0].tensor, "y");
+  EXPECT_EQ(call.trespasses[0].offset, 4 * 6 + 17);
+  EXPECT_TRUE(call.trespasses[0].in_gap);
+  laid.out(0)[4 * 4] ^= std::byte{1};  // of an input
+  EXPECT_THAT(laid.read().changed_inputs, ::testing::ElementsAre("x"));
+}
+
+TEST(Images, OfFourBitElementsHoldTwoInAByte) {
+  Laid laid(R"([tensors.x]
+dtype = "i4"
+shape = ["n", 3]
+[tensors.y]
+dtype = "i4"
+shape = ["n", 3]
+role = "out")");
+  EXPECT_EQ(laid.buffer(0).length, 5);  // nine elements
+  std::memcpy(laid.out(1), laid.out(0), 5);
+  EXPECT_EQ(laid.read().outputs.at("y")->bytes, laid.bindings.inputs.at("x")->bytes);
+}
+
+TEST(Images, AnAbsentTensorIsANullPointer) {
+  Laid laid(R"([tensors.x]
+dtype = "f32"
+shape = ["n", 4]
+optional = true
+[tensors.y]
+dtype = "f32"
+shape = ["n", 4]
+role = "out")");
+  const auto given = [&](int present) {
+    laid.bindings.scalars["present(x)"] = contract::Scalar::of_int(contract::DType::boolean, present);
+    return lay_out(laid.contract, laid.trial, {&laid.bindings}, 4096)->calls[0].request.arguments[0];
+  };
+  EXPECT_TRUE(std::holds_alternative<protocol::BufferArgument>(given(1)));
+  const protocol::Argument absent = given(0);
+  const auto* null = std::get_if<protocol::ScalarArgument>(&absent);
+  ASSERT_TRUE(null);
+  EXPECT_EQ(null->bits, 0u);
+  EXPECT_EQ(null->bytes, 8);
+}
+
 TEST(Images, InputsAtOneAddressAreOneBuffer) {
   Folder folder;
   auto contract = contract::parse(R"([kernel]

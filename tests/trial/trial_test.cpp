@@ -284,6 +284,128 @@ TEST(Plan, MakesLegalTrialsWithoutEnd) {
   }
 }
 
+constexpr const char* kRelated = R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "b", "y", "C", "K", "N", "mode"]
+[dims]
+G = { min = 1, max = 64 }
+CPG = { min = 1, max = 64 }
+C = "G * CPG"
+K = { min = 1, max = 8192 }
+N = { min = 1, max = 65536 }
+require = ["K <= N", "N % G == 0"]
+[tensors.x]
+dtype = "f32"
+shape = ["C", "K"]
+strides = ["N", 1]
+[tensors.b]
+dtype = "f32"
+shape = ["K"]
+optional = true
+[tensors.y]
+dtype = "f32"
+shape = ["C", "K"]
+role = "out"
+[scalars.mode]
+dtype = "i32"
+values = [0, 1]
+[reference]
+formula = "y[c, k] = x[c, k]"
+[[case]]
+when = "mode == 1"
+formula = "y[c, k] = -x[c, k]"
+)";
+
+TEST(Plan, KeepsToTheRelationsBetweenDims) {
+  const auto contract = contract::parse(kRelated);
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  Requirements required = plan.requirements();
+  std::set<int64_t> groups, sizes;
+  for (int i = 0; i < 400; ++i) {
+    const PlannedTrial planned = plan.next([](const Shape&, bool) { return true; });
+    EXPECT_TRUE(contract->check_shape(planned.trial.shape)) << contract::to_string(planned.trial.shape);
+    groups.insert(planned.trial.shape.at("G"));
+    sizes.insert(planned.trial.shape.at("N"));
+    required.meet(planned.trial);
+  }
+  EXPECT_GT(groups.size(), 10u);
+  EXPECT_GT(sizes.size(), 20u);
+  for (const Requirement* left : required.open()) ADD_FAILURE() << left->text;
+}
+
+TEST(Plan, TriesOptionalTensorsBothWaysAndEveryCase) {
+  const auto contract = contract::parse(kRelated);
+  ASSERT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  std::set<std::string> texts;
+  for (const Requirement* one : plan.requirements().open()) texts.insert(one->text);
+  for (const char* text : {"b present", "b absent", "the case mode == 1", "none of the cases"})
+    EXPECT_TRUE(texts.contains(text)) << text;
+}
+
+// The requirements that the first trials leave open, of a contract with these cases.
+std::vector<std::string> left_open(const std::string& cases) {
+  const auto contract = contract::parse(kRelated + cases);
+  EXPECT_TRUE(contract) << contract.error().text();
+  Plan plan(*contract, {});
+  Requirements required = plan.requirements();
+  for (int i = 0; i < 400; ++i) required.meet(plan.next([](const Shape&, bool) { return true; }).trial);
+  std::vector<std::string> texts;
+  for (const Requirement* one : required.open()) texts.push_back(one->text);
+  return texts;
+}
+
+TEST(Plan, FindsCallsForCasesThatDependOnShapesAndSeveralScalars) {
+  constexpr const char* kFormula = "formula = \"y[c, k] = 2 * x[c, k]\"\n";
+  const auto with = [&](const std::string& when) {
+    return left_open("[[case]]\nwhen = \"" + when + "\"\n" + kFormula);
+  };
+  EXPECT_EQ(with("G == 1 and mode == 0"), std::vector<std::string>{});
+  EXPECT_EQ(with("K > 4000 and mode == 0"), std::vector<std::string>{});
+  EXPECT_EQ(with("present(b) == 0 and mode == 0"), std::vector<std::string>{});
+  // Where none is found, a pass must not be given in silence.
+  EXPECT_EQ(with("mode == 7"), std::vector<std::string>{"the case mode == 7"});
+}
+
+TEST(Plan, TriesOptionalTensorsOneWithoutTheOther) {
+  std::string text = kRelated;
+  text.insert(text.find("[tensors.y]"), "[tensors.w]\ndtype = \"f32\"\nshape = [\"K\"]\noptional = true\n");
+  const auto contract = contract::parse(text);
+  ASSERT_TRUE(contract) << contract.error().text();
+  std::set<std::pair<int64_t, int64_t>> seen;
+  Plan plan(*contract, {});
+  Requirements required = plan.requirements();
+  EXPECT_EQ(required.count(RequirementGroup::Inputs).met, 0u);
+  for (int i = 0; i < 200; ++i) {
+    const Trial trial = plan.next([](const Shape&, bool) { return true; }).trial;
+    seen.emplace(trial.scalars.at("present(b)").as_int(), trial.scalars.at("present(w)").as_int());
+    required.meet(trial);
+  }
+  EXPECT_EQ(seen.size(), 4u);
+  std::set<std::string> texts;
+  for (const Requirement* one : plan.requirements().open()) texts.insert(one->text);
+  EXPECT_TRUE(texts.contains("b without w"));
+  EXPECT_TRUE(texts.contains("w without b"));
+  for (const Requirement* one : required.open()) ADD_FAILURE() << one->text;
+}
+
+TEST(Shrink, KeepsToTheRelationsBetweenDims) {
+  const auto contract = contract::parse(kRelated);
+  ASSERT_TRUE(contract) << contract.error().text();
+  Trial trial;
+  trial.shape = {{"G", 32}, {"CPG", 16}, {"K", 900}, {"N", 1024}};
+  const Shrunk shrunk = shrink(
+      *contract, trial,
+      [&](const Trial& candidate) {
+        EXPECT_TRUE(contract->check_shape(candidate.shape)) << contract::to_string(candidate.shape);
+        return candidate.shape.at("K") >= 5 && candidate.shape.at("G") >= 3;
+      },
+      300);
+  EXPECT_EQ(shrunk.trial.shape, (Shape{{"G", 3}, {"CPG", 1}, {"K", 5}, {"N", 6}}));
+}
+
 // A full GPU, a slice and a smaller one, and several dates, before a check that has little time ends.
 TEST(Plan, MeetsSeveralMachinesEarly) {
   const Contract contract = with_input("bf16", "gradients");
@@ -459,6 +581,20 @@ TEST(Inputs, OfTheGeneratorAreItsOwnWhereTheTrialAsksForThem) {
   EXPECT_FALSE(make_inputs(generated, trial));  // nobody else knows what is legal
 }
 
+TEST(Plan, ProbesNanAndInfinityAlsoWhereValuesGiveARange) {
+  const Contract contract = parsed(
+      "[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\nvalues = \"real(0.5, 2)\"\n"
+      "[tensors.p]\ndtype = \"f32\"\nshape = [\"N\"]\nvalues = \"real(-2, 2)\"\n");
+  std::set<std::pair<std::string, Family>> probed;
+  for (const PlannedTrial& planned : first_trials(contract, 1, 150))
+    for (const auto& [name, family] : planned.trial.families)
+      if (is_nonfinite(family)) probed.insert({name, family});
+  for (const Family family : {Family::NanElement, Family::NanRow, Family::InfElement})
+    EXPECT_TRUE(probed.contains({"x", family}) && probed.contains({"p", family})) << to_string(family);
+  EXPECT_TRUE(probed.contains({"p", Family::NegInfElement}));
+  EXPECT_FALSE(probed.contains({"x", Family::NegInfElement})) << "its values are never negative";
+}
+
 TEST(Plan, LeavesNonfiniteInputsOutWhereTheyAreIgnored) {
   const Contract contract =
       parsed("[tensors.x]\ndtype = \"f32\"\nshape = [\"N\"]\n", "[require]\nnonfinite = \"ignore\"\n");
@@ -511,11 +647,29 @@ TEST(Requirements, NameEveryConditionEveryFamilyAndBothSidesOfAWarp) {
   Plan plan(contract, {});
   std::set<std::string> open;
   for (const Requirement* requirement : plan.requirements().open()) open.insert(requirement->text);
-  for (const char* text :
-       {"two calls at once", "after earlier calls", "after a smaller call", "calls with related inputs",
-        "moved", "repeated", "another schedule", "memory poisoned with large", "heavy-tail", "x nan-element",
-        "z nan-element", "N = 31", "N = 33", "N = 1025", "M = 8", "M = 264", "N >= 4096", "M >= 4096",
-        "the smallest shape"})
+  for (const char* text : {"two calls at once",
+                           "after earlier calls",
+                           "after a smaller call",
+                           "calls with related inputs",
+                           "moved",
+                           "repeated",
+                           "another schedule",
+                           "lanes out of step",
+                           "last blocks and warps first",
+                           "a starved block and warp",
+                           "warps interleaved at every atomic",
+                           "memory poisoned with large",
+                           "heavy-tail",
+                           "x nan-element",
+                           "z nan-element",
+                           "N = 31",
+                           "N = 33",
+                           "N = 1025",
+                           "M = 8",
+                           "M = 264",
+                           "N >= 4096",
+                           "M >= 4096",
+                           "the smallest shape"})
     EXPECT_TRUE(open.contains(text)) << text;
 }
 

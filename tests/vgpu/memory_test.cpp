@@ -195,5 +195,46 @@ TEST(Memory, ThreadsAllocateAtOnce) {
   EXPECT_EQ(memory.used(), 300u * 1000u);
 }
 
+// Sixteen terabytes would not fit anywhere: what is touched is made, and nothing else.
+TEST(Memory, ContentIsMadeWhenItIsTouched) {
+  Memory memory(uint64_t{1} << 42, true);
+  const uint64_t count = uint64_t{1} << 33;
+  const Address a = must(memory.allocate(4 * count + 64, 256, MemoryKind::Device, "a"));
+  MadeValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 3};
+  for (uint32_t i = 0; i < 1000; ++i) std::memcpy(values.table.data() + 4 * i, &i, 4);
+  ASSERT_TRUE(memory.make_on_touch(a, {.values = values, .offset = 64, .length = 4 * count}));
+  EXPECT_EQ(memory.made_bytes(), 0u);
+  for (const uint64_t element : {uint64_t{0}, uint64_t{1} << 31, (uint64_t{1} << 32) + 5, count - 1}) {
+    const LiveRange range = memory.locate(a + 64 + 4 * element, 4);
+    ASSERT_LE(range.low, a + 64 + 4 * element);
+    ASSERT_GE(range.high, a + 64 + 4 * element + 4);
+    uint32_t made = 0, expected = 0;
+    std::memcpy(&made, range.backing + (a + 64 + 4 * element - range.low), 4);
+    make_values(values, element, 1, reinterpret_cast<std::byte*>(&expected));
+    EXPECT_EQ(made, expected);
+    EXPECT_LT(range.high - range.low, 1u << 20) << "only what is made may be reached";
+  }
+  EXPECT_LE(memory.made_bytes(), 4u * 4096);
+  EXPECT_FALSE(memory.first_uninitialised(a, 4 * count + 64));
+}
+
+TEST(Memory, WhatIsWrittenToMadeMemoryStays) {
+  Memory memory(uint64_t{1} << 40, true);
+  const Address a = must(memory.allocate(1 << 20, 256, MemoryKind::Device, "a"));
+  ASSERT_TRUE(
+      memory.make_on_touch(a, {.values = {.table = std::vector<std::byte>(8, std::byte{0x7f}), .item = 8},
+                               .length = 1 << 20,
+                               .defined = false}));
+  std::memset(memory.host(a + 4090, 12), 1, 12);  // on both sides of a page's end
+  EXPECT_EQ(*memory.host(a + 4089, 1), std::byte{0x7f});
+  EXPECT_EQ(*memory.host(a + 4095, 1), std::byte{1});
+  EXPECT_EQ(*memory.host(a + 4101, 1), std::byte{1});
+  EXPECT_EQ(*memory.host(a + 4102, 1), std::byte{0x7f});
+  EXPECT_EQ(memory.first_uninitialised(a, 4), a) << "what it holds counts as never written";
+  EXPECT_FALSE(memory.make_on_touch(a + 8, {})) << "no allocation starts there";
+  EXPECT_TRUE(memory.release(a));
+  EXPECT_FALSE(memory.make_on_touch(a, {}));
+}
+
 }  // namespace
 }  // namespace assay::vgpu

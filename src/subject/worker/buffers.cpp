@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "protocol/protocol.h"
 #include "subject/worker/failure.h"
@@ -17,6 +18,8 @@ namespace {
 
 constexpr const char *kAllocation = "the allocation of a buffer", *kCopyIn = "a copy to the device",
                      *kPrepareStream = "the preparation of the stream", *kResults = "the copy of the results";
+
+constexpr int kInvalidValue = 1;  // cudaErrorInvalidValue
 
 std::size_t size(int64_t bytes) {
   return static_cast<std::size_t>(bytes);
@@ -79,7 +82,8 @@ void Buffers::allocate(const std::vector<CallRequest>& calls, bool ordered, bool
     for (const CallRequest& call : calls)
       for (const BufferRequest& request : call.buffers) {
         const bool sparse = !request.parts.empty();
-        memories_.push_back({allocate_bytes(request.bytes, sparse), nullptr, request.bytes, sparse});
+        memories_.push_back({allocate_bytes(request.bytes, sparse), nullptr, request.bytes, sparse,
+                             request.made.has_value()});
       }
     release(old);
   }
@@ -105,6 +109,7 @@ void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferReque
 
 void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (request.made) return make(request, memory);
     const std::byte* image = file_ + request.in;
     copy_parts(memory.base, image, request, kHostToDevice, kCopyIn);
     if (request.length == 0) return;
@@ -115,6 +120,31 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
     if (!request.is_input && runtime_.assay_undefine)
       runtime_.assay_undefine(memory.base + request.offset, size(request.length));
   });
+}
+
+void Buffers::make(const BufferRequest& request, const Memory& memory) const {
+  const protocol::MadeBuffer& made = *request.made;
+  const bool done = runtime_.assay_make_on_touch &&
+                    runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length),
+                                                 file_ + made.table, size(made.table_bytes),
+                                                 static_cast<unsigned>(made.item), made.seed, made.last_value,
+                                                 made.last_index, request.is_input);
+  if (!done) throw Failed{kInvalidValue, kAllocation};
+}
+
+void Buffers::save_written(const CallRequest& call, std::size_t which) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (!request.made || request.made->room == 0) return;
+    const auto room = size(request.made->room);
+    // What does not fit is not looked at.
+    if (!runtime_.assay_sample_written(memory.base, file_ + request.out, room))
+      std::memset(file_ + request.out, 0, 8);
+  });
+}
+
+void Buffers::release_made() {
+  if (std::any_of(memories_.begin(), memories_.end(), [](const Memory& memory) { return memory.made; }))
+    release(memories_);
 }
 
 void Buffers::queue_inputs(const CallRequest& call, std::size_t which, bool late) {

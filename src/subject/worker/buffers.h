@@ -33,6 +33,10 @@ class Buffers {
   void protect_inputs(const protocol::CallRequest& call, std::size_t which);
   // Queues copies of all allocations of an ordered call on its stream.
   void queue_outputs(const protocol::CallRequest& call, std::size_t which);
+  // Of a call of which a sample was run: what was written, to the memory file.
+  void save_written(const protocol::CallRequest& call, std::size_t which);
+  // Gives memory back that is made as it is touched: no other call can use it.
+  void release_made();
   // Copies the allocations, or those copies, to the memory file.
   void save(const protocol::CallRequest& call, std::size_t which, bool from_copies);
 
@@ -45,14 +49,16 @@ class Buffers {
     std::byte* copy = nullptr;  // of an ordered call
     int64_t bytes = 0;
     bool sparse = false;  // only parts of it are used
+    bool made = false;    // filled as it is touched
     bool fits(const protocol::BufferRequest& request) const {
-      return bytes == request.bytes && sparse == !request.parts.empty();
+      return bytes == request.bytes && sparse == !request.parts.empty() && !made && !request.made;
     }
   };
 
   bool all_fit(const std::vector<protocol::CallRequest>& calls) const;
   std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
   void release(std::deque<Memory>& memories) const;
+  void make(const protocol::BufferRequest& request, const Memory& memory) const;
   void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request, CopyKind kind,
                   const char* stage) const;
   std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {

@@ -153,6 +153,7 @@ class Worker {
     } catch (const PythonFailed& failed) {
       reply.python = failed.failure;
     }
+    if (request.sample) end_sample(reply);
     if (runtime_.assay_range_forget) runtime_.assay_range_forget();
     send(reply);
   }
@@ -180,6 +181,7 @@ class Worker {
     }
     each([&](const CallRequest& c, std::size_t i) { buffers_.protect_inputs(c, i); });
     const auto start = Clock::now();
+    if (request.sample) begin_sample(*request.sample);
     const HostPoison poison(request.host_poison);
     each([&](const CallRequest& c, std::size_t i) { reply.returned.push_back(call(c, i)); });
     check(runtime_.cudaGetLastError(), "the call");
@@ -191,10 +193,29 @@ class Worker {
       each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, true); });
     }
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
-    if (!request.ordered) each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
+    if (request.sample) {
+      end_sample(reply);
+      each([&](const CallRequest& c, std::size_t i) { buffers_.save_written(c, i); });
+      buffers_.release_made();
+    } else if (!request.ordered) {
+      each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
+    }
     if (runtime_.assay_calls_ended) runtime_.assay_calls_ended();
     if (runtime_.assay_report_precision) runtime_.assay_report_precision();
     reply.seconds = seconds_since(start);
+  }
+
+  void begin_sample(const protocol::SampleRequest& sample) {
+    constexpr int kNotSupported = 801;  // cudaErrorNotSupported
+    const bool begun = runtime_.assay_sample_begin && runtime_.assay_sample_begin(encode(sample).c_str());
+    if (!begun) throw Failed{kNotSupported, "the sample of the blocks"};
+  }
+
+  // Once for a request, whatever became of the calls.
+  void end_sample(protocol::Reply& reply) const {
+    if (reply.sample || !runtime_.assay_sample_end) return;
+    if (auto report = protocol::decode_sample_report(runtime_.assay_sample_end()))
+      reply.sample = std::move(*report);
   }
 
   // Slow calls are made less often, but often enough to tell a leak from a cache that fills

@@ -228,7 +228,7 @@ inline bool reach_lanes(Warp& w, const Inst& i, const MemoryForm& form, uint32_t
   }
   const SiteRange& r = w.sites[form.site];
   const bool known = first >= r.low && first < r.high;
-  if (!known && !refill(w, form.site, first)) [[unlikely]]
+  if (!known && !refill(w, form.site, first, uint64_t{form.bytes} * kWarpSize)) [[unlikely]]
     return false;
   if ((lanes & ~lanes_within(addresses, r.low, r.high - r.low, form.bytes)) != 0) return false;
   out = {reinterpret_cast<std::byte*>(r.delta), 0, r.low, r.initialised,

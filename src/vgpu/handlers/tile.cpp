@@ -239,7 +239,7 @@ std::byte* whole_matrix(Warp& w, const Inst& i, const FragmentAccess& form, uint
   }
   const SiteRange& range = w.sites[form.site];
   const bool known = addresses[0] >= range.low && addresses[0] < range.high;
-  if (!known && !refill(w, form.site, addresses[0])) return nullptr;
+  if (!known && !refill(w, form.site, addresses[0], bytes)) return nullptr;
   if (range.high - addresses[0] < bytes) return nullptr;
   return reinterpret_cast<std::byte*>(addresses[0] + static_cast<uint64_t>(range.delta));
 }

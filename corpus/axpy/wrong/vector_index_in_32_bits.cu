@@ -1,0 +1,23 @@
+// assay: expect fail out-of-bounds, unwritten-output, wrong-result, data-race, clobbered-input, launch-failure
+// assay: class D
+// The index of the vector fits, and the element that it begins at does not.
+#include <cstdint>
+
+namespace {
+
+// Four elements for each thread, as vectors where the tail permits.
+__global__ void axpy_kernel(const float* x, const float* y, float* z, float a, int64_t n) {
+  const int64_t i = 4 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i + 4 <= n) {
+    const float4 p = *reinterpret_cast<const float4*>(x + i), q = *reinterpret_cast<const float4*>(y + i);
+    *reinterpret_cast<float4*>(z + i) = {a * p.x + q.x, a * p.y + q.y, a * p.z + q.z, a * p.w + q.w};
+    return;
+  }
+  for (int64_t j = i; j < n; ++j) z[j] = a * x[j] + y[j];
+}
+
+}  // namespace
+
+extern "C" void axpy(const float* x, const float* y, float* z, float a, int64_t n, cudaStream_t stream) {
+  axpy_kernel<<<static_cast<unsigned>((n + 1023) / 1024), 256, 0, stream>>>(x, y, z, a, n);
+}

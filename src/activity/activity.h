@@ -1,0 +1,109 @@
+// What a program did with the device over time, from the events that the runtime library reports
+// (protocol::Settings::report_activity), and three ways to look at it.
+//
+// Example:
+//
+//     Recorder recorder;
+//     recorder.add(protocol::AllocationEvent{.id = 1, .bytes = 1024, .label = "cudaMalloc"});
+//     const Activity activity = recorder.take();
+//     use(memory_snapshot(activity));     // a pickle for PyTorch's memory viewer
+//     use(trace(activity));               // for Perfetto, chrome://tracing and PyTorch's tools
+//     use(page(activity, "./program"));   // a page that holds everything it shows
+//
+// Times are seconds since the program first used the device, on the CPU that ran the virtual GPU: they show the order
+// and the overlap of things, not how fast a GPU would be.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "finding/finding.h"
+#include "protocol/event.h"
+
+namespace assay::activity {
+
+struct Allocation {
+  uint64_t id = 0, address = 0, bytes = 0;
+  std::string label;
+  bool is_host = false;
+  std::size_t stack = 0;  // in Activity::stacks
+  double begin = 0;
+  double end = std::numeric_limits<double>::infinity();
+  bool is_released = false;  // false: held until the program ended
+  bool is_counted = false;   // whether the next two are known
+  uint64_t never_written = 0, never_read = 0;
+  double last_use = 0;  // 0: no operation used it
+  std::string writer;   // the kernel that wrote to it last, as C++ spells it
+  Where written_at;
+};
+
+struct OutOfMemory {
+  double seconds = 0;
+  uint64_t bytes = 0, free = 0;
+  std::size_t stack = 0;
+};
+
+// A finding when it was reported: at the end of the operation that showed it.
+struct FoundAt {
+  double seconds = 0;
+  Finding finding;
+};
+
+struct Activity {
+  std::vector<std::vector<Frame>> stacks;  // innermost first; the first one is empty
+  std::vector<Allocation> allocations;     // in their order
+  std::vector<protocol::OperationEvent>
+      operations;  // in the order in which they ended; kernels as C++ spells them
+  std::vector<OutOfMemory> out_of_memory;
+  std::vector<FoundAt> findings;
+  double end = 0;  // of the last event
+
+  const std::vector<Frame>& stack_of(const Allocation& allocation) const { return stacks[allocation.stack]; }
+};
+
+// The most memory of the device that was held at a time, when, and by which allocations (positions), largest first.
+struct Peak {
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::vector<std::size_t> held;
+};
+Peak peak_of(const Activity& activity);
+
+class Recorder {
+ public:
+  void add(const protocol::Event& event);
+  // `frames`: the source lines of calls such as "program+0x1234", where somebody can look them up.
+  using Frames = std::function<std::vector<Frame>(const std::vector<std::string>& calls)>;
+  Activity take(const Frames& frames = {});
+
+  // All calls that `frames` will be asked about, and all findings: whoever names places can look them up at once.
+  std::vector<std::string> calls() const;
+  std::vector<FoundAt>& findings() { return activity_.findings; }
+
+ private:
+  void add_event(const protocol::StackEvent& event);
+  void add_event(const protocol::AllocationEvent& event);
+  void add_event(const protocol::ReleaseEvent& event);
+  void add_event(const protocol::OutOfMemoryEvent& event);
+  void add_event(const protocol::OperationEvent& event);
+  void add_event(const protocol::FindingEvent& event);
+  template <class Other>
+  void add_event(const Other&) {}
+
+  void passed(double seconds);
+  std::size_t stack_at(uint64_t id) const;
+
+  Activity activity_;
+  std::vector<protocol::StackEvent> stacks_;
+  std::unordered_map<uint64_t, std::size_t> stack_places_, allocation_places_;  // by the numbers of events
+};
+
+std::string memory_snapshot(const Activity& activity);
+std::string trace(const Activity& activity);
+std::string page(const Activity& activity, const std::string& program);
+
+}  // namespace assay::activity

@@ -1,0 +1,114 @@
+#include <algorithm>
+
+#include "activity/activity.h"
+#include "base/symbol.h"
+
+namespace assay::activity {
+
+void Recorder::passed(double seconds) {
+  activity_.end = std::max(activity_.end, seconds);
+}
+
+// 0 stands for no stack, and so does one that was never sent.
+std::size_t Recorder::stack_at(uint64_t id) const {
+  const auto found = stack_places_.find(id);
+  return found == stack_places_.end() ? 0 : found->second;
+}
+
+void Recorder::add(const protocol::Event& event) {
+  std::visit([&](const auto& one) { add_event(one); }, event);
+}
+
+void Recorder::add_event(const protocol::StackEvent& event) {
+  stacks_.push_back(event);
+  stack_places_[event.id] = stacks_.size();  // the first place is for none
+}
+
+void Recorder::add_event(const protocol::AllocationEvent& event) {
+  passed(event.seconds);
+  allocation_places_[event.id] = activity_.allocations.size();
+  activity_.allocations.push_back({.id = event.id,
+                                   .address = event.address,
+                                   .bytes = event.bytes,
+                                   .label = event.label,
+                                   .is_host = event.is_host,
+                                   .stack = stack_at(event.stack),
+                                   .begin = event.seconds});
+}
+
+void Recorder::add_event(const protocol::ReleaseEvent& event) {
+  passed(event.seconds);
+  const auto found = allocation_places_.find(event.id);
+  if (found == allocation_places_.end()) return;
+  Allocation& allocation = activity_.allocations[found->second];
+  allocation.is_released = !event.is_held;
+  if (!event.is_held) allocation.end = event.seconds;
+  allocation.is_counted = event.is_counted;
+  allocation.never_written = std::min(event.never_written, allocation.bytes);
+  allocation.never_read = std::min(event.never_read, allocation.bytes);
+  allocation.last_use = event.last_use;
+  allocation.writer = event.writer.empty() ? "" : plain_name(event.writer);
+  allocation.written_at = event.written_at;
+}
+
+void Recorder::add_event(const protocol::OutOfMemoryEvent& event) {
+  passed(event.seconds);
+  activity_.out_of_memory.push_back({event.seconds, event.bytes, event.free, stack_at(event.stack)});
+}
+
+void Recorder::add_event(const protocol::OperationEvent& event) {
+  passed(event.end);
+  activity_.operations.push_back(event);
+  if (!event.kernel.empty()) activity_.operations.back().kernel = plain_name(event.kernel);
+}
+
+void Recorder::add_event(const protocol::FindingEvent& event) {
+  activity_.findings.push_back({activity_.end, event.finding});
+}
+
+std::vector<std::string> Recorder::calls() const {
+  std::vector<std::string> all;
+  for (const protocol::StackEvent& stack : stacks_)
+    if (stack.stack.empty()) all.insert(all.end(), stack.calls.begin(), stack.calls.end());
+  return all;
+}
+
+Activity Recorder::take(const Frames& frames) {
+  activity_.stacks = {{}};
+  for (protocol::StackEvent& stack : stacks_)
+    activity_.stacks.push_back(!stack.stack.empty() ? std::move(stack.stack)
+                               : frames             ? frames(stack.calls)
+                                                    : std::vector<Frame>());
+  return std::move(activity_);
+}
+
+Peak peak_of(const Activity& activity) {
+  // Ends before begins of the same time: memory that was given back makes room.
+  std::vector<std::pair<double, int64_t>> changes;
+  for (const Allocation& allocation : activity.allocations) {
+    if (allocation.is_host) continue;
+    changes.emplace_back(allocation.begin, static_cast<int64_t>(allocation.bytes));
+    if (allocation.is_released) changes.emplace_back(allocation.end, -static_cast<int64_t>(allocation.bytes));
+  }
+  std::sort(changes.begin(), changes.end());
+  Peak peak;
+  int64_t held = 0, most = 0;
+  for (const auto& [seconds, change] : changes) {
+    held += change;
+    if (held <= most) continue;
+    most = held;
+    peak.seconds = seconds;
+  }
+  peak.bytes = static_cast<uint64_t>(most);
+  for (std::size_t i = 0; i < activity.allocations.size(); ++i) {
+    const Allocation& allocation = activity.allocations[i];
+    if (!allocation.is_host && allocation.begin <= peak.seconds && allocation.end > peak.seconds && most > 0)
+      peak.held.push_back(i);
+  }
+  std::stable_sort(peak.held.begin(), peak.held.end(), [&](std::size_t a, std::size_t b) {
+    return activity.allocations[a].bytes > activity.allocations[b].bytes;
+  });
+  return peak;
+}
+
+}  // namespace assay::activity

@@ -1,0 +1,363 @@
+#include "checks/block_sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/random.h"
+#include "base/symbol.h"
+#include "vgpu/grid.h"
+
+namespace assay::checks {
+
+namespace {
+
+// Bytes of a copy or a fill that is not done: it would touch so much memory, and no block of the sample needs most of
+// it. Chosen: a fraction of a second.
+constexpr uint64_t kMostMoved = 64 << 20;
+// Ranges that are kept of what all blocks wrote: about 16 bytes each in the report.
+constexpr std::size_t kMostWritten = 1 << 20;
+
+using Axes = std::array<uint64_t, 3>;
+
+uint64_t linear(const Axes& extents, const Axes& at) {
+  return at[0] + extents[0] * (at[1] + extents[1] * at[2]);
+}
+
+// The cluster at position `place` where axis order[0] changes fastest.
+uint64_t in_order(const Axes& extents, const Axes& order, uint64_t place) {
+  Axes at{};
+  for (const uint64_t axis : order) {
+    at[axis] = place % extents[axis];
+    place /= extents[axis];
+  }
+  return linear(extents, at);
+}
+
+}  // namespace
+
+std::vector<uint64_t> chosen_clusters(vgpu::Dim3 clusters, const protocol::SampleRequest& request) {
+  const Axes extents = {clusters.x, clusters.y, clusters.z};
+  const uint64_t count = clusters.count();
+  std::vector<uint64_t> chosen;
+  std::set<uint64_t> seen;
+  const auto add = [&](uint64_t cluster) {
+    if (chosen.size() < request.blocks && cluster < count && seen.insert(cluster).second)
+      chosen.push_back(cluster);
+  };
+  if (count == 0) return chosen;
+  add(0);
+  add(count - 1);
+  constexpr Axes kOrders[] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {2, 0, 1}};
+  const auto place_of = [&](double share) {
+    return std::min(count - 1, static_cast<uint64_t>(share * static_cast<double>(count)));
+  };
+  for (const double share : request.shares)
+    for (const Axes& order : kOrders) add(in_order(extents, order, place_of(share)));
+  Random random(request.seed);
+  const auto any = [&] { return static_cast<uint64_t>(random.between(0, static_cast<int64_t>(count) - 1)); };
+  for (int i = 0; i < 8; ++i) add(any());
+  for (const double share : request.shares) {
+    const uint64_t place = place_of(share);
+    for (const Axes& order : kOrders) {
+      if (place > 0) add(in_order(extents, order, place - 1));
+      if (place + 1 < count) add(in_order(extents, order, place + 1));
+    }
+  }
+  for (unsigned corner = 0; corner < 8; ++corner)
+    add(linear(extents, {corner & 1 ? extents[0] - 1 : 0, corner & 2 ? extents[1] - 1 : 0,
+                         corner & 4 ? extents[2] - 1 : 0}));
+  if (count <= request.blocks) {
+    for (uint64_t cluster = 0; cluster < count; ++cluster) add(cluster);
+  } else {
+    for (uint64_t tries = 0; tries < 2 * request.blocks; ++tries) add(any());
+  }
+  return chosen;
+}
+
+// ---- What a block writes
+
+void BlockSample::Writes::add(vgpu::Address low, vgpu::Address high) {
+  if (!ranges.empty() && ranges.back().high == low) {
+    ranges.back().high = high;
+    return;
+  }
+  ranges.push_back({low, high});
+  if (ranges.size() < merge_at) return;
+  merge();
+  merge_at = std::max<std::size_t>(4096, 2 * ranges.size());
+}
+
+void BlockSample::Writes::merge() {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return a.low < b.low; });
+  std::size_t kept = 0;
+  for (const Range& range : ranges) {
+    if (kept > 0 && range.low <= ranges[kept - 1].high)
+      ranges[kept - 1].high = std::max(ranges[kept - 1].high, range.high);
+    else
+      ranges[kept++] = range;
+  }
+  ranges.resize(kept);
+}
+
+// ---- Begin and end
+
+void BlockSample::begin(protocol::SampleRequest request) {
+  const std::lock_guard lock(mutex_);
+  request_ = std::move(request);
+  why_.clear();
+  launches_.clear();
+  written_.clear();
+  known_count_ = 0;
+  ended_ = false;
+  on_ = true;
+}
+
+protocol::SampleReport BlockSample::end() {
+  const std::lock_guard lock(mutex_);
+  on_ = false;
+  log_.open();
+  protocol::SampleReport report;
+  report.ended = why_;
+  for (const Launch& launch : launches_) report.launches.push_back(launch.report);
+  // Bytes that several blocks of a launch wrote, once.
+  for (std::size_t i = 0; i < launches_.size(); ++i) {
+    for (protocol::SampledWrites& writes : report.launches[i].writes) {
+      const auto memory = std::find_if(known_.begin(), known_.begin() + known_count_,
+                                       [&](const Known& k) { return k.label == writes.buffer; });
+      Writes all;
+      for (const Written& one : written_)
+        if (one.launch == i && one.range.low >= memory->low && one.range.high <= memory->high)
+          all.ranges.push_back(one.range);
+      all.merge();
+      for (const Range& range : all.ranges) writes.distinct += range.high - range.low;
+    }
+  }
+  for (std::size_t k = 0; k < known_count_; ++k)
+    if (known_[k].reduced) report.reduced.push_back(known_[k].label);
+  return report;
+}
+
+std::vector<std::pair<uint64_t, uint64_t>> BlockSample::written(vgpu::Address base) const {
+  const std::lock_guard lock(mutex_);
+  const auto allocation = memory_.find(base);
+  if (!allocation) return {};
+  Writes all;
+  for (const Written& one : written_)
+    if (one.range.low >= base && one.range.high <= allocation->end()) all.ranges.push_back(one.range);
+  all.merge();
+  std::vector<std::pair<uint64_t, uint64_t>> pairs;
+  for (const Range& range : all.ranges) pairs.emplace_back(range.low - base, range.high - range.low);
+  return pairs;
+}
+
+void BlockSample::end_sample(std::string why) {
+  log_.close();
+  const std::lock_guard lock(mutex_);
+  if (why_.empty()) why_ = std::move(why);
+  ended_ = true;
+}
+
+// ---- Launches
+
+void BlockSample::starts(vgpu::LaunchConfig& config) {
+  if (!on_) return;
+  const uint64_t blocks = config.grid.count();
+  const vgpu::Dim3 cluster = config.cluster.count() == 0 ? vgpu::Dim3{} : config.cluster;
+  const vgpu::Dim3 clusters{config.grid.x / cluster.x, config.grid.y / cluster.y, config.grid.z / cluster.z};
+  protocol::SampleRequest request;
+  {
+    const std::lock_guard lock(mutex_);
+    request = request_;
+  }
+  if (config.cooperative && clusters.count() > request.blocks)
+    end_sample(fmt::format("all {} blocks of a cooperative launch are needed", blocks));
+  config.sampled = true;
+  config.seconds = request.seconds;
+  config.only.clear();
+  if (ended_) return;
+  request.seed = mix(request.seed, blocks);
+  config.only = chosen_clusters(clusters, request);
+}
+
+bool BlockSample::leaves_out(const vgpu::Work& work) {
+  if (!on_) return false;
+  uint64_t bytes = 0;
+  const char* what = "copies";
+  if (const auto* copy = std::get_if<vgpu::CopyWork>(&work)) bytes = copy->width * copy->height * copy->depth;
+  if (const auto* fill = std::get_if<vgpu::FillWork>(&work)) {
+    bytes = fill->width * fill->height * fill->depth;
+    what = "fills";
+  }
+  if (bytes <= kMostMoved) return false;
+  end_sample(fmt::format("the host code {} {} bytes", what, bytes));
+  return true;
+}
+
+BlockSample::Launch* BlockSample::launch_of(uint64_t id) {
+  const auto found =
+      std::find_if(launches_.begin(), launches_.end(), [&](const Launch& launch) { return launch.id == id; });
+  return found == launches_.end() ? nullptr : &*found;
+}
+
+void BlockSample::on_launch(const vgpu::LaunchInfo& info) {
+  if (!on_) return;
+  const std::lock_guard lock(mutex_);
+  Launch launch{.id = info.id};
+  launch.report.kernel = std::string(info.kernel.name());
+  launch.report.blocks = info.config.grid.count();
+  launches_.push_back(std::move(launch));
+}
+
+// Of a launch whose blocks were all run, what it wrote is known as a whole.
+void BlockSample::on_launch_end(const vgpu::LaunchInfo& info) {
+  if (!on_) return;
+  const std::lock_guard lock(mutex_);
+  const Launch* launch = launch_of(info.id);
+  if (!launch || launch->report.run < launch->report.blocks) return;
+  for (std::size_t i = 0; i < known_count_; ++i) {
+    uint64_t writer = info.id;
+    known_[i].partly_written.compare_exchange_strong(writer, 0);
+  }
+}
+
+void BlockSample::on_block(const vgpu::Block& block) {
+  states_.take(block);  // of one that was cut off
+  if (on_) states_.put(block, std::make_unique<Writes>());
+}
+
+void BlockSample::on_block_end(const vgpu::Block& block) {
+  const std::unique_ptr<Writes> writes = states_.take(block);
+  if (!writes || !on_) return;
+  writes->merge();
+  std::vector<std::pair<Known*, uint64_t>> bytes;
+  for (const Range& range : writes->ranges) {
+    Known* memory = known(range.low);
+    if (!memory) continue;
+    if (bytes.empty() || bytes.back().first != memory) bytes.emplace_back(memory, 0);
+    bytes.back().second += range.high - range.low;
+  }
+  const std::lock_guard lock(mutex_);
+  Launch* launch = launch_of(block.grid->info.id);
+  if (!launch) return;
+  ++launch->report.run;
+  if (written_.size() + writes->ranges.size() > kMostWritten) {
+    if (why_.empty()) why_ = "its blocks write more pieces of memory than can be kept";
+    ended_ = true;
+    return;
+  }
+  for (const Range& range : writes->ranges)
+    written_.push_back({range, static_cast<std::size_t>(launch - launches_.data())});
+  for (const auto& [memory, count] : bytes) {
+    auto& all = launch->report.writes;
+    auto found = std::find_if(all.begin(), all.end(),
+                              [&](const protocol::SampledWrites& w) { return w.buffer == memory->label; });
+    if (found == all.end()) {
+      all.push_back({.buffer = memory->label, .least = count});
+      found = std::prev(all.end());
+    }
+    ++found->writers;
+    found->least = std::min(found->least, count);
+    found->most = std::max(found->most, count);
+    found->sum += count;
+  }
+}
+
+// ---- Accesses
+
+BlockSample::Known* BlockSample::known(vgpu::Address address) {
+  const auto search = [&](std::size_t from, std::size_t to) -> Known* {
+    for (std::size_t i = from; i < to; ++i)
+      if (address >= known_[i].low && address < known_[i].high) return &known_[i];
+    return nullptr;
+  };
+  const std::size_t count = known_count_.load(std::memory_order_acquire);
+  if (Known* found = search(0, count)) return found;
+  const auto allocation = memory_.find(address);
+  if (!allocation) return nullptr;
+  const std::lock_guard lock(mutex_);
+  if (Known* found = search(count, known_count_)) return found;
+  if (known_count_ == kMostKnown) {
+    if (why_.empty()) why_ = fmt::format("it uses more than {} allocations", kMostKnown);
+    ended_ = true;
+    return nullptr;
+  }
+  Known& memory = known_[known_count_];
+  memory.low = allocation->base;
+  memory.high = allocation->end();
+  memory.label = allocation->label;
+  memory.is_input = allocation->made && !allocation->initialised;
+  memory.host_sees_it =
+      allocation->kind == vgpu::MemoryKind::Managed || allocation->kind == vgpu::MemoryKind::Pinned;
+  memory.partly_written = 0;
+  memory.reduced = false;
+  known_count_.store(known_count_ + 1, std::memory_order_release);
+  return &memory;
+}
+
+void BlockSample::loaded(const vgpu::Warp& warp, Known& memory, const vgpu::Access& access,
+                         vgpu::Address address) {
+  const uint64_t writer = memory.partly_written;
+  if (writer != 0 && writer < warp.grid->info.id)
+    return end_sample(fmt::format("{} reads what an earlier kernel wrote, and not all of its blocks were run",
+                                  plain_name(warp.grid->entry->ptx->name)));
+  if (memory.is_input) return;
+  if (access.order != vgpu::Order::Weak)
+    return end_sample("its blocks communicate through memory (volatile, relaxed or acquiring loads)");
+  if (memory_.first_uninitialised(address, access.bytes))
+    end_sample(fmt::format("{} reads memory that other blocks or kernels write, and not all of them were run",
+                           plain_name(warp.grid->entry->ptx->name)));
+}
+
+void BlockSample::on_access(const vgpu::Warp& warp, const vgpu::Inst&, const vgpu::Access& access) {
+  using vgpu::AccessKind;
+  if (!on_ || ended_) return;
+  Writes* writes = &states_[*warp.block];
+  const bool is_run = access.shape == vgpu::Shape::Unit;
+  for (uint32_t lane = 0; lane < vgpu::kWarpSize; ++lane) {
+    if (!(access.lanes >> lane & 1)) continue;
+    const vgpu::Address address = access.addresses[lane];
+    Known* memory = known(address);
+    if (!memory) continue;
+    switch (access.kind) {
+      case AccessKind::Load:
+        loaded(warp, *memory, access, address);
+        break;
+      case AccessKind::Atomic:
+        return end_sample("its blocks use the old values of atomics on device memory");
+      case AccessKind::Reduction:
+        memory->reduced = true;
+        [[fallthrough]];
+      case AccessKind::Store: {
+        if (memory->host_sees_it) return end_sample("it writes memory that the host sees");
+        uint64_t none = 0;
+        memory->partly_written.compare_exchange_strong(none, warp.grid->info.id);
+        if (access.kind == AccessKind::Reduction) break;
+        writes->add(address, address + (is_run ? uint64_t{access.bytes} * vgpu::kWarpSize : access.bytes));
+        break;
+      }
+    }
+    // The other lanes' bytes follow, or are the same; a run never leaves an allocation.
+    if (is_run || access.shape == vgpu::Shape::Uniform) {
+      if (access.kind == AccessKind::Load && is_run && !memory->is_input)
+        for (uint32_t other = 1; other < vgpu::kWarpSize && !ended_; ++other)
+          loaded(warp, *memory, access, access.addresses[other]);
+      return;
+    }
+  }
+}
+
+void BlockSample::on_violation(const vgpu::Warp&, const vgpu::Inst&, const vgpu::ViolationInfo& info) {
+  if (on_ && !ended_ && info.what == vgpu::Violation::Deadlock)
+    end_sample("a block waits for something that only blocks that were not run could do");
+}
+
+void BlockSample::on_copy(const vgpu::OperationInfo&, const vgpu::RangeInfo&, const vgpu::RangeInfo& from) {
+  if (!on_ || ended_ || from.host) return;
+  const Known* memory = known(from.address);
+  if (memory && memory->partly_written != 0)
+    end_sample("the host code copies what a kernel wrote, and not all of its blocks were run");
+}
+
+}  // namespace assay::checks

@@ -1,0 +1,60 @@
+#include "cli/activity_files.h"
+
+#include <fstream>
+#include <set>
+
+#include "activity/activity.h"
+#include "cli/arguments.h"
+#include "cli/terminal.h"
+#include "protocol/event.h"
+#include "subject/places.h"
+
+namespace assay::cli {
+
+void add_activity_files(Arguments& arguments, ActivityFiles& files) {
+  arguments.add("--memory", files.memory,
+                "write a memory snapshot to this file, a pickle for PyTorch's memory viewer");
+  arguments.add("--trace", files.trace, "write a trace to this file, JSON for Perfetto and chrome://tracing");
+  arguments.add("--html", files.html, "write a page to this file: memory and streams over time");
+}
+
+namespace {
+
+// Fills in the host code of findings, and drops those that the user does not want to see.
+void name_findings(std::vector<activity::FoundAt>& found, subject::Places& places,
+                   const std::vector<Suppression>& suppressions) {
+  std::erase_if(found,
+                [&](const activity::FoundAt& one) { return is_suppressed(one.finding, suppressions); });
+  std::vector<Finding> findings;
+  for (const activity::FoundAt& one : found) findings.push_back(one.finding);
+  places.name(findings);
+  for (std::size_t i = 0; i < found.size(); ++i) found[i].finding = std::move(findings[i]);
+}
+
+}  // namespace
+
+bool write_activity(const std::string& events, const std::string& program,
+                    const std::vector<Suppression>& suppressions, const ActivityFiles& files) {
+  activity::Recorder recorder;
+  subject::Places places;
+  std::ifstream file(events);
+  for (std::string line; std::getline(file, line);) {
+    const auto event = protocol::decode_event(line);  // a program that was killed may leave half a line
+    if (!event) continue;
+    if (const auto* module = std::get_if<protocol::ModuleEvent>(&*event))
+      places.add_module(module->name, module->path);
+    recorder.add(*event);
+  }
+  const std::vector<std::string> calls = recorder.calls();
+  places.look_up({calls.begin(), calls.end()});
+  name_findings(recorder.findings(), places, suppressions);
+  const activity::Activity seen =
+      recorder.take([&](const std::vector<std::string>& own) { return places.frames(own); });
+  bool written = true;
+  if (!files.memory.empty()) written &= write_text(files.memory, memory_snapshot(seen));
+  if (!files.trace.empty()) written &= write_text(files.trace, trace(seen));
+  if (!files.html.empty()) written &= write_text(files.html, page(seen, program));
+  return written;
+}
+
+}  // namespace assay::cli

@@ -1,0 +1,94 @@
+// What the program does with the device over time, as events (Settings::report_activity): allocations with the host
+// code that made them, launches, copies and fills with their times, and what became of each allocation's bytes.
+//
+// Reads are marked in a bitmap of each allocation, one bit per byte, as the engine marks written ones. It hears accesses
+// only where checks are on; without them, bytes are not counted.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/event.h"
+#include "vgpu/stream.h"
+#include "vgpu/watch.h"
+
+namespace assay::cudart {
+
+class EventWriter;
+
+class Activity final : public vgpu::Listener {
+ public:
+  // `counts`: whether accesses are heard.
+  Activity(EventWriter& writer, const vgpu::Memory& memory, bool counts);
+  ~Activity() override;
+
+  double now() const;
+  // The host code of the calling thread, as a number for events; `caller` is its return address.
+  uint64_t stack(const void* caller);
+  void allocated(vgpu::Address base, uint64_t stack);
+  void out_of_memory(uint64_t bytes, uint64_t stack);
+  void releasing(vgpu::Address base);
+  // The host has asked for `count` operations, of which `last` is the last; `called`: when it began to.
+  void submitted(vgpu::OperationId last, std::size_t count, double called);
+  void grid_ended(const vgpu::GridRun& run, const std::string& fault);
+  // The program ends: what it still holds.
+  void end();
+
+  bool wants_accesses(ptx::Space space) const override { return counts_ && space == ptx::Space::Global; }
+  void on_access(const vgpu::Warp& warp, const vgpu::Inst& inst, const vgpu::Access& access) override;
+  void on_loads(const vgpu::Warp& warp, ptx::Space space, std::span<const vgpu::ShapedLoad> loads) override;
+  void on_launch_end(const vgpu::LaunchInfo& info) override;
+  void on_operation(const vgpu::OperationInfo& info) override;
+  void on_operation_end(const vgpu::OperationInfo& info) override;
+  void on_copy(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to,
+               const vgpu::RangeInfo& from) override;
+  void on_fill(const vgpu::OperationInfo& info, const vgpu::RangeInfo& to) override;
+
+ private:
+  struct Use;     // of an allocation
+  struct Writer;  // an instruction that stores
+  struct Site;    // an instruction, as a thread last saw it
+  struct Submission {
+    vgpu::OperationId last = 0;
+    std::size_t count = 0;
+    double called = 0, returned = 0;
+  };
+
+  Use* use_of(vgpu::Address address) const;
+  Site& site(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address);
+  void used(Use& use);
+  void read(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address, uint64_t bytes);
+  void wrote(const vgpu::Warp& warp, const vgpu::Inst& inst, vgpu::Address address);
+  void range_used(const vgpu::RangeInfo& range, bool is_read);
+  bool is_host(const vgpu::RangeInfo& range) const;
+  void report_release(const Use& use, bool is_held);
+  void add_submission(protocol::OperationEvent& event);
+  uint64_t new_stack(protocol::StackEvent event);
+
+  EventWriter& writer_;
+  const vgpu::Memory& memory_;
+  const bool counts_;
+  const uint64_t serial_;  // of this one among all in the process
+  const std::chrono::steady_clock::time_point began_;
+  std::mutex mutex_;
+  std::map<std::vector<uint64_t>, uint64_t> native_stacks_;
+  std::map<uint64_t, uint64_t> python_stacks_;
+  uint64_t stacks_ = 0;
+  std::deque<Submission> submissions_;
+  std::unordered_map<vgpu::OperationId, protocol::OperationEvent> under_way_;
+  protocol::OperationEvent ended_;  // the grid that has just ended
+  std::vector<Use*> touched_;       // by grids that run
+  std::unordered_map<uint64_t, std::vector<std::unique_ptr<Writer>>> writers_;  // by launch
+  mutable std::shared_mutex uses_mutex_;
+  std::map<vgpu::Address, std::unique_ptr<Use>> uses_;  // by base
+};
+
+}  // namespace assay::cudart

@@ -1,0 +1,115 @@
+// From events to an activity: who holds what, the peak, and the files. What viewers make of the files is tested in
+// tests/python/test_activity.py.
+#include "activity/activity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace assay::activity {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// Two live at once; the second is held until the end.
+Recorder example() {
+  Recorder recorder;
+  recorder.add(protocol::StackEvent{7, {"program+0x10"}, {}});
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 7, 1.0});
+  recorder.add(protocol::AllocationEvent{2, 0x2000, 300, "cudaMalloc", false, 7, 2.0});
+  recorder.add(protocol::OperationEvent{.id = 1,
+                                        .stream = 3,
+                                        .called = 2.25,
+                                        .returned = 2.5,
+                                        .begin = 2.75,
+                                        .end = 3.0,
+                                        .kernel = "_Z5twicePfi",
+                                        .grid = {4, 1, 1},
+                                        .block = {128, 1, 1},
+                                        .warp_instructions = 64});
+  recorder.add(
+      protocol::FindingEvent{{.kind = Kind::DataRace, .where = {"k.cu", 3}, .evidence = evidence::Race{}}});
+  recorder.add(protocol::ReleaseEvent{.id = 1,
+                                      .seconds = 4.0,
+                                      .is_counted = true,
+                                      .never_read = 40,
+                                      .last_use = 3.0,
+                                      .writer = "_Z5twicePfi"});
+  recorder.add(protocol::AllocationEvent{3, 0x3000, 50, "cudaMalloc", false, 0, 5.0});
+  recorder.add(protocol::ReleaseEvent{.id = 2, .seconds = 6.0, .is_held = true});
+  return recorder;
+}
+
+TEST(Activity, LivesOfAllocations) {
+  const Activity seen = example().take([](const std::vector<std::string>& calls) {
+    return std::vector<Frame>{{{"main.cu", 12}, calls.at(0), true}};
+  });
+  ASSERT_EQ(seen.allocations.size(), 3u);
+  EXPECT_TRUE(seen.allocations[0].is_released);
+  EXPECT_EQ(seen.allocations[0].end, 4.0);
+  EXPECT_EQ(seen.allocations[0].writer, "twice");
+  EXPECT_EQ(seen.allocations[0].never_read, 40u);
+  EXPECT_FALSE(seen.allocations[1].is_released);
+  EXPECT_FALSE(seen.allocations[2].is_released) << "the program was killed: nobody said that it was held";
+  ASSERT_EQ(seen.stack_of(seen.allocations[0]).size(), 1u);
+  EXPECT_EQ(text_of(seen.stack_of(seen.allocations[0])[0]), "main.cu:12 in program+0x10");
+  EXPECT_THAT(seen.stack_of(seen.allocations[2]), IsEmpty());
+  EXPECT_EQ(seen.findings.at(0).seconds, 3.0) << "at the end of the operation that showed it";
+  EXPECT_EQ(seen.end, 6.0);
+}
+
+TEST(Activity, PeakAndWhoMakesIt) {
+  const Peak peak = peak_of(example().take());
+  EXPECT_EQ(peak.bytes, 400u);
+  EXPECT_EQ(peak.seconds, 2.0);
+  EXPECT_THAT(peak.held, ElementsAre(1, 0));
+  EXPECT_EQ(peak_of(Activity{}).bytes, 0u);
+  EXPECT_THAT(peak_of(Activity{}).held, IsEmpty());
+}
+
+// Memory that is given back in the same instant makes room.
+TEST(Activity, PeakOfMemoryThatFollows) {
+  Recorder recorder;
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "", false, 0, 1.0});
+  recorder.add(protocol::ReleaseEvent{.id = 1, .seconds = 2.0});
+  recorder.add(protocol::AllocationEvent{2, 0x2000, 100, "", false, 0, 2.0});
+  recorder.add(protocol::AllocationEvent{3, 0x4000, 700, "", true, 0, 2.0});  // of the host
+  EXPECT_EQ(peak_of(recorder.take()).bytes, 100u);
+}
+
+TEST(Activity, ReleaseOfWhatIsNotKnownIsIgnored) {
+  Recorder recorder;
+  recorder.add(protocol::ReleaseEvent{.id = 9, .seconds = 2.0});
+  EXPECT_THAT(recorder.take().allocations, IsEmpty());
+}
+
+TEST(Activity, TraceHasKinetosNames) {
+  const auto json = nlohmann::json::parse(trace(example().take()));
+  std::map<std::string, nlohmann::json> events;
+  for (const auto& event : json["traceEvents"]) events[event.value("cat", event.value("name", ""))] = event;
+  EXPECT_EQ(events["kernel"]["name"], "twice");
+  EXPECT_EQ(events["kernel"]["ts"], 2.75e6);
+  EXPECT_EQ(events["kernel"]["dur"], 0.25e6);
+  EXPECT_EQ(events["kernel"]["tid"], 3);
+  EXPECT_EQ(events["kernel"]["args"]["grid"], (std::vector<int>{4, 1, 1}));
+  EXPECT_EQ(events["cuda_runtime"]["name"], "cudaLaunchKernel");
+  EXPECT_EQ(events["cuda_runtime"]["args"]["correlation"], events["kernel"]["args"]["correlation"]);
+  EXPECT_EQ(events["finding"]["name"], "error: data-race");
+  EXPECT_EQ(events["allocated bytes"]["args"]["bytes"], 350) << "after the last change";
+}
+
+TEST(Activity, PageHoldsNothingThatLooksLikeATag) {
+  Recorder recorder;
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "</script><b>", false, 0, 1.0});
+  const std::string text = page(recorder.take(), "./program --x=<y>");
+  EXPECT_THAT(text, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(text, Not(HasSubstr("{{data}}")));
+  EXPECT_THAT(text, HasSubstr("\\u003c/script>\\u003cb>"));
+}
+
+}  // namespace
+}  // namespace assay::activity

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Opens a page of `assay run --html` in a headless Chromium and looks at it as a reader would.
+
+    browser.py PAGE.html [--seconds MOST] [--shots FOLDER]
+
+Prints what is wrong and exits with 1; exits with 77 where there is no Chromium.
+"""
+import argparse
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+from browser import Browser  # noqa: E402
+
+INK = """(id => { const c = document.getElementById(id), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+  const seen = new Set(); for (let i = 0; i < d.length; i += 4) if (d[i + 3]) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size; })"""
+HOVER = """(id => { const c = document.getElementById(id), r = c.getBoundingClientRect(), said = new Set();
+  for (let x = 75; x < r.width - 8; x += 3) for (let y = 3; y < r.height; y += 6) {
+    c.dispatchEvent(new MouseEvent('mousemove', { clientX: r.left + x, clientY: r.top + y }));
+    said.add(document.getElementById(id + '-tip').textContent); }
+  return [...said]; })"""
+
+
+def problems_of(browser, url, data, most_seconds):
+    problems = []
+
+    def expect(good, what):
+        if not good:
+            problems.append(what)
+
+    begun = time.monotonic()
+    browser.open(url, 1280, 900)
+    seconds = time.monotonic() - begun
+    expect(most_seconds is None or seconds < most_seconds, f"took {seconds:.1f} s to open")
+    text = " ".join(browser.run("document.body.innerText").split())
+    for section in ("Device memory over time", "Launches and copies", "Who makes the peak", "Held until the end", "Findings in time"):
+        expect(section in text, f"lacks `{section}`")
+    expect(data["program"] in text, "does not name the program")
+    for finding in data["findings"]:
+        expect(finding["kind"] in text and " ".join(finding["message"].split()) in text, f"lacks the finding {finding['kind']}")
+    device = [one for one in data["allocations"] if not one["host"]]
+    held = [one for one in device if one["end"] is None]
+    expect(browser.run("document.querySelectorAll('#held-table tbody tr').length") == min(50, len(held)), "does not list what is held")
+    expect(browser.run("document.querySelectorAll('#peak-table tbody tr').length") == min(50, len(data["peak"]["held"])), "does not list the peak")
+    if device:
+        expect(browser.run(f"{INK}('live')") > 2, "the plot of memory is blank")
+        said = browser.run(f"{HOVER}('live')")
+        largest = max(device, key=lambda one: one["bytes"])
+        expect(any(line.startswith(largest["label"] + " of ") for line in said), f"pointing shows no allocation: {said[:3]}")
+    if data["operations"]:
+        expect(browser.run(f"{INK}('lanes')") > 2, "the lanes are blank")
+        said = browser.run(f"{HOVER}('lanes')")
+        longest = max(data["operations"], key=lambda one: one["end"] - one["begin"])
+        expect(any(line.startswith(longest["name"]) for line in said), f"pointing shows no operation: {said[:3]}")
+    browser.open(url, 390, 844)
+    wide = browser.run("document.documentElement.scrollWidth")
+    expect(wide <= 390, f"on a phone the page is {wide} pixels wide")
+    for event in browser.events:
+        method, params = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            problems.append(f"exception: {params['exceptionDetails'].get('exception', {}).get('description')}")
+        elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            problems.append(f"log: {params['entry']['text']}")
+        elif method == "Network.requestWillBeSent":
+            asked = params["request"]["url"]
+            expect(asked.startswith(("file:", "data:", "about:")), f"asks the network for {asked}")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("page", type=pathlib.Path)
+    parser.add_argument("--seconds", type=float, help="that opening may take")
+    parser.add_argument("--shots", type=pathlib.Path)
+    options = parser.parse_args()
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if not program:
+        print("there is no chromium: the page was not tested in a browser")
+        return 77
+    text = options.page.read_text()
+    start = text.index('id="data">') + len('id="data">')
+    data = json.loads(text[start:text.index("</script>", start)])
+    with tempfile.TemporaryDirectory(prefix="assay-browser-") as profile:
+        browser = Browser(program, profile)
+        try:
+            browser.open("about:blank", 1280, 900)  # the first page of a new browser is slow
+            problems = problems_of(browser, options.page.resolve().as_uri(), data, options.seconds)
+            if options.shots:
+                options.shots.mkdir(parents=True, exist_ok=True)
+                for dark in (False, True):
+                    browser.open(options.page.resolve().as_uri(), 1280, 900, dark)
+                    browser.shot(options.shots / f"memory-{'dark' if dark else 'light'}.png")
+        finally:
+            browser.close()
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+// Shapes at the corners of a promise, and their inputs.
+#include "trial/giant.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "trial/made_inputs.h"
+#include "trial/plan.h"
+
+namespace assay::trial {
+namespace {
+
+using contract::Contract;
+using contract::Shape;
+
+Contract parsed(const std::string& dims, const std::string& shape, const std::string& indices) {
+  auto contract = contract::parse(fmt::format(R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y"]
+[dims]
+{}
+[tensors.x]
+dtype = "f32"
+shape = {}
+[tensors.y]
+dtype = "bf16"
+shape = {}
+role = "out"
+[reference]
+formula = "y{} = x{}"
+)toml",
+                                              dims, shape, shape, indices, indices));
+  EXPECT_TRUE(contract) << contract.error().text();
+  return std::move(*contract);
+}
+
+Contract vectors(int64_t most) {
+  return parsed(fmt::format("n = {{ min = 1, max = {}, type = \"i64\" }}", most), R"(["n"])", "[i]");
+}
+Contract rows() {
+  return parsed("r = { min = 1, max = 1048576 }\nc = { min = 1, max = 65536, multiple_of = 1 }",
+                R"(["r", "c"])", "[i, j]");
+}
+
+TEST(GiantShapes, LieBelowAtAndAboveWhereAnIndexEnds) {
+  const std::vector<Shape> shapes = giant_shapes(vectors(int64_t{1} << 40), 1e6, 40e9);
+  const int64_t end31 = int64_t{1} << 31, end32 = int64_t{1} << 32;
+  for (const int64_t n : {end31 - 1, end31, end32 - 1, end32})
+    EXPECT_THAT(shapes, ::testing::Contains(Shape{{"n", n}}));
+  const auto beyond = [&](int64_t end) {
+    return std::any_of(shapes.begin(), shapes.end(),
+                       [&](const Shape& s) { return s.at("n") > end && s.at("n") < end + (1 << 21); });
+  };
+  EXPECT_TRUE(beyond(end31) && beyond(end32));
+  for (const Shape& shape : shapes) EXPECT_LE(6 * shape.at("n"), 40'000'000'000);
+}
+
+TEST(GiantShapes, HaveEachDimAtItsLargestAndProductsBeyond32Bits) {
+  const std::vector<Shape> shapes = giant_shapes(rows(), 1e5, 40e9);
+  EXPECT_THAT(shapes, ::testing::Contains(Shape{{"r", 1048576}, {"c", 1}}));
+  const auto product = [](const Shape& s) { return s.at("r") * s.at("c"); };
+  EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(),
+                          [&](const Shape& s) { return product(s) > int64_t{1} << 32; }));
+  EXPECT_TRUE(std::any_of(shapes.begin(), shapes.end(),
+                          [&](const Shape& s) { return product(s) == int64_t{1} << 31; }));
+}
+
+TEST(GiantShapes, AreNoneWhereThePromiseIsSmall) {
+  EXPECT_TRUE(giant_shapes(vectors(1 << 20), 0x1p22, 40e9).empty());
+}
+
+TEST(TellingShares, AreWhereAnIndexInElementsOrBytesEnds) {
+  const Contract contract = vectors(int64_t{1} << 40);
+  const double count = 0x1p33;
+  const std::vector<double> shares = telling_shares(contract, {{"n", int64_t{1} << 33}});
+  for (const double element : {0x1p31, 0x1p32, 0x1p30, 0x1p29, 0x1p15, 0x1p16})  // 2^29: byte 2^31 of x
+    EXPECT_THAT(shares, ::testing::Contains(element / count));
+}
+
+TEST(Plan, TriesGiantShapesWhereTheDeviceCanSample) {
+  const Contract contract = vectors(int64_t{1} << 33);
+  const auto sampled = [&](bool samples) {
+    Plan plan(contract, {.samples = samples});
+    int count = 0;
+    const std::size_t planned = plan.planned();
+    for (std::size_t i = 0; i < planned; ++i) {
+      const PlannedTrial next = plan.next([](const Shape&, bool) { return true; });
+      if (!next.trial.sampled) continue;
+      ++count;
+      EXPECT_FALSE(next.needed);
+      EXPECT_EQ(next.trial.condition.gpu, 0);
+    }
+    return count;
+  };
+  EXPECT_GT(sampled(true), 4);
+  EXPECT_EQ(sampled(false), 0);
+}
+
+TEST(MadeInputs, AreWhatTheDeviceMakes) {
+  const Contract contract = vectors(int64_t{1} << 40);
+  Trial trial;
+  trial.shape = {{"n", int64_t{1} << 33}};
+  trial.sampled = true;
+  auto inputs = MadeInputs::make(contract, trial);
+  ASSERT_TRUE(inputs) << inputs.error().text();
+  const auto values = made_values(*contract.inputs()[0], trial);
+  ASSERT_TRUE(values);
+  const std::vector<int64_t> elements = {0, 77, int64_t{1} << 31, (int64_t{1} << 33) - 1};
+  ASSERT_TRUE(inputs->make_read("x", elements));
+  for (const int64_t element : elements) {
+    float made = 0;
+    make_values(*values, static_cast<uint64_t>(element), 1, reinterpret_cast<std::byte*>(&made));
+    EXPECT_EQ(inputs->bindings().inputs.at("x")->load(element), static_cast<double>(made));
+  }
+}
+
+TEST(MadeInputs, AreNotMadeWithoutEnd) {
+  const Contract contract = vectors(int64_t{1} << 40);
+  Trial trial;
+  trial.shape = {{"n", int64_t{1} << 32}};
+  auto inputs = MadeInputs::make(contract, trial);
+  ASSERT_TRUE(inputs);
+  std::vector<int64_t> elements;
+  for (int64_t i = 0; i < (1 << 19); ++i) elements.push_back(i << 13);
+  EXPECT_FALSE(inputs->make_read("x", elements));
+}
+
+}  // namespace
+}  // namespace assay::trial
