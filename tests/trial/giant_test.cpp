@@ -44,7 +44,7 @@ Contract vectors(int64_t most) {
 }
 Contract rows() {
   return giant("r = { min = 1, max = 1048576 }\nc = { min = 1, max = 65536, multiple_of = 1 }",
-                R"(["r", "c"])", "[i, j]");
+               R"(["r", "c"])", "[i, j]");
 }
 
 TEST(GiantShapes, LieBelowAtAndAboveWhereAnIndexEnds) {
