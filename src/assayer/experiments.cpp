@@ -39,7 +39,7 @@ bool holds_pattern(const contract::Tensor& tensor, int64_t at, uint64_t pattern)
   const auto size = static_cast<std::size_t>(tensor.item_bytes());
   constexpr std::byte kHalf{0xf};
   if (contract::info(tensor.dtype).bits == 4)
-    return (*tensor.at(at) & kHalf) == (bytes[static_cast<std::size_t>(at) % 8] & kHalf);
+    return (*tensor.at(at) & kHalf) == (bytes[0] & kHalf);  // trial::packed_pattern
   return std::memcmp(tensor.at(at), bytes + (static_cast<std::size_t>(at) * size) % 8, size) == 0;
 }
 

@@ -27,9 +27,9 @@ inline constexpr int64_t kBriefSample = 1 << 13;
 // whole tensor. Seconds of the whole trial beside that. Elements of each output that are judged. Chosen.
 inline constexpr double kSampleSeconds = 0.5, kLongSampleSeconds = 2, kSampledTrialSeconds = 6;
 inline constexpr int64_t kSampledElements = 1 << 12;
-// Blocks of each launch, or all of them, without which nothing is said of what all blocks write. A block that writes
-// more than all that were run is then one of less than a tenth, as a rule: a tenth is missed by 32 random blocks three
-// times in a hundred, and none of the corpus's right kernels is such.
+// Blocks of each launch, or all of them, without which nothing is said of what all blocks write. Chosen: a tenth of all
+// blocks that write more than any of 32 random ones is missed three times in a hundred, and must be missed again when the
+// failure is confirmed with other random blocks.
 inline constexpr uint64_t kEnoughBlocks = 32;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;

@@ -3,7 +3,7 @@
 //
 // Example:
 //
-//     const MadeValues values{.table = bytes_of(some_values), .item = 4, .seed = 7};
+//     const MadeValues values{.table = std::vector<std::byte>(4 * 1000), .item = 4, .seed = 7};
 //     std::byte row[4 * 128];
 //     make_values(values, 1'000'000'000, 128, row);  // elements from the thousand millionth on
 //

@@ -78,13 +78,13 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   };
   stream_options.leaves_out = [this](const vgpu::Work& work) { return sample_ && sample_->leaves_out(work); };
   streams_ = std::make_unique<vgpu::Streams>(*device_, std::move(stream_options));
+  listen(checks);
   if (settings.report_activity) {
     activity_ =
         std::make_unique<Activity>(writer_, device_->memory(), settings.count_bytes && !checks.empty());
     device_->listen(activity_.get());
     streams_->listen(activity_.get());
   }
-  listen(checks);
   if (shadow_) {
     shadow_->watch(device_->memory());
     streams_->listen(shadow_.get());

@@ -63,7 +63,8 @@ std::vector<int64_t> differing(const Companion& companion, const Correspondence&
   return elements;
 }
 
-// Those of which the reference says that they correspond.
+// Those of which the reference says that they correspond. A result that was rounded to zero says nothing of one that is
+// larger: the exact values must be within the range of the format, too.
 std::vector<int64_t> confirmed(const Reference& reference, const Bindings& bindings,
                                const Companion& companion, const std::string& output,
                                const Correspondence& kept, std::vector<int64_t> elements) {
@@ -74,8 +75,12 @@ std::vector<int64_t> confirmed(const Reference& reference, const Bindings& bindi
   const auto after = reference.expect(companion.bindings, output, elements);
   if (!before || !after) return {};
   std::vector<int64_t> sure;
-  for (std::size_t i = 0; i < elements.size(); ++i)
-    if (after->value[i] == kept.factor * before->value[i]) sure.push_back(elements[i]);
+  const numerics::Format format = contract::info(after->dtype).format;
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    const bool in_range = !is_of_values(companion.relation) ||
+                          (is_inside(before->value[i], format) && is_inside(after->value[i], format));
+    if (in_range && after->value[i] == kept.factor * before->value[i]) sure.push_back(elements[i]);
+  }
   return sure;
 }
 

@@ -1,8 +1,8 @@
 // Every access is aligned as its width demands.
 //
 // A base is a multiple of what the contract (or the declaration of a variable) promises, and a dim with
-// `multiple_of` is a multiple of that; so most addresses are visibly a sum of multiples. Where one is not,
-// the question is whether the remainder can be other than 0.
+// `multiple_of` is a multiple of that; so most addresses are visibly a sum of multiples, which takes no question.
+// Where one is not, the question is whether the remainder can be other than 0.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,8 @@ Formula misaligned(Lowered& at, Int alignment) {
 }
 
 std::optional<Place> misaligned(Setting& setting, const Access& access) {
-  if (access.alignment <= 1) return std::nullopt;
+  const auto multiple = Bits{1} << setting.terms.trailing_zeros(access.address);
+  if (multiple % access.alignment == 0) return std::nullopt;
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     if (is_multiple(at.address, access.alignment)) continue;

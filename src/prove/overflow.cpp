@@ -3,7 +3,9 @@
 // Lowering notes each value that it could not show to stay within its type, of the address and of the conditions
 // on the way to it: a value that a guard looks at first is noted there, and may be part of the address, too. For
 // each one that bears on the address the question is whether it can wrap where the access is reached, everything
-// known taken together. Wrapping that never reaches an address (a hash, a comparison trick) is no defect.
+// known taken together. Wrapping that never reaches an address (a hash, a comparison trick) is no defect; nor is it where
+// it only decides which of two values an address gets: a condition is no index, whether the compiler makes a branch of
+// it or a choice. (-4 <u i, with i from -1 down, is how nvcc asks for the length of a remainder.)
 #include <algorithm>
 #include <set>
 
@@ -26,7 +28,7 @@ class Influence {
     const Node node = terms_[whole];
     Term result = terms_.truth(false);
     if (node.op == Op::Ite) {
-      result = terms_.either(on(node.a), terms_.ite(node.a, on(node.b), on(node.c)));
+      result = terms_.ite(node.a, on(node.b), on(node.c));
     } else {
       for (const Term child : {node.a, node.b, node.c})
         if (child != kNoTerm) result = terms_.either(result, on(child));
@@ -59,7 +61,7 @@ Views views_in(const Terms& terms, Term whole) {
                                 node.op == Op::LShr || node.op == Op::Ult || node.op == Op::Ule;
     const bool passes_on =
         node.op == Op::Add || node.op == Op::Mul || node.op == Op::Trunc;  // modulo 2^width
-    for (const Term child : {node.a, node.b, node.c}) {
+    for (const Term child : {node.op == Op::Ite ? kNoTerm : node.a, node.b, node.c}) {
       if (child == kNoTerm) continue;
       open.push_back(child);
       if (passes_on) continue;
@@ -103,15 +105,18 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
     Lowered at = lowered(setting, access, part, false);
     const auto wraps = at.lowering.wraps();
     const Views views = views_in(setting.terms, part.address);
+    const auto counts = [&](const Wrap& wrap) {  // a constant is what it is, read as signed or as unsigned
+      return views.contains({wrap.term, wrap.is_signed}) && !setting.terms.is_constant(wrap.term);
+    };
     for (size_t i = 0; i < wraps.size(); ++i) {
       const auto wrapped = [&](Lowered& where, const Wrap& wrap) {
-        if (!views.contains({wrap.term, wrap.is_signed})) return any_of({});
+        if (!counts(wrap)) return any_of({});
         const Term bears = Influence(setting.terms, wrap.term).on(part.address);
         return all_of({any_of({at_least_zero(plus(atom_poly(wrap.times), -1)),
                                at_least_zero(plus(atom_poly(wrap.times, -1), -1))}),
                        where.lowering.formula(bears)});
       };
-      if (!views.contains({wraps[i].term, wraps[i].is_signed})) continue;
+      if (!counts(wraps[i])) continue;
       const Answer answer = at.lowering.ask(wrapped(at, wraps[i]), setting.question_seconds());
       if (answer.kind == Answer::Kind::Unsatisfiable) continue;
       Place place;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "assayer/constants.h"
 #include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/symbol.h"
@@ -130,7 +131,9 @@ class Prover {
       modules_.push_back(std::move(*module));
     }
     progress("recording launches");
-    auto relation = infer(contract_, *subject_, {.seconds = options_.recording_seconds});
+    auto relation = infer(
+        contract_, *subject_,
+        {.seconds = options_.recording_seconds, .constants = assayer::read_constants(contract_, *subject_)});
     if (!relation) {
       proof_.problem = relation.error().text();
       return false;

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "protocol/event.h"
+#include "trial/thresholds.h"
 #include "trial/trial.h"
 
 namespace assay::prove {
@@ -20,6 +21,13 @@ namespace {
 
 constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
 constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
+// Shapes about the constants of the code. Chosen: as many as the others, since a recording takes a millisecond.
+constexpr size_t kMostAboutConstants = 200;
+constexpr int64_t kOrdinaryDim = 100;
+// How often the relation is inferred anew with shapes that it did not hold at, and with how many of them each time.
+// Chosen: host code has about as many paths, and most of the shapes stay for checking.
+constexpr int kMostInferences = 8;
+constexpr size_t kMostAdded = 4;
 
 using RecordedLaunch = protocol::RecordedLaunchEvent;
 
@@ -59,6 +67,28 @@ class Shapes {
     Random random(seed);
     for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
       add([&](const contract::Dim& dim) { return drawn(dim, random); });
+    return shapes;
+  }
+
+  // About the constants of the code, where host code may take another path: each dim alone, the others small or
+  // ordinary; and two dims together.
+  std::vector<Shape> about(const SizeConstants& constants) {
+    const trial::Thresholds thresholds(contract_, constants);
+    std::vector<Shape> shapes;
+    const auto add = [&](const Shape& shape) {
+      if (shapes.size() < kMostAboutConstants && fits(shape) && seen_.insert(shape).second)
+        shapes.push_back(shape);
+    };
+    for (const contract::Dim& dim : contract_.dims)
+      for (const int64_t value : thresholds.values(dim))
+        for (const int64_t others : {int64_t{1}, kOrdinaryDim}) {
+          Shape shape;
+          for (const contract::Dim& one : contract_.dims)
+            shape[one.name] = one.name == dim.name ? value : clipped(one, others);
+          add(shape);
+        }
+    for (const Shape& shape : thresholds.products()) add(shape);
+    for (const Shape& shape : thresholds.pairs()) add(shape);
     return shapes;
   }
 
@@ -236,14 +266,14 @@ class Separation {
     // true of the shapes that were seen is not taken.
     const std::vector<const Shape*> all = others_;
     for (const Condition& condition : divisibility) {
-      if (!std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }))
-        continue;
+      if (!holds_for_own(condition)) continue;
       others_ = all;
       std::erase_if(others_, [&](const Shape* s) { return !condition.holds(*s); });
       if (others_.size() == all.size()) continue;
       if (auto found = any_range(&condition)) return {condition, *found};
     }
-    return {};
+    others_ = all;
+    return necessary();
   }
 
  private:
@@ -254,8 +284,103 @@ class Separation {
     return std::nullopt;
   }
 
+  bool holds_for_own(const Condition& condition) const {
+    return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); });
+  }
+
+  // Conditions that hold for the shapes of the case, though for some others as well: for each dim the multiples that it
+  // is restricted to, and the ends of its range among these.
+  std::vector<Condition> necessary() {
+    std::vector<Condition> multiples, ends;
+    for (const contract::Dim& dim : contract_.dims) {
+      const auto multiple = multiple_of(dim);
+      for (const bool at_least : {true, false})
+        if (auto end = end_of(dim, at_least, multiple ? &*multiple : nullptr)) ends.push_back(*end);
+      if (multiple) multiples.push_back(*multiple);
+    }
+    std::vector<Condition> found;
+    for (const Condition& end : ends)
+      if (nothing_beyond(end, ends, multiples)) found.push_back(end);
+    for (const Condition& multiple : multiples) {
+      const bool one_value = std::any_of(found.begin(), found.end(), [&](const Condition& end) {
+        return end.kind == Condition::Kind::AtLeast &&
+               std::count(found.begin(), found.end(),
+                          Condition{Condition::Kind::AtMost, end.dim, end.value}) > 0 &&
+               end.dim == multiple.dim;
+      });
+      if (!one_value) found.insert(found.begin(), multiple);
+    }
+    return found;
+  }
+
+  // The largest power of two that the dim must be a multiple of: half of it away from a shape of the case is none.
+  std::optional<Condition> multiple_of(const contract::Dim& dim) const {
+    for (auto by = kDivisors.rbegin(); by != kDivisors.rend(); ++by) {
+      const Condition condition{Condition::Kind::Multiple, dim.name, *by};
+      if (dim.multiple_of % *by == 0 || !holds_for_own(condition)) continue;
+      const std::vector<Shape> shapes = some_own();
+      if (std::none_of(shapes.begin(), shapes.end(), [&](const Shape& shape) {
+            return belongs_with(shape, dim, shape.at(dim.name) + *by / 2) ||
+                   belongs_with(shape, dim, shape.at(dim.name) - *by / 2);
+          }))
+        return condition;
+    }
+    return std::nullopt;
+  }
+
+  // The end of the values of a dim that the case is for, on the line through its extreme shape.
+  std::optional<Condition> end_of(const contract::Dim& dim, bool at_least, const Condition* within) const {
+    const Shape& inside = *extreme(own_, dim.name, at_least);
+    int64_t in = inside.at(dim.name), out = at_least ? dim.lowest() : dim.highest();
+    if (in == out || belongs_with(inside, dim, out)) return std::nullopt;
+    while (const auto middle = between(inside, dim, in, out, within))
+      (belongs_(*middle) ? in : out) = middle->at(dim.name);
+    return Condition{at_least ? Condition::Kind::AtLeast : Condition::Kind::AtMost, dim.name, in};
+  }
+
+  // Whether no shape beyond the end is of the case, as far as some are tried: the next ones and one further on, on the
+  // lines through shapes of the case, and where other dims are at the ends of their ranges. What is for products of
+  // dims, or for all but some sizes, has no end that passes this.
+  bool nothing_beyond(const Condition& end, const std::vector<Condition>& ends,
+                      const std::vector<Condition>& multiples) const {
+    const contract::Dim& dim = *contract_.dim(end.dim);
+    const bool at_least = end.kind == Condition::Kind::AtLeast;
+    int64_t step = dim.multiple_of;
+    for (const Condition& multiple : multiples)
+      if (multiple.dim == end.dim) step = std::max(step, multiple.value);
+    std::vector<Shape> lines = some_own();
+    for (const contract::Dim& other : contract_.dims)
+      for (const bool least : {true, false})
+        if (other.name != end.dim) lines.push_back(*extreme(own_, other.name, least));
+    for (const Condition& other : ends) {
+      if (other.dim == end.dim) continue;
+      lines.push_back(*extreme(own_, end.dim, at_least));
+      lines.back()[other.dim] = other.value;
+    }
+    const int64_t limit = at_least ? dim.lowest() : dim.highest();
+    const int64_t far = end.value + (limit - end.value) / 2 / step * step;
+    for (const Shape& line : lines)
+      for (const int64_t steps : {1, 2, 3, 5})
+        if (belongs_with(line, dim, at_least ? end.value - steps * step : end.value + steps * step) ||
+            belongs_with(line, dim, far + (at_least ? -steps : steps) * step))
+          return false;
+    return true;
+  }
+
+  bool belongs_with(Shape shape, const contract::Dim& dim, int64_t value) const {
+    shape[dim.name] = value;
+    return dim.contains(value) && contract_.check_shape(shape) && belongs_(shape);
+  }
+
+  std::vector<Shape> some_own() const {
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < std::min(own_.size(), kMostTried); ++i)
+      shapes.push_back(*own_[i * own_.size() / std::min(own_.size(), kMostTried)]);
+    return shapes;
+  }
+
   bool separates(const Condition& condition) const {
-    return std::all_of(own_.begin(), own_.end(), [&](const Shape* s) { return condition.holds(*s); }) &&
+    return holds_for_own(condition) &&
            std::none_of(others_.begin(), others_.end(), [&](const Shape* s) { return condition.holds(*s); });
   }
 
@@ -290,6 +415,8 @@ class Separation {
     return std::nullopt;
   }
 
+  // Shapes that a condition is tried at. Chosen: the shapes recorded later show what holds for these by chance.
+  static constexpr size_t kMostTried = 6;
   static constexpr std::array<int64_t, 8> kDivisors = {2, 4, 8, 16, 32, 64, 128, 256};
 
   const Contract& contract_;
@@ -443,31 +570,20 @@ std::vector<std::string> Launch::text() const {
   return lines;
 }
 
-Result<Relation> infer(const Contract& contract, const subject::Subject& subject,
-                       const RelationOptions& options) {
-  Relation relation;
-  Shapes shapes(contract);
-  Recorder recorder(contract, subject, options);
-  const double until = clock_seconds() + options.seconds;
-  const std::vector<Shape> every = shapes.all(options.exhaustive);
-  std::vector<RecordedCall> records;
-  for (const Shape& shape : shapes.some(options.fitted, 7)) {
-    if (clock_seconds() > until) break;
-    for (RecordedCall& record : recorder.record(shape, relation)) records.push_back(std::move(record));
-    ++relation.recorded;
-  }
-  // What fits few shapes is too easily found.
-  if (clock_seconds() > until && relation.gaps.empty())
-    relation.gaps.push_back(fmt::format("the host code could be run at {} shapes only in {:g} s",
-                                        relation.recorded, options.seconds));
+namespace {
+
+// The relation of some recorded calls: what they launch, and where which.
+void infer_from(const std::vector<const RecordedCall*>& records, const Contract& contract, Recorder& recorder,
+                Relation& relation) {
+  relation.cases.clear();
   std::map<std::string, std::vector<const RecordedCall*>> by_signature;
-  for (const RecordedCall& record : records) by_signature[signature(record)].push_back(&record);
+  for (const RecordedCall* record : records) by_signature[signature(*record)].push_back(record);
   Inference inference(contract, relation);
   for (const auto& [key, same] : by_signature) {
     relation.cases.push_back(inference.one_case(same));
     std::vector<const Shape*> own, others;
-    for (const RecordedCall& record : records)
-      (signature(record) == key ? own : others).push_back(&record.shape);
+    for (const RecordedCall* record : records)
+      (signature(*record) == key ? own : others).push_back(&record->shape);
     const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
       return !calls.empty() && std::all_of(calls.begin(), calls.end(),
@@ -477,6 +593,32 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     relation.cases.back().when = when;
     for (Launch& launch : relation.cases.back().launches) launch.when = when;
   }
+}
+
+}  // namespace
+
+Result<Relation> infer(const Contract& contract, const subject::Subject& subject,
+                       const RelationOptions& options) {
+  Relation relation;
+  Shapes shapes(contract);
+  Recorder recorder(contract, subject, options);
+  const double until = clock_seconds() + options.seconds;
+  const std::vector<Shape> every = shapes.all(options.exhaustive);
+  std::vector<RecordedCall> records;
+  const auto record_all = [&](const std::vector<Shape>& some) {
+    for (const Shape& shape : some) {
+      if (clock_seconds() > until) break;
+      for (RecordedCall& record : recorder.record(shape, relation)) records.push_back(std::move(record));
+      ++relation.recorded;
+    }
+  };
+  record_all(shapes.some(options.fitted, 7));
+  if (relation.refused.size() <= kEnoughRefusals) record_all(shapes.about(options.constants));
+  // What fits few shapes is too easily found.
+  if (clock_seconds() > until && relation.gaps.empty())
+    relation.gaps.push_back(fmt::format("the host code could be run at {} shapes only in {:g} s",
+                                        relation.recorded, options.seconds));
+  const size_t fitted = records.size();
   relation.all = !every.empty();
   for (const Shape& shape : every.empty() ? shapes.some(options.checked, 77) : every) {
     if (!shapes.fits(shape) || clock_seconds() > until) {
@@ -488,12 +630,33 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       break;
     }
     ++relation.recorded;
-    for (const RecordedCall& call : recorder.record(shape, relation)) {
-      const std::string how = deviation(relation, contract, call);
-      if (how.empty() || !relation.gaps.empty()) continue;
-      relation.gaps.push_back(fmt::format("no launch relation was found that also holds at {}: {}",
-                                          contract::to_string(shape), how));
+    for (RecordedCall& call : recorder.record(shape, relation)) records.push_back(std::move(call));
+  }
+  std::vector<const RecordedCall*> used, unused;
+  for (const RecordedCall& record : records)
+    (static_cast<size_t>(&record - records.data()) < fitted ? used : unused).push_back(&record);
+  for (int inference = 1;; ++inference) {
+    infer_from(used, contract, recorder, relation);
+    std::vector<const RecordedCall*> added;
+    std::string how;  // the first deviates
+    for (const RecordedCall* call : unused) {
+      if (added.size() == kMostAdded || !relation.gaps.empty()) break;
+      const std::string difference = deviation(relation, contract, *call);
+      if (difference.empty()) continue;
+      if (added.empty())
+        how = fmt::format("no launch relation was found that also holds at {}: {}",
+                          contract::to_string(call->shape), difference);
+      added.push_back(call);
     }
+    if (added.empty()) break;
+    if (inference == kMostInferences || clock_seconds() > until) {
+      relation.gaps.push_back(how);
+      break;
+    }
+    used.insert(used.end(), added.begin(), added.end());
+    std::erase_if(unused, [&](const RecordedCall* call) {
+      return std::find(added.begin(), added.end(), call) != added.end();
+    });
   }
   return relation;
 }

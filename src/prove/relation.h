@@ -9,9 +9,10 @@
 //   block.x = 256   grid.x = ceil_div(n, 256)   parameter 0 -> x   parameter 16 = n
 //
 // A number without an expression is unknown: any value is then possible. Shapes may differ in which kernels
-// they launch: each sequence of launches is a case of its own. A condition on one dim that tells its shapes
-// from the others is looked for (n >= 1, D % 4 == 0), and where none is found it is taken to be possible for
-// every shape.
+// they launch: each sequence of launches is a case of its own. Conditions that tell its shapes from the others are
+// looked for (n >= 1, D % 4 == 0), and where none are found, those that hold for its shapes and not for some others:
+// cases may overlap, and a case without conditions is taken to be possible for every shape. A shape that was recorded
+// later and is as no case says is counted among those that the relation is inferred from, and it is inferred anew.
 #pragma once
 
 #include <functional>
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/size_constants.h"
 #include "finding/json.h"
 #include "prove/expr.h"
 #include "prove/recorded_call.h"
@@ -94,6 +96,7 @@ struct RelationOptions {
   int64_t exhaustive = 3000;  // where there are no more shapes than this, all are
   // Elapsed seconds for all of it. Chosen: a recording takes about a millisecond, so ordinary host code needs one or two.
   double seconds = 20;
+  SizeConstants constants{};        // of the subject's code: shapes about these are among those recorded
   subject::RunnerOptions runner{};  // where the worker is
 };
 

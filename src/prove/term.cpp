@@ -320,6 +320,63 @@ Term Terms::substitute(Term term, const std::map<Var, Term>& by) {
   return go(term);
 }
 
+// The lowest bits of a sum, a product or a bitwise operation depend on the lowest bits of its operands alone: that
+// results wrap at 2^width does not matter.
+unsigned Terms::trailing_zeros(Term term) {
+  if (const auto found = trailing_zeros_.find(term); found != trailing_zeros_.end()) return found->second;
+  const Node node = nodes_[term];
+  const auto of_number = [&](Bits bits) {
+    unsigned zeros = 0;
+    while (zeros < node.width && !(bits >> zeros & 1)) ++zeros;
+    return zeros;
+  };
+  const auto of = [&](Term child) {  // a child that is 0 has none that is not
+    const unsigned zeros = trailing_zeros(child);
+    return zeros >= width(child) ? unsigned{node.width} : std::min<unsigned>(zeros, node.width);
+  };
+  unsigned zeros = 0;
+  switch (node.op) {
+    case Op::Const:
+      zeros = of_number(node.value);
+      break;
+    case Op::Var:
+      zeros = of_number(static_cast<Bits>(variables_[static_cast<Var>(node.value)].multiple_of));
+      break;
+    case Op::Add:
+    case Op::Or:
+    case Op::Xor:
+      zeros = std::min(of(node.a), of(node.b));
+      break;
+    case Op::Mul:
+      zeros = std::min<unsigned>(of(node.a) + of(node.b), node.width);
+      break;
+    case Op::And:
+      zeros = std::max(of(node.a), of(node.b));
+      break;
+    case Op::Shl:  // by what is not known: no fewer
+    case Op::ZExt:
+    case Op::SExt:
+    case Op::Trunc:
+      zeros = of(node.a);
+      break;
+    case Op::LShr:
+    case Op::AShr:
+      if (const auto by = value(node.b); by && *by < of(node.a))
+        zeros = of(node.a) - static_cast<unsigned>(*by);
+      break;
+    case Op::URem:
+    case Op::SRem:  // a - quotient * b; of b = 0 PTX does not say what the result is
+      if (const auto by = value(node.b); by && *by != 0) zeros = std::min(of(node.a), of(node.b));
+      break;
+    case Op::Ite:
+      zeros = std::min(of(node.b), of(node.c));
+      break;
+    default:
+      break;
+  }
+  return trailing_zeros_[term] = zeros;
+}
+
 const Ring& Terms::ring(Term term) {
   if (const auto found = rings_.find(term); found != rings_.end()) return found->second;
   const Node node = nodes_[term];

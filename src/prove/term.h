@@ -129,6 +129,10 @@ class Terms {
   const std::vector<Var>& mentions(Term term);
   Term substitute(Term term, const std::map<Var, Term>& by);
 
+  // So many of its lowest bits are 0, whatever the variables are: it is a multiple of 2 to the power of this. At least;
+  // the width where it is 0.
+  unsigned trailing_zeros(Term term);
+
   const Ring& ring(Term term);
   Term from_ring(const Ring& ring, unsigned width);
   Term canonical(Term term) { return from_ring(ring(term), width(term)); }
@@ -153,6 +157,7 @@ class Terms {
   std::vector<Term> var_terms_;
   std::unordered_map<Node, Term, Hash> known_;
   std::unordered_map<Term, std::vector<Var>> mentions_;
+  std::unordered_map<Term, unsigned> trailing_zeros_;
   std::unordered_map<Term, Ring> rings_;
   std::unordered_map<std::string, uint32_t> interned_;
 };

@@ -313,7 +313,9 @@ void write_images(const MemoryFileLayout& layout, const trial::Trial& trial, std
         fill(image + b.offset, 0, b.length, poison);  // in phase with the elements
         if (b.spec && !b.layout.is_plain()) {
           contract::Tensor elements = contract::Tensor::zeros(b.spec->dtype, b.extents);
-          fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()), poison);
+          const bool packed = contract::info(b.spec->dtype).bits < 8;
+          fill(elements.bytes.data(), 0, static_cast<int64_t>(elements.bytes.size()),
+               packed ? trial::packed_pattern(trial.condition.poison) : poison);
           b.layout.pack(elements, image + b.offset);
         }
       }

@@ -20,7 +20,7 @@ constexpr int64_t kFew = 1, kSome = 3, kRow = 1024, kLongRow = 32768;
 constexpr double kEnds[] = {0x1p31, 0x1p32};
 constexpr double kShortEnds[] = {0x1p15, 0x1p16};
 // Beyond an end: more than one block, so that blocks of which all elements lie beyond it are among those that are run.
-constexpr double kBeyond = 0x1p20;
+constexpr double kBeyondAnEnd = 0x1p20;
 constexpr std::size_t kMostGiants = 12;
 
 double count_of(const TensorSpec& spec, const Shape& shape) {
@@ -67,7 +67,7 @@ class Giants {
   std::vector<Shape> run() {
     for (const Dim& dim : contract_.dims)
       if (!dim.is_constant()) add_longest(dim, kFew);
-    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyond);
+    for (const double end : {kEnds[1], kEnds[0]}) add_about(end + kBeyondAnEnd);
     add_all();
     for (const Dim& dim : contract_.dims)
       if (!dim.is_constant() && contract_.dims.size() > 1) add_longest(dim, kSome);

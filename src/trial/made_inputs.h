@@ -8,8 +8,9 @@
 // Example:
 //
 //     Result<MadeInputs> inputs = MadeInputs::make(contract, trial);
-//     use(inputs->bindings());       // for the reference, which says which elements it is about to read:
-//     inputs->make_read("x", reads);
+//     const int64_t element = 1'000'000'000;
+//     inputs->make_read("x", std::span(&element, 1));  // the reference says so before it reads
+//     use(inputs->bindings().inputs.at("x"));
 #pragma once
 
 #include <map>

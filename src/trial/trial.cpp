@@ -98,6 +98,11 @@ uint64_t pattern(Poison poison) {
   return 0;
 }
 
+uint64_t packed_pattern(Poison poison) {
+  constexpr uint64_t kEveryByte = 0x0101010101010101ull;
+  return (pattern(poison) & 0xff) * kEveryByte;
+}
+
 std::vector<std::string> kinds_of(const Condition& condition) {
   std::vector<std::string> kinds = {fmt::format("memory poisoned with {}", to_string(condition.poison))};
   if (condition.schedule != 0) kinds.emplace_back(describe(schedule_kind(condition.schedule)));

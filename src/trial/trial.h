@@ -80,6 +80,9 @@ enum class Poison : uint8_t { Nan, OtherNan, Zeros, Ones, Large };
 std::string_view to_string(Poison poison);
 // The byte pattern, repeated, of a poison.
 uint64_t pattern(Poison poison);
+// The same for elements of four bits: the same in every element, and another for each poison, so that two poisons tell
+// what was not written.
+uint64_t packed_pattern(Poison poison);
 
 // How the call is made. The default is a plain call on a stream of its own.
 struct Condition {

@@ -459,6 +459,21 @@ TEST(Arithmetic, an_index_that_wraps_before_its_guard_overflows) {
   EXPECT_EQ(ProvedKernel(body(3)).overflow(), Status::Proved);
 }
 
+// A condition that wraps chooses between two indices, neither of which does: -i - 1 >u -4 asks for i < 3.
+TEST(Arithmetic, a_choice_by_what_wraps_is_no_overflow) {
+  const auto body = [](const char* chosen) {
+    return kernel(fmt::format(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      not.b32 %r7, %r2; setp.gt.u32 %p2, %r7, -4; mul.lo.s32 %r9, %r2, 100000; selp.b32 %r8, 0, {}, %p2;
+      setp.ge.u32 %p1, %r8, %r1; @%p1 bra END;
+      mul.wide.u32 %rd3, %r8, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)",
+                              chosen));
+  };
+  EXPECT_EQ(ProvedKernel(body("%r2")).overflow(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(body("%r9")).overflow(), Status::Unknown);  // what is chosen may
+}
+
 // What wraps only in a guard reaches no address.
 TEST(Arithmetic, a_wrap_in_a_guard_alone_is_no_overflow) {
   EXPECT_EQ(ProvedKernel(kernel(R"(

@@ -143,6 +143,43 @@ extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
   EXPECT_EQ(wrong.status, 1) << wrong.text;
 }
 
+// Kernels of their own for one size and, apart from it, for multiples of eight: no condition tells the multiples from
+// that size, and the bounds follow from one that holds for them. Where the host code has another size in mind than the
+// kernel, a run shows it.
+TEST_F(Command, host_code_with_a_kernel_for_one_size) {
+  const auto source = [](int size) {
+    return fmt::format(R"(
+__global__ void plain(const float* x, float* y, int n) {{
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}}
+__global__ void eights(const float* x, float* y, int n) {{
+  const int i = 8 * (blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < n)
+    for (int j = 0; j < 8; ++j) y[i + j] = 2.0f * x[i + j];
+}}
+__global__ void one_size(const float* x, float* y) {{
+  const int i = blockIdx.x * 128 + threadIdx.x;
+  y[i] = 2.0f * x[i];
+}}
+extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
+  if (n == {})
+    one_size<<<40, 128, 0, stream>>>(x, y);
+  else if (n > 3000 && n % 8 == 0)
+    eights<<<(n / 8 + 127) / 128, 128, 0, stream>>>(x, y, n);
+  else
+    plain<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}}
+)",
+                       size);
+  };
+  const Outcome right = prove_source(source(5120), {"--only", "bounds"});
+  EXPECT_EQ(right.status, 0) << right.text;
+  EXPECT_NE(right.text.find("if n >= 5120, if n <= 5120"), std::string::npos) << right.text;
+  EXPECT_NE(right.text.find("if n % 8 == 0, if n >= 3008"), std::string::npos) << right.text;
+  EXPECT_EQ(prove_source(source(5112), {"--only", "bounds"}).status, 1);
+}
+
 // A 16-bit index that is kept from being negative stays within the tensor, and wraps from n = 65537 on: only the
 // result shows it. Where the result is wrong without any wrap as well, the wrap is not to blame.
 TEST_F(Command, an_index_that_wraps_is_shown_by_its_result) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <set>
 
 #include "support.h"
 
@@ -134,6 +135,19 @@ dtype = "i4"
 shape = ["n", 3]
 role = "out")");
   EXPECT_EQ(laid.buffer(0).length, 5);  // nine elements
+  // What was there before: one code in all elements, another for each poison.
+  std::set<int64_t> codes;
+  for (const trial::Poison poison : {trial::Poison::Nan, trial::Poison::OtherNan, trial::Poison::Zeros,
+                                     trial::Poison::Ones, trial::Poison::Large}) {
+    laid.trial.condition.poison = poison;
+    write_images(laid.layout, laid.trial, laid.memory.data());
+    std::memcpy(laid.out(1), laid.memory.data() + laid.buffer(1).in + laid.buffer(1).offset, 5);
+    const Call untouched = laid.read();
+    for (int64_t i = 1; i < 9; ++i)
+      EXPECT_EQ(untouched.outputs.at("y")->load_int(i), untouched.outputs.at("y")->load_int(0));
+    codes.insert(untouched.outputs.at("y")->load_int(0));
+  }
+  EXPECT_EQ(codes.size(), 5u);
   std::memcpy(laid.out(1), laid.out(0), 5);
   EXPECT_EQ(laid.read().outputs.at("y")->bytes, laid.bindings.inputs.at("x")->bytes);
 }

@@ -16,7 +16,7 @@ namespace {
 using contract::Contract;
 using contract::Shape;
 
-Contract parsed(const std::string& dims, const std::string& shape, const std::string& indices) {
+Contract giant(const std::string& dims, const std::string& shape, const std::string& indices) {
   auto contract = contract::parse(fmt::format(R"toml(
 [kernel]
 source = "k.cu"
@@ -40,11 +40,11 @@ formula = "y{} = x{}"
 }
 
 Contract vectors(int64_t most) {
-  return parsed(fmt::format("n = {{ min = 1, max = {}, type = \"i64\" }}", most), R"(["n"])", "[i]");
+  return giant(fmt::format("n = {{ min = 1, max = {}, type = \"i64\" }}", most), R"(["n"])", "[i]");
 }
 Contract rows() {
-  return parsed("r = { min = 1, max = 1048576 }\nc = { min = 1, max = 65536, multiple_of = 1 }",
-                R"(["r", "c"])", "[i, j]");
+  return giant("r = { min = 1, max = 1048576 }\nc = { min = 1, max = 65536, multiple_of = 1 }",
+               R"(["r", "c"])", "[i, j]");
 }
 
 TEST(GiantShapes, LieBelowAtAndAboveWhereAnIndexEnds) {
