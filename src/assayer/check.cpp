@@ -265,10 +265,11 @@ class Check {
     if (slow.empty()) {
       result = run_planned(planned);
     } else {
-      result.state = TrialState::TooSlow;
+      result.state = planned.trial.sampled ? TrialState::Unsampled : TrialState::TooSlow;
       result.problem = slow;
     }
-    if (result.state == TrialState::TooSlow) timeline_.last().slow = result.problem;
+    if (result.state == TrialState::TooSlow || result.state == TrialState::Unsampled)
+      timeline_.last().slow = result.problem;
     return result;
   }
 
@@ -306,12 +307,25 @@ class Check {
     return round == std::end(kRound) ? std::ceil(seconds / 600) * 600 : *round;
   }
 
+  // Giant shapes have a share of the time before all that a pass requires.
+  void postpone_sampled(trial::Plan& plan) {
+    const auto step = static_cast<int64_t>(timeline_.steps().size()) - 1;
+    const bool now = options_.timeline ? options_.timeline->postponed == step
+                                       : sampled_seconds_ > kSampledShare * options_.budget;
+    if (!now || timeline_.postponed >= 0) return;
+    timeline_.postponed = step;
+    plan.postpone_sampled();
+  }
+
   void try_planned(trial::Plan& plan) {
     int useless = 0;
     while (auto planned = interrupted() ? std::nullopt : next(plan)) {
       say(progress_text(*planned));
       const double before = own();
+      trials_->allow_long_samples(plan.needed_left().empty());
       TrialResult result = run_step(*planned);
+      if (planned->trial.sampled) sampled_seconds_ += result.seconds;
+      postpone_sampled(plan);
       const double own_seconds = std::min(result.seconds, own() - before);
       if (interrupted() && !has_error(result.findings)) continue;
       if (result.state == TrialState::Unavailable || result.state == TrialState::Unjudgeable) {
@@ -424,6 +438,7 @@ class Check {
   Timeline timeline_;
   SizeConstants constants_;               // of the subject's code
   bool needs_more_ = false;               // trials, for a pass
+  double sampled_seconds_ = 0;            // of trials of which a sample of the blocks was run
   std::map<std::string, int> unsampled_;  // trials by why a sample of the blocks told nothing
   double patience_ = kFirstTrialSeconds;  // seconds
   std::vector<std::string> held_up_;      // trials that took much of the time

@@ -25,12 +25,15 @@ inline constexpr int64_t kBriefSample = 1 << 13;
 // Of a trial of which a sample of the blocks is run: seconds of each launch, in which blocks begin (they end in twice as
 // many); once more of them, for one trial, where no block came to its end, as in a kernel whose blocks loop over the
 // whole tensor. Seconds of the whole trial beside that. Elements of each output that are judged. Chosen.
-inline constexpr double kSampleSeconds = 0.5, kLongSampleSeconds = 2, kSampledTrialSeconds = 6;
+inline constexpr double kSampleSeconds = 0.25, kLongSampleSeconds = 2, kSampledTrialSeconds = 6;
 inline constexpr int64_t kSampledElements = 1 << 12;
 // Blocks of each launch, or all of them, without which nothing is said of what all blocks write. Chosen: a tenth of all
 // blocks that write more than any of 32 random ones is missed three times in a hundred, and must be missed again when the
 // failure is confirmed with other random blocks.
 inline constexpr uint64_t kEnoughBlocks = 32;
+// Share of the budget that such trials may take before all that a pass requires has been tried. Chosen: two seconds of
+// the default budget, in which they are through for an element-wise kernel.
+inline constexpr double kSampledShare = 0.1;
 // Samples that told nothing for the same reason before the others are left out.
 inline constexpr int kMostUnsampled = 2;
 // A shape that the contract lists runs whatever it costs, within this many budgets and seconds at least.

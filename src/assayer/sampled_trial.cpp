@@ -162,7 +162,7 @@ void TrialRunner::judge_written(const SampleReport& report, const subject::Call&
 
 void TrialRunner::run_sampled(const Trial& trial, TrialResult& result) {
   runner_.set_sample_seconds(kSampleSeconds);
-  if (!sample_once(trial, kSampleSeconds, result) || long_sampled_) return;
+  if (!sample_once(trial, kSampleSeconds, result) || !long_samples_ || long_sampled_) return;
   long_sampled_ = true;
   runner_.set_sample_seconds(kLongSampleSeconds);
   result = TrialResult{};

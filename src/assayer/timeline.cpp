@@ -28,6 +28,7 @@ Json Timeline::json() const {
   if (!slow.empty()) json["slow"] = slow;
   json["settled"] = Json::array();
   for (const Settled& s : settled) json["settled"].push_back({s.runs, s.shrinking});
+  if (postponed >= 0) json["postponed"] = postponed;
   if (budget_needed > 0) json["budget_needed"] = budget_needed;
   return json;
 }
@@ -56,6 +57,8 @@ Result<Timeline> Timeline::from_json(const Json& json) {
       return wrong;
     timeline.settled.push_back({s[0], s[1]});
   }
+  if (const auto it = json.find("postponed"); it != json.end() && it->is_number_integer())
+    timeline.postponed = *it;
   if (const auto it = json.find("budget_needed"); it != json.end() && it->is_number())
     timeline.budget_needed = *it;
   return timeline;

@@ -32,6 +32,7 @@ class Timeline {
   };
   static constexpr int kAll = -1;
   std::vector<Settled> settled;
+  int64_t postponed = -1;    // the step from which giant shapes waited for what a pass requires; -1: none
   double budget_needed = 0;  // seconds with which the check would have been a verdict; 0: it was one
 
   Json json() const;

@@ -95,6 +95,8 @@ class TrialRunner {
   // Elements of each output that are judged; larger ones by a sample.
   void set_sample(int64_t elements) { sample_ = elements; }
   void set_timeout(double seconds) { timeout_ = seconds; }  // of every call
+  // Whether a sample of the blocks may have more time, once, where no block comes to its end.
+  void allow_long_samples(bool allowed) { long_samples_ = allowed; }
   // Calls end in so many seconds of their own (own_time.h) from now, and none begins later: for what has its
   // share of the time.
   void set_time_left(std::optional<double> seconds) {
@@ -174,6 +176,7 @@ class TrialRunner {
   int64_t sample_ = judge::Options{}.max_elements;
   std::vector<Kind> hints_;
   subject::TensorCores tensor_cores_;
+  bool long_samples_ = false;       // are allowed
   bool long_sampled_ = false;       // a sample had more time once
   bool used_tensor_cores_ = false;  // by the call before
   std::function<void(const std::string&)> use_new_code_;

@@ -202,6 +202,11 @@ void Plan::drop_sampled() {
   skipped_ += std::erase_if(queue_, [](const PlannedTrial& planned) { return planned.trial.sampled; });
 }
 
+void Plan::postpone_sampled() {
+  std::stable_partition(queue_.begin(), queue_.end(),
+                        [](const PlannedTrial& planned) { return planned.needed || planned.required; });
+}
+
 PlannedTrial Plan::next(const Affordable& affordable) {
   if (!again_.empty()) {
     PlannedTrial planned = std::move(again_.front());

@@ -69,6 +69,8 @@ class Plan {
   void judged_at(const Trial& trial);
   // No more trials of which a sample of the blocks is run: they tell nothing of this subject.
   void drop_sampled();
+  // Those that are left wait for what a pass requires: they have had their share of the time.
+  void postpone_sampled();
 
   const Requirements& requirements() const { return requirements_; }
   // Trials that a pass still requires.
