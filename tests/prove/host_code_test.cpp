@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// No shape that anybody tries by chance, and none that the prover reads in the code: sums with 321 are made at run time.
+// No shape that anybody tries by chance, and none that the prover reads in the code: 321 is taken from it at run time.
 constexpr int64_t kOddShape = 654321;
 
 class HostCode : public ::testing::Test {
@@ -108,7 +108,7 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
   const Proof proof = prove(
       contract(
           at_odd_shape("threads = 256;"),
-          fmt::format("n == {} + 321 * static_cast<int>(blockDim.y) && i == 0 ? n : i", kOddShape - 321)),
+          fmt::format("n - 321 * static_cast<int>(blockDim.y) == {} && i == 0 ? n : i", kOddShape - 321)),
       {});
   EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);
   EXPECT_EQ(named(proof, "alignment").status, Status::Unknown);
