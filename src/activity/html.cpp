@@ -22,6 +22,8 @@ constexpr std::size_t kMostFrames = 12, kLongestName = 80;
 
 // The program's own line, as far as it is known.
 std::string place_of(const std::vector<Frame>& stack) {
+  const evidence::HostPlace host{.stack = stack};
+  if (const Frame* own = own_frame(host); own && own->where.line > 0) return text_of(*own);
   for (const Frame& frame : stack)
     if (frame.where.line > 0) return text_of(frame);
   return stack.empty() ? "" : stack.front().function;

@@ -102,6 +102,18 @@ TEST(Activity, TraceHasKinetosNames) {
   EXPECT_EQ(events["allocated bytes"]["args"]["bytes"], 350) << "after the last change";
 }
 
+// Of the code that made an allocation, the page names the program's own line, not that of a package.
+TEST(Activity, PageNamesTheProgramsOwnLine) {
+  Recorder recorder;
+  recorder.add(
+      protocol::StackEvent{1,
+                           {},
+                           {{{"/usr/lib/python3/dist-packages/torch/functional.py", 5}, "inner", true},
+                            {{"train.py", 7}, "step", true}}});
+  recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "cudaMalloc", false, 1, 1.0});
+  EXPECT_THAT(page(recorder.take(), "./program"), HasSubstr("\"place\":\"train.py:7 in step\""));
+}
+
 TEST(Activity, PageHoldsNothingThatLooksLikeATag) {
   Recorder recorder;
   recorder.add(protocol::AllocationEvent{1, 0x1000, 100, "</script><b>", false, 0, 1.0});
