@@ -19,8 +19,10 @@ TYPE_CHECKING = False  # true for type checkers, which know the name
 if TYPE_CHECKING:
     from assay.checking import check
     from assay.contract import (
+        Case,
         Contract,
         ContractError,
+        DerivedDim,
         Dim,
         Inputs,
         Kernel,
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "assay.checking": ("check",),
     "assay.contract": (
+        "Case",
         "Contract",
         "ContractError",
+        "DerivedDim",
         "Dim",
         "Inputs",
         "Kernel",

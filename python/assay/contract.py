@@ -74,6 +74,15 @@ class Dim:
 
 
 @dataclass
+class DerivedDim:
+    """A size that follows from others: `value` is an expression over dims. One of the usual type is a plain
+    string instead."""
+
+    value: str
+    type: str = "i32"
+
+
+@dataclass
 class Tensor:
     dtype: str
     shape: List[Extent]
@@ -81,6 +90,8 @@ class Tensor:
     values: Optional[str] = None  # "activations", "tokens(V)", …
     align: Optional[int] = None
     may_alias: Optional[str] = None
+    strides: Optional[List[Extent]] = None  # in elements; row-major without gaps otherwise
+    optional: Optional[bool] = None  # the pointer may be null
 
     def __post_init__(self):
         self.shape = list(self.shape)
@@ -134,6 +145,14 @@ class Reference:
 
 
 @dataclass
+class Case:
+    """Another formula, for calls of which `when` holds."""
+
+    when: str
+    formula: str
+
+
+@dataclass
 class Inputs:
     """The problem's own inputs: `torch` is "file.py:make" with make(dims, seed) -> {name: tensor}."""
 
@@ -177,11 +196,13 @@ class Contract:
     kernel: Kernel
     reference: Reference
     tensors: Dict[str, Tensor] = field(default_factory=dict)
-    dims: Dict[str, Union[Dim, int]] = field(default_factory=dict)
+    dims: Dict[str, Union[Dim, DerivedDim, int, str]] = field(default_factory=dict)
+    relations: List[str] = field(default_factory=list, metadata={"elsewhere": True})  # [dims] require
     scalars: Dict[str, Scalar] = field(default_factory=dict)
     shapes: List[Dict[str, int]] = field(default_factory=list)
     inputs: Inputs = field(default_factory=Inputs)
     require: Require = field(default_factory=Require)
+    case: List[Case] = field(default_factory=list)
     workload: Workload = field(default_factory=Workload)
     origin: Origin = field(default_factory=Origin)
     title: Optional[str] = None
@@ -226,14 +247,15 @@ class Contract:
                     for name, table in value.items()
                 }
             elif key == "dims":
-                values[key] = {
-                    name: dim if isinstance(dim, int) else _object(Dim, dim, "[dims] %s" % name)
-                    for name, dim in value.items()
-                }
+                values[key] = {name: _read_dim(name, dim) for name, dim in value.items() if name != "require"}
+            elif key == "case":
+                values[key] = [_object(Case, table, "[[case]]") for table in value]
             else:
                 values[key] = value
         contract = _object(cls, values, "the contract")
         contract.notes = _comments_at_the_top(text)
+        relations = data.get("dims", {}).get("require", [])
+        contract.relations = [relations] if isinstance(relations, str) else list(relations)
         return contract
 
     def to_toml(self) -> str:
@@ -243,12 +265,15 @@ class Contract:
         sections = [_table("kernel", self.kernel)]
         if self.dims:
             sections.append(
-                ["[dims]"] + ["%s = %s" % (_key(name), _dim(dim)) for name, dim in self.dims.items()]
+                ["[dims]"]
+                + ["%s = %s" % (_key(name), _dim(dim)) for name, dim in self.dims.items()]
+                + _assignments({"require": self.relations or None})
             )
         sections += [["[[shapes]]"] + _assignments(shape) for shape in self.shapes]
         sections += [_table("tensors." + _key(name), tensor) for name, tensor in self.tensors.items()]
         sections += [_table("scalars." + _key(name), scalar) for name, scalar in self.scalars.items()]
         sections.append(_table("reference", self.reference))
+        sections += [["[[case]]"] + _assignments(_changed(case)) for case in self.case]
         sections += [
             _table(name, table)
             for name, table in (
@@ -294,11 +319,18 @@ def _parse_toml(text: str) -> Dict[str, Any]:
         raise ContractError(str(error)) from None
 
 
+def _read_dim(name: str, dim: Any) -> "Union[Dim, DerivedDim, int, str]":
+    if isinstance(dim, (int, str)):
+        return dim
+    derived = isinstance(dim, dict) and "value" in dim
+    return _object(DerivedDim if derived else Dim, dim, "[dims] %s" % name)
+
+
 def _object(kind, table: Any, place: str):
     """An object of a class whose fields are the keys of a table."""
     if not isinstance(table, dict):
         raise ContractError("%s is not a table" % place)
-    names = {one.name.rstrip("_"): one for one in dataclasses.fields(kind) if not one.metadata.get("comment")}
+    names = {one.name.rstrip("_"): one for one in dataclasses.fields(kind) if not one.metadata}
     for key in table:
         if key not in names:
             near = difflib.get_close_matches(key, names, 1)
@@ -372,7 +404,9 @@ def _table(name: str, table: Any) -> List[str]:
     return ["[%s]" % name] + _assignments(_changed(table))
 
 
-def _dim(dim: Union[Dim, int]) -> str:
-    if isinstance(dim, int):
-        return str(dim)
+def _dim(dim: Union[Dim, DerivedDim, int, str]) -> str:
+    if isinstance(dim, (int, str)):
+        return _value(dim)
+    if isinstance(dim, DerivedDim):
+        return _value(_changed(dim))
     return _value(dict({"min": dim.min, "max": dim.max}, **_changed(dim)))

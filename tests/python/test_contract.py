@@ -6,8 +6,10 @@ import unittest
 
 from support import ROOT, is_installed
 from assay.contract import (
+    Case,
     Contract,
     ContractError,
+    DerivedDim,
     Dim,
     Inputs,
     Kernel,
@@ -69,6 +71,21 @@ class ContractTest(unittest.TestCase):
                 if "[kernel]" in file.read_text():
                     contract = Contract.load(file)
                     self.assertEqual(Contract.parse(contract.to_toml()), contract)
+
+    def test_relations_layouts_and_cases(self):
+        text = (
+            '[kernel]\nargs = ["x"]\npython = "a.py:f"\n\n[dims]\nG = { min = 1, max = 8 }\nC = "4 * G"\n'
+            'L = { value = "C * G", type = "i64" }\nrequire = ["G <= C"]\n\n[tensors.x]\ndtype = "e2m1"\n'
+            'shape = ["G", "C"]\nstrides = ["L", 1]\noptional = true\n\n[reference]\nformula = "y[] = 1"\n\n'
+            '[[case]]\nwhen = "G == 2"\nformula = "y[] = 2"\n'
+        )
+        contract = Contract.parse(text)
+        self.assertEqual(contract.to_toml(), text)
+        self.assertEqual(contract.dims["L"], DerivedDim("C * G", "i64"))
+        self.assertEqual(contract.relations, ["G <= C"])
+        self.assertEqual(contract.case, [Case("G == 2", "y[] = 2")])
+        with self.assertRaisesRegex(ContractError, r"\[\[case\]\] needs the key `formula`"):
+            Contract.parse('[kernel]\n[reference]\n[[case]]\nwhen = "G == 2"\n')
 
     def test_defaults_are_not_written(self):
         text = Contract(
