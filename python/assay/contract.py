@@ -46,8 +46,7 @@ FLOATS = frozenset(("f64", "f32", "f16", "bf16", "e4m3", "e5m2"))
 KEYWORDS = frozenset("if then else and or not in inf nan true false stream workspace".split())
 RESERVED_FOR_DIMS = KEYWORDS | frozenset(DTYPES.values()) | frozenset(
     "sum mean max min argmax argmin exp log log1p expm1 sqrt rsqrt tanh erf sigmoid sin cos abs floor pow "
-    "ceil round exp2 log2 erfc softplus ceil_div sign isnan i4 u4 e2m1 e3m2 e2m3 e8m0 argmax_any argmin_any "
-    "cumsum cummax cummin bit_and bit_or bit_xor shift_left shift_right present require".split()
+    "ceil round exp2 log2 erfc softplus ceil_div sign isnan require".split()
 )
 
 MAX_I32 = 2**31 - 1
