@@ -15,6 +15,7 @@ namespace assay::prove {
 
 namespace {
 
+constexpr unsigned kPointerBits = 64;
 constexpr int64_t kControlDim = 40;  // the most of a dim in a shape where nothing wraps
 
 // When a subterm bears on a term: a choice uses one of its sides only.
@@ -103,8 +104,12 @@ std::optional<contract::Shape> control_of(Setting& setting, const Access& access
 std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
+    Views views = views_in(setting.terms, part.address);
+    if (setting.terms.width(part.address) < kPointerBits) {  // the address is itself read, as an unsigned number
+      views.emplace(part.address, false);
+      at.lowering.unsigned_value(part.address);
+    }
     const auto wraps = at.lowering.wraps();
-    const Views views = views_in(setting.terms, part.address);
     const auto counts = [&](const Wrap& wrap) {  // a constant is what it is, read as signed or as unsigned
       return views.contains({wrap.term, wrap.is_signed}) && !setting.terms.is_constant(wrap.term);
     };
