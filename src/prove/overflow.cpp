@@ -105,7 +105,8 @@ std::optional<Place> wrapped(Setting& setting, const Access& access) {
   for (const Part& part : parts_of(setting.terms, access)) {
     Lowered at = lowered(setting, access, part, false);
     Views views = views_in(setting.terms, part.address);
-    if (setting.terms.width(part.address) < kPointerBits) {  // the address is itself read, as an unsigned number
+    if (setting.terms.width(part.address) <
+        kPointerBits) {  // the address is itself read, as an unsigned number
       views.emplace(part.address, false);
       at.lowering.unsigned_value(part.address);
     }

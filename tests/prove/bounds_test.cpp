@@ -474,6 +474,22 @@ TEST(Arithmetic, a_choice_by_what_wraps_is_no_overflow) {
   EXPECT_EQ(ProvedKernel(body("%r9")).overflow(), Status::Unknown);  // what is chosen may
 }
 
+// Addresses of shared memory have 32 bits: a multiple of 2^32 falls away, and the array's first element is left.
+TEST(Arithmetic, an_address_of_shared_memory_that_wraps_overflows) {
+  const auto body = [](int factor) {
+    KernelText text = kernel(fmt::format(R"(
+      setp.ge.s32 %p1, %r2, 64; @%p1 bra END;
+      mul.lo.s32 %r7, %r2, {}; shl.b32 %r8, %r7, 2;
+      mov.u32 %r14, buffer; add.s32 %r15, %r14, %r8; ld.shared.f32 %f1, [%r15];
+      END:)",
+                                         factor));
+    text.shared = ".shared .align 4 .b8 buffer[1024];";
+    return text;
+  };
+  EXPECT_EQ(ProvedKernel(body(4)).overflow(), Status::Proved);
+  EXPECT_EQ(ProvedKernel(body(1 << 30)).overflow(), Status::Unknown);
+}
+
 // What wraps only in a guard reaches no address.
 TEST(Arithmetic, a_wrap_in_a_guard_alone_is_no_overflow) {
   EXPECT_EQ(ProvedKernel(kernel(R"(
