@@ -67,7 +67,9 @@ def use_many(problems, first, count):
     for number in range(first, first + count):
         folder = problems / f"{number:016x}"
         kept.use(folder)
-        with contextlib.suppress(FileNotFoundError):  # another process may delete it at once: nothing is in use for long here
+        # Another process may delete it at once, since nothing is in use for long here; also while mkdir looks whether
+        # what exists is a folder.
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
             folder.mkdir(exist_ok=True)
             (folder / "contract.toml").write_text("")
 
