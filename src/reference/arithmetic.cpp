@@ -127,7 +127,7 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
     for (int l = 0; l < n; ++l) {
       const double v = r.v[l], rounds = static_cast<double>(static_cast<float>(v)) == v ? 0 : 1;
       r.b[l] = rounds * (relative * u * std::abs(v) + eta);
-      r.s[l] = rounds * (deviation * deviation * v * v);
+      r.s[l] = rounds * (deviation * deviation * v * v + eta * eta);
     }
     return settle(r, n);
   }
@@ -136,7 +136,7 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
     // An exact zero of exact operands is rounded by nobody.
     const double size = std::abs(r.v[l]) + r.b[l];
     r.b[l] += relative * u * size + (size > 0 ? eta : 0);
-    r.s[l] += deviation * deviation * r.v[l] * r.v[l];
+    r.s[l] += deviation * deviation * r.v[l] * r.v[l] + (size > 0 ? eta * eta : 0);
   }
   settle(r, n);
 }
