@@ -162,6 +162,31 @@ formula = "y = sum[i](x[i])"
   }
 }
 
+// x / 3 is subnormal, so it loses up to half of the smallest number, and the product makes that a million times as large.
+TEST(Budget, WhatUnderflowLosesIsPartOfTheDeviation) {
+  const Contract contract = parsed(contract_text(R"toml([dims]
+N = { min = 1, max = 1000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[reference]
+formula = "y[i] = x[i] / 3 * 1048576"
+)toml"));
+  const int64_t n = 1000;
+  Bindings bindings;
+  bindings.shape = {{"N", n}};
+  bindings.inputs["x"] = normal(DType::f32, {n}, 5, 0x1p-132);
+  std::vector<float> values;
+  for (const float x : floats_of(bindings, "x")) values.push_back(x / 3.0f * 1048576.0f);
+  const Outcome outcome = judged(expected(contract, bindings, "y"), values);
+  EXPECT_EQ(outcome.outside, 0);
+  EXPECT_LT(outcome.largest, 4);
+}
+
 TEST(Budget, OrderedDataDoesNotFoolTheDeviation) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 D = { min = 1, max = 100000 }
