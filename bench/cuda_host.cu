@@ -18,6 +18,8 @@ const Entry kKernels[] = {
     {"softmax", reinterpret_cast<const void*>(softmax)},
     {"transpose", reinterpret_cast<const void*>(transpose)},
     {"histogram", reinterpret_cast<const void*>(histogram)},
+    {"channel_sum", reinterpret_cast<const void*>(channel_sum)},
+    {"block_scan", reinterpret_cast<const void*>(block_scan)},
     {"matmul_mma", reinterpret_cast<const void*>(matmul_mma)},
 };
 

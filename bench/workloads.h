@@ -131,6 +131,24 @@ inline bool histogram_right(const Bytes& a, const Bytes&, const Bytes& out, int 
   return std::memcmp(want.data(), out.data(), 1024) == 0;
 }
 
+inline bool channel_sum_right(const Bytes& a, const Bytes&, const Bytes& out, int n, int k) {
+  for (int channel = 0; channel < k; ++channel) {
+    double want = 0;
+    for (int i = 0; i < n; ++i) want += as<float>(a)[size_t(i) * k + channel];
+    if (!close(as<float>(out)[channel], want, std::sqrt(n))) return false;
+  }
+  return true;
+}
+
+inline bool block_scan_right(const Bytes& a, const Bytes&, const Bytes& out, int n, int) {
+  double want = 0;
+  for (int i = 0; i < n; ++i) {
+    want = (i % 1024 == 0 ? 0 : want) + as<float>(a)[i];
+    if (!close(as<float>(out)[i], want, 32)) return false;
+  }
+  return true;
+}
+
 inline Launch product_launch(int n, int k) {
   const unsigned tiles = unsigned(n) / 16;
   return {{tiles, tiles},    {16, 16},          size_t(n) * k * 4,
@@ -159,6 +177,13 @@ inline Launch histogram_launch(int n, int k) {
   return {{unsigned(n / (256 * k)), 1}, {256, 1}, size_t(n) * 4, 4, 1024, double(n)};
 }
 
+inline Launch channel_sum_launch(int n, int k) {
+  return {{unsigned(k), 1}, {256, 1}, size_t(n) * k * 4, 4, size_t(k) * 4, double(n) * k};
+}
+inline Launch block_scan_launch(int n, int) {
+  return {{unsigned(n) / 1024, 1}, {1024, 1}, size_t(n) * 4, 4, size_t(n) * 4, double(n)};
+}
+
 // clang-format off
 inline constexpr Workload kWorkloads[] = {
     {"matmul_naive", product_launch,   fill_f32,  product_right<float, same>},
@@ -167,6 +192,8 @@ inline constexpr Workload kWorkloads[] = {
     {"softmax",      softmax_launch,   fill_f32,  softmax_right},
     {"transpose",    transpose_launch, fill_f32,  transpose_right},
     {"histogram",    histogram_launch, fill_u32,  histogram_right},
+    {"channel_sum",  channel_sum_launch, fill_f32,  channel_sum_right},
+    {"block_scan",   block_scan_launch, fill_f32,  block_scan_right},
     {"matmul_mma",   mma_launch,       fill_bf16, product_right<uint16_t, from_bf16>},
 };
 // clang-format on

@@ -89,6 +89,35 @@ kernel void histogram(global const uint* a, global const uint* b, global uint* o
   atomic_add(&out[t], bins[t]);
 }
 
+kernel void channel_sum(global const float* a, global const float* b, global float* out, int n, int k) {
+  local float partial[256];
+  const int t = get_local_id(0);
+  float sum = 0;
+  for (int i = t; i < n; i += 256) sum += a[(size_t)i * k + get_group_id(0)];
+  partial[t] = sum;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int width = 128; width > 0; width /= 2) {
+    if (t < width) partial[t] += partial[t + width];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (t == 0) out[get_group_id(0)] = partial[0];
+}
+
+kernel void block_scan(global const float* a, global const float* b, global float* out, int n, int k) {
+  local float sums[1024];
+  const int t = get_local_id(0);
+  const size_t at = (size_t)get_group_id(0) * 1024 + t;
+  sums[t] = a[at];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int ahead = 1; ahead < 1024; ahead *= 2) {
+    const float before = t >= ahead ? sums[t - ahead] : 0.0f;
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sums[t] += before;
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  out[at] = sums[t];
+}
+
 kernel void matmul_mma(global const ushort* a, global const ushort* b, global float* out, int n, int k) {
   local float tile_a[16][16];
   local float tile_b[16][16];

@@ -92,6 +92,36 @@ __global__ void histogram(const uint32_t* a, const uint32_t*, uint32_t* out, int
   atomicAdd(&out[t], bins[t]);
 }
 
+// The sum of each channel of an NHWC tensor: n pixels of k channels, a block for each channel. Lanes are k floats apart.
+__global__ void channel_sum(const float* a, const float*, float* out, int n, int k) {
+  __shared__ float partial[256];
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int i = t; i < n; i += 256) sum += a[size_t(i) * k + blockIdx.x];
+  partial[t] = sum;
+  __syncthreads();
+  for (int half = 128; half > 0; half /= 2) {
+    if (t < half) partial[t] += partial[t + half];
+    __syncthreads();
+  }
+  if (t == 0) out[blockIdx.x] = partial[0];
+}
+
+// Prefix sums of 1,024 elements for each block, in place between two barriers for each step.
+__global__ void block_scan(const float* a, const float*, float* out, int, int) {
+  __shared__ float sums[1024];
+  const int t = threadIdx.x;
+  sums[t] = a[size_t(blockIdx.x) * 1024 + t];
+  __syncthreads();
+  for (int ahead = 1; ahead < 1024; ahead *= 2) {
+    const float before = t >= ahead ? sums[t - ahead] : 0.0f;
+    __syncthreads();
+    sums[t] += before;
+    __syncthreads();
+  }
+  out[size_t(blockIdx.x) * 1024 + t] = sums[t];
+}
+
 // bf16 inputs, fp32 sums, on the tensor cores: m16n8k16, operands loaded straight from memory.
 __global__ void matmul_mma(const uint16_t* a, const uint16_t* b, float* out, int n, int k) {
   const int lane = threadIdx.x, group = lane / 4, pair = lane % 4 * 2;

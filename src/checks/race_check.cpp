@@ -115,9 +115,16 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       has_fences_.store(false, std::memory_order_relaxed);
       context_.sites.forget_instructions();
     }
+    const uint32_t ordered_below = context_.order.ordered_below(operation);
+    const uint32_t reader = memory_.first_reader(launches_.empty());
     const uint32_t numbers = operation.last - operation.first + 1;
-    launches_[info.id] = {&operation, context_.order.ordered_below(operation), copies ? numbers / 2 : numbers,
-                          copies,     reaches_other_blocks(info.kernel),       may_settle(info.kernel)};
+    launches_[info.id] = {&operation,
+                          ordered_below,
+                          ordered_below == operation.first ? reader : 1,
+                          copies ? numbers / 2 : numbers,
+                          copies,
+                          reaches_other_blocks(info.kernel),
+                          may_settle(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -166,6 +173,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->neighbours = launch.reach ? static_cast<uint32_t>(block.cluster->blocks.size()) - 1 : 0;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
+    state->first_reader = launch.first_reader;
     state->settles = launch.settles;
     state->lanes.clear();
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
@@ -378,6 +386,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;
+    uint32_t first_reader = 1;
     uint32_t blocks = 1;  // that have a number of their own
     bool copies = false;  // into their shared memory are numbered, too
     bool reach = false;   // they may reach each other's shared memory

@@ -57,6 +57,19 @@ bool are_equal(const Address* addresses, uint32_t lanes) {
   return true;
 }
 
+// Whether the first two lanes of an access share no word and are no neighbours, so that a mark of a row says little.
+bool are_apart(const Access& access) {
+  const uint32_t rest = access.lanes & (access.lanes - 1);
+  if (rest == 0) return false;
+  const Address first = access.addresses[std::countr_zero(access.lanes)],
+                second = access.addresses[std::countr_zero(rest)];
+  return second - first > access.bytes && second / 4 != first / 4;
+}
+
+uint8_t bytes_of(Address address, uint64_t bytes) {
+  return bytes >= 4 ? 0xf : static_cast<uint8_t>(((1u << bytes) - 1) << (address & 3));
+}
+
 // The mark of lanes that share a row, when one can say it: lanes and bytes rise in equal steps. Else it has
 // no words.
 RowMark mark_of(const Actor& actor, uint32_t lanes) {
@@ -125,6 +138,7 @@ RaceMemory::RaceMemory(RaceContext& context)
     : context_(context),
       global_(context.memory.range_base(), context.memory.range_bytes()),
       settled_(context.memory.range_base(), context.memory.range_bytes()),
+      reads_(context.memory.range_base(), context.memory.range_bytes()),
       locks_(kLocks) {}
 
 void RaceMemory::access(const Actor& actor) {
@@ -153,6 +167,9 @@ void RaceMemory::access(const Actor& actor) {
       at_one_place(actor, lock, 0, 16);
       return at_one_place(actor, lock, 16, 16);
     case vgpu::Shape::Other:
+      if (actor.kind == AccessKind::Load && are_apart(access))
+        if (const uint32_t rest = by_reads(actor, lock, access.lanes); rest != access.lanes)
+          return rest == 0 ? void() : by_groups(actor, lock, rest);
       break;
   }
   by_groups(actor, lock, access.lanes);
@@ -220,13 +237,14 @@ void RaceMemory::by_groups(const Actor& actor, RowLock& lock, uint32_t lanes) {
 
 inline void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now) {
   Row& row = row_at(lock, start);
+  if (writes(actor.kind)) meet_reads(actor, start, now);
   if (!try_row(actor, row, now)) [[unlikely]]
     by_words(actor, row, start, now);
   settle(actor, row, start, now.words);
 }
 
 void RaceMemory::by_words(const Actor& actor, Row& row, Address start, const RowMark& now) {
-  if (!row.cells()) settled_.clear(start);  // cells may say less than the marks did
+  if (!row.cells()) settled_.unsettle(start);  // cells may say less than the marks did
   Cells& cells = *global_.take_apart(row, actor.who);
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
@@ -275,22 +293,99 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     const Address at = address + done - first;
     done += count;
     Row& row = row_at(lock, at);
-    settled_.clear(at);
+    const auto word = static_cast<uint32_t>(at % kRowBytes / 4);
+    const Touch now{actor.who, static_cast<uint8_t>(lane), bytes, several};
+    if (!writes(actor.kind)) {
+      settled_.unsettle(at);
+    } else if (settled_.write(actor.state.operation->first, at, static_cast<uint16_t>(1u << word))) {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+      reads_.take(at, bytes, [&](const Touch& before) { judge(actor, before, now, at); });
+    }
     if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
-    visit(actor, *global_.take_apart(row, actor.who), at % kRowBytes / 4, at,
-          {actor.who, static_cast<uint8_t>(lane), bytes, several});
+    visit(actor, *global_.take_apart(row, actor.who), word, at, now);
+  }
+}
+
+// ---- Reads of single words ----
+
+uint32_t RaceMemory::by_reads(const Actor& actor, RowLock& lock, uint32_t lanes) {
+  const Access& access = *actor.access;
+  const uint32_t bytes = access.bytes, width = std::max(bytes, 4u);
+  if (bytes > 16 || !std::has_single_bit(bytes) || actor.who.order() != kWeak ||
+      context_.sites.is_hoisted(actor.who.site()))
+    return lanes;
+  BlockState& state = actor.state;
+  const uint32_t author = reads_.author_of(state.read_authors, actor.who);
+  if (author == 0) return lanes;
+  const Operation& grid = *state.operation;
+  const auto words_at = [&](Address at) {
+    const auto start = static_cast<uint32_t>(at % kRowBytes / 4 * 4);
+    return words_between(start, start + width);
+  };
+  uint32_t left = 0, todo = lanes;
+  if (bytes == 4) {
+    const SingleReads::Read read{author, 0, 0xf, actor.who, state.first_reader, state.ordered_below};
+    todo &= ~reads_.remember_lanes(access, settled_.open_lanes(grid.first, access), read);
+  }
+  for (uint32_t rest = todo; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address at = access.addresses[lane];
+    const uint16_t words = words_at(at);
+    const SettledRows::Words known = settled_.words(grid.first, at);
+    if ((words & ~known.settled) == 0) continue;
+    if (at % bytes != 0 || ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words)))) {
+      left |= 1u << lane;
+      continue;
+    }
+    const SingleReads::Read read{
+        author, lane, bytes_of(at, bytes), actor.who, state.first_reader, state.ordered_below};
+    bool settles = state.settles;
+    for (Address word = at / 4 * 4; word < at + bytes; word += 4) {
+      uint32_t other = 0;
+      settles &= reads_.remember(word, read, other) && other >= grid.first && other <= grid.last;
+    }
+    if (settles) settled_.add(grid.first, at, words);
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return left | (lanes & ~settled_.open_lanes(grid.first, access));
+}
+
+bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t words) {
+  const Row& row = row_at(lock, at);
+  auto open = static_cast<uint16_t>(kAllWords);
+  if (const Cells* cells = row.cells()) {
+    for (uint32_t word = 0; word < kRowWords; ++word) {
+      const Touch write = cells->get(cells->write[word]);
+      const bool is_open = (!write || is_past(actor, write.who)) && (cells->other[word] & Cells::kWrote) == 0;
+      if (!is_open) open &= static_cast<uint16_t>(~(1u << word));
+    }
+  } else if (!is_past(actor, row.write.who)) {
+    open &= static_cast<uint16_t>(~row.write.words);
+  }
+  settled_.open(actor.state.operation->first, at, open);
+  return (words & ~settled_.words(actor.state.operation->first, at).open) == 0;
+}
+
+void RaceMemory::meet_reads(const Actor& actor, Address start, const RowMark& now) {
+  if (!settled_.write(actor.state.operation->first, start, now.words)) return;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (uint32_t rest = now.words; rest; rest &= rest - 1) {
+    const auto word = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address address = start + word * 4;
+    reads_.take(address, 0xf, [&](const Touch& before) { judge(actor, before, now.at(word), address); });
   }
 }
 
 // ---- Settled words ----
 
 void RaceMemory::settle(const Actor& actor, Row& row, Address start, uint16_t touched) {
-  if (writes(actor.kind) || !actor.state.settles) return settled_.clear(start);
+  if (writes(actor.kind)) return;
+  if (!actor.state.settles) return settled_.unsettle(start);
   const uint32_t grid = actor.state.operation->first;
   uint16_t words = 0;
   if (Cells* cells = row.cells()) {
     const bool forgot = std::exchange(cells->forgot, false);
-    if (!forgot) words = settled_.words(grid, start) & static_cast<uint16_t>(~touched);
+    if (!forgot) words = settled_.words(grid, start).settled & static_cast<uint16_t>(~touched);
     words |= settled_of(actor, *cells, touched);
   } else {
     words = row.read.words & row.other.words;

@@ -7,6 +7,7 @@
 
 #include <thread>
 
+#include "checks/race_reads.h"
 #include "checks/race_settled.h"
 #include "checks/race_state.h"
 
@@ -63,6 +64,16 @@ class RaceMemory {
   void prefetch(const vgpu::Access& access, vgpu::Address last) const {
     const vgpu::Address ahead = access.addresses[0] - last;
     global_.prefetch(access.addresses[0] + ahead, access.addresses[31] + access.bytes + ahead);
+    if (access.shape != vgpu::Shape::Other || access.kind != vgpu::AccessKind::Load) return;
+    for (const Address at : std::span(access.addresses, vgpu::kWarpSize)) {
+      settled_.prefetch(at + ahead);
+      reads_.prefetch(at + ahead);
+    }
+  }
+  // Before the blocks of a grid: the first author of its reads of single words, if all operations before it are done.
+  uint32_t first_reader(bool alone) {
+    if (alone) reads_.make_room();
+    return reads_.next_author();
   }
   void access(const Actor& actor);
   // A copy or a fill.
@@ -70,6 +81,7 @@ class RaceMemory {
   void clear() {
     global_.clear();
     settled_.clear();
+    reads_.clear();
   }
 
  private:
@@ -78,6 +90,7 @@ class RaceMemory {
   RaceContext& context_;
   RowShadow global_;
   SettledRows settled_;
+  SingleReads reads_;
   std::vector<SpinLock> locks_;
 
   Row& row_at(RowLock& lock, Address address) {
@@ -88,6 +101,12 @@ class RaceMemory {
   inline bool try_row(const Actor& actor, Row& row, const RowMark& now);
   inline void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
   void by_words(const Actor& actor, Row& row, Address start, const RowMark& now);
+  // Remembers weak reads of single words. Those lanes for which that does not work.
+  uint32_t by_reads(const Actor& actor, RowLock& lock, uint32_t lanes);
+  // Whether the grid has not written these words of a row.
+  bool open(const Actor& actor, RowLock& lock, Address start, uint16_t words);
+  // Before a write: compares it with the reads of single words.
+  void meet_reads(const Actor& actor, Address start, const RowMark& now);
   // After an access to a row: which of its words are settled now.
   void settle(const Actor& actor, Row& row, Address start, uint16_t touched);
   uint16_t settled_of(const Actor& actor, const Cells& cells, uint16_t words) const;

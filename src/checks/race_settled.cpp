@@ -16,8 +16,8 @@ using vgpu::Access;
 using vgpu::Address;
 using vgpu::Shape;
 
-constexpr uint32_t kGridShift = 32, kRowBytes = 64, kAllWords = 0xffff, kWidest = 32;
-constexpr uint64_t kGridBits = ~uint64_t{0} << kGridShift;
+constexpr uint32_t kRowBytes = 64, kAllWords = 0xffff, kWidest = 32;
+constexpr uint64_t kOpenBits = uint64_t{0xffff} << 16;
 
 const bool kWide = __builtin_cpu_supports("avx512f");
 
@@ -69,22 +69,56 @@ void SettledRows::clear() {
   if (rows_) madvise(rows_, count_ * sizeof *rows_, MADV_DONTNEED);
 }
 
-uint16_t SettledRows::words(uint32_t grid, Address address) const {
-  const uint64_t index = index_of(address);
-  const uint64_t row = index < count_ ? __atomic_load_n(rows_ + index, __ATOMIC_RELAXED) : 0;
-  return row >> kGridShift == grid ? static_cast<uint16_t>(row) : 0;
-}
-
 void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
   const uint64_t index = index_of(address);
   if (index >= count_) return;
-  const uint64_t row = words == 0 ? 0 : uint64_t{grid} << kGridShift | words;
-  if (__atomic_load_n(rows_ + index, __ATOMIC_RELAXED) != row)
-    __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
+  const uint64_t before = load(index);
+  uint64_t row = before & kHasReads;
+  if (words != 0) row |= grid_bits(grid) | words;
+  if ((before & kGridBits) == grid_bits(grid)) row |= before & (kOpenBits | kGridBits | kAsked);
+  store(index, before, row);
+}
+
+void SettledRows::unsettle(Address address) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return;
+  const uint64_t before = load(index);
+  store(index, before, before & ~uint64_t{kAllWords});
+}
+
+void SettledRows::open(uint32_t grid, Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return;
+  const uint64_t before = load(index),
+                 same = (before & kGridBits) == grid_bits(grid) ? before & kAllWords : 0;
+  store(index, before, kHasReads | kAsked | grid_bits(grid) | uint64_t{words} << kOpenShift | same);
+}
+
+void SettledRows::add(uint32_t grid, Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  uint64_t before = load(index);
+  const uint64_t wanted = grid_bits(grid) | uint64_t{words} << kOpenShift;
+  if (((before ^ wanted) & (wanted | kGridBits)) != 0) return;
+  __atomic_compare_exchange_n(rows_ + index, &before, before | words, false, __ATOMIC_SEQ_CST,
+                              __ATOMIC_RELAXED);
+}
+
+bool SettledRows::write(uint32_t grid, Address address, uint16_t words) {
+  const uint64_t index = index_of(address);
+  if (index >= count_) return false;
+  const uint64_t before = load(index);
+  uint64_t row = 0;
+  if ((before & kHasReads) != 0) {
+    row = kHasReads;
+    if ((before & kGridBits) == grid_bits(grid))
+      row |= (before & (kGridBits | kOpenBits | kAsked)) & ~(uint64_t{words} << kOpenShift);
+  }
+  store(index, before, row);
+  return (row & kHasReads) != 0;
 }
 
 bool SettledRows::covers(uint32_t number, const AddressPattern& pattern) const {
-  const uint64_t grid = uint64_t{number} << kGridShift, bytes = pattern.bytes;
+  const uint64_t grid = grid_bits(number), bytes = pattern.bytes;
   const Address first = pattern.first, second = pattern.second;
   switch (pattern.shape) {
     case Shape::Unit:
@@ -104,7 +138,7 @@ bool SettledRows::covers(uint32_t number, const AddressPattern& pattern) const {
 
 bool SettledRows::covers(uint32_t number, const Access& access) const {
   if (access.shape != Shape::Other) return covers(number, AddressPattern(access));
-  const uint64_t grid = uint64_t{number} << kGridShift;
+  const uint64_t grid = grid_bits(number);
   if (access.bytes > kWidest || !std::has_single_bit(access.bytes)) return false;
   return kWide ? covers_lanes_wide(grid, access) : covers_lanes(grid, access);
 }
@@ -116,7 +150,7 @@ inline bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes
     if (index >= count_ || count > count_ - index) return false;
     bool all = true;
     for (uint64_t k = index; k < index + count; ++k)
-      all &= __atomic_load_n(rows_ + k, __ATOMIC_RELAXED) == (grid | kAllWords);
+      all &= (load(k) & (kGridBits | kAllWords)) == (grid | kAllWords);
     return all;
   }
   for (Address at = low; at < high;) {
@@ -124,7 +158,7 @@ inline bool SettledRows::covers_range(uint64_t grid, Address low, uint64_t bytes
     if (index >= count_) return false;
     const Address end = std::min(high, at - start + kRowBytes);
     const uint64_t wanted = words_of(start % 4 + end - at) << start / 4 | grid;
-    const uint64_t row = __atomic_load_n(rows_ + index, __ATOMIC_RELAXED);
+    const uint64_t row = load(index);
     if (((row ^ wanted) & (wanted | kGridBits)) != 0) return false;
     at = end;
   }
@@ -135,6 +169,18 @@ bool SettledRows::covers_lanes(uint64_t grid, const Access& access) const {
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1)
     if (!covers_range(grid, access.addresses[std::countr_zero(rest)], access.bytes)) return false;
   return true;
+}
+
+uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access) const {
+  if (kWide) return open_lanes_wide(grid_bits(grid), access);
+  uint32_t lanes = 0;
+  for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address at = access.addresses[lane];
+    const uint64_t wanted = words_of(access.bytes) << (at / 4 % 16);
+    if ((wanted & ~uint64_t{words(grid, at).open}) == 0) lanes |= 1u << lane;
+  }
+  return lanes;
 }
 
 #pragma GCC push_options
@@ -164,6 +210,22 @@ bool SettledRows::covers_lanes_wide(uint64_t grid, const Access& access) const {
     if (_mm512_mask_test_epi64_mask(lanes, raw(rows ^ wanted), raw(wanted | kGridBits)) != 0) return false;
   }
   return true;
+}
+
+uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access) const {
+  uint32_t open = 0;
+  for (uint32_t k = 0; k < 32; k += 8) {
+    Vector at;
+    __builtin_memcpy(&at, access.addresses + k, sizeof at);
+    const Vector index = (at - base_) >> 6;
+    const __mmask8 lanes = _mm512_mask_cmplt_epu64_mask(static_cast<__mmask8>(access.lanes >> k), raw(index),
+                                                        raw(Vector{} + count_));
+    const auto rows =
+        reinterpret_cast<Vector>(_mm512_mask_i64gather_epi64(raw(Vector{}), lanes, raw(index), rows_, 8));
+    const Vector wanted = (words_of(access.bytes) << ((at >> 2 & 15) + kOpenShift)) | grid;
+    open |= uint32_t{_mm512_mask_testn_epi64_mask(lanes, raw(rows ^ wanted), raw(wanted | kGridBits))} << k;
+  }
+  return open;
 }
 
 #pragma GCC pop_options

@@ -5,10 +5,13 @@
 // now on meets one of the two reads that are remembered, whatever else was read. Such words are settled, and
 // reading them costs a look at one number, without a lock:
 //
-//   bits  0-15   words of a row of 64 bytes
-//        32-63   the first block of the grid
+//   bits  0-15   settled words of a row of 64 bytes
+//        16-31   open words: the grid has not written them, so a read has nothing to be compared with
+//        32-60   the first block of the grid
+//        62      the grid has asked which words are open
+//        63      reads of single words are remembered for the row (race_reads.h)
 //
-// Only the thread that holds a row's lock changes its number.
+// Only the thread that holds a row's lock changes its number, except that `add` may make open words settled.
 #pragma once
 
 #include <cstdint>
@@ -29,22 +32,51 @@ class SettledRows {
   bool covers(uint32_t grid, const vgpu::Access& access) const;
   bool covers(uint32_t grid, const AddressPattern& pattern) const;  // of a shape
 
-  // The words of the row at `address` that are settled for a grid.
-  uint16_t words(uint32_t grid, vgpu::Address address) const;
+  // What is known of the words of the row at `address` in a grid.
+  struct Words {
+    uint16_t settled = 0, open = 0;
+    bool asked = false;  // the grid has asked which words are open
+  };
+  Words words(uint32_t grid, vgpu::Address address) const {
+    const uint64_t index = index_of(address), row = index < count_ ? load(index) : 0;
+    if ((row & kGridBits) != grid_bits(grid)) return {};
+    return {static_cast<uint16_t>(row), static_cast<uint16_t>(row >> kOpenShift), (row & kAsked) != 0};
+  }
+  // The lanes of an access, of a power of two of bytes, whose words are all open.
+  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access) const;
+  void prefetch(vgpu::Address address) const {
+    if (index_of(address) < count_) __builtin_prefetch(rows_ + index_of(address));
+  }
+  // Open words stay open.
   void set(uint32_t grid, vgpu::Address address, uint16_t words);
-  void clear(vgpu::Address address) { set(0, address, 0); }
+  void unsettle(vgpu::Address address);  // all words
+  // From now on reads of its single words may be remembered.
+  void open(uint32_t grid, vgpu::Address address, uint16_t words);
+  // Makes words settled that are open.
+  void add(uint32_t grid, vgpu::Address address, uint16_t words);
+  // Words are written. Whether reads of single words may be remembered for the row.
+  bool write(uint32_t grid, vgpu::Address address, uint16_t words);
   void clear();
 
  private:
+  static constexpr uint32_t kOpenShift = 16, kGridShift = 32;
+  static constexpr uint64_t kGridBits = uint64_t{0x1fffffff} << kGridShift;
+  static constexpr uint64_t kAsked = uint64_t{1} << 62, kHasReads = uint64_t{1} << 63;
   vgpu::Address base_;
   uint64_t count_;  // of rows
   uint64_t* rows_ = nullptr;
 
   // Past the last row where there is none.
   uint64_t index_of(vgpu::Address address) const { return (address - base_) / 64; }
+  static uint64_t grid_bits(uint32_t grid) { return uint64_t{grid} << kGridShift; }
   bool covers_range(uint64_t grid, vgpu::Address low, uint64_t bytes) const;
   bool covers_lanes(uint64_t grid, const vgpu::Access& access) const;
   bool covers_lanes_wide(uint64_t grid, const vgpu::Access& access) const;
+  uint32_t open_lanes_wide(uint64_t grid, const vgpu::Access& access) const;
+  uint64_t load(uint64_t index) const { return __atomic_load_n(rows_ + index, __ATOMIC_RELAXED); }
+  void store(uint64_t index, uint64_t before, uint64_t row) {
+    if (row != before) __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
+  }
 };
 
 // Whether nothing in a kernel could order two of its blocks.

@@ -10,6 +10,7 @@
 #include "checks/race_cluster.h"
 #include "checks/race_lanes.h"
 #include "checks/race_order.h"
+#include "checks/race_reads.h"
 #include "checks/race_shadow.h"
 #include "checks/race_shared.h"
 #include "checks/race_sites.h"
@@ -20,10 +21,12 @@ namespace assay::checks {
 struct BlockState {
   const Operation* operation = nullptr;
   uint32_t ordered_below = 0;  // numbers below come before the operation
+  uint32_t first_reader = 1;   // of single words; those before have read before the operation
   BlockClock clock;
   SharedShadow shared;
   LaneRaces lanes;
   SiteCache sites;
+  ReadAuthors read_authors;
   bool settles = false;    // nothing orders the blocks of its grid
   bool exhausted = false;  // ticks have run out: say nothing more
   // By barrier and warp: lanes that arrived at this phase without waiting, and the tick of the last of them.
