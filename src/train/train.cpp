@@ -18,9 +18,6 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-// Between two checkpoints: what an interruption may cost.
-constexpr double kSecondsBetweenCheckpoints = 30;
-
 // The model that a slot is tried in.
 ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
   if (slot.name.starts_with("gelu")) sizes.activation = Activation::GELU;
@@ -29,7 +26,7 @@ ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
 }
 
 Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options) {
-  if (source == TokenSource::Text) return Data::text(options.text, sizes, options.seed);
+  if (source == TokenSource::Text) return Data::text(options.text, options.tokenizer, sizes, options.seed);
   return Data::generated(source, sizes, options.seed);
 }
 
@@ -98,9 +95,11 @@ class Trainer {
       }
     }
     report.reason = steps();
-    report.teacher = state_.teacher;
+    report.teacher = state_.teacher.teacher;
     report.cells = state_.cells;
-    report.findings = findings_of(report, setting_.candidate, options_);
+    if (setting_.failure) report.findings = setting_.failure->findings;
+    for (Finding& finding : findings_of(report, setting_.candidate, options_))
+      report.findings.push_back(std::move(finding));
     const CallCount& count = setting_.count;
     report.sites.assign(count.sites.begin(), count.sites.end());
     report.refused.assign(count.refused.begin(), count.refused.end());
@@ -121,10 +120,7 @@ class Trainer {
     const Result<Data> data = data_of(first, setting_.sizes, options_);
     if (!data) return data.error().message;
     if (!state_.teacher_done) {
-      state_.teacher = compare_at_reference(setting_, *data, optimizers_.front());
-      if (std::string why = ended(); !why.empty()) return why;
-      state_.teacher_done = true;
-      keep();
+      if (std::string why = teacher(*data); !why.empty()) return why;
     }
     schedule_.set_done(teacher_gradients_);
     if (options_.teacher_only) return "";
@@ -135,6 +131,23 @@ class Trainer {
         schedule_.set_done(teacher_gradients_ + cell_gradients_ * static_cast<int64_t>(number));
       }
     }
+    return "";
+  }
+
+  // The comparison at the weights of the reference run.
+  std::string teacher(const Data& data) {
+    TeacherRun& run = state_.teacher;
+    if (!state_.has_teacher) start(setting_, data.source(), optimizers_.front(), run);
+    state_.has_teacher = true;
+    const auto done = [&] { return static_cast<int64_t>(run.teacher.signals.size()); };
+    schedule_.set_done(done() * kTeacherGradients);
+    while (done() < options_.teacher_steps && !run.is_ended) {
+      if (!step(setting_, data, run) || is_stopped_) return ended();
+      keep_now_and_then();
+    }
+    run.reference = {};
+    state_.teacher_done = true;
+    keep();
     return "";
   }
 
@@ -150,13 +163,9 @@ class Trainer {
       state_.has_runs = true;
     }
     Cell& cell = state_.cells[number];
-    auto kept = Clock::now();
     while (cell.steps() < options_.steps && !(options_.stop_early && is_answered(cell))) {
       if (!step(setting_, *data, cell, state_.runs)) return ended();
-      if (seconds_since(kept) > kSecondsBetweenCheckpoints) {
-        keep();
-        kept = Clock::now();
-      }
+      keep_now_and_then();
     }
     state_.has_runs = false;
     keep();
@@ -164,12 +173,17 @@ class Trainer {
   }
 
   std::string ended() const {
-    if (setting_.error) return setting_.error->text();
+    if (setting_.failure) return setting_.failure->error.text();
     return is_stopped_ ? "interrupted" : "";
+  }
+
+  void keep_now_and_then() {
+    if (seconds_since(kept_) >= options_.checkpoint_seconds) keep();
   }
 
   void keep() {
     if (options_.checkpoint.empty()) return;
+    kept_ = Clock::now();
     state_.seconds = before_ + seconds_since(begun_);
     state_.count = setting_.count;
     save(state_, options_.checkpoint);
@@ -182,7 +196,7 @@ class Trainer {
   int64_t teacher_gradients_, cell_gradients_;
   Schedule schedule_;
   bool is_stopped_ = false;
-  Clock::time_point begun_ = Clock::now();
+  Clock::time_point begun_ = Clock::now(), kept_ = begun_;
   double before_ = 0;  // seconds of earlier processes
   Setting setting_;
   Checkpoint state_;

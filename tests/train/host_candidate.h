@@ -13,7 +13,7 @@ inline Candidate host_candidate(std::string_view name, std::function<void(Operan
   Candidate candidate{.slot = slot_named(name)};
   for (const SlotTensor& tensor : candidate.slot->tensors)
     candidate.dtypes[std::string(tensor.name)] = tensor.dtype;
-  candidate.call = [slot = candidate.slot, change](const contract::Bindings& bindings) -> Result<Outputs> {
+  candidate.call = [slot = candidate.slot, change](const contract::Bindings& bindings) -> CallResult {
     Team team(1);
     std::vector<Array<float>> arrays(slot->tensors.size());
     Operands<float> operands{bindings.shape};
