@@ -102,7 +102,7 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
     }
     if (setting.failure) return false;
     if (setting.lap(fmt::format("comparing gradients at the reference run's weights, step {}", number),
-                    compared.loss))
+                    compared.loss, roles[i].calls_candidate))
       return false;
     (i == 0                  ? compared.trusted
      : i + 1 == roles.size() ? compared.candidate
@@ -196,7 +196,7 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
     Executor<float> executor(setting.team, reference);
     update(executor, teacher.optimizer, settings, run.reference.weights, exact.parameters,
            run.reference.optimizer);
-    setting.lap("the reference run", compared.loss);
+    setting.lap("the reference run", compared.loss, false);
   }
   teacher.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return true;
@@ -235,7 +235,7 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
     if (setting.failure) return false;
     if (setting.lap(fmt::format("{} + {}, {}: step {}", to_string(cell.source), to_string(cell.optimizer),
                                 kNames[i], number + 1),
-                    losses[i]))
+                    losses[i], roles[i].calls_candidate))
       return false;
     if (i == 1)
       trusted = joined(std::move(gradients));

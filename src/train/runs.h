@@ -26,8 +26,8 @@ struct Setting {
   Transformer<float>& model;
   CallCount count;                     // of the candidate's calls, over all runs
   std::optional<CallFailure> failure;  // of a call of the candidate
-  // Called after each gradient; true: stop.
-  std::function<bool(const std::string& doing, double loss)> lap;
+  // Called after each gradient, which may have been one with the candidate; true: stop.
+  std::function<bool(const std::string& doing, double loss, bool calls_candidate)> lap;
 };
 
 // The gradient of a batch, by a run that plays this role. Its calls are counted.
