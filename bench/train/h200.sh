@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The measurements of docs/measurements/train.md that need a GPU or many cores.
 #
-#     bench/train/h200.sh prepare [BUILD]     here: the programs of a build and their libraries into build/carried (BUILD: build/release)
+#     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
 #     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
 #     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
 #
@@ -31,7 +31,12 @@ prepare() {
     printf '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\nLD_LIBRARY_PATH=$here/system exec "$here/bin/%s" "$@"\n' $file > $carried/$file
     chmod +x $carried/$file
   done
-  du -sh $carried
+  tar -czf $carried.tar.gz $carried
+  du -sh $carried $carried.tar.gz
+}
+
+unpack() {
+  [[ -x $carried/assay ]] || tar -xzf $carried.tar.gz || exit 2
 }
 
 elapsed() {
@@ -39,6 +44,7 @@ elapsed() {
 }
 
 story() {
+  unpack
   nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
   nproc
   # The kernels in plain PyTorch.
@@ -54,6 +60,7 @@ story() {
 }
 
 alarms() {
+  unpack
   local cores
   cores=$(nproc)
   # Two cores for the whole matrix at default size, the others for the rest.
