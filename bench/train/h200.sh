@@ -12,21 +12,28 @@ carried=build/carried
 out=${OUT:-.}
 begun=$SECONDS
 
+copy_libraries() {
+  local library
+  ldd "$1" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
+    case $(basename "$library") in
+      libc.so* | libm.so* | libstdc++.so* | libgcc_s.so* | ld-linux* | libcudart.so*) ;;
+      *) cp -L "$library" "$2/" ;;
+    esac
+  done
+}
+
 prepare() {
-  local build=${1:-build/release} file library
+  local build=${1:-build/release} file
+  rm -rf $carried
   mkdir -p $carried/bin $carried/lib $carried/system
   for file in assay assay-worker bench_right_kernels; do
     install -s "$build/$( [[ -e $build/bin/$file ]] && echo bin || echo bench )/$file" $carried/bin/ || exit 2
   done
   cp "$build/lib/libcudart.so.13" $carried/lib/
-  # What another system may lack; its own C library and GPU driver are used. Beside the virtual runtime for the worker, which looks there;
-  # apart from it for the command, so that a worker on a real GPU finds NVIDIA's runtime.
-  ldd $carried/bin/assay $carried/bin/assay-worker | awk '$3 ~ /^\// { print $3 }' | sort -u | while read -r library; do
-    case $(basename "$library") in
-      libc.so* | libm.so* | libstdc++.so* | libgcc_s.so* | ld-linux* | libcudart.so*) ;;
-      *) cp -L "$library" $carried/lib/ && cp -L "$library" $carried/system/ ;;
-    esac
-  done
+  # What another system may lack; its own C library and GPU driver are used. Those of the worker lie beside the virtual runtime, where
+  # it looks; those of the command apart from it, so that a worker on a real GPU finds NVIDIA's runtime.
+  copy_libraries $carried/bin/assay-worker $carried/lib
+  copy_libraries $carried/bin/assay $carried/system
   for file in assay bench_right_kernels; do
     printf '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\nLD_LIBRARY_PATH=$here/system exec "$here/bin/%s" "$@"\n' $file > $carried/$file
     chmod +x $carried/$file
