@@ -33,6 +33,7 @@ prepare() {
   # What another system may lack; its own C library and GPU driver are used. Those of the worker lie beside the virtual runtime, where
   # it looks; those of the command apart from it, so that a worker on a real GPU finds NVIDIA's runtime.
   copy_libraries $carried/bin/assay-worker $carried/lib
+  copy_libraries $carried/lib/libcudart.so.13 $carried/lib
   copy_libraries $carried/bin/assay $carried/system
   for file in assay bench_right_kernels; do
     printf '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\nLD_LIBRARY_PATH=$here/system exec "$here/bin/%s" "$@"\n' $file > $carried/$file
