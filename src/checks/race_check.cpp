@@ -24,6 +24,7 @@
 
 #include "checks/host_access.h"
 #include "checks/race_memory.h"
+#include "checks/race_proxy.h"
 #include "checks/race_report.h"
 #include "checks/race_window.h"
 #include "vgpu/grid.h"
@@ -124,7 +125,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
                           copies ? numbers / 2 : numbers,
                           copies,
                           reaches_other_blocks(info.kernel),
-                          may_settle(info.kernel)};
+                          may_settle(info.kernel),
+                          has_bulk_copies(info.kernel)};
   }
 
   void on_launch_end(const vgpu::LaunchInfo& info) override {
@@ -174,6 +176,8 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
     state->first_reader = launch.first_reader;
+    state->waited = launch.operation->known_early.empty() ? ~0u : 0;
+    state->unfenced.begin(launch.bulk ? block.shared_bytes : 0);
     state->settles = launch.settles;
     state->lanes.clear();
     state->shared.begin(block.shared_bytes, block.warps.size(), context_.scope.vectors,
@@ -203,7 +207,19 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state.clock.sync_block(arrived, early, block);
     state.shared.advance(state.clock, whole && state.neighbours == 0);  // other blocks know nothing of it
     if (whole) state.lanes.clear();
+    if (state.waited != ~0u) share_wait(state, arrived);
     note_exhaustion(state);
+  }
+
+  void on_grid_wait(const vgpu::Warp& warp, uint32_t) override {
+    BlockState& state = state_of(*warp.block);
+    state.waited |= 1u << warp.index;
+    __atomic_store_n(&state.operation->waits, true, __ATOMIC_RELAXED);
+  }
+
+  void on_proxy_fence(const vgpu::Warp& warp, uint32_t) override {
+    BlockState& state = state_of(*warp.block);
+    state.unfenced.fence(state.clock, warp.index);
   }
 
   void on_cluster_arrive(const vgpu::Warp& warp, const vgpu::Inst& inst, uint32_t, bool releases) override {
@@ -216,7 +232,10 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   void on_cluster_barrier(const vgpu::Cluster& cluster) override {
     std::lock_guard lock(context_.mutex);
     end_cluster_phase(context_, cluster);
-    for (const vgpu::Block& block : cluster.blocks) note_exhaustion(state_of(block));
+    for (const vgpu::Block& block : cluster.blocks) {
+      note_exhaustion(state_of(block));
+      share_wait(state_of(block));
+    }
   }
 
   void on_cluster_wait(const vgpu::Warp& warp, uint32_t) override {
@@ -341,11 +360,43 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     if (!shared) memory_.prefetch(access, std::exchange(site.last, access.addresses[0]));
     const Actor actor{state, access.kind, who, shared, &warp, &inst, &access, nullptr, site.noncoherent};
     shared ? access_shared(context_, actor) : memory_.access(actor);
+    if (shared && state.unfenced.wanted()) [[unlikely]] {
+      if (!access.asynchronous && writes(access.kind))
+        state.unfenced.write(who, access);
+      else if (in_flight && !writes(access.kind))
+        judge_proxy(actor);
+    }
     if (order != kWeak) note_lanes(actor, site.awaited);
     if (access.mbarrier) {  // an arrival brings itself, too
       std::lock_guard lock(context_.mutex);
       at_mbarrier(context_, state, warp, access);
       note_exhaustion(state);
+      share_wait(state);
+    }
+  }
+
+  // Warps have met at a barrier: what one has waited for, all have.
+  static void share_wait(BlockState& state, const std::vector<uint32_t>& arrived) {
+    uint32_t here = 0;
+    for (uint32_t w = 0; w < arrived.size(); ++w) here |= (arrived[w] != 0 ? 1u : 0u) << w;
+    if ((state.waited & here) != 0) state.waited |= here;
+  }
+  // A thread has synchronised otherwise, with others of its grid: it is taken to know what any of them has waited for.
+  static void share_wait(BlockState& state) {
+    if (state.waited != ~0u && __atomic_load_n(&state.operation->waits, __ATOMIC_RELAXED)) state.waited = ~0u;
+  }
+
+  // A bulk copy reads what threads have written without a proxy fence.
+  void judge_proxy(const Actor& actor) {
+    const Access& access = *actor.access;
+    for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
+      const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+      const Address low = access.addresses[lane];
+      const UnfencedWrites::Write* write = actor.state.unfenced.find(low, access.bytes);
+      if (!write) continue;
+      const Touch before{write->who, write->lane, 0xf, false},
+          now{actor.who, static_cast<uint8_t>(lane), 0xf, false};
+      return report_unfenced(context_, actor, before, now, Address{write->word} * 4);
     }
   }
 
@@ -391,6 +442,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     bool copies = false;  // into their shared memory are numbered, too
     bool reach = false;   // they may reach each other's shared memory
     bool settles = false;
+    bool bulk = false;  // it has copies that read shared memory through the async proxy
   };
 
   RaceContext context_;
@@ -518,6 +570,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
           clock.miss(access.addresses[std::countr_zero(rest)]);
       return;
     }
+    if (reads(access.kind)) share_wait(state);
     std::lock_guard lock(context_.mutex);
     if (releases) {
       look_again(clock);

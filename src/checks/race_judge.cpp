@@ -44,7 +44,7 @@ bool conflicts(RaceContext& context, const Actor& actor, const Touch& before, co
   if (a.block() < state.operation->first || a.block() > state.operation->last) {
     if (!context.scope.between_operations) return false;
     std::lock_guard lock(context.mutex);
-    return !context.order.is_before(a.block(), *state.operation);
+    return !context.order.is_before(a.block(), *state.operation, (state.waited >> b.warp() & 1) != 0);
   }
   if (!context.scope.within_launches || !actor.warp) return false;
   // The read-only cache may hold what was there before a write of the same launch, whatever orders the two.

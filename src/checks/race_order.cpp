@@ -19,14 +19,23 @@ Operation& OperationOrder::begin(const vgpu::OperationInfo& info) {
   operation.kind = info.kind;
   operation.known.assign(tails_.size(), 0);
   std::vector<uint32_t> preferred;
+  const auto take_over = [](std::vector<uint32_t>& to, const std::vector<uint32_t>& from) {
+    for (size_t c = 0; c < from.size(); ++c) to[c] = std::max(to[c], from[c]);
+  };
+  if (info.overlaps != 0) operation.known_early.assign(tails_.size(), 0);
   for (uint64_t id : info.after) {
     const auto found = operations_.find(id);
     if (found == operations_.end()) continue;
     const Operation& before = found->second;
-    for (size_t c = 0; c < before.known.size(); ++c)
-      operation.known[c] = std::max(operation.known[c], before.known[c]);
-    operation.known[before.chain] = std::max(operation.known[before.chain], before.place);
+    take_over(operation.known, before.known);
     preferred.push_back(before.chain);
+    if (info.overlaps == 0) continue;
+    // Of the grid that it may overlap: what came before that one, which may have been early too.
+    const bool overlaps = id == info.overlaps;
+    const bool both = overlaps && !before.known_early.empty() && !before.waits;
+    std::vector<uint32_t> known = both ? before.known_early : before.known;
+    if (overlaps) known[before.chain] = std::min(known[before.chain], before.place - 1);
+    take_over(operation.known_early, known);
   }
   return place_in_chain(std::move(operation), std::move(preferred));
 }
@@ -67,6 +76,7 @@ Operation& OperationOrder::place_in_chain(Operation operation, std::vector<uint3
   operation.chain = chain;
   operation.place = ++tails_[chain];
   operation.known[chain] = operation.place;
+  if (!operation.known_early.empty()) operation.known_early.resize(operation.known.size());
   const uint64_t id = operation.id;
   return operations_.insert_or_assign(id, std::move(operation)).first->second;
 }
@@ -94,17 +104,18 @@ const Operation* OperationOrder::of_block(uint32_t number) const {
   return found != by_number_.end() && found->second->first <= number ? found->second : nullptr;
 }
 
-bool OperationOrder::is_before(const Operation& a, const Operation& b) const {
+bool OperationOrder::is_before(const Operation& a, const Operation& b, bool waited) const {
   // What the host asks for comes after what it did before; which of the two is met first does not matter.
   if (a.by_host && b.by_host) return true;
   if (a.by_host) return b.id > a.submitted;
   if (b.by_host && a.id > b.submitted) return true;
-  return a.chain < b.known.size() && a.place <= b.known[a.chain];
+  const std::vector<uint32_t>& known = waited || b.known_early.empty() ? b.known : b.known_early;
+  return a.chain < known.size() && a.place <= known[a.chain];
 }
 
-bool OperationOrder::is_before(uint32_t number, const Operation& b) const {
+bool OperationOrder::is_before(uint32_t number, const Operation& b, bool waited) const {
   const Operation* a = of_block(number);
-  return !a || is_before(*a, b);
+  return !a || is_before(*a, b, waited);
 }
 
 uint32_t OperationOrder::ordered_below(const Operation& b) const {
@@ -113,7 +124,7 @@ uint32_t OperationOrder::ordered_below(const Operation& b) const {
   constexpr int kRecent = 512;
   int seen = 0;
   for (auto it = by_number_.rbegin(); it != by_number_.rend() && seen < kRecent; ++it) {
-    if (it->second != &b && !is_before(*it->second, b)) below = std::min(below, it->second->first);
+    if (it->second != &b && !is_before(*it->second, b, false)) below = std::min(below, it->second->first);
     seen += !it->second->by_host;
   }
   return below;

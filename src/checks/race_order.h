@@ -24,8 +24,10 @@ struct Operation {
                0;  // numbers of its blocks (and of their copies: race_cluster.h); 0: it has touched nothing
   uint32_t chain = 0, place = 0;
   std::vector<uint32_t> known;  // by chain: places up to this one come before
-  std::string kernel;           // grids
-  uint64_t origin = 0;          // … what launched it
+  // A grid that may start early: the same for its threads that have not waited for the grid before it. Empty: it may not.
+  std::vector<uint32_t> known_early;
+  std::string kernel;   // grids
+  uint64_t origin = 0;  // … what launched it
   vgpu::Dim3 grid, block;
 
   // Of the host's own accesses, which are an operation to themselves:
@@ -36,6 +38,7 @@ struct Operation {
   // Of a grid, as it runs:
   mutable bool ended = false;
   mutable bool syncs_with_host = false;  // through memory, in a way that orders what it does
+  mutable bool waits = false;            // some thread has waited for the grid before it
 };
 
 class OperationOrder {
@@ -51,8 +54,9 @@ class OperationOrder {
   Operation* find(uint64_t id);
   // The operation that a number belongs to; null when it is forgotten.
   const Operation* of_block(uint32_t number) const;
-  bool is_before(const Operation& a, const Operation& b) const;
-  bool is_before(uint32_t number, const Operation& b) const;
+  // `waited`: whether the thread of `b` that asks has waited for the grid that its own may overlap.
+  bool is_before(const Operation& a, const Operation& b, bool waited = true) const;
+  bool is_before(uint32_t number, const Operation& b, bool waited = true) const;
   // All numbers below come before `b`.
   uint32_t ordered_below(const Operation& b) const;
 

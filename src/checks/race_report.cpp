@@ -183,7 +183,13 @@ struct Conflict {
   int rank() const { return !same_block() ? 2 : before.who.warp() != now.who.warp() ? 1 : 0; }
 };
 
+// Whether the two would be ordered if this thread had waited for the grid that its own may overlap.
+bool may_overlap(const RaceContext& context, const Conflict& c) {
+  return c.theirs && !c.mine.known_early.empty() && context.order.is_before(*c.theirs, c.mine);
+}
+
 evidence::Fix fix_of(const RaceContext& context, const Conflict& c) {
+  if (!c.same_launch() && may_overlap(context, c)) return {.remedy = evidence::Remedy::WaitForGrid};
   if (!c.same_launch()) return {.remedy = evidence::Remedy::OrderOperations};
   if (c.copied()) return {};
   return fix_for(context, c.before, c.now, c.actor.shared);
@@ -218,7 +224,7 @@ std::string key_of(const RaceContext& context, const Conflict& c, const evidence
 }
 
 void report(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now, Address address,
-            Kind kind) {
+            Kind kind, evidence::Remedy remedy = evidence::Remedy::None) {
   const Operation* mine = actor.state.operation;
   const Operation* theirs;
   {
@@ -253,7 +259,7 @@ void report(RaceContext& context, const Actor& actor, const Touch& before, const
   if (kind == Kind::SameValueStore)
     race.same_value = true;
   else
-    race.fix = fix_of(context, conflict);
+    race.fix = remedy == evidence::Remedy::None ? fix_of(context, conflict) : evidence::Fix{.remedy = remedy};
   const std::string key = key_of(context, conflict, race.other, kind);
   context.log.add(key, finding_of(kind, std::move(where), std::move(race)), occurrence);
 }
@@ -318,6 +324,11 @@ void report_outlived(RaceContext& context, const vgpu::Block& owner, const Share
 void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                  Address address) {
   report(context, actor, before, now, address, Kind::DataRace);
+}
+
+void report_unfenced(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                     Address address) {
+  report(context, actor, before, now, address, Kind::DataRace, evidence::Remedy::ProxyFence);
 }
 
 void report_same_value(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,

@@ -8,6 +8,9 @@ namespace assay::checks {
 void report_race(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                  vgpu::Address address);
 // A note: nothing orders the two, but the store leaves what is there.
+// A bulk copy reads what a thread has written without a proxy fence in between.
+void report_unfenced(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
+                     vgpu::Address address);
 void report_same_value(RaceContext& context, const Actor& actor, const Touch& before, const Touch& now,
                        vgpu::Address address);
 

@@ -10,6 +10,7 @@
 #include "checks/race_cluster.h"
 #include "checks/race_lanes.h"
 #include "checks/race_order.h"
+#include "checks/race_proxy.h"
 #include "checks/race_reads.h"
 #include "checks/race_shadow.h"
 #include "checks/race_shared.h"
@@ -27,6 +28,8 @@ struct BlockState {
   LaneRaces lanes;
   SiteCache sites;
   ReadAuthors read_authors;
+  uint32_t waited = ~0u;  // by warp: has waited for the grid that its own may overlap
+  UnfencedWrites unfenced;
   bool settles = false;    // nothing orders the blocks of its grid
   bool exhausted = false;  // ticks have run out: say nothing more
   // By barrier and warp: lanes that arrived at this phase without waiting, and the tick of the last of them.

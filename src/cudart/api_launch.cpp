@@ -102,8 +102,10 @@ Status set_attribute(FunctionEntry& function, FunctionAttribute attribute, int v
   return Status::Success;
 }
 
-// Registers are given by the assembler, which there is none of here: an estimate.
-int registers_of(const assay::ptx::Function& kernel) {
+// Registers are given by the assembler. Where it has not been at work, an estimate.
+int registers_of(FunctionEntry& entry) {
+  if (const uint32_t known = Runtime::get().modules().registers(entry)) return static_cast<int>(known);
+  const assay::ptx::Function& kernel = *entry.kernel->function->ptx;
   if (kernel.max_registers) return static_cast<int>(std::min(kernel.max_registers, 255u));
   uint32_t estimate = 16 + static_cast<uint32_t>(kernel.registers.size()) / 8;
   return static_cast<int>(std::min((estimate + 7) / 8 * 8, 255u));
@@ -325,7 +327,7 @@ ASSAY_API Status cudaFuncGetAttributes(FunctionAttributes* attributes, const voi
     attributes->shared_bytes = kernel.shared_bytes;
     attributes->local_bytes = kernel.local_bytes;
     attributes->max_threads = static_cast<int>(threads_limit(*kernel.ptx));
-    attributes->registers = registers_of(*kernel.ptx);
+    attributes->registers = registers_of(entry);
     attributes->ptx_version = ptx_version_of(entry.kernel->program->module);
     attributes->binary_version = static_cast<int>(kArchitecture);
     attributes->max_dynamic_shared = static_cast<int>(dynamic_shared_limit(entry));

@@ -75,6 +75,16 @@ Status check_shape(const KernelSpec& spec, size_t shared_bytes) {
   return check_cluster(spec);
 }
 
+// A multiprocessor gives registers to warps, in units. One block must fit.
+bool has_registers(const KernelSpec& spec) {
+  constexpr uint64_t kRegisters = 65536, kUnit = 256, kMostPerThread = 255;
+  const uint64_t warps = (count_of(spec.block) + vgpu::kWarpSize - 1) / vgpu::kWarpSize;
+  const auto fits = [&](uint64_t registers) {
+    return warps * ((registers * vgpu::kWarpSize + kUnit - 1) / kUnit * kUnit) <= kRegisters;
+  };
+  return fits(kMostPerThread) || fits(Runtime::get().modules().registers(*spec.function));
+}
+
 Status pack_arguments(const LaunchRequest& request, KernelSpec& spec) {
   const vgpu::Function& function = *spec.function->kernel->function;
   const auto& parameters = function.ptx->parameters;
@@ -151,6 +161,7 @@ Status make_kernel_spec(Context& context, const LaunchRequest& request, KernelSp
     spec.cluster = own;
   }
   if (Status status = check_shape(spec, request.shared_bytes); status != Status::Success) return status;
+  if (!has_registers(spec)) return Status::LaunchOutOfResources;
   spec.shared_bytes = static_cast<uint32_t>(request.shared_bytes);
   if (spec.cooperative) {
     auto threads = static_cast<uint32_t>(count_of(spec.block));
@@ -188,6 +199,8 @@ vgpu::GridWork grid_work(const KernelSpec& spec) {
   config.cluster = dim3_of(spec.cluster);
   config.dynamic_shared = spec.shared_bytes;
   config.cooperative = spec.cooperative;
+  const auto early = spec.attributes.find(AttributeId::ProgrammaticSerialization);
+  config.early = early != spec.attributes.end() && early->second.number != 0;
   config.origin = spec.origin;
   return {*spec.function->kernel, config, spec.parameters};
 }

@@ -188,6 +188,24 @@ Status Modules::read_locked(Binary& binary, std::string& ptx) {
   return Status::Success;
 }
 
+uint32_t Modules::registers(FunctionEntry& function) {
+  std::lock_guard lock(mutex_);
+  Binary& binary = *function.binary;
+  if (!binary.registers) {
+    auto& registers = binary.registers.emplace();
+    for (const void* container : binary.containers) {
+      const uint64_t size = fatbinary::container_size(container);
+      const auto images = fatbinary::read_fatbinary({static_cast<const std::byte*>(container), size});
+      const fatbinary::Image* code =
+          images ? fatbinary::choose_machine_code(*images, kArchitecture) : nullptr;
+      if (!code) continue;
+      if (auto found = fatbinary::registers_of(*code)) registers.merge(*found);
+    }
+  }
+  const auto found = binary.registers->find(function.name);
+  return found == binary.registers->end() ? 0 : found->second;
+}
+
 Status Modules::load_locked(Binary& binary, Context& context) {
   if (binary.loaded) return binary.status;
   binary.loaded = true;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -53,6 +54,8 @@ struct Binary {
   Status status = Status::Success;  // of loading
   std::string message;              // why it could not be loaded
   vgpu::Device::ModuleId module = 0;
+  // Registers by kernel, as the assembler noted them; empty where the program holds PTX alone. Read when first asked for.
+  std::optional<std::map<std::string, uint32_t>> registers;
 };
 
 // PTX of objects compiled apart (-rdc=true), as one module: the texts one after another, with one header.
@@ -82,6 +85,8 @@ class Modules {
   Status variable(const void* host, Context& context, Variable& found);
   Status variable_named(Binary& binary, std::string_view name, Context& context, Variable& found);
   std::vector<FunctionEntry*> kernels(Binary& binary, Context& context);
+  // Those that a thread of a kernel needs, from the machine code beside the PTX; 0: there is none.
+  uint32_t registers(FunctionEntry& function);
 
   // The device is gone: everything has to be loaded again.
   void forget_loaded();

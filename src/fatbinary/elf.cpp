@@ -89,7 +89,8 @@ class Reader {
       if (!found) return;
       const bool stored = found->sh_type != SHT_NOBITS && (found->sh_flags & SHF_COMPRESSED) == 0;
       file_.sections.push_back({bytes_.text(names->sh_offset + found->sh_name),
-                                stored ? bytes_.part(found->sh_offset, found->sh_size) : std::string_view()});
+                                stored ? bytes_.part(found->sh_offset, found->sh_size) : std::string_view(),
+                                found->sh_info});
       if (found->sh_type == SHT_DYNSYM) read_symbols(*found, true, file_.exported);
       if (found->sh_type == SHT_SYMTAB) read_symbols(*found, false, file_.local);
     }
@@ -131,6 +132,39 @@ Result<ElfFile> read_elf(std::string_view bytes) {
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64)
     return Error{"this file is not for 64-bit x86"};
   return Reader(bytes, *header).read();
+}
+
+// The section .nv.info holds attributes: a format, a number, a size and a value. The one for registers holds the index of
+// a kernel's symbol, which is also the `info` of the kernel's section .text.NAME, and their count.
+Result<std::map<std::string, uint32_t>> registers_in(std::string_view bytes) {
+  constexpr uint16_t kMachineCuda = 190;
+  constexpr uint8_t kSized = 4, kRegisters = 0x2f;
+  constexpr std::string_view kText = ".text.";
+  const auto header = Bytes(bytes).at<Elf64_Ehdr>(0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_machine != kMachineCuda)
+    return Error{"this is not machine code for a GPU"};
+  const ElfFile file = Reader(bytes, *header).read();
+  std::map<std::string, uint32_t> found;
+  const ElfSection* notes = file.section(".nv.info");
+  if (!notes) return found;
+  std::map<uint32_t, uint32_t> by_symbol;
+  const Bytes attributes(notes->bytes);
+  for (uint64_t at = 0;;) {
+    const auto format = attributes.at<uint8_t>(at), number = attributes.at<uint8_t>(at + 1);
+    const auto size = attributes.at<uint16_t>(at + 2);
+    if (!format || !number || !size) break;
+    at += 4;
+    if (*format != kSized) continue;
+    const auto symbol = attributes.at<uint32_t>(at), count = attributes.at<uint32_t>(at + 4);
+    if (*number == kRegisters && *size >= 8 && symbol && count) by_symbol[*symbol] = *count;
+    at += *size;
+  }
+  for (const ElfSection& section : file.sections) {
+    const auto registers = by_symbol.find(section.info);
+    if (section.name.starts_with(kText) && registers != by_symbol.end())
+      found[section.name.substr(kText.size())] = registers->second;
+  }
+  return found;
 }
 
 }  // namespace assay::fatbinary

@@ -1,6 +1,8 @@
 // What a loader reads of a program or a library: an ELF file of 64-bit x86.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@ namespace assay::fatbinary {
 struct ElfSection {
   std::string name;
   std::string_view bytes;  // of the file that it was read from
+  uint32_t info = 0;       // what it means depends on the section
 };
 
 struct ElfSymbol {
@@ -29,6 +32,9 @@ struct ElfFile {
 
   const ElfSection* section(std::string_view name) const;
 };
+
+// The registers that a thread of each kernel needs, by its name, in machine code for a GPU (an ELF file, too).
+Result<std::map<std::string, uint32_t>> registers_in(std::string_view bytes);
 
 // `bytes` must outlive the result. Offsets that point outside the file are an Error, or leave a part empty.
 Result<ElfFile> read_elf(std::string_view bytes);

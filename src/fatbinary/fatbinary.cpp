@@ -9,6 +9,8 @@
 #include <optional>
 #include <tuple>
 
+#include "fatbinary/elf.h"
+
 namespace assay::fatbinary {
 namespace {
 
@@ -111,6 +113,12 @@ Result<std::string> unpack_lz4(const Image& image) {
   return text;
 }
 
+Result<std::string> unpack_bytes(const Image& image) {
+  if (image.packing == Image::Packing::Plain)
+    return std::string(reinterpret_cast<const char*>(image.payload.data()), image.payload.size());
+  return image.packing == Image::Packing::Zstd ? unpack_zstd(image) : unpack_lz4(image);
+}
+
 }  // namespace
 
 uint64_t container_size(const void* start) {
@@ -149,17 +157,28 @@ const Image* choose_ptx(std::span<const Image> images, unsigned architecture) {
   return best;
 }
 
-Result<std::string> unpack(const Image& image) {
-  std::string text;
-  if (image.packing == Image::Packing::Plain) {
-    text.assign(reinterpret_cast<const char*>(image.payload.data()), image.payload.size());
-  } else {
-    auto unpacked = image.packing == Image::Packing::Zstd ? unpack_zstd(image) : unpack_lz4(image);
-    if (!unpacked) return unpacked.error();
-    text = std::move(*unpacked);
+const Image* choose_machine_code(std::span<const Image> images, unsigned architecture) {
+  const Image* best = nullptr;
+  for (const Image& image : images) {
+    if (image.kind != Image::Kind::Sass || image.architecture > architecture) continue;
+    if (image.architecture / 10 != architecture / 10) continue;  // it runs on later ones of its generation
+    if (image.exact && image.architecture != architecture) continue;
+    if (!best || std::tuple(image.architecture, image.exact) > std::tuple(best->architecture, best->exact))
+      best = &image;
   }
-  text.resize(std::min(text.size(), text.find('\0')));  // padding
+  return best;
+}
+
+Result<std::string> unpack(const Image& image) {
+  auto text = unpack_bytes(image);
+  if (text) text->resize(std::min(text->size(), text->find('\0')));  // padding
   return text;
+}
+
+Result<std::map<std::string, uint32_t>> registers_of(const Image& image) {
+  const auto code = unpack_bytes(image);
+  if (!code) return code.error();
+  return registers_in(*code);
 }
 
 Result<std::vector<std::string>> ptx_in(std::string_view file, unsigned architecture) {

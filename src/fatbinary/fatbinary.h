@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,12 @@ Result<std::vector<Image>> read_fatbinary(std::span<const std::byte> bytes);
 
 // The PTX that a device of `architecture` would compile: the newest that it may run.
 const Image* choose_ptx(std::span<const Image> images, unsigned architecture);
+
+// The machine code that a device of `architecture` would run: the newest that it may. Null: it would compile PTX.
+const Image* choose_machine_code(std::span<const Image> images, unsigned architecture);
+
+// The registers that a thread of each kernel needs, by its name, as the assembler noted them in machine code (SASS).
+Result<std::map<std::string, uint32_t>> registers_of(const Image& image);
 
 // The text of a PTX image.
 Result<std::string> unpack(const Image& image);

@@ -145,6 +145,8 @@ enum class Remedy : uint8_t {
   LaterLaunchOrFlag,
   OrderOperations,
   WaitOnHost,
+  WaitForGrid,
+  ProxyFence,
 };
 
 struct Fix {

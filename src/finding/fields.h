@@ -387,7 +387,9 @@ inline constexpr std::string_view kRemedies[] = {"",
                                                  "atomic-or-one-block",
                                                  "later-launch-or-flag",
                                                  "order-operations",
-                                                 "wait-on-host"};
+                                                 "wait-on-host",
+                                                 "wait-for-grid",
+                                                 "proxy-fence"};
 
 inline std::span<const std::string_view> names_of(Space) {
   return kSpaces;

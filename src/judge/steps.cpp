@@ -91,7 +91,8 @@ Kind kind_of(Cause cause) {
 
 bool is_between_operations(const Finding& finding) {
   const auto* race = std::get_if<evidence::Race>(&finding.evidence);
-  return finding.kind == Kind::DataRace && race && race->relation == evidence::Relation::Operations;
+  return finding.kind == Kind::DataRace && race && race->relation == evidence::Relation::Operations &&
+         race->fix.remedy != evidence::Remedy::WaitForGrid;
 }
 
 std::vector<Finding> placed(std::vector<Finding> findings, const Known& known) {

@@ -65,7 +65,8 @@ struct LaunchConfig {
   Dim3 cluster{0, 0, 0};  // 0: none beyond what the kernel itself requires
   uint32_t dynamic_shared = 0;
   bool cooperative = false;  // every block is resident from the start
-  uint64_t origin = 0;       // as the caller numbers what asked for the launch, for findings
+  bool early = false;   // programmatic stream serialization: may start before the grid before it has ended
+  uint64_t origin = 0;  // as the caller numbers what asked for the launch, for findings
   // Clusters (blocks, where there are no clusters) by their number in the grid: only these are run, as if the others
   // had not come to their turn yet. Empty: all, unless the launch is `sampled`.
   std::vector<uint64_t> only{};

@@ -102,7 +102,7 @@ Streams::~Streams() {
 StreamId Streams::create(bool blocking, int priority) {
   Lock lock(mutex_);
   StreamId id = ++streams_made_;
-  streams_[id] = {.blocking = blocking, .priority = priority, .last = 0, .extra = {}};
+  streams_[id] = {.blocking = blocking, .priority = priority, .last = 0, .last_is_grid = false, .extra = {}};
   return id;
 }
 
@@ -212,10 +212,15 @@ OperationId Streams::submit_locked(StreamId stream, Work work) {
     auto* call = std::get_if<HostWork>(&work);
     if (!call || !call->after_fault) return ++operations_;
   }
-  OperationId id = add_locked(stream, std::move(work), predecessors_locked(stream)).id;
-  streams_[stream].last = id;
-  streams_[stream].extra.clear();
-  return id;
+  const auto* grid = std::get_if<GridWork>(&work);
+  const bool is_grid = grid != nullptr, early = grid && grid->config.early;
+  Operation& operation = add_locked(stream, std::move(work), predecessors_locked(stream));
+  Stream& state = streams_[stream];
+  if (early && state.last_is_grid) operation.overlaps = state.last;
+  state.last = operation.id;
+  state.last_is_grid = is_grid;
+  state.extra.clear();
+  return operation.id;
 }
 
 OperationId Streams::submit(StreamId stream, Work work) {
@@ -244,6 +249,7 @@ OperationId Streams::submit(StreamId stream, std::span<const OrderedWork> works)
   if (leaves.empty()) return begin;
   OperationId end = add_locked(stream, MarkerWork{}, {leaves.begin(), leaves.end()}).id;
   streams_[stream].last = end;
+  streams_[stream].last_is_grid = false;
   throttle_locked(lock);
   return end;
 }
@@ -466,7 +472,8 @@ bool Streams::turn_locked(Lock& lock) {
 }
 
 void Streams::start_locked(Lock& lock, Operation& operation) {
-  OperationInfo info{operation.id, operation.stream, kind_of(operation.work), operation.after};
+  OperationInfo info{operation.id, operation.stream, kind_of(operation.work), operation.after,
+                     operation.overlaps};
   for (Listener* listener : listeners_) listener->on_operation(info);
   FaultInfo fault;
   bool ended = true;

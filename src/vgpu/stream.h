@@ -194,6 +194,7 @@ class Streams {
     bool blocking = true;
     int priority = 0;
     OperationId last = 0;
+    bool last_is_grid = false;
     std::vector<OperationId> extra;  // further predecessors of its next operation
   };
   struct Operation {
@@ -202,6 +203,7 @@ class Streams {
     int priority = 0;
     Work work;
     std::vector<OperationId> after;       // direct predecessors, done or not
+    OperationId overlaps = 0;             // as OperationInfo has it
     std::vector<OperationId> dependents;  // pending ones that come after it
     uint32_t blockers = 0;                // predecessors that are pending
     std::unique_ptr<GridRun> run;

@@ -105,6 +105,9 @@ struct OperationInfo {
   uint64_t stream;
   Kind kind;
   std::span<const uint64_t> after;  // its direct predecessors: it happens after them, and them alone
+  // One of `after` that it may start before the end of, until it waits (griddepcontrol.wait); 0: none. A grid, like
+  // itself.
+  uint64_t overlaps = 0;
 };
 
 // A range of memory that an operation reads or writes, row by row; host memory that the device does
@@ -149,6 +152,10 @@ class Listener {
   virtual void on_cluster_arrive(const Warp&, const Inst&, uint32_t /*lanes*/, bool /*releases*/) {}
   virtual void on_cluster_barrier(const Cluster&) {}
   virtual void on_cluster_wait(const Warp&, uint32_t /*lanes*/) {}
+  // Lanes have waited for the grid before theirs (griddepcontrol.wait).
+  virtual void on_grid_wait(const Warp&, uint32_t /*lanes*/) {}
+  // fence.proxy.async: what lanes wrote so far may be read by bulk copies.
+  virtual void on_proxy_fence(const Warp&, uint32_t /*lanes*/) {}
   virtual void on_fence(const Warp&, const Inst&, Scope, uint32_t /*lanes*/) {
   }  // Scope::Thread: an arrival at a block barrier that does not wait
 

@@ -164,6 +164,31 @@ void lower_fence(Lowering& l) {
 
 // ---- Hints ----
 
+const Inst* proxy_fence(Warp& w, const Inst& i) {
+  if constexpr (kWatched) {
+    if (const uint32_t lanes = w.lanes_of(i))
+      for (Listener* listener : listeners(w)) listener->on_proxy_fence(w, lanes);
+  }
+  return &i + 1;
+}
+
+void lower_proxy_fence(Lowering& l) {
+  l.emit(l.inst->has(ptx::Mod::async) ? proxy_fence : nothing);
+}
+
+// A grid starts after the one before it has ended, so there is nothing to wait for: listeners are told.
+const Inst* grid_wait(Warp& w, const Inst& i) {
+  if constexpr (kWatched) {
+    if (const uint32_t lanes = w.lanes_of(i))
+      for (Listener* listener : listeners(w)) listener->on_grid_wait(w, lanes);
+  }
+  return &i + 1;
+}
+
+void lower_grid_dependency(Lowering& l) {
+  l.emit(l.inst->has(ptx::Mod::wait) ? grid_wait : nothing);
+}
+
 void lower_hint(Lowering& l) {
   l.emit(nothing);
 }
@@ -322,13 +347,13 @@ constexpr LowerRow kRows[] = {
     {Opcode::isspacep, lower_isspacep},
     {Opcode::fence, lower_fence},
     {Opcode::membar, lower_fence},
-    {Opcode::fence_proxy, lower_hint},
+    {Opcode::fence_proxy, lower_proxy_fence},
     {Opcode::membar_proxy, lower_hint},
     {Opcode::prefetch, lower_hint},
     {Opcode::prefetchu, lower_hint},
     {Opcode::applypriority, lower_hint},
     {Opcode::cp_async_bulk_prefetch, lower_hint},
-    {Opcode::griddepcontrol, lower_hint},
+    {Opcode::griddepcontrol, lower_grid_dependency},
     {Opcode::createpolicy, lower_createpolicy},
     {Opcode::discard, lower_discard},
     {Opcode::nanosleep, lower_nanosleep},

@@ -68,3 +68,26 @@ __device__ inline void wait_for(unsigned barrier, unsigned parity) {
       "r"(parity)
       : "memory");
 }
+
+// ---- Programmatic dependent launch ----
+
+// A kernel that may start before the one before it in the stream has ended.
+template <class... Parameters, class... Arguments>
+void launch_early(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream, Arguments... arguments) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+__device__ inline void wait_for_grid() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ inline void let_dependents_start() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}

@@ -1,0 +1,19 @@
+// One thread makes the fence for all; wrong: before the barrier, when the others' writes may still be to come.
+// wrong: data-race here
+// right:
+__global__ void store(int* y, bool too_soon) {
+  __shared__ alignas(16) int s[128];
+  s[threadIdx.x] = threadIdx.x;
+  if (too_soon && threadIdx.x == 0) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    if (!too_soon) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 512;" ::"l"(y), "r"(shared(s)) : "memory");  // here
+    asm volatile("cp.async.bulk.commit_group;\n\tcp.async.bulk.wait_group 0;" ::: "memory");
+  }
+}
+void run(bool wrong) {
+  int* y = device_array(128);
+  store<<<1, 128>>>(y, wrong);
+  finish(y);
+}
