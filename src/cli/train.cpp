@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -251,6 +252,8 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   train::Training training{contract.path, contract.title, std::string(place.binding.slot->name),
                            device,        options,        {}};
   training.report = train::train(*candidate, options);
+  for (Finding& finding : training.report.findings)
+    for_each_place(finding, [](Where& where) { where.file = assayer::shown(where.file); });
   training.sources = built.subject->files;
   progress.clear();
   if (!interrupted()) fs::remove(options.checkpoint, error);
