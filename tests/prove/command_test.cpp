@@ -133,7 +133,7 @@ TEST_F(Command, what_goes_wrong_at_giant_shapes_only_is_shown_by_a_sample_of_the
   END: ret;
 }
 )";
-  std::ofstream(folder_ / "k.toml") << R"([kernel]
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
 source = "k.ptx"
 global = "twice"
 grid = ["ceil_div(n, 256)"]
@@ -150,7 +150,7 @@ shape = ["n"]
 role = "out"
 [reference]
 formula = "y[i] = 2 * x[i]"
-)";
+)toml";
   const Outcome outcome = run({"--only", "bounds"});
   EXPECT_EQ(outcome.status_of("bounds"), "refuted") << outcome.text;
   EXPECT_NE(outcome.text.find("a sample of the blocks"), std::string::npos) << outcome.text;
