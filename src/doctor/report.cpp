@@ -43,11 +43,10 @@ std::string gpus_text(const Diagnosis& diagnosis) {
 }
 
 std::string last_line(const Diagnosis& diagnosis) {
-  const bool undecided = std::ranges::none_of(
-      diagnosis.problems, [](const Problem& problem) { return problem.severity == Severity::Fault; });
+  const bool broken = std::ranges::any_of(diagnosis.problems, stops_virtual);
   const std::string own = diagnosis.virtual_works ? "the virtual device works"
-                          : undecided             ? "whether the virtual device works is not known"
-                                                  : "the virtual device does not work";
+                          : broken                ? "the virtual device does not work"
+                                                  : "whether the virtual device works is not known";
   const bool stopped = std::ranges::any_of(diagnosis.problems, &Problem::stops_gpu);
   if (!diagnosis.why_no_gpu.empty()) return fmt::format("{}; no GPU: {}", own, diagnosis.why_no_gpu);
   if (diagnosis.gpus.empty() || stopped) return fmt::format("{}; no usable GPU", own);

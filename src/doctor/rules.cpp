@@ -113,6 +113,10 @@ std::vector<Problem> judge(const Facts& facts) {
   return problems;
 }
 
+bool stops_virtual(const Problem& problem) {
+  return problem.name == "virtual-device" || problem.name == "cpu-features";
+}
+
 Diagnosis diagnose(const Machine& machine, const Target& target, Depth depth) {
   const auto begun = std::chrono::steady_clock::now();
   const Facts facts = gather(machine, target, depth);
@@ -130,7 +134,7 @@ Diagnosis diagnose(const Machine& machine, const Target& target, Depth depth) {
   const DriverProbe& own = facts.virtual_driver;
   diagnosis.virtual_works = own.run.end == ProbeEnd::Ended && own.answers();
   for (const Problem& problem : diagnosis.problems)
-    if (problem.name == "virtual-device" || problem.name == "cpu-features") diagnosis.virtual_works = false;
+    if (stops_virtual(problem)) diagnosis.virtual_works = false;
   diagnosis.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return diagnosis;
 }

@@ -34,6 +34,7 @@ std::span<const Rule> state_rules();
 std::span<const Rule> subject_rules();
 
 std::vector<Problem> judge(const Facts& facts);
+bool stops_virtual(const Problem& problem);  // the virtual device does not work
 
 // Why there is no GPU, where nothing is wrong; empty: there is one, or there should be.
 std::string why_none(const Facts& facts);

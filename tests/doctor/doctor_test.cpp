@@ -183,6 +183,19 @@ TEST(Probe, EndsAtItsLimit) {
   EXPECT_EQ(why_gpu_unusable(found), "");  // it may only be slow
 }
 
+TEST(Virtual, IsNotSaidToWorkBeforeItAnswers) {
+  Root root;
+  root.set("OWN_HANG", "cuInit");
+  root.machine.quick_seconds = 0.3;
+  const Diagnosis slow = diagnose(root.machine, {}, Depth::Quick);
+  EXPECT_FALSE(slow.virtual_works);
+  EXPECT_EQ(exit_status(slow), 3);
+  EXPECT_THAT(terminal(slow), HasSubstr("whether the virtual device works is not known"));
+  root.remove("/assay");
+  EXPECT_THAT(terminal(diagnose(root.machine, {}, Depth::Quick)),
+              HasSubstr("the virtual device does not work"));
+}
+
 TEST(Probe, EndsWhenTheProgramIsInterrupted) {
   Root root;
   root.set("FAKE_HANG", "nvmlInit_v2");
