@@ -182,15 +182,9 @@ const Case kCases[] = {
     {"driver-hangs",
      [](Root& root, Target&) {
        root.set("FAKE_HANG", "cuInit");
-       root.machine.full_seconds = 0.3;
+       root.machine.full_seconds = 1;
      },
      "cuInit has not returned", "nvidia-smi -r", Depth::Full},
-    {"driver-hangs",
-     [](Root& root, Target&) {
-       root.set("FAKE_HANG", "cuCtxSynchronize");
-       root.machine.full_seconds = 0.3;
-     },
-     "cuCtxSynchronize has not returned", "Xid", Depth::Full},
     {"driver-crashes", SETS("FAKE_CRASH", "cuInit"), "dies of signal 11", "install the driver again"},
     {"driver-crashes", SETS("FAKE_EXIT", "cuInit"), "ends the process in cuInit", "install the driver again"},
     {"driver-error", SETS("FAKE_ERRORS", "cuInit=999"), "CUDA error 999 (unknown error)", "NVRM"},
