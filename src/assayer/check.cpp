@@ -15,6 +15,7 @@
 #include "assayer/limits.h"
 #include "assayer/locate.h"
 #include "assayer/own_time.h"
+#include "assayer/replay_built.h"
 #include "base/diagnostic.h"
 #include "base/interrupt.h"
 #include "lint/lint.h"
@@ -37,9 +38,11 @@ double since(Clock::time_point start) {
 
 class Check {
  public:
-  Check(const Contract& contract, const CheckOptions& options)
+  // `prebuilt`: the subject, where it need not be built from the contract's sources.
+  Check(const Contract& contract, const CheckOptions& options, const subject::Subject* prebuilt = nullptr)
       : contract_(contract),
         options_(options),
+        prebuilt_(prebuilt),
         coverage_(contract),
         page_(contract, options_),
         cost_(contract) {
@@ -112,7 +115,8 @@ class Check {
       };
     say("compiling");
     subject::BuildOutcome built =
-        subject::build(contract_, {.cache = options_.cache, .interpreter = options_.interpreter});
+        prebuilt_ ? subject::BuildOutcome{*prebuilt_, {}}
+                  : subject::build(contract_, {.cache = options_.cache, .interpreter = options_.interpreter});
     if (!built.subject) {
       outcome_.contract_wrong = built.failure.contract_wrong;
       const std::string output = built.failure.output.empty() ? "" : "\n" + built.failure.output;
@@ -422,6 +426,7 @@ class Check {
 
   const Contract& contract_;
   CheckOptions options_;
+  const subject::Subject* prebuilt_;
   CheckOutcome outcome_;
   Coverage coverage_;
   PageData page_;
@@ -465,6 +470,12 @@ CheckOutcome check(const Contract& contract, const CheckOptions& options) {
 
 CheckOutcome replay(const Contract& contract, const Trial& trial, Kind kind, const CheckOptions& options) {
   return guarded(contract, [&] { return Check(contract, options).run_one(trial, kind); });
+}
+
+CheckOutcome replay_built(const Contract& contract, const subject::Subject& subject, const Trial& trial,
+                          const CheckOptions& options) {
+  return guarded(contract,
+                 [&] { return Check(contract, options, &subject).run_one(trial, Kind::WrongResult); });
 }
 
 CheckOutcome investigate(const Contract& contract, std::span<const Trial> trials, std::span<const Kind> kinds,

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 
 #include "assayer/locate.h"
@@ -15,6 +16,8 @@
 #include "cli/verdict_commands.h"
 #include "contract/init.h"
 #include "contract/keys.h"
+#include "finding/message.h"
+#include "monitor/capture.h"
 #include "reference/describe.h"
 #include "subject/cuda_reference.h"
 
@@ -132,12 +135,22 @@ Result<Files> read_files(const contract::Contract& contract, const std::string& 
   return files;
 }
 
+Result<void> capture_call(const contract::Contract& contract, const Files& files,
+                          const report::Report& report, const std::string& path) {
+  monitor::Capture capture{.bindings = files.bindings, .outputs = files.outputs};
+  if (auto added = monitor::add_files(contract, capture); !added) return added.error();
+  capture.device.kind = "files";
+  if (!report.findings.empty()) capture.why = message(report.findings.front());
+  capture.unix_seconds = std::time(nullptr);
+  return monitor::write_capture(path, capture);
+}
+
 }  // namespace
 
 int judge_command(std::vector<std::string> args) {
   Arguments arguments("Judges outputs that were produced elsewhere: NAME.npy files of inputs and outputs.",
                       "assay judge");
-  std::string path, inputs, outputs, json;
+  std::string path, inputs, outputs, json, capture;
   std::vector<std::string> named;
   judge::Options options;
   arguments.add("contract", path, "the contract").required();
@@ -145,6 +158,7 @@ int judge_command(std::vector<std::string> args) {
   arguments.add("--outputs", outputs, "folder of the outputs").required();
   arguments.add("--set", named, "NAME=NUMBER: a scalar, or a dim that no extent gives");
   arguments.add("--json", json, "write the report to this file");
+  arguments.add("--capture", capture, "write the call to this file, for assay replay");
   arguments.add_flag("--tensor-cores", options.tensor_cores, "the outputs were computed with tensor cores");
   if (const auto status = arguments.parse(std::move(args))) return *status;
 
@@ -171,6 +185,9 @@ int judge_command(std::vector<std::string> args) {
                      {"elements_judged", judgement->judged}};
   fmt::print("{}", report::terminal(report, terminal_options()));
   if (!json.empty() && !write_text(json, report::to_json(report).dump(2) + "\n")) return kWrongUse;
+  if (!capture.empty())
+    if (const auto written = capture_call(*contract, *files, report, capture); !written)
+      return complain(written.error());
   return judge::exit_status(report.verdict);
 }
 

@@ -1,4 +1,4 @@
-// assay replay: one trial of a report again.
+// assay replay: one trial of a report again, or a captured call (replay_capture.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/recorded.h"
+#include "cli/replay_capture.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
+#include "monitor/capture.h"
 
 namespace assay::cli {
 
@@ -151,15 +153,20 @@ Result<std::string> read_timeline(const std::string& path, CheckOptions& options
 }
 
 int replay_command(std::vector<std::string> args) {
-  Arguments arguments("Repeats the trial of a finding.", "assay replay");
+  Arguments arguments(
+      "Repeats the trial of a finding; or a captured call, and says whether the kernel, the hardware or "
+      "neither is "
+      "at fault.",
+      "assay replay");
   std::string path, json;
   std::size_t which = 1;
   DeviceName device;
-  arguments.add("report", path, "a report written by assay check").required();
+  arguments.add("report", path, "a report written by assay check, or a capture").required();
   arguments.add("--finding", which, "which of its findings, from 1");
   arguments.add("--json", json, "write the report to this file");
   arguments.add("--device", device.name, "where kernels run").one_of({"virtual", "cuda"});
   if (const auto status = arguments.parse(std::move(args))) return *status;
+  if (monitor::is_capture(path)) return replay_capture(path, device.device(), json);
   const auto read = read_trial(path, which);
   if (!read) {
     fmt::print(stderr, "{}\n", diagnostic(read.error()));

@@ -147,7 +147,7 @@ Result<std::vector<Kind>> kinds_in(const std::string& list, const std::array<Kin
 
 // What the user asks for, as words.
 struct TrainingWords {
-  std::string tokens, optimizers, text, device = "virtual";
+  std::string tokens, optimizers, text, tokenizer = "bytes", device = "virtual";
   double rate = 0;  // 0: as the cell has it
 };
 
@@ -173,8 +173,10 @@ Result<void> read_words(const TrainingWords& words, train::Options& options) {
   }
   if (words.rate > 0) options.rate = words.rate;
   if (auto sizes = train::check(options.sizes); !sizes) return sizes.error();
+  for (const train::Tokenizer tokenizer : train::kTokenizers)
+    if (to_string(tokenizer) == words.tokenizer) options.tokenizer = tokenizer;
   if (options.text.empty()) return {};
-  const auto data = train::Data::text(options.text, options.sizes, options.seed);
+  const auto data = train::Data::text(options.text, options.tokenizer, options.sizes, options.seed);
   return data ? Result<void>() : Error{data.error().message, words.text};
 }
 
@@ -190,6 +192,7 @@ std::string checkpoint_file(const contract::Contract& contract, const subject::S
                      sizes.tied);
   all += fmt::format("{} {} {} {} {} {} {}", options.rate.value_or(0), options.seed, options.steps,
                      options.teacher_steps, options.teacher_only, options.stop_early, options.false_alarms);
+  all += to_string(options.tokenizer);
   for (const train::TokenSource source : options.sources) all += to_string(source);
   for (const train::Optimizer optimizer : options.optimizers) all += to_string(optimizer);
   uint64_t hash = 0xcbf29ce484222325;
@@ -290,7 +293,11 @@ int train_command(std::vector<std::string> args) {
                      "show which place the kernel takes, as [workload] says it, and end");
   arguments.add("--json", json, "write the result to this file");
   arguments.add("--html", html, "write an HTML page to this file: loss curves with their noise");
-  arguments.add("--text", words.text, "train on the bytes of this file, too");
+  arguments.add("--text", words.text, "train on this file, too");
+  arguments
+      .add("--tokenizer", words.tokenizer,
+           "of --text: bytes, or bpe (byte pairs of the file itself, as many as the vocabulary holds)")
+      .one_of({"bytes", "bpe"});
   arguments.add("--tokens", words.tokens, "rows of the matrix, with commas: zipf, uniform, text");
   arguments.add("--optimizers", words.optimizers, "columns of the matrix, with commas: sgd, momentum, adamw");
   arguments.add("--steps", options.steps, fmt::format("of each run; {} by default", options.steps))

@@ -16,7 +16,7 @@ constexpr auto kFile = Section::File, kKernel = Section::Kernel, kDims = Section
                kDerived = Section::Derived, kTensor = Section::Tensor, kScalar = Section::Scalar,
                kReference = Section::Reference, kCuda = Section::Cuda, kCase = Section::Case,
                kInputs = Section::Inputs, kRequire = Section::Require, kWorkload = Section::Workload,
-               kOrigin = Section::Origin;
+               kOrigin = Section::Origin, kMonitor = Section::Monitor, kTrusted = Section::Trusted;
 
 constexpr std::string_view kDimTypes = "i32 i64 u32 u64";
 
@@ -39,6 +39,8 @@ constexpr SectionInfo kSections[kSectionCount] = {
     {"`[require]`", "require"},
     {"`[workload]`", "workload"},
     {"`[origin]`", "origin"},
+    {"`[monitor]`", "monitor"},
+    {"`[monitor]` trusted = { … }", "trusted"},
 };
 
 // clang-format off
@@ -56,6 +58,7 @@ const Key kKeys[] = {
     {kFile, "require", Table, "", "", "what else is required of the kernel"},
     {kFile, "workload", Table, "", "", "the operator of a training step that it computes"},
     {kFile, "origin", Table, "", "", "where the files of a generated contract come from"},
+    {kFile, "monitor", Table, "", "", "how calls are watched in production"},
     {kKernel, "source", OneOrMoreStrings, "", "", "CUDA C++ (.cu) or PTX (.ptx)"},
     {kKernel, "entry", String, "", "", "an extern \"C\" host function"},
     {kKernel, "global", String, "", "", "instead of `entry`: a __global__ function"},
@@ -112,6 +115,14 @@ const Key kKeys[] = {
     {kOrigin, "answer", String, "", "", "the path of what is checked"},
     {kOrigin, "function", String, "", "", "where the function is defined, \"file.py:LINE\""},
     {kOrigin, "files", Table, "", "", "copies, and what they were copied from"},
+    {kMonitor, "every", Integer, "", "1000", "calls from one sample to the next, on average; the gaps are random"},
+    {kMonitor, "elements", Integer, "", "256", "of each output of a sample that are judged"},
+    {kMonitor, "max_bytes", String, "", "\"64MiB\"", "calls with more are not sampled"},
+    {kMonitor, "trusted", Table, "", "", "a slower kernel with the same arguments that may take its place"},
+    {kMonitor, "on_alarm", String, "report reference abort", "\"report\"", "what the application does about an alarm"},
+    {kMonitor, "arl", Number, "", "1e9", "samples between false alarms by evidence, on average, at least"},
+    {kTrusted, "source", String, "", "", "a .cu file"},
+    {kTrusted, "entry", String, "", "", "its host function"},
 };
 // clang-format on
 
@@ -261,7 +272,7 @@ std::string json_schema() {
   dims["properties"] = object_of(kDims)["properties"];
   Json file = object_of(kFile);
   Json& properties = file["properties"];
-  for (const Section section : {kKernel, kReference, kInputs, kRequire, kWorkload, kOrigin})
+  for (const Section section : {kKernel, kReference, kInputs, kRequire, kWorkload, kOrigin, kMonitor})
     properties[std::string(kSections[static_cast<std::size_t>(section)].path)] = reference_to(section);
   properties["dims"] = std::move(dims);
   properties["tensors"] = named(reference_to(kTensor));
@@ -269,6 +280,7 @@ std::string json_schema() {
   properties["case"] = list_of(reference_to(kCase));
   properties["shapes"] = list_of(named({{"type", "integer"}}));
   definitions["reference"]["properties"]["cuda"] = reference_to(kCuda);
+  definitions["monitor"]["properties"]["trusted"] = reference_to(kTrusted);
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                  {"title", "A contract of Assay"}};
   schema.update(file);

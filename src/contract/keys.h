@@ -23,8 +23,10 @@ enum class Section : uint8_t {
   Require,    // [require]
   Workload,   // [workload]
   Origin,     // [origin]
+  Monitor,    // [monitor]
+  Trusted,    // trusted of [monitor]
 };
-inline constexpr int kSectionCount = 14;
+inline constexpr int kSectionCount = 16;
 
 // What a value is in TOML. Expressions are integers, or integer expressions over dims in quotes.
 enum class KeyType : uint8_t {

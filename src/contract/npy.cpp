@@ -1,11 +1,12 @@
 // The .npy format: magic, version, a Python dict literal as the header, raw data.
+#include "contract/npy.h"
+
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
 #include <fstream>
-
-#include "contract/tensor.h"
+#include <sstream>
 
 namespace assay::contract {
 namespace {
@@ -28,15 +29,18 @@ std::string header_text(std::string_view descr, const std::vector<int64_t>& exte
   return text + '\n';
 }
 
+// All that precedes the data.
+std::string prefix_of(std::string_view descr, const std::vector<int64_t>& extents) {
+  const std::string header = header_text(descr, extents);
+  std::string prefix(kMagic, 6);
+  prefix += {1, 0, static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)};
+  return prefix + header;
+}
+
 Result<void> write(const std::string& path, std::string_view descr, const std::vector<int64_t>& extents,
                    std::span<const std::byte> data) {
   std::ofstream file(path, std::ios::binary);
-  const std::string header = header_text(descr, extents);
-  const char prefix[4] = {1, 0, static_cast<char>(header.size() & 0xff),
-                          static_cast<char>(header.size() >> 8)};
-  file.write(kMagic, 6);
-  file.write(prefix, 4);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
+  file << prefix_of(descr, extents);
   file.write(reinterpret_cast<const char*>(data.data()), static_cast<std::streamsize>(data.size()));
   file.close();
   if (!file) return Error{"cannot write this file", path};
@@ -89,10 +93,7 @@ struct Array {
   Bytes data;
 };
 
-Result<Array> read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Error{"cannot open this file: each tensor of the contract needs one, written by numpy.save", path};
+Result<Array> read(std::istream& file, const std::string& path) {
   char prefix[8];
   if (!file.read(prefix, 8) || std::memcmp(prefix, kMagic, 6) != 0)
     return Error{"this is not a .npy file", path};
@@ -122,6 +123,13 @@ Result<Array> read(const std::string& path) {
   return array;
 }
 
+Result<Array> read(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Error{"cannot open this file: each tensor of the contract needs one, written by numpy.save", path};
+  return read(file, path);
+}
+
 // The dtype of ours whose descr this is, if any; codes of bf16 and fp8 read as integers.
 std::optional<DType> plain_dtype(std::string_view descr) {
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -143,8 +151,9 @@ Result<void> write_npy_f64(const std::string& path, const Tensor& tensor) {
   return write(path, "<f8", tensor.extents, std::as_bytes(std::span(values)));
 }
 
-Result<Tensor> read_npy(const std::string& path, DType dtype) {
-  Result<Array> array = read(path);
+namespace {
+
+Result<Tensor> tensor_of(Result<Array> array, const std::string& path, DType dtype) {
   if (!array) return array.error();
   const std::string& descr = array->header.descr;
   if (info(dtype).npy.substr(1) == descr.substr(1))
@@ -175,6 +184,23 @@ Result<Tensor> read_npy(const std::string& path, DType dtype) {
     }
   }
   return result;
+}
+
+}  // namespace
+
+Result<Tensor> read_npy(const std::string& path, DType dtype) {
+  return tensor_of(read(path), path, dtype);
+}
+
+std::string encode_npy(const Tensor& tensor) {
+  std::string bytes = prefix_of(info(tensor.dtype).npy, tensor.extents);
+  bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  return bytes;
+}
+
+Result<Tensor> decode_npy(const std::string& bytes, const std::string& name, DType dtype) {
+  std::istringstream file(bytes);
+  return tensor_of(read(file, name), name, dtype);
 }
 
 Result<Tensor> read_npy_f64(const std::string& path) {

@@ -242,6 +242,7 @@ void Reader::read_all(const TomlValue& root) {
   if (!failed_) check_memory();
   if (!failed_) read_workload(root);
   if (!failed_) read_origin(root);
+  if (!failed_) read_monitor(root);
 }
 
 Result<Contract> parse(std::string_view text, std::string path) {

@@ -417,6 +417,15 @@ std::vector<WorkloadName> Reader::workload_names(const TomlValue& table, std::st
   return names;
 }
 
+// Only its keys: what they mean is the monitor's business (monitor/settings.h).
+void Reader::read_monitor(const TomlValue& root) {
+  const TomlValue* table = root.find("monitor");
+  if (!table || !is(*table, TomlKind::Table, "monitor")) return;
+  keys(*table, "[monitor]", keys_of(Section::Monitor));
+  if (const TomlValue* trusted = table->find("trusted"); trusted && is(*trusted, TomlKind::Table, "trusted"))
+    keys(*trusted, "`trusted` of [monitor]", keys_of(Section::Trusted));
+}
+
 void Reader::read_origin(const TomlValue& root) {
   const TomlValue* table = root.find("origin");
   if (!table || !is(*table, TomlKind::Table, "origin")) return;

@@ -106,6 +106,7 @@ class Reader {
   void read_workload(const TomlValue& root);
   std::vector<WorkloadName> workload_names(const TomlValue& table, std::string_view key);
   void read_origin(const TomlValue& root);
+  void read_monitor(const TomlValue& root);
   void read_batch_invariant(const TomlValue* value);
   Contract contract_;
   IntExpr::Named named_;               // the derived dims so far

@@ -237,6 +237,7 @@ std::string encode(const Request& request) {
                {"seed", request.seed},
                {"ordered", request.ordered},
                {"others_late", request.others_late},
+               {"guard_begin", request.guard_begin},
                {"moved", request.moved},
                {"cycles", request.cycles},
                {"shift", request.shift},
@@ -334,6 +335,7 @@ Result<Request> decode_request(std::string_view line) {
   request.seed = fields.unsigned_integer("seed");
   request.ordered = fields.boolean("ordered");
   request.others_late = fields.boolean("others_late");
+  request.guard_begin = fields.boolean("guard_begin");
   request.moved = fields.boolean("moved");
   request.cycles = fields.unsigned_integer("cycles");
   request.shift = fields.integer("shift", 0, kMostBytes);

@@ -131,8 +131,10 @@ struct Request {
   bool ordered = false;      // inputs arrive, and outputs leave, by work queued on the stream
   bool others_late = false;  // an ordered call delays the default stream instead of the call's own
   bool moved = false;        // buffers get new addresses
-  uint64_t cycles = 0;       // that the device's clock advances before the call
-  int64_t shift = 0;         // bytes allocated before all buffers of a new process
+  bool guard_begin =
+      false;            // on a real GPU, memory before a tensor is not mapped, rather than memory after it
+  uint64_t cycles = 0;  // that the device's clock advances before the call
+  int64_t shift = 0;    // bytes allocated before all buffers of a new process
   bool host_poison = true;   // malloc returns memory that is not zero
   uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
   int earlier_calls = 0;     // times that the same calls are made before

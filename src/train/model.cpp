@@ -70,6 +70,10 @@ std::string_view to_string(TokenSource source) {
   return "";
 }
 
+std::string_view to_string(Tokenizer tokenizer) {
+  return tokenizer == Tokenizer::Bytes ? "bytes" : "bpe";
+}
+
 OptimizerSettings default_settings(Optimizer optimizer, TokenSource source) {
   OptimizerSettings settings;
   const bool is_uniform = source == TokenSource::Uniform;

@@ -54,6 +54,11 @@ enum class TokenSource : uint8_t { Zipf, Uniform, Text };
 inline constexpr std::array kTokenSources = {TokenSource::Zipf, TokenSource::Uniform, TokenSource::Text};
 std::string_view to_string(TokenSource source);  // "zipf", "uniform", "text"
 
+// What the tokens of a text are: its bytes, or byte pairs (byte_pairs.h).
+enum class Tokenizer : uint8_t { Bytes, BytePairs };
+inline constexpr std::array kTokenizers = {Tokenizer::Bytes, Tokenizer::BytePairs};
+std::string_view to_string(Tokenizer tokenizer);  // "bytes", "bpe"
+
 // The settings that a cell uses unless told otherwise: the learning rates at which runs of the default sizes learn
 // and are stable (docs/train.md).
 OptimizerSettings default_settings(Optimizer optimizer, TokenSource source);
@@ -69,8 +74,9 @@ class Data {
   // Zipf: token of rank r has frequency ~ 1 / r^exponent, and follows its predecessor's favourites with a fixed
   // probability. Uniform: the same structure over equally frequent tokens.
   static Data generated(TokenSource source, const ModelSizes& sizes, uint64_t seed);
-  // The bytes of a text are its tokens.
-  static Result<Data> text(const std::string& bytes, const ModelSizes& sizes, uint64_t seed);
+  // Sequences that begin anywhere in a text. Byte pairs are made from the text itself and fill the vocabulary.
+  static Result<Data> text(const std::string& text, Tokenizer tokenizer, const ModelSizes& sizes,
+                           uint64_t seed);
 
   Batch batch(int64_t number) const;
   TokenSource source() const { return source_; }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "train/call_findings.h"
 
 namespace assay::train {
 
@@ -47,10 +48,10 @@ class SubjectCalls {
     return of_one.empty() ? why : of_one;
   }
 
-  Result<Outputs> call(const Bindings& bindings) {
+  CallResult call(const Bindings& bindings) {
     if (refuses_whole(bindings.shape).empty()) return call_once(bindings);
     const int64_t slice = slice_of(bindings.shape);
-    if (slice == 0) return Error{refuses_whole(bindings.shape)};
+    if (slice == 0) return CallFailure{{}, {refuses_whole(bindings.shape)}};
     return call_in_slices(bindings, slice);
   }
 
@@ -119,22 +120,23 @@ class SubjectCalls {
     return &shapes_.emplace(shape, std::move(prepared)).first->second;
   }
 
-  Result<Outputs> call_once(const Bindings& bindings) {
+  CallResult call_once(const Bindings& bindings) {
     const CallShape& shape = shapes_.find(bindings.shape)->second;
     Bindings own;
     own.shape = shape.own;
     set_scalars(bindings, own);
-    if (auto set = set_inputs(bindings, shape, own); !set) return set.error();
+    if (auto set = set_inputs(bindings, shape, own); !set) return CallFailure{{}, set.error()};
     trial::Trial trial;
     trial.shape = own.shape;
     trial.scalars = own.scalars;
     trial.condition.ordered = false;
     trial.condition.host_poison = false;
     const subject::Observation seen = runner_.run(trial, own);
-    if (interrupted()) return Error{"interrupted"};
+    if (interrupted()) return CallFailure{{}, {"interrupted"}};
     if (const std::string why = failure(seen); !why.empty())
-      return Error{fmt::format("the kernel failed at {}: {}; `assay check` shows more",
-                               contract::to_string(own.shape), why)};
+      return CallFailure{call_findings(contract_, subject_, own.shape, seen),
+                         {fmt::format("the kernel failed at {}: {}; `assay check` shows more",
+                                      contract::to_string(own.shape), why)}};
     return outputs_of(seen.calls.front(), shape);
   }
 
@@ -183,7 +185,7 @@ class SubjectCalls {
     return "";
   }
 
-  Result<Outputs> outputs_of(const subject::Call& call, const CallShape& shape) const {
+  Outputs outputs_of(const subject::Call& call, const CallShape& shape) const {
     Outputs outputs;
     for (std::size_t i = 0; i < binding_.tensors.size(); ++i) {
       const BoundTensor& bound = binding_.tensors[i];
@@ -202,7 +204,7 @@ class SubjectCalls {
     return !dims.empty() && dims.front() == batch_dim_;
   }
 
-  Result<Outputs> call_in_slices(const Bindings& bindings, int64_t slice) {
+  CallResult call_in_slices(const Bindings& bindings, int64_t slice) {
     const int64_t whole = bindings.shape.find(batch_dim_)->second;
     Outputs all;
     for (int64_t first = 0; first < whole; first += slice) {
@@ -218,8 +220,9 @@ class SubjectCalls {
                     bytes);
         tensor = std::make_shared<const Tensor>(std::move(rows));
       }
-      auto outputs = call_once(part);
-      if (!outputs) return outputs;
+      CallResult result = call_once(part);
+      Outputs* const outputs = std::get_if<Outputs>(&result);
+      if (!outputs) return result;
       for (auto& [name, rows] : *outputs) {
         std::vector<int64_t> extents = rows.extents;
         extents.front() = whole;
@@ -275,6 +278,7 @@ Result<Candidate> subject_candidate(const Contract& contract, const Binding& bin
                       contract::info(candidate.dtypes[slots]).name, contract::info(dtype).name));
     }
   }
+  options.checks = {};
   const auto calls = std::make_shared<SubjectCalls>(contract, binding, subject, std::move(options));
   candidate.refuses = [calls](const Shape& shape) { return calls->refuses(shape); };
   candidate.call = [calls](const Bindings& bindings) { return calls->call(bindings); };

@@ -13,6 +13,7 @@ namespace assay::worker {
 
 using protocol::BufferRequest;
 using protocol::CallRequest;
+using protocol::Request;
 
 namespace {
 
@@ -58,50 +59,69 @@ std::byte* Buffers::allocate_bytes(int64_t bytes, bool sparse) const {
   return static_cast<std::byte*>(at);
 }
 
-void Buffers::release(std::deque<Memory>& memories) const {
+bool Buffers::Memory::fits(const BufferRequest& request, Side wanted) const {
+  return extent.bytes == request.bytes && sparse == !request.parts.empty() && !made && !request.made &&
+         (!guarded || (side == wanted && extent.offset == request.offset && extent.length == request.length));
+}
+
+Buffers::Memory Buffers::allocate_buffer(const BufferRequest& request, Side side) {
+  Memory memory{.extent = {request.bytes, request.offset, request.length},
+                .sparse = !request.parts.empty(),
+                .made = request.made.has_value(),
+                .side = side};
+  if (real_ && !memory.sparse && memory.extent.length > 0) {
+    if (!guards_) guards_.emplace(find_virtual_memory());
+    memory.guarded = guards_->allocate(memory.extent, side);
+  }
+  memory.base = memory.guarded ? memory.guarded->base : allocate_bytes(request.bytes, memory.sparse);
+  return memory;
+}
+
+void Buffers::release(std::deque<Memory>& memories) {
   for (const Memory& memory : memories) {
-    runtime_.cudaFree(memory.base);
+    if (memory.guarded)
+      guards_->release(*memory.guarded);
+    else
+      runtime_.cudaFree(memory.base);
     if (memory.copy) runtime_.cudaFree(memory.copy);
   }
   memories.clear();
 }
 
-bool Buffers::all_fit(const std::vector<CallRequest>& calls) const {
+bool Buffers::all_fit(const Request& request, Side side) const {
   std::size_t next = 0;
-  for (const CallRequest& call : calls)
-    for (const BufferRequest& request : call.buffers)
-      if (next >= memories_.size() || !memories_[next++].fits(request)) return false;
+  for (const CallRequest& call : request.calls)
+    for (const BufferRequest& buffer : call.buffers)
+      if (next >= memories_.size() || !memories_[next++].fits(buffer, side)) return false;
   return next == memories_.size();
 }
 
-void Buffers::allocate(const std::vector<CallRequest>& calls, bool ordered, bool moved) {
-  if (moved || !all_fit(calls)) {
+void Buffers::allocate(const Request& request) {
+  const Side side = request.guard_begin ? Side::Begin : Side::End;
+  if (request.moved || !all_fit(request, side)) {
     std::deque<Memory> old;
-    if (moved) old.swap(memories_);  // freed last, so that its addresses are not handed out again
+    if (request.moved) old.swap(memories_);  // freed last, so that its addresses are not handed out again
     release(memories_);
-    for (const CallRequest& call : calls)
-      for (const BufferRequest& request : call.buffers) {
-        const bool sparse = !request.parts.empty();
-        memories_.push_back({allocate_bytes(request.bytes, sparse), nullptr, request.bytes, sparse,
-                             request.made.has_value()});
-      }
+    for (const CallRequest& call : request.calls)
+      for (const BufferRequest& buffer : call.buffers) memories_.push_back(allocate_buffer(buffer, side));
     release(old);
   }
   std::size_t next = 0;
-  for (const CallRequest& call : calls)
-    for (const BufferRequest& request : call.buffers) {
+  for (const CallRequest& call : request.calls)
+    for (const BufferRequest& buffer : call.buffers) {
       Memory& memory = memories_[next++];
-      if (runtime_.assay_label) runtime_.assay_label(memory.base, request.name.c_str());
-      if (!ordered || memory.copy) continue;
-      memory.copy = allocate_bytes(memory.bytes, false);
+      if (runtime_.assay_label) runtime_.assay_label(memory.base, buffer.name.c_str());
+      if (!request.ordered || memory.copy) continue;
+      memory.copy = allocate_bytes(memory.extent.bytes, false);
       if (runtime_.assay_label) runtime_.assay_label(memory.copy, "(a copy that the caller keeps)");
     }
 }
 
-void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferRequest& request, CopyKind kind,
-                         const char* stage) const {
+void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferRequest& request,
+                         const Memory& memory, CopyKind kind, const char* stage) const {
   const auto copy = [&](int64_t at, int64_t length) {
-    if (length > 0) check(runtime_.cudaMemcpy(to + at, from + at, size(length), kind), stage);
+    const int64_t begin = std::max(at, memory.from()), end = std::min(at + length, memory.to());
+    if (begin < end) check(runtime_.cudaMemcpy(to + begin, from + begin, size(end - begin), kind), stage);
   };
   if (request.parts.empty()) copy(0, request.bytes);
   for (const auto& [at, length] : request.parts) copy(at, length);
@@ -111,10 +131,10 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     if (request.made) return make(request, memory);
     const std::byte* image = file_ + request.in;
-    copy_parts(memory.base, image, request, kHostToDevice, kCopyIn);
+    copy_parts(memory.base, image, request, memory, kHostToDevice, kCopyIn);
     if (request.length == 0) return;
     if (request.is_input && ordered) {
-      check(runtime_.cudaMemcpy(memory.copy, image, size(memory.bytes), kHostToDevice), kCopyIn);
+      check(runtime_.cudaMemcpy(memory.copy, image, size(memory.extent.bytes), kHostToDevice), kCopyIn);
       check(runtime_.cudaMemset(memory.base + request.offset, 0, size(request.length)), "a fill");
     }
     if (!request.is_input && runtime_.assay_undefine)
@@ -167,15 +187,17 @@ void Buffers::protect_inputs(const CallRequest& call, std::size_t which) {
 
 void Buffers::queue_outputs(const CallRequest& call, std::size_t which) {
   each(call, which, [&](const BufferRequest&, Memory& memory) {
-    check(runtime_.cudaMemcpyAsync(memory.copy, memory.base, size(memory.bytes), kDeviceToDevice,
-                                   streams_[which]),
+    check(runtime_.cudaMemcpyAsync(memory.copy + memory.from(), memory.base + memory.from(),
+                                   size(memory.to() - memory.from()), kDeviceToDevice, streams_[which]),
           kResults);
   });
 }
 
 void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
-    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, kDeviceToHost,
+    // What does not exist cannot have changed.
+    if (memory.guarded) std::memcpy(file_ + request.out, file_ + request.in, size(request.bytes));
+    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, memory, kDeviceToHost,
                kResults);
   });
 }

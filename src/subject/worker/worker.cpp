@@ -167,7 +167,7 @@ class Worker {
     if (runtime_.assay_set_seed) runtime_.assay_set_seed(request.seed);
     if (runtime_.assay_advance_clock) runtime_.assay_advance_clock(request.cycles);
     buffers_.shift(request.shift);
-    buffers_.allocate(calls, request.ordered, request.moved);
+    buffers_.allocate(request);
     // Outputs that a function returns, and its workspaces, are memory that it allocates itself.
     if (python_ && runtime_.assay_fill_new) runtime_.assay_fill_new(request.new_content);
     make_earlier_calls(calls, request.earlier_calls);
