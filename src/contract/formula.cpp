@@ -28,8 +28,8 @@ bool is_also_callable(std::string_view word) {
 }
 
 // Reductions that reserve no name: only brackets and a body make them one.
-constexpr std::array<std::string_view, 8> kChoices = {
-    "argmax_any", "argmin_any", "prod", "sample", "topk", "topk_first", "argsort", "argsort_first"};
+constexpr std::array<std::string_view, 8> kChoices = {"argmax_any", "argmin_any", "prod",    "sample",
+                                                      "topk",       "topk_first", "argsort", "argsort_first"};
 // Running reductions: of the elements up to and including the one at the index.
 constexpr std::pair<std::string_view, std::string_view> kScans[] = {
     {"cumsum", "sum"}, {"cumprod", "prod"}, {"cummax", "max"}, {"cummin", "min"}};
@@ -409,9 +409,11 @@ class FormulaParser {
     for (const auto& [word, reduction] : kScans) words.emplace_back(word);
     const std::string near = nearest(token.text, words);
     return fail(
-        fmt::format("`{}` is not a reduction{}", token.text,
-                    near.empty() ? "; sum, prod, mean, max, min, argmax, argmin, cumsum, cumprod, cummax and cummin are"
-                                 : fmt::format("; did you mean `{}`?", near)),
+        fmt::format(
+            "`{}` is not a reduction{}", token.text,
+            near.empty()
+                ? "; sum, prod, mean, max, min, argmax, argmin, cumsum, cumprod, cummax and cummin are"
+                : fmt::format("; did you mean `{}`?", near)),
         &token);
   }
 

@@ -37,8 +37,8 @@ constexpr uint8_t kNotKnown = reference::kUnspecified | reference::kUndecided | 
 
 class ChoiceJudge {
  public:
-  ChoiceJudge(const Reference& reference, const Bindings& bindings, const Outputs& outputs, const Options& options,
-              Judgement& judgement)
+  ChoiceJudge(const Reference& reference, const Bindings& bindings, const Outputs& outputs,
+              const Options& options, Judgement& judgement)
       : reference_(reference), outputs_(outputs), options_(options), judgement_(judgement) {
     found_.bindings = bindings;
   }
@@ -128,9 +128,10 @@ class ChoiceJudge {
     }
     judgement_.judged += output.count();
     if (neither > 0) {
-      report(choice, output.count(), neither,
-             fmt::format("{}: {} of {} elements are neither 0 nor 1: {}{} is {:.6g}", choice.name, neither,
-                         output.count(), choice.name, coordinates(output.extents, first), output.load(first)));
+      report(
+          choice, output.count(), neither,
+          fmt::format("{}: {} of {} elements are neither 0 nor 1: {}{} is {:.6g}", choice.name, neither,
+                      output.count(), choice.name, coordinates(output.extents, first), output.load(first)));
       return {};
     }
     for (std::size_t i = 0; i < draws->outcome.size(); ++i)
@@ -170,7 +171,8 @@ class ChoiceJudge {
         int64_t at = 0;
         for (std::size_t d = 0; d < extents.size(); ++d)
           at = at * extents[d] + index[static_cast<std::size_t>(telling.dimensions[d])];
-        const bool no = expected[0].admits(i, tensor, elements[i]), yes = expected[1].admits(i, tensor, elements[i]);
+        const bool no = expected[0].admits(i, tensor, elements[i]),
+                   yes = expected[1].admits(i, tensor, elements[i]);
         uint8_t& outcome = seen[static_cast<std::size_t>(at)];
         if (no != yes) {
           outcome |= yes ? kYes : kNo;
@@ -179,15 +181,18 @@ class ChoiceJudge {
         } else if (!no && outcome == 0) {
           // It is neither: the nearer one is judged.
           const double stored = tensor.load(elements[i]);
-          drawn->store_int(at, std::abs(stored - expected[1].value[i]) < std::abs(stored - expected[0].value[i]));
+          drawn->store_int(at,
+                           std::abs(stored - expected[1].value[i]) < std::abs(stored - expected[0].value[i]));
         }
       }
     }
     found_.bindings.inputs[input] = drawn;
     if (torn >= 0) {
-      report(choice, drawn->count(), 1,
-             fmt::format("{}: {}{} is one draw, but some elements that depend on it have one outcome and some the other",
-                         of, draws->name, coordinates(extents, torn)));
+      report(
+          choice, drawn->count(), 1,
+          fmt::format(
+              "{}: {}{} is one draw, but some elements that depend on it have one outcome and some the other",
+              of, draws->name, coordinates(extents, torn)));
       return {};
     }
     for (std::size_t i = 0; i < draws->outcome.size(); ++i)
@@ -218,7 +223,8 @@ class ChoiceJudge {
 
   Result<void> rounded(const Choice& choice, const std::vector<int64_t>& extents, const Tensor& output) {
     const int64_t count = std::min(output.count(), kMostDraws);
-    Result<ChoiceWeights> weights = reference_.weights(found_.bindings, choice, first_elements(count), budget());
+    Result<ChoiceWeights> weights =
+        reference_.weights(found_.bindings, choice, first_elements(count), budget());
     if (!weights) return weights.error();
     judgement_.judged += count;
     Draws draws;
@@ -236,7 +242,8 @@ class ChoiceJudge {
       if ((weights->flags[i] & reference::kUnspecified) != 0) continue;
       if (!std::isfinite(v)) {
         const bool same = std::isnan(v) ? std::isnan(stored) : stored == v;
-        if (!same && (weights->flags[i] & reference::kMayOverflow) == 0) ++outside, worst = at, largest = 1e300;
+        if (!same && (weights->flags[i] & reference::kMayOverflow) == 0)
+          ++outside, worst = at, largest = 1e300;
         continue;
       }
       const double below = in_direction(choice.dtype, v - b, numerics::Rounding::Down),
@@ -250,7 +257,8 @@ class ChoiceJudge {
       }
       const double low = in_direction(choice.dtype, v, numerics::Rounding::Down),
                    high = in_direction(choice.dtype, v, numerics::Rounding::Up), gap = high - low;
-      const bool is_told = gap > 0 && std::isfinite(gap) && b <= kToldPart * gap && v - b >= low && v + b <= high;
+      const bool is_told =
+          gap > 0 && std::isfinite(gap) && b <= kToldPart * gap && v - b >= low && v + b <= high;
       if (!is_told || (weights->flags[i] & kNotKnown) != 0) continue;
       draws.low[i] = (v - b - low) / gap;
       draws.high[i] = (v + b - low) / gap;
@@ -258,11 +266,13 @@ class ChoiceJudge {
     }
     if (outside > 0) {
       const double v = weights->value[static_cast<std::size_t>(worst)];
-      report(choice, count, outside,
-             fmt::format("{}: {} of {} elements are neither of the two neighbours of the exact value: {}{} is {:.9g}, "
-                         "the exact value is {:.9g}",
-                         choice.name, outside, count, choice.name, coordinates(output.extents, worst),
-                         output.load(worst), v));
+      report(
+          choice, count, outside,
+          fmt::format(
+              "{}: {} of {} elements are neither of the two neighbours of the exact value: {}{} is {:.9g}, "
+              "the exact value is {:.9g}",
+              choice.name, outside, count, choice.name, coordinates(output.extents, worst),
+              output.load(worst), v));
       return {};
     }
     test(choice, draws);
@@ -320,12 +330,14 @@ class ChoiceJudge {
     constexpr int kPlaces = 8, kRanks = 6;
     std::vector<Draws> groups(kPlaces + kRanks + 1);
     std::vector<int64_t> leading(extents.begin(), extents.end() - 1);
-    if (product(leading) != static_cast<int64_t>(rows->rows.size())) leading = {static_cast<int64_t>(rows->rows.size())};
+    if (product(leading) != static_cast<int64_t>(rows->rows.size()))
+      leading = {static_cast<int64_t>(rows->rows.size())};
     for (std::size_t g = 0; g < groups.size(); ++g) {
       groups[g].name = choice.name;
       groups[g].extents = leading;
-      groups[g].yes = g < kPlaces ? fmt::format("indices {} to {}", static_cast<int64_t>(g) * rows->length / kPlaces,
-                                                (static_cast<int64_t>(g) + 1) * rows->length / kPlaces - 1)
+      groups[g].yes = g < kPlaces
+                          ? fmt::format("indices {} to {}", static_cast<int64_t>(g) * rows->length / kPlaces,
+                                        (static_cast<int64_t>(g) + 1) * rows->length / kPlaces - 1)
                       : g < kPlaces + kRanks ? std::string(kRankNames[g - kPlaces])
                                              : "in the lower half of their distribution";
     }
@@ -357,16 +369,17 @@ class ChoiceJudge {
     }
     std::optional<Oddity> worst;
     for (const Draws& group : groups)
-      if (const std::optional<Oddity> odd = least_probable(group); odd && (!worst || odd->log_p < worst->log_p))
+      if (const std::optional<Oddity> odd = least_probable(group);
+          odd && (!worst || odd->log_p < worst->log_p))
         worst = odd;
     if (worst) report(choice, static_cast<int64_t>(rows->rows.size()), 0, worst->text);
     return {};
   }
 
   static constexpr std::string_view kRankNames[] = {
-      "of the most probable index",        "of one of the 2 most probable indices",
-      "of one of the 4 most probable",     "of one of the 16 most probable",
-      "of one of the 64 most probable",    "of one of the 256 most probable"};
+      "of the most probable index",     "of one of the 2 most probable indices",
+      "of one of the 4 most probable",  "of one of the 16 most probable",
+      "of one of the 64 most probable", "of one of the 256 most probable"};
 
   static void add_sample(const Rows& rows, std::size_t r, int64_t drawn, std::vector<Draws>& groups) {
     constexpr int64_t kRanks[] = {1, 2, 4, 16, 64, 256};
@@ -388,7 +401,8 @@ class ChoiceJudge {
     const int64_t places = static_cast<int64_t>(groups.size()) - 1 - static_cast<int64_t>(std::size(kRanks));
     for (int64_t g = 0; g < places; ++g) {
       double weight = 0;
-      for (int64_t c = g * n / places; c < (g + 1) * n / places; ++c) weight += std::max(0.0, rows.value(r, c));
+      for (int64_t c = g * n / places; c < (g + 1) * n / places; ++c)
+        weight += std::max(0.0, rows.value(r, c));
       set(static_cast<std::size_t>(g), weight, drawn >= g * n / places && drawn < (g + 1) * n / places);
     }
     for (std::size_t k = 0; k < std::size(kRanks); ++k) {
@@ -442,17 +456,18 @@ class ChoiceJudge {
     int64_t last = -1;
     for (int64_t j = 0; j < chosen; ++j) {
       const int64_t index = output.load_int(base + j);
-      if (index < 0 || index >= rows.length) return fmt::format("{} is {}, which is no index", name(j), index);
+      if (index < 0 || index >= rows.length)
+        return fmt::format("{} is {}, which is no index", name(j), index);
       if (taken[static_cast<std::size_t>(index)]++)
         return fmt::format("{} is {}, which is there already", name(j), index);
       const double v = sign * rows.value(r, index), b = rows.bound(r, index);
       if (v - b > least)
-        return fmt::format("{} is {}, whose value {:.9g} belongs before that of {}, {:.9g}", name(j), index, sign * v,
-                           last, rows.value(r, last));
+        return fmt::format("{} is {}, whose value {:.9g} belongs before that of {}, {:.9g}", name(j), index,
+                           sign * v, last, rows.value(r, last));
       const bool equal = j > 0 && b == 0 && rows.bound(r, last) == 0 && v == sign * rows.value(r, last);
       if (choice.first_of_equals && equal && index < last)
-        return fmt::format("{} is {} after {}, which has the same value: the first of equals comes first", name(j),
-                           index, last);
+        return fmt::format("{} is {} after {}, which has the same value: the first of equals comes first",
+                           name(j), index, last);
       least = std::min(least, v + b);
       last = index;
     }
@@ -462,8 +477,8 @@ class ChoiceJudge {
       const bool before = choice.first_of_equals && b == 0 && rows.bound(r, last) == 0 &&
                           v == sign * rows.value(r, last) && c < last;
       if (v - b > least || before)
-        return fmt::format("{} is {} with value {:.9g}, but {} with {:.9g} is left out", name(chosen - 1), last,
-                           rows.value(r, last), c, sign * v);
+        return fmt::format("{} is {} with value {:.9g}, but {} with {:.9g} is left out", name(chosen - 1),
+                           last, rows.value(r, last), c, sign * v);
     }
     return "";
   }

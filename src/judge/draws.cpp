@@ -93,7 +93,8 @@ class Search {
   }
 
   std::optional<Oddity> run() {
-    by_group(1, [](int64_t, std::size_t) { return 0; }, [](int) { return std::string(); });
+    by_group(
+        1, [](int64_t, std::size_t) { return 0; }, [](int) { return std::string(); });
     by_group(
         kBins,
         [&](int64_t i, std::size_t) {
@@ -101,7 +102,8 @@ class Search {
           return std::clamp(static_cast<int>(p * kBins), 0, kBins - 1);
         },
         [](int bin) {
-          return fmt::format(" of probability {:.3g} to {:.3g}", bin / double{kBins}, (bin + 1) / double{kBins});
+          return fmt::format(" of probability {:.3g} to {:.3g}", bin / double{kBins},
+                             (bin + 1) / double{kBins});
         });
     by_group(
         kParts, [&](int64_t, std::size_t n) { return static_cast<int>(n * kParts / known_.size()); },
@@ -137,8 +139,8 @@ class Search {
     for (int g = 0; g < groups; ++g) {
       const Sum& sum = sums[at(g)];
       offer(sum, [&] {
-        return fmt::format("{}: {:.0f} of {} draws{} are {}, where {:.4g} are expected", draws_.name, sum.count,
-                           sum.low.size(), name(g), draws_.yes, sum.expected());
+        return fmt::format("{}: {:.0f} of {} draws{} are {}, where {:.4g} are expected", draws_.name,
+                           sum.count, sum.low.size(), name(g), draws_.yes, sum.expected());
       });
     }
   }
@@ -154,12 +156,12 @@ class Search {
         const double p = (draws_.low[a] + draws_.high[a]) / 2, q = (draws_.low[b] + draws_.high[b]) / 2;
         const double room = (draws_.high[a] - draws_.low[a] + draws_.high[b] - draws_.low[b]) / 2;
         const double same = p * q + (1 - p) * (1 - q);
-        sum.add(std::max(0.0, same - room), std::min(1.0, same + room), draws_.outcome[a] == draws_.outcome[b]);
+        sum.add(std::max(0.0, same - room), std::min(1.0, same + room),
+                draws_.outcome[a] == draws_.outcome[b]);
       }
     offer(sum, [&] {
-      return fmt::format(
-          "{}: draws are not independent: {:.0f} of {} equal {}, where {:.4g} are expected", draws_.name,
-          sum.count, sum.low.size(), distance(draws_, lag), sum.expected());
+      return fmt::format("{}: draws are not independent: {:.0f} of {} equal {}, where {:.4g} are expected",
+                         draws_.name, sum.count, sum.low.size(), distance(draws_, lag), sum.expected());
     });
   }
 

@@ -228,7 +228,8 @@ void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce
   }
   if (reduce == Reduce::Prod) {
     for (int l = 0; l < used; ++l) {
-      multiply_by(total, at, parts.sum[l], parts.bound[l], parts.variance[l], parts.count[l], parts.magnitude[l]);
+      multiply_by(total, at, parts.sum[l], parts.bound[l], parts.variance[l], parts.count[l],
+                  parts.magnitude[l]);
       total.flags[at] |= parts.flags[l];
     }
     return;

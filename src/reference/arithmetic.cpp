@@ -29,12 +29,12 @@ bool all_stay(const Precision& precision, const double* v, int n) {
 
 // Zero, or neither subnormal in the precision nor beyond it.
 bool all_in_range(const Precision& precision, const double* v, int n) {
-  const auto low = std::bit_cast<int64_t>(precision.min_normal),
-             high = std::bit_cast<int64_t>(precision.max);
+  const auto low = std::bit_cast<int64_t>(precision.min_normal), high = std::bit_cast<int64_t>(precision.max);
   int64_t outside = 0;
   for (int l = 0; l < n; ++l) {
     const auto size = static_cast<int64_t>(std::bit_cast<uint64_t>(v[l]) & kMagnitude);
-    outside |= static_cast<int64_t>(size > high) | (static_cast<int64_t>(size < low) & static_cast<int64_t>(size != 0));
+    outside |= static_cast<int64_t>(size > high) |
+               (static_cast<int64_t>(size < low) & static_cast<int64_t>(size != 0));
   }
   return outside == 0;
 }
@@ -134,8 +134,7 @@ void Arithmetic::round_all(Lanes& r, int n) const {
 void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable) const {
   if (simulated) return round_all(r, n);
   if (!budget) return;
-  if (unless_representable && !r.b && precision->dtype != DType::f64 &&
-      all_stay(*precision, r.v, n)) {
+  if (unless_representable && !r.b && precision->dtype != DType::f64 && all_stay(*precision, r.v, n)) {
     r.bits = precision->bits;
     return;
   }
@@ -401,8 +400,8 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
     const double bx = x.b ? x.b[l] : 0;
     const double slope = bx > 0 ? f.slope(x.v[l], v) : 0;
     r.b[l] = own + precision->eta + (bx > 0 ? reach(f, x.v[l], v, bx) : 0);
-    r.s[l] = (x.s && bx > 0 ? slope * slope * x.s[l] : 0) + own * own * 0.125 +
-             precision->eta * precision->eta;
+    r.s[l] =
+        (x.s && bx > 0 ? slope * slope * x.s[l] : 0) + own * own * 0.125 + precision->eta * precision->eta;
     if (std::isnan(r.b[l])) r.b[l] = kInf;
     if (std::isnan(r.s[l])) r.s[l] = kInf;
   }

@@ -15,8 +15,8 @@ struct ReductionRow {
   bool largest, first_of_equals;
 };
 constexpr ReductionRow kReductions[] = {
-    {"sample", ChoiceKind::Sample, false, false},       {"topk", ChoiceKind::Order, true, false},
-    {"topk_first", ChoiceKind::Order, true, true},      {"argsort", ChoiceKind::Order, false, false},
+    {"sample", ChoiceKind::Sample, false, false},      {"topk", ChoiceKind::Order, true, false},
+    {"topk_first", ChoiceKind::Order, true, true},     {"argsort", ChoiceKind::Order, false, false},
     {"argsort_first", ChoiceKind::Order, false, true},
 };
 
@@ -103,9 +103,10 @@ class Separation {
                            return left.expr->kind == ExprKind::Name;
                          });
       if (!plain)
-        return fail(expr->place,
-                    "give this draw a statement of its own: keep[i] = random(p), with an output `keep` or where an "
-                    "output's element tells what was drawn");
+        return fail(
+            expr->place,
+            "give this draw a statement of its own: keep[i] = random(p), with an output `keep` or where an "
+            "output's element tells what was drawn");
       Statement draw = clone(statement);
       draw.name = fmt::format("{}'{}", statement.name, ++hoisted_);
       draw.body = std::move(expr);
@@ -120,14 +121,16 @@ class Separation {
       return;
     }
     if (is_choice(*expr))
-      return fail(expr->place, fmt::format("`{0}` must be all of a statement's right side: name[...] = {0}{1}",
-                                           expr->name, expr->kind == ExprKind::Reduce ? "[k](...)" : "(...)"));
+      return fail(expr->place,
+                  fmt::format("`{0}` must be all of a statement's right side: name[...] = {0}{1}", expr->name,
+                              expr->kind == ExprKind::Reduce ? "[k](...)" : "(...)"));
     if (expr->kind == ExprKind::Reduce)
       if (const Expr* inner = find_choice(*expr))
-        return fail(inner->place,
-                    fmt::format("`{}` cannot stand inside `{}`: what was drawn is not told by its result. Give it a "
-                                "statement of its own, and make that an output",
-                                inner->name, expr->name));
+        return fail(
+            inner->place,
+            fmt::format("`{}` cannot stand inside `{}`: what was drawn is not told by its result. Give it a "
+                        "statement of its own, and make that an output",
+                        inner->name, expr->name));
     for (ExprPtr& child : expr->children) hoist(child, statement, false);
   }
 
@@ -143,7 +146,8 @@ class Separation {
     if (statement.kind != AssignKind::Set)
       return fail(statement.place, fmt::format("`{}` is assigned with `=`", body.name));
     for (const Left& left : statement.left)
-      if (left.expr->kind != ExprKind::Name || contract_.tensor(left.expr->name) || contract_.dim(left.expr->name))
+      if (left.expr->kind != ExprKind::Name || contract_.tensor(left.expr->name) ||
+          contract_.dim(left.expr->name))
         return fail(left.expr->place, fmt::format("`{}` takes plain indices on the left", body.name));
     if (spec && !spec->is_output()) spec = nullptr;  // the statement itself is refused
     if (row) {
@@ -155,19 +159,22 @@ class Separation {
     }
     if (choice.kind != ChoiceKind::Random) {
       if (!spec)
-        return fail(statement.place,
-                    fmt::format("`{}` must be an output: what `{}` chose is read from it", statement.name, body.name));
+        return fail(statement.place, fmt::format("`{}` must be an output: what `{}` chose is read from it",
+                                                 statement.name, body.name));
       const bool wants_float = choice.kind == ChoiceKind::Rounded;
-      if (is_float(spec->dtype) != wants_float || (wants_float && spec->dtype != contract::stochastic_rounding(body.name)))
-        return fail(body.place, wants_float
-                                    ? fmt::format("`{}` is {}; write sr_{}(...)", spec->name,
-                                                  info(spec->dtype).name, info(spec->dtype).name)
-                                    : fmt::format("`{}` holds indices; give it an integer dtype", spec->name));
+      if (is_float(spec->dtype) != wants_float ||
+          (wants_float && spec->dtype != contract::stochastic_rounding(body.name)))
+        return fail(body.place,
+                    wants_float ? fmt::format("`{}` is {}; write sr_{}(...)", spec->name,
+                                              info(spec->dtype).name, info(spec->dtype).name)
+                                : fmt::format("`{}` holds indices; give it an integer dtype", spec->name));
     }
-    if (row && body.binders.size() != 1) return fail(body.place, fmt::format("`{}` takes one index", body.name));
+    if (row && body.binders.size() != 1)
+      return fail(body.place, fmt::format("`{}` takes one index", body.name));
     if (row && row->kind == ChoiceKind::Order && statement.left.empty())
-      return fail(statement.place, fmt::format("the last index of `{}` says which in the order it is: {}[j] = {}[k](...)",
-                                               statement.name, statement.name, body.name));
+      return fail(statement.place,
+                  fmt::format("the last index of `{}` says which in the order it is: {}[j] = {}[k](...)",
+                              statement.name, statement.name, body.name));
     if (!row && body.children.size() != 1)
       return fail(body.place, fmt::format("`{}` takes 1 argument, not {}", body.name, body.children.size()));
     choice.is_output = spec != nullptr;
@@ -181,7 +188,8 @@ class Separation {
     const std::size_t kept = statement.left.size() - (choice.kind == ChoiceKind::Order ? 1 : 0);
     std::vector<ExprPtr> first;
     for (std::size_t i = 0; i < kept; ++i) {
-      Left left{clone(*statement.left[i].expr), statement.left[i].low ? clone(*statement.left[i].low) : nullptr,
+      Left left{clone(*statement.left[i].expr),
+                statement.left[i].low ? clone(*statement.left[i].low) : nullptr,
                 statement.left[i].high ? clone(*statement.left[i].high) : nullptr};
       if (!left.low && spec && i < spec->shape.size()) {
         left.low = integer(0, statement.place);
@@ -216,8 +224,10 @@ class Separation {
     made->place = body.place;
     made->children.push_back(clone(*body.children[1]));
     made->children.push_back(clone(*body.children[0]));
-    const double last = row.largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
-    made->children.push_back(row.kind == ChoiceKind::Sample ? integer(0, body.place) : real(last, body.place));
+    const double last =
+        row.largest ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+    made->children.push_back(row.kind == ChoiceKind::Sample ? integer(0, body.place)
+                                                            : real(last, body.place));
     return made;
   }
 

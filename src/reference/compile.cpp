@@ -73,39 +73,46 @@ void Compiler::add_choice(Choice choice) {
   while (definitions[weights].name != choice.weights) ++weights;
   std::size_t chosen = 0;
   while (!definitions[chosen].is_choice ||
-         std::ranges::none_of(definitions[chosen].nodes, [&](const Node& node) { return loads_from(node, weights); }))
+         std::ranges::none_of(definitions[chosen].nodes,
+                              [&](const Node& node) { return loads_from(node, weights); }))
     ++chosen;
   for (std::size_t id = 0; id < definitions.size() && !choice.is_output; ++id) {
     const Definition& made = definitions[id];
     for (const Node& node : made.nodes) {
       if (!loads_from(node, chosen)) continue;
       Choice::Told told;
-      const bool is_final = made.output >= 0 && !made.is_scatter() && made.reduce == Reduce::None &&
-                            compiled_.final_definition[static_cast<std::size_t>(made.output)] == static_cast<int>(id);
+      const bool is_final =
+          made.output >= 0 && !made.is_scatter() && made.reduce == Reduce::None &&
+          compiled_.final_definition[static_cast<std::size_t>(made.output)] == static_cast<int>(id);
       for (const int subscript : node.subscripts) {
         const Node& index = made.nodes[static_cast<std::size_t>(subscript)];
         for (std::size_t c = 0; c < made.coordinates.size() && index.op == Op::Index; ++c)
           if (made.coordinates[c].variable == index.ref) told.dimensions.push_back(static_cast<int>(c));
       }
       if (!is_final || told.dimensions.size() != node.subscripts.size()) {
-        fail(node.place, fmt::format("what `{}` was cannot be told here from an output's element; make `{}` an output",
-                                     choice.name, choice.name));
+        fail(node.place,
+             fmt::format("what `{}` was cannot be told here from an output's element; make `{}` an output",
+                         choice.name, choice.name));
         return;
       }
       told.output = contract_.tensors[static_cast<std::size_t>(made.output)].name;
-      const bool known = std::ranges::any_of(choice.told, [&](const Choice::Told& one) { return one.output == told.output; });
+      const bool known = std::ranges::any_of(
+          choice.told, [&](const Choice::Told& one) { return one.output == told.output; });
       if (!known) choice.told.push_back(std::move(told));
     }
   }
   if (!choice.is_output && choice.told.empty()) {
-    fail(choice.place, fmt::format("no output tells what `{}` was; make it an output, or leave it out", choice.name));
+    fail(choice.place,
+         fmt::format("no output tells what `{}` was; make it an output, or leave it out", choice.name));
     return;
   }
   for (const Choice& other : compiled_.choices)
     for (const Choice::Told& told : choice.told)
-      if (std::ranges::any_of(other.told, [&](const Choice::Told& one) { return one.output == told.output; })) {
-        fail(choice.place, fmt::format("`{}` depends on two draws that are no outputs; make one of them an output",
-                                       told.output));
+      if (std::ranges::any_of(other.told,
+                              [&](const Choice::Told& one) { return one.output == told.output; })) {
+        fail(choice.place,
+             fmt::format("`{}` depends on two draws that are no outputs; make one of them an output",
+                         told.output));
         return;
       }
   compiled_.choice_definitions.push_back(static_cast<int>(chosen));

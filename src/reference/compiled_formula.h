@@ -113,8 +113,8 @@ struct Definition {
   std::vector<int> reduced;    // variables, outermost first
   int filter = -1;
   int body = -1;
-  int previous = -1;      // source whose elements it starts from, or keeps where nothing is assigned
-  int output = -1;        // index into Contract::tensors if it assigns an output
+  int previous = -1;  // source whose elements it starts from, or keeps where nothing is assigned
+  int output = -1;    // index into Contract::tensors if it assigns an output
   bool is_choice = false;
   int shape_source = -1;  // intermediate with computed coordinates: the source it has the shape of
   bool is_scatter() const {

@@ -208,8 +208,9 @@ class Describer {
     budgets[spec.name] = Json::array();
     budgeted_ = spec.name;
     if (const Choice* choice = chosen(compiled_.final_definition[tensor])) {
-      line(1, fmt::format("chosen by the kernel ({}): any legal choice, and many of them as they are distributed",
-                          choice->word));
+      line(1, fmt::format(
+                  "chosen by the kernel ({}): any legal choice, and many of them as they are distributed",
+                  choice->word));
       budgeted_.reset();
       return;
     }

@@ -95,7 +95,8 @@ Result<void> Evaluation::check() const {
   }
   for (std::size_t id = 0; id < chosen.size(); ++id)
     if (chosen[id] && chosen[id]->count() != shaped.definitions[id].count)
-      return Error{fmt::format("the choice `{}` has another shape than the formula says", compiled.definitions[id].name),
+      return Error{fmt::format("the choice `{}` has another shape than the formula says",
+                               compiled.definitions[id].name),
                    contract.path};
   for (const ScalarSpec& spec : contract.scalars)
     if (!bindings.scalars.contains(spec.name))

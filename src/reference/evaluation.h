@@ -143,7 +143,8 @@ class Evaluation {
   std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
   std::vector<bool> absent;            // by tensor: an optional one that the kernel is not given
   std::vector<Scalar> scalars;         // by Contract::scalars
-  std::vector<const Tensor*> chosen;   // by definition: what the kernel chose; null: not a choice, or not given
+  std::vector<const Tensor*>
+      chosen;  // by definition: what the kernel chose; null: not a choice, or not given
 
   Memo& memo(int definition) { return *memos_[static_cast<std::size_t>(definition)]; }
   const ScatterLists& scatter(int definition);

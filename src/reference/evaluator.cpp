@@ -287,8 +287,9 @@ Lanes Evaluator::conditional(Batch& batch, const Node& node) {
   const Arithmetic& math = batch.values_only ? plain_ : budget_;
   if (count[0] + count[1] == n && (count[0] == n || count[1] == n)) {
     Lanes whole = eval(batch, count[0] == n ? node.c : node.b);
-    const bool known = !condition.f || std::none_of(condition.f, condition.f + n,
-                                                    [](uint8_t flags) { return (flags & kUnspecified) != 0; });
+    const bool known = !condition.f || std::none_of(condition.f, condition.f + n, [](uint8_t flags) {
+      return (flags & kUnspecified) != 0;
+    });
     if (known) return whole;
     uint8_t* own = whole.f;  // may be shared with what it was computed from
     whole.f = nullptr;

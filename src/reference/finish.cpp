@@ -250,8 +250,10 @@ void Evaluator::finish_product(const Accumulator& total, int l, const Elements& 
   out.v[l] = v;
   out.magnitude[l] = std::abs(v);
   if (evaluation_.simulated || !std::isfinite(v)) return;
-  const double b = total.bound[l] + steps * precision.u * (std::abs(v) + total.bound[l]) + (v == 0 ? 0 : lost);
-  const double s = total.variance[l] + steps * kRms * kRms * precision.u * precision.u * v * v + (v == 0 ? 0 : lost * lost);
+  const double b =
+      total.bound[l] + steps * precision.u * (std::abs(v) + total.bound[l]) + (v == 0 ? 0 : lost);
+  const double s = total.variance[l] + steps * kRms * kRms * precision.u * precision.u * v * v +
+                   (v == 0 ? 0 : lost * lost);
   out.b[l] = std::isnan(b) ? kInf : b;
   out.s[l] = std::isnan(s) ? kInf : s;
   if (total.magnitude[l] > precision.max) out.f[l] |= kMayOverflow;

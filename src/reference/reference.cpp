@@ -500,7 +500,8 @@ int Reference::Impl::weights_of(const Choice& choice) const {
   return -1;
 }
 
-Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings, const Choice& choice) const {
+Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings,
+                                                        const Choice& choice) const {
   if (const Reference* one = impl_->chosen(bindings)) return one->weights_extents(bindings, choice);
   Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
   if (!shaped) return shaped.error();
@@ -508,8 +509,10 @@ Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings
 }
 
 Result<ChoiceWeights> Reference::weights(const Bindings& bindings, const Choice& choice,
-                                         std::span<const int64_t> elements, const BudgetOptions& options) const {
-  if (const Reference* one = impl_->chosen(bindings)) return one->weights(bindings, choice, elements, options);
+                                         std::span<const int64_t> elements,
+                                         const BudgetOptions& options) const {
+  if (const Reference* one = impl_->chosen(bindings))
+    return one->weights(bindings, choice, elements, options);
   Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
   if (!shaped) return shaped.error();
   try {
@@ -517,7 +520,8 @@ Result<ChoiceWeights> Reference::weights(const Bindings& bindings, const Choice&
     if (Result<void> checked = evaluation.check(); !checked) return checked.error();
     const int definition = impl_->weights_of(choice);
     Storage found(elements.size());
-    if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done) return done.error();
+    if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
+      return done.error();
     const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(definition)];
     if (reduced_type(made.reduce, made.type()) != Type::Float)
       for (double& value : found.v) value = static_cast<double>(std::bit_cast<int64_t>(value));

@@ -27,7 +27,8 @@ Case case_of(const std::string& formula, const std::vector<std::array<std::strin
   text += "]\n[dims]\n";
   for (const auto& [name, value] : shape) text += name + " = { min = 1, max = 100000 }\n";
   for (const auto& [name, dtype, role, extents] : tensors)
-    text += "[tensors." + name + "]\ndtype = \"" + dtype + "\"\nrole = \"" + role + "\"\nshape = [" + extents + "]\n";
+    text += "[tensors." + name + "]\ndtype = \"" + dtype + "\"\nrole = \"" + role + "\"\nshape = [" +
+            extents + "]\n";
   text += "[reference]\nformula = \"\"\"\n" + formula + "\n\"\"\"\n";
   auto contract = contract::parse(text);
   EXPECT_TRUE(contract) << contract.error().text();
@@ -91,10 +92,12 @@ Kernel dropout(const std::function<bool(int64_t i, std::mt19937_64&)>& keep, flo
 
 TEST(Choices, Dropout) {
   const contract::Shape shape = {{"M", 64}, {"N", 100}};
-  const Case hidden = case_of("y[i, j] = if random(0.9) then x[i, j] / 0.9 else 0",
-                              {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}}, shape);
-  const Case named = case_of("keep[i, j] = random(0.9 + 0 * x[i, j])\ny[i, j] = if keep[i, j] then x[i, j] / 0.9 else 0",
-                             {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}}, shape);
+  const Case hidden =
+      case_of("y[i, j] = if random(0.9) then x[i, j] / 0.9 else 0",
+              {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}}, shape);
+  const Case named =
+      case_of("keep[i, j] = random(0.9 + 0 * x[i, j])\ny[i, j] = if keep[i, j] then x[i, j] / 0.9 else 0",
+              {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}}, shape);
   const Case masked = case_of("mask[i, j] = random(0.9)\ny[i, j] = if mask[i, j] then x[i, j] / 0.9 else 0",
                               {{"x", "f32", "in", "\"M\", \"N\""},
                                {"y", "f32", "out", "\"M\", \"N\""},
@@ -108,10 +111,10 @@ TEST(Choices, Dropout) {
     fails(*one, "beyond what rounding can explain", dropout(right, 1));  // not rescaled
     std::vector<char> row;
     fails(*one, "equal the next along dimension 1", dropout([&row](int64_t i, std::mt19937_64& random) {
-            if (i == 0) row.clear();
-            if (i < 100) row.push_back(uniform(random) < 0.9);
-            return row[static_cast<std::size_t>(i % 100)] != 0;
-          }));
+      if (i == 0) row.clear();
+      if (i < 100) row.push_back(uniform(random) < 0.9);
+      return row[static_cast<std::size_t>(i % 100)] != 0;
+    }));
   }
   // The mask is another one than that which was used.
   fails(masked, "y: ", [&](const Case& one, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
@@ -122,9 +125,9 @@ TEST(Choices, Dropout) {
 
 // One draw for each row.
 TEST(Choices, DropPath) {
-  const Case one = case_of("keep[i] = random(0.5 + 0 * x[i, 0])\ny[i, j] = if keep[i] then 2 * x[i, j] else 0",
-                           {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}},
-                           {{"M", 400}, {"N", 7}});
+  const Case one = case_of(
+      "keep[i] = random(0.5 + 0 * x[i, 0])\ny[i, j] = if keep[i] then 2 * x[i, j] else 0",
+      {{"x", "f32", "in", "\"M\", \"N\""}, {"y", "f32", "out", "\"M\", \"N\""}}, {{"M", 400}, {"N", 7}});
   std::vector<char> rows;
   passes(one, dropout(
                   [&rows](int64_t i, std::mt19937_64& random) {
@@ -133,7 +136,8 @@ TEST(Choices, DropPath) {
                     return rows.back() != 0;
                   },
                   2));
-  fails(one, "is one draw", dropout([](int64_t, std::mt19937_64& random) { return uniform(random) < 0.5; }, 2));
+  fails(one, "is one draw",
+        dropout([](int64_t, std::mt19937_64& random) { return uniform(random) < 0.5; }, 2));
 }
 
 TEST(Choices, StochasticRounding) {
@@ -158,18 +162,19 @@ TEST(Choices, StochasticRounding) {
   passes(one, rounding([](double part, std::mt19937_64& random) { return uniform(random) < part; }));
   fails(one, "rounded up", rounding([](double, std::mt19937_64&) { return false; }));
   fails(one, "rounded up", rounding([](double part, std::mt19937_64&) { return part >= 0.5; }));
-  fails(one, "rounded up", rounding([](double part, std::mt19937_64& random) { return uniform(random) < 0.8 * part; }));
-  fails(one, "neither of the two neighbours", [&](const Case& of, std::map<std::string, Tensor>& out,
-                                                  std::mt19937_64& random) {
-    rounding([](double part, std::mt19937_64& r) { return uniform(r) < part; })(of, out, random);
-    out.at("p").store(17, out.at("p").load(17) * 1.02);
-  });
+  fails(one, "rounded up",
+        rounding([](double part, std::mt19937_64& random) { return uniform(random) < 0.8 * part; }));
+  fails(one, "neither of the two neighbours",
+        [&](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
+          rounding([](double part, std::mt19937_64& r) { return uniform(r) < part; })(of, out, random);
+          out.at("p").store(17, out.at("p").load(17) * 1.02);
+        });
 }
 
 TEST(Choices, Sampling) {
-  const Case one = case_of("t[b] = sample[v](exp(x[b, v]))",
-                           {{"x", "f32", "in", "\"B\", \"V\""}, {"t", "i32", "out", "\"B\""}},
-                           {{"B", 600}, {"V", 40}});
+  const Case one =
+      case_of("t[b] = sample[v](exp(x[b, v]))",
+              {{"x", "f32", "in", "\"B\", \"V\""}, {"t", "i32", "out", "\"B\""}}, {{"B", 600}, {"V", 40}});
   const auto sampling = [](double temperature, bool shared) -> Kernel {
     return [=](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
       const Tensor& x = *of.bindings.inputs.at("x");
@@ -187,10 +192,11 @@ TEST(Choices, Sampling) {
   passes(one, sampling(1, false));
   fails(one, "probable", sampling(0.3, false));
   fails(one, "t: ", sampling(1, true));
-  fails(one, "is no index below 40", [&](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
-    sampling(1, false)(of, out, random);
-    out.at("t").store_int(3, 40);
-  });
+  fails(one, "is no index below 40",
+        [&](const Case& of, std::map<std::string, Tensor>& out, std::mt19937_64& random) {
+          sampling(1, false)(of, out, random);
+          out.at("t").store_int(3, 40);
+        });
 }
 
 // Few different values, so that there are equals.
@@ -208,8 +214,9 @@ TEST(Choices, TopK) {
       for (int64_t i = 0; i < 30; ++i) {
         std::vector<int64_t> order;
         for (int64_t j = 0; j < 50; ++j) order.push_back(backward ? 49 - j : j);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](int64_t a, int64_t b) { return x.load_int(i * 50 + a) > x.load_int(i * 50 + b); });
+        std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+          return x.load_int(i * 50 + a) > x.load_int(i * 50 + b);
+        });
         for (int64_t k = 0; k < 4; ++k) {
           out.at("o").store_int(4 * i + k, order[static_cast<std::size_t>(k)]);
           out.at("y").store_int(4 * i + k, x.load_int(i * 50 + order[static_cast<std::size_t>(k)]));
@@ -238,8 +245,8 @@ TEST(Choices, TopK) {
 
 // Values that are computed may be ordered either way where rounding decides.
 TEST(Choices, OrdersWithinTheBudget) {
-  const Case one = case_of("o[k] = argsort[j](x[j] / 3)", {{"x", "f32", "in", "\"N\""}, {"o", "i32", "out", "\"N\""}},
-                           {{"N", 3}});
+  const Case one = case_of("o[k] = argsort[j](x[j] / 3)",
+                           {{"x", "f32", "in", "\"N\""}, {"o", "i32", "out", "\"N\""}}, {{"N", 3}});
   Tensor x = Tensor::zeros(DType::f32, {3});
   x.store(0, 1);
   x.store(1, std::nextafter(1.0f, 2.0f));
@@ -261,8 +268,10 @@ TEST(Choices, OrdersWithinTheBudget) {
 TEST(Choices, WhereNoneCanBeMade) {
   const auto refused = [](const std::string& formula, const std::string& says) {
     const std::string text =
-        "[kernel]\nsource = \"k.cu\"\nentry = \"k\"\nargs = [\"x\", \"y\"]\n[dims]\nN = { max = 9 }\n[tensors.x]\ndtype = "
-        "\"f32\"\nshape = [\"N\"]\n[tensors.y]\ndtype = \"bf16\"\nshape = [\"N\"]\nrole = \"out\"\n[reference]\nformula = "
+        "[kernel]\nsource = \"k.cu\"\nentry = \"k\"\nargs = [\"x\", \"y\"]\n[dims]\nN = { max = 9 "
+        "}\n[tensors.x]\ndtype = "
+        "\"f32\"\nshape = [\"N\"]\n[tensors.y]\ndtype = \"bf16\"\nshape = [\"N\"]\nrole = "
+        "\"out\"\n[reference]\nformula = "
         "\"\"\"\n" +
         formula + "\n\"\"\"\n";
     auto contract = contract::parse(text);
@@ -272,7 +281,8 @@ TEST(Choices, WhereNoneCanBeMade) {
     EXPECT_NE(reference.error().text().find(says), std::string::npos) << reference.error().text();
   };
   refused("y[i] = sum[k](if random(0.5) then x[k] else 0)", "make that an output");
-  refused("keep[i] = random(x[i])\ns = sum[k](if keep[k] then x[k] else 0)\ny[i] = s + x[i]", "make `keep` an output");
+  refused("keep[i] = random(x[i])\ns = sum[k](if keep[k] then x[k] else 0)\ny[i] = s + x[i]",
+          "make `keep` an output");
   refused("keep[i] = random(x[i])\ny[i] = x[i]", "no output tells what `keep` was");
   refused("y[i] = 2 * sr_bf16(x[i])", "must be all of a statement's right side");
   refused("y[i] = sr_f16(x[i])", "write sr_bf16(...)");

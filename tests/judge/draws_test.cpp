@@ -28,7 +28,8 @@ Probabilities counts(const Probabilities& p) {
 }
 
 TEST(Draws, TailsAreBoundsAndNearlyTight) {
-  const Probabilities lists[] = {Probabilities(200, 0.5), Probabilities(500, 0.02), Probabilities(100, 0.97), [] {
+  const Probabilities lists[] = {Probabilities(200, 0.5), Probabilities(500, 0.02), Probabilities(100, 0.97),
+                                 [] {
                                    Probabilities mixed;
                                    for (int i = 0; i < 300; ++i) mixed.push_back((i % 19) / 19.0);
                                    return mixed;
@@ -52,7 +53,8 @@ TEST(Draws, TailsAreBoundsAndNearlyTight) {
   }
 }
 
-Draws draws_of(std::vector<int64_t> extents, double p, const std::function<bool(int64_t, double)>& draw, unsigned seed) {
+Draws draws_of(std::vector<int64_t> extents, double p, const std::function<bool(int64_t, double)>& draw,
+               unsigned seed) {
   Draws draws{.name = "keep", .extents = std::move(extents)};
   int64_t count = 1;
   for (const int64_t extent : draws.extents) count *= extent;
@@ -69,7 +71,8 @@ Draws draws_of(std::vector<int64_t> extents, double p, const std::function<bool(
 TEST(Draws, RightOnesAreNotOdd) {
   for (unsigned seed = 0; seed < 50; ++seed)
     for (const double p : {0.5, 0.1, 0.999, 0.0, 1.0}) {
-      const Draws draws = draws_of({20, 50}, p, [&](int64_t, double u) { return u < p; }, seed);
+      const Draws draws = draws_of(
+          {20, 50}, p, [&](int64_t, double u) { return u < p; }, seed);
       EXPECT_FALSE(least_probable(draws)) << least_probable(draws)->text;
       // A test that is less probable than one in a hundred thousand, of a hundred: about never, too.
       EXPECT_FALSE(least_probable(draws, std::log(1e-5 / most_tests(draws.extents))));
@@ -83,7 +86,10 @@ TEST(Draws, FalseAlarmsStayBelowTheirBound) {
   int odd = 0;
   constexpr int kCalls = 400;
   for (unsigned seed = 0; seed < kCalls; ++seed)
-    odd += least_probable(draws_of(extents, 0.5, [](int64_t, double u) { return u < 0.5; }, seed), gate).has_value();
+    odd += least_probable(draws_of(
+                              extents, 0.5, [](int64_t, double u) { return u < 0.5; }, seed),
+                          gate)
+               .has_value();
   EXPECT_LT(odd, share * kCalls);
   EXPECT_GT(odd, 0);
 }
@@ -97,17 +103,22 @@ void expect_odd(const Draws& draws, const std::string& says) {
 
 TEST(Draws, WrongOnesAre) {
   const std::vector<int64_t> extents = {100, 100};
-  expect_odd(draws_of(extents, 0.9, [](int64_t, double u) { return u < 0.8; }, 1),
+  expect_odd(draws_of(
+                 extents, 0.9, [](int64_t, double u) { return u < 0.8; }, 1),
              "of 10000 draws are true, where 9000 are expected");
-  expect_odd(draws_of(extents, 0.5, [](int64_t i, double u) { return i < 9000 ? u < 0.5 : true; }, 2), "in part 16 of 16");
-  expect_odd(draws_of(extents, 0.5, [](int64_t i, double u) { return i % 100 < 96 ? u < 0.5 : true; }, 2),
+  expect_odd(draws_of(
+                 extents, 0.5, [](int64_t i, double u) { return i < 9000 ? u < 0.5 : true; }, 2),
+             "in part 16 of 16");
+  expect_odd(draws_of(
+                 extents, 0.5, [](int64_t i, double u) { return i % 100 < 96 ? u < 0.5 : true; }, 2),
              "at 93 to 99 of the last dimension");
   // One draw for each row, each column, each four.
   std::mt19937_64 random(3);
   std::vector<double> shared(10000);
   for (double& u : shared) u = std::uniform_real_distribution<double>()(random);
   const auto sharing = [&](const std::function<int64_t(int64_t)>& which) {
-    return draws_of(extents, 0.9, [&](int64_t i, double) { return shared[static_cast<std::size_t>(which(i))] < 0.9; }, 4);
+    return draws_of(
+        extents, 0.9, [&](int64_t i, double) { return shared[static_cast<std::size_t>(which(i))] < 0.9; }, 4);
   };
   expect_odd(sharing([](int64_t i) { return i % 100; }), "equal the next along dimension 1");
   expect_odd(sharing([](int64_t i) { return i / 4; }), "equal the next one");
