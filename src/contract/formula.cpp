@@ -49,7 +49,7 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"select", "`if c then a else b`"},
     {"clamp", "min(max(x, low), high)"},
     {"clip", "min(max(x, low), high)"},
-    {"sort", "v[j] = x[order[j]] with order[j] = argsort[k](x[k])"},
+    {"sort", "y[j] = x[order[j]] with an output order[j] = argsort[k](x[k])"},
     {"dropout", "if random(1 - p) then x[i] / (1 - p) else 0"},
     {"rand", "random(p), which is true with probability p"},
     {"bernoulli", "random(p), which is true with probability p"},
@@ -404,6 +404,9 @@ class FormulaParser {
     list(*expr, depth);
     if (!expect("]", " after the subscripts")) return nullptr;
     if (!peek().is("(")) return expr;
+    for (const auto& [word, instead] : kInstead)
+      if (word == token.text)
+        return fail(fmt::format("`{}` is not a reduction; write {}", token.text, instead), &token);
     std::vector<std::string> words(kReductions.begin(), kReductions.end());
     words.insert(words.end(), kChoices.begin(), kChoices.end());
     for (const auto& [word, reduction] : kScans) words.emplace_back(word);

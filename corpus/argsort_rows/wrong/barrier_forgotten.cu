@@ -1,4 +1,4 @@
-// assay: expect fail race, wrong-result, uninitialized
+// assay: expect fail data-race, wrong-result, uninitialized
 // assay: class I
 // The row is read before all of it was written.
 #include <cuda_runtime.h>

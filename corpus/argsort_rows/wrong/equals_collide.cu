@@ -1,4 +1,4 @@
-// assay: expect fail wrong-result, race, unwritten-output
+// assay: expect fail wrong-result, data-race, unwritten-output
 // assay: class E
 // Equal elements have the same rank, and overwrite each other.
 #include <cuda_runtime.h>

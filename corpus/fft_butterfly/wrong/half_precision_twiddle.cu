@@ -1,4 +1,4 @@
-// assay: expect fail precision-loss, wrong-result, approximate-math
+// assay: expect fail precision-loss, wrong-result
 // assay: class A
 // The twiddle factor is rounded to seven bits.
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// assay: expect fail out-of-bounds, null-pointer, crash, wrong-result
+// assay: expect fail out-of-bounds, crash, wrong-result
 // assay: class H
 // The gain is read though it may be absent.
 #include <cuda_bf16.h>
