@@ -73,7 +73,8 @@ __device__ inline void wait_for(unsigned barrier, unsigned parity) {
 
 // A kernel that may start before the one before it in the stream has ended.
 template <class... Parameters, class... Arguments>
-void launch_early(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream, Arguments... arguments) {
+void launch_early(void (*kernel)(Parameters...), int blocks, int threads, cudaStream_t stream,
+                  Arguments... arguments) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;

@@ -1,0 +1,26 @@
+// assay: expect fail out-of-bounds, unwritten-output, wrong-result, data-race, clobbered-input, launch-failure
+// assay: class D
+// Rows stride over the y axis; the position that is carried along wraps at 2^32.
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+using bf16 = __nv_bfloat16;
+
+namespace {
+
+// Rows stride over the y axis, columns are on x.
+__global__ void add_kernel(const bf16* x, const bf16* b, bf16* y, int rows, int cols) {
+  const int c = blockIdx.x * 256 + threadIdx.x;
+  if (c >= cols) return;
+  const float bias = __bfloat162float(b[c]);
+  unsigned at = blockIdx.y * cols + c;
+  for (int r = blockIdx.y; r < rows; r += gridDim.y, at += gridDim.y * cols)
+    y[at] = __float2bfloat16(__bfloat162float(x[at]) + bias);
+}
+
+}  // namespace
+
+extern "C" void add_bias(const bf16* x, const bf16* b, bf16* y, int rows, int cols, cudaStream_t stream) {
+  add_kernel<<<dim3((cols + 255) / 256, rows < 65535 ? rows : 65535), 256, 0, stream>>>(x, b, y, rows, cols);
+}
