@@ -117,11 +117,11 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
       context_.sites.forget_instructions();
     }
     const uint32_t ordered_below = context_.order.ordered_below(operation);
-    const uint32_t reader = memory_.first_reader(launches_.empty());
+    const uint32_t author = memory_.first_author(launches_.empty());
     const uint32_t numbers = operation.last - operation.first + 1;
     launches_[info.id] = {&operation,
                           ordered_below,
-                          ordered_below == operation.first ? reader : 1,
+                          ordered_below == operation.first ? author : 1,
                           copies ? numbers / 2 : numbers,
                           copies,
                           reaches_other_blocks(info.kernel),
@@ -175,7 +175,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
     state->neighbours = launch.reach ? static_cast<uint32_t>(block.cluster->blocks.size()) - 1 : 0;
     state->operation = launch.operation;
     state->ordered_below = launch.ordered_below;
-    state->first_reader = launch.first_reader;
+    state->first_author = launch.first_author;
     state->waited = launch.operation->known_early.empty() ? ~0u : 0;
     state->unfenced.begin(launch.bulk ? block.shared_bytes : 0);
     state->settles = launch.settles;
@@ -437,7 +437,7 @@ class RaceCheck final : public vgpu::Listener, public HostJudge {
   struct Launch {
     const Operation* operation = nullptr;
     uint32_t ordered_below = 0;
-    uint32_t first_reader = 1;
+    uint32_t first_author = 1;
     uint32_t blocks = 1;  // that have a number of their own
     bool copies = false;  // into their shared memory are numbered, too
     bool reach = false;   // they may reach each other's shared memory

@@ -66,6 +66,12 @@ bool are_apart(const Access& access) {
   return second - first > access.bytes && second / 4 != first / 4;
 }
 
+// The words of a row that so many bytes touch.
+uint16_t words_at(Address address, uint32_t bytes) {
+  const auto start = static_cast<uint32_t>(address % kRowBytes / 4 * 4);
+  return words_between(start, start + std::max(bytes, 4u));
+}
+
 uint8_t bytes_of(Address address, uint64_t bytes) {
   return bytes >= 4 ? 0xf : static_cast<uint8_t>(((1u << bytes) - 1) << (address & 3));
 }
@@ -138,7 +144,7 @@ RaceMemory::RaceMemory(RaceContext& context)
     : context_(context),
       global_(context.memory.range_base(), context.memory.range_bytes()),
       settled_(context.memory.range_base(), context.memory.range_bytes()),
-      reads_(context.memory.range_base(), context.memory.range_bytes()),
+      words_(context.memory.range_base(), context.memory.range_bytes()),
       locks_(kLocks) {}
 
 void RaceMemory::access(const Actor& actor) {
@@ -167,9 +173,11 @@ void RaceMemory::access(const Actor& actor) {
       at_one_place(actor, lock, 0, 16);
       return at_one_place(actor, lock, 16, 16);
     case vgpu::Shape::Other:
-      if (actor.kind == AccessKind::Load && are_apart(access))
-        if (const uint32_t rest = by_reads(actor, lock, access.lanes); rest != access.lanes)
-          return rest == 0 ? void() : by_groups(actor, lock, rest);
+      if ((actor.kind == AccessKind::Load || actor.kind == AccessKind::Store) && are_apart(access)) {
+        const uint32_t rest = actor.kind == AccessKind::Load ? load_words(actor, lock, access.lanes)
+                                                             : store_words(actor, lock, access.lanes);
+        return rest == 0 ? void() : by_groups(actor, lock, rest);
+      }
       break;
   }
   by_groups(actor, lock, access.lanes);
@@ -237,7 +245,7 @@ void RaceMemory::by_groups(const Actor& actor, RowLock& lock, uint32_t lanes) {
 
 inline void RaceMemory::by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now) {
   Row& row = row_at(lock, start);
-  if (writes(actor.kind)) meet_reads(actor, start, now);
+  meet_words(actor, start, now);
   if (!try_row(actor, row, now)) [[unlikely]]
     by_words(actor, row, start, now);
   settle(actor, row, start, now.words);
@@ -297,57 +305,139 @@ void RaceMemory::by_word(const Actor& actor, RowLock& lock, uint32_t lane, Addre
     const Touch now{actor.who, static_cast<uint8_t>(lane), bytes, several};
     if (!writes(actor.kind)) {
       settled_.unsettle(at);
+      if (settled_.words(0, at).stored) meet_store(actor, at, now);
     } else if (settled_.write(actor.state.operation->first, at, static_cast<uint16_t>(1u << word))) {
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      reads_.take(at, bytes, [&](const Touch& before) { judge(actor, before, now, at); });
+      meet_word(actor, at, now);
     }
     if (const Cells* cells = row.cells(); cells && is_past(actor, *cells)) global_.join(row);
     visit(actor, *global_.take_apart(row, actor.who), word, at, now);
   }
 }
 
-// ---- Reads of single words ----
+// ---- Single words ----
 
-uint32_t RaceMemory::by_reads(const Actor& actor, RowLock& lock, uint32_t lanes) {
+bool RaceMemory::fit_words(const Actor& actor) const {
+  const uint32_t bytes = actor.access->bytes;
+  return bytes <= 16 && std::has_single_bit(bytes) && actor.who.order() == kWeak &&
+         !context_.sites.is_hoisted(actor.who.site());
+}
+
+uint32_t RaceMemory::load_words(const Actor& actor, RowLock& lock, uint32_t lanes) {
+  if (!fit_words(actor)) return lanes;
   const Access& access = *actor.access;
-  const uint32_t bytes = access.bytes, width = std::max(bytes, 4u);
-  if (bytes > 16 || !std::has_single_bit(bytes) || actor.who.order() != kWeak ||
-      context_.sites.is_hoisted(actor.who.site()))
-    return lanes;
+  const uint32_t bytes = access.bytes;
   BlockState& state = actor.state;
-  const uint32_t author = reads_.author_of(state.read_authors, actor.who);
+  const uint32_t author = words_.author_of(state.word_authors, actor.who);
   if (author == 0) return lanes;
   const Operation& grid = *state.operation;
-  const auto words_at = [&](Address at) {
-    const auto start = static_cast<uint32_t>(at % kRowBytes / 4 * 4);
-    return words_between(start, start + width);
-  };
   uint32_t left = 0, todo = lanes;
   if (bytes == 4) {
-    const SingleReads::Read read{author, 0, 0xf, actor.who, state.first_reader, state.ordered_below};
-    todo &= ~reads_.remember_lanes(access, settled_.open_lanes(grid.first, access), read);
+    const SingleWords::Read read{author, 0, 0xf, actor.who, state.first_author, state.ordered_below};
+    todo &= ~words_.remember_lanes(access, settled_.open_lanes(grid.first, access), read);
   }
   for (uint32_t rest = todo; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
-    const uint16_t words = words_at(at);
+    const uint16_t words = words_at(at, bytes);
     const SettledRows::Words known = settled_.words(grid.first, at);
     if ((words & ~known.settled) == 0) continue;
     if (at % bytes != 0 || ((words & ~known.open) != 0 && (known.asked || !open(actor, lock, at, words)))) {
       left |= 1u << lane;
       continue;
     }
-    const SingleReads::Read read{
-        author, lane, bytes_of(at, bytes), actor.who, state.first_reader, state.ordered_below};
-    bool settles = state.settles;
+    const SingleWords::Read read{
+        author, lane, bytes_of(at, bytes), actor.who, state.first_author, state.ordered_below};
+    bool settles = state.settles && !settled_.words(grid.first, at).stored;
     for (Address word = at / 4 * 4; word < at + bytes; word += 4) {
       uint32_t other = 0;
-      settles &= reads_.remember(word, read, other) && other >= grid.first && other <= grid.last;
+      settles &= words_.remember(word, read, other) && other >= grid.first && other <= grid.last;
     }
     if (settles) settled_.add(grid.first, at, words);
   }
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  return left | (lanes & ~settled_.open_lanes(grid.first, access));
+  uint32_t stored = 0;
+  left |= lanes & ~settled_.open_lanes(grid.first, access, stored);
+  for (uint32_t rest = stored & lanes & ~left; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address at = access.addresses[lane];
+    for (Address word = at / 4 * 4; word < at + bytes; word += 4)
+      meet_store(actor, word, {actor.who, static_cast<uint8_t>(lane), bytes_of(at, bytes), false});
+  }
+  return left;
+}
+
+uint32_t RaceMemory::store_words(const Actor& actor, RowLock& lock, uint32_t lanes) {
+  if (!fit_words(actor)) return lanes;
+  const Access& access = *actor.access;
+  const uint32_t bytes = access.bytes;
+  const uint32_t author = words_.author_of(actor.state.word_authors, actor.who);
+  if (author == 0) return lanes;
+  const uint32_t grid = actor.state.operation->first;
+  uint32_t left = 0;
+  for (uint32_t rest = lanes; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address at = access.addresses[lane];
+    const uint16_t words = words_at(at, bytes);
+    const Row& row = row_at(lock, at);
+    const SettledRows::Words known = settled_.words(grid, at);
+    const auto is_read = [&](const RowMark& mark) {
+      return (mark.words & words) != 0 && !is_past(actor, mark.who);
+    };
+    const bool is_open = (words & ~known.open) == 0 || (!known.asked && open(actor, lock, at, words));
+    bool fits = at % bytes == 0 && is_open &&
+                (row.cells() ? is_past(actor, *row.cells()) : !is_read(row.read) && !is_read(row.other));
+    for (Address word = at / 4 * 4; fits && word < at + bytes; word += 4) {
+      const Touch before = words_.written(word);  // of which nothing may be lost
+      fits = (before.bytes & ~bytes_of(at, bytes)) == 0 || is_past(actor, before.who);
+    }
+    if (!fits) {
+      left |= 1u << lane;
+      continue;
+    }
+    settled_.store(at);
+    const Touch now{actor.who, static_cast<uint8_t>(lane), bytes_of(at, bytes), false};
+    for (Address word = at / 4 * 4; word < at + bytes; word += 4) {
+      meet_store(actor, word, now);
+      words_.write(word, author, lane, bytes_of(at, bytes));
+    }
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (uint32_t rest = lanes & ~left; rest; rest &= rest - 1) {
+    const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
+    const Address at = access.addresses[lane];
+    const Touch now{actor.who, static_cast<uint8_t>(lane), bytes_of(at, bytes), false};
+    for (Address word = at / 4 * 4; word < at + bytes; word += 4)
+      words_.take_reads(word, now.bytes, [&](const Touch& before) { judge_word(actor, before, now, word); });
+  }
+  return left;
+}
+
+void RaceMemory::judge_word(const Actor& actor, const Touch& before, const Touch& now, Address word) {
+  const bool is_same_thread = before.who.block() == now.who.block() && before.who.warp() == now.who.warp() &&
+                              before.lane == now.lane && !now.several && !now.is_split();
+  if (is_past(actor, before.who) || (is_same_thread && !actor.noncoherent)) return;
+  judge(actor, before, now, word);
+}
+
+void RaceMemory::meet_store(const Actor& actor, Address word, const Touch& now) {
+  if (const Touch before = words_.written(word)) judge_word(actor, before, now, word);
+}
+
+void RaceMemory::meet_word(const Actor& actor, Address word, const Touch& now) {
+  const auto compare = [&](const Touch& before) { judge(actor, before, now, word); };
+  words_.take_reads(word, now.bytes, compare);
+  words_.take_write(word, now.bytes, compare);
+}
+
+uint16_t RaceMemory::stored_words(const Actor& actor, Address start) {
+  if (!settled_.words(0, start).stored) return 0;
+  uint16_t stored = 0;
+  for (uint32_t word = 0; word < kRowWords; ++word)
+    if (const Touch before = words_.written(start + word * 4); before && !is_past(actor, before.who))
+      stored |= static_cast<uint16_t>(1u << word);
+  if (stored == 0) settled_.forget_stores(start);
+  return stored;
 }
 
 bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t words) {
@@ -366,13 +456,17 @@ bool RaceMemory::open(const Actor& actor, RowLock& lock, Address at, uint16_t wo
   return (words & ~settled_.words(actor.state.operation->first, at).open) == 0;
 }
 
-void RaceMemory::meet_reads(const Actor& actor, Address start, const RowMark& now) {
-  if (!settled_.write(actor.state.operation->first, start, now.words)) return;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+void RaceMemory::meet_words(const Actor& actor, Address start, const RowMark& now) {
+  const bool stores = writes(actor.kind);
+  if (!stores && !settled_.words(0, start).stored) return;
+  if (stores) {
+    if (!settled_.write(actor.state.operation->first, start, now.words)) return;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  }
   for (uint32_t rest = now.words; rest; rest &= rest - 1) {
     const auto word = static_cast<uint32_t>(std::countr_zero(rest));
     const Address address = start + word * 4;
-    reads_.take(address, 0xf, [&](const Touch& before) { judge(actor, before, now.at(word), address); });
+    stores ? meet_word(actor, address, now.at(word)) : meet_store(actor, address, now.at(word));
   }
 }
 
@@ -382,6 +476,7 @@ void RaceMemory::settle(const Actor& actor, Row& row, Address start, uint16_t to
   if (writes(actor.kind)) return;
   if (!actor.state.settles) return settled_.unsettle(start);
   const uint32_t grid = actor.state.operation->first;
+  const uint16_t stored = stored_words(actor, start);
   uint16_t words = 0;
   if (Cells* cells = row.cells()) {
     const bool forgot = std::exchange(cells->forgot, false);
@@ -392,7 +487,7 @@ void RaceMemory::settle(const Actor& actor, Row& row, Address start, uint16_t to
     if (!is_past(actor, row.write.who)) words &= static_cast<uint16_t>(~row.write.words);
     if (words != 0 && !stay(actor, row.read.who, row.other.who)) words = 0;
   }
-  settled_.set(grid, start, words);
+  settled_.set(grid, start, words & static_cast<uint16_t>(~stored));
 }
 
 uint16_t RaceMemory::settled_of(const Actor& actor, const Cells& cells, uint16_t words) const {

@@ -7,9 +7,9 @@
 
 #include <thread>
 
-#include "checks/race_reads.h"
 #include "checks/race_settled.h"
 #include "checks/race_state.h"
+#include "checks/race_words.h"
 
 namespace assay::checks {
 
@@ -67,13 +67,13 @@ class RaceMemory {
     if (access.shape != vgpu::Shape::Other || access.kind != vgpu::AccessKind::Load) return;
     for (const Address at : std::span(access.addresses, vgpu::kWarpSize)) {
       settled_.prefetch(at + ahead);
-      reads_.prefetch(at + ahead);
+      words_.prefetch(at + ahead);
     }
   }
-  // Before the blocks of a grid: the first author of its reads of single words, if all operations before it are done.
-  uint32_t first_reader(bool alone) {
-    if (alone) reads_.make_room();
-    return reads_.next_author();
+  // Before the blocks of a grid: the first author of its accesses to single words, if all operations before it are done.
+  uint32_t first_author(bool alone) {
+    if (alone) words_.make_room();
+    return words_.next_author();
   }
   void access(const Actor& actor);
   // A copy or a fill.
@@ -81,7 +81,7 @@ class RaceMemory {
   void clear() {
     global_.clear();
     settled_.clear();
-    reads_.clear();
+    words_.clear();
   }
 
  private:
@@ -90,7 +90,7 @@ class RaceMemory {
   RaceContext& context_;
   RowShadow global_;
   SettledRows settled_;
-  SingleReads reads_;
+  SingleWords words_;
   std::vector<SpinLock> locks_;
 
   Row& row_at(RowLock& lock, Address address) {
@@ -101,12 +101,20 @@ class RaceMemory {
   inline bool try_row(const Actor& actor, Row& row, const RowMark& now);
   inline void by_row(const Actor& actor, RowLock& lock, Address start, const RowMark& now);
   void by_words(const Actor& actor, Row& row, Address start, const RowMark& now);
-  // Remembers weak reads of single words. Those lanes for which that does not work.
-  uint32_t by_reads(const Actor& actor, RowLock& lock, uint32_t lanes);
-  // Whether the grid has not written these words of a row.
+  // Compares and remembers weak loads of single words, and stores. Those lanes for which that does not work.
+  uint32_t load_words(const Actor& actor, RowLock& lock, uint32_t lanes);
+  uint32_t store_words(const Actor& actor, RowLock& lock, uint32_t lanes);
+  bool fit_words(const Actor& actor) const;
+  void judge_word(const Actor& actor, const Touch& before, const Touch& now, Address word);
+  // Compares an access to a word with the last store to it.
+  void meet_store(const Actor& actor, Address word, const Touch& now);
+  // Whether marks and cells hold no write of the grid to these words of a row.
   bool open(const Actor& actor, RowLock& lock, Address start, uint16_t words);
-  // Before a write: compares it with the reads of single words.
-  void meet_reads(const Actor& actor, Address start, const RowMark& now);
+  // Compares an access to a row with what is remembered of its single words.
+  void meet_words(const Actor& actor, Address start, const RowMark& now);
+  void meet_word(const Actor& actor, Address word, const Touch& now);
+  // Words of a row whose last store to a single word may still matter.
+  uint16_t stored_words(const Actor& actor, Address start);
   // After an access to a row: which of its words are settled now.
   void settle(const Actor& actor, Row& row, Address start, uint16_t touched);
   uint16_t settled_of(const Actor& actor, const Cells& cells, uint16_t words) const;

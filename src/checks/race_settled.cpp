@@ -73,17 +73,17 @@ void SettledRows::set(uint32_t grid, Address address, uint16_t words) {
   const uint64_t index = index_of(address);
   if (index >= count_) return;
   const uint64_t before = load(index);
-  uint64_t row = before & kHasReads;
+  uint64_t row = before & (kHasReads | kHasStores);
   if (words != 0) row |= grid_bits(grid) | words;
   if ((before & kGridBits) == grid_bits(grid)) row |= before & (kOpenBits | kGridBits | kAsked);
-  store(index, before, row);
+  replace(index, before, row);
 }
 
 void SettledRows::unsettle(Address address) {
   const uint64_t index = index_of(address);
   if (index >= count_) return;
   const uint64_t before = load(index);
-  store(index, before, before & ~uint64_t{kAllWords});
+  replace(index, before, before & ~uint64_t{kAllWords});
 }
 
 void SettledRows::open(uint32_t grid, Address address, uint16_t words) {
@@ -91,7 +91,9 @@ void SettledRows::open(uint32_t grid, Address address, uint16_t words) {
   if (index >= count_) return;
   const uint64_t before = load(index),
                  same = (before & kGridBits) == grid_bits(grid) ? before & kAllWords : 0;
-  store(index, before, kHasReads | kAsked | grid_bits(grid) | uint64_t{words} << kOpenShift | same);
+  replace(
+      index, before,
+      kHasReads | kAsked | (before & kHasStores) | grid_bits(grid) | uint64_t{words} << kOpenShift | same);
 }
 
 void SettledRows::add(uint32_t grid, Address address, uint16_t words) {
@@ -107,14 +109,21 @@ bool SettledRows::write(uint32_t grid, Address address, uint16_t words) {
   const uint64_t index = index_of(address);
   if (index >= count_) return false;
   const uint64_t before = load(index);
-  uint64_t row = 0;
-  if ((before & kHasReads) != 0) {
-    row = kHasReads;
-    if ((before & kGridBits) == grid_bits(grid))
-      row |= (before & (kGridBits | kOpenBits | kAsked)) & ~(uint64_t{words} << kOpenShift);
-  }
-  store(index, before, row);
-  return (row & kHasReads) != 0;
+  uint64_t row = before & (kHasReads | kHasStores);
+  if (row != 0 && (before & kGridBits) == grid_bits(grid))
+    row |= (before & (kGridBits | kOpenBits | kAsked)) & ~(uint64_t{words} << kOpenShift);
+  replace(index, before, row);
+  return row != 0;
+}
+
+void SettledRows::store(Address address) {
+  const uint64_t index = index_of(address), before = load(index);
+  replace(index, before, (before & ~uint64_t{kAllWords}) | kHasStores);
+}
+
+void SettledRows::forget_stores(Address address) {
+  const uint64_t index = index_of(address);
+  if (index < count_) __atomic_fetch_and(rows_ + index, ~kHasStores, __ATOMIC_RELAXED);
 }
 
 bool SettledRows::covers(uint32_t number, const AddressPattern& pattern) const {
@@ -171,14 +180,16 @@ bool SettledRows::covers_lanes(uint64_t grid, const Access& access) const {
   return true;
 }
 
-uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access) const {
-  if (kWide) return open_lanes_wide(grid_bits(grid), access);
+uint32_t SettledRows::open_lanes(uint32_t grid, const Access& access, uint32_t& stored) const {
+  if (kWide) return open_lanes_wide(grid_bits(grid), access, stored);
   uint32_t lanes = 0;
   for (uint32_t rest = access.lanes; rest; rest &= rest - 1) {
     const auto lane = static_cast<uint32_t>(std::countr_zero(rest));
     const Address at = access.addresses[lane];
     const uint64_t wanted = words_of(access.bytes) << (at / 4 % 16);
-    if ((wanted & ~uint64_t{words(grid, at).open}) == 0) lanes |= 1u << lane;
+    const Words known = words(grid, at);
+    if ((wanted & ~uint64_t{known.open}) == 0) lanes |= 1u << lane;
+    if (known.stored) stored |= 1u << lane;
   }
   return lanes;
 }
@@ -212,7 +223,7 @@ bool SettledRows::covers_lanes_wide(uint64_t grid, const Access& access) const {
   return true;
 }
 
-uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access) const {
+uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access, uint32_t& stored) const {
   uint32_t open = 0;
   for (uint32_t k = 0; k < 32; k += 8) {
     Vector at;
@@ -223,6 +234,7 @@ uint32_t SettledRows::open_lanes_wide(uint64_t grid, const Access& access) const
     const auto rows =
         reinterpret_cast<Vector>(_mm512_mask_i64gather_epi64(raw(Vector{}), lanes, raw(index), rows_, 8));
     const Vector wanted = (words_of(access.bytes) << ((at >> 2 & 15) + kOpenShift)) | grid;
+    stored |= uint32_t{_mm512_mask_test_epi64_mask(lanes, raw(rows), raw(Vector{} + kHasStores))} << k;
     open |= uint32_t{_mm512_mask_testn_epi64_mask(lanes, raw(rows ^ wanted), raw(wanted | kGridBits))} << k;
   }
   return open;

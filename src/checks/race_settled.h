@@ -6,10 +6,11 @@
 // reading them costs a look at one number, without a lock:
 //
 //   bits  0-15   settled words of a row of 64 bytes
-//        16-31   open words: the grid has not written them, so a read has nothing to be compared with
+//        16-31   open words: no mark or cell of the row holds a write of the grid to them
 //        32-60   the first block of the grid
+//        61      stores to single words are remembered for the row (race_words.h)
 //        62      the grid has asked which words are open
-//        63      reads of single words are remembered for the row (race_reads.h)
+//        63      reads of single words are remembered for the row
 //
 // Only the thread that holds a row's lock changes its number, except that `add` may make open words settled.
 #pragma once
@@ -35,15 +36,23 @@ class SettledRows {
   // What is known of the words of the row at `address` in a grid.
   struct Words {
     uint16_t settled = 0, open = 0;
-    bool asked = false;  // the grid has asked which words are open
+    bool asked = false;   // the grid has asked which words are open
+    bool stored = false;  // stores to single words are remembered for the row
   };
   Words words(uint32_t grid, vgpu::Address address) const {
     const uint64_t index = index_of(address), row = index < count_ ? load(index) : 0;
-    if ((row & kGridBits) != grid_bits(grid)) return {};
-    return {static_cast<uint16_t>(row), static_cast<uint16_t>(row >> kOpenShift), (row & kAsked) != 0};
+    const bool stored = (row & kHasStores) != 0;
+    if ((row & kGridBits) != grid_bits(grid)) return {0, 0, false, stored};
+    return {static_cast<uint16_t>(row), static_cast<uint16_t>(row >> kOpenShift), (row & kAsked) != 0,
+            stored};
   }
   // The lanes of an access, of a power of two of bytes, whose words are all open.
-  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access) const;
+  // `stored`: of all its lanes, those of whose rows stores to single words are remembered.
+  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access) const {
+    uint32_t stored = 0;
+    return open_lanes(grid, access, stored);
+  }
+  uint32_t open_lanes(uint32_t grid, const vgpu::Access& access, uint32_t& stored) const;
   void prefetch(vgpu::Address address) const {
     if (index_of(address) < count_) __builtin_prefetch(rows_ + index_of(address));
   }
@@ -54,14 +63,18 @@ class SettledRows {
   void open(uint32_t grid, vgpu::Address address, uint16_t words);
   // Makes words settled that are open.
   void add(uint32_t grid, vgpu::Address address, uint16_t words);
-  // Words are written. Whether reads of single words may be remembered for the row.
+  // Words are written. Whether accesses to single words may be remembered for the row.
   bool write(uint32_t grid, vgpu::Address address, uint16_t words);
+  // Open words are written, and that will be remembered as a store to single words.
+  void store(vgpu::Address address);
+  void forget_stores(vgpu::Address address);
   void clear();
 
  private:
   static constexpr uint32_t kOpenShift = 16, kGridShift = 32;
   static constexpr uint64_t kGridBits = uint64_t{0x1fffffff} << kGridShift;
-  static constexpr uint64_t kAsked = uint64_t{1} << 62, kHasReads = uint64_t{1} << 63;
+  static constexpr uint64_t kHasStores = uint64_t{1} << 61, kAsked = uint64_t{1} << 62,
+                            kHasReads = uint64_t{1} << 63;
   vgpu::Address base_;
   uint64_t count_;  // of rows
   uint64_t* rows_ = nullptr;
@@ -72,9 +85,9 @@ class SettledRows {
   bool covers_range(uint64_t grid, vgpu::Address low, uint64_t bytes) const;
   bool covers_lanes(uint64_t grid, const vgpu::Access& access) const;
   bool covers_lanes_wide(uint64_t grid, const vgpu::Access& access) const;
-  uint32_t open_lanes_wide(uint64_t grid, const vgpu::Access& access) const;
+  uint32_t open_lanes_wide(uint64_t grid, const vgpu::Access& access, uint32_t& stored) const;
   uint64_t load(uint64_t index) const { return __atomic_load_n(rows_ + index, __ATOMIC_RELAXED); }
-  void store(uint64_t index, uint64_t before, uint64_t row) {
+  void replace(uint64_t index, uint64_t before, uint64_t row) {
     if (row != before) __atomic_store_n(rows_ + index, row, __ATOMIC_RELAXED);
   }
 };

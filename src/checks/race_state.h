@@ -11,10 +11,10 @@
 #include "checks/race_lanes.h"
 #include "checks/race_order.h"
 #include "checks/race_proxy.h"
-#include "checks/race_reads.h"
 #include "checks/race_shadow.h"
 #include "checks/race_shared.h"
 #include "checks/race_sites.h"
+#include "checks/race_words.h"
 
 namespace assay::checks {
 
@@ -22,12 +22,12 @@ namespace assay::checks {
 struct BlockState {
   const Operation* operation = nullptr;
   uint32_t ordered_below = 0;  // numbers below come before the operation
-  uint32_t first_reader = 1;   // of single words; those before have read before the operation
+  uint32_t first_author = 1;   // of accesses to single words: those before come before the operation
   BlockClock clock;
   SharedShadow shared;
   LaneRaces lanes;
   SiteCache sites;
-  ReadAuthors read_authors;
+  WordAuthors word_authors;
   uint32_t waited = ~0u;  // by warp: has waited for the grid that its own may overlap
   UnfencedWrites unfenced;
   bool settles = false;    // nothing orders the blocks of its grid

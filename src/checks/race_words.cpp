@@ -1,4 +1,4 @@
-#include "checks/race_reads.h"
+#include "checks/race_words.h"
 
 #include <immintrin.h>
 #include <sys/mman.h>
@@ -28,35 +28,38 @@ void forget(T* place, uint64_t count) {
 
 }  // namespace
 
-SingleReads::SingleReads(vgpu::Address base, uint64_t bytes)
+SingleWords::SingleWords(vgpu::Address base, uint64_t bytes)
     : base_(base / 4 * 4),
       count_(bytes / 4),
       first_(reserve<uint32_t>(count_)),
       other_(reserve<uint32_t>(count_)),
+      write_(reserve<uint32_t>(count_)),
       authors_(reserve<Who>(kMostAuthors)) {
-  if (!first_ || !other_ || !authors_) next_ = kMostAuthors;  // no room at all
+  if (!first_ || !other_ || !write_ || !authors_) next_ = kMostAuthors;  // no room at all
 }
 
-SingleReads::~SingleReads() {
+SingleWords::~SingleWords() {
   release(first_, count_);
   release(other_, count_);
+  release(write_, count_);
   release(authors_, kMostAuthors);
 }
 
-void SingleReads::clear() {
-  if (!first_ || !other_ || !authors_) return;
+void SingleWords::clear() {
+  if (!first_ || !other_ || !write_ || !authors_) return;
   forget(first_, count_);
   forget(other_, count_);
+  forget(write_, count_);
   next_ = 1;
   ++version_;
 }
 
-void SingleReads::make_room() {
+void SingleWords::make_room() {
   if (next_ >= kMostAuthors / 2) clear();
 }
 
-uint32_t SingleReads::author_of(ReadAuthors& known, Who who) {
-  ReadAuthors::Entry& entry = known.entries[(who.warp() * 7 + who.site()) % known.entries.size()];
+uint32_t SingleWords::author_of(WordAuthors& known, Who who) {
+  WordAuthors::Entry& entry = known.entries[(who.warp() * 7 + who.site()) % known.entries.size()];
   const uint32_t version = version_.load(std::memory_order_relaxed);
   if (entry.who == who && entry.version == version) return entry.author;
   if (next_.load(std::memory_order_relaxed) >= kMostAuthors) return 0;
@@ -70,7 +73,7 @@ uint32_t SingleReads::author_of(ReadAuthors& known, Who who) {
   return author;
 }
 
-bool SingleReads::remember_again(uint64_t index, uint32_t first, uint32_t now, const Read& read,
+bool SingleWords::remember_again(uint64_t index, uint32_t first, uint32_t now, const Read& read,
                                  uint32_t& other) {
   const Who who = authors_[first >> kAuthorShift];
   const bool is_same_thread = who.block() == read.who.block() && who.warp() == read.who.warp() &&
@@ -86,7 +89,7 @@ bool SingleReads::remember_again(uint64_t index, uint32_t first, uint32_t now, c
   return (first & now & kBytes) == kBytes && who.block() != read.who.block();
 }
 
-uint32_t SingleReads::remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read) {
+uint32_t SingleWords::remember_lanes(const vgpu::Access& access, uint32_t lanes, const Read& read) {
   return kWide ? remember_wide(access, lanes, read) : 0;
 }
 
@@ -96,7 +99,7 @@ uint32_t SingleReads::remember_lanes(const vgpu::Access& access, uint32_t lanes,
 using Vector = uint64_t __attribute__((vector_size(64)));
 
 // Eight lanes at a time. Of lanes that read one word, one is remembered at once.
-uint32_t SingleReads::remember_wide(const vgpu::Access& access, uint32_t lanes, const Read& read) {
+uint32_t SingleWords::remember_wide(const vgpu::Access& access, uint32_t lanes, const Read& read) {
   uint32_t done = 0;
   const __m256i eight = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   for (uint32_t k = 0; k < 32; k += 8) {
