@@ -1,12 +1,15 @@
 // Containers of device code: every packing is read, and damage of any kind is an error, not a crash.
 #include "fatbinary/fatbinary.h"
 
+#include <elf.h>
 #include <gtest/gtest.h>
 #include <lz4.h>
 #include <zstd.h>
 
 #include <cstring>
 #include <random>
+
+#include "fatbinary/elf.h"
 
 namespace assay::fatbinary {
 namespace {
@@ -185,6 +188,49 @@ TEST(Fatbinary, AbsurdSizesAreRefused) {
   std::memcpy(total.data() + 8, &huge, 8);
   EXPECT_FALSE(read_fatbinary(total));
   EXPECT_EQ(container_size(total.data()), 0u);
+}
+
+// Machine code of a GPU: a header, the names of sections, .nv.info with one attribute for registers, .text.scale.
+std::string machine_code(uint32_t registers) {
+  const std::string names("\0.shstrtab\0.nv.info\0.text.scale\0", 33);
+  std::string attribute("\x04\x2f\x08\x00\x05\x00\x00\x00", 8);
+  attribute.append(reinterpret_cast<const char*>(&registers), 4);
+  const Elf64_Shdr sections[] = {
+      {},
+      {.sh_name = 1, .sh_type = SHT_STRTAB, .sh_offset = sizeof(Elf64_Ehdr), .sh_size = names.size()},
+      {.sh_name = 11,
+       .sh_type = SHT_LOPROC,
+       .sh_offset = sizeof(Elf64_Ehdr) + names.size(),
+       .sh_size = attribute.size()},
+      {.sh_name = 20, .sh_type = SHT_PROGBITS, .sh_info = 5},
+  };
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_machine = 190;
+  header.e_shoff = sizeof header + names.size() + attribute.size();
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 4;
+  header.e_shstrndx = 1;
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  bytes += names + attribute;
+  bytes.append(reinterpret_cast<const char*>(sections), sizeof sections);
+  return bytes;
+}
+
+TEST(MachineCode, RegistersAreThoseOfTheKernel) {
+  const auto found = registers_in(machine_code(168));
+  ASSERT_TRUE(found) << found.error().text();
+  EXPECT_EQ(*found, (std::map<std::string, uint32_t>{{"scale", 168}}));
+}
+
+TEST(MachineCode, DamageIsNoRegisters) {
+  const std::string code = machine_code(168);
+  EXPECT_FALSE(registers_in("PTX"));
+  for (size_t size = 0; size < code.size(); ++size) {
+    const auto found = registers_in(std::string_view(code).substr(0, size));
+    EXPECT_TRUE(!found || found->empty()) << size;
+  }
 }
 
 }  // namespace
