@@ -3,8 +3,8 @@
     python3 bench/train/corpus.py wrong --json wrong.json    # which cell unmasks each numeric bug, after how many steps
     python3 bench/train/corpus.py right --seeds 5            # correct kernels: how many runs fail, which must be none
 
-`wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong. What the others do
-(bounds, races, shapes that training does not have) is for `assay check`.
+`wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong. What the
+others do (bounds, races, shapes that training does not have) is for `assay check`.
 """
 
 import argparse
@@ -95,8 +95,8 @@ def wrong_table(rows):
 
 
 def right_table(rows):
-    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a cell | "
-             "a call |", "|" + " --- |" * 8]
+    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | "
+             "largest gap / noise in a cell | a call |", "|" + " --- |" * 8]
     for name in dict.fromkeys((row["operator"], row["kernel"]) for row in rows):
         own = [row for row in rows if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
         if not own:
