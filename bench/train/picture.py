@@ -59,9 +59,10 @@ def picture(story):
     cells = {(cell["tokens"], cell["optimizer"]): cell for cell in story["cells"]}
     model = story["model"]
     width, height = 2 * WIDTH, 2 * HEIGHT + 62
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-             'font-family="Helvetica, Arial, sans-serif" font-size="12">',
-             "<style>text { fill: #24292f } .title { font-weight: bold; font-size: 13px } .grid { stroke: #d8dee4 }</style>",
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+             f'height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
+             "<style>text { fill: #24292f } .title { font-weight: bold; font-size: 13px } "
+             ".grid { stroke: #d8dee4 }</style>",
              f'<rect width="{width}" height="{height}" fill="white"/>']
     for i, name in enumerate(PANELS):
         parts += panel(cells[name], i % 2 * WIDTH, i // 2 * HEIGHT)
