@@ -1,8 +1,8 @@
 """The kernels of examples/embedding_gradient in a transformer of plain PyTorch, on a GPU, at full size.
 
-The model and its data are those of `assay train` (src/train/model.h), written again in PyTorch: embedding, RMSNorm,
-two layers of rotary causal attention and SwiGLU, an untied head; bf16 activations, fp32 master weights. The backward
-pass of the embedding and its norm is
+The model and its data are those of `assay train` (src/train/model.h), written again in PyTorch: embedding,
+RMSNorm, two layers of rotary causal attention and SwiGLU, an untied head; bf16 activations, fp32 weights.
+The backward pass of the embedding and its norm is
 
     trusted   index_add_ in fp32, rounded to bf16 once
     again     the same run once more: what differs from `trusted` is noise, because atomics add in any order
@@ -132,7 +132,7 @@ class Model:
 
 
 def batches(source, sizes, steps, seed, device):
-    """Tokens and the tokens that follow them: frequencies ~ 1 / rank^1.1 or equal; half follow a favourite."""
+    """Tokens and what follows them: frequencies ~ 1 / rank^1.1 or equal; half follow a favourite."""
     generator = torch.Generator(device).manual_seed(seed)
     ranks = torch.arange(1, sizes.vocabulary + 1, device=device, dtype=torch.float64)
     weights = ranks**-ZIPF_EXPONENT if source == "zipf" else torch.ones_like(ranks)
@@ -201,7 +201,8 @@ def main():
                 rate = RATES[source, optimizer]
                 losses = {name: losses_of(sizes, data, optimizer, rate, call, sizes.seed, device)
                           for name, call in kernels.items()}
-                gaps = {name: largest(losses[name], losses["trusted"]) for name in ("again", "right", "wrong")}
+                gaps = {name: largest(losses[name], losses["trusted"])
+                        for name in ("again", "right", "wrong")}
                 cells.append({"tokens": source, "optimizer": optimizer, "rate": rate, "loss": losses,
                               "gap": {name: {"size": gap, "step": at} for name, (gap, at) in gaps.items()}})
                 print("| {} | {} | {} | {:.2g} ({}) | {:.2g} ({}) | {:.2g} |".format(
