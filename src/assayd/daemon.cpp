@@ -59,14 +59,14 @@ int file_of(msghdr& message) {
 
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text)
-    result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
   return result;
 }
 
 }  // namespace
 
-Daemon::Daemon(DaemonOptions options) : options_(std::move(options)), store_(options_.state, options_.captures) {}
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)), store_(options_.state, options_.captures) {}
 
 Daemon::~Daemon() {
   for (const auto& client : clients_)
@@ -85,7 +85,8 @@ Result<void> Daemon::open() {
   unlink(options_.socket.c_str());
   socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const sockaddr_un address = address_of(options_.socket);
-  if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 || listen(socket_, 64) != 0) {
+  if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(socket_, 64) != 0) {
     const int number = errno;
     close(socket_);
     socket_ = -1;
@@ -115,7 +116,8 @@ void Daemon::run(const std::atomic<bool>& stop, std::atomic<bool>& reload) {
     if (!reload.exchange(false)) continue;
     if (auto opened = store_.open(); !opened) say(opened.error().text());
     for (const auto& watched : watched_) watched->detector.reset();
-    say(fmt::format("{} alarm{} after a reload", store_.alarms().size(), store_.alarms().size() == 1 ? "" : "s"));
+    say(fmt::format("{} alarm{} after a reload", store_.alarms().size(),
+                    store_.alarms().size() == 1 ? "" : "s"));
   }
 }
 
@@ -168,8 +170,8 @@ void Daemon::admit(Client& client, int file) {
   auto application = read_application(ring->description());
   if (!application) return refuse(client, application.error().text());
   client.application = std::move(*application);
-  const auto known = std::ranges::find_if(
-      watched_, [&](const auto& watched) { return watched->is_of(client.application); });
+  const auto known =
+      std::ranges::find_if(watched_, [&](const auto& watched) { return watched->is_of(client.application); });
   if (known != watched_.end()) {
     client.watched = known->get();
   } else {
@@ -239,9 +241,10 @@ void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& v
     raise(client, sample, "proof", fmt::format("{} {}", verdict.worst.element, verdict.worst.text), verdict);
   else if (is_alarmed && !was_alarmed)
     raise(client, sample, "evidence",
-          fmt::format("{} elements of this call differ from the correct rounding, {:.3g} were to be expected at "
-                      "most; with the calls before, a right kernel does so once in {:.2g} samples",
-                      verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
+          fmt::format(
+              "{} elements of this call differ from the correct rounding, {:.3g} were to be expected at "
+              "most; with the calls before, a right kernel does so once in {:.2g} samples",
+              verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
           verdict);
 }
 
@@ -257,26 +260,27 @@ void Daemon::raise(Client& client, const Sample& sample, const std::string& kind
     ++store_.captures_dropped;
   }
   if (store_.is_raised(name)) return;
-  const Json alarm = {{"alarm", kind},
-                      {"kernel", watched.name()},
-                      {"why", why},
-                      {"contract", client.application.contract.path},
-                      {"library", client.application.library},
-                      {"device", client.application.device.name},
-                      {"gpu", client.application.device.uuid},
-                      {"application", fmt::format("{} (pid {})", client.application.program, client.application.pid)},
-                      {"call", sample.call},
-                      {"shape", sample.bindings.shape},
-                      {"elements_judged", verdict.judged},
-                      {"elements_wrong", verdict.violations},
-                      {"log10_evidence", std::isfinite(watched.detector.log10_evidence())
-                                             ? watched.detector.log10_evidence()
-                                             : 0},
-                      {"certificate_problem", watched.certificate_problem},
-                      {"capture", kept},
-                      {"time", now_ns() / 1'000'000'000}};
+  const Json alarm = {
+      {"alarm", kind},
+      {"kernel", watched.name()},
+      {"why", why},
+      {"contract", client.application.contract.path},
+      {"library", client.application.library},
+      {"device", client.application.device.name},
+      {"gpu", client.application.device.uuid},
+      {"application", fmt::format("{} (pid {})", client.application.program, client.application.pid)},
+      {"call", sample.call},
+      {"shape", sample.bindings.shape},
+      {"elements_judged", verdict.judged},
+      {"elements_wrong", verdict.violations},
+      {"log10_evidence",
+       std::isfinite(watched.detector.log10_evidence()) ? watched.detector.log10_evidence() : 0},
+      {"certificate_problem", watched.certificate_problem},
+      {"capture", kept},
+      {"time", now_ns() / 1'000'000'000}};
   store_.raise(name, alarm);
-  say(fmt::format("alarm ({}): {}: {}{}", kind, watched.name(), why, kept.empty() ? "" : "; captured in " + kept));
+  say(fmt::format("alarm ({}): {}: {}{}", kind, watched.name(), why,
+                  kept.empty() ? "" : "; captured in " + kept));
   if (!store_.last_error.empty()) say(store_.last_error);
   const std::string text = alarm.dump(-1, ' ', false, Json::error_handler_t::replace);
   send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -330,10 +334,12 @@ std::string Daemon::metrics() {
       put("samples_dropped_total",
           fmt::format("{},reason=\"{}\"", watched->labels(), to_string(static_cast<Drop>(i))),
           counts[watched.get()].dropped[i]);
-  each("samples_judged_total", "counter", "Samples that were judged.", [](const Watched& w) { return w.judged; });
+  each("samples_judged_total", "counter", "Samples that were judged.",
+       [](const Watched& w) { return w.judged; });
   each("samples_unjudged_total", "counter", "Samples whose inputs the contract does not allow.",
        [](const Watched& w) { return w.unjudged; });
-  each("elements_judged_total", "counter", "Elements that were judged.", [](const Watched& w) { return w.elements; });
+  each("elements_judged_total", "counter", "Elements that were judged.",
+       [](const Watched& w) { return w.elements; });
   family("violations_total", "counter", "Elements that no rounding explains, by kind.");
   for (const auto& watched : watched_) {
     put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
@@ -363,7 +369,8 @@ std::string Daemon::metrics() {
        [&](const Watched& w) { return 1e-9 * static_cast<double>(counts[&w].overhead_ns); });
   family("certificate_valid", "gauge", "1: the certificate is genuine and for this library and contract.");
   for (const auto& watched : watched_)
-    if (watched->certificate_valid) put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);
+    if (watched->certificate_valid)
+      put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);
   const auto one = [&](std::string_view name, std::string_view type, std::string_view help, uint64_t value) {
     family(name, type, help);
     put(name, "", value);
@@ -372,7 +379,8 @@ std::string Daemon::metrics() {
   one("applications", "gauge", "Applications that are connected.", clients_.size());
   one("applications_refused_total", "counter", "Applications that were refused.", refused_);
   one("captures_total", "counter", "Captures that were written.", store_.captures);
-  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.", store_.captures_dropped);
+  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.",
+      store_.captures_dropped);
   one("write_errors_total", "counter", "Files that could not be written.", store_.write_errors);
   one("alarms_not_on_disk", "gauge", "Alarms that wait for the disk.", store_.pending());
   return text;
@@ -390,9 +398,11 @@ std::string Daemon::page() {
     alarms += fmt::format("<li><b>{}</b>: {}<br><code>assay replay {}</code></li>\n", escaped(name),
                           escaped(alarm.value("why", "")), escaped(alarm.value("capture", "")));
   return fmt::format(
-      "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" content=\"5\"><title>assayd</title>"
+      "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
+      "content=\"5\"><title>assayd</title>"
       "<style>body{{font:16px system-ui;margin:2em}}td,th{{padding:.2em 1em;text-align:left}}</style>"
-      "<h1>assayd</h1>\n<h2>Alarms</h2>\n<ul>\n{}</ul>\n<h2>Kernels</h2>\n<table><tr><th>kernel<th>samples judged"
+      "<h1>assayd</h1>\n<h2>Alarms</h2>\n<ul>\n{}</ul>\n<h2>Kernels</h2>\n<table><tr><th>kernel<th>samples "
+      "judged"
       "<th>elements<th>wrong<th>evidence, log10</tr>\n{}</table>\n<p><a href=\"/metrics\">metrics</a>, "
       "<a href=\"/alarms\">alarms</a></p>\n",
       alarms.empty() ? "<li>none</li>\n" : alarms, rows);

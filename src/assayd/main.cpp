@@ -14,8 +14,8 @@ namespace {
 std::atomic<bool> stop{false}, reload{false};
 
 std::string state_folder() {
-  for (const auto& [name, rest] : {std::pair{"STATE_DIRECTORY", ""}, {"XDG_STATE_HOME", "/assayd"},
-                                   {"HOME", "/.local/state/assayd"}})
+  for (const auto& [name, rest] :
+       {std::pair{"STATE_DIRECTORY", ""}, {"XDG_STATE_HOME", "/assayd"}, {"HOME", "/.local/state/assayd"}})
     if (const char* set = std::getenv(name); set && *set) return std::string(set) + rest;
   return "/var/lib/assayd";
 }
@@ -48,7 +48,8 @@ int main(int argc, char** argv) {
   assay::assayd::Daemon daemon(options);
   if (auto opened = daemon.open(); !opened) return fail(opened.error());
   assay::assayd::HttpServer server;
-  if (auto started = server.start(listen, [&](std::string_view path) { return daemon.answer(path); }); !started)
+  if (auto started = server.start(listen, [&](std::string_view path) { return daemon.answer(path); });
+      !started)
     return fail(started.error());
   fmt::print("assayd {}: applications at {}, metrics at http://{}/metrics, files in {}\n", ASSAY_VERSION,
              options.socket, server.address(), options.state);

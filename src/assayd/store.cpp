@@ -36,7 +36,8 @@ bool Store::write(const std::string& name, const Json& alarm) {
   const std::string path = fmt::format("{}/alarms/{}.json", folder_, name), part = path + ".part";
   const std::string text = alarm.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool is_safe = file >= 0 && ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+  const bool is_safe = file >= 0 &&
+                       ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
                        fsync(file) == 0;
   const int number = errno;
   if (file >= 0) close(file);

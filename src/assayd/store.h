@@ -19,7 +19,8 @@ namespace assay::assayd {
 class Store {
  public:
   // `most_captures`: of all kernels together; older ones are never deleted.
-  Store(std::string folder, uint64_t most_captures) : folder_(std::move(folder)), most_captures_(most_captures) {}
+  Store(std::string folder, uint64_t most_captures)
+      : folder_(std::move(folder)), most_captures_(most_captures) {}
 
   // Makes the folders, and reads the alarms that are there.
   Result<void> open();

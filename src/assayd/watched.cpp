@@ -24,7 +24,8 @@ constexpr std::size_t kDigits = 12;                // of a digest, in names
 // As Prometheus wants label values, and as file names may be.
 std::string label_value(std::string_view text) {
   std::string result;
-  for (const char c : text) result += c == '\\' ? "\\\\" : c == '"' ? "\\\"" : c == '\n' ? "\\n" : std::string(1, c);
+  for (const char c : text)
+    result += c == '\\' ? "\\\\" : c == '"' ? "\\\"" : c == '\n' ? "\\n" : std::string(1, c);
   return result;
 }
 
@@ -36,7 +37,9 @@ std::string plain(std::string text) {
 
 std::string kernel_name(const contract::Contract& contract) {
   const contract::Kernel& kernel = contract.kernel;
-  return !kernel.entry.empty() ? kernel.entry : !kernel.global.empty() ? kernel.global : kernel.python.function;
+  return !kernel.entry.empty()    ? kernel.entry
+         : !kernel.global.empty() ? kernel.global
+                                  : kernel.python.function;
 }
 
 }  // namespace
@@ -71,8 +74,9 @@ Result<Application> read_application(std::string_view description) {
     while (application.program.ends_with('\n')) application.program.pop_back();
     return application;
   } catch (const nlohmann::json::exception&) {
-    return Error{"what the application says of itself cannot be read; use libassay_monitor and assayd of the same "
-                 "release"};
+    return Error{
+        "what the application says of itself cannot be read; use libassay_monitor and assayd of the same "
+        "release"};
   }
 }
 
@@ -84,7 +88,8 @@ Watched::Watched(contract::Contract contract, monitor::Settings settings, refere
       reference_(std::move(reference)),
       judge_(contract_, reference_, settings_, tensor_cores) {}
 
-Result<std::unique_ptr<Watched>> Watched::make(const Application& application, const std::string& public_key) {
+Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
+                                               const std::string& public_key) {
   auto contract = contract::parse(application.contract.bytes, application.contract.path);
   if (!contract) return contract.error();
   auto settings = monitor::settings_of(*contract);
@@ -105,8 +110,8 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application, c
   const std::string build = watched->library_sha256_.substr(0, kDigits);
   watched->labels_ = fmt::format("kernel=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel), build,
                                  label_value(application.device.uuid));
-  watched->name_ = plain(
-      fmt::format("{}{}{}-{}", kernel, build.empty() ? "" : "-", build, application.device.uuid));
+  watched->name_ =
+      plain(fmt::format("{}{}{}-{}", kernel, build.empty() ? "" : "-", build, application.device.uuid));
   watched->seed_ = mix(static_cast<uint64_t>(std::time(nullptr)), hash(watched->name_));
   watched->check_certificate(application, public_key);
   return watched;

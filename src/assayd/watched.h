@@ -47,7 +47,7 @@ class Watched {
   monitor::Capture capture(const Application& application, const monitor::Sample& sample,
                            const std::string& why) const;
 
-  const std::string& name() const { return name_; }    // "scale-1a2b3c4d5e6f-GPU-…", for files
+  const std::string& name() const { return name_; }      // "scale-1a2b3c4d5e6f-GPU-…", for files
   const std::string& labels() const { return labels_; }  // of metrics
   const contract::Contract& contract() const { return contract_; }
   // Of the same contract, library and GPU.
@@ -55,7 +55,8 @@ class Watched {
 
   // For metrics.
   Counts ended;
-  uint64_t judged = 0, unjudged = 0, elements = 0, violations = 0, class_violations = 0, trusted_violations = 0;
+  uint64_t judged = 0, unjudged = 0, elements = 0, violations = 0, class_violations = 0,
+           trusted_violations = 0;
   std::array<uint64_t, kShares.size() + 1> shares{};
   double share_sum = 0, lag_seconds = 0;
   std::optional<bool> certificate_valid;  // none: there is no certificate, or no key

@@ -252,35 +252,41 @@ std::string absolute_path(const std::string& path) {
 
 int shim_command(std::vector<std::string> args) {
   Arguments arguments(
-      "Writes a library with the kernel's host function that calls the kernel's own library and has its calls "
+      "Writes a library with the kernel's host function that calls the kernel's own library and has its "
+      "calls "
       "watched.",
       "assay shim");
   std::string path, output, library, certificate, source;
   arguments.add("contract", path, "a contract file").required();
   arguments.add("-o,--output", output, "the library to write").required();
-  arguments.add("--library", library, "the kernel's own library; else it is built beside the output, .real.so");
+  arguments.add("--library", library,
+                "the kernel's own library; else it is built beside the output, .real.so");
   arguments.add("--certificate", certificate, "its certificate, for assayd to check");
   arguments.add("--source", source, "write the shim's C++ to this file as well");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto contract = contract::load(path);
   if (!contract) return refuse_shim(contract.error());
   if (contract->kernel.entry.empty())
-    return refuse_shim({"a shim takes the place of a host function, and this contract names none; give it an `entry`, "
-                        "or watch the calls with include/assay_monitor.h",
-                        path});
+    return refuse_shim(
+        {"a shim takes the place of a host function, and this contract names none; give it an `entry`, "
+         "or watch the calls with include/assay_monitor.h",
+         path});
   const auto settings = monitor::settings_of(*contract);
   if (!settings) return refuse_shim(settings.error());
   if (const std::string why = monitor::CallShape(*contract).unreadable(); !why.empty())
     return refuse_shim({why, path});
   const fs::path stem = fs::path(output).parent_path() / fs::path(output).stem();
   ShimPlan plan{.contract = absolute_path(path), .certificate = absolute_path(certificate)};
-  plan.monitor = fs::path(subject::program_folder() + "/../lib/libassay_monitor.so").lexically_normal().string();
+  plan.monitor =
+      fs::path(subject::program_folder() + "/../lib/libassay_monitor.so").lexically_normal().string();
   announce_cache();
   if (library.empty()) {
     plan.real = stem.filename().string() + ".real.so";
-    if (auto built = build_to(*contract, stem.string() + ".real.so"); !built) return refuse_shim(built.error());
+    if (auto built = build_to(*contract, stem.string() + ".real.so"); !built)
+      return refuse_shim(built.error());
   } else {
-    if (std::error_code error; !fs::exists(library, error)) return refuse_shim({"there is no such library", library});
+    if (std::error_code error; !fs::exists(library, error))
+      return refuse_shim({"there is no such library", library});
     plan.real = absolute_path(library);
   }
   if (!settings->trusted_source.empty()) {
@@ -288,7 +294,8 @@ int shim_command(std::vector<std::string> args) {
     trusted.kernel.sources = {settings->trusted_source};
     trusted.kernel.entry = plan.trusted_entry = settings->trusted_entry;
     plan.trusted = stem.filename().string() + ".trusted.so";
-    if (auto built = build_to(trusted, stem.string() + ".trusted.so"); !built) return refuse_shim(built.error());
+    if (auto built = build_to(trusted, stem.string() + ".trusted.so"); !built)
+      return refuse_shim(built.error());
   }
   const std::string text = source_of(*contract, plan);
   if (!source.empty() && !write_text(source, text)) return kWrongUse;

@@ -36,7 +36,8 @@ TEST(HttpServer, AnswersGetAndNothingElse) {
     return path == "/a" ? Answer{200, "text/plain", "yes\n"} : Answer{404, "text/plain", "no\n"};
   }));
   EXPECT_TRUE(ask(folder.file("s"), "GET /a?x=1 HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
-  EXPECT_TRUE(ask(folder.file("s"), "GET /a HTTP/1.1\r\n\r\n").ends_with("Content-Length: 4\r\nConnection: close\r\n\r\nyes\n"));
+  EXPECT_TRUE(ask(folder.file("s"), "GET /a HTTP/1.1\r\n\r\n")
+                  .ends_with("Content-Length: 4\r\nConnection: close\r\n\r\nyes\n"));
   EXPECT_TRUE(ask(folder.file("s"), "GET /b HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
   EXPECT_TRUE(ask(folder.file("s"), "POST /a HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
   EXPECT_TRUE(ask(folder.file("s"), std::string(20'000, 'x')).starts_with("HTTP/1.1 4"));

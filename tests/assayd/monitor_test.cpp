@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) names.push_back(entry.path());
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    names.push_back(entry.path());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -46,7 +47,8 @@ TEST_F(MonitorTest, AWrongElementIsAnAlarmWithACapture) {
   static std::atomic<int> heard;
   heard = 0;
   assay_on_alarm(
-      watch, [](const char* json, void*) { heard += std::string(json).find("proof") != std::string::npos; }, nullptr);
+      watch, [](const char* json, void*) { heard += std::string(json).find("proof") != std::string::npos; },
+      nullptr);
   call(watch, 64, 1.0f);
   ASSERT_EQ(assay_flush(watch, 3000), 0);
   EXPECT_TRUE(daemon.becomes("assay_violations_total", 1, "kind=\"bound\""));
@@ -86,7 +88,8 @@ TEST_F(MonitorTest, WithoutAssaydTheApplicationGoesOnAndTheRingWaits) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   assay_flush(watch, 1);
-  for (int i = 0; i < 100 && count(watch).dropped < 20; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 100 && count(watch).dropped < 20; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_GT(count(watch).dropped, 20u);
   RunningDaemon daemon(folder_.path());
   EXPECT_TRUE(daemon.becomes("assay_alarm", 1));  // the samples from before are judged now
@@ -101,8 +104,8 @@ TEST_F(MonitorTest, AnAssaydThatIsKilledLosesNoAlarm) {
   for (int i = 0; i < kills; ++i) {
     const pid_t child = fork();
     if (child == 0) {
-      execl(program.c_str(), "assayd", "--socket", socket.c_str(), "--state", folder_.path().c_str(), "--listen",
-            "127.0.0.1:0", nullptr);
+      execl(program.c_str(), "assayd", "--socket", socket.c_str(), "--state", folder_.path().c_str(),
+            "--listen", "127.0.0.1:0", nullptr);
       _exit(127);
     }
     for (int j = 0; j < 20; ++j) {

@@ -101,11 +101,10 @@ TEST(SampleJudge, AWrongClassIsProof) {
   bindings.shape = {{"rows", 1}, {"columns", 2}};
   bindings.inputs["x"] =
       std::make_shared<const Tensor>(Tensor::of(DType::bf16, {1, 2, 2}, std::vector<double>{1, 2, 3, 4}));
-  const auto verdict =
-      sums.judge.judge(bindings,
-                       {{"y", std::make_shared<const Tensor>(Tensor::of(DType::bf16, {1, 2},
-                                                                        std::vector<double>{3, NAN}))}},
-                       1);
+  const auto verdict = sums.judge.judge(
+      bindings,
+      {{"y", std::make_shared<const Tensor>(Tensor::of(DType::bf16, {1, 2}, std::vector<double>{3, NAN}))}},
+      1);
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->violations, 1);
   EXPECT_EQ(verdict->of_class, 1);

@@ -1,7 +1,7 @@
 #include "monitor/ring.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -61,7 +61,8 @@ TEST(Ring, RefusesWhatIsNone) {
   EXPECT_FALSE(Ring::attach(dup(file)));
   close(file);
   auto made = Ring::make(4096, "");
-  auto* words = static_cast<uint32_t*>(mmap(nullptr, 64, PROT_READ | PROT_WRITE, MAP_SHARED, made->file(), 0));
+  auto* words =
+      static_cast<uint32_t*>(mmap(nullptr, 64, PROT_READ | PROT_WRITE, MAP_SHARED, made->file(), 0));
   words[2] = 9;
   const auto other = Ring::attach(dup(made->file()));
   ASSERT_FALSE(other);
@@ -88,7 +89,8 @@ TEST(Gap, IsGeometric) {
 
 contract::Contract with(const std::string& monitor) {
   auto contract = contract::parse(
-      "[kernel]\nsource = \"a.cu\"\nentry = \"f\"\nargs = [\"x\", \"y\"]\n[tensors.x]\ndtype = \"f32\"\nshape = [4]\n"
+      "[kernel]\nsource = \"a.cu\"\nentry = \"f\"\nargs = [\"x\", \"y\"]\n[tensors.x]\ndtype = "
+      "\"f32\"\nshape = [4]\n"
       "[tensors.y]\ndtype = \"f32\"\nshape = [4]\nrole = \"out\"\n[reference]\nformula = \"y[i] = x[i]\"\n" +
           monitor,
       "f.toml");
@@ -101,14 +103,15 @@ TEST(Settings, AreReadFromTheContract) {
   ASSERT_TRUE(plain);
   EXPECT_EQ(plain->every, 1000);
   EXPECT_EQ(plain->max_bytes, 64 << 20);
-  const auto all = settings_of(with("[monitor]\nevery = 10\nelements = 32\nmax_bytes = \"2KiB\"\narl = 1e6\n"
-                                    "on_alarm = \"reference\"\ntrusted = { source = \"b.cu\", entry = \"g\" }\n"));
+  const auto all =
+      settings_of(with("[monitor]\nevery = 10\nelements = 32\nmax_bytes = \"2KiB\"\narl = 1e6\n"
+                       "on_alarm = \"reference\"\ntrusted = { source = \"b.cu\", entry = \"g\" }\n"));
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(all->max_bytes, 2048);
   EXPECT_EQ(all->on_alarm, OnAlarm::Reference);
   EXPECT_EQ(all->trusted_entry, "g");
-  for (const char* wrong : {"every = 0", "max_bytes = \"much\"", "on_alarm = \"panic\"", "on_alarm = \"reference\"",
-                            "arl = 0", "trusted = { source = \"b.cu\" }"}) {
+  for (const char* wrong : {"every = 0", "max_bytes = \"much\"", "on_alarm = \"panic\"",
+                            "on_alarm = \"reference\"", "arl = 0", "trusted = { source = \"b.cu\" }"}) {
     const auto refused = settings_of(with(std::string("[monitor]\n") + wrong + "\n"));
     ASSERT_FALSE(refused) << wrong;
     EXPECT_GT(refused.error().line, 0) << wrong;
