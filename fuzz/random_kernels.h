@@ -516,8 +516,10 @@ class KernelMaker {
   void barrier(uint32_t left_out_one_in = 8) {
     if (choices_.one_in(left_out_one_in)) return;
     if (choices_.one_in(16)) return add("bar.warp.sync -1;");
-    if (choices_.one_in(16))
-      return add(fmt::format("bar.sync 1{};", choices_.one_in(2) ? ", " + kernel_.block : ""));
+    if (choices_.one_in(16)) {
+      const bool is_number = kernel_.block.find_first_not_of("0123456789") == std::string::npos;
+      return add(fmt::format("bar.sync 1{};", choices_.one_in(2) && is_number ? ", " + kernel_.block : ""));
+    }
     add("bar.sync 0;");
   }
   // The words of s, or one more.

@@ -41,6 +41,25 @@ Finding launch_failure(evidence::Launch launch) {
   return {.kind = Kind::LaunchFailure, .evidence = std::move(launch)};
 }
 
+// What a real GPU says of a kernel that it has stopped. The virtual device has reported the access itself.
+Finding device_failure(const Observation& observation) {
+  struct Row {
+    int status;  // cudaError_t
+    Kind kind;
+    const char* what;
+  };
+  constexpr Row kFaults[] = {
+      {700, Kind::OutOfBounds, "an access to memory that does not belong to the call"},
+      {716, Kind::Misaligned, "an access whose address is not a multiple of its width"},
+  };
+  for (const Row& row : kFaults)
+    if (row.status == observation.error_code)
+      return {
+          .kind = row.kind,
+          .evidence = evidence::Access{.detail = fmt::format("the GPU stopped the kernel at {}", row.what)}};
+  return launch_failure({.status = observation.error_code, .detail = observation.error});
+}
+
 // A function that raised has crashed; what it returned wrongly is a wrong result.
 Finding python_failure(const protocol::PythonFailure& failure) {
   if (failure.output.empty()) {
@@ -82,7 +101,9 @@ void TrialRunner::read_outcome(const Trial& trial, const Observation& observatio
     case CallOutcome::DeviceError:
       if (!has_error(result.findings) && result.state == TrialState::Judged)
         result.findings.push_back(
-            launch_failure({.status = observation.error_code, .detail = observation.error}));
+            options_.device == subject::Device::Virtual
+                ? launch_failure({.status = observation.error_code, .detail = observation.error})
+                : device_failure(observation));
       return;
     case CallOutcome::PythonFailed:
       if (observation.python->unsupported) {

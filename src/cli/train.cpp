@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -147,7 +148,7 @@ Result<std::vector<Kind>> kinds_in(const std::string& list, const std::array<Kin
 
 // What the user asks for, as words.
 struct TrainingWords {
-  std::string tokens, optimizers, text, device = "virtual";
+  std::string tokens, optimizers, text, tokenizer = "bytes", device = "virtual";
   double rate = 0;  // 0: as the cell has it
 };
 
@@ -173,8 +174,10 @@ Result<void> read_words(const TrainingWords& words, train::Options& options) {
   }
   if (words.rate > 0) options.rate = words.rate;
   if (auto sizes = train::check(options.sizes); !sizes) return sizes.error();
+  for (const train::Tokenizer tokenizer : train::kTokenizers)
+    if (to_string(tokenizer) == words.tokenizer) options.tokenizer = tokenizer;
   if (options.text.empty()) return {};
-  const auto data = train::Data::text(options.text, options.sizes, options.seed);
+  const auto data = train::Data::text(options.text, options.tokenizer, options.sizes, options.seed);
   return data ? Result<void>() : Error{data.error().message, words.text};
 }
 
@@ -190,6 +193,7 @@ std::string checkpoint_file(const contract::Contract& contract, const subject::S
                      sizes.tied);
   all += fmt::format("{} {} {} {} {} {} {}", options.rate.value_or(0), options.seed, options.steps,
                      options.teacher_steps, options.teacher_only, options.stop_early, options.false_alarms);
+  all += to_string(options.tokenizer);
   for (const train::TokenSource source : options.sources) all += to_string(source);
   for (const train::Optimizer optimizer : options.optimizers) all += to_string(optimizer);
   uint64_t hash = 0xcbf29ce484222325;
@@ -248,6 +252,8 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   train::Training training{contract.path, contract.title, std::string(place.binding.slot->name),
                            device,        options,        {}};
   training.report = train::train(*candidate, options);
+  for (Finding& finding : training.report.findings)
+    for_each_place(finding, [](Where& where) { where.file = assayer::shown(where.file); });
   training.sources = built.subject->files;
   progress.clear();
   if (!interrupted()) fs::remove(options.checkpoint, error);
@@ -256,7 +262,8 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   return write_results(training, json, html) ? judge::exit_status(training.report.verdict) : kWrongUse;
 }
 
-void add_sizes(Arguments& arguments, train::ModelSizes& sizes) {
+// `sequences`: 0 where the user does not say.
+void add_sizes(Arguments& arguments, train::ModelSizes& sizes, int64_t& sequences) {
   arguments
       .add("--vocabulary", sizes.vocabulary, fmt::format("of the model; {} by default", sizes.vocabulary))
       .positive();
@@ -267,7 +274,10 @@ void add_sizes(Arguments& arguments, train::ModelSizes& sizes) {
   arguments
       .add("--sequence", sizes.sequence, fmt::format("tokens of a sequence; {} by default", sizes.sequence))
       .positive();
-  arguments.add("--sequences", sizes.sequences, fmt::format("of a batch; {} by default", sizes.sequences))
+  arguments
+      .add("--sequences", sequences,
+           fmt::format("of a batch; {} by default, {} for products and attention", sizes.sequences,
+                       train::usual_sequences("attention")))
       .positive();
   arguments.add_flag("--tied", sizes.tied, "the head is the embedding table");
 }
@@ -290,7 +300,11 @@ int train_command(std::vector<std::string> args) {
                      "show which place the kernel takes, as [workload] says it, and end");
   arguments.add("--json", json, "write the result to this file");
   arguments.add("--html", html, "write an HTML page to this file: loss curves with their noise");
-  arguments.add("--text", words.text, "train on the bytes of this file, too");
+  arguments.add("--text", words.text, "train on this file, too");
+  arguments
+      .add("--tokenizer", words.tokenizer,
+           "of --text: bytes, or bpe (byte pairs of the file itself, as many as the vocabulary holds)")
+      .one_of({"bytes", "bpe"});
   arguments.add("--tokens", words.tokens, "rows of the matrix, with commas: zipf, uniform, text");
   arguments.add("--optimizers", words.optimizers, "columns of the matrix, with commas: sgd, momentum, adamw");
   arguments.add("--steps", options.steps, fmt::format("of each run; {} by default", options.steps))
@@ -300,7 +314,8 @@ int train_command(std::vector<std::string> args) {
   arguments.add_flag(
       "--teacher-only", options.teacher_only,
       "only compare gradients at the weights of the reference run: seconds, and the most sensitive part");
-  add_sizes(arguments, options.sizes);
+  int64_t sequences = 0;
+  add_sizes(arguments, options.sizes, sequences);
   arguments.add("--seed", options.seed, "of weights and batches");
   arguments.add("--threads", options.threads, "of the trusted code; as many as there are cores by default")
       .positive();
@@ -320,6 +335,7 @@ int train_command(std::vector<std::string> args) {
     fmt::print("{}", slot_place_text(*place));
     return 0;
   }
+  options.sizes.sequences = sequences > 0 ? sequences : train::usual_sequences(place->binding.slot->name);
   if (const auto read = read_words(words, options); !read) return wrong_training(read.error());
   return train_with(*contract, *place, std::move(options), words.device, fresh, json, html);
 }

@@ -195,6 +195,7 @@ std::string access_text(Kind kind, const Access& e) {
   if (e.unwritten) return unwritten(*e.unwritten);
   switch (kind) {
     case Kind::Misaligned:
+      if (e.bytes == 0) return e.detail;  // a GPU does not say which
       return fmt::format("{} {} bytes{}, an address that is not a multiple of {}", verb(e.access), e.bytes,
                          located(e.place), e.alignment);
     case Kind::Uninitialized:

@@ -131,8 +131,10 @@ struct Request {
   bool ordered = false;      // inputs arrive, and outputs leave, by work queued on the stream
   bool others_late = false;  // an ordered call delays the default stream instead of the call's own
   bool moved = false;        // buffers get new addresses
-  uint64_t cycles = 0;       // that the device's clock advances before the call
-  int64_t shift = 0;         // bytes allocated before all buffers of a new process
+  bool guard_begin =
+      false;            // on a real GPU, memory before a tensor is not mapped, rather than memory after it
+  uint64_t cycles = 0;  // that the device's clock advances before the call
+  int64_t shift = 0;    // bytes allocated before all buffers of a new process
   bool host_poison = true;   // malloc returns memory that is not zero
   uint64_t new_content = 0;  // what memory holds that a Python function allocates on the device: a pattern
   int earlier_calls = 0;     // times that the same calls are made before
@@ -173,10 +175,18 @@ struct SampledLaunch {
   std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };
+// Of a device that runs all blocks, and of whose outputs only some places are looked at: one that was not written.
+struct UnwrittenPlace {
+  std::string buffer;
+  uint64_t offset = 0;  // bytes from the start of the tensor
+  bool operator==(const UnwrittenPlace&) const = default;
+};
 struct SampleReport {
   std::string ended;  // why what blocks do by themselves tells nothing, from some point on; empty: it does
   std::vector<SampledLaunch> launches;
   std::vector<std::string> reduced;  // buffers to which blocks add by atomics
+  bool all_run = false;              // on a real GPU; what follows is known only then
+  std::vector<UnwrittenPlace> unwritten;
   bool operator==(const SampleReport&) const = default;
 };
 std::string encode(const SampleReport& report);

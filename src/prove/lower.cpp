@@ -691,6 +691,8 @@ Answer Lowering::small_model(const Formula& goal, double seconds, double until) 
   ladder.push_back({kMediumDim});
   one_large(kSmallDim, 0);
   ladder.push_back({kLargeDim});
+  ladder.push_back(
+      {kBeyond16Bits});  // two such dims pass 2^32 elements, and a sample of the blocks can still be run
   ladder.push_back({});
   for (const Caps& caps : ladder) {
     const double left = until - work_seconds();

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "base/random.h"
+#include "contract/legal_shape.h"
 #include "protocol/event.h"
+#include "trial/shapes.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
 
@@ -53,6 +55,7 @@ class Shapes {
     const auto add = [&](const std::function<int64_t(const contract::Dim&)>& value) {
       Shape shape;
       for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
+      shape = trial::near_legal(contract_, std::move(shape));
       if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
     };
     const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
@@ -85,7 +88,7 @@ class Shapes {
           Shape shape;
           for (const contract::Dim& one : contract_.dims)
             shape[one.name] = one.name == dim.name ? value : clipped(one, others);
-          add(shape);
+          if (const auto legal = contract::legal_shape(contract_, shape, dim.name)) add(*legal);
         }
     for (const Shape& shape : thresholds.products()) add(shape);
     for (const Shape& shape : thresholds.pairs()) add(shape);
@@ -409,7 +412,8 @@ class Separation {
     for (int64_t away = 0; away <= kDivisors.back(); ++away)
       for (const int64_t value : {half - away * dim.multiple_of, half + away * dim.multiple_of}) {
         middle[dim.name] = value;
-        if (std::min(in, out) < value && value < std::max(in, out) && (!within || within->holds(middle)))
+        if (std::min(in, out) < value && value < std::max(in, out) && (!within || within->holds(middle)) &&
+            contract_.check_shape(middle))
           return middle;
       }
     return std::nullopt;

@@ -473,6 +473,7 @@ struct Runner::Impl {
                               .ordered = condition.ordered,
                               .others_late = condition.others_late,
                               .moved = condition.moved,
+                              .guard_begin = trial.seed % 2 == 1,
                               .cycles = condition.cycles,
                               .shift = condition.shift,
                               .host_poison = condition.host_poison,

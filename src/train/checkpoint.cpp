@@ -16,7 +16,7 @@ namespace assay::train {
 
 namespace {
 
-constexpr std::string_view kMagic = "assay-train-1\n";
+constexpr std::string_view kMagic = "assay-train-2\n";
 
 struct Writer {
   std::string bytes;
@@ -140,8 +140,14 @@ void fields_of(V& v, CallCount& c) {
   v(c.calls), v(c.seconds), v(c.sites), v(c.refused);
 }
 template <class V>
+void fields_of(V& v, TeacherRun& r) {
+  v(r.teacher), v(r.reference), v(r.gain_squares), v(r.error_squares), v(r.draws), v(r.log10_products);
+  v(r.is_ended);
+}
+template <class V>
 void fields_of(V& v, Checkpoint& c) {
-  v(c.of), v(c.teacher_done), v(c.teacher), v(c.cells), v(c.has_runs), v(c.count), v(c.seconds);
+  v(c.of), v(c.has_teacher), v(c.teacher), v(c.teacher_done), v(c.cells), v(c.has_runs), v(c.count),
+      v(c.seconds);
   if (c.has_runs)
     for (RunState& run : c.runs.runs) v(run);
 }
@@ -150,11 +156,11 @@ void fields_of(V& v, Checkpoint& c) {
 
 std::string identity(const Candidate& candidate, const Options& o) {
   const ModelSizes& s = o.sizes;
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {} {} {} {} seed {} steps {} {} {} {} {} rate {} text {:x}",
-                  candidate.slot->name, s.vocabulary, s.width, s.heads, s.layers, s.feed_forward, s.sequence,
-                  s.sequences, static_cast<int>(s.activation), s.tied, o.seed, o.steps, o.teacher_steps,
-                  o.teacher_only, o.stop_early, o.false_alarms, o.rate.value_or(0), hash(o.text));
+  std::string text = fmt::format(
+      "{} {} {} {} {} {} {} {} {} {} seed {} steps {} {} {} {} {} rate {} text {:x} {}", candidate.slot->name,
+      s.vocabulary, s.width, s.heads, s.layers, s.feed_forward, s.sequence, s.sequences,
+      static_cast<int>(s.activation), s.tied, o.seed, o.steps, o.teacher_steps, o.teacher_only, o.stop_early,
+      o.false_alarms, o.rate.value_or(0), hash(o.text), to_string(o.tokenizer));
   for (const TokenSource source : o.sources) text += fmt::format(" {}", to_string(source));
   for (const Optimizer optimizer : o.optimizers) text += fmt::format(" {}", to_string(optimizer));
   for (const auto& [name, dtype] : candidate.dtypes)

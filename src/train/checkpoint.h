@@ -10,8 +10,9 @@ namespace assay::train {
 
 struct Checkpoint {
   std::string of;  // what the run depends on, apart from the candidate: options and sizes
+  bool has_teacher = false;
+  TeacherRun teacher;  // its reference run is left out once the comparison is done
   bool teacher_done = false;
-  Teacher teacher;
   std::vector<Cell> cells;  // the last may be unfinished; then `runs` are its runs
   bool has_runs = false;
   CellRuns runs;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "train/byte_pairs.h"
 #include "train/model.h"
 
 namespace assay::train {
@@ -42,18 +43,22 @@ Data Data::generated(TokenSource source, const ModelSizes& sizes, uint64_t seed)
   return data;
 }
 
-Result<Data> Data::text(const std::string& bytes, const ModelSizes& sizes, uint64_t seed) {
-  if (static_cast<int64_t>(bytes.size()) <= sizes.sequence)
-    return Error{fmt::format("the text has {} bytes; it must be longer than a sequence of {}", bytes.size(),
-                             sizes.sequence)};
-  if (sizes.vocabulary < 256)
-    return Error{fmt::format(
-        "the bytes of a text are its tokens: the vocabulary must be at least 256, not {}", sizes.vocabulary)};
+Result<Data> Data::text(const std::string& text, Tokenizer tokenizer, const ModelSizes& sizes,
+                        uint64_t seed) {
+  if (sizes.vocabulary < kByteTokens)
+    return Error{fmt::format("every byte of a text is a token: the vocabulary must be at least {}, not {}",
+                             kByteTokens, sizes.vocabulary)};
   Data data;
   data.source_ = TokenSource::Text;
   data.sizes_ = sizes;
   data.seed_ = seed;
-  for (const char byte : bytes) data.text_.push_back(static_cast<unsigned char>(byte));
+  if (tokenizer == Tokenizer::BytePairs)
+    data.text_ = byte_pairs(text, sizes.vocabulary).tokens;
+  else
+    for (const char byte : text) data.text_.push_back(static_cast<unsigned char>(byte));
+  if (static_cast<int64_t>(data.text_.size()) <= sizes.sequence)
+    return Error{fmt::format("the text has {} tokens; it must be longer than a sequence of {}",
+                             data.text_.size(), sizes.sequence)};
   return data;
 }
 

@@ -98,8 +98,8 @@ void Executor<Real>::apply(std::string_view name, std::string_view site, Operand
     round_to(team_, wanted->second, std::span(narrowed.back().values));
     array = &narrowed.back();
   }
-  if (role_.calls_candidate && !error_)
-    call(slot, operands);
+  if (role_.calls_candidate && !failure_)
+    call(slot, site, operands);
   else
     compute_slot(slot, operands);
 }
@@ -124,7 +124,7 @@ void Executor<Real>::compute_slot(const Slot& slot, Operands<Real>& operands) {
 }
 
 template <class Real>
-void Executor<Real>::call(const Slot& slot, Operands<Real>& operands) {
+void Executor<Real>::call(const Slot& slot, std::string_view site, Operands<Real>& operands) {
   const auto start = std::chrono::steady_clock::now();
   const Candidate& candidate = *role_.candidate;
   contract::Bindings bindings;
@@ -147,9 +147,15 @@ void Executor<Real>::call(const Slot& slot, Operands<Real>& operands) {
     }
   }
   // Outputs that the candidate does not have are trusted; the others are overwritten below.
-  Result<Outputs> outputs = candidate.call(bindings);
+  CallResult result = candidate.call(bindings);
+  Outputs* const outputs = std::get_if<Outputs>(&result);
   const bool failed = !outputs;
-  if (failed) error_ = outputs.error();
+  if (failed) {
+    failure_ = std::get<CallFailure>(std::move(result));
+    for (Finding& finding : failure_->findings)
+      finding.found.found_with =
+          fmt::format("{} in training, at {}", contract::to_string(bindings.shape), site);
+  }
   if (lacks_output || failed) compute_slot(slot, operands);
   if (!failed) {
     for (const auto& [key, array] : operands.tensors) {
@@ -157,8 +163,8 @@ void Executor<Real>::call(const Slot& slot, Operands<Real>& operands) {
       if (slot.tensor(key)->role == contract::Role::In || wanted == candidate.dtypes.end()) continue;
       const auto found = outputs->find(key);
       if (found == outputs->end() || found->second.count() != array->count()) {
-        error_ =
-            Error{fmt::format("the candidate returned no tensor {} of {} elements", key, array->count())};
+        failure_ = {{},
+                    {fmt::format("the candidate returned no tensor {} of {} elements", key, array->count())}};
         compute_slot(slot, operands);
         break;
       }

@@ -46,17 +46,17 @@ class Executor {
   Team& team() { return team_; }
   const Arithmetic& arithmetic() const { return role_.arithmetic; }
   bool is_slot(std::string_view slot) const { return role_.candidate && role_.candidate->slot->name == slot; }
-  // A call that failed; trusted code has computed the result in its place.
-  const std::optional<Error>& error() const { return error_; }
+  // A call that failed; trusted code has computed the result in its place. Its findings say at which site.
+  const std::optional<CallFailure>& failure() const { return failure_; }
   const CallCount& count() const { return count_; }
 
  private:
   void compute_slot(const Slot& slot, Operands<Real>& operands);
-  void call(const Slot& slot, Operands<Real>& operands);
+  void call(const Slot& slot, std::string_view site, Operands<Real>& operands);
 
   Team& team_;
   RunRole role_;
-  std::optional<Error> error_;
+  std::optional<CallFailure> failure_;
   CallCount count_;
   uint64_t applied_ = 0;  // so that each call rounds by chances of its own
 };

@@ -30,6 +30,10 @@ struct ModelSizes {
   int64_t tokens() const { return sequence * sequences; }
   int64_t head_width() const { return width / heads; }
 };
+// Sequences of a batch that a slot is tried with unless told otherwise. What matters to most is how often a token occurs, so that sums over
+// its occurrences are long. Products and attention have no such sums, and cost so much more on a virtual GPU that a whole matrix would
+// take longer than ten minutes (docs/measurements/train.md): they get a quarter.
+int64_t usual_sequences(std::string_view slot);
 // Sizes that fit together, or what to change.
 Result<void> check(const ModelSizes& sizes);
 
@@ -54,6 +58,11 @@ enum class TokenSource : uint8_t { Zipf, Uniform, Text };
 inline constexpr std::array kTokenSources = {TokenSource::Zipf, TokenSource::Uniform, TokenSource::Text};
 std::string_view to_string(TokenSource source);  // "zipf", "uniform", "text"
 
+// What the tokens of a text are: its bytes, or byte pairs (byte_pairs.h).
+enum class Tokenizer : uint8_t { Bytes, BytePairs };
+inline constexpr std::array kTokenizers = {Tokenizer::Bytes, Tokenizer::BytePairs};
+std::string_view to_string(Tokenizer tokenizer);  // "bytes", "bpe"
+
 // The settings that a cell uses unless told otherwise: the learning rates at which runs of the default sizes learn
 // and are stable (docs/train.md).
 OptimizerSettings default_settings(Optimizer optimizer, TokenSource source);
@@ -69,8 +78,9 @@ class Data {
   // Zipf: token of rank r has frequency ~ 1 / r^exponent, and follows its predecessor's favourites with a fixed
   // probability. Uniform: the same structure over equally frequent tokens.
   static Data generated(TokenSource source, const ModelSizes& sizes, uint64_t seed);
-  // The bytes of a text are its tokens.
-  static Result<Data> text(const std::string& bytes, const ModelSizes& sizes, uint64_t seed);
+  // Sequences that begin anywhere in a text. Byte pairs are made from the text itself and fill the vocabulary.
+  static Result<Data> text(const std::string& text, Tokenizer tokenizer, const ModelSizes& sizes,
+                           uint64_t seed);
 
   Batch batch(int64_t number) const;
   TokenSource source() const { return source_; }

@@ -103,6 +103,7 @@ Json to_json(const Training& training) {
   json["device"] = training.device;
   json["seed"] = training.options.seed;
   json["model"] = sizes_json(training.options.sizes);
+  if (!training.options.text.empty()) json["tokenizer"] = to_string(training.options.tokenizer);
   if (!report.reason.empty()) json["inconclusive"] = Json::array({report.reason});
   json["findings"] = Json::array();
   for (const Finding& finding : report.findings) json["findings"].push_back(to_json(finding));

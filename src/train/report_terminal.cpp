@@ -129,7 +129,9 @@ std::string terminal(const Training& training, const report::TerminalOptions& op
   for (const Finding& finding : report.findings)
     text += fmt::format("\n{}", report::finding_text(finding, options));
   if (!report.reason.empty())
-    text += report::wrapped("could not be decided: " + report.reason, options.width, "  ");
+    text += report::wrapped(
+        (report.verdict == judge::Verdict::Fail ? "ended early: " : "could not be decided: ") + report.reason,
+        options.width, "  ");
   if (const std::string teacher = teacher_text(training); !teacher.empty())
     text += fmt::format("\n{}", report::wrapped(teacher, options.width, ""));
   text += matrix_text(report);

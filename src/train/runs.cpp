@@ -91,7 +91,7 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
       RunState moved = at;
       Executor<float> executor(setting.team, roles[i]);
       update(executor, optimizer, settings, moved.weights, shared.parameters, moved.optimizer);
-      if (executor.error()) setting.error = executor.error();
+      if (executor.failure()) setting.failure = executor.failure();
       setting.count.add(executor.count());
       vectors = change(moved.weights, at.weights);
     } else {
@@ -100,9 +100,9 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
       if (i == 0) compared.loss = loss;
       vectors = joined(std::move(gradients));
     }
-    if (setting.error) return false;
+    if (setting.failure) return false;
     if (setting.lap(fmt::format("comparing gradients at the reference run's weights, step {}", number),
-                    compared.loss))
+                    compared.loss, roles[i].calls_candidate))
       return false;
     (i == 0                  ? compared.trusted
      : i + 1 == roles.size() ? compared.candidate
@@ -111,20 +111,13 @@ bool run_roles(Setting& setting, int number, const RunState& at, Optimizer optim
   return true;
 }
 
-// The noise at each place: root mean square over all draws so far.
-struct Noise {
-  std::vector<double> gain, error;  // sums of squares
-  int draws = 0;
-  double of(const std::vector<double>& squares, std::size_t i) const { return std::sqrt(squares[i] / draws); }
-};
-
 }  // namespace
 
 double gradient(Setting& setting, const RunRole& role, const Weights<float>& weights, const Batch& batch,
                 Gradients<float>& gradients) {
   Executor<float> executor(setting.team, role);
   const double loss = setting.model.gradients(executor, weights, batch, gradients);
-  if (executor.error()) setting.error = executor.error();
+  if (executor.failure()) setting.failure = executor.failure();
   setting.count.add(executor.count());
   return loss;
 }
@@ -142,61 +135,71 @@ OptimizerSettings settings_of(Optimizer optimizer, TokenSource source, const Opt
   return settings;
 }
 
-Teacher compare_at_reference(Setting& setting, const Data& data, Optimizer optimizer) {
+void start(const Setting& setting, TokenSource source, Optimizer optimizer, TeacherRun& run) {
+  run = {.teacher = {.source = source, .optimizer = optimizer},
+         .reference = {first_weights<float>(setting.sizes, setting.options.seed), {}}};
+  const std::size_t places = signal_places(setting.sizes).size();
+  run.gain_squares.assign(places, 0);
+  run.error_squares.assign(places, 0);
+  run.log10_products.assign(2 * places, 0);
+}
+
+bool step(Setting& setting, const Data& data, TeacherRun& run) {
   const auto begun = std::chrono::steady_clock::now();
-  Teacher teacher{.source = data.source(), .optimizer = optimizer};
-  const OptimizerSettings settings = settings_of(optimizer, data.source(), setting.options);
+  Teacher& teacher = run.teacher;
+  const auto number = static_cast<int>(teacher.signals.size());
+  const OptimizerSettings settings = settings_of(teacher.optimizer, teacher.source, setting.options);
   const std::vector<SignalPlace> places = signal_places(setting.sizes);
-  SequentialTest test(signal_names(places), setting.options.false_alarms);
-  Noise noise{std::vector<double>(places.size(), 0), std::vector<double>(places.size(), 0)};
-  const RunRole reference{.arithmetic = {.rounds = false}, .candidate = &setting.candidate};
-  RunState state{first_weights<float>(setting.sizes, setting.options.seed)};
-  for (int number = 0; number < setting.options.teacher_steps; ++number) {
-    const Batch batch = data.batch(number);
-    Compared compared;
-    if (!run_roles(setting, number, state, optimizer, settings, batch, compared)) break;
-    for (const auto& draw : compared.noise) {
-      const std::vector<Comparison> of_draw =
-          compare_all(places, draw, compared.trusted, batch, setting.sizes);
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        noise.gain[i] += std::pow(of_draw[i].gain - 1, 2);
-        noise.error[i] += std::pow(of_draw[i].relative_error, 2);
-      }
-      ++noise.draws;
-    }
-    const std::vector<Comparison> seen =
-        compare_all(places, compared.candidate, compared.trusted, batch, setting.sizes);
-    StepSignals signals{.step = number, .loss = compared.loss};
-    std::vector<double> probabilities(2 * places.size(), 1);
-    bool is_nonfinite = false;
+  const Batch batch = data.batch(number);
+  Compared compared;
+  if (!run_roles(setting, number, run.reference, teacher.optimizer, settings, batch, compared)) return false;
+  for (const auto& draw : compared.noise) {
+    const std::vector<Comparison> of_draw = compare_all(places, draw, compared.trusted, batch, setting.sizes);
     for (std::size_t i = 0; i < places.size(); ++i) {
-      const double noise_gain = noise.of(noise.gain, i), noise_error = noise.of(noise.error, i);
-      signals.tensors.push_back({places[i].tensor, places[i].part, seen[i], noise_gain, noise_error});
-      is_nonfinite |= seen[i].nonfinite > 0;
-      if (seen[i].norm == 0 && seen[i].relative_error == 0) continue;  // nothing there to compare
-      const double bias = std::max(0.0, std::abs(seen[i].gain - 1) - kHarmlessGain);
-      probabilities[i] =
-          probability_of(bias / (kTolerated * std::max(noise_gain, kHarmlessError)), noise.draws);
-      probabilities[places.size() + i] = probability_of(
-          seen[i].relative_error / (kTolerated * std::max(noise_error, kHarmlessError)), noise.draws);
+      run.gain_squares[i] += std::pow(of_draw[i].gain - 1, 2);
+      run.error_squares[i] += std::pow(of_draw[i].relative_error, 2);
     }
-    teacher.signals.push_back(std::move(signals));
-    test.add(probabilities);
-    teacher.log10_evidence = test.log10_evidence();
-    const std::size_t strongest = test.strongest();
-    teacher.is_bias = strongest < places.size();
-    teacher.tensor = places[strongest % places.size()].tensor;
-    teacher.part = places[strongest % places.size()].part;
-    if (teacher.accused_step < 0 && test.accuses()) teacher.accused_step = number;
-    if (is_nonfinite || (test.accuses() && setting.options.stop_early)) break;
-    Gradients<float> exact;
-    gradient(setting, reference, state.weights, batch, exact);
-    Executor<float> executor(setting.team, reference);
-    update(executor, optimizer, settings, state.weights, exact.parameters, state.optimizer);
-    if (setting.lap("the reference run", compared.loss)) break;
+    ++run.draws;
   }
-  teacher.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  return teacher;
+  const std::vector<Comparison> seen =
+      compare_all(places, compared.candidate, compared.trusted, batch, setting.sizes);
+  StepSignals signals{.step = number, .loss = compared.loss};
+  std::vector<double> probabilities(2 * places.size(), 1);
+  bool is_nonfinite = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const double noise_gain = std::sqrt(run.gain_squares[i] / run.draws);
+    const double noise_error = std::sqrt(run.error_squares[i] / run.draws);
+    signals.tensors.push_back({places[i].tensor, places[i].part, seen[i], noise_gain, noise_error});
+    is_nonfinite |= seen[i].nonfinite > 0;
+    if (seen[i].norm == 0 && seen[i].relative_error == 0) continue;  // nothing there to compare
+    const double bias = std::max(0.0, std::abs(seen[i].gain - 1) - kHarmlessGain);
+    probabilities[i] = probability_of(bias / (kTolerated * std::max(noise_gain, kHarmlessError)), run.draws);
+    probabilities[places.size() + i] = probability_of(
+        seen[i].relative_error / (kTolerated * std::max(noise_error, kHarmlessError)), run.draws);
+  }
+  teacher.signals.push_back(std::move(signals));
+  SequentialTest test(signal_names(places), setting.options.false_alarms);
+  test.resume(run.log10_products, number);
+  test.add(probabilities);
+  run.log10_products = test.log10_products();
+  teacher.log10_evidence = test.log10_evidence();
+  const std::size_t strongest = test.strongest();
+  teacher.is_bias = strongest < places.size();
+  teacher.tensor = places[strongest % places.size()].tensor;
+  teacher.part = places[strongest % places.size()].part;
+  if (teacher.accused_step < 0 && test.accuses()) teacher.accused_step = number;
+  run.is_ended = is_nonfinite || (test.accuses() && setting.options.stop_early);
+  if (!run.is_ended) {
+    const RunRole reference{.arithmetic = {.rounds = false}, .candidate = &setting.candidate};
+    Gradients<float> exact;
+    gradient(setting, reference, run.reference.weights, batch, exact);
+    Executor<float> executor(setting.team, reference);
+    update(executor, teacher.optimizer, settings, run.reference.weights, exact.parameters,
+           run.reference.optimizer);
+    setting.lap("the reference run", compared.loss, false);
+  }
+  teacher.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  return true;
 }
 
 void start(const Setting& setting, CellRuns& runs) {
@@ -227,12 +230,12 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
     Executor<float> executor(setting.team, roles[i]);
     update(executor, cell.optimizer, cell.settings, moved[i].weights, gradients.parameters,
            moved[i].optimizer);
-    if (executor.error()) setting.error = executor.error();
+    if (executor.failure()) setting.failure = executor.failure();
     setting.count.add(executor.count());
-    if (setting.error) return false;
+    if (setting.failure) return false;
     if (setting.lap(fmt::format("{} + {}, {}: step {}", to_string(cell.source), to_string(cell.optimizer),
                                 kNames[i], number + 1),
-                    losses[i]))
+                    losses[i], roles[i].calls_candidate))
       return false;
     if (i == 1)
       trusted = joined(std::move(gradients));

@@ -24,10 +24,10 @@ struct Setting {
   ModelSizes sizes;  // those of the options, with the activation that the slot needs
   Team& team;
   Transformer<float>& model;
-  CallCount count;             // of the candidate's calls, over all runs
-  std::optional<Error> error;  // of a call of the candidate
-  // Called after each gradient; true: stop.
-  std::function<bool(const std::string& doing, double loss)> lap;
+  CallCount count;                     // of the candidate's calls, over all runs
+  std::optional<CallFailure> failure;  // of a call of the candidate
+  // Called after each gradient, which may have been one with the candidate; true: stop.
+  std::function<bool(const std::string& doing, double loss, bool calls_candidate)> lap;
 };
 
 // The gradient of a batch, by a run that plays this role. Its calls are counted.
@@ -44,15 +44,25 @@ inline constexpr int kNoiseDraws = 3;
 inline constexpr int kTeacherGradients = kNoiseDraws + 3;
 inline constexpr int kRunsOfCell = 4;
 
-// Ends early once the test accuses, or with an error of the candidate.
-Teacher compare_at_reference(Setting& setting, const Data& data, Optimizer optimizer);
+// The teacher-forced comparison so far. step() adds one step.
+struct TeacherRun {
+  Teacher teacher;
+  RunState reference;
+  std::vector<double> gain_squares, error_squares;  // of the noise at each place, summed over draws
+  int draws = 0;
+  std::vector<double> log10_products;  // of the sequential test
+  bool is_ended = false;               // it accuses, or there is NaN or infinity
+};
+void start(const Setting& setting, TokenSource source, Optimizer optimizer, TeacherRun& run);
+// false: the candidate failed, or the run was interrupted; the comparison is as it was before.
+bool step(Setting& setting, const Data& data, TeacherRun& run);
 
 // The runs of a cell. step() adds one step to each; a cell that was read from a checkpoint goes on.
 struct CellRuns {
   RunState runs[kRunsOfCell];  // reference, trusted, reordered, candidate
 };
 void start(const Setting& setting, CellRuns& runs);
-// false: the candidate failed, or the run was interrupted; the cell is as it was before.
+// false, as above: the cell is as it was before.
 bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs);
 // Whether the cell's question is answered.
 bool is_answered(const Cell& cell);

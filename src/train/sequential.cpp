@@ -23,11 +23,21 @@ void SequentialTest::add(const std::vector<double>& probabilities) {
     const double p = std::max(probabilities[i], kSmallestProbability);
     log10_products_[i] -= std::log10(2.0) + std::log10(p) / 2;
   }
+  combine();
+  ++steps_;
+}
+
+void SequentialTest::resume(const std::vector<double>& log10_products, int steps) {
+  log10_products_ = log10_products;
+  steps_ = steps;
+  combine();
+}
+
+void SequentialTest::combine() {
   const double top = log10_products_[strongest()];
   double total = 0;
   for (const double product : log10_products_) total += std::pow(10, product - top);
   log10_evidence_ = top + std::log10(total / static_cast<double>(signals_.size()));
-  ++steps_;
 }
 
 std::size_t SequentialTest::strongest() const {

@@ -31,7 +31,13 @@ class SequentialTest {
   const std::vector<std::string>& signals() const { return signals_; }
   int steps() const { return steps_; }
 
+  // The logarithm of each signal's evidence: all that a test has to remember. resume() takes up where another stood.
+  const std::vector<double>& log10_products() const { return log10_products_; }
+  void resume(const std::vector<double>& log10_products, int steps);
+
  private:
+  void combine();
+
   std::vector<std::string> signals_;
   std::vector<double> log10_products_;
   double threshold_, log10_evidence_ = 0;

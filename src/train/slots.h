@@ -18,10 +18,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
 #include "contract/bindings.h"
+#include "finding/finding.h"
 
 namespace assay::train {
 
@@ -66,6 +68,14 @@ std::string contract_text(const Slot& slot);
 
 using Outputs = std::map<std::string, contract::Tensor, std::less<>>;
 
+// Why a call gave no outputs that count.
+struct CallFailure {
+  std::vector<Finding>
+      findings;  // what the kernel did that no right kernel does; empty: nothing is known against it
+  Error error;   // … and what happened, in a line
+};
+using CallResult = std::variant<Outputs, CallFailure>;
+
 // What takes the place of an operator. All names are the slot's.
 struct Candidate {
   const Slot* slot = nullptr;
@@ -76,8 +86,8 @@ struct Candidate {
   std::map<std::string, double, std::less<>> scalars;
   // Why it cannot be called with these dims; empty: it can. Null: it takes any.
   std::function<std::string(const contract::Shape&)> refuses;
-  // One call: all outputs and inouts in `dtypes`, each with its extents. An error ends the training run.
-  std::function<Result<Outputs>(const contract::Bindings&)> call;
+  // One call: all outputs and inouts in `dtypes`, each with its extents. A failure ends the training run.
+  std::function<CallResult(const contract::Bindings&)> call;
 };
 
 }  // namespace assay::train

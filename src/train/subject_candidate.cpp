@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/interrupt.h"
+#include "train/call_findings.h"
 
 namespace assay::train {
 
@@ -34,7 +35,8 @@ class SubjectCalls {
       : contract_(contract),
         binding_(binding),
         subject_(subject),
-        runner_(contract_, subject_, std::move(options)),
+        options_(std::move(options)),
+        runner_(contract_, subject_, without_checks(options_)),
         batch_dim_(batch_dim()) {}
 
   std::string refuses(const Shape& shape) {
@@ -47,14 +49,19 @@ class SubjectCalls {
     return of_one.empty() ? why : of_one;
   }
 
-  Result<Outputs> call(const Bindings& bindings) {
+  CallResult call(const Bindings& bindings) {
     if (refuses_whole(bindings.shape).empty()) return call_once(bindings);
     const int64_t slice = slice_of(bindings.shape);
-    if (slice == 0) return Error{refuses_whole(bindings.shape)};
+    if (slice == 0) return CallFailure{{}, {refuses_whole(bindings.shape)}};
     return call_in_slices(bindings, slice);
   }
 
  private:
+  static subject::RunnerOptions without_checks(subject::RunnerOptions options) {
+    options.checks = {};
+    return options;
+  }
+
   std::string batch_dim() const {
     const auto leads = [&](std::string_view dim) {
       return std::ranges::all_of(binding_.tensors, [&](const BoundTensor& bound) {
@@ -119,23 +126,36 @@ class SubjectCalls {
     return &shapes_.emplace(shape, std::move(prepared)).first->second;
   }
 
-  Result<Outputs> call_once(const Bindings& bindings) {
+  CallResult call_once(const Bindings& bindings) {
     const CallShape& shape = shapes_.find(bindings.shape)->second;
     Bindings own;
     own.shape = shape.own;
     set_scalars(bindings, own);
-    if (auto set = set_inputs(bindings, shape, own); !set) return set.error();
+    if (auto set = set_inputs(bindings, shape, own); !set) return CallFailure{{}, set.error()};
     trial::Trial trial;
     trial.shape = own.shape;
     trial.scalars = own.scalars;
     trial.condition.ordered = false;
     trial.condition.host_poison = false;
     const subject::Observation seen = runner_.run(trial, own);
-    if (interrupted()) return Error{"interrupted"};
+    if (interrupted()) return CallFailure{{}, {"interrupted"}};
     if (const std::string why = failure(seen); !why.empty())
-      return Error{fmt::format("the kernel failed at {}: {}; `assay check` shows more",
-                               contract::to_string(own.shape), why)};
+      return CallFailure{failure_findings(trial, own, seen),
+                         {fmt::format("the kernel failed at {}: {}; `assay check` shows more",
+                                      contract::to_string(own.shape), why)}};
     return outputs_of(seen.calls.front(), shape);
+  }
+
+  // What the call did. On the virtual GPU it is made again with all checks, which know the line.
+  std::vector<Finding> failure_findings(const trial::Trial& trial, const Bindings& own,
+                                        const subject::Observation& seen) const {
+    std::vector<Finding> findings = call_findings(contract_, subject_, own.shape, seen);
+    if (findings.empty() || options_.device != subject::Device::Virtual) return findings;
+    subject::RunnerOptions with_checks = options_;
+    with_checks.checks = protocol::CheckSet::for_check();
+    subject::Runner again(contract_, subject_, with_checks);
+    std::vector<Finding> more = call_findings(contract_, subject_, own.shape, again.run(trial, own));
+    return more.empty() ? findings : more;
   }
 
   void set_scalars(const Bindings& bindings, Bindings& own) const {
@@ -183,7 +203,7 @@ class SubjectCalls {
     return "";
   }
 
-  Result<Outputs> outputs_of(const subject::Call& call, const CallShape& shape) const {
+  Outputs outputs_of(const subject::Call& call, const CallShape& shape) const {
     Outputs outputs;
     for (std::size_t i = 0; i < binding_.tensors.size(); ++i) {
       const BoundTensor& bound = binding_.tensors[i];
@@ -202,7 +222,7 @@ class SubjectCalls {
     return !dims.empty() && dims.front() == batch_dim_;
   }
 
-  Result<Outputs> call_in_slices(const Bindings& bindings, int64_t slice) {
+  CallResult call_in_slices(const Bindings& bindings, int64_t slice) {
     const int64_t whole = bindings.shape.find(batch_dim_)->second;
     Outputs all;
     for (int64_t first = 0; first < whole; first += slice) {
@@ -218,8 +238,9 @@ class SubjectCalls {
                     bytes);
         tensor = std::make_shared<const Tensor>(std::move(rows));
       }
-      auto outputs = call_once(part);
-      if (!outputs) return outputs;
+      CallResult result = call_once(part);
+      Outputs* const outputs = std::get_if<Outputs>(&result);
+      if (!outputs) return result;
       for (auto& [name, rows] : *outputs) {
         std::vector<int64_t> extents = rows.extents;
         extents.front() = whole;
@@ -234,6 +255,7 @@ class SubjectCalls {
   const Contract contract_;
   const Binding binding_;
   const subject::Subject subject_;
+  const subject::RunnerOptions options_;
   subject::Runner runner_;
   const std::string batch_dim_;  // empty: calls cannot be divided
   std::map<Shape, CallShape> shapes_;

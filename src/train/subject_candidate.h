@@ -8,7 +8,7 @@
 //     if (binding && built.subject) use(subject_candidate(contract, *binding, *built.subject, options));  // a Result<Candidate>
 //
 // One worker makes all calls, on the virtual GPU without checks: those are what `assay check` is for. A call that fails, changes an
-// input or writes past a tensor is an error all the same.
+// input or writes past a tensor is a finding all the same (call_findings.h).
 //
 // A batch that is larger than the contract allows is divided: where every output of the slot begins with the dim T, H or
 // n, its slices are independent, and the kernel is called for each.

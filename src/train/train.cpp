@@ -18,9 +18,6 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-// Between two checkpoints: what an interruption may cost.
-constexpr double kSecondsBetweenCheckpoints = 30;
-
 // The model that a slot is tried in.
 ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
   if (slot.name.starts_with("gelu")) sizes.activation = Activation::GELU;
@@ -29,35 +26,52 @@ ModelSizes sizes_for(const Slot& slot, ModelSizes sizes) {
 }
 
 Result<Data> data_of(TokenSource source, const ModelSizes& sizes, const Options& options) {
-  if (source == TokenSource::Text) return Data::text(options.text, sizes, options.seed);
+  if (source == TokenSource::Text) return Data::text(options.text, options.tokenizer, sizes, options.seed);
   return Data::generated(source, sizes, options.seed);
 }
 
-// How much is done, in gradients: what nearly all of the time goes into.
+// How much is left, in gradients: what nearly all of the time goes into. Those that call the candidate take a time of their own.
 class Schedule {
  public:
-  Schedule(const Options& options, int64_t teacher, int64_t cells)
-      : options_(options), total_(teacher + cells), begun_(Clock::now()) {}
+  explicit Schedule(const Options& options) : options_(options) {}
 
-  bool lap(const std::string& doing, double loss) {
-    ++done_;
-    ++here_;
+  // What is left to do: steps of the comparison, and of cells.
+  void set_left(int64_t teacher_steps, int64_t cell_steps) {
+    kinds_[0].left = teacher_steps * (kTeacherGradients - 1) + cell_steps * (kRunsOfCell - 1);
+    kinds_[1].left = teacher_steps + cell_steps;
+  }
+
+  // A gradient is done. True: stop.
+  bool lap(const std::string& doing, double loss, bool calls_candidate) {
+    const auto now = Clock::now();
+    Kind& kind = kinds_[calls_candidate ? 1 : 0];
+    kind.seconds += std::chrono::duration<double>(now - last_).count();
+    ++kind.done;
+    kind.left = std::max<int64_t>(0, kind.left - 1);
+    last_ = now;
     if (options_.progress) {
-      const double part =
-          total_ > 0 ? std::min(1.0, static_cast<double>(done_) / static_cast<double>(total_)) : 1;
-      const double each = seconds_since(begun_) / static_cast<double>(here_);
-      options_.progress(
-          {doing, part, each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), loss});
+      double left = 0;
+      for (const Kind& each : kinds_) left += each.expected();
+      // Before the candidate's first call, nobody knows what it takes.
+      const double all = seconds_since(begun_) + left;
+      const bool is_known = kinds_[1].done > 0;
+      options_.progress({doing, is_known ? 1 - left / all : 0, is_known ? left : 0, loss});
     }
     return options_.interrupted && options_.interrupted();
   }
-  // Also what an earlier process computed, or what is no longer needed.
-  void set_done(int64_t gradients) { done_ = gradients; }
 
  private:
+  struct Kind {
+    int64_t done = 0, left = 0;
+    double seconds = 0;
+    double expected() const {
+      return done > 0 ? seconds / static_cast<double>(done) * static_cast<double>(left) : 0;
+    }
+  };
+
   const Options& options_;
-  int64_t total_, done_ = 0, here_ = 0;
-  Clock::time_point begun_;
+  Kind kinds_[2];  // trusted code alone; with the candidate
+  Clock::time_point begun_ = Clock::now(), last_ = begun_;
 };
 
 // One whole training: its checkpoint is its state.
@@ -68,12 +82,7 @@ class Trainer {
         team_(useful_threads(options.threads)),
         model_(sizes_for(*candidate.slot, options.sizes)),
         optimizers_(optimizers_for(*candidate.slot, options.optimizers)),
-        teacher_gradients_(static_cast<int64_t>(options.teacher_steps) * kTeacherGradients),
-        cell_gradients_(static_cast<int64_t>(options.steps) * kRunsOfCell),
-        schedule_(options, teacher_gradients_,
-                  options.teacher_only
-                      ? 0
-                      : cell_gradients_ * static_cast<int64_t>(options.sources.size() * optimizers_.size())),
+        schedule_(options),
         setting_{candidate,
                  options,
                  sizes_for(*candidate.slot, options.sizes),
@@ -81,8 +90,8 @@ class Trainer {
                  model_,
                  {},
                  {},
-                 [this](const std::string& doing, double loss) {
-                   return is_stopped_ = schedule_.lap(doing, loss);
+                 [this](const std::string& doing, double loss, bool calls_candidate) {
+                   return is_stopped_ = schedule_.lap(doing, loss, calls_candidate);
                  }} {
     state_.of = identity(candidate, options);
   }
@@ -98,9 +107,11 @@ class Trainer {
       }
     }
     report.reason = steps();
-    report.teacher = state_.teacher;
+    report.teacher = state_.teacher.teacher;
     report.cells = state_.cells;
-    report.findings = findings_of(report, setting_.candidate, options_);
+    if (setting_.failure) report.findings = setting_.failure->findings;
+    for (Finding& finding : findings_of(report, setting_.candidate, options_))
+      report.findings.push_back(std::move(finding));
     const CallCount& count = setting_.count;
     report.sites.assign(count.sites.begin(), count.sites.end());
     report.refused.assign(count.refused.begin(), count.refused.end());
@@ -121,20 +132,32 @@ class Trainer {
     const Result<Data> data = data_of(first, setting_.sizes, options_);
     if (!data) return data.error().message;
     if (!state_.teacher_done) {
-      state_.teacher = compare_at_reference(setting_, *data, optimizers_.front());
-      if (std::string why = ended(); !why.empty()) return why;
-      state_.teacher_done = true;
-      keep();
+      if (std::string why = teacher(*data); !why.empty()) return why;
     }
-    schedule_.set_done(teacher_gradients_);
     if (options_.teacher_only) return "";
     std::size_t number = 0;
     for (const TokenSource source : options_.sources) {
       for (const Optimizer optimizer : optimizers_) {
         if (std::string why = cell(number++, source, optimizer); !why.empty()) return why;
-        schedule_.set_done(teacher_gradients_ + cell_gradients_ * static_cast<int64_t>(number));
       }
     }
+    return "";
+  }
+
+  // The comparison at the weights of the reference run.
+  std::string teacher(const Data& data) {
+    TeacherRun& run = state_.teacher;
+    if (!state_.has_teacher) start(setting_, data.source(), optimizers_.front(), run);
+    state_.has_teacher = true;
+    const auto done = [&] { return static_cast<int64_t>(run.teacher.signals.size()); };
+    while (done() < options_.teacher_steps && !run.is_ended) {
+      schedule_.set_left(options_.teacher_steps - done(), cell_steps_after(0));
+      if (!step(setting_, data, run) || is_stopped_) return ended();
+      keep_now_and_then();
+    }
+    run.reference = {};
+    state_.teacher_done = true;
+    keep();
     return "";
   }
 
@@ -150,26 +173,34 @@ class Trainer {
       state_.has_runs = true;
     }
     Cell& cell = state_.cells[number];
-    auto kept = Clock::now();
     while (cell.steps() < options_.steps && !(options_.stop_early && is_answered(cell))) {
+      schedule_.set_left(0, options_.steps - cell.steps() + cell_steps_after(number + 1));
       if (!step(setting_, *data, cell, state_.runs)) return ended();
-      if (seconds_since(kept) > kSecondsBetweenCheckpoints) {
-        keep();
-        kept = Clock::now();
-      }
+      keep_now_and_then();
     }
     state_.has_runs = false;
     keep();
     return "";
   }
 
+  // The steps of all cells from this one on.
+  int64_t cell_steps_after(std::size_t number) const {
+    const std::size_t cells = options_.teacher_only ? 0 : options_.sources.size() * optimizers_.size();
+    return static_cast<int64_t>(cells - std::min(cells, number)) * options_.steps;
+  }
+
   std::string ended() const {
-    if (setting_.error) return setting_.error->text();
+    if (setting_.failure) return setting_.failure->error.text();
     return is_stopped_ ? "interrupted" : "";
+  }
+
+  void keep_now_and_then() {
+    if (seconds_since(kept_) >= options_.checkpoint_seconds) keep();
   }
 
   void keep() {
     if (options_.checkpoint.empty()) return;
+    kept_ = Clock::now();
     state_.seconds = before_ + seconds_since(begun_);
     state_.count = setting_.count;
     save(state_, options_.checkpoint);
@@ -179,10 +210,9 @@ class Trainer {
   Team team_;
   Transformer<float> model_;
   std::vector<Optimizer> optimizers_;
-  int64_t teacher_gradients_, cell_gradients_;
   Schedule schedule_;
   bool is_stopped_ = false;
-  Clock::time_point begun_ = Clock::now();
+  Clock::time_point begun_ = Clock::now(), kept_ = begun_;
   double before_ = 0;  // seconds of earlier processes
   Setting setting_;
   Checkpoint state_;

@@ -51,7 +51,8 @@ struct Options {
   int threads = 0;  // 0: one for each core
   std::vector<TokenSource> sources = {TokenSource::Zipf, TokenSource::Uniform};
   std::vector<Optimizer> optimizers = {Optimizer::SGD, Optimizer::Momentum, Optimizer::AdamW};
-  std::string text;                               // the bytes of --text; a cell of source Text needs them
+  std::string text;                               // of --text; a cell of source Text needs it
+  Tokenizer tokenizer = Tokenizer::Bytes;         // … what its tokens are
   int steps = 50;                                 // of each run
   int teacher_steps = 8;                          // at most, of the teacher-forced comparison
   bool teacher_only = false;                      // no matrix
@@ -59,6 +60,7 @@ struct Options {
   std::optional<double> rate;                     // the learning rate of every cell; none: default_settings()
   double false_alarms = 1e-6;                     // the probability of accusing a right candidate
   std::string checkpoint;                         // file; empty: none is kept
+  double checkpoint_seconds = 30;                 // between two checkpoints: what a kill may cost
   std::function<void(const Progress&)> progress;  // null: nobody is interested
   std::function<bool()> interrupted;              // asked between steps; true: return what there is
 };

@@ -146,6 +146,44 @@ formula = "y[i] = y[i]"
   EXPECT_EQ(proof.launches[0].relation, "grid.x = 1, block.x = 1, parameter 0 -> y");
 }
 
+// What the shapes that a relation is inferred from do not show, those that it is checked at do; it is inferred again with them.
+TEST_F(HostCode, a_path_that_only_later_shapes_take_becomes_a_case) {
+  std::ofstream(folder_ / "k.cu") << R"(
+__global__ void one(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+__global__ void other(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+extern "C" void put(float* y, int n, cudaStream_t stream) {
+  if (n >= 700 && n < 720) other<<<1, 32, 0, stream>>>(y, n);
+  else one<<<1, 64, 0, stream>>>(y, n);
+}
+)";
+  const auto contract = contract::parse(R"([kernel]
+source = "k.cu"
+entry = "put"
+args = ["y", "n", "stream"]
+[dims]
+n = { min = 1, max = 1000 }
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "inout"
+[reference]
+formula = "y[i] = y[i]"
+)",
+                                        (folder_ / "k.toml").string());
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto built = subject::build(*contract, {});
+  ASSERT_TRUE(built.subject) << built.failure.error.text();
+  const auto relation = infer(*contract, *built.subject, {.fitted = 3});
+  ASSERT_TRUE(relation);
+  EXPECT_THAT(relation->gaps, IsEmpty());
+  EXPECT_TRUE(relation->all);
+  ASSERT_EQ(relation->cases.size(), 2u);
+  for (const Case& one : relation->cases) {
+    ASSERT_EQ(one.launches.size(), 1u);
+    EXPECT_EQ(one.launches[0].block[0]->value, one.example.at("n") / 20 == 35 ? 32 : 64);
+  }
+}
+
 TEST_F(HostCode, that_takes_long_is_not_waited_for) {
   const contract::Contract slow = contract("const timespec third{0, 333000000}; nanosleep(&third, nullptr);");
   const auto began = std::chrono::steady_clock::now();

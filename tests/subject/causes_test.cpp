@@ -31,7 +31,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 const fs::path kCases = fs::path(ASSAY_SOURCE_DIR) / "tests/subject/causes";
-constexpr double kBudget = 5;    // seconds
+constexpr double kBudget = 3;    // seconds
 constexpr double kEndless = 10;  // … in which a call that does not end is found, compiling apart
 constexpr double kGrace = 10;    // … that a check may take beyond its budget
 constexpr double kHeldUp = 4;    // times the budget, where the first was too little to find all causes

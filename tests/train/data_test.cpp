@@ -49,15 +49,27 @@ TEST(Data, DependsOnSeedAndNumber) {
 TEST(Data, OfATextAreItsBytes) {
   std::string text;
   for (int i = 0; i < 500; ++i) text += static_cast<char>('a' + i % 26);
-  const auto data = Data::text(text, kDataSizes, 1);
+  const auto data = Data::text(text, Tokenizer::Bytes, kDataSizes, 1);
   ASSERT_TRUE(data) << data.error().text();
   const Batch batch = data->batch(0);
   for (std::size_t t = 0; t < batch.tokens.size(); ++t)
     ASSERT_EQ(batch.targets[t], (batch.tokens[t] - 'a' + 1) % 26 + 'a');
 }
 
+TEST(Data, OfATextMayBeBytePairs) {
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += i % 3 == 0 ? "the cat " : "the dog ";
+  ModelSizes sizes = kDataSizes;
+  sizes.vocabulary = 256 + 8;
+  const auto data = Data::text(text, Tokenizer::BytePairs, sizes, 1);
+  ASSERT_TRUE(data) << data.error().text();
+  const Batch batch = data->batch(0);
+  EXPECT_GT(std::ranges::max(batch.tokens), 255);
+  EXPECT_LT(std::ranges::max(batch.tokens), sizes.vocabulary);
+}
+
 TEST(Data, NeedsATextLongerThanASequence) {
-  const auto data = Data::text("too short", kDataSizes, 1);
+  const auto data = Data::text("too short", Tokenizer::Bytes, kDataSizes, 1);
   ASSERT_FALSE(data);
   EXPECT_THAT(data.error().text(), testing::HasSubstr("longer than a sequence"));
 }

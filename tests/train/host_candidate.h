@@ -1,56 +1,69 @@
-// Candidates for tests: functions of the host in place of kernels.
+// Functions of the host in place of kernels, for tests and bench/train.
 #pragma once
 
-#include <cstring>
+#include <functional>
 
 #include "train/operators.h"
 
 namespace assay::train {
 
+// The outputs of one call of a slot, computed by trusted code with this arithmetic, after `change` has been at them.
+template <class Real>
+Outputs host_outputs(const Slot& slot, const Arithmetic& arithmetic, const contract::Bindings& bindings,
+                     const std::function<void(Operands<Real>&)>& change) {
+  Team team(1);
+  std::vector<Array<Real>> arrays(slot.tensors.size());
+  Operands<Real> operands{bindings.shape};
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const SlotTensor& tensor = slot.tensors[i];
+    std::vector<int64_t> extents;
+    for (const std::string_view extent : tensor.dims) {
+      const std::string dim(extent.substr(extent.find_last_of(' ') + 1));
+      extents.push_back(bindings.shape.find(dim)->second * (extent.starts_with("2 *") ? 2 : 1));
+    }
+    arrays[i].shape(tensor.dtype, extents);
+    if (const auto input = bindings.inputs.find(tensor.name); input != bindings.inputs.end()) {
+      for (int64_t e = 0; e < input->second->count(); ++e) {
+        if (contract::is_float(tensor.dtype))
+          arrays[i].values[static_cast<std::size_t>(e)] = static_cast<Real>(input->second->load(e));
+        else
+          arrays[i].integers.push_back(input->second->load_int(e));
+      }
+    }
+    operands.tensors.emplace_back(tensor.name, &arrays[i]);
+  }
+  for (const auto& [key, value] : bindings.scalars)
+    operands.scalars.emplace_back(
+        key, contract::is_float(value.dtype) ? value.as_double() : static_cast<double>(value.as_int()));
+  compute(team, slot, arithmetic, operands);
+  if (change) change(operands);
+  Outputs outputs;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (slot.tensors[i].role == contract::Role::In) continue;
+    contract::Tensor tensor = contract::Tensor::zeros(arrays[i].dtype, arrays[i].dims);
+    for (int64_t e = 0; e < arrays[i].count(); ++e)
+      tensor.store(e, static_cast<double>(arrays[i].values[static_cast<std::size_t>(e)]));
+    outputs.emplace(slot.tensors[i].name, std::move(tensor));
+  }
+  return outputs;
+}
+
+// A candidate that has all tensors of a slot.
+inline Candidate host_candidate(const Slot& slot, std::function<CallResult(const contract::Bindings&)> call) {
+  Candidate candidate{.slot = &slot};
+  for (const SlotTensor& tensor : slot.tensors) candidate.dtypes[std::string(tensor.name)] = tensor.dtype;
+  candidate.call = std::move(call);
+  return candidate;
+}
+
 // The trusted operator of a slot as a candidate, after `change` has been at its outputs. Sums are in the other order, so
 // it is a right kernel that is not bit for bit the trusted one.
 inline Candidate host_candidate(std::string_view name, std::function<void(Operands<float>&)> change = {}) {
-  Candidate candidate{.slot = slot_named(name)};
-  for (const SlotTensor& tensor : candidate.slot->tensors)
-    candidate.dtypes[std::string(tensor.name)] = tensor.dtype;
-  candidate.call = [slot = candidate.slot, change](const contract::Bindings& bindings) -> Result<Outputs> {
-    Team team(1);
-    std::vector<Array<float>> arrays(slot->tensors.size());
-    Operands<float> operands{bindings.shape};
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      const SlotTensor& tensor = slot->tensors[i];
-      std::vector<int64_t> extents;
-      for (const std::string_view extent : tensor.dims) {
-        const std::string dim(extent.substr(extent.find_last_of(' ') + 1));
-        extents.push_back(bindings.shape.find(dim)->second * (extent.starts_with("2 *") ? 2 : 1));
-      }
-      arrays[i].shape(tensor.dtype, extents);
-      if (const auto input = bindings.inputs.find(tensor.name); input != bindings.inputs.end()) {
-        for (int64_t e = 0; e < input->second->count(); ++e) {
-          if (contract::is_float(tensor.dtype))
-            arrays[i].values[static_cast<std::size_t>(e)] = static_cast<float>(input->second->load(e));
-          else
-            arrays[i].integers.push_back(input->second->load_int(e));
-        }
-      }
-      operands.tensors.emplace_back(tensor.name, &arrays[i]);
-    }
-    for (const auto& [key, value] : bindings.scalars)
-      operands.scalars.emplace_back(
-          key, contract::is_float(value.dtype) ? value.as_double() : static_cast<double>(value.as_int()));
-    compute(team, *slot, {.reordered = true}, operands);
-    if (change) change(operands);
-    Outputs outputs;
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      if (slot->tensors[i].role == contract::Role::In) continue;
-      contract::Tensor tensor = contract::Tensor::zeros(arrays[i].dtype, arrays[i].dims);
-      for (int64_t e = 0; e < arrays[i].count(); ++e)
-        tensor.store(e, static_cast<double>(arrays[i].values[static_cast<std::size_t>(e)]));
-      outputs.emplace(slot->tensors[i].name, std::move(tensor));
-    }
-    return outputs;
-  };
-  return candidate;
+  const Slot& slot = *slot_named(name);
+  return host_candidate(
+      slot, [&slot, change = std::move(change)](const contract::Bindings& bindings) -> CallResult {
+        return host_outputs<float>(slot, {.reordered = true}, bindings, change);
+      });
 }
 
 // The embedding's gradient, every addition rounded to bf16.

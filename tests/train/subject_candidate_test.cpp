@@ -60,11 +60,11 @@ contract::Bindings inputs_for(const Candidate& candidate, const Shape& shape) {
 void expect_right(const Candidate& candidate, const Shape& shape) {
   const contract::Bindings inputs = inputs_for(candidate, shape);
   ASSERT_EQ(candidate.refuses(shape), "");
-  const auto outputs = candidate.call(inputs);
-  ASSERT_TRUE(outputs) << outputs.error().text();
+  const CallResult result = candidate.call(inputs);
+  ASSERT_TRUE(std::holds_alternative<Outputs>(result)) << std::get<CallFailure>(result).error.text();
   const auto reference = reference::Reference::make(slot_with(candidate));
   ASSERT_TRUE(reference);
-  for (const auto& [name, tensor] : *outputs) {
+  for (const auto& [name, tensor] : std::get<Outputs>(result)) {
     const auto expected = reference->expect_all(inputs, name);
     ASSERT_TRUE(expected);
     ASSERT_EQ(static_cast<int64_t>(expected->size()), tensor.count()) << name;
@@ -110,15 +110,24 @@ TEST_F(SubjectCandidate, IsFixedByItsContract) {
               testing::HasSubstr("N = 65536"));  // dw is a sum over T
 }
 
-// What a kernel does to memory that is not its own is an error, not a result.
-TEST_F(SubjectCandidate, ReportsAFailure) {
-  contract::Contract contract = corpus_contract("adamw");
-  contract.kernel.sources = {"wrong/gradient_cleared.cu"};
+CallFailure failure_of(const std::string& operation, const std::string& source, const Shape& shape) {
+  contract::Contract contract = corpus_contract(operation);
+  contract.kernel.sources = {source};
   const Candidate candidate = candidate_of(contract);
-  const auto outputs = candidate.call(inputs_for(candidate, {{"n", 256}}));
-  ASSERT_FALSE(outputs);
-  EXPECT_EQ(outputs.error().text(),
+  const CallResult result = candidate.call(inputs_for(candidate, shape));
+  EXPECT_TRUE(std::holds_alternative<CallFailure>(result));
+  return std::holds_alternative<CallFailure>(result) ? std::get<CallFailure>(result) : CallFailure{};
+}
+
+// What a kernel does to memory that is not its own is a finding, not a result.
+TEST_F(SubjectCandidate, FindsAChangedInput) {
+  const CallFailure failure = failure_of("adamw", "wrong/gradient_cleared.cu", {{"n", 256}});
+  EXPECT_EQ(failure.error.text(),
             "the kernel failed at n=256: it changed its input `g`; `assay check` shows more");
+  ASSERT_EQ(failure.findings.size(), 1u);
+  EXPECT_EQ(failure.findings[0].kind, Kind::ClobberedInput);
+  EXPECT_EQ(std::get<evidence::Access>(failure.findings[0].evidence).input, "g");
+  EXPECT_GT(failure.findings[0].where.line, 0);  // the call was made again with checks
 }
 
 }  // namespace

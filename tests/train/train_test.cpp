@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <csignal>
 
 #include "base/temporary_folder.h"
 #include "finding/message.h"
@@ -92,12 +95,27 @@ TEST(Train, ReportsNaN) {
   EXPECT_EQ(report.findings.front().kind, Kind::TrainingNonfinite);
 }
 
-TEST(Train, IsInconclusiveIfTheCandidateFails) {
+TEST(Train, IsInconclusiveIfACallCannotBeMade) {
   Candidate candidate = host_candidate("rmsnorm");
-  candidate.call = [](const contract::Bindings&) -> Result<Outputs> { return Error{"the kernel failed"}; };
+  candidate.call = [](const contract::Bindings&) -> CallResult {
+    return CallFailure{{}, {"there is no such device"}};
+  };
   const Report report = train(candidate, small_options());
   EXPECT_EQ(report.verdict, judge::Verdict::Inconclusive);
-  EXPECT_THAT(report.reason, HasSubstr("the kernel failed"));
+  EXPECT_THAT(report.reason, HasSubstr("there is no such device"));
+}
+
+TEST(Train, FailsWithTheFindingOfACall) {
+  Candidate candidate = host_candidate("rmsnorm");
+  candidate.call = [](const contract::Bindings&) -> CallResult {
+    const Finding finding{.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = "x"}};
+    return CallFailure{{finding}, {"it changed its input `x`"}};
+  };
+  const Report report = train(candidate, small_options());
+  EXPECT_EQ(report.verdict, judge::Verdict::Fail);
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_EQ(report.findings[0].kind, Kind::ClobberedInput);
+  EXPECT_THAT(report.findings[0].found.found_with, HasSubstr("at embedding norm"));
 }
 
 TEST(Train, SaysIfNoSiteFits) {
@@ -177,6 +195,53 @@ TEST(Train, GoesOnFromACheckpoint) {
     EXPECT_EQ(report.cells[i].reordered.loss, whole.cells[i].reordered.loss);
   }
   EXPECT_EQ(report.sites, whole.sites);
+}
+
+// Killed in the middle of the teacher-forced comparison and started again: the same evidence, and no step is made twice.
+TEST(Train, GoesOnAfterAKillInTheComparison) {
+  Options options = small_options();
+  options.teacher_steps = 4;
+  const Candidate right = host_candidate("embedding_grad");  // one call in each step
+  const Report whole = train(right, options);
+  ASSERT_EQ(whole.candidate_calls, 4);
+  const TemporaryFolder folder("train");
+  options.checkpoint = folder.file("checkpoint");
+  options.checkpoint_seconds = 0;
+  const pid_t child = fork();
+  if (child == 0) {
+    int calls = 0;
+    Candidate killed = right;
+    killed.call = [&](const contract::Bindings& bindings) {
+      if (++calls == 3) raise(SIGKILL);
+      return right.call(bindings);
+    };
+    train(killed, options);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  int calls = 0;
+  Candidate counted = right;
+  counted.call = [&](const contract::Bindings& bindings) {
+    ++calls;
+    return right.call(bindings);
+  };
+  const Report report = train(counted, options);
+  EXPECT_TRUE(report.is_resumed);
+  EXPECT_EQ(calls, 2);
+  EXPECT_EQ(report.candidate_calls, 4);
+  EXPECT_EQ(report.verdict, whole.verdict);
+  EXPECT_EQ(report.teacher.log10_evidence, whole.teacher.log10_evidence);
+  ASSERT_EQ(report.teacher.signals.size(), whole.teacher.signals.size());
+  for (std::size_t i = 0; i < whole.teacher.signals.size(); ++i) {
+    const StepSignals &a = report.teacher.signals[i], &b = whole.teacher.signals[i];
+    EXPECT_EQ(a.loss, b.loss);
+    for (std::size_t j = 0; j < b.tensors.size(); ++j) {
+      EXPECT_EQ(a.tensors[j].noise_error, b.tensors[j].noise_error);
+      EXPECT_EQ(a.tensors[j].candidate.relative_error, b.tensors[j].candidate.relative_error);
+    }
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ namespace assay::worker {
 
 using protocol::BufferRequest;
 using protocol::CallRequest;
+using protocol::Request;
 
 namespace {
 
@@ -23,6 +24,36 @@ constexpr int kInvalidValue = 1;  // cudaErrorInvalidValue
 
 std::size_t size(int64_t bytes) {
   return static_cast<std::size_t>(bytes);
+}
+
+constexpr int64_t kPlaceBytes = 512,
+                  kWord = 8;  // of a place that is looked at; of what a buffer is filled with
+constexpr int kRandomPlaces = 64;
+
+// Places of a large output, in order, none twice: multiples of kPlaceBytes and the end.
+std::vector<int64_t> places(const BufferRequest& request, const protocol::SampleRequest& sample) {
+  std::vector<int64_t> places;
+  const int64_t last = std::max<int64_t>(0, (request.length - 1) / kPlaceBytes * kPlaceBytes);
+  const auto add = [&](double share) {
+    const auto at = static_cast<int64_t>(share * static_cast<double>(request.length));
+    for (const int64_t near : {at - kPlaceBytes, at, at + kPlaceBytes})
+      places.push_back(std::clamp<int64_t>(near / kPlaceBytes * kPlaceBytes, 0, last));
+  };
+  add(0);
+  add(1);
+  for (const double share : sample.shares) add(share);
+  for (uint64_t i = 0; i < kRandomPlaces; ++i) add(static_cast<double>(mix(sample.seed, i) >> 11) * 0x1p-53);
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+// Bytes up to the first word that holds what it was filled with; a few bytes at the end may.
+int64_t first_unwritten(const std::vector<std::byte>& now, const MadeValues& before) {
+  const auto length = static_cast<int64_t>(now.size());
+  for (int64_t at = 0; at + kWord <= length; at += kWord)
+    if (std::memcmp(now.data() + at, before.table.data(), size(kWord)) == 0) return at;
+  return length;
 }
 
 }  // namespace
@@ -58,50 +89,69 @@ std::byte* Buffers::allocate_bytes(int64_t bytes, bool sparse) const {
   return static_cast<std::byte*>(at);
 }
 
-void Buffers::release(std::deque<Memory>& memories) const {
+bool Buffers::Memory::fits(const BufferRequest& request, Side wanted) const {
+  return extent.bytes == request.bytes && sparse == !request.parts.empty() && !made && !request.made &&
+         (!guarded || (side == wanted && extent.offset == request.offset && extent.length == request.length));
+}
+
+Buffers::Memory Buffers::allocate_buffer(const BufferRequest& request, Side side) {
+  Memory memory{.extent = {request.bytes, request.offset, request.length},
+                .sparse = !request.parts.empty(),
+                .made = request.made.has_value(),
+                .side = side};
+  if (real_ && !memory.sparse && memory.extent.length > 0) {
+    if (!guards_) guards_.emplace(find_virtual_memory());
+    memory.guarded = guards_->allocate(memory.extent, side);
+  }
+  memory.base = memory.guarded ? memory.guarded->base : allocate_bytes(request.bytes, memory.sparse);
+  return memory;
+}
+
+void Buffers::release(std::deque<Memory>& memories) {
   for (const Memory& memory : memories) {
-    runtime_.cudaFree(memory.base);
+    if (memory.guarded)
+      guards_->release(*memory.guarded);
+    else
+      runtime_.cudaFree(memory.base);
     if (memory.copy) runtime_.cudaFree(memory.copy);
   }
   memories.clear();
 }
 
-bool Buffers::all_fit(const std::vector<CallRequest>& calls) const {
+bool Buffers::all_fit(const Request& request, Side side) const {
   std::size_t next = 0;
-  for (const CallRequest& call : calls)
-    for (const BufferRequest& request : call.buffers)
-      if (next >= memories_.size() || !memories_[next++].fits(request)) return false;
+  for (const CallRequest& call : request.calls)
+    for (const BufferRequest& buffer : call.buffers)
+      if (next >= memories_.size() || !memories_[next++].fits(buffer, side)) return false;
   return next == memories_.size();
 }
 
-void Buffers::allocate(const std::vector<CallRequest>& calls, bool ordered, bool moved) {
-  if (moved || !all_fit(calls)) {
+void Buffers::allocate(const Request& request) {
+  const Side side = request.guard_begin ? Side::Begin : Side::End;
+  if (request.moved || !all_fit(request, side)) {
     std::deque<Memory> old;
-    if (moved) old.swap(memories_);  // freed last, so that its addresses are not handed out again
+    if (request.moved) old.swap(memories_);  // freed last, so that its addresses are not handed out again
     release(memories_);
-    for (const CallRequest& call : calls)
-      for (const BufferRequest& request : call.buffers) {
-        const bool sparse = !request.parts.empty();
-        memories_.push_back({allocate_bytes(request.bytes, sparse), nullptr, request.bytes, sparse,
-                             request.made.has_value()});
-      }
+    for (const CallRequest& call : request.calls)
+      for (const BufferRequest& buffer : call.buffers) memories_.push_back(allocate_buffer(buffer, side));
     release(old);
   }
   std::size_t next = 0;
-  for (const CallRequest& call : calls)
-    for (const BufferRequest& request : call.buffers) {
+  for (const CallRequest& call : request.calls)
+    for (const BufferRequest& buffer : call.buffers) {
       Memory& memory = memories_[next++];
-      if (runtime_.assay_label) runtime_.assay_label(memory.base, request.name.c_str());
-      if (!ordered || memory.copy) continue;
-      memory.copy = allocate_bytes(memory.bytes, false);
+      if (runtime_.assay_label) runtime_.assay_label(memory.base, buffer.name.c_str());
+      if (!request.ordered || memory.copy) continue;
+      memory.copy = allocate_bytes(memory.extent.bytes, false);
       if (runtime_.assay_label) runtime_.assay_label(memory.copy, "(a copy that the caller keeps)");
     }
 }
 
-void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferRequest& request, CopyKind kind,
-                         const char* stage) const {
+void Buffers::copy_parts(std::byte* to, const std::byte* from, const BufferRequest& request,
+                         const Memory& memory, CopyKind kind, const char* stage) const {
   const auto copy = [&](int64_t at, int64_t length) {
-    if (length > 0) check(runtime_.cudaMemcpy(to + at, from + at, size(length), kind), stage);
+    const int64_t begin = std::max(at, memory.from()), end = std::min(at + length, memory.to());
+    if (begin < end) check(runtime_.cudaMemcpy(to + begin, from + begin, size(end - begin), kind), stage);
   };
   if (request.parts.empty()) copy(0, request.bytes);
   for (const auto& [at, length] : request.parts) copy(at, length);
@@ -111,10 +161,10 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
     if (request.made) return make(request, memory);
     const std::byte* image = file_ + request.in;
-    copy_parts(memory.base, image, request, kHostToDevice, kCopyIn);
+    copy_parts(memory.base, image, request, memory, kHostToDevice, kCopyIn);
     if (request.length == 0) return;
     if (request.is_input && ordered) {
-      check(runtime_.cudaMemcpy(memory.copy, image, size(memory.bytes), kHostToDevice), kCopyIn);
+      check(runtime_.cudaMemcpy(memory.copy, image, size(memory.extent.bytes), kHostToDevice), kCopyIn);
       check(runtime_.cudaMemset(memory.base + request.offset, 0, size(request.length)), "a fill");
     }
     if (!request.is_input && runtime_.assay_undefine)
@@ -122,8 +172,20 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   });
 }
 
-void Buffers::make(const BufferRequest& request, const Memory& memory) const {
+MadeValues Buffers::made_values(const protocol::MadeBuffer& made) const {
+  const std::byte* table = file_ + made.table;
+  return {.table = {table, table + made.table_bytes},
+          .item = static_cast<uint32_t>(made.item),
+          .seed = made.seed,
+          .last_value = made.last_value,
+          .last_index = made.last_index};
+}
+
+void Buffers::make(const BufferRequest& request, const Memory& memory) {
   const protocol::MadeBuffer& made = *request.made;
+  if (real_)
+    return device_fill_.fill(memory.base + request.offset, static_cast<uint64_t>(request.length),
+                             made_values(made));
   const bool done = runtime_.assay_make_on_touch &&
                     runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length),
                                                  file_ + made.table, size(made.table_bytes),
@@ -139,6 +201,35 @@ void Buffers::save_written(const CallRequest& call, std::size_t which) {
     // What does not fit is not looked at.
     if (!runtime_.assay_sample_written(memory.base, file_ + request.out, room))
       std::memset(file_ + request.out, 0, 8);
+  });
+}
+
+void Buffers::save_places(const CallRequest& call, std::size_t which, const protocol::SampleRequest& sample,
+                          protocol::SampleReport& report) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (!request.made || request.made->room == 0) return;
+    const MadeValues before = made_values(*request.made);
+    std::vector<int64_t> pieces{0};  // how many; then the offset and the length of each
+    std::vector<std::byte> contents;
+    for (const int64_t place : places(request, sample)) {
+      const int64_t length = std::min(kPlaceBytes, request.length - place);
+      std::vector<std::byte> now(size(length));
+      check(
+          runtime_.cudaMemcpy(now.data(), memory.base + request.offset + place, size(length), kDeviceToHost),
+          kResults);
+      // Data of an input may stay as it is; undefined bytes are written, or they are what they were filled with.
+      const int64_t written = request.is_input ? length : first_unwritten(now, before);
+      if (written < length)
+        report.unwritten.push_back({request.name, static_cast<uint64_t>(place + written)});
+      if (written == 0) continue;
+      ++pieces[0];
+      pieces.insert(pieces.end(), {request.offset + place, written});
+      contents.insert(contents.end(), now.begin(), now.begin() + written);
+    }
+    const std::size_t head = pieces.size() * sizeof(int64_t);
+    if (head + contents.size() > size(request.made->room)) throw Failed{kInvalidValue, kResults};
+    std::memcpy(file_ + request.out, pieces.data(), head);
+    std::memcpy(file_ + request.out + head, contents.data(), contents.size());
   });
 }
 
@@ -167,15 +258,17 @@ void Buffers::protect_inputs(const CallRequest& call, std::size_t which) {
 
 void Buffers::queue_outputs(const CallRequest& call, std::size_t which) {
   each(call, which, [&](const BufferRequest&, Memory& memory) {
-    check(runtime_.cudaMemcpyAsync(memory.copy, memory.base, size(memory.bytes), kDeviceToDevice,
-                                   streams_[which]),
+    check(runtime_.cudaMemcpyAsync(memory.copy + memory.from(), memory.base + memory.from(),
+                                   size(memory.to() - memory.from()), kDeviceToDevice, streams_[which]),
           kResults);
   });
 }
 
 void Buffers::save(const CallRequest& call, std::size_t which, bool from_copies) {
   each(call, which, [&](const BufferRequest& request, Memory& memory) {
-    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, kDeviceToHost,
+    // What does not exist cannot have changed.
+    if (memory.guarded) std::memcpy(file_ + request.out, file_ + request.in, size(request.bytes));
+    copy_parts(file_ + request.out, from_copies ? memory.copy : memory.base, request, memory, kDeviceToHost,
                kResults);
   });
 }

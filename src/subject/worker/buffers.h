@@ -2,9 +2,12 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "protocol/messages.h"
+#include "subject/worker/device_fill.h"
+#include "subject/worker/guarded_memory.h"
 #include "subject/worker/runtime.h"
 
 namespace assay::worker {
@@ -13,14 +16,14 @@ class Buffers {
  public:
   // `streams`: one for each call.
   Buffers(const Runtime& runtime, const Stream* streams, bool real_gpu)
-      : runtime_(runtime), streams_(streams), real_(real_gpu) {}
+      : runtime_(runtime), streams_(streams), real_(real_gpu), device_fill_(runtime) {}
 
   // Maps as much of the memory file.
   void map(int64_t bytes);
   // Before the first call of a process: later buffers lie further on by this many bytes.
   void shift(int64_t bytes);
   // Buffers stay where they are when their sizes do, unless they are to move.
-  void allocate(const std::vector<protocol::CallRequest>& calls, bool ordered, bool moved);
+  void allocate(const protocol::Request& request);
 
   // Each of these is for the call number `which`.
 
@@ -35,6 +38,10 @@ class Buffers {
   void queue_outputs(const protocol::CallRequest& call, std::size_t which);
   // Of a call of which a sample was run: what was written, to the memory file.
   void save_written(const protocol::CallRequest& call, std::size_t which);
+  // The same on a real GPU, which has run all blocks: what was written at some places, the ends of each output, these
+  // shares of it and random ones among them. Places that were not written go to the report.
+  void save_places(const protocol::CallRequest& call, std::size_t which,
+                   const protocol::SampleRequest& sample, protocol::SampleReport& report);
   // Gives memory back that is made as it is touched: no other call can use it.
   void release_made();
   // Copies the allocations, or those copies, to the memory file.
@@ -47,20 +54,25 @@ class Buffers {
   struct Memory {
     std::byte* base = nullptr;
     std::byte* copy = nullptr;  // of an ordered call
-    int64_t bytes = 0;
+    Extent extent;
     bool sparse = false;  // only parts of it are used
     bool made = false;    // filled as it is touched
-    bool fits(const protocol::BufferRequest& request) const {
-      return bytes == request.bytes && sparse == !request.parts.empty() && !made && !request.made;
-    }
+    std::optional<GuardedMemory::Held> guarded;
+    Side side = Side::End;  // … which faults
+    bool fits(const protocol::BufferRequest& request, Side wanted) const;
+    // The bytes of the allocation that exist: all of it, unless an unmapped page comes first.
+    int64_t from() const { return guarded ? guarded->from : 0; }
+    int64_t to() const { return guarded ? guarded->to : extent.bytes; }
   };
 
-  bool all_fit(const std::vector<protocol::CallRequest>& calls) const;
+  bool all_fit(const protocol::Request& request, Side side) const;
+  Memory allocate_buffer(const protocol::BufferRequest& request, Side side);
   std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
-  void release(std::deque<Memory>& memories) const;
-  void make(const protocol::BufferRequest& request, const Memory& memory) const;
-  void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request, CopyKind kind,
-                  const char* stage) const;
+  void release(std::deque<Memory>& memories);
+  void make(const protocol::BufferRequest& request, const Memory& memory);
+  MadeValues made_values(const protocol::MadeBuffer& made) const;
+  void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request,
+                  const Memory& memory, CopyKind kind, const char* stage) const;
   std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {
     return which * call.buffers.size() + buffer;
   }
@@ -74,9 +86,11 @@ class Buffers {
   const Runtime& runtime_;
   const Stream* streams_;
   bool real_;
+  DeviceFill device_fill_;
   bool shifted_ = false;
-  std::deque<Memory> memories_;  // of all calls, in order
-  std::byte* file_ = nullptr;    // the memory file
+  std::optional<GuardedMemory> guards_;  // of a real GPU, from the first allocation on
+  std::deque<Memory> memories_;          // of all calls, in order
+  std::byte* file_ = nullptr;            // the memory file
   int64_t mapped_ = 0;
 };
 

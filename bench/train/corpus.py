@@ -1,0 +1,146 @@
+"""The kernels of the corpus that have a slot in a training step, each through `assay train` on the virtual GPU.
+
+    python3 bench/train/corpus.py wrong --json wrong.json    # which cell unmasks each numeric bug, after how many steps
+    python3 bench/train/corpus.py right --seeds 5            # correct kernels: how many runs fail, which must be none
+
+`wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong. What the others do
+(bounds, races, shapes that training does not have) is for `assay check`.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+NUMERIC = "ABCHK"
+# Enough tokens that sums over them are long; the widths that tensor-core kernels want.
+SIZES = ["--vocabulary", "256", "--width", "64", "--heads", "2", "--layers", "1", "--sequence", "64", "--sequences", "64"]
+
+
+def operators(assay):
+    """The operators of the corpus whose formula computes what a slot computes, with the slot."""
+    for contract in sorted((ROOT / "corpus").glob("*/contract.toml")):
+        shown = subprocess.run([assay, "train", contract, "--binding"], capture_output=True, text=True)
+        if shown.returncode == 0:
+            yield contract, re.search(r'slot\s*=\s*"(\w+)"', shown.stdout).group(1)
+
+
+def kernels(contract, kind):
+    for source in sorted((contract.parent / ("correct" if kind == "right" else "wrong")).glob("*.cu")):
+        letter = re.search(r"// assay: class (\w)", source.read_text())
+        if kind == "right" or letter.group(1) in NUMERIC:
+            yield source, letter.group(1) if letter else ""
+
+
+def run(job, options):
+    """One kernel, one seed: the result as `--json` writes it, or why there is none."""
+    contract, slot, source, letter, seed = job
+    row = {"operator": contract.parent.name, "kernel": source.stem, "class": letter, "slot": slot, "seed": seed}
+    if time.time() > options.ends:
+        return {**row, "verdict": "not run"}
+    with tempfile.TemporaryDirectory() as folder:
+        text = re.sub(r'(?m)^source\s*=.*$', f'source = "{source}"', contract.read_text(), count=1)
+        own, result = Path(folder) / "contract.toml", Path(folder) / "result.json"
+        own.write_text(text)
+        command = [options.assay, "train", own, "--json", result, "--seed", str(seed), "--threads", "1", "--fresh",
+                   "--steps", str(options.steps), "--tokens", options.tokens, "--optimizers", options.optimizers,
+                   *options.sizes.split()]
+        if options.teacher_only:
+            command.append("--teacher-only")
+        begun = time.time()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, options.ends - begun))
+        except subprocess.TimeoutExpired:
+            return {**row, "verdict": "not run"}
+        row["seconds"] = time.time() - begun
+        if not result.exists():
+            return {**row, "verdict": "error", "why": done.stderr.strip().splitlines()[-1:]}
+        report = json.loads(result.read_text())
+    row["verdict"] = report["verdict"]
+    row["why"] = report.get("inconclusive", [])
+    row["kinds"] = [finding["kind"] for finding in report["findings"]]
+    row["teacher"] = {name: report["teacher"].get(name) for name in
+                      ("steps", "accused_step", "log10_evidence", "tensor", "part")}
+    row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]
+    row["cells"] = [{name: cell.get(name) for name in
+                     ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise")}
+                    for cell in report["cells"]]
+    return row
+
+
+def wrong_table(rows):
+    cells = sorted({(cell["tokens"], cell["optimizer"]) for row in rows for cell in row.get("cells", [])},
+                   key=lambda cell: (cell[0] != "zipf", cell))
+    lines = ["| kernel | class | verdict | teacher-forced, after | " +
+             " | ".join(f"{tokens} + {optimizer}" for tokens, optimizer in cells) + " |",
+             "|" + " --- |" * (4 + len(cells))]
+    for row in rows:
+        teacher = row.get("teacher", {}).get("accused_step")
+        shown = "masked" if teacher is None else f"{teacher + 1} step{'s' if teacher else ''}"
+        found = {(cell["tokens"], cell["optimizer"]): cell for cell in row.get("cells", [])}
+        steps = [("–" if cell not in found else "masked" if not found[cell]["unmasked"] else
+                  f"step {found[cell]['unmasked_step'] + 1}") for cell in cells]
+        verdict = row["verdict"] if row["verdict"] != "fail" else ", ".join(row["kinds"])
+        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} | " +
+                     " | ".join(steps) + " |")
+    return lines
+
+
+def right_table(rows):
+    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a cell | "
+             "a call |", "|" + " --- |" * 8]
+    for name in dict.fromkeys((row["operator"], row["kernel"]) for row in rows):
+        own = [row for row in rows if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
+        if not own:
+            continue
+        evidence = max((row["teacher"]["log10_evidence"] for row in own if "teacher" in row), default=0)
+        ratio = max((cell["loss_gap"] / cell["noise"] for row in own for cell in row.get("cells", []) if cell["noise"]),
+                    default=0)
+        calls, spent = (sum(row.get(key, 0) for row in own) for key in ("calls", "seconds_of_calls"))
+        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.0f} ms |".format(
+            *name, own[0]["slot"], len(own), sum(row["verdict"] == "fail" for row in own),
+            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio, 1000 * spent / max(1, calls)))
+    return lines
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("kind", choices=["wrong", "right"])
+    arguments.add_argument("words", nargs="*", help="only kernels whose operator/name contains one of these")
+    arguments.add_argument("--assay", default=str(ROOT / "assay"))
+    arguments.add_argument("--jobs", type=int, default=os.cpu_count())
+    arguments.add_argument("--seeds", type=int, default=1, help="runs of each kernel, each with a seed of its own")
+    arguments.add_argument("--steps", type=int, default=15)
+    arguments.add_argument("--tokens", default="zipf,uniform")
+    arguments.add_argument("--optimizers", default="sgd,adamw")
+    arguments.add_argument("--sizes", default=" ".join(SIZES), help="options of the model")
+    arguments.add_argument("--teacher-only", action="store_true")
+    arguments.add_argument("--seconds", type=float, default=3600, help="after which nothing new begins")
+    arguments.add_argument("--json", type=Path)
+    options = arguments.parse_args()
+    options.ends = time.time() + options.seconds
+    found = [(contract, slot, source, letter) for contract, slot in operators(options.assay)
+             for source, letter in kernels(contract, options.kind)]
+    found = [job for job in found if not options.words or
+             any(word in f"{job[0].parent.name}/{job[2].stem}" for word in options.words)]
+    jobs = [(*job, seed) for seed in range(1, options.seeds + 1) for job in found]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        rows = list(pool.map(lambda job: run(job, options), jobs))
+    rows.sort(key=lambda row: (row["operator"], row["kernel"], row["seed"]))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    print("\n".join((wrong_table if options.kind == "wrong" else right_table)(rows)))
+    for row in rows:
+        if row["verdict"] in ("error", "inconclusive"):
+            print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: {row['verdict']}: {row['why']}")
+    print(f"{len(rows)} runs, of which {sum(row['verdict'] == 'not run' for row in rows)} were not begun in time")
+
+
+if __name__ == "__main__":
+    main()

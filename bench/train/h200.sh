@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# The measurements of docs/measurements/train.md that need a GPU or many cores.
+#
+#     bench/train/h200.sh prepare [BUILD]     here: the programs of a build (build/release) and their libraries into build/carried.tar.gz
+#     bench/train/h200.sh story               there: on a machine with a GPU, nvcc and torch; at most 8 minutes
+#     bench/train/h200.sh alarms              there: false alarms and the corpus, on many cores; at most 9 minutes
+#
+# Results go to the folder $OUT (default: .), with a log on the terminal.
+set -u
+cd -- "$(dirname -- "$(readlink -f -- "$0")")/../.." || exit 2
+carried=build/carried
+out=${OUT:-.}
+begun=$SECONDS
+
+copy_libraries() {
+  local library
+  ldd "$1" | awk '$3 ~ /^\// { print $3 }' | while read -r library; do
+    case $(basename "$library") in
+      libc.so* | libm.so* | libstdc++.so* | libgcc_s.so* | ld-linux* | libcudart.so*) ;;
+      *) cp -L "$library" "$2/" ;;
+    esac
+  done
+}
+
+prepare() {
+  local build=${1:-build/release} file
+  rm -rf $carried
+  mkdir -p $carried/bin $carried/lib $carried/system
+  for file in assay assay-worker bench_right_kernels; do
+    install -s "$build/$( [[ -e $build/bin/$file ]] && echo bin || echo bench )/$file" $carried/bin/ || exit 2
+  done
+  cp "$build/lib/libcudart.so.13" $carried/lib/
+  # What another system may lack; its own C library and GPU driver are used. Those of the worker lie beside the virtual runtime, where
+  # it looks; those of the command apart from it, so that a worker on a real GPU finds NVIDIA's runtime.
+  copy_libraries $carried/bin/assay-worker $carried/lib
+  copy_libraries $carried/lib/libcudart.so.13 $carried/lib
+  copy_libraries $carried/bin/assay $carried/system
+  for file in assay bench_right_kernels; do
+    printf '#!/bin/sh\nhere=$(dirname "$(readlink -f "$0")")\nLD_LIBRARY_PATH=$here/system exec "$here/bin/%s" "$@"\n' $file > $carried/$file
+    chmod +x $carried/$file
+  done
+  tar -czf $carried.tar.gz $carried
+  du -sh $carried $carried.tar.gz
+}
+
+unpack() {
+  [[ -x $carried/assay ]] || tar -xzf $carried.tar.gz || exit 2
+}
+
+elapsed() {
+  echo "--- $1: $((SECONDS - begun)) s since the start"
+}
+
+story() {
+  unpack
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  nproc
+  # The kernels in plain PyTorch.
+  timeout 200 python3 -u bench/train/story.py --json "$out/story.json" --seconds 120
+  elapsed "plain PyTorch"
+  # The same kernels on the GPU, everything else by the trusted code on the host. The wrong one is accused after two steps and ends; the
+  # right one makes all steps.
+  local full=(--vocabulary 8192 --sequence 256 --sequences 128 --tokens zipf --optimizers sgd --device cuda --fresh)
+  timeout 150 $carried/assay train examples/embedding_gradient/wrong.toml "${full[@]}" --steps 8 --json "$out/cuda_wrong.json"
+  elapsed "assay train --device cuda wrong.toml"
+  timeout 150 $carried/assay train examples/embedding_gradient/right.toml "${full[@]}" --steps 5 --json "$out/cuda_right.json"
+  elapsed "assay train --device cuda right.toml"
+}
+
+# A whole matrix at default size on two cores.
+matrix() {
+  local name=$1 cores=$2
+  shift 2
+  (
+    exec > "$out/matrix_$name.log" 2>&1
+    timeout 500 taskset -c "$cores" $carried/assay train "$@" --fresh --json "$out/matrix_$name.json"
+    echo "status $?"
+  ) &
+}
+
+alarms() {
+  unpack
+  if (($(nproc) < 16)); then
+    echo "this needs 16 cores" >&2
+    exit 2
+  fi
+  matrix embedding 0,1 examples/embedding_gradient/wrong.toml
+  matrix attention 2,3 corpus/attention/contract.toml
+  matrix gemm 4,5 corpus/gemm/contract.toml
+  # As many tokens a step as in the story.
+  matrix story 6,7 examples/embedding_gradient/wrong.toml --sequences 256 --steps 10
+  (
+    exec > "$out/right_host.md" 2>&1
+    taskset -c 8-10 $carried/bench_right_kernels 100 3 470
+  ) &
+  local corpus=(taskset -c 11-15 python3 bench/train/corpus.py --assay "$PWD/$carried/assay" --jobs 5)
+  "${corpus[@]}" wrong --seconds 340 --json "$out/corpus_wrong.json" > "$out/corpus_wrong.md" 2>&1
+  elapsed "wrong kernels of the corpus"
+  "${corpus[@]}" right --seeds 10 --seconds $((500 - (SECONDS - begun))) --json "$out/corpus_right.json" > "$out/corpus_right.md" 2>&1
+  elapsed "correct kernels of the corpus"
+  wait
+  # Few files come back: those that are only read go into the log.
+  tail -n 25 "$out"/matrix_*.log
+  grep -v "| 0 | 0 |" "$out"/right_host.md
+  tar -C "$out" -czf "$out/alarms.tar.gz" --remove-files $(cd "$out" && ls *.json *.log *.md)
+  elapsed "everything"
+}
+
+case ${1:-} in
+  prepare | story | alarms) "$@" ;;
+  *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
