@@ -174,6 +174,8 @@ void Daemon::admit(Client& client, int file) {
       std::ranges::find_if(watched_, [&](const auto& watched) { return watched->is_of(client.application); });
   if (known != watched_.end()) {
     client.watched = known->get();
+    const std::lock_guard lock(mutex_);
+    client.watched->check_certificate(client.application, options_.public_key);
   } else {
     auto made = Watched::make(client.application, options_.public_key);
     if (!made)

@@ -274,6 +274,35 @@ TEST_F(MonitorTest, AContractThatAssaydDoesNotKnowIsRefusedInWords) {
   EXPECT_EQ(daemon.value("assay_applications_refused_total"), 1);
 }
 
+TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
+  const std::string inputs = ASSAY_SOURCE_DIR "/tests/commands/inputs/";
+  RunningDaemon daemon(folder_.path(), text_of(inputs + "signer.pub.pem"));
+  const std::string text = text_of(inputs + "scale.toml");
+  for (const bool is_changed : {false, true}) {
+    const std::string path = folder_.file(is_changed ? "changed.toml" : "scale.toml");
+    std::ofstream(path) << text << (is_changed ? "# changed\n" : "");
+    assay_watch* watch = nullptr;
+    ASSERT_EQ(assay_open(path.c_str(), (inputs + "scale.assay.json").c_str(), &watch), 0) << assay_error();
+    open_.push_back(watch);
+    call(watch, 64);
+    EXPECT_TRUE(daemon.becomes("assay_applications", is_changed ? 2 : 1));
+    for (int i = 0; i < 200 && daemon.metrics().find("certificate_valid{") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (!is_changed) {
+      EXPECT_EQ(daemon.value("assay_certificate_valid"), 1);
+    }
+  }
+  // The second one is a kernel of its own, whose certificate is for another contract.
+  const auto invalid = [&] { return daemon.metrics().find("} 0\n", daemon.metrics().find("certificate_valid{")); };
+  for (int i = 0; i < 200 && invalid() == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(daemon.value("assay_certificate_valid"), 1);
+  std::istringstream lines(daemon.metrics());
+  int count_of_both = 0;
+  for (std::string line; std::getline(lines, line);) count_of_both += line.starts_with("assay_certificate_valid{");
+  EXPECT_EQ(count_of_both, 2);
+}
+
 TEST_F(MonitorTest, WhatCannotBeWatchedIsSaidAtOnce) {
   assay_watch* watch = nullptr;
   EXPECT_EQ(assay_open(folder_.file("none.toml").c_str(), nullptr, &watch), -1);
