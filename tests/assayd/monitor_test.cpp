@@ -72,6 +72,16 @@ TEST_F(MonitorTest, AWrongElementIsAnAlarmWithACapture) {
   EXPECT_TRUE(daemon.becomes("assay_violations_total", 2));
   EXPECT_EQ(files_in(folder_.file("alarms")).size(), 1u);
   EXPECT_NE(daemon.get("/").body.find("assay replay"), std::string::npos);
+  // An application that starts later hears of it.
+  static std::atomic<int> heard_later;
+  heard_later = 0;
+  assay_watch* later = nullptr;
+  ASSERT_EQ(assay_open(folder_.file("scale.toml").c_str(), nullptr, &later), 0);
+  open_.push_back(later);
+  assay_on_alarm(later, [](const char*, void*) { ++heard_later; }, nullptr);
+  call(later, 64);
+  for (int i = 0; i < 200 && heard_later == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(heard_later, 1);
   // Cleared by deleting its file.
   fs::remove(alarms[0]);
   daemon.reload();
