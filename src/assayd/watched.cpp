@@ -109,10 +109,11 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   const std::string kernel = kernel_name(watched->contract_);
   const std::string build = watched->library_sha256_.substr(0, kDigits);
   const std::string contract_digest = certificate::sha256(application.contract.bytes).substr(0, kDigits);
-  watched->labels_ = fmt::format("kernel=\"{}\",contract=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel),
-                                 contract_digest, build, label_value(application.device.uuid));
-  watched->name_ = plain(fmt::format("{}-{}-{}-{}", kernel, contract_digest, build.empty() ? "unknown" : build,
-                                     application.device.uuid));
+  watched->labels_ =
+      fmt::format("kernel=\"{}\",contract=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel),
+                  contract_digest, build, label_value(application.device.uuid));
+  watched->name_ = plain(fmt::format("{}-{}-{}-{}", kernel, contract_digest,
+                                     build.empty() ? "unknown" : build, application.device.uuid));
   watched->seed_ = mix(static_cast<uint64_t>(std::time(nullptr)), hash(watched->name_));
   watched->check_certificate(application, public_key);
   return watched;
@@ -141,7 +142,8 @@ void Watched::check_certificate(const Application& application, const std::strin
 }
 
 bool Watched::is_of(const Application& application) const {
-  if (application.contract.bytes != of_.contract.bytes || application.device.uuid != of_.device.uuid) return false;
+  if (application.contract.bytes != of_.contract.bytes || application.device.uuid != of_.device.uuid)
+    return false;
   const std::string bytes = text_of(application.library);
   return (bytes.empty() ? "" : certificate::sha256(bytes)) == library_sha256_;
 }

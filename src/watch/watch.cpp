@@ -193,7 +193,7 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
   Area* area = nullptr;
   if (into_graph) {
     State free = State::Free;
-    if (graph_.capacity < bytes) return dropped(Drop::Capturing, false);  // its size was not known before
+    if (graph_.capacity < bytes) return dropped(Drop::Capturing, false);      // its size was not known before
     if (!graph_.state.compare_exchange_strong(free, State::Taken)) return 0;  // the first call is taken
     area = &graph_;
   } else {

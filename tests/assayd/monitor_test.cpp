@@ -78,9 +78,11 @@ TEST_F(MonitorTest, AWrongElementIsAnAlarmWithACapture) {
   assay_watch* later = nullptr;
   ASSERT_EQ(assay_open(folder_.file("scale.toml").c_str(), nullptr, &later), 0);
   open_.push_back(later);
-  assay_on_alarm(later, [](const char*, void*) { ++heard_later; }, nullptr);
+  assay_on_alarm(
+      later, [](const char*, void*) { ++heard_later; }, nullptr);
   call(later, 64);
-  for (int i = 0; i < 200 && heard_later == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 200 && heard_later == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(heard_later, 1);
   // Cleared by deleting its file.
   fs::remove(alarms[0]);
@@ -303,13 +305,16 @@ TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
     }
   }
   // The second one is a kernel of its own, whose certificate is for another contract.
-  const auto invalid = [&] { return daemon.metrics().find("} 0\n", daemon.metrics().find("certificate_valid{")); };
+  const auto invalid = [&] {
+    return daemon.metrics().find("} 0\n", daemon.metrics().find("certificate_valid{"));
+  };
   for (int i = 0; i < 200 && invalid() == std::string::npos; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(daemon.value("assay_certificate_valid"), 1);
   std::istringstream lines(daemon.metrics());
   int count_of_both = 0;
-  for (std::string line; std::getline(lines, line);) count_of_both += line.starts_with("assay_certificate_valid{");
+  for (std::string line; std::getline(lines, line);)
+    count_of_both += line.starts_with("assay_certificate_valid{");
   EXPECT_EQ(count_of_both, 2);
 }
 
