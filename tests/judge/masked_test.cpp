@@ -82,8 +82,7 @@ TEST(Masked, AMaximumThatIgnoresNanIsNotForgiven) {
 }
 
 // y = p - r (u + w p), as decoupled weight decay is written.
-std::vector<Finding> judge_decay(std::vector<double> p, std::vector<double> y) {
-  const auto contract = contract::parse(R"(
+constexpr const char* kDecay = R"toml(
 [kernel]
 source = "k.cu"
 entry = "k"
@@ -96,9 +95,12 @@ dtype = "f32"
 shape = [2]
 role = "out"
 [reference]
-formula = "y[i] = p[i] - 0.5 * (1 + 0.25 * p[i])") ");
-                        EXPECT_TRUE(contract)
-                        << contract.error().text();
+formula = "y[i] = p[i] - 0.5 * (1 + 0.25 * p[i])"
+)toml";
+
+std::vector<Finding> judge_decay(std::vector<double> p, std::vector<double> y) {
+  const auto contract = contract::parse(kDecay);
+  EXPECT_TRUE(contract) << contract.error().text();
   const auto reference = reference::Reference::make(*contract);
   contract::Bindings bindings;
   bindings.inputs["p"] = floats(std::move(p));
