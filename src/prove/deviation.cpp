@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/symbol.h"
-#include "prove/relation.h"
+#include "prove/execute.h"
 
 namespace assay::prove {
 
@@ -169,6 +169,29 @@ std::string deviation(const Relation& relation, const contract::Contract& contra
   return names.empty() ? std::string("nothing is launched")
                        : fmt::format("{} {} launched, which it has nowhere", fmt::join(names, ", "),
                                      names.size() == 1 ? "is" : "are");
+}
+
+bool is_legal(const Relation& relation, const contract::Shape& shape) {
+  const auto within = [&](const ExprPtr& expr, Int most) {
+    const auto value = expr ? evaluate(*expr, shape) : std::nullopt;
+    return value && *value > 0 && *value <= most;
+  };
+  const auto is_taken = [&](const Launch& launch) {
+    Int threads = 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      if (!within(launch.grid[axis], kMostBlocks[axis]) || !within(launch.block[axis], kMostThreads[axis]))
+        return false;
+      threads *= *evaluate(*launch.block[axis], shape);
+    }
+    const auto shared = launch.dynamic_shared ? evaluate(*launch.dynamic_shared, shape) : std::nullopt;
+    const auto limit = launch.shared_limit ? evaluate(*launch.shared_limit, shape) : std::nullopt;
+    return threads <= kMostThreads[0] && shared && limit && *shared <= *limit;
+  };
+  return std::any_of(relation.cases.begin(), relation.cases.end(), [&](const Case& one) {
+    return std::all_of(one.when.begin(), one.when.end(),
+                       [&](const Condition& condition) { return condition.holds(shape); }) &&
+           std::all_of(one.launches.begin(), one.launches.end(), is_taken);
+  });
 }
 
 }  // namespace assay::prove

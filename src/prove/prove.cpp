@@ -504,6 +504,11 @@ class Prover {
     if (!proof_.all_shapes_recorded)
       proof_.assumptions.push_back(
           fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
+    const auto& tensors = contract_.tensors;
+    if (std::any_of(tensors.begin(), tensors.end(),
+                    [&](const auto& tensor) { return shift_of(contract_, tensor.name) != 0; }))
+      proof_.assumptions.push_back(
+          "the host code launches the same for pointers that are aligned better than `align` promises");
     for (Obligation& obligation : proof_.obligations) {
       if (obligation.reason.empty() && !obligation.open.empty()) {
         obligation.reason = obligation.open.front().reason;

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <set>
 
 #include "base/random.h"
 #include "contract/legal_shape.h"
 #include "protocol/event.h"
+#include "trial/giant.h"
 #include "trial/shapes.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
@@ -21,8 +23,10 @@ using contract::Shape;
 
 namespace {
 
-constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
-constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
+constexpr double kMostBytes = 100e9;  // the virtual device holds 141 GB
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kLeastGiant = 0x1p18;  // elements: smaller shapes are among the others
+constexpr size_t kEnoughRefusals = 8;   // each costs a new worker
 // Shapes about the constants of the code. Chosen: as many as the others, since a recording takes a millisecond.
 constexpr size_t kMostAboutConstants = 200;
 constexpr int64_t kOrdinaryDim = 100;
@@ -56,6 +60,9 @@ class Shapes {
       Shape shape;
       for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
       shape = trial::near_legal(contract_, std::move(shape));
+      // What a device cannot hold, made smaller until it can: where 32 bits end, host code goes wrong, and most shapes that
+      // are drawn are far below that.
+      if (!fits(shape)) shape = trial::fit(contract_, std::move(shape), kNoLimit, kMostBytes).shape;
       if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
     };
     const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
@@ -70,6 +77,14 @@ class Shapes {
     Random random(seed);
     for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
       add([&](const contract::Dim& dim) { return drawn(dim, random); });
+    return shapes;
+  }
+
+  // The largest that a device holds, and those where 31 and 32 bits end.
+  std::vector<Shape> giant() {
+    std::vector<Shape> shapes;
+    for (Shape& shape : trial::giant_shapes(contract_, kLeastGiant, kMostBytes))
+      if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
     return shapes;
   }
 
@@ -616,6 +631,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       ++relation.recorded;
     }
   };
+  record_all(shapes.giant());
   record_all(shapes.some(options.fitted, 7));
   if (relation.refused.size() <= kEnoughRefusals) record_all(shapes.about(options.constants));
   // What fits few shapes is too easily found.
@@ -662,6 +678,11 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       return std::find(added.begin(), added.end(), call) != added.end();
     });
   }
+  for (const Refusal& refusal : relation.refused)
+    if (relation.gaps.empty() && is_legal(relation, refusal.shape))
+      relation.gaps.push_back(
+          fmt::format("no launch relation was found that also holds at {}, where the launch is refused",
+                      contract::to_string(refusal.shape)));
   return relation;
 }
 
