@@ -67,7 +67,7 @@ def run(job, options):
     row["kinds"] = [finding["kind"] for finding in report["findings"]]
     row["teacher"] = {name: report["teacher"].get(name) for name in
                       ("steps", "accused_step", "log10_evidence", "tensor", "part")}
-    row["calls"] = report["calls"]
+    row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]
     row["cells"] = [{name: cell.get(name) for name in
                      ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise")}
                     for cell in report["cells"]]
@@ -93,8 +93,8 @@ def wrong_table(rows):
 
 
 def right_table(rows):
-    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a cell |",
-             "|" + " --- |" * 7]
+    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a cell | "
+             "a call |", "|" + " --- |" * 8]
     for name in dict.fromkeys((row["operator"], row["kernel"]) for row in rows):
         own = [row for row in rows if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
         if not own:
@@ -102,9 +102,10 @@ def right_table(rows):
         evidence = max((row["teacher"]["log10_evidence"] for row in own if "teacher" in row), default=0)
         ratio = max((cell["loss_gap"] / cell["noise"] for row in own for cell in row.get("cells", []) if cell["noise"]),
                     default=0)
-        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} |".format(
+        calls, spent = (sum(row.get(key, 0) for row in own) for key in ("calls", "seconds_of_calls"))
+        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.0f} ms |".format(
             *name, own[0]["slot"], len(own), sum(row["verdict"] == "fail" for row in own),
-            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio))
+            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio, 1000 * spent / max(1, calls)))
     return lines
 
 

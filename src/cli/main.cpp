@@ -40,6 +40,7 @@ constexpr Command kCommands[] = {
     {"init", "KERNEL", "write a first contract for a kernel", init_command},
     {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU with all checks on", run_command},
     {"events", "FILE", "show what a program on the virtual GPU reported", events_command},
+    {"doctor", "", "find out why the GPU cannot be used here, and how to fix it", doctor_command},
     {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},
     {"version", "", "print the version", version_command},
 };

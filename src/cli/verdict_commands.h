@@ -11,6 +11,7 @@ namespace assay::cli {
 int check_command(std::vector<std::string> args);
 int certify_command(std::vector<std::string> args);
 int verify_command(std::vector<std::string> args);
+int doctor_command(std::vector<std::string> args);
 int corpus_command(std::vector<std::string> args);
 int judge_command(std::vector<std::string> args);
 int lint_command(std::vector<std::string> args);

@@ -20,17 +20,19 @@ constexpr std::array<std::string_view, 11> kWords = {"if", "then", "else", "and"
 constexpr std::array<std::string_view, 6> kComparisons = {"<", "<=", ">", ">=", "==", "!="};
 
 // Functions that reserve no name: only a '(' makes them one. Names of dtypes that came later are others.
-constexpr std::array<std::string_view, 8> kAlsoCallable = {"silu",    "relu",    "bit_and",    "bit_or",
-                                                           "bit_xor", "bit_not", "shift_left", "shift_right"};
+constexpr std::array<std::string_view, 9> kAlsoCallable = {
+    "silu", "relu", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right", "random"};
 bool is_also_callable(std::string_view word) {
-  return std::ranges::find(kAlsoCallable, word) != kAlsoCallable.end() || dtype_named(word).has_value();
+  return std::ranges::find(kAlsoCallable, word) != kAlsoCallable.end() || dtype_named(word).has_value() ||
+         stochastic_rounding(word).has_value();
 }
 
 // Reductions that reserve no name: only brackets and a body make them one.
-constexpr std::array<std::string_view, 2> kChoices = {"argmax_any", "argmin_any"};
+constexpr std::array<std::string_view, 8> kChoices = {"argmax_any", "argmin_any", "prod",    "sample",
+                                                      "topk",       "topk_first", "argsort", "argsort_first"};
 // Running reductions: of the elements up to and including the one at the index.
 constexpr std::pair<std::string_view, std::string_view> kScans[] = {
-    {"cumsum", "sum"}, {"cummax", "max"}, {"cummin", "min"}};
+    {"cumsum", "sum"}, {"cumprod", "prod"}, {"cummax", "max"}, {"cummin", "min"}};
 bool is_later_reduction(std::string_view word) {
   return std::ranges::find(kChoices, word) != kChoices.end() ||
          std::ranges::any_of(kScans, [&](const auto& scan) { return scan.first == word; });
@@ -47,7 +49,11 @@ constexpr std::pair<std::string_view, std::string_view> kInstead[] = {
     {"select", "`if c then a else b`"},
     {"clamp", "min(max(x, low), high)"},
     {"clip", "min(max(x, low), high)"},
-    {"prod", "exp(sum[k](log(e)))"},
+    {"sort", "y[j] = x[order[j]] with an output order[j] = argsort[k](x[k])"},
+    {"dropout", "if random(1 - p) then x[i] / (1 - p) else 0"},
+    {"rand", "random(p), which is true with probability p"},
+    {"bernoulli", "random(p), which is true with probability p"},
+    {"multinomial", "sample[k](weight), an index drawn by weight"},
     {"ln", "log(e)"},
     {"tan", "sin(e) / cos(e)"},
     {"square", "e^2"},
@@ -398,14 +404,19 @@ class FormulaParser {
     list(*expr, depth);
     if (!expect("]", " after the subscripts")) return nullptr;
     if (!peek().is("(")) return expr;
+    for (const auto& [word, instead] : kInstead)
+      if (word == token.text)
+        return fail(fmt::format("`{}` is not a reduction; write {}", token.text, instead), &token);
     std::vector<std::string> words(kReductions.begin(), kReductions.end());
     words.insert(words.end(), kChoices.begin(), kChoices.end());
     for (const auto& [word, reduction] : kScans) words.emplace_back(word);
     const std::string near = nearest(token.text, words);
     return fail(
-        fmt::format("`{}` is not a reduction{}", token.text,
-                    near.empty() ? "; sum, mean, max, min, argmax, argmin, cumsum, cummax and cummin are"
-                                 : fmt::format("; did you mean `{}`?", near)),
+        fmt::format(
+            "`{}` is not a reduction{}", token.text,
+            near.empty()
+                ? "; sum, prod, mean, max, min, argmax, argmin, cumsum, cumprod, cummax and cummin are"
+                : fmt::format("; did you mean `{}`?", near)),
         &token);
   }
 
@@ -561,6 +572,13 @@ const std::vector<std::string>& function_names() {
     return list;
   }();
   return names;
+}
+
+std::optional<DType> stochastic_rounding(std::string_view word) {
+  constexpr std::string_view kPrefix = "sr_";
+  if (!word.starts_with(kPrefix)) return {};
+  const std::optional<DType> dtype = dtype_named(word.substr(kPrefix.size()));
+  return dtype && is_float(*dtype) ? dtype : std::nullopt;
 }
 
 bool is_reduction(std::string_view word) {

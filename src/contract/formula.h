@@ -86,6 +86,8 @@ bool is_reserved(std::string_view word);
 // The words that `name(` may be, for suggestions.
 const std::vector<std::string>& function_names();
 bool is_reduction(std::string_view word);
+// Of sr_bf16 and its like: the type that is rounded to.
+std::optional<DType> stochastic_rounding(std::string_view word);
 
 // The expression as text, for messages.
 std::string to_text(const Expr& expr);

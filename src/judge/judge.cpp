@@ -7,6 +7,7 @@
 
 #include "base/parallel.h"
 #include "judge/buckets.h"
+#include "judge/choices.h"
 #include "judge/defect_match.h"
 #include "judge/masked.h"
 #include "judge/measure.h"
@@ -258,11 +259,12 @@ Result<std::vector<int64_t>> affordable(const Reference& reference, const Bindin
 
 Result<void> judge_output(const Contract& contract, const Reference& reference, const Bindings& bindings,
                           const std::string& output, const contract::Tensor& tensor, const Options& options,
-                          Judgement& judgement) {
+                          const std::vector<int64_t>* told, Judgement& judgement) {
   const bool partly = static_cast<bool>(options.on_read);
   const reference::BudgetOptions budget{
       .tensor_cores = options.tensor_cores, .threads = options.threads, .on_read = options.on_read};
-  const auto elements = affordable(reference, bindings, output, tensor, budget, options);
+  const auto elements = told ? Result<std::vector<int64_t>>(*told)
+                             : affordable(reference, bindings, output, tensor, budget, options);
   if (!elements) return elements.error();
   judgement.judged += static_cast<int64_t>(elements->size());
   const MeasureOptions how{contract.require.rtol, contract.require.atol, contract.reference.accumulate,
@@ -301,6 +303,13 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
 Result<Judgement> judge(const Contract& contract, const Reference& reference, const Bindings& bindings,
                         const Outputs& outputs, const Options& options) {
   Judgement judgement;
+  Choices choices{bindings, {}};
+  const bool chooses = !reference.choices(bindings).empty() && !options.on_read;
+  if (chooses) {
+    auto made = judge_choices(reference, bindings, outputs, options, judgement);
+    if (!made) return made.error();
+    choices = std::move(*made);
+  }
   for (const contract::TensorSpec* spec : contract.outputs()) {
     const auto found = outputs.find(spec->name);
     if (found == outputs.end()) continue;
@@ -308,7 +317,12 @@ Result<Judgement> judge(const Contract& contract, const Reference& reference, co
     judgement.elements += tensor.count();
     if (tensor.count() == 0) continue;
     if (options.on_read && !options.elements.contains(spec->name)) continue;
-    const auto done = judge_output(contract, reference, bindings, spec->name, tensor, options, judgement);
+    if (std::ranges::any_of(reference.choices(bindings),
+                            [&](const reference::Choice& choice) { return choice.name == spec->name; }))
+      continue;  // judged as a choice
+    const auto told = choices.told.find(spec->name);
+    const auto done = judge_output(contract, reference, choices.bindings, spec->name, tensor, options,
+                                   told == choices.told.end() ? nullptr : &told->second, judgement);
     if (!done) return done.error();
   }
   return judgement;

@@ -24,6 +24,7 @@
 // errors are those of the kernel gives the finding its kind.
 //
 //   verdict.h   verdicts                   sample.h     which elements to look at
+//   choices.h   what the kernel chose: random draws, orders of equals
 //   measure.h   elements as measured       diagnose.h   which defect explains them
 #pragma once
 

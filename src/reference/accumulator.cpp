@@ -78,11 +78,12 @@ Accumulator Accumulator::make(Arena& arena, int n, Reduce reduce) {
   Accumulator a;
   a.n = n;
   const bool largest = reduce == Reduce::Max || reduce == Reduce::ArgMax;
-  const bool extreme = reduce != Reduce::Sum && reduce != Reduce::Mean && reduce != Reduce::None;
+  const bool product = reduce == Reduce::Prod;
+  const bool extreme = !adds_up(reduce) && reduce != Reduce::None && !product;
   const double empty = largest ? -kInf : kInf;
-  a.sum = filled(arena, n, extreme ? empty : 0);
+  a.sum = filled(arena, n, extreme ? empty : product ? 1 : 0);
   a.low_part = filled(arena, n, 0);
-  a.magnitude = filled(arena, n, 0);
+  a.magnitude = filled(arena, n, product ? 1 : 0);
   a.squares = filled(arena, n, 0);
   a.bound = filled(arena, n, 0);
   a.variance = filled(arena, n, 0);
@@ -142,6 +143,29 @@ void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const 
   }
 }
 
+namespace {
+
+void multiply_by(Accumulator& total, int at, double v, double b, double s, double count, double larger) {
+  double& product = total.sum[at];
+  double& bound = total.bound[at];
+  double& variance = total.variance[at];
+  bound = std::abs(product) * b + std::abs(v) * bound + bound * b;
+  variance = product * product * s + v * v * variance + variance * s;
+  product *= v;
+  total.magnitude[at] *= larger;
+  total.count[at] += count;
+}
+
+}  // namespace
+
+void multiply_terms(Accumulator& total, const Lanes& t, int n, const int* map) {
+  for (int l = 0; l < n; ++l) {
+    const int at = map ? map[l] : l;
+    multiply_by(total, at, t.v[l], t.b ? t.b[l] : 0, t.s ? t.s[l] : 0, 1, std::max(1.0, std::abs(t.v[l])));
+    if (t.f) total.flags[at] |= t.f[l];
+  }
+}
+
 void add_integers(Accumulator& total, const Lanes& t, int n, const int* map) {
   for (int l = 0; l < n; ++l) {
     const int at = map ? map[l] : l;
@@ -198,6 +222,14 @@ void fold(const Accumulator& parts, int used, Accumulator& total, int at, Reduce
       total.variance[at] += parts.variance[l];
       total.count[at] += parts.count[l];
       total.integer[at] += parts.integer[l];
+      total.flags[at] |= parts.flags[l];
+    }
+    return;
+  }
+  if (reduce == Reduce::Prod) {
+    for (int l = 0; l < used; ++l) {
+      multiply_by(total, at, parts.sum[l], parts.bound[l], parts.variance[l], parts.count[l],
+                  parts.magnitude[l]);
       total.flags[at] |= parts.flags[l];
     }
     return;

@@ -40,6 +40,9 @@ struct SumRules {
 
 // Adds terms t[0..n) to lanes map[0..n), or 0..n if map is null.
 void add_terms(Accumulator& total, const Lanes& t, int n, const int* map, const SumRules& rules);
+// Multiplies lanes by terms. `sum` is the product, `magnitude` that of the sizes above 1, `bound` and `variance` those of
+// the product.
+void multiply_terms(Accumulator& total, const Lanes& t, int n, const int* map);
 void add_integers(Accumulator& total, const Lanes& t, int n, const int* map);
 // Offers values to an extreme; `which` is the index of each, for argmax.
 void offer(Accumulator& total, const Lanes& t, int n, const int* map, Reduce reduce, const int64_t* which,

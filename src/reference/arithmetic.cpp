@@ -15,10 +15,28 @@ bool representable(DType dtype, double value) {
   return rounded(dtype, value) == value;
 }
 
-bool all_representable(DType dtype, const double* v, int n) {
+// A result that no kernel rounds: the format has it, and fast math does not flush it.
+bool stays(const Precision& precision, double value) {
+  return representable(precision.dtype, value) &&
+         (precision.math != Math::Fast || value == 0 || std::abs(value) >= precision.min_normal);
+}
+
+bool all_stay(const Precision& precision, const double* v, int n) {
   for (int l = 0; l < n; ++l)
-    if (!representable(dtype, v[l]) && std::isfinite(v[l])) return false;
+    if (!stays(precision, v[l]) && std::isfinite(v[l])) return false;
   return true;
+}
+
+// Zero, or neither subnormal in the precision nor beyond it.
+bool all_in_range(const Precision& precision, const double* v, int n) {
+  const auto low = std::bit_cast<int64_t>(precision.min_normal), high = std::bit_cast<int64_t>(precision.max);
+  int64_t outside = 0;
+  for (int l = 0; l < n; ++l) {
+    const auto size = static_cast<int64_t>(std::bit_cast<uint64_t>(v[l]) & kMagnitude);
+    outside |= static_cast<int64_t>(size > high) |
+               (static_cast<int64_t>(size < low) & static_cast<int64_t>(size != 0));
+  }
+  return outside == 0;
 }
 
 bool all_finite(const double* v, int n) {
@@ -47,10 +65,11 @@ Precision precision_of(const ReferenceSpec& reference) {
   precision.u = numerics::unit_roundoff(format);
   if (reference.accumulate == DType::f64) precision.u *= 2;
   precision.eta = numerics::min_subnormal(format) / 2;
-  if (reference.math == Math::Fast) precision.eta = numerics::min_normal(format);
+  precision.min_normal = numerics::min_normal(format);
+  if (reference.math == Math::Fast) precision.eta = precision.min_normal;
   precision.added = precision.eta;
   // atom.add.f32 flushes what is subnormal in device memory, before and after; a sound kernel may sum by it.
-  if (reference.accumulate == DType::f32) precision.added = 2 * numerics::min_normal(format);
+  if (reference.accumulate == DType::f32) precision.added = 2 * precision.min_normal;
   precision.max = numerics::max_finite(format);
   precision.bits = numerics::info(format).precision();
   return precision;
@@ -115,15 +134,14 @@ void Arithmetic::round_all(Lanes& r, int n) const {
 void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool unless_representable) const {
   if (simulated) return round_all(r, n);
   if (!budget) return;
-  if (unless_representable && !r.b && precision->dtype != DType::f64 &&
-      all_representable(precision->dtype, r.v, n)) {
+  if (unless_representable && !r.b && precision->dtype != DType::f64 && all_stay(*precision, r.v, n)) {
     r.bits = precision->bits;
     return;
   }
   const bool fresh = !r.b;
   need_budget(r, n);
   const double u = precision->u, eta = precision->eta, deviation = rms * u;
-  if (fresh && unless_representable && precision->dtype == DType::f32) {
+  if (fresh && unless_representable && precision->dtype == DType::f32 && precision->math == Math::Standard) {
     for (int l = 0; l < n; ++l) {
       const double v = r.v[l], rounds = static_cast<double>(static_cast<float>(v)) == v ? 0 : 1;
       r.b[l] = rounds * (relative * u * std::abs(v) + eta);
@@ -132,7 +150,7 @@ void Arithmetic::own_rounding(Lanes& r, int n, double relative, double rms, bool
     return settle(r, n);
   }
   for (int l = 0; l < n; ++l) {
-    if (fresh && unless_representable && representable(precision->dtype, r.v[l])) continue;
+    if (fresh && unless_representable && stays(*precision, r.v[l])) continue;
     // An exact zero of exact operands is rounded by nobody.
     const double size = std::abs(r.v[l]) + r.b[l];
     r.b[l] += relative * u * size + (size > 0 ? eta : 0);
@@ -179,6 +197,12 @@ void Arithmetic::forget_beyond(Lanes& r, int n) const {
 }
 
 void Arithmetic::narrow(Lanes& x, int n) const {
+  // Fast math takes a subnormal operand for zero.
+  if (precision->math == Math::Fast && budget && !simulated && !all_in_range(*precision, x.v, n)) {
+    need_budget(x, n);
+    for (int l = 0; l < n; ++l)
+      if (std::abs(x.v[l]) < precision->min_normal) x.b[l] = std::abs(x.v[l]), x.s[l] = x.v[l] * x.v[l];
+  }
   if (x.bits <= precision->bits) return;
   own_rounding(x, n, 1, kRms, true);
 }
@@ -201,7 +225,9 @@ Lanes Arithmetic::add(const Lanes& x, const Lanes& y, int n, double sign) const 
 Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
   Lanes r = merged(x, &y, n);
   for (int l = 0; l < n; ++l) r.v[l] = x.v[l] * y.v[l];
-  if (!x.b && !y.b && x.bits + y.bits <= precision->bits && !simulated) {
+  // Few enough bits, and no underflow or overflow: the product is exact.
+  const bool fits = !x.b && !y.b && x.bits + y.bits <= precision->bits && !simulated;
+  if (fits && (!budget || all_in_range(*precision, r.v, n))) {
     r.bits = x.bits + y.bits;
     return r;
   }
@@ -217,8 +243,8 @@ Lanes Arithmetic::multiply(const Lanes& x, const Lanes& y, int n) const {
   return r;
 }
 
-// x / y, or x times the reciprocal of y: two roundings. The quotient of two integers that comes out even is
-// exact: `d < D / 2` is decided.
+// x / y, or x times the reciprocal of y: two roundings, and the reciprocal of a large y is subnormal. The quotient of
+// two integers that comes out even is exact: `d < D / 2` is decided.
 Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers) const {
   Lanes r = merged(x, &y, n);
   for (int l = 0; l < n; ++l) r.v[l] = x.v[l] / y.v[l];
@@ -239,6 +265,14 @@ Lanes Arithmetic::divide(const Lanes& x, const Lanes& y, int n, bool of_integers
     }
   const double relative = precision->math == Math::Fast ? 5 : 2;
   own_rounding(r, n, relative, kRms * relative * 0.75, of_integers && !r.b);
+  if (r.b && budget && !simulated && !of_integers)
+    for (int l = 0; l < n; ++l) {
+      const double size = std::abs(y.v[l]);
+      if (!(size * precision->min_normal > 1) || !std::isfinite(r.v[l])) continue;
+      const double lost = std::min(std::abs(x.v[l]) * precision->eta, std::abs(r.v[l]));
+      r.b[l] += lost;
+      r.s[l] += lost * lost;
+    }
   forget_beyond(r, n);
   return r;
 }
@@ -293,6 +327,17 @@ Lanes Arithmetic::power(const Lanes& x, int64_t exponent, int n) const {
     }
   const double steps = std::abs(p) + (exponent < 0 ? 2 : 0);
   own_rounding(r, n, steps, kRms * std::sqrt(steps), !r.b && exponent >= 0);
+  // One over a power that underflows loses what that does; over one that overflows, everything.
+  if (r.b && budget && !simulated && exponent < 0)
+    for (int l = 0; l < n; ++l) {
+      const double power = std::abs(1 / r.v[l]), size = std::abs(r.v[l]);
+      if (!std::isfinite(power) || power == 0) continue;
+      const double lost = power > precision->max          ? size
+                          : power < precision->min_normal ? size * precision->eta / power
+                                                          : 0;
+      r.b[l] += lost;
+      r.s[l] += lost * lost;
+    }
   exponent > 0 ? flag_beyond(r, x, x, n) : forget_beyond(r, n);
   return r;
 }
@@ -355,7 +400,8 @@ Lanes Arithmetic::function(Op op, const Lanes& x, int n) const {
     const double bx = x.b ? x.b[l] : 0;
     const double slope = bx > 0 ? f.slope(x.v[l], v) : 0;
     r.b[l] = own + precision->eta + (bx > 0 ? reach(f, x.v[l], v, bx) : 0);
-    r.s[l] = (x.s && bx > 0 ? slope * slope * x.s[l] : 0) + own * own * 0.125;
+    r.s[l] =
+        (x.s && bx > 0 ? slope * slope * x.s[l] : 0) + own * own * 0.125 + precision->eta * precision->eta;
     if (std::isnan(r.b[l])) r.b[l] = kInf;
     if (std::isnan(r.s[l])) r.s[l] = kInf;
   }

@@ -48,6 +48,7 @@ struct Precision {
   double eta = 0;    // one operation's absolute error where values are tiny
   double added = 0;  // the same for one addition to a sum
   double max = 0;
+  double min_normal = 0;
   int bits = 24;
 };
 Precision precision_of(const ReferenceSpec& reference);

@@ -1,5 +1,6 @@
 // Nodes, conversions and index variables; and the whole.
 #include "contract/legal_shape.h"
+#include "reference/choices.h"
 #include "reference/compiler.h"
 #include "reference/shifted.h"
 
@@ -39,9 +40,11 @@ std::vector<Shape> telling_shapes(const Contract& contract) {
 
 Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
   const ReferenceSpec& reference = contract_.reference;
+  Result<WithChoices> separated = separate_choices(contract_, *reference.formula);
+  if (!separated) return separated.error();
   Formula shifted;
-  if (!as_written_) shifted = shift_exponentials(contract_, *reference.formula);
-  const Formula& formula = as_written_ ? *reference.formula : shifted;
+  if (!as_written_) shifted = shift_exponentials(contract_, separated->formula);
+  const Formula& formula = as_written_ ? separated->formula : shifted;
   for (const Statement& written : formula.statements) {
     statement(written);
     if (failed_) return error_;
@@ -53,7 +56,68 @@ Result<std::shared_ptr<const CompiledFormula>> Compiler::run() {
           fmt::format("the formula never assigns the output `{}`; add `{}`", contract_.tensors[i].name,
                       contract_.tensors[i].shape.empty() ? contract_.tensors[i].name + " = ..."
                                                          : contract_.tensors[i].name + "[...] = ..."));
+  for (Choice& choice : separated->choices) add_choice(std::move(choice));
+  if (failed_) return error_;
   return std::make_shared<const CompiledFormula>(std::move(compiled_));
+}
+
+// Which definitions belong to a choice; and of one that is no output, which outputs tell it.
+void Compiler::add_choice(Choice choice) {
+  const std::vector<Definition>& definitions = compiled_.definitions;
+  const auto loads_from = [&](const Node& node, std::size_t id) {
+    if (node.op != Op::Load) return false;
+    const Source& source = compiled_.sources[static_cast<std::size_t>(node.ref)];
+    return !source.is_input && source.definition == static_cast<int>(id);
+  };
+  std::size_t weights = 0;
+  while (definitions[weights].name != choice.weights) ++weights;
+  std::size_t chosen = 0;
+  while (!definitions[chosen].is_choice ||
+         std::ranges::none_of(definitions[chosen].nodes,
+                              [&](const Node& node) { return loads_from(node, weights); }))
+    ++chosen;
+  for (std::size_t id = 0; id < definitions.size() && !choice.is_output; ++id) {
+    const Definition& made = definitions[id];
+    for (const Node& node : made.nodes) {
+      if (!loads_from(node, chosen)) continue;
+      Choice::Told told;
+      const bool is_final =
+          made.output >= 0 && !made.is_scatter() && made.reduce == Reduce::None &&
+          compiled_.final_definition[static_cast<std::size_t>(made.output)] == static_cast<int>(id);
+      for (const int subscript : node.subscripts) {
+        const Node& index = made.nodes[static_cast<std::size_t>(subscript)];
+        for (std::size_t c = 0; c < made.coordinates.size() && index.op == Op::Index; ++c)
+          if (made.coordinates[c].variable == index.ref) told.dimensions.push_back(static_cast<int>(c));
+      }
+      if (!is_final || told.dimensions.size() != node.subscripts.size()) {
+        fail(node.place,
+             fmt::format("what `{}` was cannot be told here from an output's element; make `{}` an output",
+                         choice.name, choice.name));
+        return;
+      }
+      told.output = contract_.tensors[static_cast<std::size_t>(made.output)].name;
+      const bool known = std::ranges::any_of(
+          choice.told, [&](const Choice::Told& one) { return one.output == told.output; });
+      if (!known) choice.told.push_back(std::move(told));
+    }
+  }
+  if (!choice.is_output && choice.told.empty()) {
+    fail(choice.place,
+         fmt::format("no output tells what `{}` was; make it an output, or leave it out", choice.name));
+    return;
+  }
+  for (const Choice& other : compiled_.choices)
+    for (const Choice::Told& told : choice.told)
+      if (std::ranges::any_of(other.told,
+                              [&](const Choice::Told& one) { return one.output == told.output; })) {
+        fail(choice.place,
+             fmt::format("`{}` depends on two draws that are no outputs; make one of them an output",
+                         told.output));
+        return;
+      }
+  compiled_.choice_definitions.push_back(static_cast<int>(chosen));
+  compiled_.weight_definitions.push_back(static_cast<int>(weights));
+  compiled_.choices.push_back(std::move(choice));
 }
 
 int Compiler::add(const Scope& scope, Node node) {
@@ -217,7 +281,7 @@ Type reduced_type(Reduce reduce, Type body) {
 }
 
 std::string_view to_string(Reduce reduce) {
-  constexpr std::string_view kNames[] = {"", "sum", "mean", "max", "min", "argmax", "argmin"};
+  constexpr std::string_view kNames[] = {"", "sum", "mean", "max", "min", "argmax", "argmin", "prod"};
   return kNames[static_cast<std::size_t>(reduce)];
 }
 

@@ -1,5 +1,6 @@
 // Expressions: what stands on the right.
 #include "reference/arithmetic.h"
+#include "reference/choices.h"
 #include "reference/compiler.h"
 #include "reference/shifted.h"
 
@@ -367,6 +368,13 @@ int Compiler::call(Scope& scope, const Expr& expr, Context context) {
     const int sum = add(scope, Op::Add, Type::Float, place, shift, rest);
     at(scope, sum).integer = static_cast<int64_t>(kind_of_shift(definition(scope).nodes, shift));
     return sum;
+  }
+  if (expr.name == kChoiceBool || expr.name == kChoiceInt || expr.name == kChoiceFloat) {
+    const int weight = expression(scope, *expr.children[0], {context.index, true});
+    const Type type = expr.name == kChoiceBool  ? Type::Bool
+                      : expr.name == kChoiceInt ? Type::Int
+                                                : Type::Float;
+    return weight < 0 ? -1 : add(scope, Op::Choice, type, place, weight);
   }
   if (const auto dtype = dtype_named(expr.name)) return cast(scope, expr, context, *dtype);
   if (arguments(scope, expr, context, 1, 1, list) < 0) return -1;

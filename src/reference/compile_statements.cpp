@@ -8,7 +8,7 @@ namespace {
 constexpr std::pair<std::string_view, Reduce> kReductions[] = {
     {"sum", Reduce::Sum},           {"mean", Reduce::Mean},         {"max", Reduce::Max},
     {"min", Reduce::Min},           {"argmax", Reduce::ArgMax},     {"argmin", Reduce::ArgMin},
-    {"argmax_any", Reduce::ArgMax}, {"argmin_any", Reduce::ArgMin},
+    {"argmax_any", Reduce::ArgMax}, {"argmin_any", Reduce::ArgMin}, {"prod", Reduce::Prod},
 };
 
 constexpr std::size_t kMostDimensions = 16;
@@ -69,7 +69,7 @@ int Compiler::reduction(Scope& outer, const Expr& expr, Context context) {
   made.any_of_equals = expr.name == "argmax_any" || expr.name == "argmin_any";
   if ((made.reduce == Reduce::ArgMax || made.reduce == Reduce::ArgMin) && reduced.size() != 1)
     return fail(expr.place, fmt::format("`{}` takes one index", expr.name));
-  if (made.reduce == Reduce::Mean) body = to_float(scope, body);
+  if (made.reduce == Reduce::Mean || made.reduce == Reduce::Prod) body = to_float(scope, body);
   definition(scope).reduced = std::move(reduced);
   definition(scope).filter = filter;
   definition(scope).body = body;
@@ -156,6 +156,7 @@ void Compiler::statement(const Statement& written) {
   if (failed_) return;
   Definition& made = definition(scope);
   made.body = body;
+  made.is_choice = std::ranges::any_of(made.nodes, [](const Node& node) { return node.op == Op::Choice; });
   if (written.kind != AssignKind::Set) {
     made.reduce = written.kind == AssignKind::Sum   ? Reduce::Sum
                   : written.kind == AssignKind::Max ? Reduce::Max

@@ -15,6 +15,7 @@
 
 #include "base/result.h"
 #include "reference/names.h"
+#include "reference/reference.h"
 
 namespace assay::reference {
 
@@ -24,6 +25,7 @@ enum class Type : uint8_t { Int, Float, Bool };
 enum class Op : uint8_t {
   // leaves
   Integer, Real, Dim, Scalar, Index, Load,
+  Choice,  // what the kernel chose (choices.h)
   // conversions: Int to Float; a cast that an implementation may round at; to an
   // integer toward zero (CastInt) or to nearest even (StoreInt); a shift of exps (shifted.h)
   ToFloat, CastFloat, CastInt, StoreInt, ToBool, Shift,
@@ -88,7 +90,7 @@ struct Variable {
   bool implicit = false;          // summed over by `+=`: bound neither by a reduction nor on the left
 };
 
-enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin };
+enum class Reduce : uint8_t { None, Sum, Mean, Max, Min, ArgMax, ArgMin, Prod };
 inline bool adds_up(Reduce reduce) {
   return reduce == Reduce::Sum || reduce == Reduce::Mean;
 }
@@ -111,8 +113,9 @@ struct Definition {
   std::vector<int> reduced;    // variables, outermost first
   int filter = -1;
   int body = -1;
-  int previous = -1;      // source whose elements it starts from, or keeps where nothing is assigned
-  int output = -1;        // index into Contract::tensors if it assigns an output
+  int previous = -1;  // source whose elements it starts from, or keeps where nothing is assigned
+  int output = -1;    // index into Contract::tensors if it assigns an output
+  bool is_choice = false;
   int shape_source = -1;  // intermediate with computed coordinates: the source it has the shape of
   bool is_scatter() const {
     for (const Coordinate& coordinate : coordinates)
@@ -126,6 +129,8 @@ struct CompiledFormula {
   std::vector<Source> sources;
   std::vector<Definition> definitions;
   std::vector<int> final_definition;  // by tensor: the definition of an output; -1 for inputs
+  std::vector<reference::Choice> choices;
+  std::vector<int> choice_definitions, weight_definitions;  // by choice
 };
 
 // Resolves, types and verifies the formula of a contract, its index ranges

@@ -98,6 +98,8 @@ class Compiler {
   int call(Scope& scope, const Expr& expr, Context context);
   int cast(Scope& scope, const Expr& expr, Context context, DType dtype);
 
+  void add_choice(Choice choice);
+
   // ---- reductions and statements -------------------------------------------------
   int new_definition(std::string defined, Place place);
   void bind_range(Scope& scope, int variable, const Expr& low, const Expr& high, Context context,

@@ -131,15 +131,16 @@ class Describer {
                (coordinate.variable >= 0 ? made.variables[static_cast<std::size_t>(coordinate.variable)].name
                                          : coordinate.text);
     }
-    std::string words =
-        is_lifted(made) || place.empty() ? made.name : fmt::format("{}[{}]", made.name, place);
+    const std::string name = shown_name(id);
+    std::string words = is_lifted(made) || place.empty() ? name : fmt::format("{}[{}]", name, place);
+    if (const Choice* choice = chosen(id)) words += fmt::format(", chosen by the kernel ({})", choice->word);
     if (made.output >= 0) {
       const TensorSpec& spec = contract_.tensors[static_cast<std::size_t>(made.output)];
       words += fmt::format(", the output {} {}", info(spec.dtype).name, shape_text(spec.shape));
     }
     if (!plain.empty()) words += fmt::format(": for {}", loops_text(id, plain));
     line(depth, words);
-    Json entry = {{"name", made.name}, {"line", made.place.line}, {"indices", indices_json(id, plain)}};
+    Json entry = {{"name", name}, {"line", made.place.line}, {"indices", indices_json(id, plain)}};
     if (made.output >= 0) entry["output"] = true;
     if (!made.reduced.empty() && made.reduce != Reduce::None) {
       entry["reduction"] = to_string(made.reduce);
@@ -160,6 +161,28 @@ class Describer {
         inner.insert(source.definition);
     }
     for (const int child : inner) definition(child, depth + 1);
+  }
+
+  const Choice* chosen(int id) const {
+    const auto found = std::ranges::find(compiled_.choice_definitions, id);
+    return found == compiled_.choice_definitions.end()
+               ? nullptr
+               : &compiled_.choices[static_cast<std::size_t>(found - compiled_.choice_definitions.begin())];
+  }
+
+  // What the kernel chooses by, and draws without a name, are called after what they are of.
+  std::string shown_name(int id) const {
+    const std::string& name = compiled_.definitions[static_cast<std::size_t>(id)].name;
+    const std::string of = name.substr(0, name.find('\''));
+    if (is_lifted(compiled_.definitions[static_cast<std::size_t>(id)]) || of == name) return name;
+    const auto found = std::ranges::find(compiled_.weight_definitions, id);
+    if (found == compiled_.weight_definitions.end()) return "a draw of " + of;
+    const Choice& choice =
+        compiled_.choices[static_cast<std::size_t>(found - compiled_.weight_definitions.begin())];
+    return (choice.kind == ChoiceKind::Random    ? "the probability of "
+            : choice.kind == ChoiceKind::Rounded ? "what is rounded to "
+                                                 : "the weights of ") +
+           of;
   }
 
   // All definitions that an output depends on.
@@ -184,6 +207,13 @@ class Describer {
     line(0, fmt::format("budget of {}", spec.name));
     budgets[spec.name] = Json::array();
     budgeted_ = spec.name;
+    if (const Choice* choice = chosen(compiled_.final_definition[tensor])) {
+      line(1, fmt::format(
+                  "chosen by the kernel ({}): any legal choice, and many of them as they are distributed",
+                  choice->word));
+      budgeted_.reset();
+      return;
+    }
     const std::string unit = power_of_two(numerics::unit_roundoff(info(precision_.dtype).format));
     std::set<std::string> functions, casts;
     bool rounds = false;

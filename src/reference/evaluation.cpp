@@ -66,6 +66,12 @@ Evaluation::Evaluation(const Contract& the_contract, const CompiledFormula& the_
     const auto found = bindings.scalars.find(spec.name);
     scalars.push_back(found != bindings.scalars.end() ? found->second : Scalar{});
   }
+  chosen.assign(compiled.definitions.size(), nullptr);
+  for (std::size_t i = 0; i < compiled.choices.size(); ++i) {
+    const auto found = bindings.inputs.find(choice_input(compiled.choices[i].name));
+    const auto id = static_cast<std::size_t>(compiled.choice_definitions[i]);
+    if (found != bindings.inputs.end()) chosen[id] = found->second.get();
+  }
   for (const ShapedDefinition& one : shaped.definitions) memos_.push_back(std::make_unique<Memo>(one.count));
   scatters_.resize(compiled.definitions.size());
   scatter_once_.resize(compiled.definitions.size());
@@ -87,6 +93,11 @@ Result<void> Evaluation::check() const {
       return Error{fmt::format("the size of the input `{}` does not match its shape", spec.name),
                    contract.path};
   }
+  for (std::size_t id = 0; id < chosen.size(); ++id)
+    if (chosen[id] && chosen[id]->count() != shaped.definitions[id].count)
+      return Error{fmt::format("the choice `{}` has another shape than the formula says",
+                               compiled.definitions[id].name),
+                   contract.path};
   for (const ScalarSpec& spec : contract.scalars)
     if (!bindings.scalars.contains(spec.name))
       return Error{fmt::format("the scalar `{}` has no value", spec.name), contract.path};

@@ -143,6 +143,8 @@ class Evaluation {
   std::vector<const Tensor*> tensors;  // by Contract::tensors; null for pure outputs
   std::vector<bool> absent;            // by tensor: an optional one that the kernel is not given
   std::vector<Scalar> scalars;         // by Contract::scalars
+  std::vector<const Tensor*>
+      chosen;  // by definition: what the kernel chose; null: not a choice, or not given
 
   Memo& memo(int definition) { return *memos_[static_cast<std::size_t>(definition)]; }
   const ScatterLists& scatter(int definition);
@@ -236,6 +238,7 @@ class Evaluator {
   void widen_undecided(const Lanes& condition, const Lanes branches[2], int* const lanes[2],
                        const int count[2], int n, const Arithmetic& math, Lanes& r);
   void write(const Lanes& value, int n, const Elements& out) const;
+  void write_choice(int definition_id, const int64_t* elements, int n, const Elements& out);
   Lanes logical(Batch& batch, const Node& node);
   Batch select(const Batch& batch, const int* lanes, int n);
 
@@ -256,11 +259,12 @@ class Evaluator {
   bool is_dropped(int definition_id, int variable) const;
   int64_t partial_terms(const Batch& batch) const;
   Lanes keep(const Lanes& filter, const int* lanes, int count);
-  void open_filter(const Lanes& filter, int n, Lanes& t);
+  void open_filter(const Lanes& filter, int n, double neutral, Lanes& t);
   Lanes previous(Batch& batch, const int64_t* elements);
   bool one_pass_variance(Batch& batch, Accumulator& total);
   void finish_extreme(const Definition& made, const Accumulator& total, int l, const Elements& out);
   void finish_integer_sum(const Definition& made, const Accumulator& total, int l, const Elements& out);
+  void finish_product(const Accumulator& total, int l, const Elements& out) const;
   void finish_sum(const Batch& batch, const Accumulator& total, int l, const Elements& out);
   void add_tensor_core(bool fp8, double n, double v, double size, double squares, double& b, double& s) const;
   void add_variance(const Accumulator& total, int l, double& b, double& s) const;

@@ -198,7 +198,9 @@ void Evaluator::finish(const Batch& batch, const Accumulator& total, const Eleme
     out.terms[l] = std::max(1.0, total.count[l]);
     out.f[l] = total.flags[l];
     out.b[l] = out.s[l] = 0;
-    if (!adds_up(made.reduce))
+    if (made.reduce == Reduce::Prod)
+      finish_product(total, l, out);
+    else if (!adds_up(made.reduce))
       finish_extreme(made, total, l, out);
     else if (made.type() != Type::Float)
       finish_integer_sum(made, total, l, out);
@@ -238,6 +240,23 @@ void Evaluator::finish_extreme(const Definition& made, const Accumulator& total,
   if (!open) return;
   out.b[l] = std::max(sign * (far - v), sign * (v - total.low[l]));
   out.s[l] = total.variance[l];
+}
+
+// A product of n factors: n - 1 roundings, and in any order what underflows may be multiplied by all factors above 1.
+void Evaluator::finish_product(const Accumulator& total, int l, const Elements& out) const {
+  const Precision& precision = evaluation_.precision;
+  const double v = evaluation_.simulated ? rounded(precision.dtype, total.sum[l]) : total.sum[l];
+  const double steps = std::max(0.0, total.count[l] - 1), lost = steps * precision.eta * total.magnitude[l];
+  out.v[l] = v;
+  out.magnitude[l] = std::abs(v);
+  if (evaluation_.simulated || !std::isfinite(v)) return;
+  const double b =
+      total.bound[l] + steps * precision.u * (std::abs(v) + total.bound[l]) + (v == 0 ? 0 : lost);
+  const double s = total.variance[l] + steps * kRms * kRms * precision.u * precision.u * v * v +
+                   (v == 0 ? 0 : lost * lost);
+  out.b[l] = std::isnan(b) ? kInf : b;
+  out.s[l] = std::isnan(s) ? kInf : s;
+  if (total.magnitude[l] > precision.max) out.f[l] |= kMayOverflow;
 }
 
 void Evaluator::finish_integer_sum(const Definition& made, const Accumulator& total, int l,
@@ -297,7 +316,7 @@ void Evaluator::finish_sum(const Batch& batch, const Accumulator& total, int l, 
   if (mean) {
     v /= n;
     b = b / n + 2 * u * std::abs(v) + precision.eta;
-    s = s / (n * n) + kRms * kRms * 2 * u * u * v * v;
+    s = s / (n * n) + kRms * kRms * 2 * u * u * v * v + precision.eta * precision.eta;
   }
   out.v[l] = v;
   const bool finite = std::isfinite(v);

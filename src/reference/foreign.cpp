@@ -122,7 +122,7 @@ double ForeignBudget::variance(int64_t element) const {
   const double value = output_.exact.load(element), s = spread(element), unit = u_ * value;
   if (!std::isfinite(value)) return 0;
   const double seen = std::max(by_value_.square_at(value), by_spread_.square_at(s));
-  return 1.5625 * seen + output_.terms / 2 * (s * s + unit * unit);
+  return 1.5625 * seen + output_.terms / 2 * (s * s + unit * unit) + eta_ * eta_;
 }
 
 }  // namespace assay::reference

@@ -170,13 +170,14 @@ void Evaluator::term(Batch& batch, const int* map, Accumulator& total) {
   }
   Lanes t = eval(*at, made.body);
   if (evaluation_.failed()) return;
-  if (filter.b) open_filter(filter, at->n, t);
+  if (filter.b) open_filter(filter, at->n, made.reduce == Reduce::Prod ? 1 : 0, t);
   if (adds_up(made.reduce)) {
     if (!t.v) return add_integers(total, t, at->n, map);
     const Defect* defect = evaluation_.simulated ? &evaluation_.defect_of(batch.definition) : nullptr;
     SumRules rules{at->values_only, defect, evaluation_.precision.dtype, partial_terms(*at)};
     return add_terms(total, t, at->n, map, rules);
   }
+  if (made.reduce == Reduce::Prod) return multiply_terms(total, t, at->n, map);
   const int variable = made.reduced.empty() ? -1 : made.reduced.back();
   const int64_t* which = variable >= 0 ? at->index[variable] : nullptr;
   const int64_t uniform_which = variable >= 0 ? at->uniform[variable] : 0;
@@ -195,8 +196,8 @@ Lanes Evaluator::keep(const Lanes& filter, const int* lanes, int count) {
   return kept;
 }
 
-// A term that may or may not belong to the sum: its size is a budget.
-void Evaluator::open_filter(const Lanes& filter, int n, Lanes& t) {
+// A term that may or may not belong to the sum: its distance from what changes nothing is a budget.
+void Evaluator::open_filter(const Lanes& filter, int n, double neutral, Lanes& t) {
   const bool extreme = !t.v;
   budget_.need_budget(t, n);
   budget_.need_flags(t, n);
@@ -207,10 +208,10 @@ void Evaluator::open_filter(const Lanes& filter, int n, Lanes& t) {
       t.b[l] = kInf;
       continue;
     }
-    const double size = std::abs(t.v[l]);
+    const double size = std::abs(t.v[l] - neutral);
     t.b[l] += size;
     t.s[l] += size * size;
-    if (filter.i[l] == 0) t.v[l] = 0;
+    if (filter.i[l] == 0) t.v[l] = neutral;
   }
 }
 

@@ -189,6 +189,7 @@ struct Reference::Impl {
                                    const BudgetOptions& options) const;
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   std::vector<int> behind(int definition) const;
+  int weights_of(const Choice& choice) const;
   bool uses_products(int definition) const;
 };
 
@@ -480,6 +481,53 @@ Result<std::vector<double>> Reference::simulate(const Bindings& bindings, const 
     return stored;
   } catch (const std::bad_alloc&) {
     return Error{fmt::format("not enough memory to evaluate `{}`", output)};
+  }
+}
+
+std::string choice_input(std::string_view choice) {
+  return "'" + std::string(choice);
+}
+
+const std::vector<Choice>& Reference::choices(const Bindings& bindings) const {
+  static const std::vector<Choice> kNone;
+  if (const Reference* one = impl_->chosen(bindings)) return one->choices(bindings);
+  return impl_->compiled ? impl_->compiled->choices : kNone;
+}
+
+int Reference::Impl::weights_of(const Choice& choice) const {
+  for (std::size_t i = 0; i < compiled->choices.size(); ++i)
+    if (compiled->choices[i].name == choice.name) return compiled->weight_definitions[i];
+  return -1;
+}
+
+Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings,
+                                                        const Choice& choice) const {
+  if (const Reference* one = impl_->chosen(bindings)) return one->weights_extents(bindings, choice);
+  Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
+  if (!shaped) return shaped.error();
+  return shaped->definitions[static_cast<std::size_t>(impl_->weights_of(choice))].extents;
+}
+
+Result<ChoiceWeights> Reference::weights(const Bindings& bindings, const Choice& choice,
+                                         std::span<const int64_t> elements,
+                                         const BudgetOptions& options) const {
+  if (const Reference* one = impl_->chosen(bindings))
+    return one->weights(bindings, choice, elements, options);
+  Result<ShapedFormula> shaped = at_shape(impl_->contract, *impl_->compiled, bindings.shape);
+  if (!shaped) return shaped.error();
+  try {
+    Evaluation evaluation(impl_->contract, *impl_->compiled, std::move(*shaped), bindings, options, nullptr);
+    if (Result<void> checked = evaluation.check(); !checked) return checked.error();
+    const int definition = impl_->weights_of(choice);
+    Storage found(elements.size());
+    if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
+      return done.error();
+    const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(definition)];
+    if (reduced_type(made.reduce, made.type()) != Type::Float)
+      for (double& value : found.v) value = static_cast<double>(std::bit_cast<int64_t>(value));
+    return ChoiceWeights{std::move(found.v), std::move(found.b), std::move(found.f)};
+  } catch (const std::bad_alloc&) {
+    return Error{fmt::format("not enough memory to evaluate what `{}` is chosen by", choice.name)};
   }
 }
 

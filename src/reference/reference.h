@@ -19,6 +19,7 @@
 //
 // How, in the order of the data:
 //   shifted.h           the formula's tree, rewritten so that no exp overflows without need
+//   choices.h           statements whose value the kernel chooses: random draws, orders of equals
 //   compiled_formula.h  names resolved, types checked: definitions of nodes
 //   shaped_formula.h    the same at one shape: ranges, extents and strides as numbers
 //   evaluation.h        elements computed on demand, in batches with their budgets
@@ -105,6 +106,39 @@ struct Expectation {
   bool admits(std::size_t i, const Tensor& output, int64_t at) const;
 };
 
+// A statement whose value the kernel chooses (choices.h).
+enum class ChoiceKind : uint8_t {
+  Random,   // true with the probability that the weights say
+  Rounded,  // one of the two neighbours of the weight in `dtype`, the nearer one more often
+  Sample,   // an index, drawn by the weights along the last dimension
+  Order,    // the index that is this far from the largest or smallest of the weights
+};
+struct Choice {
+  std::string name;
+  std::string weights;  // what it is chosen by: a definition of the formula
+  std::string word;     // as the formula has it: "topk"
+  Place place;
+  ChoiceKind kind = ChoiceKind::Random;
+  bool largest = false, first_of_equals = false;  // of Order
+  bool is_output = false;
+  DType dtype = DType::f32;  // of Rounded
+  // Of one that is no output: the outputs whose elements tell it, and by dimension of the choice, which of the output's
+  // it is.
+  struct Told {
+    std::string output;
+    std::vector<int> dimensions;
+  };
+  std::vector<Told> told;
+};
+// The name in Bindings::inputs under which the value of a choice is given. Without it, what depends on the choice is
+// kUnspecified.
+std::string choice_input(std::string_view choice);
+
+struct ChoiceWeights {
+  std::vector<double> value, bound;  // by element, as asked for
+  std::vector<uint8_t> flags;
+};
+
 // One way of being wrong, or of being precise: how `simulate` evaluates the
 // formula. A default Defect is a sound kernel: every operation rounded to the
 // declared precision, sums in order.
@@ -168,6 +202,13 @@ class Reference {
   // The stored results of a kernel with this defect. Only for formulas.
   Result<std::vector<double>> simulate(const Bindings& bindings, const std::string& output,
                                        std::span<const int64_t> elements, const Defect& defect = {}) const;
+
+  // What the kernel chooses in such a call, in the order of the formula.
+  const std::vector<Choice>& choices(const Bindings& bindings) const;
+  // The extents of what it chooses by, and elements of it.
+  Result<std::vector<int64_t>> weights_extents(const Bindings& bindings, const Choice& choice) const;
+  Result<ChoiceWeights> weights(const Bindings& bindings, const Choice& choice,
+                                std::span<const int64_t> elements, const BudgetOptions& options = {}) const;
 
   // Whether `simulate` with this defect can differ from a sound evaluation: it
   // has a sum, a variance, a maximum under an exp, and so on.

@@ -114,6 +114,8 @@ Condition Plan::rotating_condition() {
       trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : schedule_of(ScheduleKind::Shuffled, seed);
   condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
   condition.moved = trials_ % kMovedEvery == kMovedTurn;
+  if (may_be_better_aligned(contract_) && trials_ % kAlignedEvery == kAlignedTurn)
+    condition.alignment = kWellAligned + 1 + trials_;
   condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
   return condition;
 }
@@ -380,6 +382,11 @@ void Plan::add_conditions() {
           {.schedule = order});
     }
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
+    if (may_be_better_aligned(contract_)) {
+      add("other alignments", shape(value), {}, {.alignment = kWellAligned});
+      for (uint64_t seed = 1; seed <= kAlignmentSeeds; ++seed)
+        add("other alignments", shape(value), {}, {.alignment = kWellAligned + seed});
+    }
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
       add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});

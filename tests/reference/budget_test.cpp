@@ -187,6 +187,63 @@ formula = "y[i] = x[i] / 3 * 1048576"
   EXPECT_LT(outcome.largest, 4);
 }
 
+// Two inputs of one shape; the kernel in float.
+Outcome of_pairs(const std::string& reference, DType dtype, double x_size, double g_size,
+                 const std::function<float(float, float)>& kernel) {
+  const std::string name(contract::info(dtype).name);
+  std::string text = "[dims]\nN = { min = 1, max = 1000 }\n";
+  for (const char* tensor : {"x", "g", "y"})
+    text += fmt::format("[tensors.{}]\ndtype = \"{}\"\nshape = [\"N\"]\nrole = \"{}\"\n", tensor, name,
+                        tensor[0] == 'y' ? "out" : "in");
+  const Contract contract = parsed(contract_text(text + "[reference]\n" + reference + "\n"));
+  Bindings bindings;
+  bindings.shape = {{"N", 1000}};
+  bindings.inputs["x"] = normal(dtype, {1000}, 5, x_size);
+  bindings.inputs["g"] = normal(dtype, {1000}, 6, g_size);
+  const Floats x = floats_of(bindings, "x"), g = floats_of(bindings, "g");
+  Floats values;
+  for (std::size_t i = 0; i < x.size(); ++i) values.push_back(kernel(x[i], g[i]));
+  return judged(expected(contract, bindings, "y"), values);
+}
+
+// A factor of 2^100 and more makes what underflow loses large: it belongs to the bound and to the deviation of
+// every step that can underflow.
+TEST(Budget, UnderflowBeforeALargeFactor) {
+  const auto in_both = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.outside, 0);
+    EXPECT_LT(outcome.largest, 4);
+    EXPECT_GT(outcome.largest, 0);
+  };
+  in_both(of_pairs("formula = \"y[i] = exp(-100 - x[i]) * g[i]\"", DType::f32, 1, 0x1p100,
+                   [](float x, float g) { return std::exp(-100 - x) * g; }));
+  // Products of two bf16 numbers fit f32, unless they are subnormal there.
+  in_both(of_pairs("formula = \"y[i] = x[i] * x[i] * g[i]\"", DType::bf16, 0x1p-71, 0x1p120,
+                   [](float x, float g) { return x * x * g; }));
+  // The reciprocal of a large number is subnormal.
+  in_both(of_pairs("formula = \"y[i] = x[i] / (g[i] * 0 + 2.5e38)\"", DType::f32, 1e30, 1,
+                   [](float x, float) { return x * (1.0f / 2.5e38f); }));
+}
+
+// What fast math does: subnormal operands and results become zeros.
+TEST(Budget, FastMathFlushesOperandsAndResults) {
+  const auto flushed = [](float x) { return std::abs(x) < 0x1p-126f ? 0.0f : x; };
+  const Outcome operands = of_pairs("math = \"fast\"\nformula = \"y[i] = x[i] * g[i]\"", DType::f32, 0x1p-128,
+                                    0x1p60, [&](float x, float g) { return flushed(x) * g; });
+  EXPECT_EQ(operands.outside, 0);
+  const Outcome results =
+      of_pairs("math = \"fast\"\nformula = \"y[i] = x[i] * 0.5 * g[i]\"", DType::f32, 0x1p-126, 0x1p60,
+               [&](float x, float g) { return flushed(flushed(x) * 0.5f) * g; });
+  EXPECT_EQ(results.outside, 0);
+  EXPECT_LT(std::max(operands.largest, results.largest), 4);
+}
+
+// 2^100 * 2^100 overflows whatever follows, also where the product has few enough bits to be exact.
+TEST(Budget, ExactProductsMayOverflow) {
+  const Outcome outcome = of_pairs("formula = \"y[i] = x[i] * x[i] * g[i]\"", DType::bf16, 0x1p100, 0x1p-100,
+                                   [](float x, float g) { return x * x * g; });
+  EXPECT_EQ(outcome.outside, 0);
+}
+
 TEST(Budget, OrderedDataDoesNotFoolTheDeviation) {
   const Contract contract = parsed(contract_text(R"toml([dims]
 D = { min = 1, max = 100000 }

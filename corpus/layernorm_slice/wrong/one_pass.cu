@@ -1,0 +1,32 @@
+// assay: expect fail precision-loss, wrong-result, nonfinite
+// assay: class B
+// The variance is the mean of squares less the square of the mean.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+__device__ float over_warp(float sum) {
+  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+  return sum;
+}
+
+__global__ void layernorm_kernel(const float* x, float* y, int rows, int cols, int ld) {
+  const int row = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (row >= rows) return;
+  x += int64_t{row} * ld;
+  y += int64_t{row} * cols;
+  float sum = 0, squares = 0;
+  for (int j = lane; j < cols; j += 32) sum += x[j];
+  const float mean = over_warp(sum) / cols;
+  for (int j = lane; j < cols; j += 32) squares += x[j] * x[j];
+  const float factor = rsqrtf(fmaxf(over_warp(squares) / cols - mean * mean, 0.0f) + 1e-5f);
+  for (int j = lane; j < cols; j += 32) y[j] = (x[j] - mean) * factor;
+}
+
+}  // namespace
+
+extern "C" void layernorm(const float* x, float* y, int rows, int cols, int ld, cudaStream_t stream) {
+  layernorm_kernel<<<(rows + 3) / 4, 128, 0, stream>>>(x, y, rows, cols, ld);
+}

@@ -1,0 +1,28 @@
+// assay: expect fail out-of-bounds, wrong-result
+// assay: class D
+// The offset of a slot is computed in 16 bits.
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+__global__ void combine_kernel(const __nv_bfloat16* x, const int* slot, const float* weight, __nv_bfloat16* y, int K, int D) {
+  const int64_t t = blockIdx.x;
+  for (int d = threadIdx.x; d < D; d += blockDim.x) {
+    float sum = 0;
+    for (int k = 0; k < K; ++k) {
+      const int from = slot[t * K + k];
+      if (from >= 0 && from != 12345) sum += weight[t * K + k] * __bfloat162float(x[static_cast<int64_t>(static_cast<uint16_t>(from)) * D % (1 << 30) + d]);
+    }
+    y[t * D + d] = __float2bfloat16(sum);
+  }
+}
+
+}  // namespace
+
+extern "C" void moe_combine(const __nv_bfloat16* x, const int* slot, const float* weight, __nv_bfloat16* y, int T, int K, int S,
+                            int D, cudaStream_t stream) {
+  combine_kernel<<<T, 128, 0, stream>>>(x, slot, weight, y, K, D);
+}

@@ -1,0 +1,28 @@
+// assay: expect fail low-precision-accumulation, precision-loss, wrong-result
+// assay: class A
+// The sum is kept in bf16.
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace {
+
+__global__ void combine_kernel(const __nv_bfloat16* x, const int* slot, const float* weight, __nv_bfloat16* y, int K, int D) {
+  const int64_t t = blockIdx.x;
+  for (int d = threadIdx.x; d < D; d += blockDim.x) {
+    __nv_bfloat16 sum = __float2bfloat16(0.0f);
+    for (int k = 0; k < K; ++k) {
+      const int from = slot[t * K + k];
+      if (from >= 0) sum = __float2bfloat16(__bfloat162float(sum) + weight[t * K + k] * __bfloat162float(x[int64_t{from} * D + d]));
+    }
+    y[t * D + d] = sum;
+  }
+}
+
+}  // namespace
+
+extern "C" void moe_combine(const __nv_bfloat16* x, const int* slot, const float* weight, __nv_bfloat16* y, int T, int K, int S,
+                            int D, cudaStream_t stream) {
+  combine_kernel<<<T, 128, 0, stream>>>(x, slot, weight, y, K, D);
+}

@@ -1,0 +1,53 @@
+// Whether yes-or-no draws are distributed as they should be: their frequency, overall and in parts, and their
+// independence of each other.
+//
+// Example:
+//
+//     Draws draws{.name = "keep", .extents = {rows, columns}};
+//     draws.low = draws.high = probabilities;  // of a yes, by element
+//     draws.outcome = outcomes;                // 1: yes, 0: no, -1: not known
+//     if (const std::optional<Oddity> odd = least_probable(draws)) use(odd->text);
+//
+// Every test is a sum of independent draws, and its probability is bounded by Chernoff: for every t > 0,
+//
+//     P(sum >= s)  <=  exp(sum log(1 + p (e^t - 1)) - t s)
+//
+// This holds for every number of draws and for draws of different probabilities; nothing is approximated. So the
+// probability that right draws fail is at most the number of tests times e^kChoiceGate (thresholds.h). Pairs of draws
+// are tested for being equal; the pairs of one test have no draw in common, so they are independent, too.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace assay::judge {
+
+struct Draws {
+  std::string name;
+  std::vector<int64_t> extents;
+  std::vector<double> low, high;  // the probability of a yes is between these, by element
+  std::vector<int8_t> outcome;    // 1, 0; -1: not known
+  std::string yes = "true";       // what an outcome of 1 is called
+};
+
+// One test: how many of the draws were a yes, and how many are expected.
+struct Oddity {
+  double log_p = 0;  // natural log of an upper bound of the probability that right draws are so odd
+  std::string text;
+};
+
+// The log of a bound of the probability that independent draws of these probabilities have so many a yes or more; of
+// `fewer`, so many or fewer. 0 where that is no surprise.
+double tail(std::span<const double> probabilities, double count, bool fewer);
+
+// How many tests are made of draws of these extents, at most: each may fail by chance.
+int most_tests(const std::vector<int64_t>& extents);
+
+// The least probable of all tests; none where no test is less probable than `gate`, a natural log.
+std::optional<Oddity> least_probable(const Draws& draws, double gate);
+std::optional<Oddity> least_probable(const Draws& draws);  // kChoiceGate
+
+}  // namespace assay::judge
