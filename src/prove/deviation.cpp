@@ -17,8 +17,7 @@ using protocol::RecordedLaunchEvent;
 // The first difference between a call and a case; empty: there is none.
 class CallComparison {
  public:
-  CallComparison(const contract::Contract& contract, const RecordedCall& call)
-      : contract_(contract), call_(call) {}
+  explicit CallComparison(const RecordedCall& call) : call_(call) {}
 
   std::string with(const Case& one) {
     size_t launches = 0, fills = 0;
@@ -67,7 +66,7 @@ class CallComparison {
   void compare_place(const std::string& what, const std::string& array, const ExprPtr& offset,
                      const std::string& label, int64_t at) {
     differ(label != array && label != memory_of(array), fmt::format("{} -> {}, not {}", what, label, array));
-    if (difference_.empty()) compare("the offset of " + what, offset, at - shift_of(contract_, label));
+    if (difference_.empty()) compare("the offset of " + what, offset, at);
   }
 
   void compare(const Launch& launch, const RecordedLaunchEvent& event) {
@@ -108,7 +107,6 @@ class CallComparison {
     if (bytes) compare("bytes of the fill of " + fill.array, fill.bytes, *bytes);
   }
 
-  const contract::Contract& contract_;
   const RecordedCall& call_;
   std::string difference_;
 };
@@ -155,11 +153,10 @@ std::string Condition::text() const {
   }
 }
 
-std::string deviation(const Relation& relation, const contract::Contract& contract,
-                      const RecordedCall& call) {
+std::string deviation(const Relation& relation, const RecordedCall& call) {
   std::string nearest;  // the difference from a case that launches the same kernels
   for (const Case& one : relation.cases) {
-    const std::string difference = CallComparison(contract, call).with(one);
+    const std::string difference = CallComparison(call).with(one);
     if (difference.empty()) return "";
     if (nearest.empty() && kernels_of(one) == kernels_of(call)) nearest = difference;
   }

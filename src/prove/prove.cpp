@@ -504,11 +504,9 @@ class Prover {
     if (!proof_.all_shapes_recorded)
       proof_.assumptions.push_back(
           fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
-    const auto& tensors = contract_.tensors;
-    if (std::any_of(tensors.begin(), tensors.end(),
-                    [&](const auto& tensor) { return shift_of(contract_, tensor.name) != 0; }))
+    if (trial::may_be_better_aligned(contract_))
       proof_.assumptions.push_back(
-          "the host code launches the same for pointers that are aligned better than `align` promises");
+          "the launch relation, which was checked for some alignments of the pointers, holds for all");
     for (Obligation& obligation : proof_.obligations) {
       if (obligation.reason.empty() && !obligation.open.empty()) {
         obligation.reason = obligation.open.front().reason;

@@ -61,6 +61,10 @@ extern "C" void refused_beyond(const float* x, float* y, int n, cudaStream_t str
   volatile int odd = 321;
   twice_kernel<<<(n + 127) / 128, n - odd > 990000 ? 2048 : 128, 0, stream>>>(x, y, n);
 }
+extern "C" void by_alignment(const float* x, float* y, int n, cudaStream_t stream) {
+  if (reinterpret_cast<size_t>(x) % 16 == 0) past_the_end<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+  else twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
 extern "C" void capped(const float* x, float* y, int rows, int cols, cudaStream_t stream) {
   const long long count = static_cast<long long>(rows) * cols, blocks = (count + 255) / 256;
   twice_kernel<<<blocks < (1 << 24) ? blocks : 1 << 24, 256, 0, stream>>>(x, y, 1);
@@ -201,6 +205,19 @@ formula = "y[i] = y[i]"
     ASSERT_EQ(one.launches.size(), 1u);
     EXPECT_EQ(one.launches[0].block[0]->value, one.example.at("n") / 10 == 12 ? 32 : 64);
   }
+}
+
+// A contract that promises little of a pointer's alignment promises nothing of what it happens to be.
+TEST_F(HostCode, a_path_for_aligned_pointers_is_proved_as_well) {
+  contract::Contract little = contract("by_alignment");
+  for (contract::TensorSpec& tensor : little.tensors) tensor.align = 4;
+  const Proof proof = prove(little, {.only = {"bounds"}});
+  ASSERT_EQ(proof.obligations.size(), 2u);
+  for (const Obligation& bounds : proof.obligations)
+    EXPECT_EQ(bounds.status,
+              bounds.kernel.find("past_the_end") == std::string::npos ? Status::Proved : Status::Refuted)
+        << bounds.kernel << ": " << bounds.reason;
+  EXPECT_THAT(proof.deviations, IsEmpty());
 }
 
 // A limit of 2^32 elements, which hardly any shape reaches that is drawn at random.
