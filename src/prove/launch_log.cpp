@@ -40,8 +40,9 @@ void LaunchLog::add(const trial::Trial& trial, const subject::Observation& obser
   if (!ended && !calls.empty()) calls.pop_back();
   for (const std::vector<protocol::Event>& events : calls) {
     Call call{{trial.shape, {}, shared_memory(contract_, trial)}, trial.condition.gpu};
-    std::string key = fmt::format("{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
-                                  trial.condition.aliased, trial.condition.shared_inputs);
+    std::string key =
+        fmt::format("{};{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
+                    trial.condition.aliased, trial.condition.shared_inputs, trial.condition.alignment);
     for (const protocol::Event& event : events) {
       key += protocol::encode(event);
       add_operation(call.recorded, event, contract_, trial.condition);
