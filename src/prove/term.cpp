@@ -138,7 +138,10 @@ std::optional<Term> Terms::narrowed(Term x, Bits mask) {
   constexpr unsigned kMostShift = 16;
   unsigned shift = 0;
   while (shift <= kMostShift && !(mask >> shift & 1)) ++shift;
-  if (shift > kMostShift || mask != mask_of(32) << shift) return std::nullopt;
+  if (shift > kMostShift) return std::nullopt;
+  // Bits that are 0 in any case may be left out of the mask: (uint32_t)(4 * i).
+  if (mask == (mask_of(32) >> shift << shift) && trailing_zeros(x) >= shift) return zext(trunc(x, 32), 64);
+  if (mask != mask_of(32) << shift) return std::nullopt;
   Ring part = ring(x);
   for (auto& [leaves, by] : part) {
     if (by & mask_of(shift) && shift > 0) return std::nullopt;

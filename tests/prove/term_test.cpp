@@ -110,7 +110,11 @@ TEST(Term, a_mask_of_32_bits_is_a_conversion) {
                   ((value * (uint64_t{3} << shift)) & static_cast<uint64_t>(mask)));
     }
   }
+  const Term bytes = terms.mul(i, terms.constant(4, 64));
+  EXPECT_EQ(terms.bitwise(Op::And, bytes, terms.constant(0xfffffffc, 64)),
+            terms.zext(terms.trunc(bytes, 32), 64));
   // Of what is no multiple, and other masks.
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xfffffffc, 64))].op, Op::And);
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(Bits{0xffffffff} << 2, 64))].op, Op::And);
   EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xffff, 64))].op, Op::And);
 }
