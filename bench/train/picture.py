@@ -1,4 +1,4 @@
-"""The curves of story.py as a picture: loss with and without the kernels, for two kinds of tokens and two optimizers.
+"""The curves of story.py as a picture: loss by step, for two kinds of tokens and two optimizers.
 
     python3 bench/train/picture.py story.json > docs/images/train-story.svg
 """
@@ -40,14 +40,15 @@ def panel(cell, x, y):
     parts = [f'<g transform="translate({x} {y})">',
              f'<text x="{LEFT}" y="18" class="title">{NAMES[cell["tokens"]]}, {NAMES[cell["optimizer"]]}, '
              f'rate {cell["rate"]:g}</text>',
-             f'<text x="{LEFT}" y="35">largest gap: wrong {short(cell["gap"]["wrong"]["size"])}, '
-             f'right {short(cell["gap"]["right"]["size"])}, noise {short(cell["gap"]["again"]["size"])}</text>']
+             '<text x="{}" y="35">largest gap: wrong {}, right {}, noise {}</text>'.format(
+                 LEFT, *(short(cell["gap"][name]["size"]) for name in ("wrong", "right", "again")))]
     for value in ticks(low, high):
         level = at(0, value)[1]
         parts.append(f'<path d="M{LEFT} {level:.1f}h{wide}" class="grid"/>'
                      f'<text x="{LEFT - 6}" y="{level + 4:.1f}" text-anchor="end">{value:g}</text>')
     for step in range(0, steps, 50):
-        parts.append(f'<text x="{at(step, low)[0]:.1f}" y="{TOP + tall + 16}" text-anchor="middle">{step}</text>')
+        parts.append(f'<text x="{at(step, low)[0]:.1f}" y="{TOP + tall + 16}" '
+                     f'text-anchor="middle">{step}</text>')
     for name, colour, thick, _ in CURVES:
         points = " ".join("{:.1f},{:.1f}".format(*at(step, loss)) for step, loss in enumerate(losses[name]))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{thick}" '
@@ -59,9 +60,10 @@ def picture(story):
     cells = {(cell["tokens"], cell["optimizer"]): cell for cell in story["cells"]}
     model = story["model"]
     width, height = 2 * WIDTH, 2 * HEIGHT + 62
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-             'font-family="Helvetica, Arial, sans-serif" font-size="12">',
-             "<style>text { fill: #24292f } .title { font-weight: bold; font-size: 13px } .grid { stroke: #d8dee4 }</style>",
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+             f'height="{height}" font-family="Helvetica, Arial, sans-serif" font-size="12">',
+             "<style>text { fill: #24292f } .title { font-weight: bold; font-size: 13px } "
+             ".grid { stroke: #d8dee4 }</style>",
              f'<rect width="{width}" height="{height}" fill="white"/>']
     for i, name in enumerate(PANELS):
         parts += panel(cells[name], i % 2 * WIDTH, i // 2 * HEIGHT)
@@ -70,8 +72,8 @@ def picture(story):
         parts.append(f'<path d="M{at} {2 * HEIGHT + 18}h24" stroke="{colour}" stroke-width="{thick}"/>'
                      f'<text x="{at + 30}" y="{2 * HEIGHT + 22}">{label}</text>')
         at += 110
-    parts.append(f'<text x="{LEFT}" y="{2 * HEIGHT + 46}">Loss by step. {story["device"]}, PyTorch; vocabulary '
-                 f'{model["vocabulary"]}, width {model["width"]}, {model["layers"]} layers, '
+    parts.append(f'<text x="{LEFT}" y="{2 * HEIGHT + 46}">Loss by step. {story["device"]}, PyTorch; '
+                 f'vocabulary {model["vocabulary"]}, width {model["width"]}, {model["layers"]} layers, '
                  f'{model["sequence"] * model["sequences"]:,} tokens a step, seed {model["seed"]}.</text>')
     return "\n".join([*parts, "</svg>", ""])
 

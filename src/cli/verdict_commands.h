@@ -19,6 +19,7 @@ int prove_command(std::vector<std::string> args);
 int train_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
+int shim_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);
 int init_command(std::vector<std::string> args);
 

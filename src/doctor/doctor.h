@@ -33,7 +33,7 @@ struct Machine {
   int landlock = 0;           // version of the interface; 0: the kernel has none
   std::string own_libraries;  // folder of Assay's own libcuda.so.1 and libcudart.so.13
   // Until the children are stopped, so that the whole takes less than a second, or ten.
-  double quick_seconds = 0.7, full_seconds = 8;
+  double quick_seconds = 0.8, full_seconds = 8;
 };
 Machine this_machine(const std::string& own_libraries);
 

@@ -217,8 +217,8 @@ Judged refused(const Facts& facts) {
 }
 
 Judged no_device(const Facts& facts) {
-  if (facts.driver.init != 0 || !facts.driver.devices.empty() || facts.driver.run.end != ProbeEnd::Ended)
-    return {};
+  const ProbeEnd end = facts.driver.run.end;
+  if (facts.driver.answers() || end == ProbeEnd::TimedOut || end == ProbeEnd::NotStarted) return {};
   return Words{"the driver offers no GPU", "`nvidia-smi` and `dmesg` say why"};
 }
 

@@ -102,6 +102,22 @@ Judged memory_held(const Facts& facts) {
   return words;
 }
 
+Judged nvml_fails(const Facts& facts) {
+  const NvmlProbe& nvml = facts.nvml;
+  const bool silent =
+      nvml.run.end == ProbeEnd::Died || (nvml.run.end == ProbeEnd::TimedOut && facts.depth == Depth::Full);
+  if (!facts.driver.answers() || (!silent && nvml.load_error.empty() && nvml.init.value_or(0) == 0))
+    return {};
+  const std::string how =
+      !nvml.load_error.empty() ? nvml.load_error
+      : silent
+          ? fmt::format("it {} in {}", nvml.run.end == ProbeEnd::Died ? "crashes" : "hangs", nvml.run.step)
+          : fmt::format("NVML error {}", *nvml.init);
+  return Words{fmt::format("{} does not work ({}): memory errors, clocks and memory in use are not known",
+                           facts.libnvml, how),
+               "install the driver's libraries again, all of one version"};
+}
+
 // ---- of the driver beside the toolkit
 
 // The major version of the runtime that the target or the toolkit uses, and who says so.
@@ -264,6 +280,7 @@ constexpr Rule kStateRules[] = {
     {"persistence-off", Severity::Warning, not_persistent},
     {"throttled", Severity::Warning, throttled},
     {"memory-held", Severity::Warning, memory_held},
+    {"nvml-fails", Severity::Warning, nvml_fails},
     {"launch-blocking", Severity::Warning, blocking},
     {"injected-library", Severity::Warning, injected},
     {"small-memlock", Severity::Warning, memlock},
