@@ -20,28 +20,33 @@ namespace {
 using std::chrono::duration;
 using std::chrono::steady_clock;
 
-// Asks the libraries, all at the same time.
-void ask_libraries(const Machine& machine, Facts& facts, steady_clock::time_point deadline) {
+// Asks the libraries at the same time; but NVML before a kernel runs, or it would report that one's memory and process.
+void ask_libraries(const Machine& machine, Facts& facts, double seconds) {
+  const auto in = [begun = steady_clock::now()](double later) {
+    return begun + std::chrono::duration_cast<steady_clock::duration>(duration<double>(later));
+  };
   const bool canary = facts.depth == Depth::Full;
+  const auto finish = [](std::optional<Probe>& probe, auto& found, steady_clock::time_point deadline) {
+    if (probe) found.run = probe->finish(deadline, [&](const ProbeJson& line) { read_line(line, found); });
+    probe.reset();
+  };
   const MappedFile subject(facts.subject ? machine.root + facts.subject->path : "");
   const std::vector<std::string_view> code = containers_in(subject.bytes());
   std::optional<Probe> driver, nvml, own;
-  if (!facts.libcuda.path.empty() && !facts.libcuda.is_own)
-    driver.emplace(machine, [&](const ProbeWriter& out) {
-      ask_driver(out, machine.root + facts.libcuda.path, canary, code);
-    });
-  if (!facts.libnvml.empty())
-    nvml.emplace(machine, [&](const ProbeWriter& out) { ask_nvml(out, machine.root + facts.libnvml); });
   if (facts.missing_own_library.empty())
     own.emplace(machine, [&](const ProbeWriter& out) {
       ask_driver(out, machine.own_libraries + "/libcuda.so.1", canary, {});
     });
-  const auto finish = [&](std::optional<Probe>& probe, auto& found) {
-    if (probe) found.run = probe->finish(deadline, [&](const ProbeJson& line) { read_line(line, found); });
-  };
-  finish(driver, facts.driver);
-  finish(nvml, facts.nvml);
-  finish(own, facts.virtual_driver);
+  if (!facts.libnvml.empty())
+    nvml.emplace(machine, [&](const ProbeWriter& out) { ask_nvml(out, machine.root + facts.libnvml); });
+  if (canary) finish(nvml, facts.nvml, in(seconds / 2));
+  if (!facts.libcuda.path.empty() && !facts.libcuda.is_own)
+    driver.emplace(machine, [&](const ProbeWriter& out) {
+      ask_driver(out, machine.root + facts.libcuda.path, canary, code);
+    });
+  finish(driver, facts.driver, in(seconds));
+  finish(nvml, facts.nvml, in(seconds));
+  finish(own, facts.virtual_driver, in(seconds));
 }
 
 }  // namespace
@@ -64,9 +69,6 @@ Machine this_machine(const std::string& own_libraries) {
 }
 
 Facts gather(const Machine& machine, const Target& target, Depth depth) {
-  const double seconds = depth == Depth::Quick ? machine.quick_seconds : machine.full_seconds;
-  const auto deadline =
-      steady_clock::now() + std::chrono::duration_cast<steady_clock::duration>(duration<double>(seconds));
   Facts facts;
   facts.depth = depth;
   facts.target = target;
@@ -74,7 +76,7 @@ Facts gather(const Machine& machine, const Target& target, Depth depth) {
   read_libraries(machine, facts);
   if (target.kind == Target::Kind::Library) facts.subject = read_subject(machine, target.name);
   if (target.kind == Target::Kind::Process) facts.process = read_process(machine, target.process);
-  ask_libraries(machine, facts, deadline);
+  ask_libraries(machine, facts, depth == Depth::Quick ? machine.quick_seconds : machine.full_seconds);
   for (NvmlDevice& device : facts.nvml.devices)
     for (GpuProcess& process : device.processes) {
       process.name = text_of(machine.root + "/proc/" + std::to_string(process.pid) + "/comm");

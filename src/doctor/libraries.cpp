@@ -24,6 +24,15 @@ std::string value_of(const Facts& facts, std::string_view name) {
   return found == facts.environment.end() ? "" : found->second;
 }
 
+// The folder in which the loader's cache has a library, wherever it got that from.
+std::string folder_in_cache(const Machine& machine, const std::string& name) {
+  const std::string cache = text_of(machine.root + "/etc/ld.so.cache");
+  const std::size_t end = cache.find("/" + name + std::string(1, '\0'));
+  if (end == std::string::npos) return "";
+  const std::size_t start = cache.rfind('\0', end) + 1;
+  return cache.substr(start, end - start);
+}
+
 // In the loader's order. Its cache is made of the folders that /etc/ld.so.conf names and of its own.
 std::vector<SearchFolder> loader_folders(const Machine& machine, const Facts& facts) {
   std::vector<SearchFolder> folders;
@@ -43,6 +52,8 @@ std::vector<SearchFolder> loader_folders(const Machine& machine, const Facts& fa
   for (const char* folder : {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64",
                              "/lib", "/usr/lib", "/usr/lib/wsl/lib"})
     folders.push_back({folder, ""});
+  if (std::string folder = folder_in_cache(machine, "libcuda.so.1"); !folder.empty())
+    folders.push_back({std::move(folder), "/etc/ld.so.cache"});
   return folders;
 }
 

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 // For a killed child to die. One that is in the middle of a driver's call dies when the call returns, if ever.
-constexpr milliseconds kDying{200};
+constexpr milliseconds kDying{50};
 
 void quieten() {
   const int null = open("/dev/null", O_RDWR);
@@ -64,7 +64,9 @@ Probe::Probe(const Machine& machine, const std::function<void(const ProbeWriter&
     quieten();
     clearenv();
     for (const auto& [name, value] : machine.environment) setenv(name.c_str(), value.c_str(), 1);
-    ask(ProbeWriter(ends[1]));
+    const ProbeWriter out(ends[1]);
+    ask(out);
+    out.write({{"done", true}});
     _exit(0);  // no destructors of the driver, which may hang, too
   }
   close(ends[1]);
@@ -85,6 +87,7 @@ ProbeRun Probe::finish(steady_clock::time_point deadline, const std::function<vo
     return run;
   }
   std::string text;
+  bool is_done = false;
   run.end = ProbeEnd::TimedOut;
   while (!interrupted()) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
@@ -102,19 +105,18 @@ ProbeRun Probe::finish(steady_clock::time_point deadline, const std::function<vo
     for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1)) {
       const ProbeJson json = ProbeJson::parse(text.substr(0, end), nullptr, false);
       if (!json.is_object()) continue;
+      is_done |= json.contains("done");
       if (json.contains("step")) run.step = json["step"].get<std::string>();
       line(json);
     }
   }
   run.seconds = duration<double>(steady_clock::now() - begun_).count();
-  if (run.end != ProbeEnd::Ended) return run;
+  if (run.end != ProbeEnd::Ended || is_done) return run;
+  // The library ended the process. How, may not be known yet: the end of one with an open GPU takes its time.
+  run.end = ProbeEnd::Died;
   const std::optional<int> status = wait_for(child_);
-  if (!status) return run;  // it has said everything, and hangs in its exit
-  child_ = -1;
-  if (WIFSIGNALED(*status) || WEXITSTATUS(*status) != 0) {
-    run.end = ProbeEnd::Died;
-    run.signal = WIFSIGNALED(*status) ? WTERMSIG(*status) : 0;
-  }
+  if (status) child_ = -1;
+  if (status && WIFSIGNALED(*status)) run.signal = WTERMSIG(*status);
   return run;
 }
 

@@ -217,8 +217,8 @@ Judged refused(const Facts& facts) {
 }
 
 Judged no_device(const Facts& facts) {
-  if (facts.driver.init != 0 || !facts.driver.devices.empty() || facts.driver.run.end != ProbeEnd::Ended)
-    return {};
+  const ProbeEnd end = facts.driver.run.end;
+  if (facts.driver.answers() || end == ProbeEnd::TimedOut || end == ProbeEnd::NotStarted) return {};
   return Words{"the driver offers no GPU", "`nvidia-smi` and `dmesg` say why"};
 }
 
@@ -318,35 +318,35 @@ Judged wrong_bits(const Facts& facts) {
 
 // By cause: a rule may assume that those before it did not fire.
 constexpr Rule kGpuRules[] = {
-    {"gpu-not-passed", Severity::Fault, not_passed},
-    {"nouveau", Severity::Fault, nouveau},
-    {"no-driver", Severity::Fault, no_driver},
-    {"no-device-nodes", Severity::Fault, no_nodes},
-    {"no-permission", Severity::Fault, no_permission},
-    {"virtual-first", Severity::Fault, own_driver},
-    {"stub-driver", Severity::Fault, stub},
-    {"no-libcuda", Severity::Fault, no_libcuda},
-    {"libcuda-broken", Severity::Fault, cannot_load},
-    {"compat-shadows-driver", Severity::Fault, compat_over_newer},
-    {"compat-unsupported", Severity::Fault, compat_unsupported},
-    {"driver-upgraded", Severity::Fault, upgraded},
-    {"fabric-not-ready", Severity::Fault, fabric},
-    {"mps-unreachable", Severity::Fault, mps},
-    {"gpu-lost", Severity::Fault, lost},
-    {"mig-empty", Severity::Fault, mig_empty},
-    {"gpus-hidden", Severity::Fault, hidden},
-    {"exclusive-mode", Severity::Fault, exclusive},
-    {"no-uvm", Severity::Fault, no_uvm},
-    {"driver-hangs", Severity::Fault, hung},
-    {"driver-crashes", Severity::Fault, crashed},
-    {"driver-error", Severity::Fault, refused},
-    {"no-device", Severity::Fault, no_device},
-    {"gpu-memory-full", Severity::Fault, full},
-    {"no-ptx-compiler", Severity::Fault, no_jit},
-    {"ptx-compiler-off", Severity::Fault, jit_disabled},
-    {"memory-error", Severity::Fault, ecc_stop},
-    {"kernel-fails", Severity::Fault, canary_failed},
-    {"wrong-bits", Severity::Fault, wrong_bits},
+    {"gpu-not-passed", Severity::Fault, Needs::Gpu, not_passed},
+    {"nouveau", Severity::Fault, Needs::Gpu, nouveau},
+    {"no-driver", Severity::Fault, Needs::Gpu, no_driver},
+    {"no-device-nodes", Severity::Fault, Needs::Gpu, no_nodes},
+    {"no-permission", Severity::Fault, Needs::Gpu, no_permission},
+    {"virtual-first", Severity::Fault, Needs::Gpu, own_driver},
+    {"stub-driver", Severity::Fault, Needs::Gpu, stub},
+    {"no-libcuda", Severity::Fault, Needs::Gpu, no_libcuda},
+    {"libcuda-broken", Severity::Fault, Needs::Gpu, cannot_load},
+    {"compat-shadows-driver", Severity::Fault, Needs::Gpu, compat_over_newer},
+    {"compat-unsupported", Severity::Fault, Needs::Gpu, compat_unsupported},
+    {"driver-upgraded", Severity::Fault, Needs::Gpu, upgraded},
+    {"fabric-not-ready", Severity::Fault, Needs::Gpu, fabric},
+    {"mps-unreachable", Severity::Fault, Needs::Gpu, mps},
+    {"gpu-lost", Severity::Fault, Needs::Nvml, lost},
+    {"mig-empty", Severity::Fault, Needs::Gpu, mig_empty},
+    {"gpus-hidden", Severity::Fault, Needs::Gpu, hidden},
+    {"exclusive-mode", Severity::Fault, Needs::Gpu, exclusive},
+    {"no-uvm", Severity::Fault, Needs::Gpu, no_uvm},
+    {"driver-hangs", Severity::Fault, Needs::Gpu, hung},
+    {"driver-crashes", Severity::Fault, Needs::Gpu, crashed},
+    {"driver-error", Severity::Fault, Needs::Gpu, refused},
+    {"no-device", Severity::Fault, Needs::Gpu, no_device},
+    {"gpu-memory-full", Severity::Fault, Needs::Kernel, full},
+    {"no-ptx-compiler", Severity::Fault, Needs::Kernel, no_jit},
+    {"ptx-compiler-off", Severity::Fault, Needs::Kernel, jit_disabled},
+    {"memory-error", Severity::Fault, Needs::Kernel, ecc_stop},
+    {"kernel-fails", Severity::Fault, Needs::Kernel, canary_failed},
+    {"wrong-bits", Severity::Fault, Needs::Kernel, wrong_bits},
 };
 
 }  // namespace

@@ -102,6 +102,22 @@ Judged memory_held(const Facts& facts) {
   return words;
 }
 
+Judged nvml_fails(const Facts& facts) {
+  const NvmlProbe& nvml = facts.nvml;
+  const bool silent =
+      nvml.run.end == ProbeEnd::Died || (nvml.run.end == ProbeEnd::TimedOut && facts.depth == Depth::Full);
+  if (!facts.driver.answers() || (!silent && nvml.load_error.empty() && nvml.init.value_or(0) == 0))
+    return {};
+  const std::string how =
+      !nvml.load_error.empty() ? nvml.load_error
+      : silent
+          ? fmt::format("it {} in {}", nvml.run.end == ProbeEnd::Died ? "crashes" : "hangs", nvml.run.step)
+          : fmt::format("NVML error {}", *nvml.init);
+  return Words{fmt::format("{} does not work ({}): memory errors, clocks and memory in use are not known",
+                           facts.libnvml, how),
+               "install the driver's libraries again, all of one version"};
+}
+
 // ---- of the driver beside the toolkit
 
 // The major version of the runtime that the target or the toolkit uses, and who says so.
@@ -249,26 +265,27 @@ Judged not_started(const Facts& facts) {
 }
 
 constexpr Rule kStateRules[] = {
-    {"uncorrected-errors", Severity::Fault, uncorrected},
-    {"row-remap-failed", Severity::Fault, remap_failed},
-    {"row-remap-pending", Severity::Fault, remap_pending},
-    {"driver-too-old", Severity::Fault, too_old},
-    {"host-compiler", Severity::Fault, compiler_refused},
-    {"tf32-override", Severity::Fault, tf32},
-    {"cpu-features", Severity::Fault, cpu},
-    {"virtual-device", Severity::Fault, virtual_device},
-    {"slow-answer", Severity::Undecided, slow},
-    {"no-child", Severity::Undecided, not_started},
-    {"ecc-off", Severity::Warning, ecc_off},
-    {"mig-slice", Severity::Warning, slice},
-    {"persistence-off", Severity::Warning, not_persistent},
-    {"throttled", Severity::Warning, throttled},
-    {"memory-held", Severity::Warning, memory_held},
-    {"launch-blocking", Severity::Warning, blocking},
-    {"injected-library", Severity::Warning, injected},
-    {"small-memlock", Severity::Warning, memlock},
-    {"small-shm", Severity::Warning, shm},
-    {"no-sandbox", Severity::Warning, no_sandbox},
+    {"uncorrected-errors", Severity::Fault, Needs::Nvml, uncorrected},
+    {"row-remap-failed", Severity::Fault, Needs::Nvml, remap_failed},
+    {"row-remap-pending", Severity::Fault, Needs::Nvml, remap_pending},
+    {"driver-too-old", Severity::Fault, Needs::Driver, too_old},
+    {"host-compiler", Severity::Fault, Needs::Nothing, compiler_refused},
+    {"tf32-override", Severity::Fault, Needs::Nothing, tf32},
+    {"cpu-features", Severity::Fault, Needs::Nothing, cpu},
+    {"virtual-device", Severity::Fault, Needs::Nothing, virtual_device},
+    {"slow-answer", Severity::Undecided, Needs::Nothing, slow},
+    {"no-child", Severity::Undecided, Needs::Nothing, not_started},
+    {"ecc-off", Severity::Warning, Needs::Nvml, ecc_off},
+    {"mig-slice", Severity::Warning, Needs::Nvml, slice},
+    {"persistence-off", Severity::Warning, Needs::Nvml, not_persistent},
+    {"throttled", Severity::Warning, Needs::Nvml, throttled},
+    {"memory-held", Severity::Warning, Needs::Nvml, memory_held},
+    {"nvml-fails", Severity::Warning, Needs::Driver, nvml_fails},
+    {"launch-blocking", Severity::Warning, Needs::Nothing, blocking},
+    {"injected-library", Severity::Warning, Needs::Nothing, injected},
+    {"small-memlock", Severity::Warning, Needs::Nothing, memlock},
+    {"small-shm", Severity::Warning, Needs::Nothing, shm},
+    {"no-sandbox", Severity::Warning, Needs::Nothing, no_sandbox},
 };
 
 }  // namespace

@@ -158,9 +158,14 @@ RunningProcess read_process(const Machine& machine, int pid) {
   }
   process.name = text_of(folder + "/comm");
   process.name.erase(process.name.find_last_not_of('\n') + 1);
+  // Its files as it sees them: in a container, below its own root.
+  std::error_code error;
+  const std::string root = fs::is_directory(folder + "/root", error) ? folder + "/root" : machine.root;
   std::set<std::string> paths;
-  for (const std::string& line : split(*maps, '\n'))
-    if (const std::size_t at = line.find('/'); at != std::string::npos) paths.insert(line.substr(at));
+  for (const std::string& line : split(*maps, '\n')) {
+    const std::size_t start = line.find('/');
+    if (start != std::string::npos) paths.insert(line.substr(start, line.find(" (deleted)") - start));
+  }
   for (const std::string& path : paths) {
     const std::string name = fs::path(path).filename().string();
     if (name.starts_with("libcudart.so") || name.starts_with("libcudart-"))
@@ -169,7 +174,7 @@ RunningProcess read_process(const Machine& machine, int pid) {
   }
   if (process.cudarts.size() < 2) return process;
   for (const std::string& path : paths) {
-    const MappedFile file(machine.root + path);
+    const MappedFile file(root + path);
     const auto elf = fatbinary::read_elf(file.bytes());
     if (!elf) continue;
     for (LoadedLibrary& cudart : process.cudarts) {

@@ -53,6 +53,13 @@ const Healthy kHealthy[] = {
     {"cuda-compat that works",
      [](Root& root, Target&) { root.put_first("/usr/local/cuda/compat", "libcuda.so.590.44.01"); },
      "NVIDIA H200"},
+    {"a driver in a folder that only the loader's cache knows",
+     [](Root& root, Target&) {
+       fs::rename(root.path(kLibraries), root.path("/driver"));
+       const std::string text("ld.so-1.7.0\0/lib/libc.so.6\0/driver/libcuda.so.1\0libx", 52);
+       root.write("/etc/ld.so.cache", text);
+     },
+     "NVIDIA H200"},
     {"a toolkit that fits", [](Root& root, Target&) { root.add_toolkit(12); }, "NVIDIA H200"},
     {"a gcc that is too new, and one for nvcc",
      [](Root& root, Target&) {
@@ -206,6 +213,32 @@ TEST(Probe, EndsWhenTheProgramIsInterrupted) {
   EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
 }
 
+// In full depth the kernel would hold memory of its own while NVML is asked.
+TEST(Probe, AsksNvmlBeforeAKernelRuns) {
+  Root root;
+  root.set("FAKE_HANG", "nvmlInit_v2");
+  root.machine.full_seconds = 2;
+  const Facts facts = gather(root.machine, {}, Depth::Full);
+  EXPECT_EQ(facts.nvml.run.end, ProbeEnd::TimedOut);
+  EXPECT_EQ(facts.driver.run.end, ProbeEnd::Ended);  // in the time that was left
+  EXPECT_TRUE(facts.driver.devices.at(0).canary.has_value());
+}
+
+TEST(Report, SaysWhoNeedsWhichRuntime) {
+  Root root;
+  root.add_process(
+      "7f00-7f01 r-xp 00000000 08:01 11   /opt/a/libcudart.so.12.4.127\n"
+      "7f04-7f05 r-xp 00000000 08:01 12   /opt/b/libcudart.so.13 (deleted)\n"
+      "7f06-7f07 r-xp 00000000 08:01 13   /work/other.so\n");
+  root.copy("subject.so", "/proc/4242/root/work/other.so");  // needs libcudart.so.12
+  const Diagnosis found =
+      diagnose(root.machine, {.kind = Target::Kind::Process, .process = 4242}, Depth::Quick);
+  ASSERT_EQ(found.problems.at(0).name, "several-cudarts");
+  EXPECT_EQ(found.problems[0].details,
+            (std::vector<std::string>{"/opt/a/libcudart.so.12.4.127 is needed by /work/other.so",
+                                      "/opt/b/libcudart.so.13 was loaded by dlopen or LD_PRELOAD"}));
+}
+
 TEST(Report, NamesTheHolderBelowTheFirstLine) {
   Root root;
   root.write("/proc/4242/comm", "train\n");
@@ -240,6 +273,32 @@ TEST(Report, SaysOfOneOfSeveralGpusThatTheOthersWork) {
   EXPECT_EQ(why_gpu_unusable(found), "");
 }
 
+// A check that could not be made is not one that went well.
+TEST(Report, SaysWhatWasNotLookedAt) {
+  const auto skipped = [](const Root& root, const Target& target, Depth depth) {
+    std::map<std::string, std::string> reasons;
+    for (const PassedRule& rule : diagnose(root.machine, target, depth).passed)
+      reasons[rule.name] = rule.why_skipped;
+    return reasons;
+  };
+  Root root;
+  auto quick = skipped(root, {}, Depth::Quick);
+  EXPECT_EQ(quick.at("wrong-bits"), "no kernel is run with --quick");
+  EXPECT_EQ(quick.at("nouveau"), "");
+  EXPECT_EQ(quick.at("uncorrected-errors"), "");
+  EXPECT_EQ(quick.at("no-image-for-gpu"), "--for names no library");
+  EXPECT_EQ(skipped(root, {}, Depth::Full).at("wrong-bits"), "");
+  root.remove(kLibraries + "/libnvidia-ml.so.1");
+  EXPECT_EQ(skipped(root, {}, Depth::Quick).at("uncorrected-errors"), "NVML does not answer");
+  root.set("FAKE_ERRORS", "cuInit=802");
+  auto broken = skipped(root, {}, Depth::Full);
+  EXPECT_EQ(broken.at("wrong-bits"), "not looked for because of fabric-not-ready");
+  EXPECT_EQ(broken.at("driver-upgraded"), "");
+  EXPECT_EQ(broken.at("driver-too-old"), "no GPU answers");
+  root.remove_gpu();
+  EXPECT_EQ(skipped(root, {}, Depth::Full).at("nouveau"), "there is no GPU");
+}
+
 TEST(Report, IsAsTheSchemaSays) {
   const auto schema = testing::schema_named("doctor.schema.json");
   Root healthy, broken;
@@ -252,9 +311,12 @@ TEST(Report, IsAsTheSchemaSays) {
   }
   const auto report = nlohmann::ordered_json::parse(json(diagnose(broken.machine, {}, Depth::Quick)));
   EXPECT_EQ(report["verdict"], "fault");
-  EXPECT_EQ(report["problems"][0]["name"], "fabric-not-ready");
-  EXPECT_EQ(report["problems"][0]["stops_gpu"], true);
-  EXPECT_EQ(report["problems"][1]["severity"], "warning");
+  EXPECT_EQ(report["checks"][0]["name"], "fabric-not-ready");
+  EXPECT_EQ(report["checks"][0]["status"], "wrong");
+  EXPECT_EQ(report["checks"][0]["stops_gpu"], true);
+  EXPECT_EQ(report["checks"][1]["severity"], "warning");
+  EXPECT_EQ(report["checks"][1]["status"], "ok");
+  EXPECT_EQ(report["checks"].size(), gpu_rules().size() + state_rules().size() + subject_rules().size());
 }
 
 }  // namespace

@@ -190,6 +190,14 @@ const Case kCases[] = {
     {"driver-error", SETS("FAKE_ERRORS", "cuInit=999"), "CUDA error 999 (unknown error)", "NVRM"},
     {"driver-error", SETS("FAKE_ERRORS", "cuInit=100"), "CUDA error 100 (no device)", "nvidia-smi"},
     {"no-device", SETS("FAKE_ERRORS", "cuDeviceGetCount=3"), "offers no GPU", "dmesg"},
+    {"no-device",  // of a libcuda that is in no folder
+     [](Root& root, Target&) {
+       root.remove("/dev/nvidiactl");
+       root.remove("/sys/module/nvidia");
+       root.remove("/sys/bus/pci/devices/0000:06:00.0");
+       root.remove(kLibraries);
+     },
+     "offers no GPU", "dmesg"},
     {"gpu-memory-full",
      [](Root& root, Target&) {
        root.set("FAKE_ERRORS", "cuMemAlloc_v2=2");
@@ -255,6 +263,9 @@ const Case kCases[] = {
     {"throttled", SETS("FAKE_NVML", "throttle=64"), "temperature (hardware)", "cooling"},
     {"memory-held", SETS("FAKE_NVML", "used=100,pid=4242"), "100.0 GiB of the 150.0 GiB",
      "end the processes"},
+    {"nvml-fails", SETS("FAKE_ERRORS", "nvmlInit_v2=999"), "NVML error 999", "all of one version"},
+    {"nvml-fails", SETS("FAKE_CRASH", "nvmlDeviceGetName"), "it crashes in nvmlDeviceGetName",
+     "all of one version"},
     {"launch-blocking", SETS("CUDA_LAUNCH_BLOCKING", "1"), "every launch waits", "unset it"},
     {"injected-library", SETS("CUDA_INJECTION64_PATH", "/opt/x.so"), "CUDA_INJECTION64_PATH=/opt/x.so",
      "unset it"},
