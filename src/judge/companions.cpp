@@ -365,11 +365,37 @@ class Finder {
   std::vector<Companion> found_;
 };
 
+// Another legal value of a scalar; none where it has only one.
+std::optional<int64_t> other_value(const contract::ScalarSpec& spec, int64_t value) {
+  for (const double other : spec.values)
+    if (static_cast<int64_t>(other) != value) return static_cast<int64_t>(other);
+  if (!spec.is_range()) return std::nullopt;
+  if (static_cast<double>(value) + 1 <= spec.high) return value + 1;
+  return static_cast<double>(value) - 1 >= spec.low ? std::optional(value - 1) : std::nullopt;
+}
+
+std::vector<Companion> with_other_seeds(const Contract& contract, const Reference& reference,
+                                        const Bindings& bindings) {
+  std::vector<Companion> found;
+  std::set<std::string> seeds;
+  for (const reference::Choice& choice : reference.choices(bindings)) {
+    const contract::ScalarSpec* spec = contract.scalar(choice.seed);
+    if (!spec || !seeds.insert(choice.seed).second) continue;
+    const std::optional<int64_t> other = other_value(*spec, bindings.scalars.at(choice.seed).as_int());
+    if (!other) continue;
+    Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, *other), "", bindings, {}};
+    companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, *other);
+    found.push_back(std::move(companion));
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Companion> companions(const Contract& contract, const Reference& reference,
                                   const Bindings& bindings, uint64_t seed) {
-  if (!reference.choices(bindings).empty()) return {};  // two calls choose as they like
+  // Two calls choose as they like; with other seeds, otherwise.
+  if (!reference.choices(bindings).empty()) return with_other_seeds(contract, reference, bindings);
   return Finder(contract, reference, bindings, seed).run();
 }
 

@@ -190,6 +190,8 @@ struct Reference::Impl {
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   std::vector<int> behind(int definition) const;
   int weights_of(const Choice& choice) const;
+  // Whether everything that the kernel chooses on the way to a definition is given.
+  bool is_known(int definition, const Bindings& bindings) const;
   bool uses_products(int definition) const;
 };
 
@@ -268,6 +270,11 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
     if (element < 0 || element >= count)
       return Error{fmt::format("`{}` has no element {}", made.name, element)};
 
+  if (!is_known(definition, bindings)) {
+    Expectation unknown = unfilled(contract.tensors[static_cast<std::size_t>(tensor)].dtype, elements);
+    std::ranges::fill(unknown.flags, static_cast<uint8_t>(kUnspecified));
+    return unknown;
+  }
   Storage found(elements.size());
   if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
     return done.error();
@@ -500,6 +507,16 @@ int Reference::Impl::weights_of(const Choice& choice) const {
   return -1;
 }
 
+bool Reference::Impl::is_known(int definition, const Bindings& bindings) const {
+  if (compiled->choices.empty()) return true;
+  const std::vector<int> needed = behind(definition);
+  for (std::size_t i = 0; i < compiled->choices.size(); ++i)
+    if (std::ranges::find(needed, compiled->choice_definitions[i]) != needed.end() &&
+        !bindings.inputs.contains(choice_input(compiled->choices[i].name)))
+      return false;
+  return true;
+}
+
 Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings,
                                                         const Choice& choice) const {
   if (const Reference* one = impl_->chosen(bindings)) return one->weights_extents(bindings, choice);
@@ -520,8 +537,11 @@ Result<ChoiceWeights> Reference::weights(const Bindings& bindings, const Choice&
     if (Result<void> checked = evaluation.check(); !checked) return checked.error();
     const int definition = impl_->weights_of(choice);
     Storage found(elements.size());
-    if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
+    if (!impl_->is_known(definition, bindings)) {
+      std::ranges::fill(found.f, static_cast<uint8_t>(kUnspecified));
+    } else if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done) {
       return done.error();
+    }
     const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(definition)];
     if (reduced_type(made.reduce, made.type()) != Type::Float)
       for (double& value : found.v) value = static_cast<double>(std::bit_cast<int64_t>(value));
