@@ -608,6 +608,25 @@ std::vector<Site> Reference::values(const std::string& output) const {
   return sites;
 }
 
+namespace {
+
+// By node: whether an index of some element depends on it.
+std::vector<char> in_subscripts(const std::vector<Node>& nodes) {
+  std::vector<char> found(nodes.size(), 0);
+  const auto mark = [&](int id) {
+    if (id >= 0) found[static_cast<std::size_t>(id)] = 1;
+  };
+  // Operands come before what is computed from them.
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    for (const int subscript : nodes[n].subscripts) mark(subscript);
+    if (!found[n]) continue;
+    for (const int operand : {nodes[n].a, nodes[n].b, nodes[n].c}) mark(operand);
+  }
+  return found;
+}
+
+}  // namespace
+
 std::set<std::string> Reference::summed_inputs(const std::string& output) const {
   std::set<std::string> names;
   Result<int> tensor = impl_->tensor_of(output);
@@ -621,13 +640,16 @@ std::set<std::string> Reference::summed_inputs(const std::string& output) const 
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
     const bool sums = made.reduce == Reduce::Sum || made.reduce == Reduce::Mean;
     if (!sums || made.type() != Type::Float) continue;
-    for (const int under : impl_->behind(id))
-      for (const Node& node : compiled.definitions[static_cast<std::size_t>(under)].nodes) {
-        if (node.op != Op::Load) continue;
-        const Source& source = compiled.sources[static_cast<std::size_t>(node.ref)];
+    for (const int under : impl_->behind(id)) {
+      const std::vector<Node>& nodes = compiled.definitions[static_cast<std::size_t>(under)].nodes;
+      const std::vector<char> selects = in_subscripts(nodes);
+      for (std::size_t n = 0; n < nodes.size(); ++n) {
+        if (nodes[n].op != Op::Load || (nodes[n].type != Type::Float && !selects[n])) continue;
+        const Source& source = compiled.sources[static_cast<std::size_t>(nodes[n].ref)];
         if (source.is_input)
           names.insert(impl_->contract.tensors[static_cast<std::size_t>(source.tensor)].name);
       }
+    }
   }
   for (const Reference& one : impl_->cases) names.merge(one.summed_inputs(output));
   return names;
