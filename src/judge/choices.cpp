@@ -8,6 +8,7 @@
 
 #include "judge/draws.h"
 #include "judge/numbers.h"
+#include "judge/relations.h"
 #include "judge/sample.h"
 #include "judge/thresholds.h"
 
@@ -529,7 +530,9 @@ std::vector<Finding> compare_draws(const Reference& reference, const Bindings& b
     evidence::Numeric numeric;
     numeric.output = choice.is_output ? choice.name : choice.told.front().output;
     numeric.misfit = odd->text;
-    return {{.kind = Kind::WrongResult, .severity = Severity::Error, .evidence = std::move(numeric)}};
+    Finding finding{.kind = Kind::WrongResult, .severity = Severity::Error, .evidence = std::move(numeric)};
+    finding.attribution.relation = to_string(Relation::Reseeded);
+    return {std::move(finding)};
   }
   return {};
 }

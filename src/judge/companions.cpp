@@ -365,13 +365,17 @@ class Finder {
   std::vector<Companion> found_;
 };
 
-// Another legal value of a scalar; none where it has only one.
-std::optional<int64_t> other_value(const contract::ScalarSpec& spec, int64_t value) {
+// Other legal values of a scalar, a few.
+std::vector<int64_t> other_values(const contract::ScalarSpec& spec, int64_t value) {
+  constexpr std::size_t kMostSeeds = 3;
+  std::vector<int64_t> others;
   for (const double other : spec.values)
-    if (static_cast<int64_t>(other) != value) return static_cast<int64_t>(other);
-  if (!spec.is_range()) return std::nullopt;
-  if (static_cast<double>(value) + 1 <= spec.high) return value + 1;
-  return static_cast<double>(value) - 1 >= spec.low ? std::optional(value - 1) : std::nullopt;
+    if (static_cast<int64_t>(other) != value && others.size() < kMostSeeds)
+      others.push_back(static_cast<int64_t>(other));
+  if (!spec.is_range()) return others;
+  if (static_cast<double>(value) + 1 <= spec.high) others.push_back(value + 1);
+  if (static_cast<double>(value) - 1 >= spec.low) others.push_back(value - 1);
+  return others;
 }
 
 std::vector<Companion> with_other_seeds(const Contract& contract, const Reference& reference,
@@ -381,11 +385,11 @@ std::vector<Companion> with_other_seeds(const Contract& contract, const Referenc
   for (const reference::Choice& choice : reference.choices(bindings)) {
     const contract::ScalarSpec* spec = contract.scalar(choice.seed);
     if (!spec || !seeds.insert(choice.seed).second) continue;
-    const std::optional<int64_t> other = other_value(*spec, bindings.scalars.at(choice.seed).as_int());
-    if (!other) continue;
-    Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, *other), "", bindings, {}};
-    companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, *other);
-    found.push_back(std::move(companion));
+    for (const int64_t other : other_values(*spec, bindings.scalars.at(choice.seed).as_int())) {
+      Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, other), "", bindings, {}};
+      companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, other);
+      found.push_back(std::move(companion));
+    }
   }
   return found;
 }

@@ -7,7 +7,7 @@
 namespace assay::judge::testing {
 namespace {
 
-const char kBag[] = R"([kernel]
+const char kBag[] = R"toml([kernel]
 source = "k.cu"
 entry = "k"
 args = ["table", "index", "mask", "y"]
@@ -32,7 +32,7 @@ shape = ["D"]
 role = "out"
 [reference]
 formula = "y[d] = sum[l](if mask[l] != 0 then table[index[l], d] else 0)"
-)";
+)toml";
 
 // Rows 0 and V - 1 of a table, thousands of times: a right kernel adds one after the other.
 TEST(Coherence, OfTermsThatAnIndexPicksOverAndOver) {
