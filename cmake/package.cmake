@@ -6,9 +6,9 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/python)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/python ${PROJECT_BINARY_DIR}/python SYMBOLIC)
 endif()
 
-install(TARGETS assay assay-worker RUNTIME DESTINATION bin)
-# The runtime, the driver, and the worker of Python subjects.
-foreach(library cudart cuda assay-python-worker)
+install(TARGETS assay assay-worker assayd RUNTIME DESTINATION bin)
+# The runtime, the driver, the worker of Python subjects, and the monitor.
+foreach(library cudart cuda assay-python-worker assay-monitor)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
   endif()

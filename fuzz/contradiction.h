@@ -203,6 +203,7 @@ class Contradiction {
     prove::Claims claims(terms, *summary, solver);
     prove::Setting setting{terms, dims, one.module, kernel, one.launch, *summary, claims, solver};
     setting.access_seconds = kAccessSeconds;
+    setting.most_counterexamples = 0;
     using Prove = prove::Obligation (*)(prove::Setting&);
     for (const Prove prove :
          {Prove{prove::prove_launch}, Prove{prove::prove_bounds}, Prove{prove::prove_overflow},
@@ -224,6 +225,7 @@ class Contradiction {
     prove::Obligation result;
     prove::CoverageSetting setting{contract_, solver, changed};
     setting.output_seconds = kSeconds;
+    setting.counterexamples = false;
     for (size_t of = 0; of < cases_.size(); ++of) {
       std::vector<prove::LaunchedKernel> kernels;
       for (const Launched& one : launched_)

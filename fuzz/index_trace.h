@@ -5,7 +5,8 @@
 //   std::string body = traced(kernel.body);   // %flag holds the address of the word
 //
 // What a register holds after any other instruction (a load, a division, a mask, an unsigned conversion) is what it
-// means, so each difference is a wrap of signed arithmetic. The other way round nothing is promised: wraps that a mask or
+// means, so each difference is a wrap of signed arithmetic. An address of 32 bits (of shared memory) is taken modulo 2^32, as
+// its index is: no wrap changes it. The other way round nothing is promised: wraps that a mask or
 // an unsigned conversion hides are not seen. For texts of random_kernels.h only.
 #pragma once
 
@@ -20,7 +21,7 @@ namespace assay::fuzz {
 class IndexTrace {
  public:
   static constexpr const char* kRegisters =
-      ".reg .pred %wrapped, %chosen; .reg .b64 %flag, %now; .reg .b64 %i<900>; .reg .b64 %j<400>;\n";
+      ".reg .pred %wrapped, %chosen; .reg .b64 %flag; .reg .b64 %i<900>; .reg .b64 %j<400>;\n";
 
   std::string of(std::string_view body) {
     while (!body.empty()) {
@@ -81,14 +82,9 @@ class IndexTrace {
   void check_addresses(std::string_view op, const std::vector<std::string_view>& operands) {
     if (op.starts_with("ld.param")) return;
     for (const std::string_view operand : operands) {
-      if (!operand.starts_with("[%r")) continue;
+      if (!operand.starts_with("[%rd")) continue;
       const std::string_view address = registers_in(operand).front();
-      std::string now(address);
-      if (!address.starts_with("%rd")) {
-        now = "%now";
-        say(fmt::format("cvt.s64.s32 %now, {};", address));
-      }
-      say(fmt::format("setp.ne.s64 %wrapped, {}, {}; @%wrapped red.global.or.b32 [%flag], 1;", now,
+      say(fmt::format("setp.ne.s64 %wrapped, {}, {}; @%wrapped red.global.or.b32 [%flag], 1;", address,
                       companion(address)));
     }
   }

@@ -8,7 +8,8 @@ The sets of kernels:
   right   the correct kernels
   access  wrong kernels whose expected kinds include an access out of bounds, a misaligned one or a failed launch, or
           whose class is D (integers too narrow)
-  race    wrong kernels whose expected kinds include a data race
+  race    wrong kernels whose expected kinds include a data race, without those of class D: what is wrong with them is an index,
+          and that threads meet is one of the ways in which it shows
 Without --set all of them are run. A filter is part of a kernel's name ("softmax/correct/online").
 
 --out appends one JSON object per kernel as soon as it is done, so that a run can be continued: kernels that the file
@@ -40,7 +41,11 @@ ACCESS_KINDS = {"out-of-bounds", "misaligned", "launch-failure"}
 # Wrong kernels that the sets contain by their labels, though what is wrong is no access, wrap, alignment, launch or
 # race of a kernel: no obligation about those can fail.
 OTHER_CAUSES = {
+    "add_bias/wrong/grid_limited": "an output left unwritten: too few blocks",
     "argmax/wrong/place_in_16_bits": "the narrow number is a result, no address",
+    "axpy/wrong/grid_in_32_unsigned_bits": "an output left unwritten: too few blocks",
+    "axpy/wrong/last_chunk_forgotten": "an output left unwritten: a launch too few",
+    "axpy/wrong/size_as_int": "an output left unwritten: the size is a narrow number, no index is",
     "bias_grad/wrong/own_workspace": "state that calls share",
     "conv1d/wrong/margin_not_loaded": "shared memory that is read unwritten",
     "cumulative_sum/wrong/chunks_in_8_bits": "a loop that does not end, an output left unwritten",
@@ -53,6 +58,7 @@ OTHER_CAUSES = {
     "prefix_sum/wrong/state_not_cleared": "a workspace that is read unwritten",
     "reduce_sum/wrong/shared_partials": "state that calls share",
     "rmsnorm_backward/wrong/workspace_of_first_call": "state kept between calls",
+    "row_sum/wrong/lanes_in_order": "the order in which lanes come to an atomic: no two accesses race",
     "scatter_add/wrong/no_loop": "elements left out: an update that does not happen",
     "topk_routing/wrong/equals_skipped": "wrong mathematics: the accesses are in bounds",
 }
@@ -74,7 +80,7 @@ def sets_of(source):
     found = set()
     if kinds & ACCESS_KINDS or family == "D":
         found.add("access")
-    if "data-race" in kinds:
+    if "data-race" in kinds and family != "D":
         found.add("race")
     return found
 

@@ -1,10 +1,10 @@
-"""The kernels of the corpus that have a slot in a training step, each through `assay train` on the virtual GPU.
+"""The kernels of the corpus that have a slot in a training step, through `assay train` on the virtual GPU.
 
-    python3 bench/train/corpus.py wrong --json wrong.json    # which cell unmasks each numeric bug, after how many steps
-    python3 bench/train/corpus.py right --seeds 5            # correct kernels: how many runs fail, which must be none
+    python3 bench/train/corpus.py wrong --json wrong.json   # the cell that unmasks each numeric bug
+    python3 bench/train/corpus.py right --seeds 5           # correct kernels: how many runs fail
 
-`wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong. What the others do
-(bounds, races, shapes that training does not have) is for `assay check`.
+`wrong` takes the kernels of the classes A, B, C, H and K (corpus/README.md): those whose results are wrong.
+What the others do (bounds, races, shapes that training does not have) is for `assay check`.
 """
 
 import argparse
@@ -19,8 +19,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMERIC = "ABCHK"
-# Enough tokens that sums over them are long; the widths that tensor-core kernels want.
-SIZES = ["--vocabulary", "256", "--width", "64", "--heads", "2", "--layers", "1", "--sequence", "64", "--sequences", "64"]
+SIZES = "--vocabulary 1024 --layers 1"
+SEQUENCES = 16
+# Sums over the occurrences of a token are long only in large batches.
+LARGE_BATCHES = {"embedding_grad", "embedding_rmsnorm_grad"}
 
 
 def operators(assay):
@@ -41,21 +43,24 @@ def kernels(contract, kind):
 def run(job, options):
     """One kernel, one seed: the result as `--json` writes it, or why there is none."""
     contract, slot, source, letter, seed = job
-    row = {"operator": contract.parent.name, "kernel": source.stem, "class": letter, "slot": slot, "seed": seed}
+    row = {"operator": contract.parent.name, "kernel": source.stem, "class": letter, "slot": slot,
+           "seed": seed}
     if time.time() > options.ends:
         return {**row, "verdict": "not run"}
     with tempfile.TemporaryDirectory() as folder:
         text = re.sub(r'(?m)^source\s*=.*$', f'source = "{source}"', contract.read_text(), count=1)
         own, result = Path(folder) / "contract.toml", Path(folder) / "result.json"
         own.write_text(text)
-        command = [options.assay, "train", own, "--json", result, "--seed", str(seed), "--threads", "1", "--fresh",
-                   "--steps", str(options.steps), "--tokens", options.tokens, "--optimizers", options.optimizers,
-                   *options.sizes.split()]
+        sequences = SEQUENCES * (4 if slot in LARGE_BATCHES else 1)
+        command = [options.assay, "train", own, "--json", result, "--seed", str(seed), "--threads", "1",
+                   "--fresh", "--steps", str(options.steps), "--tokens", options.tokens,
+                   "--optimizers", options.optimizers, "--sequences", str(sequences), *options.sizes.split()]
         if options.teacher_only:
             command.append("--teacher-only")
         begun = time.time()
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=max(1, options.ends - begun))
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  timeout=max(1, options.ends - begun))
         except subprocess.TimeoutExpired:
             return {**row, "verdict": "not run"}
         row["seconds"] = time.time() - begun
@@ -67,7 +72,7 @@ def run(job, options):
     row["kinds"] = [finding["kind"] for finding in report["findings"]]
     row["teacher"] = {name: report["teacher"].get(name) for name in
                       ("steps", "accused_step", "log10_evidence", "tensor", "part")}
-    row["calls"] = report["calls"]
+    row["calls"], row["seconds_of_calls"] = report["calls"], report["seconds_of_calls"]
     row["cells"] = [{name: cell.get(name) for name in
                      ("tokens", "optimizer", "unmasked", "unmasked_step", "gap_step", "loss_gap", "noise")}
                     for cell in report["cells"]]
@@ -93,18 +98,21 @@ def wrong_table(rows):
 
 
 def right_table(rows):
-    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | largest gap / noise in a cell |",
-             "|" + " --- |" * 7]
+    lines = ["| kernel | slot | runs | failed | not decided | largest evidence, log10 | "
+             "largest gap / noise in a cell | a call |", "|" + " --- |" * 8]
     for name in dict.fromkeys((row["operator"], row["kernel"]) for row in rows):
-        own = [row for row in rows if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
+        own = [row for row in rows
+               if (row["operator"], row["kernel"]) == name and row["verdict"] != "not run"]
         if not own:
             continue
         evidence = max((row["teacher"]["log10_evidence"] for row in own if "teacher" in row), default=0)
-        ratio = max((cell["loss_gap"] / cell["noise"] for row in own for cell in row.get("cells", []) if cell["noise"]),
-                    default=0)
-        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} |".format(
+        cells = [cell for row in own for cell in row.get("cells", []) if cell["noise"]]
+        ratio = max((cell["loss_gap"] / cell["noise"] for cell in cells), default=0)
+        calls, spent = (sum(row.get(key, 0) for row in own) for key in ("calls", "seconds_of_calls"))
+        lines.append("| {}/{} | {} | {} | {} | {} | {:.1f} | {:.1f} | {:.0f} ms |".format(
             *name, own[0]["slot"], len(own), sum(row["verdict"] == "fail" for row in own),
-            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio))
+            sum(row["verdict"] not in ("pass", "fail") for row in own), evidence, ratio,
+            1000 * spent / max(1, calls)))
     return lines
 
 
@@ -114,11 +122,11 @@ def main():
     arguments.add_argument("words", nargs="*", help="only kernels whose operator/name contains one of these")
     arguments.add_argument("--assay", default=str(ROOT / "assay"))
     arguments.add_argument("--jobs", type=int, default=os.cpu_count())
-    arguments.add_argument("--seeds", type=int, default=1, help="runs of each kernel, each with a seed of its own")
-    arguments.add_argument("--steps", type=int, default=15)
+    arguments.add_argument("--seeds", type=int, default=1, help="runs of each kernel, each with its own seed")
+    arguments.add_argument("--steps", type=int, default=12)
     arguments.add_argument("--tokens", default="zipf,uniform")
     arguments.add_argument("--optimizers", default="sgd,adamw")
-    arguments.add_argument("--sizes", default=" ".join(SIZES), help="options of the model")
+    arguments.add_argument("--sizes", default=SIZES, help="options of the model")
     arguments.add_argument("--teacher-only", action="store_true")
     arguments.add_argument("--seconds", type=float, default=3600, help="after which nothing new begins")
     arguments.add_argument("--json", type=Path)
@@ -138,7 +146,8 @@ def main():
     for row in rows:
         if row["verdict"] in ("error", "inconclusive"):
             print(f"{row['operator']}/{row['kernel']}, seed {row['seed']}: {row['verdict']}: {row['why']}")
-    print(f"{len(rows)} runs, of which {sum(row['verdict'] == 'not run' for row in rows)} were not begun in time")
+    left_out = sum(row["verdict"] == "not run" for row in rows)
+    print(f"{len(rows)} runs, of which {left_out} were not begun in time")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 // Right kernels in every slot, many runs of each: how often is one accused?
 //
-//     bench_right_kernels [runs] [threads] [seconds] [slot...]
+//     bench_right_kernels [runs, or seeds as 14-21] [threads] [seconds] [slot...]
 //
 // A right kernel is one whose results are those of the operator up to rounding. Here they are functions of the host that compute as kernels may:
 //
@@ -117,7 +117,10 @@ struct Row {
 };
 
 int run(int argc, char** argv) {
-  const int runs = argc > 1 ? std::atoi(argv[1]) : 100;
+  const std::string asked = argc > 1 ? argv[1] : "100";
+  const std::size_t dash = asked.find('-');
+  const int first_seed = dash == std::string::npos ? 1 : std::atoi(asked.c_str());
+  const int runs = std::atoi(asked.c_str() + (dash == std::string::npos ? 0 : dash + 1)) - first_seed + 1;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 1;
   const double seconds = argc > 3 ? std::atof(argv[3]) : 1e9;
   std::vector<Row> rows;
@@ -134,7 +137,7 @@ int run(int argc, char** argv) {
     for (std::size_t job = next++; job < rows.size() * static_cast<std::size_t>(runs); job = next++) {
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count() > seconds) return;
       Row& row = rows[job % rows.size()];  // every row once, then again: cut short, all have as many
-      const uint64_t seed = 1 + job / rows.size();
+      const uint64_t seed = static_cast<uint64_t>(first_seed) + job / rows.size();
       const Report report = train(right_candidate(*row.slot, row.kind, seed), small_training(seed));
       const std::lock_guard lock(mutex);
       ++row.runs;

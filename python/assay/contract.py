@@ -190,6 +190,18 @@ class Origin:
 
 
 @dataclass
+class Monitor:
+    """How calls are watched in production (docs/monitor.md)."""
+
+    every: Optional[int] = None
+    elements: Optional[int] = None
+    max_bytes: Optional[str] = None
+    trusted: Optional[Dict[str, str]] = None  # {"source": …, "entry": …}
+    on_alarm: Optional[str] = None
+    arl: Optional[float] = None
+
+
+@dataclass
 class Contract:
     """A whole contract. Paths in it are relative to the folder of its file."""
 
@@ -205,6 +217,7 @@ class Contract:
     case: List[Case] = field(default_factory=list)
     workload: Workload = field(default_factory=Workload)
     origin: Origin = field(default_factory=Origin)
+    monitor: Monitor = field(default_factory=Monitor)
     title: Optional[str] = None
     only_listed_shapes: Optional[bool] = None
     notes: List[str] = field(default_factory=list, metadata={"comment": True})  # at the top of the file
@@ -235,6 +248,7 @@ class Contract:
             "require": Require,
             "workload": Workload,
             "origin": Origin,
+            "monitor": Monitor,
         }
         collections = {"tensors": Tensor, "scalars": Scalar}
         values: Dict[str, Any] = {}
@@ -281,6 +295,7 @@ class Contract:
                 ("require", self.require),
                 ("workload", self.workload),
                 ("origin", self.origin),
+                ("monitor", self.monitor),
             )
             if table != type(table)()
         ]

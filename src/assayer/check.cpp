@@ -280,7 +280,7 @@ class Check {
   void explore() {
     trial::PlanOptions plan_options{.seed = options_.seed};
     plan_options.machines = options_.device == subject::Device::Virtual;
-    plan_options.samples = plan_options.machines && subject_.python.empty();
+    plan_options.samples = subject_.python.empty();
     // Drawing, copying and judging a large trial takes its time as well.
     plan_options.max_elements =
         std::clamp(options_.budget * kElementsPerSecond, kLeastElements, plan_options.max_elements);

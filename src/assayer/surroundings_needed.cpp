@@ -36,6 +36,10 @@ std::string TrialRunner::needed_surroundings(const Trial& failing) {
   if (condition.shared_inputs && with([](trial::Condition& c) { c.shared_inputs = false; }))
     return fmt::format("correct when inputs have memory of their own, wrong when {} are at one address",
                        inputs_at_one_address(contract_, failing.shape));
+  if (condition.alignment != 0 && with([](trial::Condition& c) { c.alignment = 0; }))
+    return "correct where tensors are aligned to no more than the contract promises, wrong where some happen "
+           "to "
+           "be aligned to more";
   return "";
 }
 

@@ -17,6 +17,7 @@
 #include "judge/relations.h"
 #include "judge/steps.h"
 #include "subject/device_code.h"
+#include "trial/scalars.h"
 #include "trial/shapes.h"
 
 namespace assay::assayer {
@@ -204,6 +205,7 @@ void TrialRunner::warm_up(const Trial& trial) {
   for (Trial& call : earlier) {
     call.condition = {.gpu = trial.condition.gpu, .clock = trial.condition.clock};  // the same process
     call.seed = mix(trial.seed, 7);
+    call.scalars = trial::other_scalars(contract_, trial.scalars);
     if (const auto inputs = trial::make_inputs(contract_, call, options_.generator))
       note_launches(call, runner_.run(call, *inputs));
   }
@@ -217,7 +219,10 @@ Result<std::vector<Bindings>> TrialRunner::inputs_of(const Trial& trial) const {
   std::vector<Bindings> inputs;
   for (int i = 0; i < (trial.condition.overlapped ? 2 : 1); ++i) {
     Trial other = trial;
-    if (i > 0) other.seed = mix(trial.seed, 99);
+    if (i > 0) {
+      other.seed = mix(trial.seed, 99);
+      other.scalars = trial::other_scalars(contract_, trial.scalars);
+    }
     auto made = trial::make_inputs(contract_, other, options_.generator);
     if (!made) return made.error();
     inputs.push_back(std::move(*made));

@@ -12,6 +12,7 @@
 #include "base/interrupt.h"
 #include "base/parallel.h"
 #include "cli/arguments.h"
+#include "cli/gpu_reason.h"
 #include "cli/problem.h"
 #include "cli/proof_beside.h"
 #include "cli/recorded.h"
@@ -256,6 +257,8 @@ int check_command(std::vector<std::string> args) {
     return kWrongUse;
   }
   options.device = device.device();
+  if (options.device == subject::Device::Cuda)
+    if (const std::string why = why_gpu_unusable(); !why.empty()) fmt::print(stderr, "assay: {}\n", why);
   options.pictures = !html.empty();
 
   if (!problem.empty()) {

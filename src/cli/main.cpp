@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
     {"certify", "CONTRACT", "check a kernel and write a signed certificate for its files", certify_command},
     {"verify", "CERTIFICATE", "check a certificate, the files that it is for, and a policy", verify_command},
     {"replay", "REPORT", "run the trial of a report, or a captured call, again", replay_command},
+    {"shim", "CONTRACT", "write a library that has a kernel's calls watched in production", shim_command},
     {"explain", "CONTRACT", "show where a kernel loses precision, line by line", explain_command},
     {"corpus", "[FILTER …]", "check kernels whose verdict is known", corpus_command},
     {"lint", "FILE", "look for likely mistakes in a kernel's PTX, without running it", lint_command},
@@ -40,6 +41,7 @@ constexpr Command kCommands[] = {
     {"init", "KERNEL", "write a first contract for a kernel", init_command},
     {"run", "-- PROGRAM …", "run a CUDA program on the virtual GPU with all checks on", run_command},
     {"events", "FILE", "show what a program on the virtual GPU reported", events_command},
+    {"doctor", "", "find out why the GPU cannot be used here, and how to fix it", doctor_command},
     {"isa", "[FILTER]", "list the PTX instructions and which of them run", isa_command},
     {"version", "", "print the version", version_command},
 };

@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/file.h"
 #include "base/interrupt.h"
@@ -251,6 +252,8 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   train::Training training{contract.path, contract.title, std::string(place.binding.slot->name),
                            device,        options,        {}};
   training.report = train::train(*candidate, options);
+  for (Finding& finding : training.report.findings)
+    for_each_place(finding, [](Where& where) { where.file = assayer::shown(where.file); });
   training.sources = built.subject->files;
   progress.clear();
   if (!interrupted()) fs::remove(options.checkpoint, error);
@@ -259,7 +262,8 @@ int train_with(const contract::Contract& contract, const SlotPlace& place, train
   return write_results(training, json, html) ? judge::exit_status(training.report.verdict) : kWrongUse;
 }
 
-void add_sizes(Arguments& arguments, train::ModelSizes& sizes) {
+// `sequences`: 0 where the user does not say.
+void add_sizes(Arguments& arguments, train::ModelSizes& sizes, int64_t& sequences) {
   arguments
       .add("--vocabulary", sizes.vocabulary, fmt::format("of the model; {} by default", sizes.vocabulary))
       .positive();
@@ -270,7 +274,10 @@ void add_sizes(Arguments& arguments, train::ModelSizes& sizes) {
   arguments
       .add("--sequence", sizes.sequence, fmt::format("tokens of a sequence; {} by default", sizes.sequence))
       .positive();
-  arguments.add("--sequences", sizes.sequences, fmt::format("of a batch; {} by default", sizes.sequences))
+  arguments
+      .add("--sequences", sequences,
+           fmt::format("of a batch; {} by default, {} for products and attention", sizes.sequences,
+                       train::usual_sequences("attention")))
       .positive();
   arguments.add_flag("--tied", sizes.tied, "the head is the embedding table");
 }
@@ -307,7 +314,8 @@ int train_command(std::vector<std::string> args) {
   arguments.add_flag(
       "--teacher-only", options.teacher_only,
       "only compare gradients at the weights of the reference run: seconds, and the most sensitive part");
-  add_sizes(arguments, options.sizes);
+  int64_t sequences = 0;
+  add_sizes(arguments, options.sizes, sequences);
   arguments.add("--seed", options.seed, "of weights and batches");
   arguments.add("--threads", options.threads, "of the trusted code; as many as there are cores by default")
       .positive();
@@ -327,6 +335,7 @@ int train_command(std::vector<std::string> args) {
     fmt::print("{}", slot_place_text(*place));
     return 0;
   }
+  options.sizes.sequences = sequences > 0 ? sequences : train::usual_sequences(place->binding.slot->name);
   if (const auto read = read_words(words, options); !read) return wrong_training(read.error());
   return train_with(*contract, *place, std::move(options), words.device, fresh, json, html);
 }

@@ -11,6 +11,7 @@ namespace assay::cli {
 int check_command(std::vector<std::string> args);
 int certify_command(std::vector<std::string> args);
 int verify_command(std::vector<std::string> args);
+int doctor_command(std::vector<std::string> args);
 int corpus_command(std::vector<std::string> args);
 int judge_command(std::vector<std::string> args);
 int lint_command(std::vector<std::string> args);
@@ -18,6 +19,7 @@ int prove_command(std::vector<std::string> args);
 int train_command(std::vector<std::string> args);
 int explain_command(std::vector<std::string> args);
 int replay_command(std::vector<std::string> args);
+int shim_command(std::vector<std::string> args);
 int formula_command(std::vector<std::string> args);
 int init_command(std::vector<std::string> args);
 

@@ -96,7 +96,7 @@ class Reader {
   }
 
   // Symbols that are defined here and that others can see, or those that they cannot.
-  void read_symbols(const Elf64_Shdr& table, bool exported, std::vector<ElfSymbol>& symbols) const {
+  void read_symbols(const Elf64_Shdr& table, bool exported, std::vector<ElfSymbol>& symbols) {
     const auto strings = section(table.sh_link);
     if (!strings) return;
     for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table.sh_size; at += sizeof(Elf64_Sym)) {
@@ -106,9 +106,12 @@ class Reader {
       const bool visible = ELF64_ST_BIND(symbol->st_info) != STB_LOCAL &&
                            (visibility == STV_DEFAULT || visibility == STV_PROTECTED);
       const bool named = symbol->st_name != 0 && type != STT_SECTION && type != STT_FILE;
-      if (!named || symbol->st_shndx == SHN_UNDEF || visible != exported) continue;
-      symbols.push_back(
-          {bytes_.text(strings->sh_offset + symbol->st_name), type == STT_FUNC || type == STT_GNU_IFUNC});
+      if (!named || visible != exported) continue;
+      std::string name = bytes_.text(strings->sh_offset + symbol->st_name);
+      if (symbol->st_shndx != SHN_UNDEF)
+        symbols.push_back({std::move(name), type == STT_FUNC || type == STT_GNU_IFUNC});
+      else if (exported && ELF64_ST_BIND(symbol->st_info) == STB_GLOBAL)
+        file_.undefined.push_back(std::move(name));
     }
   }
 

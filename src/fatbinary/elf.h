@@ -26,6 +26,7 @@ struct ElfFile {
   std::vector<ElfSection> sections;
   // Symbols that it defines: those that the loader finds, and those that it does not (static, hidden).
   std::vector<ElfSymbol> exported, local;
+  std::vector<std::string> undefined;  // symbols that others must define, weak ones apart
 
   const ElfSection* section(std::string_view name) const;
 };

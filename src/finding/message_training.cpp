@@ -35,8 +35,8 @@ std::string training_text(Kind kind, const evidence::Training& e) {
                        gradient_name(e), e.nonfinite, training_place(e));
   if (kind == Kind::LossGap)
     return fmt::format(
-        "{}, the loss is {:.2g} {} than with trusted kernels; another order of summation changes it by "
-        "{:.1g}",
+        "{}, the loss is {:.2g} {} than with trusted kernels; other roundings and orders of summation "
+        "change it by {:.1g}",
         training_place(e), std::abs(e.loss_gap), e.loss_gap > 0 ? "higher" : "lower", e.noise);
   if (kind == Kind::GradientBias)
     return fmt::format("{} is {:.1f} % too {} {}; rounding explains {:.1g} %{}", gradient_name(e),

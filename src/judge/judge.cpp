@@ -284,6 +284,7 @@ Result<void> judge_output(const Contract& contract, const Reference& reference, 
   if (!partly) {
     const auto admitted = admit_masked(reference, bindings, tensor, budget, measured);
     if (!admitted) return admitted.error();
+    admit_infinities(bindings, measured);
   }
   judgement.undecided += measured.undecided;
   Failure failure = find_failure(measured);

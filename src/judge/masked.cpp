@@ -32,6 +32,16 @@ Bindings without_nonfinite(Bindings bindings, double replacement) {
   return bindings;
 }
 
+bool holds_nan(const Bindings& bindings) {
+  return std::any_of(bindings.inputs.begin(), bindings.inputs.end(), [](const auto& input) {
+    const Tensor& tensor = *input.second;
+    if (!contract::is_float(tensor.dtype)) return false;
+    for (int64_t i = 0; i < tensor.count(); ++i)
+      if (std::isnan(tensor.load(i))) return true;
+    return false;
+  });
+}
+
 bool same(const Expectation& a, const Expectation& b, std::size_t i) {
   return std::isfinite(a.value[i]) && a.value[i] == b.value[i];
 }
@@ -66,6 +76,19 @@ Result<void> admit_masked(const reference::Reference& reference, const Bindings&
     element.class_differs = false;
   }
   return {};
+}
+
+void admit_infinities(const Bindings& bindings, Measured& measured) {
+  const auto is_one = [](const Element& element) {
+    return !element.admitted && std::isinf(element.stored) && std::isnan(element.value);
+  };
+  const bool any = std::any_of(measured.elements.begin(), measured.elements.end(), is_one);
+  if (!any || holds_nan(bindings)) return;
+  for (Element& element : measured.elements)
+    if (is_one(element)) {
+      element.admitted = true;
+      element.class_differs = false;
+    }
 }
 
 }  // namespace assay::judge

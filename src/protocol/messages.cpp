@@ -275,11 +275,25 @@ Json json_of(const SampleReport& report) {
     launches.push_back(
         {{"kernel", launch.kernel}, {"blocks", launch.blocks}, {"run", launch.run}, {"writes", writes}});
   }
-  return {{"ended", report.ended}, {"launches", launches}, {"reduced", report.reduced}};
+  Json unwritten = Json::array();
+  for (const UnwrittenPlace& place : report.unwritten)
+    unwritten.push_back({{"buffer", place.buffer}, {"offset", place.offset}});
+  return {{"ended", report.ended},
+          {"launches", launches},
+          {"reduced", report.reduced},
+          {"all_run", report.all_run},
+          {"unwritten", unwritten}};
 }
 
 SampleReport read_report(FieldReader& fields) {
   SampleReport report;
+  report.all_run = fields.boolean("all_run");
+  fields.objects("unwritten", kMostWrites, [&](FieldReader& one) {
+    UnwrittenPlace place;
+    place.buffer = one.text("buffer", kLongestText);
+    place.offset = one.unsigned_integer("offset", kMostBytes);
+    report.unwritten.push_back(std::move(place));
+  });
   report.ended = fields.text("ended", kLongestText);
   fields.objects("launches", kMostLaunches, [&](FieldReader& one) {
     SampledLaunch launch;

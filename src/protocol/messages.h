@@ -175,10 +175,18 @@ struct SampledLaunch {
   std::vector<SampledWrites> writes;
   bool operator==(const SampledLaunch&) const = default;
 };
+// Of a device that runs all blocks, and of whose outputs only some places are looked at: one that was not written.
+struct UnwrittenPlace {
+  std::string buffer;
+  uint64_t offset = 0;  // bytes from the start of the tensor
+  bool operator==(const UnwrittenPlace&) const = default;
+};
 struct SampleReport {
   std::string ended;  // why what blocks do by themselves tells nothing, from some point on; empty: it does
   std::vector<SampledLaunch> launches;
   std::vector<std::string> reduced;  // buffers to which blocks add by atomics
+  bool all_run = false;              // on a real GPU; what follows is known only then
+  std::vector<UnwrittenPlace> unwritten;
   bool operator==(const SampleReport&) const = default;
 };
 std::string encode(const SampleReport& report);

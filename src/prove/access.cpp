@@ -9,9 +9,6 @@ namespace assay::prove {
 
 namespace {
 
-// Accesses of which one is looked for: more than the shapes that are run in the end, since several accesses may
-// fail at one shape. The other accesses are only proved or not.
-constexpr size_t kMostCounterexamples = 8;
 constexpr int kMostParts = 8;
 constexpr double kQuestionShare = 0.25;  // of the time that is left, for one question; chosen
 constexpr double kLeastSeconds = 0.5;    // with which most questions that have an answer are answered
@@ -147,7 +144,7 @@ Obligation for_accesses(Setting& setting, std::string name,
   result.kernel = setting.kernel.name;
   result.name = std::move(name);
   const double start = work_seconds();
-  setting.counterexamples = kMostCounterexamples;
+  setting.counterexamples = setting.most_counterexamples;
   for (const Access& access : setting.summary.accesses) {
     ++result.total;
     std::optional<Place> place;

@@ -268,6 +268,7 @@ class Uniformity {
 
   // A shape where the two part. What else happens on the way is left open.
   void find_candidate(Lowering& lowering, const Formula& goal) {
+    if (setting_.most_counterexamples == 0) return;
     const Answer answer = lowering.small_model(goal, kCounterexampleSeconds, setting_.until);
     if (answer.kind == Answer::Kind::Satisfiable)
       candidate_ = Candidate{setting_.dims.shape(lowering.values(answer)), ""};

@@ -171,7 +171,7 @@ class OutputCoverage {
   }
 
   void look_for_shape(Question& q, const Formula& missed) {
-    if (candidate_) return;
+    if (candidate_ || !setting_.counterexamples) return;
     const Answer answer = q.lowering.small_model(missed, kCounterexampleSeconds,
                                                  std::min(setting_.until, work_seconds() + seconds_left()));
     if (answer.kind != Answer::Kind::Satisfiable) return;

@@ -38,6 +38,7 @@ struct CoverageSetting {
   const contract::Contract& contract;
   Solver& solver;
   std::vector<std::string> changed{};  // arrays that the call writes, as for execute()
+  bool counterexamples = true;         // are looked for
   double output_seconds = 8;           // of processor time, for one output
   double until = 0;                    // of work_seconds()
 };

@@ -222,6 +222,24 @@ Dims::Dims(Terms& terms, const contract::Contract& contract) : terms_(terms), co
     variables_[dim.name] = {terms.mentions(term).front(), dim.multiple_of};
     dims_[dim.name] = terms.mul(term, terms.constant(static_cast<Bits>(dim.multiple_of), 64));
   }
+  for (const contract::DimRelation& relation : contract.relations) add_fact(relation);
+}
+
+// What every legal shape fulfils is a fact about each dim that it speaks of.
+void Dims::add_fact(const contract::DimRelation& relation) {
+  const auto left = parse_expr(relation.left.text()), right = parse_expr(relation.right.text());
+  if (!left || !right) return;
+  const auto a = term(**left), b = term(**right);
+  if (!a || !b) return;
+  using Sign = contract::DimRelation::Sign;
+  const bool swapped = relation.sign == Sign::Greater || relation.sign == Sign::GreaterEqual;
+  const bool strict = relation.sign == Sign::Less || relation.sign == Sign::Greater;
+  Term fact = terms_.compare(Op::Eq, *a, *b);
+  if (relation.sign == Sign::NotEqual)
+    fact = terms_.negation(fact);
+  else if (relation.sign != Sign::Equal)
+    fact = terms_.compare(strict ? Op::Slt : Op::Sle, swapped ? *b : *a, swapped ? *a : *b);
+  for (const Var var : std::vector<Var>(terms_.mentions(fact))) terms_.var(var).facts.push_back(fact);
 }
 
 Term Dims::term(std::string_view name) const {

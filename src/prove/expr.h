@@ -56,6 +56,7 @@ class Dims {
 
  private:
   Term build(const Expr& expr);
+  void add_fact(const contract::DimRelation& relation);
 
   Terms& terms_;
   const contract::Contract& contract_;

@@ -73,6 +73,7 @@ class Machine {
   // memory.cpp: accesses
   bool memory(const Step& step);
   void load_parameter(const Step& step);
+  Term unknown_parameter(uint32_t offset, unsigned width);
   void load_store(const Step& step);
   bool draw_ticket(const Step& step, Term at);
   void copy_async(const Step& step);
@@ -103,7 +104,8 @@ class Machine {
   std::vector<Var> loops_;  // around the present instruction
   std::map<std::string, Var> bases_;
   std::map<uint32_t, uint32_t> parameter_offsets_;
-  Term thread_[3], block_[3], threads_[3], blocks_[3];  // 32 bits
+  std::map<std::pair<uint32_t, unsigned>, Term> unknown_parameters_;  // by offset and width
+  Term thread_[3], block_[3], threads_[3], blocks_[3];                // 32 bits
 };
 
 }  // namespace assay::prove

@@ -201,6 +201,19 @@ bool Machine::memory(const Step& step) {
   }
 }
 
+// A number that the launch relation does not tell, such as a scalar's value: whatever it is, it is the same for all threads of
+// the launch and wherever it is read, as a dim is.
+Term Machine::unknown_parameter(uint32_t offset, unsigned width) {
+  const auto [known, is_new] = unknown_parameters_.try_emplace({offset, width}, kNoTerm);
+  if (is_new) {
+    Variable variable{fmt::format("parameter{}", offset), VarKind::Dim};
+    variable.width = static_cast<uint8_t>(width);
+    variable.high = static_cast<Int>(mask_of(width));
+    known->second = terms_.variable(std::move(variable));
+  }
+  return known->second;
+}
+
 void Machine::load_parameter(const Step& step) {
   const ptx::Instruction& i = step.instruction;
   const Operand& from = i.operands.back();
@@ -222,7 +235,7 @@ void Machine::load_parameter(const Step& step) {
     const auto& words = w == 64 ? launch_.pairs : launch_.words;
     if (const auto found = words.find(offset); found != words.end() && found->second && (w == 32 || w == 64))
       if (const auto term = dims_.term(*found->second)) return terms_.trunc(*term, w);
-    return terms_.unknown(w, "parameter");
+    return unknown_parameter(offset, w);
   };
   const Operand& to = i.operands[0];
   if (to.kind == Operand::Kind::Register) return put(step, to, word(at));

@@ -75,9 +75,12 @@ struct Setting {
   const Summary& summary;
   Claims& claims;
   Solver& solver;
-  double access_seconds = 5;   // for one access
-  double until = 0;            // of work_seconds(): no question is asked later
-  std::string ptx_file{};      // where the kernel's own source is PTX: its path
+  double access_seconds = 5;  // for one access
+  double until = 0;           // of work_seconds(): no question is asked later
+  std::string ptx_file{};     // where the kernel's own source is PTX: its path
+  // Places of an obligation that a counterexample is looked for of: more than the shapes that are run in the end, since
+  // several may fail at one shape. The other places are only proved or not.
+  size_t most_counterexamples = 8;
   size_t counterexamples = 0;  // that may still be looked for, of the obligation at work
 
   bool out_of_time() const;

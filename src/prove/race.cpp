@@ -7,6 +7,9 @@
 // scope of both includes the other thread. For all other pairs the question is whether the two threads can
 // meet in a byte at all (race_pair.h).
 //
+// A volatile load and a volatile store are strong. But a lane that reads in shared memory what another lane of its warp
+// writes relies on lanes that run in step, and a run reports that (checks/race_lanes.h): so such pairs are compared, too.
+//
 // Unrolled loops have many accesses that differ by a constant in their offset. They are compared as one,
 // under the facts that hold for all of them; where that is not enough, one by one.
 #include <fmt/format.h>
@@ -40,6 +43,10 @@ Strength strength_of(const Access& access) {
   if (access.effect != Effect::Atomic && !ordered) return Strength::Weak;
   // Blocks of one cluster only: no help between any two.
   return i.has(Mod::cta) || i.has(Mod::cluster) ? Strength::Block : Strength::Device;
+}
+
+bool is_volatile(const Access& access) {
+  return access.instruction->has(Mod::volatile_) && access.effect != Effect::Atomic;
 }
 
 // A barrier that all threads of the block take part in.
@@ -207,7 +214,8 @@ class Races {
       const One& first = *family.members.front();
       if (first.place != one.place || first.access->effect != one.access->effect ||
           first.access->bytes != one.access->bytes || first.access->loops != one.access->loops ||
-          strength_of(*first.access) != strength_of(*one.access) || is_special(first) || is_special(one))
+          strength_of(*first.access) != strength_of(*one.access) ||
+          is_volatile(*first.access) != is_volatile(*one.access) || is_special(first) || is_special(one))
         continue;
       if (!family.image->absorb(*one.image)) continue;
       family.members.push_back(&one);
@@ -225,6 +233,11 @@ class Races {
   static bool conflict(const Access& a, const Access& b, Strength needed) {
     if (a.effect == Effect::Read && b.effect == Effect::Read) return false;
     return strength_of(a) < needed || strength_of(b) < needed || a.bytes != b.bytes;
+  }
+
+  // Of two lanes of a warp, in shared memory.
+  static bool relies_on_step(const Access& a, const Access& b) {
+    return is_volatile(a) && is_volatile(b) && a.effect != b.effect;
   }
 
   bool one_thread() const {
@@ -291,6 +304,14 @@ class Races {
         compare_members_in_block(a, b);
         break;
       }
+    } else if (!one_thread() && first.shared && relies_on_step(*first.access, *second.access)) {
+      for_members(a, b, [&](One& x, One& y) {
+        for (const Meeting& meeting : in_warp_->meetings(x.at, y.at)) {
+          if (apart(x, y, Who::SameWarp, meeting)) continue;
+          open(x, y, Who::SameWarp, meeting);
+          return;
+        }
+      });
     }
     if (!one_block() && !first.shared && conflict(*first.access, *second.access, Strength::Device) &&
         !Pair(setting_, tickets_, *a.image, *b.image, Who::OtherBlock, {}).disjoint())
@@ -435,9 +456,10 @@ class Races {
                     x.image->array().name, effect(*y.access), other.line,
                     who == Who::OtherBlock   ? "by a thread of another block"
                     : who == Who::SameThread ? "by the same thread"
+                    : who == Who::SameWarp   ? "by another lane of the warp, which need not run in step"
                                              : "by another thread of the block, between the same barriers");
     Place place{{}, std::move(reason), std::nullopt};
-    if (candidates_ < kMostCandidates && !setting_.out_of_time()) {
+    if (candidates_ < std::min(kMostCandidates, setting_.most_counterexamples) && !setting_.out_of_time()) {
       place.candidate = candidate(x, y, who, meeting);
       candidates_ += place.candidate.has_value();
     }

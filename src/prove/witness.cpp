@@ -1,16 +1,18 @@
 #include "prove/witness.h"
 
 #include <algorithm>
-#include <array>
 
+#include "trial/giant.h"
+#include "trial/plan.h"
 #include "trial/sparse.h"
 
 namespace assay::prove {
 
 namespace {
 
-constexpr double kMostBytes = 600e6;  // of a trial's tensors; larger ones take long
-constexpr double kMostSparse = 64e9;  // of tensors that are mostly empty
+constexpr double kMostBytes = 600e6;    // of a trial's tensors; larger ones take long
+constexpr double kMostSparse = 64e9;    // of tensors that are mostly empty
+constexpr double kLeastGiant = 0x1p18;  // elements: what is smaller shows at other shapes as well
 // Nothing else will do: another defect of the same kernel would show as a wrong result, too.
 constexpr Kind kMemory[] = {Kind::OutOfBounds};
 constexpr Kind kAlignment[] = {Kind::Misaligned};
@@ -18,6 +20,9 @@ constexpr Kind kLaunch[] = {Kind::LaunchFailure};
 constexpr Kind kBarrier[] = {Kind::BarrierDivergence, Kind::Deadlock};
 constexpr Kind kRace[] = {Kind::DataRace};
 constexpr Kind kCoverage[] = {Kind::UnwrittenOutput, Kind::Uninitialized};
+// Of an element that is stored in another's place: the other one is wrong, its own is never written, and two threads may
+// meet there.
+constexpr Kind kElsewhere[] = {Kind::WrongResult, Kind::UnwrittenOutput, Kind::DataRace};
 constexpr Kind kValues[] = {Kind::WrongResult, Kind::Nonfinite, Kind::LowPrecisionAccumulation,
                             Kind::PrecisionLoss};
 
@@ -40,6 +45,44 @@ bool has_integers(const contract::TensorSpec& tensor) {
   return contract::info(tensor.dtype).max_integer != 0;
 }
 
+// Scalars at the lower or the upper end of what they may be.
+trial::Trial with_scalars(const contract::Contract& contract, trial::Trial trial, bool last) {
+  for (const contract::ScalarSpec& scalar : contract.scalars) {
+    const double value = scalar.is_range() ? (last ? scalar.high : scalar.low)
+                                           : (last ? scalar.values.back() : scalar.values.front());
+    trial.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
+  }
+  return trial;
+}
+
+// What is too large to be run whole is run by a sample of the blocks (Trial::sampled), if its inputs can be made as they
+// are read. False: it cannot be run.
+bool made_to_fit(const contract::Contract& contract, trial::Trial& trial) {
+  const auto size = trial::size_of(contract, trial.shape);
+  if (!size) return false;
+  if (size->bytes <= kMostBytes || !trial.sparse.empty()) return true;
+  if (contract.generator || size->bytes > trial::PlanOptions{}.max_sampled_bytes) return false;
+  trial.sampled = true;
+  trial.condition.ordered = false;
+  return true;
+}
+
+// The corners of the promise by a sample of the blocks. A value that the prover knows nothing of (a row that is computed in
+// floating point) may be wrong at large shapes only, while to the solver it can be wrong anywhere, and it names a small one.
+std::vector<trial::Trial> corners(const contract::Contract& contract) {
+  std::vector<trial::Trial> trials;
+  if (contract.generator) return trials;
+  for (contract::Shape& shape :
+       trial::giant_shapes(contract, kLeastGiant, trial::PlanOptions{}.max_sampled_bytes)) {
+    trial::Trial trial;
+    trial.shape = std::move(shape);
+    trial.sampled = true;
+    trial.condition.ordered = false;
+    trials.push_back(with_scalars(contract, std::move(trial), false));
+  }
+  return trials;
+}
+
 // The trials at a shape: scalars at each end, and integer inputs at theirs. Empty: it is too large to run.
 std::vector<trial::Trial> trials_at(const contract::Contract& contract, const contract::Shape& shape) {
   trial::Trial plain;
@@ -48,9 +91,9 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   if (!contract.check_shape(shape) || !size) return {};
   if (size->bytes > kMostBytes) {
     plain.sparse = sparse_dim(contract, shape);
-    if (plain.sparse.empty()) return {};
     plain.condition.ordered = false;
   }
+  if (!made_to_fit(contract, plain)) return {};
   std::vector<trial::Trial> trials;
   const auto add_families = [&](trial::Trial trial) {
     trials.push_back(trial);
@@ -62,17 +105,12 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
       if (!trial.families.empty()) trials.push_back(trial);
     }
   };
-  const auto with_scalars = [&](bool last) {
-    trial::Trial trial = plain;
-    for (const contract::ScalarSpec& scalar : contract.scalars) {
-      const double value = scalar.is_range() ? (last ? scalar.high : scalar.low)
-                                             : (last ? scalar.values.back() : scalar.values.front());
-      trial.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, value);
-    }
-    return trial;
-  };
-  add_families(with_scalars(false));
-  if (!contract.scalars.empty()) add_families(with_scalars(true));
+  add_families(with_scalars(contract, plain, false));
+  if (!contract.scalars.empty()) add_families(with_scalars(contract, plain, true));
+  if (trial::may_be_better_aligned(contract)) {
+    trials.push_back(with_scalars(contract, plain, false));
+    trials.back().condition.alignment = trial::kWellAligned;
+  }
   return trials;
 }
 
@@ -93,6 +131,7 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
   std::vector<trial::Trial> trials;
   for (const contract::Shape& shape : shapes)
     for (trial::Trial& trial : trials_at(contract, shape)) trials.push_back(std::move(trial));
+  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
   return shown_by(contract, std::move(trials), obligation, options);
 }
 
@@ -100,10 +139,7 @@ namespace {
 
 std::optional<Witness> first_error(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                    std::span<const Kind> kinds, const assayer::CheckOptions& options) {
-  std::erase_if(trials, [&](const trial::Trial& trial) {
-    const auto size = trial::size_of(contract, trial.shape);
-    return !size || (size->bytes > kMostBytes && trial.sparse.empty());
-  });
+  std::erase_if(trials, [&](trial::Trial& trial) { return !made_to_fit(contract, trial); });
   if (trials.empty()) return std::nullopt;
   assayer::CheckOutcome outcome = assayer::investigate(contract, trials, kinds, options);
   std::erase_if(outcome.report.findings, [](const Finding& f) { return f.severity != Severity::Error; });
@@ -128,7 +164,9 @@ std::optional<Witness> shown_beside(const contract::Contract& contract, const co
   }
   std::vector<trial::Trial> small = trials_at(contract, control);
   if (small.empty() || first_error(contract, std::move(small), any, options)) return std::nullopt;
-  return first_error(contract, trials_at(contract, shape), std::array{Kind::WrongResult}, options);
+  std::vector<trial::Trial> trials = trials_at(contract, shape);
+  for (trial::Trial& trial : corners(contract)) trials.push_back(std::move(trial));
+  return first_error(contract, std::move(trials), kElsewhere, options);
 }
 
 }  // namespace assay::prove

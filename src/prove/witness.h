@@ -33,8 +33,8 @@ std::optional<Witness> shown(const contract::Contract& contract, std::span<const
 std::optional<Witness> shown_by(const contract::Contract& contract, std::vector<trial::Trial> trials,
                                 std::string_view obligation, const assayer::CheckOptions& options);
 
-// An index that wraps may stay within its tensor: then a wrong result is all there is to see. It may have another
-// cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.
+// An index that wraps may stay within its tensor: then all there is to see is what an element in another's place does. That
+// may have another cause, so it counts only if runs at `control`, where no index can wrap, show no error of any kind.
 std::optional<Witness> shown_beside(const contract::Contract& contract, const contract::Shape& shape,
                                     const contract::Shape& control, const assayer::CheckOptions& options);
 

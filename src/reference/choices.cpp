@@ -14,7 +14,7 @@ struct ReductionRow {
   ChoiceKind kind;
   bool largest, first_of_equals;
 };
-constexpr ReductionRow kReductions[] = {
+constexpr ReductionRow kChoices[] = {
     {"sample", ChoiceKind::Sample, false, false},      {"topk", ChoiceKind::Order, true, false},
     {"topk_first", ChoiceKind::Order, true, true},     {"argsort", ChoiceKind::Order, false, false},
     {"argsort_first", ChoiceKind::Order, false, true},
@@ -23,8 +23,8 @@ constexpr ReductionRow kReductions[] = {
 const ReductionRow* row_of(const Expr& expr) {
   if (expr.kind != ExprKind::Reduce) return nullptr;
   const auto found =
-      std::ranges::find_if(kReductions, [&](const ReductionRow& row) { return row.word == expr.name; });
-  return found == std::end(kReductions) ? nullptr : &*found;
+      std::ranges::find_if(kChoices, [&](const ReductionRow& row) { return row.word == expr.name; });
+  return found == std::end(kChoices) ? nullptr : &*found;
 }
 
 bool is_random(const Expr& expr) {

@@ -74,7 +74,7 @@ class MemoryFilePlanner {
       Buffer buffer{spec.name, &spec, layout->extents, std::move(*layout)};
       buffer.length = buffer.layout.bytes;
       if (spec.is_input()) buffer.input = bindings.inputs.at(spec.name).get();
-      place(buffer, spec.align);
+      place(buffer, trial::alignment_of(spec, trial_.condition));
       if (trial_.sampled) {
         if (auto made = make(buffer); !made) return made.error();
       }
@@ -104,7 +104,7 @@ class MemoryFilePlanner {
   }
 
  private:
-  // Aligned to what the caller promises and no more.
+  // Aligned to so much and no more.
   void place(Buffer& buffer, int64_t align) const {
     buffer.offset = guard_ + (align < 256 ? align : 0);
     buffer.bytes = std::max<int64_t>(1, buffer.offset + buffer.length + guard_);

@@ -1,5 +1,7 @@
 #include "train/arithmetic.h"
 
+#include <cmath>
+
 #include "base/random.h"
 #include "numerics/lanes.h"
 
@@ -30,11 +32,11 @@ inline float bf16_by_chance(float x, uint32_t chance) {
   return f32_of((b & kExponent) == kExponent ? b : (b + (chance & 0xffffu)) & 0xffff0000u);
 }
 
-// One unit in the last place up or down, or neither: the error of an fp32 result that was rounded a few times.
-inline float f32_by_chance(float x, uint32_t chance) {
+// Up to some units in the last place up or down. Subnormals stay: what is lost there is not relative.
+inline float f32_by_chance(float x, uint32_t chance, uint32_t units) {
   const uint32_t b = bits_of(x);
-  const uint32_t moved = b + (chance >> 16) % 3u - 1u;
-  return f32_of((b & kExponent) == kExponent || (b & ~0x80000000u) == 0 ? b : moved);
+  const uint32_t moved = b + (chance >> 16) % (2 * units + 1) - units;
+  return f32_of((b & kExponent) == kExponent || (b & kExponent) == 0 ? b : moved);
 }
 
 // Any other type: to nearest, through the exact conversion of the contract's types.
@@ -44,7 +46,7 @@ float rounded(DType dtype, float x) {
 
 }  // namespace
 
-void round_to(Team& team, DType dtype, std::span<float> values, uint64_t seed) {
+void round_to(Team& team, DType dtype, std::span<float> values, uint64_t seed, uint32_t units) {
   if (dtype == DType::f64 || (dtype == DType::f32 && seed == 0)) return;
   float* const all = values.data();
   team.pieces(static_cast<int64_t>(values.size()), kElementsOfPiece, [&](int64_t first, int64_t n) {
@@ -55,14 +57,21 @@ void round_to(Team& team, DType dtype, std::span<float> values, uint64_t seed) {
     } else if (dtype == DType::bf16) {
       for (int64_t i = 0; i < n; ++i) x[i] = bf16_by_chance(x[i], scatter(salt + static_cast<uint32_t>(i)));
     } else if (dtype == DType::f32) {
-      for (int64_t i = 0; i < n; ++i) x[i] = f32_by_chance(x[i], scatter(salt + static_cast<uint32_t>(i)));
-    } else {
+      for (int64_t i = 0; i < n; ++i)
+        x[i] = f32_by_chance(x[i], scatter(salt + static_cast<uint32_t>(i)), units);
+    } else if (seed == 0) {
       for (int64_t i = 0; i < n; ++i) x[i] = rounded(dtype, x[i]);
+    } else {
+      const int bits = numerics::info(contract::info(dtype).format).precision();
+      for (int64_t i = 0; i < n; ++i) {
+        const float chance = static_cast<float>(scatter(salt + static_cast<uint32_t>(i))) * 0x1p-32f;
+        x[i] = rounded(dtype, x[i] * (1 + std::ldexp(chance - 0.5f, 1 - bits)));
+      }
     }
   });
 }
 
-void round_to(Team& team, DType dtype, std::span<double> values, uint64_t) {
+void round_to(Team& team, DType dtype, std::span<double> values, uint64_t, uint32_t) {
   if (dtype == DType::f64) return;
   team.pieces(static_cast<int64_t>(values.size()), kElementsOfPiece, [&](int64_t first, int64_t n) {
     for (int64_t i = first; i < first + n; ++i)

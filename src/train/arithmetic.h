@@ -72,8 +72,9 @@ struct Arithmetic {
 };
 
 // Rounds to a dtype in place: to nearest even, or by chance where there is a seed. double: only if `dtype` is narrower.
-void round_to(Team& team, DType dtype, std::span<float> values, uint64_t seed = 0);
-void round_to(Team& team, DType dtype, std::span<double> values, uint64_t seed = 0);
+// `units`: of f32 by chance, by how many units in the last place.
+void round_to(Team& team, DType dtype, std::span<float> values, uint64_t seed = 0, uint32_t units = 1);
+void round_to(Team& team, DType dtype, std::span<double> values, uint64_t seed = 0, uint32_t units = 1);
 
 // Rows that one piece of work has.
 inline constexpr int64_t kRowsOfPiece = 128;

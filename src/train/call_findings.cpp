@@ -21,6 +21,10 @@ std::vector<Finding> reported(const contract::Contract& contract, const contract
   return judge::placed(std::move(findings), {.contract = &contract, .shape = &shape});
 }
 
+bool has_kind(const std::vector<Finding>& findings, Kind kind) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) { return finding.kind == kind; });
+}
+
 bool is_unsupported(const subject::Observation& seen) {
   return std::ranges::any_of(seen.events, [](const protocol::Event& event) {
     return std::holds_alternative<protocol::UnsupportedEvent>(event);
@@ -66,9 +70,12 @@ std::vector<Finding> call_findings(const contract::Contract& contract, const sub
     if (call.returned != 0)
       findings.push_back({.kind = Kind::LaunchFailure,
                           .evidence = evidence::Launch{.function = subject.symbol, .status = call.returned}});
-    for (const subject::Trespass& trespass : call.trespasses) findings.push_back(written_outside(trespass));
-    for (const std::string& name : call.changed_inputs)
-      findings.push_back({.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = name}});
+    // What the device has reported with its place is not repeated without one.
+    if (!has_kind(findings, Kind::OutOfBounds))
+      for (const subject::Trespass& trespass : call.trespasses) findings.push_back(written_outside(trespass));
+    if (!has_kind(findings, Kind::ClobberedInput))
+      for (const std::string& name : call.changed_inputs)
+        findings.push_back({.kind = Kind::ClobberedInput, .evidence = evidence::Access{.input = name}});
   }
   return findings;
 }

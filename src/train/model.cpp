@@ -23,6 +23,11 @@ Result<void> check(const ModelSizes& s) {
   return {};
 }
 
+int64_t usual_sequences(std::string_view slot) {
+  const bool is_costly = slot.starts_with("linear") || slot.starts_with("attention");
+  return ModelSizes{}.sequences / (is_costly ? 4 : 1);
+}
+
 std::vector<Parameter> parameters(const ModelSizes& s) {
   const int64_t D = s.width, F = s.feed_forward;
   // Products keep the size of what goes through them; what a layer adds to the stream is smaller the more layers there are.

@@ -30,6 +30,10 @@ struct ModelSizes {
   int64_t tokens() const { return sequence * sequences; }
   int64_t head_width() const { return width / heads; }
 };
+// Sequences of a batch that a slot is tried with unless told otherwise. What matters to most is how often a token occurs, so that sums over
+// its occurrences are long. Products and attention have no such sums, and cost so much more on a virtual GPU that a whole matrix would
+// take longer than ten minutes (docs/measurements/train.md): they get a quarter.
+int64_t usual_sequences(std::string_view slot);
 // Sizes that fit together, or what to change.
 Result<void> check(const ModelSizes& sizes);
 

@@ -500,6 +500,10 @@ void adamw(const Call<Real>& c) {
   });
 }
 
+// By how many units in the last place a right kernel's f32 result may be off: two or three approximate functions (docs/measurements/hardware.md:
+// each up to 2 units), and sums. An update ends with one addition to the weight, which is off by one.
+constexpr uint32_t kUnitsOfFunctions = 8;
+
 // ---- The table ----
 
 template <class Real>
@@ -543,11 +547,12 @@ void compute(Team& team, const Slot& slot, const Arithmetic& arithmetic, Operand
   row->function({team, arithmetic, operands});
   if (!arithmetic.rounds) return;
   uint64_t seed = arithmetic.rounding_seed;
+  const uint32_t units = slot.phase == Phase::Update ? 1 : kUnitsOfFunctions;
   for (const SlotTensor& tensor : slot.tensors) {
     Array<Real>* const array = operands.find(tensor.name);
     if (tensor.role == contract::Role::In || !array) continue;
     if (seed != 0) seed = mix(seed);
-    round_to(team, array->dtype, std::span(array->values), seed);
+    round_to(team, array->dtype, std::span(array->values), seed, units);
   }
 }
 

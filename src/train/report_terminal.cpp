@@ -114,8 +114,10 @@ std::string amounts_text(const Training& training) {
   text += fmt::format("\n{} of the kernel on the {} device in {:.1f} s, everything in {:.1f} s{}",
                       counted_word(report.candidate_calls, "call"), training.device, report.candidate_seconds,
                       report.seconds, report.is_resumed ? " after a checkpoint" : "");
-  text += fmt::format("\na right kernel fails with a probability of at most {:.0e}",
-                      training.options.false_alarms);
+  text +=
+      fmt::format("\nthe comparison of gradients fails a right kernel with a probability of at most {:.0e}",
+                  training.options.false_alarms);
+  if (!report.cells.empty()) text += "; a gap of the losses counts if it stands out of six trusted runs";
   return text;
 }
 

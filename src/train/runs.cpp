@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
 
@@ -19,9 +20,12 @@ constexpr double kHarmlessError = 0x1p-16;
 // A gain that training does not notice: that of a learning rate changed by half a unit of bf16.
 constexpr double kHarmlessGain = 0x1p-9;
 
-// A gap of the losses stands out if it is this many times the largest that noise has made so far (docs/train.md: what
+// A gap of the losses stands out if it is this many times the largest that noise has made so far (docs/measurements/train.md: what
 // right kernels reach).
 constexpr double kStandsOut = 10;
+// Trusted runs are chaotic: a difference of one rounding stays small for some steps and then grows a hundredfold within a few, and when that
+// begins is chance. So a gap that stands out of one run of noise must stand out of this many more.
+constexpr int kConfirmations = 5;
 // … and this part of the loss: early gaps are ratios of two tiny numbers.
 constexpr double kSmallestGap = 1e-5;
 // Steps that an answered cell goes on for, so that its curve shows the gap and not only its beginning.
@@ -202,6 +206,49 @@ bool step(Setting& setting, const Data& data, TeacherRun& run) {
   return true;
 }
 
+namespace {
+
+// Between a loss and the trusted one. A loss that is not finite is infinitely far; where the trusted run itself diverges, nothing is.
+double distance(double loss, double trusted) {
+  if (!std::isfinite(trusted)) return 0;
+  return std::isfinite(loss) ? std::abs(loss - trusted) : std::numeric_limits<double>::infinity();
+}
+
+// A trusted run with other errors than the trusted one: the slot's results rounded by chance at every call, which is at least what a right
+// kernel does to them; every other draw also adds in another order.
+RunRole noise_role(const Setting& setting, int draw, int step) {
+  const uint64_t seed = mix(mix(setting.options.seed, hash("noise of cells")),
+                            static_cast<uint64_t>(draw) << 32 | static_cast<uint64_t>(step));
+  return {.arithmetic = {.reordered = draw % 2 == 0, .rounding_seed = seed | 1},
+          .candidate = &setting.candidate};
+}
+
+// Whether the gap of this step stands out of more trusted runs, from the first step to this one. Adds what they show to `noise`. Nothing:
+// interrupted.
+std::optional<bool> is_confirmed(Setting& setting, const Data& data, const Cell& cell,
+                                 const std::vector<double>& trusted, double gap, double& noise) {
+  for (int draw = 1; draw <= kConfirmations; ++draw) {
+    RunState run{first_weights<float>(setting.sizes, setting.options.seed), {}};
+    for (std::size_t number = 0; number < trusted.size(); ++number) {
+      const RunRole role = noise_role(setting, draw, static_cast<int>(number));
+      Gradients<float> gradients;
+      const double loss =
+          gradient(setting, role, run.weights, data.batch(static_cast<int64_t>(number)), gradients);
+      Executor<float> executor(setting.team, role);
+      update(executor, cell.optimizer, cell.settings, run.weights, gradients.parameters, run.optimizer);
+      noise = std::max(noise, distance(loss, trusted[number]));
+      if (setting.lap(fmt::format("{} + {}, confirming a gap: run {}, step {}", to_string(cell.source),
+                                  to_string(cell.optimizer), draw, number + 1),
+                      loss, false))
+        return std::nullopt;
+    }
+    if (gap <= kStandsOut * noise) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void start(const Setting& setting, CellRuns& runs) {
   for (RunState& run : runs.runs) run = {first_weights<float>(setting.sizes, setting.options.seed), {}};
 }
@@ -210,7 +257,7 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
   const Candidate* const candidate = &setting.candidate;
   const RunRole roles[kRunsOfCell] = {{.arithmetic = {.rounds = false}, .candidate = candidate},
                                       {.candidate = candidate},
-                                      {.arithmetic = {.reordered = true}, .candidate = candidate},
+                                      noise_role(setting, 0, static_cast<int>(cell.steps())),
                                       {.candidate = candidate, .calls_candidate = true}};
   constexpr const char* kNames[kRunsOfCell] = {"reference", "trusted", "reordered", "candidate"};
   Curve* const curves[kRunsOfCell] = {&cell.reference, &cell.trusted, &cell.reordered, &cell.candidate};
@@ -242,6 +289,16 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
     else if (i == 3)
       with_candidate = joined(std::move(gradients));
   }
+  double noise = std::max(cell.noise, distance(losses[2], losses[1]));
+  const double gap = distance(losses[3], losses[1]);
+  bool stands_out = gap > kStandsOut * std::max(noise, kSmallestGap * losses[1]);
+  if (stands_out && !cell.unmasked()) {
+    std::vector<double> trusted_losses = cell.trusted.loss;
+    trusted_losses.push_back(losses[1]);
+    const std::optional<bool> confirmed = is_confirmed(setting, data, cell, trusted_losses, gap, noise);
+    if (!confirmed) return false;
+    stands_out = *confirmed;
+  }
   for (std::size_t p = 0; p < moved[3].weights.size(); ++p) {
     std::vector<float> step_of = moved[3].weights[p];
     for (std::size_t j = 0; j < step_of.size(); ++j) step_of[j] -= runs.runs[3].weights[p][j];
@@ -263,14 +320,12 @@ bool step(Setting& setting, const Data& data, Cell& cell, CellRuns& runs) {
     signals.tensors.push_back(std::move(signal));
   }
   cell.signals.push_back(std::move(signals));
-  cell.noise = std::max(cell.noise, std::abs(losses[2] - losses[1]));
-  const double gap = std::abs(losses[3] - losses[1]);
-  if (!(gap <= cell.loss_gap)) {  // NaN is a gap, too
+  cell.noise = noise;
+  if (gap > cell.loss_gap) {
     cell.loss_gap = gap;
     cell.gap_step = number;
   }
-  if (cell.unmasked_step < 0 && !(gap <= kStandsOut * std::max(cell.noise, kSmallestGap * losses[1])))
-    cell.unmasked_step = number;
+  if (stands_out && !cell.unmasked()) cell.unmasked_step = number;
   return true;
 }
 

@@ -35,7 +35,8 @@ class SubjectCalls {
       : contract_(contract),
         binding_(binding),
         subject_(subject),
-        runner_(contract_, subject_, std::move(options)),
+        options_(std::move(options)),
+        runner_(contract_, subject_, without_checks(options_)),
         batch_dim_(batch_dim()) {}
 
   std::string refuses(const Shape& shape) {
@@ -56,6 +57,11 @@ class SubjectCalls {
   }
 
  private:
+  static subject::RunnerOptions without_checks(subject::RunnerOptions options) {
+    options.checks = {};
+    return options;
+  }
+
   std::string batch_dim() const {
     const auto leads = [&](std::string_view dim) {
       return std::ranges::all_of(binding_.tensors, [&](const BoundTensor& bound) {
@@ -134,10 +140,22 @@ class SubjectCalls {
     const subject::Observation seen = runner_.run(trial, own);
     if (interrupted()) return CallFailure{{}, {"interrupted"}};
     if (const std::string why = failure(seen); !why.empty())
-      return CallFailure{call_findings(contract_, subject_, own.shape, seen),
+      return CallFailure{failure_findings(trial, own, seen),
                          {fmt::format("the kernel failed at {}: {}; `assay check` shows more",
                                       contract::to_string(own.shape), why)}};
     return outputs_of(seen.calls.front(), shape);
+  }
+
+  // What the call did. On the virtual GPU it is made again with all checks, which know the line.
+  std::vector<Finding> failure_findings(const trial::Trial& trial, const Bindings& own,
+                                        const subject::Observation& seen) const {
+    std::vector<Finding> findings = call_findings(contract_, subject_, own.shape, seen);
+    if (findings.empty() || options_.device != subject::Device::Virtual) return findings;
+    subject::RunnerOptions with_checks = options_;
+    with_checks.checks = protocol::CheckSet::for_check();
+    subject::Runner again(contract_, subject_, with_checks);
+    std::vector<Finding> more = call_findings(contract_, subject_, own.shape, again.run(trial, own));
+    return more.empty() ? findings : more;
   }
 
   void set_scalars(const Bindings& bindings, Bindings& own) const {
@@ -237,6 +255,7 @@ class SubjectCalls {
   const Contract contract_;
   const Binding binding_;
   const subject::Subject subject_;
+  const subject::RunnerOptions options_;
   subject::Runner runner_;
   const std::string batch_dim_;  // empty: calls cannot be divided
   std::map<Shape, CallShape> shapes_;
@@ -278,7 +297,6 @@ Result<Candidate> subject_candidate(const Contract& contract, const Binding& bin
                       contract::info(candidate.dtypes[slots]).name, contract::info(dtype).name));
     }
   }
-  options.checks = {};
   const auto calls = std::make_shared<SubjectCalls>(contract, binding, subject, std::move(options));
   candidate.refuses = [calls](const Shape& shape) { return calls->refuses(shape); };
   candidate.call = [calls](const Bindings& bindings) { return calls->call(bindings); };

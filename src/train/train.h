@@ -11,7 +11,7 @@
 //
 //     reference   everything in fp32
 //     trusted     the declared precision, computed by code of this room
-//     reordered   the same, all sums in another order: what differs from `trusted` is noise
+//     reordered   the same, all sums in another order and the slot's results rounded by chance: what differs from `trusted` is noise
 //     candidate   the same, with the candidate in its slot
 //
 // First comes the teacher-forced comparison: the gradient with the candidate at the weights of the reference run. One
@@ -78,7 +78,7 @@ struct Cell {
   Curve reference, trusted, reordered, candidate;
   int64_t steps() const { return static_cast<int64_t>(candidate.loss.size()); }
   double loss_gap = 0;               // largest |candidate - trusted|
-  double noise = 0;                  // largest |reordered - trusted|
+  double noise = 0;                  // largest |reordered - trusted|, also of the runs that confirmed a gap
   int gap_step = 0;                  // where the gap is largest
   int unmasked_step = -1;            // the first at which the gap stands out of the noise; -1: none
   std::vector<StepSignals> signals;  // of the candidate's gradient on its own trajectory, by step

@@ -80,6 +80,9 @@ inline constexpr int64_t kLowestDraw = 0, kHighestDraw = 1, kInnerDraw = 2, kLas
 // addresses, called twice.
 inline constexpr uint64_t kTextOrderEvery = 3, kOthersLateEvery = 2, kMovedEvery = 4, kRepeatedEvery = 8;
 inline constexpr uint64_t kTextOrderTurn = 0, kOthersLateTurn = 1, kMovedTurn = 3, kRepeatedTurn = 5;
+// Tensors of which little is promised are better aligned by chance in every third trial, and in a few trials of each
+// size of conditions. Chosen: with two tensors of floats, one trial in five has the one at a multiple of 16 bytes and not the other.
+inline constexpr uint64_t kAlignedEvery = 3, kAlignedTurn = 2, kAlignmentSeeds = 3;
 // Of the inputs of edges and random trials, those that keep their first family.
 inline constexpr double kFirstFamilyShare = 0.5;
 

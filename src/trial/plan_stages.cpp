@@ -9,6 +9,7 @@
 #include "trial/giant.h"
 #include "trial/plan.h"
 #include "trial/plan_limits.h"
+#include "trial/scalars.h"
 #include "trial/shapes.h"
 #include "trial/sparse.h"
 
@@ -52,11 +53,6 @@ Families hard_sums(const Contract& contract, Family floats, Family integers) {
 // Scalars that are changed at once to find a call of a case, and calls that are considered at each shape. Chosen: a
 // condition on three flags is rare, and one that is not met is reported.
 constexpr std::size_t kMostScalarsChanged = 2, kMostScalarChoices = 400;
-
-contract::Scalar scalar_of(const contract::ScalarSpec& spec, double value) {
-  if (contract::is_float(spec.dtype)) return contract::Scalar::of(spec.dtype, value);
-  return contract::Scalar::of_int(spec.dtype, static_cast<int64_t>(value));
-}
 
 Families all(const Contract& contract, Family floats) {
   return hard_sums(contract, floats, Family::Uniform);
@@ -114,6 +110,8 @@ Condition Plan::rotating_condition() {
       trials_ % kTextOrderEvery == kTextOrderTurn ? 0 : schedule_of(ScheduleKind::Shuffled, seed);
   condition.others_late = trials_ % kOthersLateEvery == kOthersLateTurn;
   condition.moved = trials_ % kMovedEvery == kMovedTurn;
+  if (may_be_better_aligned(contract_) && trials_ % kAlignedEvery == kAlignedTurn)
+    condition.alignment = kWellAligned + 1 + trials_;
   condition.repeated = trials_ % kRepeatedEvery == kRepeatedTurn;
   return condition;
 }
@@ -380,6 +378,11 @@ void Plan::add_conditions() {
           {.schedule = order});
     }
     if (shares) add("shared inputs", shape(value), {}, {.shared_inputs = true});
+    if (may_be_better_aligned(contract_)) {
+      add("other alignments", shape(value), {}, {.alignment = kWellAligned});
+      for (uint64_t seed = 1; seed <= kAlignmentSeeds; ++seed)
+        add("other alignments", shape(value), {}, {.alignment = kWellAligned + seed});
+    }
     if (aliases) add("aliasing", shape(value), {}, {.poison = Poison::OtherNan, .aliased = true});
     if (contract_.require.concurrent) {
       add("overlapping calls", shape(value), {}, {.schedule = schedule, .overlapped = true});

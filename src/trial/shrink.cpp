@@ -121,7 +121,18 @@ class Search {
     return progress;
   }
 
+  // To no more than what is promised; else to the same for all tensors.
+  void simplify_alignment() {
+    for (const uint64_t simple : {uint64_t{0}, kWellAligned}) {
+      if (best_.trial.condition.alignment <= simple) return;
+      Trial candidate = best_.trial;
+      candidate.condition.alignment = simple;
+      attempt(std::move(candidate));
+    }
+  }
+
   void simplify_condition() {
+    simplify_alignment();
     Trial plain = best_.trial;
     plain.condition = {};
     plain.condition.aliased = best_.trial.condition.aliased;
@@ -131,6 +142,7 @@ class Search {
     plain.condition.grown = best_.trial.condition.grown;
     plain.condition.shared_inputs = best_.trial.condition.shared_inputs;
     plain.condition.looped = best_.trial.condition.looped;
+    plain.condition.alignment = best_.trial.condition.alignment;
     if (attempt(plain)) return;
     simplify_machine();
     plain.condition.gpu = best_.trial.condition.gpu;

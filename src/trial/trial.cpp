@@ -66,6 +66,13 @@ bool same_values(const contract::Values& a, const contract::Values& b) {
   return (a.kind == b.kind && a.text == b.text) || (any_real(a.kind) && any_real(b.kind));
 }
 
+constexpr int64_t kAllocationAlignment = 256;  // of what cudaMalloc returns
+
+std::string_view alignment_words(const Condition& condition) {
+  return condition.alignment == kWellAligned ? "tensors aligned as fresh allocations"
+                                             : "tensors aligned by chance";
+}
+
 Error bad(std::string_view what) {
   return Error{fmt::format("the trial's {} cannot be read", what)};
 }
@@ -103,6 +110,20 @@ uint64_t packed_pattern(Poison poison) {
   return (pattern(poison) & 0xff) * kEveryByte;
 }
 
+int64_t alignment_of(const contract::TensorSpec& spec, const Condition& condition) {
+  if (condition.alignment == 0 || spec.align >= kAllocationAlignment) return spec.align;
+  if (condition.alignment == kWellAligned) return kAllocationAlignment;
+  int64_t steps = 0;
+  while (spec.align << (steps + 1) <= kAllocationAlignment) ++steps;
+  const auto step = mix(hash(spec.name), condition.alignment) % static_cast<uint64_t>(steps + 1);
+  return spec.align << step;
+}
+
+bool may_be_better_aligned(const Contract& contract) {
+  return std::any_of(contract.tensors.begin(), contract.tensors.end(),
+                     [](const contract::TensorSpec& spec) { return spec.align < kAllocationAlignment; });
+}
+
 std::vector<std::string> kinds_of(const Condition& condition) {
   std::vector<std::string> kinds = {fmt::format("memory poisoned with {}", to_string(condition.poison))};
   if (condition.schedule != 0) kinds.emplace_back(describe(schedule_kind(condition.schedule)));
@@ -113,6 +134,7 @@ std::vector<std::string> kinds_of(const Condition& condition) {
     std::replace(words.begin(), words.end(), '_', ' ');
     kinds.push_back(std::move(words));
   }
+  if (condition.alignment != 0) kinds.emplace_back(alignment_words(condition));
   return kinds;
 }
 
@@ -134,6 +156,7 @@ std::string to_string(const Trial& trial) {
   }
   if (const ScheduleKind kind = schedule_kind(trial.condition.schedule); is_extreme(kind))
     text += fmt::format(", {}", describe(kind));
+  if (trial.condition.alignment != 0) text += fmt::format(", {}", alignment_words(trial.condition));
   if (trial.condition.cycles != 0) text += ", at another time";
   if (trial.condition.shift != 0) text += ", at other addresses";
   if (trial.condition.gpu != 0) text += fmt::format(", {}", describe(kGpus[trial.condition.gpu]));
@@ -153,6 +176,7 @@ Json to_json(const Trial& trial) {
   condition["schedule"] = trial.condition.schedule;
   condition["cycles"] = trial.condition.cycles;
   condition["shift"] = trial.condition.shift;
+  if (trial.condition.alignment != 0) condition["alignment"] = trial.condition.alignment;
   for (const Switch& s : kSwitches) condition[s.name] = trial.condition.*s.member;
   condition["gpu"] = kGpus[trial.condition.gpu].id;
   condition["clock"] = trial.condition.clock;
@@ -189,6 +213,7 @@ Result<Trial> from_json(const Contract& contract, const Json& json) {
     trial.condition.schedule = condition.at("schedule").get<uint64_t>();
     trial.condition.cycles = condition.value("cycles", uint64_t{0});
     trial.condition.shift = condition.value("shift", int64_t{0});
+    trial.condition.alignment = condition.value("alignment", uint64_t{0});
     for (const Switch& s : kSwitches)
       trial.condition.*s.member = condition.value(s.name, trial.condition.*s.member);
     const Gpu* gpu = gpu_named(condition.value("gpu", std::string(kGpus[0].id)));

@@ -102,8 +102,11 @@ struct Condition {
       false;  // in a new process, after a larger call and one with other inputs at the same addresses
   bool grown = false;  // in a new process, after a smaller call
   // What differs from run to run without anybody's doing.
-  uint64_t cycles = 0;         // that the device's clock is ahead
-  int64_t shift = 0;           // bytes that device addresses are further on; in a new process only
+  uint64_t cycles = 0;  // that the device's clock is ahead
+  int64_t shift = 0;    // bytes that device addresses are further on; in a new process only
+  // How tensors are aligned. 0: to what the contract promises and no more; kWellAligned: to 256 bytes, as a fresh
+  // allocation is; otherwise each to as much as this seed says, from the one to the other.
+  uint64_t alignment = 0;
   bool host_poison = true;     // host memory that malloc gives is not zero
   bool shared_inputs = false;  // inputs that may hold the same values lie at one address
   bool looped = false;         // the call is made many times over: what it allocates must not pile up
@@ -111,6 +114,12 @@ struct Condition {
       0;  // what the virtual device presents itself as: an index of kGpus. Another one, another process
   int64_t clock = 0;  // Unix seconds that the worker's clock shows at its start; 0: the time it is
 };
+
+inline constexpr uint64_t kWellAligned = 1;
+// Of a tensor under a condition: its address is a multiple of this, and not of twice as much unless this is 256.
+int64_t alignment_of(const contract::TensorSpec& spec, const Condition& condition);
+// Whether a contract promises so little of a tensor that its address may happen to be better aligned.
+bool may_be_better_aligned(const contract::Contract& contract);
 
 // The kinds of condition that this is, in words: "two calls at once", "memory poisoned with large".
 std::vector<std::string> kinds_of(const Condition& condition);

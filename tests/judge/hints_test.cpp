@@ -8,7 +8,7 @@
 namespace assay::judge {
 namespace {
 
-constexpr std::string_view kContract = R"toml(
+constexpr std::string_view kHinted = R"toml(
 [kernel]
 source = "k.cu"
 entry  = "k"
@@ -29,7 +29,7 @@ formula = "y[n] = sum[d](x[n, d])"
 // Of two terms, the running sum is rounded once, and so is the finished one.
 std::optional<Kind> kind_with(std::vector<Kind> hints) {
   constexpr int64_t kRows = 400;
-  const auto contract = contract::parse(kContract, "k.toml");
+  const auto contract = contract::parse(kHinted, "k.toml");
   EXPECT_TRUE(contract) << contract.error().text();
   const auto reference = reference::Reference::make(*contract);
   auto x = contract::Tensor::zeros(contract::DType::bf16, {kRows, 2});

@@ -81,5 +81,44 @@ TEST(Masked, AMaximumThatIgnoresNanIsNotForgiven) {
   EXPECT_EQ(findings[0].kind, Kind::Nonfinite);
 }
 
+// y = p - r (u + w p), as decoupled weight decay is written.
+constexpr const char* kDecay = R"toml(
+[kernel]
+source = "k.cu"
+entry = "k"
+args = ["p", "y", "stream"]
+[tensors.p]
+dtype = "f32"
+shape = [2]
+[tensors.y]
+dtype = "f32"
+shape = [2]
+role = "out"
+[reference]
+formula = "y[i] = p[i] - 0.5 * (1 + 0.25 * p[i])"
+)toml";
+
+std::vector<Finding> judge_decay(std::vector<double> p, std::vector<double> y) {
+  const auto contract = contract::parse(kDecay);
+  EXPECT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  contract::Bindings bindings;
+  bindings.inputs["p"] = floats(std::move(p));
+  const auto judgement = judge(*contract, *reference, bindings, {{"y", floats(std::move(y))}});
+  EXPECT_TRUE(judgement) << judgement.error().text();
+  return judgement->findings;
+}
+
+TEST(Infinities, ANanOfTheFormulasOwnMakingMayBeAnInfinity) {
+  EXPECT_TRUE(judge_decay({INFINITY, 2}, {NAN, 1.25}).empty());
+  EXPECT_TRUE(judge_decay({INFINITY, 2}, {INFINITY, 1.25}).empty());
+  EXPECT_FALSE(judge_decay({INFINITY, 2}, {7, 1.25}).empty()) << "a finite value hides it";
+}
+
+TEST(Infinities, ANanOfAnInputStaysOne) {
+  EXPECT_TRUE(judge_decay({NAN, 2}, {NAN, 1.25}).empty());
+  EXPECT_FALSE(judge_decay({NAN, 2}, {INFINITY, 1.25}).empty());
+}
+
 }  // namespace
 }  // namespace assay::judge::testing

@@ -10,7 +10,7 @@
 namespace assay::judge {
 namespace {
 
-constexpr std::string_view kContract = R"toml(
+constexpr std::string_view kPictured = R"toml(
 [kernel]
 source = "k.cu"
 entry  = "k"
@@ -42,7 +42,7 @@ struct Scatter {
   contract::Tensor y;
 
   Scatter(int64_t terms, int64_t rows, int64_t columns)
-      : contract(*contract::parse(kContract, "k.toml")),
+      : contract(*contract::parse(kPictured, "k.toml")),
         reference(*reference::Reference::make(contract)),
         y(contract::Tensor::zeros(contract::DType::f32, {rows, columns})) {
     auto x = contract::Tensor::zeros(contract::DType::f32, {terms, columns});

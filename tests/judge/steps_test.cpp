@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr std::string_view kContract = R"toml(
+constexpr std::string_view kStepped = R"toml(
 [kernel]
 source = "k.cu"
 entry  = "k"
@@ -34,7 +34,7 @@ formula = "out[n] = sum[d](x[n, d])"
 )toml";
 
 const contract::Contract& sums() {
-  static const contract::Contract contract = *contract::parse(kContract, "k.toml");
+  static const contract::Contract contract = *contract::parse(kStepped, "k.toml");
   return contract;
 }
 
@@ -178,12 +178,12 @@ TEST(Screened, LinesOfOneKindAreKeptApartOnlyIfAskedFor) {
 }
 
 TEST(BetweenOperations, AreRacesOfKernelsCopiesAndFills) {
-  EXPECT_TRUE(
-      is_between_operations({.kind = Kind::DataRace, .evidence = Race{.relation = Relation::Operations}}));
-  EXPECT_FALSE(
-      is_between_operations({.kind = Kind::DataRace, .evidence = Race{.relation = Relation::Blocks}}));
-  EXPECT_FALSE(
-      is_between_operations({.kind = Kind::StreamOrder, .evidence = Race{.relation = Relation::Operations}}));
+  EXPECT_TRUE(is_between_operations(
+      {.kind = Kind::DataRace, .evidence = Race{.relation = evidence::Relation::Operations}}));
+  EXPECT_FALSE(is_between_operations(
+      {.kind = Kind::DataRace, .evidence = Race{.relation = evidence::Relation::Blocks}}));
+  EXPECT_FALSE(is_between_operations(
+      {.kind = Kind::StreamOrder, .evidence = Race{.relation = evidence::Relation::Operations}}));
 }
 
 // ---- explained ----

@@ -16,12 +16,31 @@ TEST(Bounds, an_index_below_n_is_within_a_tensor_of_n) {
   EXPECT_EQ(k.legality(), Status::Proved);
 }
 
+TEST(Bounds, what_the_contract_requires_of_dims_is_known) {
+  const auto bounds = [](const std::string& require) {
+    KernelText text = kernel(R"(
+      setp.ge.s32 %p1, %r2, %r1; @%p1 bra END;
+      mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
+      END:)");
+    text.dims = "m = { min = 1, max = 1000 }\nn = { min = 1, max = 1000 }\n" + require;
+    text.parameters = {"x", "y", "= m"};
+    text.grid = "ceil_div(m, 256)";
+    return ProvedKernel(text).bounds();
+  };
+  EXPECT_EQ(bounds("require = \"m <= n\""), Status::Proved);
+  EXPECT_EQ(bounds("require = \"n > 2 * m - 1\""), Status::Proved);
+  EXPECT_EQ(bounds("require = \"m == n\""), Status::Proved);
+  EXPECT_EQ(bounds("require = \"m <= n + 1\""), Status::Unknown);
+  EXPECT_EQ(bounds("require = \"m != n\""), Status::Unknown);
+  EXPECT_EQ(bounds(""), Status::Unknown);
+}
+
 TEST(Bounds, an_index_up_to_n_is_not) {
   ProvedKernel k(kernel(R"(
     setp.gt.s32 %p1, %r2, %r1; @%p1 bra END;
     mul.wide.s32 %rd3, %r2, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f1, [%rd4];
     END:)"));
-  const Obligation bounds = k.prove(prove_bounds);
+  const Obligation bounds = k.prove(prove_bounds, true);
   EXPECT_EQ(bounds.status, Status::Unknown);
   ASSERT_EQ(bounds.open.size(), 1u);
   ASSERT_TRUE(bounds.open.front().candidate);
@@ -95,8 +114,8 @@ TEST(Strides, a_row_before_the_first_is_not) {
 
 // A row of 16 bits goes wrong in a tall matrix only. The shape is to be run: one of few columns will do.
 TEST(Counterexamples, one_dim_alone_may_be_large) {
-  const Obligation bounds =
-      ProvedKernel(matrix("ge", "ge", "cvt.u16.u32 %h1, %r7; cvt.s32.s16 %r7, %h1;")).prove(prove_bounds);
+  const Obligation bounds = ProvedKernel(matrix("ge", "ge", "cvt.u16.u32 %h1, %r7; cvt.s32.s16 %r7, %h1;"))
+                                .prove(prove_bounds, true);
   EXPECT_EQ(bounds.status, Status::Unknown);
   ASSERT_EQ(bounds.open.size(), 1u);
   ASSERT_TRUE(bounds.open.front().candidate);
@@ -172,7 +191,7 @@ TEST(Bits, part_of_an_index_is_its_lowest_bits) {
     text.dims = fmt::format("n = {{ min = 1, max = {} }}", most);
     text.x = "dtype = \"i64\"\nshape = [\"n\"]\nvalues = \"index(n)\"";
     ProvedKernel k(text);
-    return k.prove(prove_bounds);
+    return k.prove(prove_bounds, true);
   };
   EXPECT_EQ(status(32768).status, Status::Proved);
   const Obligation wrong = status(65536);
@@ -419,6 +438,25 @@ TEST(Indices, a_promise_about_no_values_proves_nothing) {
 
 // ---- arithmetic
 
+// x[(uint32_t)i], as nvcc writes it: 4 * i & 4 * (2^32 - 1).
+TEST(Arithmetic, an_index_that_is_converted_to_32_bits_may_lose_bits) {
+  const auto overflow = [](const char* most) {
+    KernelText text = kernel(R"(
+      ld.param.u64 %rd5, [p2]; mul.wide.u32 %rd6, %r3, 256; cvt.u64.u32 %rd7, %r5; add.s64 %rd8, %rd6, %rd7;
+      setp.ge.s64 %p1, %rd8, %rd5; @%p1 bra END;
+      shl.b64 %rd9, %rd8, 2; and.b64 %rd10, %rd9, 17179869180;
+      add.s64 %rd11, %rd1, %rd10; ld.global.f32 %f1, [%rd11];
+      END:)");
+    text.dims = fmt::format("n = {{ min = 1, max = {}, type = \"i64\" }}", most);
+    text.parameters = {"x", "y", "== n"};
+    ProvedKernel k(text);
+    EXPECT_EQ(k.bounds(), Status::Proved);
+    return k.overflow();
+  };
+  EXPECT_EQ(overflow("4294967296"), Status::Proved);
+  EXPECT_EQ(overflow("4294967297"), Status::Unknown);
+}
+
 TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) {
   KernelText text = kernel(R"(
     ld.param.u32 %r6, [p3];
@@ -436,7 +474,7 @@ TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) 
   text.dims = "n = { min = 1, max = 1000000 }\nD = { min = 8000, max = 8192 }";  // quick to find a shape in
   ProvedKernel large(text);
   EXPECT_EQ(large.bounds(), Status::Unknown);
-  const Obligation overflow = large.prove(prove_overflow);
+  const Obligation overflow = large.prove(prove_overflow, true);
   EXPECT_EQ(overflow.status, Status::Unknown);
   ASSERT_TRUE(overflow.open.front().candidate && overflow.open.front().candidate->control);
   const contract::Shape& control = *overflow.open.front().candidate->control;

@@ -69,6 +69,10 @@ role = "out"
 [reference]
 formula = "y[i] = 2 * x[i]"
 )";
+    return run(options);
+  }
+
+  Outcome run(const std::vector<std::string>& options) {
     const std::string report = (folder_ / "proof.json").string();
     std::vector<std::string> words = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove",
                                       (folder_ / "k.toml").string(), "--json", report};
@@ -108,6 +112,48 @@ TEST_F(Command, a_wrong_one_is_refuted_by_a_run) {
   EXPECT_EQ(outcome.status_of("bounds"), "refuted");
   ASSERT_FALSE(outcome.json["findings"].empty());
   EXPECT_EQ(outcome.json["findings"][0]["kind"], "out-of-bounds");
+}
+
+// The index goes through a float, which is an unknown number to the prover: its counterexample is a small shape, where nothing
+// goes wrong. At the corners of the promise a sample of the blocks shows it.
+TEST_F(Command, what_goes_wrong_at_giant_shapes_only_is_shown_by_a_sample_of_the_blocks) {
+  std::ofstream(folder_ / "k.ptx") << R"(.version 9.0
+.target sm_90
+.address_size 64
+.visible .entry twice(.param .u64 x, .param .u64 y, .param .u32 n)
+{
+  .reg .pred %p; .reg .f32 %f<4>; .reg .b32 %r<6>; .reg .b64 %rd<9>;
+  ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y]; ld.param.u32 %r1, [n];
+  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %tid.x; mad.lo.s32 %r4, %r2, 256, %r3;
+  setp.ge.s32 %p, %r4, %r1; @%p bra END;
+  cvt.rn.f32.s32 %f1, %r4; cvt.rzi.s32.f32 %r5, %f1;
+  mul.wide.s32 %rd3, %r5, 4; add.s64 %rd4, %rd1, %rd3; ld.global.f32 %f2, [%rd4];
+  add.f32 %f3, %f2, %f2;
+  mul.wide.s32 %rd5, %r4, 4; add.s64 %rd6, %rd2, %rd5; st.global.f32 [%rd6], %f3;
+  END: ret;
+}
+)";
+  std::ofstream(folder_ / "k.toml") << R"toml([kernel]
+source = "k.ptx"
+global = "twice"
+grid = ["ceil_div(n, 256)"]
+block = [256]
+args = ["x", "y", "n"]
+[dims]
+n = { min = 1, max = 1073741824 }
+[tensors.x]
+dtype = "f32"
+shape = ["n"]
+[tensors.y]
+dtype = "f32"
+shape = ["n"]
+role = "out"
+[reference]
+formula = "y[i] = 2 * x[i]"
+)toml";
+  const Outcome outcome = run({"--only", "bounds"});
+  EXPECT_EQ(outcome.status_of("bounds"), "refuted") << outcome.text;
+  EXPECT_NE(outcome.text.find("a sample of the blocks"), std::string::npos) << outcome.text;
 }
 
 // A case of the host code that takes two conditions: long, and a multiple of four.

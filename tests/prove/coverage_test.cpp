@@ -22,7 +22,7 @@ TEST(Coverage, a_thread_for_each_element) {
 
 TEST(Coverage, a_guard_that_leaves_out_the_last) {
   const Obligation result =
-      ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage();
+      ProvedKernel(kernel("sub.s32 %r6, %r1, 1;" + guarded("setp.ge.s32 %p1, %r2, %r6;"))).coverage({}, true);
   EXPECT_EQ(result.status, Status::Unknown);
   ASSERT_EQ(result.open.size(), 1u);
   ASSERT_TRUE(result.open.front().candidate);
@@ -33,7 +33,7 @@ TEST(Coverage, a_grid_one_block_short) {
   KernelText text = kernel(guarded("setp.ge.s32 %p1, %r2, %r1;"));
   text.dims = "n = { min = 256, max = 100000 }";
   text.grid = "n / 256";
-  const Obligation result = ProvedKernel(text).coverage();
+  const Obligation result = ProvedKernel(text).coverage({}, true);
   EXPECT_EQ(result.status, Status::Unknown);
   ASSERT_TRUE(result.open.front().candidate);
   EXPECT_NE(result.open.front().candidate->shape.at("n") % 256, 0);

@@ -42,15 +42,16 @@ Launch launch_of(const KernelText& text) {
   for (const std::string& parameter : text.parameters) {
     const bool word = parameter.starts_with("= "), pair = parameter.starts_with("== ");
     at = word ? at : (at + 7) / 8 * 8;
-    if (word)
-      launch.words[at] = expr(parameter.substr(2));
-    else if (pair)
+    if (word) {
+      if (parameter != "= ?") launch.words[at] = expr(parameter.substr(2));
+    } else if (pair) {
       launch.pairs[at] = expr(parameter.substr(3));
-    else
+    } else {
       launch.pointers[at] = {parameter.substr(0, parameter.find(' ')),
                              parameter.find('+') == std::string::npos
                                  ? Expr::literal(0)
                                  : expr(parameter.substr(parameter.find('+') + 1))};
+    }
     at += word ? 4 : 8;
   }
   launch.parameter_bytes = at;
@@ -77,16 +78,17 @@ Dims& ProvedKernel::dims() {
   return *(dims_ ? dims_ : dims_ = std::make_unique<Dims>(terms_, contract_));
 }
 
-Obligation ProvedKernel::prove(Obligation (*which)(Setting&)) {
+Obligation ProvedKernel::prove(Obligation (*which)(Setting&), bool counterexamples) {
   if (!executed()) return {};
   Claims claims(terms_, summary(), solver_);
   Setting setting{terms_, dims(), module_, module_.functions.front(), launch_, summary(), claims, solver_};
   setting.until = 1e300;
+  if (!counterexamples) setting.most_counterexamples = 0;
   return which(setting);
 }
 
 Obligation ProvedKernel::coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills,
-                                       std::vector<Condition> when) {
+                                       std::vector<Condition> when, bool counterexamples) {
   std::vector<LaunchedKernel> kernels = {{&module_, &module_.functions.front(), &launch_}};
   for (const ProvedKernel* other : others)
     kernels.push_back({&other->module_, &other->module_.functions.front(), &other->launch_});
@@ -95,6 +97,7 @@ Obligation ProvedKernel::coverage_with(const std::vector<ProvedKernel*>& others,
   one.when = std::move(when);
   CoverageSetting setting{contract_, solver_, {"y"}};
   setting.until = 1e300;
+  setting.counterexamples = counterexamples;
   Obligation result;
   prove_coverage(setting, one, kernels, result);
   result.status = result.open.empty() ? Status::Proved : Status::Unknown;

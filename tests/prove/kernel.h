@@ -26,7 +26,7 @@ shape = ["n"])";
   std::string left = "y[i]";  // of the formula
   std::string grid = "ceil_div(n, 256)", block = "256", block_y = "1", grid_y = "1", shared;
   // Parameters in the order of the PTX: "x", "x + 4 * n" (a pointer) or "= n" (a 32-bit number) or "== n" (64
-  // bits).
+  // bits) or "= ?" (32 bits that the launch relation does not tell).
   std::vector<std::string> parameters = {"x", "y", "= n"};
   std::string registers =
       ".reg .pred %p<20>; .reg .b32 %r<60>; .reg .b64 %rd<60>; .reg .f32 %f<20>; .reg .b16 %h<20>;";
@@ -48,7 +48,8 @@ class ProvedKernel {
   const Launch& launch() const { return launch_; }
   Solver& solver() { return solver_; }
 
-  Obligation prove(Obligation (*which)(Setting&));
+  // Whether something is proved. A counterexample is looked for only where a test asks for it.
+  Obligation prove(Obligation (*which)(Setting&), bool counterexamples = false);
   Status bounds() { return prove(prove_bounds).status; }
   Status overflow() { return prove(prove_overflow).status; }
   Status alignment() { return prove(prove_alignment).status; }
@@ -56,10 +57,12 @@ class ProvedKernel {
   Status legality() { return prove(prove_launch).status; }
 
   // Whether every element of y is written, by this kernel and what `fills` says.
-  Obligation coverage(std::vector<Fill> fills = {}) { return coverage_with({}, std::move(fills)); }
+  Obligation coverage(std::vector<Fill> fills = {}, bool counterexamples = false) {
+    return coverage_with({}, std::move(fills), {}, counterexamples);
+  }
   // The same with other kernels of the same contract launched beside it.
   Obligation coverage_with(const std::vector<ProvedKernel*>& others, std::vector<Fill> fills = {},
-                           std::vector<Condition> when = {});
+                           std::vector<Condition> when = {}, bool counterexamples = false);
 
  private:
   std::vector<std::string> written_in_a_first_run();

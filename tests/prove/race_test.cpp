@@ -47,7 +47,7 @@ TEST(Races, threads_with_the_same_element_race) {
 
 TEST(Races, a_candidate_names_a_shape) {
   ProvedKernel k(with_shared(store_at("mov.u32 %r10, %r5;")));
-  const Obligation race = k.prove(prove_races);
+  const Obligation race = k.prove(prove_races, true);
   ASSERT_FALSE(race.open.empty());
   EXPECT_TRUE(race.open.front().candidate);
 }
@@ -376,6 +376,31 @@ TEST(Races, numbers_drawn_twice_do_not) {
   EXPECT_EQ(races(with_counter(tickets(many))), Status::Unknown);
 }
 
+// s[lane] of the warp is written, then s[31 - lane] is read, both volatile.
+std::string volatile_mirror(const char* between) {
+  return fmt::format(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11; st.volatile.shared.f32 [%rd12], %f1;
+    {}
+    xor.b32 %r10, %r5, 31;
+    mul.wide.u32 %rd13, %r10, 4; add.s64 %rd14, %rd10, %rd13; ld.volatile.shared.f32 %f2, [%rd14];)",
+                     between);
+}
+
+TEST(Races, volatile_accesses_of_lanes_rely_on_step) {
+  EXPECT_EQ(races(volatile_mirror("")), Status::Unknown);
+  EXPECT_EQ(races(volatile_mirror("bar.warp.sync 0xffffffff;")), Status::Proved);
+  EXPECT_EQ(races(volatile_mirror("bar.sync 0;")), Status::Proved);
+  // A word of its own.
+  EXPECT_EQ(races(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11;
+    st.volatile.shared.f32 [%rd12], %f1; ld.volatile.shared.f32 %f2, [%rd12]; st.volatile.shared.f32 [s], %f2;)"),
+            Status::Unknown);  // the last store meets the load of the first lane
+  EXPECT_EQ(races(R"(
+    mov.u64 %rd10, s; mul.wide.u32 %rd11, %r5, 4; add.s64 %rd12, %rd10, %rd11;
+    st.volatile.shared.f32 [%rd12], %f1; ld.volatile.shared.f32 %f2, [%rd12];)"),
+            Status::Proved);
+}
+
 // ---- barriers
 
 Status barriers(const std::string& body) {
@@ -390,6 +415,16 @@ TEST(Barriers, a_loop_before_a_barrier_must_end) {
   EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 1, "lt.s32", "%r10, %r1")), Status::Proved);
   EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 0, "lt.s32", "%r10, %r1")), Status::Unknown);
   EXPECT_EQ(barriers(fmt::format(fmt::runtime(loop), 1, "ne.s32", "%r11, 0")), Status::Unknown);
+}
+
+// A number that nobody knows is still the same for all threads; one that they load is not.
+TEST(Barriers, a_parameter_decides_for_all_threads) {
+  KernelText text =
+      with_shared("ld.param.u32 %r10, [p3]; setp.gt.s32 %p1, %r10, 0; @%p1 bra END; bar.sync 0; END:");
+  text.parameters.push_back("= ?");
+  EXPECT_EQ(ProvedKernel(text).barriers(), Status::Proved);
+  text = with_shared("ld.global.u32 %r10, [%rd1]; setp.gt.s32 %p1, %r10, 0; @%p1 bra END; bar.sync 0; END:");
+  EXPECT_EQ(ProvedKernel(text).barriers(), Status::Unknown);
 }
 
 TEST(Barriers, halving_ends_at_zero) {
@@ -441,7 +476,7 @@ TEST(Barriers, lanes_that_a_mask_names_get_there_and_no_others) {
 
 TEST(Barriers, a_candidate_names_a_shape) {
   ProvedKernel k(with_shared("setp.ge.s32 %p1, %r2, %r1; @%p1 bra END; bar.sync 0; END:"));
-  const Obligation barrier = k.prove(prove_barriers);
+  const Obligation barrier = k.prove(prove_barriers, true);
   ASSERT_EQ(barrier.open.size(), 1u);
   ASSERT_TRUE(barrier.open.front().candidate);
   EXPECT_NE(barrier.open.front().candidate->shape.at("n") % 256, 0);

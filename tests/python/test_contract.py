@@ -17,6 +17,7 @@ from assay.contract import (
     Require,
     Scalar,
     Tensor,
+    Monitor,
     Workload,
     safe_name,
 )
@@ -41,6 +42,7 @@ WHOLE = Contract(
     inputs=Inputs(torch="inputs.py:make"),
     require=Require(deterministic=True, batch_invariant=["rows"], nonfinite="ignore", rtol=1e-3),
     workload=Workload("swiglu", {"h[t, 0, j]": "gate[t, j]", "out": "y"}, {"N": "T * F", "B": 1}, {"epsilon": "eps"}),
+    monitor=Monitor(every=10, trusted={"source": "naive.cu", "entry": "run"}, on_alarm="reference", arl=1e6),
     notes=["one note", "another: two words"],
 )
 

@@ -5,6 +5,7 @@
 
 #include "contract/contract.h"
 #include "reference/reference.h"
+#include "train/model.h"
 
 namespace assay::train {
 namespace {
@@ -34,6 +35,15 @@ INSTANTIATE_TEST_SUITE_P(Train, SlotTable, ::testing::ValuesIn(rows()),
 
 TEST(Slots, ThereIsNoSlotOfAnotherName) {
   EXPECT_EQ(slot_named("embedding_gradient"), nullptr);
+}
+
+// Products and attention are tried with smaller batches; what sums over the occurrences of a token is not.
+TEST(Slots, HaveBatchesThatFitThem) {
+  const int64_t usual = ModelSizes{}.sequences;
+  for (const Slot& slot : slots()) {
+    const bool is_costly = slot.name.starts_with("linear") || slot.name.starts_with("attention");
+    EXPECT_EQ(usual_sequences(slot.name), is_costly ? usual / 4 : usual) << slot.name;
+  }
 }
 
 }  // namespace

@@ -127,6 +127,7 @@ TEST_F(SubjectCandidate, FindsAChangedInput) {
   ASSERT_EQ(failure.findings.size(), 1u);
   EXPECT_EQ(failure.findings[0].kind, Kind::ClobberedInput);
   EXPECT_EQ(std::get<evidence::Access>(failure.findings[0].evidence).input, "g");
+  EXPECT_GT(failure.findings[0].where.line, 0);  // the call was made again with checks
 }
 
 }  // namespace

@@ -26,6 +26,36 @@ std::size_t size(int64_t bytes) {
   return static_cast<std::size_t>(bytes);
 }
 
+constexpr int64_t kPlaceBytes = 512,
+                  kWord = 8;  // of a place that is looked at; of what a buffer is filled with
+constexpr int kRandomPlaces = 64;
+
+// Places of a large output, in order, none twice: multiples of kPlaceBytes and the end.
+std::vector<int64_t> places(const BufferRequest& request, const protocol::SampleRequest& sample) {
+  std::vector<int64_t> places;
+  const int64_t last = std::max<int64_t>(0, (request.length - 1) / kPlaceBytes * kPlaceBytes);
+  const auto add = [&](double share) {
+    const auto at = static_cast<int64_t>(share * static_cast<double>(request.length));
+    for (const int64_t near : {at - kPlaceBytes, at, at + kPlaceBytes})
+      places.push_back(std::clamp<int64_t>(near / kPlaceBytes * kPlaceBytes, 0, last));
+  };
+  add(0);
+  add(1);
+  for (const double share : sample.shares) add(share);
+  for (uint64_t i = 0; i < kRandomPlaces; ++i) add(static_cast<double>(mix(sample.seed, i) >> 11) * 0x1p-53);
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
+
+// Bytes up to the first word that holds what it was filled with; a few bytes at the end may.
+int64_t first_unwritten(const std::vector<std::byte>& now, const MadeValues& before) {
+  const auto length = static_cast<int64_t>(now.size());
+  for (int64_t at = 0; at + kWord <= length; at += kWord)
+    if (std::memcmp(now.data() + at, before.table.data(), size(kWord)) == 0) return at;
+  return length;
+}
+
 }  // namespace
 
 void delay(void*) {
@@ -142,8 +172,20 @@ void Buffers::fill(const CallRequest& call, std::size_t which, bool ordered) {
   });
 }
 
-void Buffers::make(const BufferRequest& request, const Memory& memory) const {
+MadeValues Buffers::made_values(const protocol::MadeBuffer& made) const {
+  const std::byte* table = file_ + made.table;
+  return {.table = {table, table + made.table_bytes},
+          .item = static_cast<uint32_t>(made.item),
+          .seed = made.seed,
+          .last_value = made.last_value,
+          .last_index = made.last_index};
+}
+
+void Buffers::make(const BufferRequest& request, const Memory& memory) {
   const protocol::MadeBuffer& made = *request.made;
+  if (real_)
+    return device_fill_.fill(memory.base + request.offset, static_cast<uint64_t>(request.length),
+                             made_values(made));
   const bool done = runtime_.assay_make_on_touch &&
                     runtime_.assay_make_on_touch(memory.base, size(request.offset), size(request.length),
                                                  file_ + made.table, size(made.table_bytes),
@@ -159,6 +201,35 @@ void Buffers::save_written(const CallRequest& call, std::size_t which) {
     // What does not fit is not looked at.
     if (!runtime_.assay_sample_written(memory.base, file_ + request.out, room))
       std::memset(file_ + request.out, 0, 8);
+  });
+}
+
+void Buffers::save_places(const CallRequest& call, std::size_t which, const protocol::SampleRequest& sample,
+                          protocol::SampleReport& report) {
+  each(call, which, [&](const BufferRequest& request, Memory& memory) {
+    if (!request.made || request.made->room == 0) return;
+    const MadeValues before = made_values(*request.made);
+    std::vector<int64_t> pieces{0};  // how many; then the offset and the length of each
+    std::vector<std::byte> contents;
+    for (const int64_t place : places(request, sample)) {
+      const int64_t length = std::min(kPlaceBytes, request.length - place);
+      std::vector<std::byte> now(size(length));
+      check(
+          runtime_.cudaMemcpy(now.data(), memory.base + request.offset + place, size(length), kDeviceToHost),
+          kResults);
+      // Data of an input may stay as it is; undefined bytes are written, or they are what they were filled with.
+      const int64_t written = request.is_input ? length : first_unwritten(now, before);
+      if (written < length)
+        report.unwritten.push_back({request.name, static_cast<uint64_t>(place + written)});
+      if (written == 0) continue;
+      ++pieces[0];
+      pieces.insert(pieces.end(), {request.offset + place, written});
+      contents.insert(contents.end(), now.begin(), now.begin() + written);
+    }
+    const std::size_t head = pieces.size() * sizeof(int64_t);
+    if (head + contents.size() > size(request.made->room)) throw Failed{kInvalidValue, kResults};
+    std::memcpy(file_ + request.out, pieces.data(), head);
+    std::memcpy(file_ + request.out + head, contents.data(), contents.size());
   });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "protocol/messages.h"
+#include "subject/worker/device_fill.h"
 #include "subject/worker/guarded_memory.h"
 #include "subject/worker/runtime.h"
 
@@ -15,7 +16,7 @@ class Buffers {
  public:
   // `streams`: one for each call.
   Buffers(const Runtime& runtime, const Stream* streams, bool real_gpu)
-      : runtime_(runtime), streams_(streams), real_(real_gpu) {}
+      : runtime_(runtime), streams_(streams), real_(real_gpu), device_fill_(runtime) {}
 
   // Maps as much of the memory file.
   void map(int64_t bytes);
@@ -37,6 +38,10 @@ class Buffers {
   void queue_outputs(const protocol::CallRequest& call, std::size_t which);
   // Of a call of which a sample was run: what was written, to the memory file.
   void save_written(const protocol::CallRequest& call, std::size_t which);
+  // The same on a real GPU, which has run all blocks: what was written at some places, the ends of each output, these
+  // shares of it and random ones among them. Places that were not written go to the report.
+  void save_places(const protocol::CallRequest& call, std::size_t which,
+                   const protocol::SampleRequest& sample, protocol::SampleReport& report);
   // Gives memory back that is made as it is touched: no other call can use it.
   void release_made();
   // Copies the allocations, or those copies, to the memory file.
@@ -64,7 +69,8 @@ class Buffers {
   Memory allocate_buffer(const protocol::BufferRequest& request, Side side);
   std::byte* allocate_bytes(int64_t bytes, bool sparse) const;
   void release(std::deque<Memory>& memories);
-  void make(const protocol::BufferRequest& request, const Memory& memory) const;
+  void make(const protocol::BufferRequest& request, const Memory& memory);
+  MadeValues made_values(const protocol::MadeBuffer& made) const;
   void copy_parts(std::byte* to, const std::byte* from, const protocol::BufferRequest& request,
                   const Memory& memory, CopyKind kind, const char* stage) const;
   std::size_t index(const protocol::CallRequest& call, std::size_t which, std::size_t buffer) const {
@@ -80,6 +86,7 @@ class Buffers {
   const Runtime& runtime_;
   const Stream* streams_;
   bool real_;
+  DeviceFill device_fill_;
   bool shifted_ = false;
   std::optional<GuardedMemory> guards_;  // of a real GPU, from the first allocation on
   std::deque<Memory> memories_;          // of all calls, in order

@@ -195,7 +195,12 @@ class Worker {
     check(runtime_.cudaDeviceSynchronize(), "the kernels of the call");
     if (request.sample) {
       end_sample(reply);
-      each([&](const CallRequest& c, std::size_t i) { buffers_.save_written(c, i); });
+      each([&](const CallRequest& c, std::size_t i) {
+        if (setup_.real_gpu)
+          buffers_.save_places(c, i, *request.sample, *reply.sample);
+        else
+          buffers_.save_written(c, i);
+      });
       buffers_.release_made();
     } else if (!request.ordered) {
       each([&](const CallRequest& c, std::size_t i) { buffers_.save(c, i, false); });
@@ -206,6 +211,7 @@ class Worker {
   }
 
   void begin_sample(const protocol::SampleRequest& sample) {
+    if (setup_.real_gpu) return;        // which runs all blocks
     constexpr int kNotSupported = 801;  // cudaErrorNotSupported
     const bool begun = runtime_.assay_sample_begin && runtime_.assay_sample_begin(encode(sample).c_str());
     if (!begun) throw Failed{kNotSupported, "the sample of the blocks"};
@@ -213,7 +219,9 @@ class Worker {
 
   // Once for a request, whatever became of the calls.
   void end_sample(protocol::Reply& reply) const {
-    if (reply.sample || !runtime_.assay_sample_end) return;
+    if (reply.sample) return;
+    if (setup_.real_gpu) reply.sample = protocol::SampleReport{.all_run = true};
+    if (setup_.real_gpu || !runtime_.assay_sample_end) return;
     if (auto report = protocol::decode_sample_report(runtime_.assay_sample_end()))
       reply.sample = std::move(*report);
   }

@@ -1,0 +1,411 @@
+#include "assayd/daemon.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+
+namespace assay::assayd {
+
+using monitor::Drop;
+using monitor::Sample;
+using Json = nlohmann::json;
+
+namespace {
+
+constexpr int kPoll = 100;  // ms without anything to judge
+
+int64_t now_ns() {
+  return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+void say(const std::string& text) {
+  fmt::print(stderr, "assayd: {}\n", text);
+}
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof address.sun_path - 1));
+  return address;
+}
+
+// Whether somebody answers at this socket.
+bool is_alive(const std::string& path) {
+  const int made = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  const sockaddr_un address = address_of(path);
+  const bool alive = connect(made, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(made);
+  return alive;
+}
+
+// The file that came with a message; -1: none.
+int file_of(msghdr& message) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(header), sizeof file);
+    return file;
+  }
+  return -1;
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) result += c == '<' ? "&lt;" : c == '&' ? "&amp;" : std::string(1, c);
+  return result;
+}
+
+}  // namespace
+
+Daemon::Daemon(DaemonOptions options)
+    : options_(std::move(options)), store_(options_.state, options_.captures) {}
+
+Daemon::~Daemon() {
+  for (const auto& client : clients_)
+    if (client->socket >= 0) close(client->socket);
+  if (socket_ >= 0) {
+    close(socket_);
+    unlink(options_.socket.c_str());
+  }
+}
+
+Result<void> Daemon::open() {
+  if (auto opened = store_.open(); !opened) return opened.error();
+  if (options_.socket.size() >= sizeof(sockaddr_un::sun_path))
+    return Error{"the path of a socket has at most 107 bytes", options_.socket};
+  if (is_alive(options_.socket)) return Error{"another assayd is at work here", options_.socket};
+  unlink(options_.socket.c_str());
+  socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const sockaddr_un address = address_of(options_.socket);
+  if (bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      listen(socket_, 64) != 0) {
+    const int number = errno;
+    close(socket_);
+    socket_ = -1;
+    return Error{fmt::format("cannot listen here: {}", std::strerror(number)), options_.socket};
+  }
+  chmod(options_.socket.c_str(), 0660);
+  for (const auto& [name, alarm] : store_.alarms()) say(fmt::format("alarm from before: {}", name));
+  return {};
+}
+
+void Daemon::run(const std::atomic<bool>& stop, std::atomic<bool>& reload) {
+  while (!stop) {
+    std::vector<pollfd> files = {{socket_, POLLIN, 0}};
+    bool is_busy = false;
+    for (const auto& client : clients_) {
+      files.push_back({client->is_gone ? -1 : client->socket, POLLIN, 0});
+      is_busy |= client->ring && client->ring->waiting() > 0;
+    }
+    poll(files.data(), files.size(), is_busy ? 0 : kPoll);
+    accept_clients();
+    for (const auto& client : clients_) hear(*client);
+    // One sample of each in turn: an application that sends many does not hold up the others.
+    for (const auto& client : clients_) judge_one(*client);
+    remove_ended();
+    const std::lock_guard lock(mutex_);
+    if (store_.pending() > 0) store_.write_pending();
+    if (!reload.exchange(false)) continue;
+    if (auto opened = store_.open(); !opened) say(opened.error().text());
+    for (const auto& watched : watched_) watched->detector.reset();
+    say(fmt::format("{} alarm{} after a reload", store_.alarms().size(),
+                    store_.alarms().size() == 1 ? "" : "s"));
+  }
+}
+
+void Daemon::accept_clients() {
+  for (int made = 0; made >= 0;) {
+    made = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (made < 0) continue;
+    clients_.push_back(std::make_unique<Client>());
+    clients_.back()->socket = made;
+  }
+}
+
+void Daemon::hear(Client& client) {
+  while (!client.is_gone) {
+    char byte = 0;
+    iovec part{&byte, 1};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    const ssize_t got = recvmsg(client.socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+      client.is_gone = true;
+      return;
+    }
+    if (const int file = file_of(message); file >= 0) {
+      if (client.ring)
+        close(file);
+      else
+        admit(client, file);
+    }
+  }
+}
+
+void Daemon::refuse(Client& client, const std::string& why) {
+  say(fmt::format("an application is refused: {}", why));
+  const std::string text = Json{{"refused", why}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  client.is_gone = true;
+  const std::lock_guard lock(mutex_);
+  ++refused_;
+}
+
+void Daemon::admit(Client& client, int file) {
+  auto ring = monitor::Ring::attach(file);
+  if (!ring) return refuse(client, ring.error().text());
+  auto application = read_application(ring->description());
+  if (!application) return refuse(client, application.error().text());
+  client.application = std::move(*application);
+  const auto known =
+      std::ranges::find_if(watched_, [&](const auto& watched) { return watched->is_of(client.application); });
+  if (known != watched_.end()) {
+    client.watched = known->get();
+  } else {
+    auto made = Watched::make(client.application, options_.public_key);
+    if (!made)
+      return refuse(client, fmt::format("assayd {} cannot judge by this contract: {}", ASSAY_VERSION,
+                                        made.error().text()));
+    client.watched = made->get();
+    if (!client.watched->certificate_problem.empty())
+      say(fmt::format("the certificate of {} is not valid: {}", client.watched->name(),
+                      client.watched->certificate_problem));
+    const std::lock_guard lock(mutex_);
+    watched_.push_back(std::move(*made));
+  }
+  say(fmt::format("watching {} of {} (pid {}) on {}", client.watched->name(), client.application.program,
+                  client.application.pid, client.application.device.name));
+  const std::lock_guard lock(mutex_);
+  client.ring.emplace(std::move(*ring));
+}
+
+// True: there was something to judge.
+bool Daemon::judge_one(Client& client) {
+  if (!client.ring) return false;
+  const auto filled = client.ring->begin_judge();
+  if (!filled) return false;
+  const auto sample = monitor::decode_sample(client.watched->contract(), filled->bytes);
+  auto verdict = sample ? client.watched->judge(*sample) : Result<SampleVerdict>(sample.error());
+  std::optional<SampleVerdict> trusted;
+  if (sample && verdict && !sample->trusted.empty()) {
+    Sample other = *sample;
+    other.outputs = sample->trusted;
+    if (auto judged = client.watched->judge(other)) trusted = std::move(*judged);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    Watched& watched = *client.watched;
+    watched.lag_seconds = 1e-9 * static_cast<double>(now_ns() - filled->unix_ns);
+    if (!verdict) {
+      ++watched.unjudged;
+      if (watched.last_problem != verdict.error().text())
+        say(fmt::format("a sample of {} cannot be judged: {}", watched.name(), verdict.error().text()));
+      watched.last_problem = verdict.error().text();
+    } else {
+      if (trusted) watched.trusted_violations += static_cast<uint64_t>(trusted->violations);
+      report(client, *sample, *verdict);
+    }
+  }
+  // Not before what it says is on the disk: whoever comes after a kill judges it again.
+  client.ring->end_judge(filled->index);
+  return true;
+}
+
+void Daemon::report(Client& client, const Sample& sample, const SampleVerdict& verdict) {
+  Watched& watched = *client.watched;
+  ++watched.judged;
+  watched.elements += static_cast<uint64_t>(verdict.judged);
+  watched.violations += static_cast<uint64_t>(verdict.violations - verdict.of_class);
+  watched.class_violations += static_cast<uint64_t>(verdict.of_class);
+  for (const double share : verdict.shares) {
+    const auto bucket = std::ranges::lower_bound(kShares, share) - kShares.begin();
+    ++watched.shares[static_cast<std::size_t>(bucket)];
+    watched.share_sum += share;
+  }
+  const bool was_alarmed = watched.detector.is_alarmed();
+  const bool is_alarmed = verdict.mean > 0 && watched.detector.add(verdict.differing, verdict.mean);
+  if (verdict.violations > 0)
+    raise(client, sample, "proof", fmt::format("{} {}", verdict.worst.element, verdict.worst.text), verdict);
+  else if (is_alarmed && !was_alarmed)
+    raise(client, sample, "evidence",
+          fmt::format(
+              "{} elements of this call differ from the correct rounding, {:.3g} were to be expected at "
+              "most; with the calls before, a right kernel does so once in {:.2g} samples",
+              verdict.differing, verdict.mean, std::pow(10.0, watched.detector.log10_evidence())),
+          verdict);
+}
+
+void Daemon::raise(Client& client, const Sample& sample, const std::string& kind, const std::string& why,
+                   const SampleVerdict& verdict) {
+  Watched& watched = *client.watched;
+  const std::string name = fmt::format("{}-{}", watched.name(), kind);
+  std::string kept;
+  if (captures_[&watched] < kCapturesOfAKernel) {
+    ++captures_[&watched];
+    kept = store_.keep(watched.name(), watched.capture(client.application, sample, why));
+  } else {
+    ++store_.captures_dropped;
+  }
+  if (store_.is_raised(name)) return;
+  const Json alarm = {
+      {"alarm", kind},
+      {"kernel", watched.name()},
+      {"why", why},
+      {"contract", client.application.contract.path},
+      {"library", client.application.library},
+      {"device", client.application.device.name},
+      {"gpu", client.application.device.uuid},
+      {"application", fmt::format("{} (pid {})", client.application.program, client.application.pid)},
+      {"call", sample.call},
+      {"shape", sample.bindings.shape},
+      {"elements_judged", verdict.judged},
+      {"elements_wrong", verdict.violations},
+      {"log10_evidence",
+       std::isfinite(watched.detector.log10_evidence()) ? watched.detector.log10_evidence() : 0},
+      {"certificate_problem", watched.certificate_problem},
+      {"capture", kept},
+      {"time", now_ns() / 1'000'000'000}};
+  store_.raise(name, alarm);
+  say(fmt::format("alarm ({}): {}: {}{}", kind, watched.name(), why,
+                  kept.empty() ? "" : "; captured in " + kept));
+  if (!store_.last_error.empty()) say(store_.last_error);
+  const std::string text = alarm.dump(-1, ' ', false, Json::error_handler_t::replace);
+  send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+// Of an application that has ended, what it left in the ring is judged first.
+void Daemon::remove_ended() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(clients_, [](const std::unique_ptr<Client>& client) {
+    if (!client->is_gone || (client->ring && client->ring->waiting() > 0)) return false;
+    if (client->ring) client->watched->ended.add(client->ring->counters());
+    close(client->socket);
+    return true;
+  });
+}
+
+Answer Daemon::answer(std::string_view path) {
+  if (path == "/metrics") return {200, "text/plain; version=0.0.4; charset=utf-8", metrics()};
+  if (path == "/alarms") {
+    const std::lock_guard lock(mutex_);
+    return {200, "application/json", Json(store_.alarms()).dump(2) + "\n"};
+  }
+  if (path == "/") return {200, "text/html; charset=utf-8", page()};
+  return {404, "text/plain; charset=utf-8", "there are /, /metrics and /alarms\n"};
+}
+
+std::string Daemon::metrics() {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  const auto family = [&](std::string_view name, std::string_view type, std::string_view help) {
+    text += fmt::format("# HELP assay_{} {}\n# TYPE assay_{} {}\n", name, help, name, type);
+  };
+  const auto put = [&](std::string_view name, const std::string& labels, auto value) {
+    text += labels.empty() ? fmt::format("assay_{} {}\n", name, value)
+                           : fmt::format("assay_{}{{{}}} {}\n", name, labels, value);
+  };
+  std::map<const Watched*, Counts> counts;
+  for (const auto& watched : watched_) counts[watched.get()] = watched->ended;
+  for (const auto& client : clients_)
+    if (client->ring) counts[client->watched].add(client->ring->counters());
+  const auto each = [&](std::string_view name, std::string_view type, std::string_view help, auto value) {
+    family(name, type, help);
+    for (const auto& watched : watched_) put(name, watched->labels(), value(*watched));
+  };
+  each("calls_total", "counter", "Calls of the kernel.", [&](const Watched& w) { return counts[&w].calls; });
+  each("samples_total", "counter", "Calls that were to be sampled.",
+       [&](const Watched& w) { return counts[&w].samples; });
+  family("samples_dropped_total", "counter", "Samples that were not handed over, by reason.");
+  for (const auto& watched : watched_)
+    for (std::size_t i = 0; i < monitor::kDropCount; ++i)
+      put("samples_dropped_total",
+          fmt::format("{},reason=\"{}\"", watched->labels(), to_string(static_cast<Drop>(i))),
+          counts[watched.get()].dropped[i]);
+  each("samples_judged_total", "counter", "Samples that were judged.",
+       [](const Watched& w) { return w.judged; });
+  each("samples_unjudged_total", "counter", "Samples whose inputs the contract does not allow.",
+       [](const Watched& w) { return w.unjudged; });
+  each("elements_judged_total", "counter", "Elements that were judged.",
+       [](const Watched& w) { return w.elements; });
+  family("violations_total", "counter", "Elements that no rounding explains, by kind.");
+  for (const auto& watched : watched_) {
+    put("violations_total", watched->labels() + ",kind=\"bound\"", watched->violations);
+    put("violations_total", watched->labels() + ",kind=\"class\"", watched->class_violations);
+  }
+  each("trusted_violations_total", "counter", "The same of the trusted kernel, in the mode shadow.",
+       [](const Watched& w) { return w.trusted_violations; });
+  family("error_over_budget", "histogram", "Errors of elements as parts of what rounding can explain.");
+  for (const auto& watched : watched_) {
+    uint64_t sum = 0;
+    for (std::size_t i = 0; i < watched->shares.size(); ++i) {
+      sum += watched->shares[i];
+      const std::string limit = i < kShares.size() ? fmt::format("{}", kShares[i]) : "+Inf";
+      put("error_over_budget_bucket", fmt::format("{},le=\"{}\"", watched->labels(), limit), sum);
+    }
+    put("error_over_budget_sum", watched->labels(), watched->share_sum);
+    put("error_over_budget_count", watched->labels(), sum);
+  }
+  each("evidence_log10", "gauge", "Evidence that the kernel is wrong; an alarm at log10 of `arl`.",
+       [](const Watched& w) { return std::max(0.0, w.detector.log10_evidence()); });
+  each("alarm", "gauge", "1: an alarm was raised and not cleared.", [&](const Watched& w) {
+    return store_.is_raised(w.name() + "-proof") || store_.is_raised(w.name() + "-evidence") ? 1 : 0;
+  });
+  each("judge_lag_seconds", "gauge", "From the copy of the last sample to its verdict.",
+       [](const Watched& w) { return w.lag_seconds; });
+  each("overhead_seconds_total", "counter", "That sampled calls spent in the monitor, on the host.",
+       [&](const Watched& w) { return 1e-9 * static_cast<double>(counts[&w].overhead_ns); });
+  family("certificate_valid", "gauge", "1: the certificate is genuine and for this library and contract.");
+  for (const auto& watched : watched_)
+    if (watched->certificate_valid)
+      put("certificate_valid", watched->labels(), *watched->certificate_valid ? 1 : 0);
+  const auto one = [&](std::string_view name, std::string_view type, std::string_view help, uint64_t value) {
+    family(name, type, help);
+    put(name, "", value);
+  };
+  one("alarms", "gauge", "Alarms that were raised and not cleared.", store_.alarms().size());
+  one("applications", "gauge", "Applications that are connected.", clients_.size());
+  one("applications_refused_total", "counter", "Applications that were refused.", refused_);
+  one("captures_total", "counter", "Captures that were written.", store_.captures);
+  one("captures_dropped_total", "counter", "Captures that were not: too many, or no room.",
+      store_.captures_dropped);
+  one("write_errors_total", "counter", "Files that could not be written.", store_.write_errors);
+  one("alarms_not_on_disk", "gauge", "Alarms that wait for the disk.", store_.pending());
+  return text;
+}
+
+std::string Daemon::page() {
+  const std::lock_guard lock(mutex_);
+  std::string rows, alarms;
+  for (const auto& watched : watched_)
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td></tr>\n",
+                        escaped(watched->name()), watched->judged, watched->elements,
+                        watched->violations + watched->class_violations,
+                        std::max(0.0, watched->detector.log10_evidence()));
+  for (const auto& [name, alarm] : store_.alarms())
+    alarms += fmt::format("<li><b>{}</b>: {}<br><code>assay replay {}</code></li>\n", escaped(name),
+                          escaped(alarm.value("why", "")), escaped(alarm.value("capture", "")));
+  return fmt::format(
+      "<!doctype html><meta charset=\"utf-8\"><meta http-equiv=\"refresh\" "
+      "content=\"5\"><title>assayd</title>"
+      "<style>body{{font:16px system-ui;margin:2em}}td,th{{padding:.2em 1em;text-align:left}}</style>"
+      "<h1>assayd</h1>\n<h2>Alarms</h2>\n<ul>\n{}</ul>\n<h2>Kernels</h2>\n<table><tr><th>kernel<th>samples "
+      "judged"
+      "<th>elements<th>wrong<th>evidence, log10</tr>\n{}</table>\n<p><a href=\"/metrics\">metrics</a>, "
+      "<a href=\"/alarms\">alarms</a></p>\n",
+      alarms.empty() ? "<li>none</li>\n" : alarms, rows);
+}
+
+}  // namespace assay::assayd

@@ -1,0 +1,70 @@
+// assayd: applications connect, and their samples are judged. One thread judges; another answers HTTP.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "assayd/http.h"
+#include "assayd/store.h"
+#include "assayd/watched.h"
+#include "base/result.h"
+#include "monitor/ring.h"
+
+namespace assay::assayd {
+
+struct DaemonOptions {
+  std::string socket;      // path
+  std::string state;       // folder
+  std::string public_key;  // PEM; empty: certificates are not checked
+  uint64_t captures = 100;
+};
+
+// Of one kernel: enough to see a pattern, and no flood.
+inline constexpr uint64_t kCapturesOfAKernel = 4;
+
+class Daemon {
+ public:
+  explicit Daemon(DaemonOptions options);
+  ~Daemon();
+
+  Result<void> open();
+  // Until `stop` is true; `reload`: alarms are read again, evidence starts from nothing.
+  void run(const std::atomic<bool>& stop, std::atomic<bool>& reload);
+  Answer answer(std::string_view path);
+
+ private:
+  struct Client {
+    int socket = -1;
+    Application application;
+    std::optional<monitor::Ring> ring;
+    Watched* watched = nullptr;
+    uint64_t captures = 0;
+    bool is_gone = false;
+  };
+
+  void accept_clients();
+  void hear(Client& client);
+  void admit(Client& client, int file);
+  void refuse(Client& client, const std::string& why);
+  bool judge_one(Client& client);
+  void report(Client& client, const monitor::Sample& sample, const SampleVerdict& verdict);
+  void raise(Client& client, const monitor::Sample& sample, const std::string& kind, const std::string& why,
+             const SampleVerdict& verdict);
+  void remove_ended();
+  std::string metrics();
+  std::string page();
+
+  DaemonOptions options_;
+  Store store_;
+  int socket_ = -1;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::mutex mutex_;  // of what metrics() reads
+  std::vector<std::unique_ptr<Watched>> watched_;
+  std::map<const Watched*, uint64_t> captures_;
+  uint64_t refused_ = 0;
+};
+
+}  // namespace assay::assayd

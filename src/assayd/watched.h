@@ -1,0 +1,80 @@
+// A kernel that applications have assayd watch: its contract, what has been seen of it, and the evidence so far. One for
+// each library on each GPU: a build that is wrong, or a GPU that is broken, is named.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "assayd/sample_judge.h"
+#include "contract/contract.h"
+#include "monitor/detector.h"
+#include "monitor/ring.h"
+#include "monitor/settings.h"
+
+namespace assay::assayd {
+
+// What an application says of itself (watch/watch.cpp writes it).
+struct Application {
+  monitor::CapturedFile contract;
+  std::string certificate, library;  // paths; empty: none
+  monitor::CapturedDevice device;
+  int64_t pid = 0;
+  std::string program;
+};
+Result<Application> read_application(std::string_view description);
+
+inline constexpr std::array<double, 8> kShares = {0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 1};
+
+// Counters of applications that have ended, and of those that run.
+struct Counts {
+  uint64_t calls = 0, samples = 0, overhead_ns = 0;
+  std::array<uint64_t, monitor::kDropCount> dropped{};
+  void add(const monitor::Counters& counters);
+  void add(const Counts& other);
+};
+
+class Watched {
+ public:
+  static Result<std::unique_ptr<Watched>> make(const Application& application, const std::string& public_key);
+
+  // Judges a sample; what it shows is added to the numbers below. An Error: it cannot be judged.
+  Result<SampleVerdict> judge(const monitor::Sample& sample);
+  // The capture of a call that was wrong.
+  monitor::Capture capture(const Application& application, const monitor::Sample& sample,
+                           const std::string& why) const;
+
+  const std::string& name() const { return name_; }      // "scale-1a2b3c4d5e6f-GPU-…", for files
+  const std::string& labels() const { return labels_; }  // of metrics
+  const contract::Contract& contract() const { return contract_; }
+  // Of the same contract, library and GPU.
+  bool is_of(const Application& application) const;
+
+  // For metrics.
+  Counts ended;
+  uint64_t judged = 0, unjudged = 0, elements = 0, violations = 0, class_violations = 0,
+           trusted_violations = 0;
+  std::array<uint64_t, kShares.size() + 1> shares{};
+  double share_sum = 0, lag_seconds = 0;
+  std::optional<bool> certificate_valid;  // none: there is no certificate, or no key
+  std::string certificate_problem, last_problem;
+  monitor::Detector detector;
+
+ private:
+  Watched(contract::Contract contract, monitor::Settings settings, reference::Reference reference,
+          bool tensor_cores);
+  void check_certificate(const Application& application, const std::string& public_key);
+
+  contract::Contract contract_;
+  monitor::Settings settings_;
+  reference::Reference reference_;
+  SampleJudge judge_;
+  Application of_;
+  std::string name_, labels_, library_bytes_, library_sha256_, certificate_sha256_;
+  uint64_t seed_ = 0;
+};
+
+}  // namespace assay::assayd

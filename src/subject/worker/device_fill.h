@@ -1,0 +1,26 @@
+// Fills memory of a real GPU with values made by position (base/made_values.h), on the GPU: a tensor of many gigabytes
+// takes as long as writing it. The virtual device makes them as they are touched instead.
+#pragma once
+
+#include <cstddef>
+
+#include "base/made_values.h"
+#include "subject/worker/runtime.h"
+
+namespace assay::worker {
+
+class DeviceFill {
+ public:
+  explicit DeviceFill(const Runtime& runtime) : runtime_(runtime) {}
+  // Writes whole elements, as many as fit into these bytes, to device memory. Throws Failed.
+  void fill(std::byte* to, uint64_t bytes, const MadeValues& values);
+
+ private:
+  void pick(std::byte* to, uint64_t count, const MadeValues& values);
+  void rise(std::byte* to, uint64_t count, const MadeValues& values) const;
+
+  const Runtime& runtime_;
+  void* kernel_ = nullptr;  // loaded at its first use
+};
+
+}  // namespace assay::worker

@@ -1,0 +1,131 @@
+// libassay_monitor: what include/assay_monitor.h declares, as a class.
+//
+// A sampled call is copied in two steps. On the caller's stream, from device to device, into a staging area: inputs before
+// the call, outputs after it, then an event. A thread of the monitor waits for the event, copies the staging area to the
+// ring (monitor/ring.h) on a stream of its own, and notifies assayd. The caller pays for enqueueing the copies, and the
+// device for making them.
+//
+//   staging area   Free ─► Taken (assay_before) ─► Staged (assay_after) ─► Free (the thread)
+//
+// The thread also allocates staging areas, so that a caller never does: the first sample of a size is dropped while one
+// of that size is made, and the next call of that shape is sampled instead.
+#pragma once
+
+#include <assay_monitor.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "contract/contract.h"
+#include "monitor/ring.h"
+#include "monitor/sample.h"
+#include "monitor/settings.h"
+#include "watch/link.h"
+#include "watch/runtime.h"
+
+namespace assay::watch {
+
+using Mode = enum ::assay_mode;  // a function has that name as well
+
+// Samples that may be on their way off the device at once.
+inline constexpr std::size_t kStagingAreas = 4;
+// Shapes whose first call is always sampled.
+inline constexpr std::size_t kShapes = 64;
+
+class Watch {
+ public:
+  static Result<std::unique_ptr<Watch>> open(const std::string& contract, const std::string& certificate);
+  ~Watch();
+
+  void set_library(const std::string& path);
+  const char* argument(int index) const;
+  uint64_t before(void* const* args, Stream stream);
+  void after(uint64_t ticket, Stream stream);
+  bool shadow(uint64_t ticket, void** args, Stream stream);
+  void set_mode(Mode mode) { mode_.store(mode, std::memory_order_relaxed); }
+  Mode mode() const { return mode_.load(std::memory_order_relaxed); }
+  void on_alarm(void (*call)(const char*, void*), void* context);
+  bool graph_begin();
+  void graph_end();
+  int graph_launch(void* plain, void* with_copies, Stream stream);
+  assay_counts count() const;
+  bool flush(int milliseconds);
+
+ private:
+  enum class State : uint32_t { Free, Taken, Staged };
+  struct Area {
+    std::atomic<State> state{State::Free};
+    std::byte* device = nullptr;  // written by the thread while the area is Taken by it
+    std::atomic<int64_t> capacity{0};
+    Event ready = nullptr;
+    monitor::CallArguments call;
+    uint64_t number = 0;
+    bool is_shadow = false;
+    bool is_graph = false;  // its copies are nodes of a graph: it stays with that graph
+  };
+
+  Watch(contract::Contract contract, monitor::Settings settings, Runtime runtime);
+  Result<void> start(const std::string& certificate);
+  std::string description(const std::string& certificate) const;
+
+  // The caller's side.
+  bool is_due(void* const* args, uint64_t& shape);
+  void draw_gap();
+  bool is_new_shape(uint64_t shape) const;
+  void remember(uint64_t shape);
+  uint64_t take(void* const* args, Stream stream, uint64_t shape, uint64_t number);
+  Area* area_for(int64_t bytes);
+  bool copy_images(Area& area, bool after, Stream stream);
+  void stage(Area& area, Stream stream);
+  void drop(monitor::Drop reason);
+  void wake() const;
+  // Bytes of a staging area: the images, each at a multiple of kAlignment, and the outputs of the trusted kernel.
+  static int64_t staged_bytes(const monitor::CallArguments& call, bool is_shadow);
+
+  // The thread's side.
+  void work();
+  bool collect(bool is_last);
+  void hand_over(Area& area);
+  void grow();
+  void hear(const std::string& message);
+  void say_once(std::string message);
+
+  contract::Contract contract_;
+  monitor::Settings settings_;
+  Runtime runtime_;
+  monitor::CallShape call_;
+  int device_ = 0;
+  std::optional<monitor::Ring> ring_;
+  std::optional<Link> link_;
+  std::string certificate_, library_;
+  std::array<Area, kStagingAreas> areas_;
+  Stream stream_ = nullptr;  // of the copies to the host
+
+  std::atomic<int64_t> left_{0};  // calls until the next sample
+  std::atomic<uint64_t> random_{0};
+  std::array<std::atomic<uint64_t>, kShapes> shapes_{};
+  std::atomic<int64_t> wanted_bytes_{0};  // of a staging area
+  std::atomic<Mode> mode_{ASSAY_OBSERVE};
+  std::atomic<bool> is_refused_{false};
+
+  Area graph_;  // of calls that a graph makes
+  std::atomic<bool> is_capturing_{false};
+  std::atomic<int64_t> graph_left_{0};
+
+  std::mutex alarm_mutex_;
+  void (*alarm_)(const char*, void*) = nullptr;
+  void* alarm_context_ = nullptr;
+  std::string said_;
+
+  int wake_ = -1;  // an eventfd
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> hurry_{false};  // wait for the device: somebody flushes
+  std::thread thread_;
+};
+
+}  // namespace assay::watch

@@ -1,0 +1,290 @@
+// Applications, the library in them, and assayd: together, on the virtual GPU.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "application.h"
+#include "monitor/capture.h"
+#include "watch/link.h"
+
+namespace assay::assayd {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    names.push_back(entry.path());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_F(MonitorTest, RightCallsAreJudgedAndRaiseNothing) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open();
+  for (int i = 0; i < 40; ++i) {
+    call(watch, 64 + i % 3);
+    EXPECT_EQ(assay_flush(watch, 2000), 0);
+  }
+  EXPECT_TRUE(daemon.becomes("assay_samples_judged_total", 35));
+  EXPECT_EQ(daemon.value("assay_violations_total"), 0);
+  EXPECT_EQ(daemon.value("assay_alarm"), 0);
+  const assay_counts counts = count(watch);
+  EXPECT_GE(counts.calls, 41u);
+  EXPECT_EQ(counts.samples, counts.calls);
+  EXPECT_EQ(daemon.value("assay_samples_total"), static_cast<double>(counts.samples));
+  EXPECT_EQ(daemon.value("assay_samples_judged_total") + daemon.value("assay_samples_dropped_total"),
+            static_cast<double>(counts.samples));  // nothing is lost without being counted
+}
+
+TEST_F(MonitorTest, AWrongElementIsAnAlarmWithACapture) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open();
+  static std::atomic<int> heard;
+  heard = 0;
+  assay_on_alarm(
+      watch, [](const char* json, void*) { heard += std::string(json).find("proof") != std::string::npos; },
+      nullptr);
+  call(watch, 64, 1.0f);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_violations_total", 1, "kind=\"bound\""));
+  EXPECT_EQ(daemon.value("assay_alarm"), 1);
+  for (int i = 0; i < 200 && heard == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(heard, 1);
+  const auto alarms = files_in(folder_.file("alarms"));
+  ASSERT_EQ(alarms.size(), 1u);
+  const std::string text = text_of(alarms[0]);
+  EXPECT_NE(text.find("should be"), std::string::npos) << text;
+  const auto captures = files_in(folder_.file("captures"));
+  ASSERT_EQ(captures.size(), 1u);
+  const auto capture = monitor::read_capture(captures[0]);
+  ASSERT_TRUE(capture) << capture.error().text();
+  EXPECT_EQ(capture->outputs.at("y")->load(32), 2 * capture->bindings.inputs.at("x")->load(32) + 1);
+  EXPECT_EQ(capture->device.kind, "virtual");
+  EXPECT_EQ(capture->files.size(), 1u);  // the kernel's source
+  // The same again is no second alarm.
+  call(watch, 64, 1.0f);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_violations_total", 2));
+  EXPECT_EQ(files_in(folder_.file("alarms")).size(), 1u);
+  EXPECT_NE(daemon.get("/").body.find("assay replay"), std::string::npos);
+  // Cleared by deleting its file.
+  fs::remove(alarms[0]);
+  daemon.reload();
+  for (int i = 0; i < 100 && daemon.value("assay_alarm") > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(daemon.value("assay_alarm"), 0);
+}
+
+TEST_F(MonitorTest, WithoutAssaydTheApplicationGoesOnAndTheRingWaits) {
+  assay_watch* watch = open();
+  for (int i = 0; i < 60; ++i) {
+    call(watch, 64, i == 3 ? 1.0f : 0.0f);
+    cudaStreamSynchronize(stream_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  assay_flush(watch, 1);
+  for (int i = 0; i < 100 && count(watch).dropped < 20; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GT(count(watch).dropped, 20u);
+  RunningDaemon daemon(folder_.path());
+  EXPECT_TRUE(daemon.becomes("assay_alarm", 1));  // the samples from before are judged now
+  EXPECT_GT(daemon.value("assay_samples_dropped_total", "reason=\"ring_full\""), 10);
+}
+
+TEST_F(MonitorTest, AnAssaydThatIsKilledLosesNoAlarm) {
+  const char* asked = std::getenv("ASSAY_KILLS");
+  const int kills = asked ? std::atoi(asked) : 4;
+  const std::string program = ASSAY_BINARY_DIR "/bin/assayd", socket = folder_.file("s");
+  assay_watch* watch = open();
+  for (int i = 0; i < kills; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      execl(program.c_str(), "assayd", "--socket", socket.c_str(), "--state", folder_.path().c_str(),
+            "--listen", "127.0.0.1:0", nullptr);
+      _exit(127);
+    }
+    for (int j = 0; j < 20; ++j) {
+      call(watch, 64);
+      cudaStreamSynchronize(stream_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    if (i == kills / 2) {
+      // A wrong call that is handed over, and an assayd that is killed at any time after that.
+      ASSERT_EQ(assay_flush(watch, 5000), 0);
+      const uint64_t dropped = count(watch).dropped;
+      call(watch, 64, 1.0f);
+      cudaStreamSynchronize(stream_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+      ASSERT_EQ(count(watch).dropped, dropped);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  RunningDaemon last(folder_.path());
+  EXPECT_EQ(assay_flush(watch, 5000), 0);
+  EXPECT_EQ(count(watch).calls, static_cast<uint64_t>(number_) / 64);
+  EXPECT_TRUE(last.becomes("assay_alarms", 1));
+}
+
+TEST_F(MonitorTest, AFullDiskStopsNothing) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open();
+  fs::remove_all(folder_.file("alarms"));
+  fs::remove_all(folder_.file("captures"));
+  std::ofstream(folder_.file("alarms")) << "no folder";
+  std::ofstream(folder_.file("captures")) << "no folder";
+  call(watch, 64, 1.0f);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_alarm", 1));
+  EXPECT_GT(daemon.value("assay_write_errors_total"), 0);
+  EXPECT_EQ(daemon.value("assay_alarms_not_on_disk"), 1);
+  EXPECT_EQ(daemon.value("assay_captures_dropped_total"), 1);
+  fs::remove(folder_.file("alarms"));
+  fs::create_directory(folder_.file("alarms"));
+  for (int i = 0; i < 100 && daemon.value("assay_alarms_not_on_disk") > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(files_in(folder_.file("alarms")).size(), 1u);  // written when there is room again
+}
+
+TEST_F(MonitorTest, TwoApplicationsShareOneAssayd) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch *one = open("first"), *other = open("second");
+  call(one, 64, 1.0f);
+  call(other, 64);
+  ASSERT_EQ(assay_flush(one, 3000), 0);
+  ASSERT_EQ(assay_flush(other, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_alarm", 1, "kernel=\"first\""));
+  EXPECT_EQ(daemon.value("assay_alarm", "kernel=\"second\""), 0);
+  EXPECT_GE(daemon.value("assay_samples_judged_total", "kernel=\"second\""), 1);
+  EXPECT_EQ(daemon.value("assay_applications"), 2);
+}
+
+TEST_F(MonitorTest, CallsThatCannotBeSampledAreCountedByReason) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open("scale", "every = 1\nmax_bytes = \"2KiB\"\n");
+  call(watch, 1000);  // 8 KB
+  call(watch, 5000);  // more than the contract promises
+  EXPECT_EQ(assay_flush(watch, 2000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_samples_dropped_total", 1, "reason=\"too_large\""));
+  EXPECT_TRUE(daemon.becomes("assay_samples_dropped_total", 1, "reason=\"shape\""));
+  EXPECT_EQ(daemon.value("assay_alarm"), 0);
+}
+
+TEST_F(MonitorTest, ASampleEveryThousandCallsOnAverage) {
+  assay_watch* watch = open("scale", "every = 1000\nmax_bytes = \"64KiB\"\n");
+  const assay_counts before = count(watch);
+  int n = 64;
+  void* args[] = {&x_, &y_, &n};
+  for (int i = 0; i < 200'000; ++i) assay_after(watch, assay_before(watch, args, stream_), args, stream_);
+  const uint64_t samples = count(watch).samples - before.samples;
+  EXPECT_GT(samples, 130u);  // 200 on average; five standard deviations
+  EXPECT_LT(samples, 270u);
+}
+
+TEST_F(MonitorTest, TheTrustedKernelIsJudgedBesideTheOther) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open();
+  ASSERT_EQ(assay_mode(watch, ASSAY_SHADOW), 0);
+  EXPECT_EQ(assay_mode(watch, static_cast<enum assay_mode>(7)), -1);
+  int n = 64;
+  std::vector<float> x(64, 3), wrong(64, 7), right(64, 6);
+  cudaMemcpy(x_, x.data(), 256, 1);
+  void* args[] = {&x_, &y_, &n};
+  const uint64_t ticket = assay_before(watch, args, stream_);
+  ASSERT_NE(ticket, 0u);
+  cudaMemcpy(y_, wrong.data(), 256, 1);
+  void* to = y_;
+  void* others[] = {&x_, &to, &n};
+  ASSERT_EQ(assay_shadow(watch, ticket, others, stream_), 1);
+  EXPECT_NE(to, y_);
+  cudaMemcpy(to, right.data(), 256, 1);  // the trusted kernel
+  assay_after(watch, ticket, args, stream_);
+  ASSERT_EQ(assay_flush(watch, 3000), 0);
+  EXPECT_TRUE(daemon.becomes("assay_violations_total", 64));
+  EXPECT_EQ(daemon.value("assay_trusted_violations_total"), 0);
+}
+
+TEST_F(MonitorTest, AGraphIsSampledByAnExecutableWithCopies) {
+  RunningDaemon daemon(folder_.path());
+  assay_watch* watch = open("scale", "every = 3\nmax_bytes = \"1MiB\"\n");
+  int n = 64;
+  void* args[] = {&x_, &y_, &n};
+  std::vector<float> x(64, 3), y(64, 6);
+  cudaMemcpy(x_, x.data(), 256, 1);
+  cudaMemcpy(right_, y.data(), 256, 1);
+  const auto captured = [&](bool with_copies) {
+    void *graph = nullptr, *executable = nullptr;
+    EXPECT_EQ(with_copies ? assay_graph_begin(watch) : 0, 0);
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, 0), 0);
+    const uint64_t ticket = assay_before(watch, args, stream_);
+    cudaMemcpyAsync(y_, right_, 256, 3, stream_);
+    assay_after(watch, ticket, args, stream_);
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), 0);
+    if (with_copies) assay_graph_end(watch);
+    EXPECT_EQ(cudaGraphInstantiate(&executable, graph, 0), 0);
+    return executable;
+  };
+  void *plain = captured(false), *with_copies = captured(true);
+  const double before = daemon.value("assay_samples_judged_total");
+  for (int i = 0; i < 40; ++i) {
+    if (i == 20) {  // the kernel computes something else from now on
+      y[5] = 7;
+      cudaStreamSynchronize(stream_);
+      cudaMemcpy(right_, y.data(), 256, 1);
+    }
+    ASSERT_EQ(assay_graph_launch(watch, plain, with_copies, stream_), 0);
+    cudaStreamSynchronize(stream_);
+    if (i == 19) {
+      ASSERT_EQ(assay_flush(watch, 3000), 0);
+      EXPECT_GT(daemon.value("assay_samples_judged_total"), before + 1);
+      EXPECT_EQ(daemon.value("assay_alarm"), 0);
+    }
+    assay_flush(watch, 3000);
+  }
+  EXPECT_TRUE(daemon.becomes("assay_alarm", 1));
+  EXPECT_LT(daemon.value("assay_samples_judged_total"), before + 35);  // most launches are without copies
+}
+
+TEST_F(MonitorTest, AContractThatAssaydDoesNotKnowIsRefusedInWords) {
+  RunningDaemon daemon(folder_.path());
+  const std::string text = contract_text("scale", "every = 1\nfrom_the_future = 2\n");
+  const nlohmann::json description = {{"contract", {{"path", "/srv/new.toml"}, {"text", text}}},
+                                      {"certificate", ""},
+                                      {"library", ""},
+                                      {"device", {{"kind", "cuda"}, {"name", "H200"}, {"uuid", "GPU-1"}}},
+                                      {"pid", 1},
+                                      {"program", "newer"}};
+  auto ring = monitor::Ring::make(1 << 16, description.dump());
+  ASSERT_TRUE(ring);
+  watch::Link link(folder_.file("s"));
+  ASSERT_TRUE(link.connect(ring->file()));
+  std::vector<std::string> heard;
+  for (int i = 0; i < 200 && heard.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    heard = link.messages();
+  }
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_NE(heard[0].find("from_the_future"), std::string::npos) << heard[0];
+  EXPECT_NE(heard[0].find("assayd"), std::string::npos);
+  EXPECT_EQ(daemon.value("assay_applications_refused_total"), 1);
+}
+
+TEST_F(MonitorTest, WhatCannotBeWatchedIsSaidAtOnce) {
+  assay_watch* watch = nullptr;
+  EXPECT_EQ(assay_open(folder_.file("none.toml").c_str(), nullptr, &watch), -1);
+  EXPECT_NE(std::string(assay_error()).find("none.toml"), std::string::npos);
+  std::ofstream(folder_.file("bad.toml")) << contract_text("scale", "every = 0\n");
+  EXPECT_EQ(assay_open(folder_.file("bad.toml").c_str(), nullptr, &watch), -1);
+  EXPECT_NE(std::string(assay_error()).find("every"), std::string::npos) << assay_error();
+  EXPECT_EQ(assay_before(nullptr, nullptr, nullptr), 0u);
+  assay_after(nullptr, 1, nullptr, nullptr);
+  assay_close(nullptr);
+}
+
+}  // namespace
+}  // namespace assay::assayd

@@ -1,0 +1,2 @@
+/* c10::warn() */
+void _ZN3c104warnEv(void) {}
