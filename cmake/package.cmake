@@ -13,6 +13,7 @@ foreach(library cudart cuda assay-python-worker assay-monitor)
     install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
   endif()
 endforeach()
+install(FILES include/assay_monitor.h DESTINATION include)
 # Z3, in a folder of its own: subjects search lib/ for libraries, and must not find it.
 if(ASSAY_PORTABLE AND Z3_LIBRARY MATCHES "[.]so$")
   file(REAL_PATH ${Z3_LIBRARY} z3)

@@ -138,6 +138,7 @@ class KernelMaker {
   // s: an array of this many bytes, or the dynamic shared memory.
   void declare_shared() {
     shared_words_ = choices_.of<uint32_t>({64, 32, 33, 8, 16});
+    if (choices_.one_in(6)) volatile_ = ".volatile";
     if (choices_.one_in(4)) {
       kernel_.shared = ".extern .shared .align 16 .b8 s[];";
       kernel_.dynamic_shared =
@@ -410,7 +411,7 @@ class KernelMaker {
       add(fmt::format("setp.ge.u32 {}, {}, {};", p, mine, size));
       add(fmt::format("@{} bra {};", p, end));
     }
-    add(fmt::format("st.shared.u32 [{}], {};", shared_address(mine), choices_.of(known_)));
+    add(fmt::format("st{}.shared.u32 [{}], {};", volatile_, shared_address(mine), choices_.of(known_)));
     if (guarded) add(end + ":");
     if (!choices_.one_in(6)) add("bar.sync 0;");
     if (choices_.one_in(3)) {
@@ -425,9 +426,10 @@ class KernelMaker {
       add(fmt::format("setp.ge.u32 {}, {}, {};", q, other, choices_.one_in(4) ? "%r4" : size));
       add(fmt::format("@{} bra {};", q, skip));
       const std::string out = fresh();
-      add(fmt::format("ld.shared.u32 {}, [{}];", out, shared_address(other)));
+      add(fmt::format("ld{}.shared.u32 {}, [{}];", volatile_, out, shared_address(other)));
       if (choices_.one_in(3)) {
-        if (choices_.one_in(2)) add(fmt::format("st.shared.u32 [{}], {};", shared_address(mine), out));
+        if (choices_.one_in(2))
+          add(fmt::format("st{}.shared.u32 [{}], {};", volatile_, shared_address(mine), out));
       } else {
         const Index at = usual();
         const std::string r = predicate();
@@ -448,10 +450,10 @@ class KernelMaker {
     add(fmt::format("setp.eq.u32 {}, {}, 0; @{} bra {};", p, s, p, end));
     add(fmt::format("setp.{}.u32 {}, %r3, {}; @{} bra {};", choices_.one_in(6) ? "gt" : "ge", q, s, q, skip));
     add(fmt::format("add.s32 {}, %r3, {};", other, s));
-    add(fmt::format("ld.shared.u32 {}, [{}];", a, shared_address(other)));
-    add(fmt::format("ld.shared.u32 {}, [{}];", b, shared_address("%r3")));
+    add(fmt::format("ld{}.shared.u32 {}, [{}];", volatile_, a, shared_address(other)));
+    add(fmt::format("ld{}.shared.u32 {}, [{}];", volatile_, b, shared_address("%r3")));
     add(fmt::format("add.s32 {}, {}, {};", a, a, b));
-    add(fmt::format("st.shared.u32 [{}], {};", shared_address("%r3"), a));
+    add(fmt::format("st{}.shared.u32 [{}], {};", volatile_, shared_address("%r3"), a));
     add(skip + ":");
     if (!choices_.one_in(6)) add("bar.sync 0;");
     add(fmt::format("shr.u32 {}, {}, 1; bra {};", s, s, head));
@@ -676,7 +678,7 @@ class KernelMaker {
          fmt::format("mov.u32 {}, %r3;", other), fmt::format("xor.b32 {}, %r3, 1;", other),
          fmt::format("mov.u32 {}, 0;", other)}));
     leave_unless_below(other, words(), over);
-    add(fmt::format("ld.shared.u32 {}, [{}];", out, shared_address(other)));
+    add(fmt::format("ld{}.shared.u32 {}, [{}];", volatile_, out, shared_address(other)));
     if (choices_.one_in(2)) {
       leave_unless_below(at, "%r1", over);
       store(at, out);
@@ -836,7 +838,8 @@ class KernelMaker {
   Extent extent_;
   bool large_, covers_ = false;
   uint32_t shared_words_ = 0;
-  std::string words_;  // of s, a constant or a register
+  std::string volatile_;  // ".volatile" of accesses to s, or nothing
+  std::string words_;     // of s, a constant or a register
   int next_register_ = 10, next_long_ = 10, next_predicate_ = 1, next_half_ = 1, next_label_ = 0;
 };
 

@@ -82,8 +82,8 @@ def run(job, options):
 def wrong_table(rows):
     cells = sorted({(cell["tokens"], cell["optimizer"]) for row in rows for cell in row.get("cells", [])},
                    key=lambda cell: (cell[0] != "zipf", cell))
-    lines = ["| kernel | class | verdict | teacher-forced, after | " +
-             " | ".join(f"{tokens} + {optimizer}" for tokens, optimizer in cells) + " |",
+    lines = ["| kernel | class | verdict | teacher-forced, after |" +
+             "".join(f" {tokens} + {optimizer} |" for tokens, optimizer in cells),
              "|" + " --- |" * (4 + len(cells))]
     for row in rows:
         teacher = row.get("teacher", {}).get("accused_step")
@@ -92,8 +92,8 @@ def wrong_table(rows):
         steps = [("–" if cell not in found else "masked" if not found[cell]["unmasked"] else
                   f"step {found[cell]['unmasked_step'] + 1}") for cell in cells]
         verdict = row["verdict"] if row["verdict"] != "fail" else ", ".join(row["kinds"])
-        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} | " +
-                     " | ".join(steps) + " |")
+        lines.append(f"| {row['operator']}/{row['kernel']} | {row['class']} | {verdict} | {shown} |" +
+                     "".join(f" {step} |" for step in steps))
     return lines
 
 

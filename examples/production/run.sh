@@ -85,6 +85,9 @@ mv "$out/next.real.so" "$out/librmsnorm.real.so"
 "$out/serve" $requests
 wait_for assay_alarms 2
 [[ -n $quick || $(metrics | grep -c '^assay_certificate_valid.* 0$') == 1 ]] || fail "the certificate is still valid"
+build=$(sha256sum "$out/librmsnorm.real.so" | cut -c1-12)
+echo "of this build, $(metrics | awk '/^assay_violations_total.*'"$build"'/ { sum += $2 } END { print sum }') of" \
+  "$(metrics | awk '/^assay_elements_judged_total.*'"$build"'/ { print $2 }') elements judged were wrong: from the alarm on, the trusted kernel computed"
 capture=$(ls -t "$out"/state/captures/*.assaycap | head -1)
 "$ASSAY" replay "$capture" --json "$out/next.json" || true
 grep -q '"fault": "kernel"' "$out/next.json" || fail "the replay names another fault"

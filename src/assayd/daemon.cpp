@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 namespace assay::assayd {
 
@@ -174,6 +175,8 @@ void Daemon::admit(Client& client, int file) {
       std::ranges::find_if(watched_, [&](const auto& watched) { return watched->is_of(client.application); });
   if (known != watched_.end()) {
     client.watched = known->get();
+    const std::lock_guard lock(mutex_);
+    client.watched->check_certificate(client.application, options_.public_key);
   } else {
     auto made = Watched::make(client.application, options_.public_key);
     if (!made)
@@ -190,6 +193,16 @@ void Daemon::admit(Client& client, int file) {
                   client.application.pid, client.application.device.name));
   const std::lock_guard lock(mutex_);
   client.ring.emplace(std::move(*ring));
+  // An application that starts after an alarm has to know of it.
+  for (const char* kind : {"proof", "evidence"})
+    if (const auto alarm = store_.alarms().find(fmt::format("{}-{}", client.watched->name(), kind));
+        alarm != store_.alarms().end())
+      notify(client, alarm->second);
+}
+
+void Daemon::notify(const Client& client, const Json& alarm) {
+  const std::string text = alarm.dump(-1, ' ', false, Json::error_handler_t::replace);
+  send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 // True: there was something to judge.
@@ -281,9 +294,8 @@ void Daemon::raise(Client& client, const Sample& sample, const std::string& kind
   store_.raise(name, alarm);
   say(fmt::format("alarm ({}): {}: {}{}", kind, watched.name(), why,
                   kept.empty() ? "" : "; captured in " + kept));
-  if (!store_.last_error.empty()) say(store_.last_error);
-  const std::string text = alarm.dump(-1, ' ', false, Json::error_handler_t::replace);
-  send(client.socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (const std::string problem = std::exchange(store_.last_error, ""); !problem.empty()) say(problem);
+  notify(client, alarm);
 }
 
 // Of an application that has ended, what it left in the ring is judged first.

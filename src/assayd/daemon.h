@@ -53,6 +53,7 @@ class Daemon {
   void report(Client& client, const monitor::Sample& sample, const SampleVerdict& verdict);
   void raise(Client& client, const monitor::Sample& sample, const std::string& kind, const std::string& why,
              const SampleVerdict& verdict);
+  static void notify(const Client& client, const nlohmann::json& alarm);
   void remove_ended();
   std::string metrics();
   std::string page();

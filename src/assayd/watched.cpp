@@ -108,10 +108,12 @@ Result<std::unique_ptr<Watched>> Watched::make(const Application& application,
   if (bytes.size() <= kLargestLibrary) watched->library_bytes_ = std::move(bytes);
   const std::string kernel = kernel_name(watched->contract_);
   const std::string build = watched->library_sha256_.substr(0, kDigits);
-  watched->labels_ = fmt::format("kernel=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel), build,
-                                 label_value(application.device.uuid));
-  watched->name_ =
-      plain(fmt::format("{}{}{}-{}", kernel, build.empty() ? "" : "-", build, application.device.uuid));
+  const std::string contract_digest = certificate::sha256(application.contract.bytes).substr(0, kDigits);
+  watched->labels_ =
+      fmt::format("kernel=\"{}\",contract=\"{}\",library=\"{}\",gpu=\"{}\"", label_value(kernel),
+                  contract_digest, build, label_value(application.device.uuid));
+  watched->name_ = plain(fmt::format("{}-{}-{}-{}", kernel, contract_digest,
+                                     build.empty() ? "unknown" : build, application.device.uuid));
   watched->seed_ = mix(static_cast<uint64_t>(std::time(nullptr)), hash(watched->name_));
   watched->check_certificate(application, public_key);
   return watched;
@@ -122,6 +124,7 @@ void Watched::check_certificate(const Application& application, const std::strin
   const auto file = read_file(application.certificate);
   if (file) certificate_sha256_ = certificate::sha256(*file);
   if (public_key.empty()) return;
+  certificate_problem.clear();
   const auto fail = [&](std::string why) {
     certificate_valid = false;
     certificate_problem = std::move(why);
@@ -139,8 +142,7 @@ void Watched::check_certificate(const Application& application, const std::strin
 }
 
 bool Watched::is_of(const Application& application) const {
-  if (application.contract != of_.contract || application.device != of_.device ||
-      application.certificate != of_.certificate || application.library != of_.library)
+  if (application.contract.bytes != of_.contract.bytes || application.device.uuid != of_.device.uuid)
     return false;
   const std::string bytes = text_of(application.library);
   return (bytes.empty() ? "" : certificate::sha256(bytes)) == library_sha256_;

@@ -50,8 +50,10 @@ class Watched {
   const std::string& name() const { return name_; }      // "scale-1a2b3c4d5e6f-GPU-…", for files
   const std::string& labels() const { return labels_; }  // of metrics
   const contract::Contract& contract() const { return contract_; }
-  // Of the same contract, library and GPU.
+  // Of the same contract, library and GPU, by their content.
   bool is_of(const Application& application) const;
+  // `public_key`: PEM.
+  void check_certificate(const Application& application, const std::string& public_key);
 
   // For metrics.
   Counts ended;
@@ -66,7 +68,6 @@ class Watched {
  private:
   Watched(contract::Contract contract, monitor::Settings settings, reference::Reference reference,
           bool tensor_cores);
-  void check_certificate(const Application& application, const std::string& public_key);
 
   contract::Contract contract_;
   monitor::Settings settings_;

@@ -364,6 +364,7 @@ void TrialRunner::compare_related(const Trial& trial, TrialResult& result) {
   for (const judge::Companion& companion : judge::companions(contract_, reference_, *bindings, trial.seed)) {
     Trial other = trial;
     other.shape = companion.bindings.shape;
+    for (const auto& [name, value] : companion.bindings.scalars) other.scalars[name] = value;
     TrialResult second;
     observe(other, {companion.bindings}, true, second);
     if (second.state != TrialState::Judged) continue;

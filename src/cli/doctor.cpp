@@ -11,6 +11,7 @@
 #include "base/diagnostic.h"
 #include "cli/arguments.h"
 #include "cli/gpu_reason.h"
+#include "cli/terminal.h"
 #include "cli/verdict_commands.h"
 #include "contract/contract.h"
 
@@ -19,6 +20,8 @@ namespace assay::cli {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kPrint = "-";  // in place of a file's name
 
 doctor::Machine own_machine() {
   return doctor::this_machine(fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib");
@@ -61,11 +64,16 @@ std::string why_gpu_unusable() {
 int doctor_command(std::vector<std::string> args) {
   Arguments arguments("Finds out why the GPU, a library or a process does not work here, and how to fix it.",
                       "assay doctor");
-  std::string word;
-  bool json = false, quick = false;
+  std::string word, json;
+  bool quick = false;
+  // `--json` alone prints.
+  for (std::size_t i = 0; i < args.size(); ++i)
+    if (args[i] == "--json" && (i + 1 == args.size() || args[i + 1].starts_with("--")))
+      args.insert(args.begin() + static_cast<std::ptrdiff_t>(i) + 1, kPrint);
   arguments.add("--for", word, "a contract, a library or program, or a process id to look at, too");
   arguments.add_flag("--quick", quick, "run no kernel: less than a second");
-  arguments.add_flag("--json", json, "print JSON (docs/doctor.schema.json)");
+  arguments.add("--json", json,
+                "write the result to this file; without a name, print it instead of the text");
   if (const auto status = arguments.parse(std::move(args))) return *status;
   const auto target = target_named(word);
   if (!target) {
@@ -74,7 +82,11 @@ int doctor_command(std::vector<std::string> args) {
   }
   const auto depth = quick ? doctor::Depth::Quick : doctor::Depth::Full;
   const doctor::Diagnosis diagnosis = doctor::diagnose(own_machine(), *target, depth);
-  fmt::print("{}", json ? doctor::json(diagnosis) : doctor::terminal(diagnosis));
+  if (json != kPrint) fmt::print("{}", doctor::terminal(diagnosis));
+  if (json == kPrint)
+    fmt::print("{}", doctor::json(diagnosis));
+  else if (!json.empty() && !write_text(json, doctor::json(diagnosis)))
+    return kWrongUse;
   return doctor::exit_status(diagnosis);
 }
 

@@ -3,14 +3,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
 #include "assayer/locate.h"
 #include "base/diagnostic.h"
 #include "base/file.h"
+#include "base/python.h"
 #include "cli/arguments.h"
 #include "cli/terminal.h"
 #include "cli/verdict_commands.h"
@@ -218,13 +221,44 @@ int formula_command(std::vector<std::string> args) {
   return 0;
 }
 
+namespace {
+
+// The package traces the function, in a process that takes the place of this one.
+int init_from(const std::string& function, const std::vector<std::string>& tensors,
+              const std::vector<std::string>& scalars, const std::string& out) {
+  const std::string target = out.empty() ? function.substr(function.rfind(':') + 1) + ".toml" : out;
+  if (std::error_code error; fs::exists(target, error)) return complain({"this file exists already", target});
+  const std::string package = python_package_folder();
+  if (package.empty()) return complain({"the Python package of Assay is not beside this program"});
+  std::vector<std::string> command = {python_program(), "-m", "assay.traced", function, "--output", target};
+  for (const std::string& text : tensors) command.insert(command.end(), {"--tensor", text});
+  for (const std::string& text : scalars) command.insert(command.end(), {"--scalar", text});
+  setenv("PYTHONPATH", path_with(package, "PYTHONPATH").c_str(), 1);
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execvp(argv[0], argv.data());
+  return complain({fmt::format("{} cannot be run; name an interpreter in ASSAY_PYTHON", command[0])});
+}
+
+}  // namespace
+
 int init_command(std::vector<std::string> args) {
-  Arguments arguments("Writes a first contract from the signatures in a source file.", "assay init");
-  std::string source, entry, out;
-  arguments.add("source", source, "a .cu file").required();
+  Arguments arguments(
+      "Writes a first contract from the signatures in a source file, or from a PyTorch function.",
+      "assay init");
+  std::string source, entry, from, out;
+  std::vector<std::string> tensors, scalars;
+  arguments.add("source", source, "a .cu file");
   arguments.add("--entry", entry, "the extern \"C\" function; else the last one");
+  arguments.add("--from", from, "instead of a source: FILE.py:FUNCTION, whose operators become a formula");
+  arguments.add("--tensor", tensors, "of --from, for each tensor it takes: \"x = bf16[rows, cols]\"");
+  arguments.add("--scalar", scalars, "of --from, for each number it takes: \"eps = 1e-6\"");
   arguments.add("-o,--output", out, "the contract to write; else beside the source, .toml");
   if (const auto status = arguments.parse(std::move(args))) return *status;
+  if (source.empty() == from.empty())
+    return complain({"name a .cu file, or a PyTorch function with --from FILE.py:FUNCTION"});
+  if (!from.empty()) return init_from(from, tensors, scalars, out);
   const auto text = read_file(source);
   if (!text) return complain({fmt::format("this source cannot be read: {}", text.error().message), source});
   const fs::path target = out.empty() ? fs::path(source).replace_extension(".toml") : fs::path(out);

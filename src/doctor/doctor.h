@@ -63,6 +63,12 @@ struct Problem {
   bool stops_gpu = false;  // no kernel can run on the GPU, or none can be trusted
 };
 
+// Something that was looked for and not found.
+struct PassedRule {
+  std::string name;
+  std::string why_skipped;  // why it could not be looked for; empty: all is well
+};
+
 struct FoundGpu {
   std::string name, driver;  // "NVIDIA H200", "580.95.05"; the driver may be unknown
   int major = 0, minor = 0;  // compute capability
@@ -70,9 +76,10 @@ struct FoundGpu {
 };
 
 struct Diagnosis {
-  std::vector<Problem> problems;  // faults first; of faults that stop the GPU only the cause
-  std::vector<FoundGpu> gpus;     // that the driver offers
-  int cuda_version = 0;           // of the driver: 13000; 0: unknown
+  std::vector<Problem> problems;   // faults first; of faults that stop the GPU only the cause
+  std::vector<PassedRule> passed;  // the rest of what was looked for
+  std::vector<FoundGpu> gpus;      // that the driver offers
+  int cuda_version = 0;            // of the driver: 13000; 0: unknown
   std::string why_no_gpu;      // where there is none and nothing is wrong: "no NVIDIA device on the PCI bus"
   bool virtual_works = false;  // Assay's own device; false: it does not, or it is not known
   Depth depth = Depth::Quick;

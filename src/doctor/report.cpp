@@ -23,6 +23,13 @@ std::string_view severity_text(Severity severity) {
   return severity == Severity::Fault ? "fault" : severity == Severity::Undecided ? "undecided" : "warning";
 }
 
+// A warning leaves the machine healthy.
+std::string_view status_of(const Problem& problem) {
+  return problem.severity == Severity::Fault       ? "wrong"
+         : problem.severity == Severity::Undecided ? "skipped"
+                                                   : "ok";
+}
+
 // "2 × NVIDIA H200 (sm_90, 139.8 GiB), driver 580.95.05, CUDA 13.0"
 std::string gpus_text(const Diagnosis& diagnosis) {
   std::vector<std::pair<std::string, int>> kinds;  // in their order
@@ -85,14 +92,20 @@ std::string json(const Diagnosis& diagnosis) {
                                  {"verdict", verdict_of(diagnosis)},
                                  {"depth", diagnosis.depth == Depth::Quick ? "quick" : "full"},
                                  {"seconds", diagnosis.seconds}};
-  json["problems"] = nlohmann::ordered_json::array();
+  json["checks"] = nlohmann::ordered_json::array();
   for (const Problem& problem : diagnosis.problems)
-    json["problems"].push_back({{"name", problem.name},
-                                {"severity", severity_text(problem.severity)},
-                                {"what", problem.what},
-                                {"fix", problem.fix},
-                                {"details", problem.details},
-                                {"stops_gpu", problem.stops_gpu}});
+    json["checks"].push_back({{"name", problem.name},
+                              {"status", status_of(problem)},
+                              {"message", problem.what},
+                              {"fix", problem.fix},
+                              {"severity", severity_text(problem.severity)},
+                              {"details", problem.details},
+                              {"stops_gpu", problem.stops_gpu}});
+  for (const PassedRule& rule : diagnosis.passed)
+    json["checks"].push_back({{"name", rule.name},
+                              {"status", rule.why_skipped.empty() ? "ok" : "skipped"},
+                              {"message", rule.why_skipped},
+                              {"fix", ""}});
   json["gpus"] = nlohmann::ordered_json::array();
   for (const FoundGpu& gpu : diagnosis.gpus)
     json["gpus"].push_back({{"name", gpu.name},

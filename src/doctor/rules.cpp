@@ -98,6 +98,59 @@ std::string why_none(const Facts& facts) {
   return why;
 }
 
+namespace {
+
+// Why a rule with these needs cannot tell; empty: it can.
+std::string why_skipped(Needs needs, const Facts& facts) {
+  const auto target = [&](Target::Kind kind, const char* name) {
+    return facts.target.kind == kind ? "" : fmt::format("--for names no {}", name);
+  };
+  const std::string no_gpu = why_none(facts).empty() ? "" : "there is no GPU";
+  const std::string no_driver = !no_gpu.empty() ? no_gpu : facts.driver.answers() ? "" : "no GPU answers";
+  const std::string no_library = target(Target::Kind::Library, "library");
+  switch (needs) {
+    case Needs::Nothing:
+      return "";
+    case Needs::Gpu:
+      return no_gpu;
+    case Needs::Driver:
+      return no_driver;
+    case Needs::Kernel:
+      return facts.depth == Depth::Quick ? "no kernel is run with --quick" : no_driver;
+    case Needs::Nvml:
+      return !no_gpu.empty() ? no_gpu : facts.nvml.init == 0 ? "" : "NVML does not answer";
+    case Needs::Contract:
+      return target(Target::Kind::Contract, "contract");
+    case Needs::Library:
+      return no_library;
+    case Needs::LibraryOnGpu:
+      return no_library.empty() ? no_driver : no_library;
+    case Needs::Process:
+      return target(Target::Kind::Process, "process");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<PassedRule> passed_rules(const Facts& facts, const std::vector<Problem>& problems) {
+  const auto found = [&](std::string_view name) {
+    return std::ranges::any_of(problems, [&](const Problem& problem) { return problem.name == name; });
+  };
+  std::vector<PassedRule> passed;
+  std::string cause;  // the rules after it say nothing
+  for (const Rule& rule : gpu_rules()) {
+    if (found(rule.name))
+      cause = fmt::format("not looked for because of {}", rule.name);
+    else
+      passed.push_back({std::string(rule.name), cause.empty() ? why_skipped(rule.needs, facts) : cause});
+  }
+  for (const auto rules : {subject_rules(), state_rules()})
+    for (const Rule& rule : rules)
+      if (!found(rule.name)) passed.push_back({std::string(rule.name), why_skipped(rule.needs, facts)});
+  return passed;
+}
+
 std::vector<Problem> judge(const Facts& facts) {
   std::vector<Problem> problems;
   if (why_none(facts).empty())
@@ -121,6 +174,7 @@ Diagnosis diagnose(const Machine& machine, const Target& target, Depth depth) {
   const auto begun = std::chrono::steady_clock::now();
   const Facts facts = gather(machine, target, depth);
   Diagnosis diagnosis{.problems = judge(facts),
+                      .passed = {},
                       .gpus = {},
                       .cuda_version = facts.driver.version,
                       .why_no_gpu = why_none(facts),
@@ -135,6 +189,7 @@ Diagnosis diagnose(const Machine& machine, const Target& target, Depth depth) {
   diagnosis.virtual_works = own.run.end == ProbeEnd::Ended && own.answers();
   for (const Problem& problem : diagnosis.problems)
     if (stops_virtual(problem)) diagnosis.virtual_works = false;
+  diagnosis.passed = passed_rules(facts, diagnosis.problems);
   diagnosis.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return diagnosis;
 }

@@ -23,9 +23,13 @@ struct Words {
   std::vector<std::string> details{};
 };
 
+// Without which a rule says nothing.
+enum class Needs : uint8_t { Nothing, Gpu, Driver, Kernel, Nvml, Contract, Library, LibraryOnGpu, Process };
+
 struct Rule {
   std::string_view name;
   Severity severity;
+  Needs needs;
   std::optional<Words> (*judge)(const Facts& facts);
 };
 
@@ -34,6 +38,8 @@ std::span<const Rule> state_rules();
 std::span<const Rule> subject_rules();
 
 std::vector<Problem> judge(const Facts& facts);
+// The rules that found no problem: all well, or why they could not tell.
+std::vector<PassedRule> passed_rules(const Facts& facts, const std::vector<Problem>& problems);
 bool stops_virtual(const Problem& problem);  // the virtual device does not work
 
 // Why there is no GPU, where nothing is wrong; empty: there is one, or there should be.

@@ -223,20 +223,20 @@ Judged no_lines(const Facts& facts) {
 }
 
 constexpr Rule kSubjectRules[] = {
-    {"no-image-for-gpu", Severity::Fault, no_image},
-    {"ptx-too-new", Severity::Fault, ptx_too_new},
-    {"contract-arch", Severity::Fault, contract_arch},
-    {"no-nvcc", Severity::Fault, no_nvcc},
-    {"torch-mismatch", Severity::Fault, torch_mismatch},
-    {"several-cudarts", Severity::Fault, several_cudarts},
-    {"mixed-cudnn", Severity::Fault, mixed_cudnn},
-    {"unreadable-file", Severity::Undecided, unreadable_file},
-    {"unreadable-process", Severity::Undecided, unreadable_process},
-    {"no-device-code", Severity::Warning, no_code},
-    {"static-cudart", Severity::Warning, static_cudart},
-    {"other-cudart", Severity::Warning, other_cudart},
-    {"no-ptx", Severity::Warning, no_ptx},
-    {"no-line-info", Severity::Warning, no_lines},
+    {"no-image-for-gpu", Severity::Fault, Needs::LibraryOnGpu, no_image},
+    {"ptx-too-new", Severity::Fault, Needs::LibraryOnGpu, ptx_too_new},
+    {"contract-arch", Severity::Fault, Needs::Contract, contract_arch},
+    {"no-nvcc", Severity::Fault, Needs::Contract, no_nvcc},
+    {"torch-mismatch", Severity::Fault, Needs::Library, torch_mismatch},
+    {"several-cudarts", Severity::Fault, Needs::Process, several_cudarts},
+    {"mixed-cudnn", Severity::Fault, Needs::Process, mixed_cudnn},
+    {"unreadable-file", Severity::Undecided, Needs::Library, unreadable_file},
+    {"unreadable-process", Severity::Undecided, Needs::Process, unreadable_process},
+    {"no-device-code", Severity::Warning, Needs::Library, no_code},
+    {"static-cudart", Severity::Warning, Needs::Library, static_cudart},
+    {"other-cudart", Severity::Warning, Needs::Library, other_cudart},
+    {"no-ptx", Severity::Warning, Needs::Library, no_ptx},
+    {"no-line-info", Severity::Warning, Needs::Library, no_lines},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "judge/draws.h"
 #include "judge/numbers.h"
+#include "judge/relations.h"
 #include "judge/sample.h"
 #include "judge/thresholds.h"
 
@@ -56,6 +57,8 @@ class ChoiceJudge {
     return std::move(found_);
   }
 
+  const std::map<std::string, Draws>& draws() const { return draws_; }
+
  private:
   reference::BudgetOptions budget() const {
     return {.tensor_cores = options_.tensor_cores, .threads = options_.threads};
@@ -72,6 +75,7 @@ class ChoiceJudge {
   }
 
   void test(const Choice& choice, const Draws& draws) {
+    draws_[choice.name] = draws;
     if (const std::optional<Oddity> odd = least_probable(draws))
       report(choice, static_cast<int64_t>(draws.outcome.size()), 0, odd->text);
   }
@@ -488,9 +492,50 @@ class ChoiceJudge {
   const Options& options_;
   Judgement& judgement_;
   Choices found_;
+  std::map<std::string, Draws> draws_;  // by choice
 };
 
+// Whether the draws of two calls are the same, as draws themselves.
+Draws agreement(const Draws& first, const Draws& second, const std::string& change) {
+  Draws same = first;
+  same.yes = fmt::format("the same with {}", change);
+  for (std::size_t i = 0; i < same.outcome.size(); ++i) {
+    const double p = (first.low[i] + first.high[i]) / 2, q = (second.low[i] + second.high[i]) / 2;
+    const double room = (first.high[i] - first.low[i] + second.high[i] - second.low[i]) / 2;
+    const double equal = p * q + (1 - p) * (1 - q);
+    same.low[i] = std::max(0.0, equal - room);
+    same.high[i] = std::min(1.0, equal + room);
+    const bool known = first.outcome[i] >= 0 && second.outcome[i] >= 0;
+    same.outcome[i] = static_cast<int8_t>(known ? first.outcome[i] == second.outcome[i] : -1);
+  }
+  return same;
+}
+
 }  // namespace
+
+std::vector<Finding> compare_draws(const Reference& reference, const Bindings& bindings,
+                                   const Bindings& reseeded, const std::string& change, const Outputs& first,
+                                   const Outputs& second) {
+  Judgement of_first, of_second;
+  const Options options;
+  ChoiceJudge before(reference, bindings, first, options, of_first),
+      after(reference, reseeded, second, options, of_second);
+  if (!before.run() || !after.run()) return {};
+  for (const Choice& choice : reference.choices(bindings)) {
+    const auto a = before.draws().find(choice.name), b = after.draws().find(choice.name);
+    if (choice.seed.empty() || a == before.draws().end() || b == after.draws().end()) continue;
+    if (a->second.outcome.size() != b->second.outcome.size()) continue;
+    const std::optional<Oddity> odd = least_probable(agreement(a->second, b->second, change));
+    if (!odd) continue;
+    evidence::Numeric numeric;
+    numeric.output = choice.is_output ? choice.name : choice.told.front().output;
+    numeric.misfit = odd->text;
+    Finding finding{.kind = Kind::WrongResult, .severity = Severity::Error, .evidence = std::move(numeric)};
+    finding.attribution.relation = to_string(Relation::Reseeded);
+    return {std::move(finding)};
+  }
+  return {};
+}
 
 Result<Choices> judge_choices(const Reference& reference, const Bindings& bindings, const Outputs& outputs,
                               const Options& options, Judgement& judgement) {

@@ -365,11 +365,41 @@ class Finder {
   std::vector<Companion> found_;
 };
 
+// Other legal values of a scalar, a few.
+std::vector<int64_t> other_values(const contract::ScalarSpec& spec, int64_t value) {
+  constexpr std::size_t kMostSeeds = 3;
+  std::vector<int64_t> others;
+  for (const double other : spec.values)
+    if (static_cast<int64_t>(other) != value && others.size() < kMostSeeds)
+      others.push_back(static_cast<int64_t>(other));
+  if (!spec.is_range()) return others;
+  if (static_cast<double>(value) + 1 <= spec.high) others.push_back(value + 1);
+  if (static_cast<double>(value) - 1 >= spec.low) others.push_back(value - 1);
+  return others;
+}
+
+std::vector<Companion> with_other_seeds(const Contract& contract, const Reference& reference,
+                                        const Bindings& bindings) {
+  std::vector<Companion> found;
+  std::set<std::string> seeds;
+  for (const reference::Choice& choice : reference.choices(bindings)) {
+    const contract::ScalarSpec* spec = contract.scalar(choice.seed);
+    if (!spec || !seeds.insert(choice.seed).second) continue;
+    for (const int64_t other : other_values(*spec, bindings.scalars.at(choice.seed).as_int())) {
+      Companion companion{Relation::Reseeded, fmt::format("{} = {}", choice.seed, other), "", bindings, {}};
+      companion.bindings.scalars[choice.seed] = contract::Scalar::of_int(spec->dtype, other);
+      found.push_back(std::move(companion));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Companion> companions(const Contract& contract, const Reference& reference,
                                   const Bindings& bindings, uint64_t seed) {
-  if (!reference.choices(bindings).empty()) return {};  // two calls choose as they like
+  // Two calls choose as they like; with other seeds, otherwise.
+  if (!reference.choices(bindings).empty()) return with_other_seeds(contract, reference, bindings);
   return Finder(contract, reference, bindings, seed).run();
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "judge/choices.h"
 #include "judge/numbers.h"
 
 namespace assay::judge {
@@ -87,12 +88,15 @@ std::vector<int64_t> confirmed(const Reference& reference, const Bindings& bindi
 }  // namespace
 
 std::string_view to_string(Relation relation) {
-  constexpr std::string_view kNames[] = {"scaled", "negated", "others", "permuted", "split", "padded"};
+  constexpr std::string_view kNames[] = {"scaled", "negated", "others",  "permuted",
+                                         "split",  "padded",  "reseeded"};
   return kNames[static_cast<std::size_t>(relation)];
 }
 
 std::vector<Finding> compare(const Contract& contract, const Reference& reference, const Bindings& bindings,
                              const Companion& companion, const Outputs& first, const Outputs& second) {
+  if (companion.relation == Relation::Reseeded)
+    return compare_draws(reference, bindings, companion.bindings, companion.text, first, second);
   std::vector<Finding> findings;
   const bool declared = is_declared(contract, companion);
   const bool bits = declared || is_of_values(companion.relation) || companion.relation == Relation::Others;

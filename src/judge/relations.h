@@ -9,6 +9,7 @@
 //   permuted  the slices along a dim in another order: their results move with them.
 //   split     some of the slices alone: their results stay.
 //   padded    more slices after them: their results stay.
+//   reseeded  another seed, where the formula names one: random draws are others, and independent of the first.
 //
 // Which of them hold follows from the reference itself: it is evaluated for the changed inputs too, and again
 // for the very elements that differ before anything is said of them.
@@ -34,7 +35,7 @@
 
 namespace assay::judge {
 
-enum class Relation : uint8_t { Scaled, Negated, Others, Permuted, Split, Padded };
+enum class Relation : uint8_t { Scaled, Negated, Others, Permuted, Split, Padded, Reseeded };
 std::string_view to_string(Relation relation);
 
 // How the elements of an output correspond: second[i] is first[from[i]] times `factor`.

@@ -36,7 +36,7 @@ inline constexpr double kLongSum = 64, kShortSum = 8;
 
 // Natural log of the bound of the probability that one test of right draws is so odd: 1.4e-11. A choice is put to at most
 // 110 tests, each on two sides, so a call of a right kernel fails by chance less than once in 3e8. Pinned by
-// tests/judge/draws_test, and measured by bench/draws.py.
+// tests/judge/draws_test, and measured by bench/draws.
 inline constexpr double kChoiceGate = -25;
 // Draws of one choice that are looked at, and weights that are evaluated for it, at most: time.
 inline constexpr int64_t kMostDraws = 1 << 20, kMostWeights = 1 << 22;

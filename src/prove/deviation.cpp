@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/symbol.h"
-#include "prove/relation.h"
+#include "prove/execute.h"
 
 namespace assay::prove {
 
@@ -17,8 +17,7 @@ using protocol::RecordedLaunchEvent;
 // The first difference between a call and a case; empty: there is none.
 class CallComparison {
  public:
-  CallComparison(const contract::Contract& contract, const RecordedCall& call)
-      : contract_(contract), call_(call) {}
+  explicit CallComparison(const RecordedCall& call) : call_(call) {}
 
   std::string with(const Case& one) {
     size_t launches = 0, fills = 0;
@@ -67,7 +66,7 @@ class CallComparison {
   void compare_place(const std::string& what, const std::string& array, const ExprPtr& offset,
                      const std::string& label, int64_t at) {
     differ(label != array && label != memory_of(array), fmt::format("{} -> {}, not {}", what, label, array));
-    if (difference_.empty()) compare("the offset of " + what, offset, at - shift_of(contract_, label));
+    if (difference_.empty()) compare("the offset of " + what, offset, at);
   }
 
   void compare(const Launch& launch, const RecordedLaunchEvent& event) {
@@ -108,7 +107,6 @@ class CallComparison {
     if (bytes) compare("bytes of the fill of " + fill.array, fill.bytes, *bytes);
   }
 
-  const contract::Contract& contract_;
   const RecordedCall& call_;
   std::string difference_;
 };
@@ -155,11 +153,10 @@ std::string Condition::text() const {
   }
 }
 
-std::string deviation(const Relation& relation, const contract::Contract& contract,
-                      const RecordedCall& call) {
+std::string deviation(const Relation& relation, const RecordedCall& call) {
   std::string nearest;  // the difference from a case that launches the same kernels
   for (const Case& one : relation.cases) {
-    const std::string difference = CallComparison(contract, call).with(one);
+    const std::string difference = CallComparison(call).with(one);
     if (difference.empty()) return "";
     if (nearest.empty() && kernels_of(one) == kernels_of(call)) nearest = difference;
   }
@@ -169,6 +166,29 @@ std::string deviation(const Relation& relation, const contract::Contract& contra
   return names.empty() ? std::string("nothing is launched")
                        : fmt::format("{} {} launched, which it has nowhere", fmt::join(names, ", "),
                                      names.size() == 1 ? "is" : "are");
+}
+
+bool is_legal(const Relation& relation, const contract::Shape& shape) {
+  const auto within = [&](const ExprPtr& expr, Int most) {
+    const auto value = expr ? evaluate(*expr, shape) : std::nullopt;
+    return value && *value > 0 && *value <= most;
+  };
+  const auto is_taken = [&](const Launch& launch) {
+    Int threads = 1;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      if (!within(launch.grid[axis], kMostBlocks[axis]) || !within(launch.block[axis], kMostThreads[axis]))
+        return false;
+      threads *= *evaluate(*launch.block[axis], shape);
+    }
+    const auto shared = launch.dynamic_shared ? evaluate(*launch.dynamic_shared, shape) : std::nullopt;
+    const auto limit = launch.shared_limit ? evaluate(*launch.shared_limit, shape) : std::nullopt;
+    return threads <= kMostThreads[0] && shared && limit && *shared <= *limit;
+  };
+  return std::any_of(relation.cases.begin(), relation.cases.end(), [&](const Case& one) {
+    return std::all_of(one.when.begin(), one.when.end(),
+                       [&](const Condition& condition) { return condition.holds(shape); }) &&
+           std::all_of(one.launches.begin(), one.launches.end(), is_taken);
+  });
 }
 
 }  // namespace assay::prove

@@ -40,16 +40,12 @@ void LaunchLog::add(const trial::Trial& trial, const subject::Observation& obser
   if (!ended && !calls.empty()) calls.pop_back();
   for (const std::vector<protocol::Event>& events : calls) {
     Call call{{trial.shape, {}, shared_memory(contract_, trial)}, trial.condition.gpu};
-    std::string key = fmt::format("{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
-                                  trial.condition.aliased, trial.condition.shared_inputs);
+    std::string key =
+        fmt::format("{};{};{};{};{}", contract::to_string(trial.shape), trial.condition.gpu,
+                    trial.condition.aliased, trial.condition.shared_inputs, trial.condition.alignment);
     for (const protocol::Event& event : events) {
       key += protocol::encode(event);
-      if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event))
-        call.recorded.operations.emplace_back(*launch);
-      if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event))
-        call.recorded.operations.emplace_back(*fill);
-      if (const auto* copy = std::get_if<protocol::RecordedCopyEvent>(&event))
-        call.recorded.operations.emplace_back(*copy);
+      add_operation(call.recorded, event, contract_, trial.condition);
     }
     if (known_.insert(std::move(key)).second) calls_.push_back(std::move(call));
   }
@@ -60,7 +56,7 @@ std::vector<Deviation> LaunchLog::against(const Relation& relation) const {
   for (const bool other_gpu : {false, true}) {
     for (const Call& call : calls_) {
       if ((call.gpu != 0) != other_gpu) continue;
-      const std::string how = deviation(relation, contract_, call.recorded);
+      const std::string how = deviation(relation, call.recorded);
       if (how.empty()) continue;
       found.push_back({fmt::format("at {} {}", contract::to_string(call.recorded.shape), how),
                        other_gpu ? trial::describe(kGpus[call.gpu]) : ""});

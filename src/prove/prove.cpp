@@ -504,6 +504,9 @@ class Prover {
     if (!proof_.all_shapes_recorded)
       proof_.assumptions.push_back(
           fmt::format("the launch relation, which was checked at {} shapes, holds at all", proof_.recorded));
+    if (trial::may_be_better_aligned(contract_))
+      proof_.assumptions.push_back(
+          "the launch relation, which was checked for some alignments of the pointers, holds for all");
     for (Obligation& obligation : proof_.obligations) {
       if (obligation.reason.empty() && !obligation.open.empty()) {
         obligation.reason = obligation.open.front().reason;

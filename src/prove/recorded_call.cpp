@@ -4,6 +4,12 @@
 
 namespace assay::prove {
 
+namespace {
+
+constexpr int64_t kAllocationAlignment = 256;  // bytes: an allocation begins at a multiple of it
+
+}
+
 std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::RecordedLaunchEvent& launch,
                                                           uint32_t at) {
   for (const protocol::RecordedPointer& pointer : launch.pointers)
@@ -28,9 +34,29 @@ std::optional<int64_t> filled_bytes(const Operation& operation) {
   return number(fill ? fill->width : std::get<protocol::RecordedCopyEvent>(operation).width);
 }
 
-int64_t shift_of(const contract::Contract& contract, const std::string& array) {
-  const contract::TensorSpec* tensor = contract.tensor(array);
-  return tensor && tensor->align < 256 ? tensor->align : 0;
+void add_operation(RecordedCall& call, const protocol::Event& event, const contract::Contract& contract,
+                   const trial::Condition& condition) {
+  const auto from_data = [&](protocol::RecordedPlace& place) {
+    const contract::TensorSpec* tensor = contract.tensor(place.label);
+    const int64_t align = tensor ? trial::alignment_of(*tensor, condition) : kAllocationAlignment;
+    if (align < kAllocationAlignment) place.offset -= static_cast<uint64_t>(align);
+  };
+  if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event)) {
+    protocol::RecordedLaunchEvent own = *launch;
+    for (protocol::RecordedPointer& pointer : own.pointers) from_data(pointer.to);
+    call.operations.emplace_back(std::move(own));
+  }
+  if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event)) {
+    protocol::RecordedFillEvent own = *fill;
+    from_data(own.to);
+    call.operations.emplace_back(std::move(own));
+  }
+  if (const auto* copy = std::get_if<protocol::RecordedCopyEvent>(&event)) {
+    protocol::RecordedCopyEvent own = *copy;
+    from_data(own.to);
+    from_data(own.from);
+    call.operations.emplace_back(std::move(own));
+  }
 }
 
 }  // namespace assay::prove

@@ -10,6 +10,7 @@
 
 #include "contract/contract.h"
 #include "protocol/event.h"
+#include "trial/trial.h"
 
 namespace assay::prove {
 
@@ -35,7 +36,7 @@ inline int64_t pair(const protocol::RecordedLaunchEvent& launch, uint32_t at) {
   return number(launch.words[at / 4] | uint64_t{launch.words[at / 4 + 1]} << 32);
 }
 
-// The array that a parameter points to, and the offset from the start of its allocation; none: it is no device address.
+// The array that a parameter points to, and the offset from the start of its data; none: it is no device address.
 std::optional<std::pair<std::string, int64_t>> pointer_at(const protocol::RecordedLaunchEvent& launch,
                                                           uint32_t at);
 bool has_clusters(const protocol::RecordedLaunchEvent& launch);
@@ -45,7 +46,9 @@ const protocol::RecordedPlace& destination(const Operation& operation);
 // Of one row; none: several rows, which need not be contiguous.
 std::optional<int64_t> filled_bytes(const Operation& operation);
 
-// Where a buffer's data begins in its allocation: a pointer is aligned to what the contract promises and no more.
-int64_t shift_of(const contract::Contract& contract, const std::string& array);
+// Adds what an event asks for, if it is an operation. Places are counted from where the data of their buffer begins in its
+// allocation, which depends on how the tensors of the call are aligned.
+void add_operation(RecordedCall& call, const protocol::Event& event, const contract::Contract& contract,
+                   const trial::Condition& condition);
 
 }  // namespace assay::prove

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <set>
 
 #include "base/random.h"
 #include "contract/legal_shape.h"
 #include "protocol/event.h"
+#include "trial/giant.h"
 #include "trial/shapes.h"
 #include "trial/thresholds.h"
 #include "trial/trial.h"
@@ -21,11 +23,16 @@ using contract::Shape;
 
 namespace {
 
-constexpr double kMostBytes = 100e9;   // the virtual device holds 141 GB
-constexpr size_t kEnoughRefusals = 8;  // each costs a new worker
+constexpr double kMostBytes = 100e9;  // the virtual device holds 141 GB
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr double kLeastGiant = 0x1p18;  // elements: smaller shapes are among the others
+constexpr size_t kEnoughRefusals = 8;   // each costs a new worker
 // Shapes about the constants of the code. Chosen: as many as the others, since a recording takes a millisecond.
 constexpr size_t kMostAboutConstants = 200;
 constexpr int64_t kOrdinaryDim = 100;
+// Ways in which tensors are aligned, where a contract promises less than an allocation has: as little as promised, as an
+// allocation, and mixed (trial::Condition::alignment). Chosen: host code asks whether all are, or one is.
+constexpr size_t kAlignments = 4;
 // How often the relation is inferred anew with shapes that it did not hold at, and with how many of them each time.
 // Chosen: host code has about as many paths, and most of the shapes stay for checking.
 constexpr int kMostInferences = 8;
@@ -56,6 +63,9 @@ class Shapes {
       Shape shape;
       for (const contract::Dim& dim : contract_.dims) shape[dim.name] = clipped(dim, value(dim));
       shape = trial::near_legal(contract_, std::move(shape));
+      // What a device cannot hold, made smaller until it can: where 32 bits end, host code goes wrong, and most shapes that
+      // are drawn are far below that.
+      if (!fits(shape)) shape = trial::fit(contract_, std::move(shape), kNoLimit, kMostBytes).shape;
       if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
     };
     const auto low = [](const contract::Dim& dim) { return dim.lowest(); };
@@ -70,6 +80,14 @@ class Shapes {
     Random random(seed);
     for (int tries = 0; static_cast<int>(shapes.size()) < count && tries < 20 * count; ++tries)
       add([&](const contract::Dim& dim) { return drawn(dim, random); });
+    return shapes;
+  }
+
+  // The largest that a device holds, and those where 31 and 32 bits end.
+  std::vector<Shape> giant() {
+    std::vector<Shape> shapes;
+    for (Shape& shape : trial::giant_shapes(contract_, kLeastGiant, kMostBytes))
+      if (fits(shape) && seen_.insert(shape).second) shapes.push_back(std::move(shape));
     return shapes;
   }
 
@@ -149,12 +167,14 @@ class Recorder {
   Recorder(const Contract& contract, const subject::Subject& subject, const RelationOptions& options)
       : contract_(contract), runner_(contract, subject, recording(options)) {}
 
-  // A call for each choice of the scalars: what depends on them differs between calls at one shape, and so has no
-  // expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
+  // A call for each choice of the scalars, and for some alignments of the tensors: what depends on them differs between calls
+  // at one shape, and so has no expression over the dims. Fewer calls where the shape could not be recorded; `relation` says why.
   std::vector<RecordedCall> record(const Shape& shape, Relation& relation) {
     std::vector<RecordedCall> calls;
-    for (size_t choice = 0; choice < choices(); ++choice)
-      if (auto call = record(shape, relation, choice)) calls.push_back(std::move(*call));
+    const size_t alignments = trial::may_be_better_aligned(contract_) ? kAlignments : 1;
+    for (size_t choice = 0; choice < std::max(choices(), alignments); ++choice)
+      if (auto call = record(shape, relation, choice % choices(), choice % alignments))
+        calls.push_back(std::move(*call));
     return calls;
   }
 
@@ -173,7 +193,8 @@ class Recorder {
     return high ? scalar.high : scalar.low;
   }
 
-  std::optional<RecordedCall> record(const Shape& shape, Relation& relation, size_t choice) {
+  std::optional<RecordedCall> record(const Shape& shape, Relation& relation, size_t choice,
+                                     uint64_t alignment) {
     contract::Bindings bindings;
     bindings.shape = shape;
     for (size_t i = 0; i < contract_.scalars.size(); ++i) {
@@ -181,7 +202,9 @@ class Recorder {
       bindings.scalars[scalar.name] = contract::Scalar::of(scalar.dtype, chosen(scalar, i, choice));
     }
     for (const contract::TensorSpec* input : contract_.inputs()) bindings.inputs[input->name] = nullptr;
-    const subject::Observation seen = runner_.record(bindings);
+    trial::Condition condition;
+    condition.alignment = alignment;
+    const subject::Observation seen = runner_.record(bindings, condition);
     const int returned = seen.calls.empty() ? 0 : seen.calls.front().returned;
     const int code = seen.error_code != 0 ? seen.error_code : returned;
     if (code != 0) {
@@ -204,7 +227,7 @@ class Recorder {
       return std::nullopt;
     }
     RecordedCall record{shape, {}};
-    for (const protocol::Event& event : seen.recorded) keep(event, record);
+    for (const protocol::Event& event : seen.recorded) add_operation(record, event, contract_, condition);
     return record;
   }
 
@@ -213,15 +236,6 @@ class Recorder {
     runner.record = true;
     runner.timeout = std::min(runner.timeout, options.seconds);
     return runner;
-  }
-
-  static void keep(const protocol::Event& event, RecordedCall& record) {
-    if (const auto* launch = std::get_if<protocol::RecordedLaunchEvent>(&event))
-      record.operations.emplace_back(*launch);
-    if (const auto* fill = std::get_if<protocol::RecordedFillEvent>(&event))
-      record.operations.emplace_back(*fill);
-    if (const auto* copy = std::get_if<protocol::RecordedCopyEvent>(&event))
-      record.operations.emplace_back(*copy);
   }
 
   static void gap(Relation& relation, std::string text) {
@@ -495,7 +509,7 @@ class Inference {
         const auto offset = [&, at](const RecordedLaunch& e) -> std::optional<int64_t> {
           const auto here = pointer_at(e, at);
           if (!here || here->first != array) return std::nullopt;
-          return here->second - shift_of(contract_, array);
+          return here->second;
         };
         const bool always = std::all_of(records.begin(), records.end(), [&](const RecordedCall* r) {
           return offset(launch_of(*r, which)).has_value();
@@ -531,8 +545,7 @@ class Inference {
       const Operation& operation = record->operations[which];
       const auto bytes = filled_bytes(operation);
       if (destination(operation).label != to.label || !bytes) break;
-      offsets.push_back(
-          {&record->shape, number(destination(operation).offset) - shift_of(contract_, to.label)});
+      offsets.push_back({&record->shape, number(destination(operation).offset)});
       sizes.push_back({&record->shape, *bytes});
     }
     if (offsets.size() == records.size()) {
@@ -590,8 +603,8 @@ void infer_from(const std::vector<const RecordedCall*>& records, const Contract&
       (signature(*record) == key ? own : others).push_back(&record->shape);
     const auto belongs = [&, &key = key](const Shape& shape) {
       const std::vector<RecordedCall> calls = recorder.record(shape, relation);
-      return !calls.empty() && std::all_of(calls.begin(), calls.end(),
-                                           [&](const RecordedCall& call) { return signature(call) == key; });
+      return std::any_of(calls.begin(), calls.end(),
+                         [&](const RecordedCall& call) { return signature(call) == key; });
     };
     const std::vector<Condition> when = Separation(contract, own, others, belongs).run();
     relation.cases.back().when = when;
@@ -616,6 +629,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       ++relation.recorded;
     }
   };
+  record_all(shapes.giant());
   record_all(shapes.some(options.fitted, 7));
   if (relation.refused.size() <= kEnoughRefusals) record_all(shapes.about(options.constants));
   // What fits few shapes is too easily found.
@@ -645,7 +659,7 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
     std::string how;  // the first deviates
     for (const RecordedCall* call : unused) {
       if (added.size() == kMostAdded || !relation.gaps.empty()) break;
-      const std::string difference = deviation(relation, contract, *call);
+      const std::string difference = deviation(relation, *call);
       if (difference.empty()) continue;
       if (added.empty())
         how = fmt::format("no launch relation was found that also holds at {}: {}",
@@ -662,6 +676,11 @@ Result<Relation> infer(const Contract& contract, const subject::Subject& subject
       return std::find(added.begin(), added.end(), call) != added.end();
     });
   }
+  for (const Refusal& refusal : relation.refused)
+    if (relation.gaps.empty() && is_legal(relation, refusal.shape))
+      relation.gaps.push_back(
+          fmt::format("no launch relation was found that also holds at {}, where the launch is refused",
+                      contract::to_string(refusal.shape)));
   return relation;
 }
 

@@ -104,7 +104,11 @@ Result<Relation> infer(const contract::Contract& contract, const subject::Subjec
                        const RelationOptions& options);
 
 // What of a call is not as the relation says ("grid.x of k is 5, not ceil_div(n, 256) = 4"); empty: nothing.
-std::string deviation(const Relation& relation, const contract::Contract& contract, const RecordedCall& call);
+std::string deviation(const Relation& relation, const RecordedCall& call);
+
+// Whether the hardware takes all that the relation says is launched at this shape. If the runtime refused it all the same, the
+// host code asked for something else.
+bool is_legal(const Relation& relation, const contract::Shape& shape);
 
 Json to_json(const Relation& relation);
 // Its cases again; what a program wrote that is not this one is an error.

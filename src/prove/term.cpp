@@ -131,6 +131,25 @@ Term Terms::complement(Term a) {
   return width(a) == 0 ? negation(a) : add(neg(a), constant(~Bits{0}, width(a)));  // ~a = -a - 1
 }
 
+// An index that is converted to 32 bits and widened again. Compilers write that as a mask, and of a multiple as a mask that is
+// shifted: 4 * i & 4 * (2^32 - 1) for 4 * (uint32_t)i. As a conversion it is seen to wrap (overflow.cpp).
+// Modulo 2^64, x = 2^s y; so bits s to s + 31 of x are the lowest 32 of y.
+std::optional<Term> Terms::narrowed(Term x, Bits mask) {
+  constexpr unsigned kMostShift = 16;
+  unsigned shift = 0;
+  while (shift <= kMostShift && !(mask >> shift & 1)) ++shift;
+  if (shift > kMostShift) return std::nullopt;
+  // Bits that are 0 in any case may be left out of the mask: (uint32_t)(4 * i).
+  if (mask == (mask_of(32) >> shift << shift) && trailing_zeros(x) >= shift) return zext(trunc(x, 32), 64);
+  if (mask != mask_of(32) << shift) return std::nullopt;
+  Ring part = ring(x);
+  for (auto& [leaves, by] : part) {
+    if (by & mask_of(shift) && shift > 0) return std::nullopt;
+    by >>= shift;
+  }
+  return mul(zext(trunc(from_ring(part, 64), 32), 64), constant(Bits{1} << shift, 64));
+}
+
 Term Terms::bitwise(Op op, Term a, Term b) {
   if (op == Op::Add) return add(a, b);
   if (op == Op::Mul) return mul(a, b);
@@ -144,6 +163,8 @@ Term Terms::bitwise(Op op, Term a, Term b) {
     if (*right == 0 && op == Op::And) return b;
     if (*right == mask_of(w) && op == Op::And) return a;
     if (*right == mask_of(w) && op == Op::Xor) return complement(a);
+    if (op == Op::And && w == 64)
+      if (const auto narrow = narrowed(a, *right)) return *narrow;
     if (*right == 1 && (op == Op::UDiv || op == Op::SDiv)) return a;
   }
   if (a == b && (op == Op::And || op == Op::Or)) return a;

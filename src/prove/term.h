@@ -151,6 +151,7 @@ class Terms {
   };
   Term make(Op op, unsigned width, Term a = kNoTerm, Term b = kNoTerm, Term c = kNoTerm, Bits value = 0);
   std::optional<Term> fold(Op op, Term a, Term b);
+  std::optional<Term> narrowed(Term x, Bits mask);
 
   std::vector<Node> nodes_;
   std::vector<Variable> variables_;

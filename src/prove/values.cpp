@@ -16,6 +16,7 @@
 #include "prove/values_inputs.h"
 #include "reference/reference.h"
 #include "subject/tensor_cores.h"
+#include "trial/giant.h"
 
 namespace assay::prove {
 
@@ -24,11 +25,12 @@ using contract::TensorSpec;
 
 namespace {
 
-// Bytes of one tensor and of all. They are address space, not memory: parts that nobody reads cost nothing.
-constexpr double kMostValuesTensor = 16e9, kMostValuesTensors = 60e9;
-constexpr size_t kDifferences = 3;   // shapes with a difference after which no more are looked for
-constexpr double kQuickTrial = 1e6;  // bytes of tensors: such a trial takes a fraction of a second
-constexpr int kRandomShapes = 6;     // small ones, and as many from the whole range
+// Bytes of all tensors. They are address space, not memory: parts that nobody reads cost nothing.
+constexpr double kMostValuesTensors = 60e9;
+constexpr double kLeastGiantValues = 0x1p18;  // elements: smaller shapes are among the others
+constexpr size_t kDifferences = 3;            // shapes with a difference after which no more are looked for
+constexpr double kQuickTrial = 1e6;           // bytes of tensors: such a trial takes a fraction of a second
+constexpr int kRandomShapes = 6;              // small ones, and as many from the whole range
 
 double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
   const auto extents = tensor.extents(shape);
@@ -41,9 +43,7 @@ double tensor_bytes(const TensorSpec& tensor, const Shape& shape) {
 bool values_fit(const contract::Contract& contract, const Shape& shape) {
   double all = 0;
   for (const TensorSpec& tensor : contract.tensors) {
-    const double bytes = tensor_bytes(tensor, shape);
-    if (bytes > kMostValuesTensor) return false;
-    all += bytes;
+    all += tensor_bytes(tensor, shape);
   }
   return all <= kMostValuesTensors && contract.check_shape(shape);
 }
@@ -52,8 +52,8 @@ int64_t allowed_extent(const contract::Dim& dim, int64_t value) {
   return std::clamp(value / dim.multiple_of * dim.multiple_of, dim.lowest(), dim.highest());
 }
 
-// The shapes at which values are compared: the smallest and the largest first, then small ones, and ones from the
-// whole range evenly by magnitude.
+// The shapes at which values are compared: the smallest and the largest first, those where 31 and 32 bits end, then small
+// ones, and ones from the whole range evenly by magnitude.
 std::vector<Shape> compared_shapes(const contract::Contract& contract, std::span<const Shape> examples,
                                    Random& random) {
   std::vector<Shape> shapes;
@@ -80,6 +80,8 @@ std::vector<Shape> compared_shapes(const contract::Contract& contract, std::span
   add(drawn(small));
   add(drawn(high));
   for (const Shape& example : examples) add(example);
+  for (Shape& giant : trial::giant_shapes(contract, kLeastGiantValues, kMostValuesTensors))
+    add(std::move(giant));
   for (const contract::Dim& one : contract.dims)
     add(drawn([&](const contract::Dim& dim) { return dim.name == one.name ? high(dim) : small(dim); }));
   for (int i = 0; i < kRandomShapes; ++i) {

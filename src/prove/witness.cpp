@@ -107,6 +107,10 @@ std::vector<trial::Trial> trials_at(const contract::Contract& contract, const co
   };
   add_families(with_scalars(contract, plain, false));
   if (!contract.scalars.empty()) add_families(with_scalars(contract, plain, true));
+  if (trial::may_be_better_aligned(contract)) {
+    trials.push_back(with_scalars(contract, plain, false));
+    trials.back().condition.alignment = trial::kWellAligned;
+  }
   return trials;
 }
 

@@ -175,8 +175,21 @@ class Separation {
       return fail(statement.place,
                   fmt::format("the last index of `{}` says which in the order it is: {}[j] = {}[k](...)",
                               statement.name, statement.name, body.name));
-    if (!row && body.children.size() != 1)
-      return fail(body.place, fmt::format("`{}` takes 1 argument, not {}", body.name, body.children.size()));
+    if (!row && (body.children.empty() || body.children.size() > 2))
+      return fail(
+          body.place,
+          fmt::format("`{}` takes an argument, and the seed's name if calls with other seeds are to be "
+                      "independent; not {} arguments",
+                      body.name, body.children.size()));
+    if (!row && body.children.size() == 2) {
+      const Expr& seed = *body.children[1];
+      const ScalarSpec* scalar = seed.kind == ExprKind::Name ? contract_.scalar(seed.name) : nullptr;
+      if (!scalar || is_float(scalar->dtype))
+        return fail(
+            seed.place,
+            fmt::format("the second argument of `{}` is the name of an integer scalar, the seed", body.name));
+      choice.seed = seed.name;
+    }
     choice.is_output = spec != nullptr;
     if (choice.kind == ChoiceKind::Rounded) choice.dtype = spec->dtype;
 

@@ -2,7 +2,7 @@
 // any order. Their value is not computed; it is taken from the kernel's outputs, and the judge asks whether the choice
 // was a legal one, and whether many of them are distributed as they should be (judge/choices.h).
 //
-//   keep[i] = random(p)          true with probability p
+//   keep[i] = random(p)          true with probability p; random(p, seed): another draw for another seed
 //   t[b] = sample[v](w[b, v])    an index v, drawn with a probability proportional to its weight
 //   y[i] = sr_bf16(e)            one of the two neighbours of e, the nearer one more often
 //   o[r, j] = topk[c](x[r, c])   the index of the j-th largest; argsort[c]: of the j-th smallest

@@ -112,20 +112,16 @@ void Evaluator::write(const Lanes& value, int n, const Elements& out) const {
   }
 }
 
-// What the kernel chose; of what it was not said, nothing is known.
+// What the kernel chose. It is not asked for where that was not given (Reference::Impl::is_known).
 void Evaluator::write_choice(int definition_id, const int64_t* elements, int n, const Elements& out) {
   const Tensor* chosen = evaluation_.chosen[static_cast<std::size_t>(definition_id)];
   const bool is_real = definition(definition_id).type() == Type::Float;
   Lanes value = is_real ? plain_.real(0, n) : plain_.integer(0, n);
-  plain_.need_flags(value, n);
-  for (int l = 0; l < n; ++l) {
-    if (!chosen) {
-      value.f[l] = kUnspecified;
-    } else if (is_real) {
+  for (int l = 0; l < n && chosen; ++l) {
+    if (is_real)
       value.v[l] = chosen->load(elements[l]);
-    } else {
+    else
       value.i[l] = chosen->load_int(elements[l]);
-    }
   }
   write(value, n, out);
 }
@@ -284,21 +280,10 @@ Lanes Evaluator::conditional(Batch& batch, const Node& node) {
     lanes[way][count[way]++] = l;
     if (open) lanes[1 - way][count[1 - way]++] = l;
   }
-  const Arithmetic& math = batch.values_only ? plain_ : budget_;
-  if (count[0] + count[1] == n && (count[0] == n || count[1] == n)) {
-    Lanes whole = eval(batch, count[0] == n ? node.c : node.b);
-    const bool known = !condition.f || std::none_of(condition.f, condition.f + n, [](uint8_t flags) {
-      return (flags & kUnspecified) != 0;
-    });
-    if (known) return whole;
-    uint8_t* own = whole.f;  // may be shared with what it was computed from
-    whole.f = nullptr;
-    math.need_flags(whole, n);
-    for (int l = 0; l < n; ++l)
-      whole.f[l] = static_cast<uint8_t>((own ? own[l] : 0) | (condition.f[l] & kUnspecified));
-    return whole;
-  }
+  if (count[0] == n && count[1] == 0) return eval(batch, node.c);
+  if (count[1] == n && count[0] == 0) return eval(batch, node.b);
 
+  const Arithmetic& math = batch.values_only ? plain_ : budget_;
   Lanes r;
   if (node.type == Type::Float)
     r.v = arena_.get<double>(n);

@@ -190,6 +190,8 @@ struct Reference::Impl {
   Result<void> add_alternatives(Evaluation& evaluation, int definition, Expectation& e) const;
   std::vector<int> behind(int definition) const;
   int weights_of(const Choice& choice) const;
+  // Whether everything that the kernel chooses on the way to a definition is given.
+  bool is_known(int definition, const Bindings& bindings) const;
   bool uses_products(int definition) const;
 };
 
@@ -268,6 +270,11 @@ Result<Expectation> Reference::Impl::expect_formula(const Bindings& bindings, in
     if (element < 0 || element >= count)
       return Error{fmt::format("`{}` has no element {}", made.name, element)};
 
+  if (!is_known(definition, bindings)) {
+    Expectation unknown = unfilled(contract.tensors[static_cast<std::size_t>(tensor)].dtype, elements);
+    std::ranges::fill(unknown.flags, static_cast<uint8_t>(kUnspecified));
+    return unknown;
+  }
   Storage found(elements.size());
   if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
     return done.error();
@@ -500,6 +507,16 @@ int Reference::Impl::weights_of(const Choice& choice) const {
   return -1;
 }
 
+bool Reference::Impl::is_known(int definition, const Bindings& bindings) const {
+  if (compiled->choices.empty()) return true;
+  const std::vector<int> needed = behind(definition);
+  for (std::size_t i = 0; i < compiled->choices.size(); ++i)
+    if (std::ranges::find(needed, compiled->choice_definitions[i]) != needed.end() &&
+        !bindings.inputs.contains(choice_input(compiled->choices[i].name)))
+      return false;
+  return true;
+}
+
 Result<std::vector<int64_t>> Reference::weights_extents(const Bindings& bindings,
                                                         const Choice& choice) const {
   if (const Reference* one = impl_->chosen(bindings)) return one->weights_extents(bindings, choice);
@@ -520,8 +537,11 @@ Result<ChoiceWeights> Reference::weights(const Bindings& bindings, const Choice&
     if (Result<void> checked = evaluation.check(); !checked) return checked.error();
     const int definition = impl_->weights_of(choice);
     Storage found(elements.size());
-    if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done)
+    if (!impl_->is_known(definition, bindings)) {
+      std::ranges::fill(found.f, static_cast<uint8_t>(kUnspecified));
+    } else if (Result<void> done = evaluation.compute(definition, elements, found.elements()); !done) {
       return done.error();
+    }
     const Definition& made = impl_->compiled->definitions[static_cast<std::size_t>(definition)];
     if (reduced_type(made.reduce, made.type()) != Type::Float)
       for (double& value : found.v) value = static_cast<double>(std::bit_cast<int64_t>(value));
@@ -588,6 +608,25 @@ std::vector<Site> Reference::values(const std::string& output) const {
   return sites;
 }
 
+namespace {
+
+// By node: whether an index of some element depends on it.
+std::vector<char> in_subscripts(const std::vector<Node>& nodes) {
+  std::vector<char> found(nodes.size(), 0);
+  const auto mark = [&](int id) {
+    if (id >= 0) found[static_cast<std::size_t>(id)] = 1;
+  };
+  // Operands come before what is computed from them.
+  for (std::size_t n = nodes.size(); n-- > 0;) {
+    for (const int subscript : nodes[n].subscripts) mark(subscript);
+    if (!found[n]) continue;
+    for (const int operand : {nodes[n].a, nodes[n].b, nodes[n].c}) mark(operand);
+  }
+  return found;
+}
+
+}  // namespace
+
 std::set<std::string> Reference::summed_inputs(const std::string& output) const {
   std::set<std::string> names;
   Result<int> tensor = impl_->tensor_of(output);
@@ -601,13 +640,16 @@ std::set<std::string> Reference::summed_inputs(const std::string& output) const 
     const Definition& made = compiled.definitions[static_cast<std::size_t>(id)];
     const bool sums = made.reduce == Reduce::Sum || made.reduce == Reduce::Mean;
     if (!sums || made.type() != Type::Float) continue;
-    for (const int under : impl_->behind(id))
-      for (const Node& node : compiled.definitions[static_cast<std::size_t>(under)].nodes) {
-        if (node.op != Op::Load) continue;
-        const Source& source = compiled.sources[static_cast<std::size_t>(node.ref)];
+    for (const int under : impl_->behind(id)) {
+      const std::vector<Node>& nodes = compiled.definitions[static_cast<std::size_t>(under)].nodes;
+      const std::vector<char> selects = in_subscripts(nodes);
+      for (std::size_t n = 0; n < nodes.size(); ++n) {
+        if (nodes[n].op != Op::Load || (nodes[n].type != Type::Float && !selects[n])) continue;
+        const Source& source = compiled.sources[static_cast<std::size_t>(nodes[n].ref)];
         if (source.is_input)
           names.insert(impl_->contract.tensors[static_cast<std::size_t>(source.tensor)].name);
       }
+    }
   }
   for (const Reference& one : impl_->cases) names.merge(one.summed_inputs(output));
   return names;

@@ -641,8 +641,10 @@ void Runner::prepare() {
   impl_->prepared = impl_->start();
 }
 
-Observation Runner::record(const contract::Bindings& bindings) {
-  auto layout = lay_out(impl_->contract, trial::Trial{}, {&bindings}, 0);
+Observation Runner::record(const contract::Bindings& bindings, const trial::Condition& condition) {
+  trial::Trial trial;
+  trial.condition = condition;
+  auto layout = lay_out(impl_->contract, trial, {&bindings}, 0);
   if (layout) return impl_->record(*layout);
   Observation observation;
   observation.outcome = CallOutcome::Unavailable;

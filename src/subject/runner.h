@@ -108,7 +108,7 @@ class Runner {
 
   // Calls the subject without doing what it asks of the device: the events say which kernels it would have
   // launched, with what. The inputs need no values. For a runner whose options say `record`.
-  Observation record(const contract::Bindings& bindings);
+  Observation record(const contract::Bindings& bindings, const trial::Condition& condition = {});
 
   // Ends the worker; the next trial starts a new one.
   void restart();

@@ -193,7 +193,8 @@ uint64_t Watch::take(void* const* args, Stream stream, uint64_t shape, uint64_t 
   Area* area = nullptr;
   if (into_graph) {
     State free = State::Free;
-    if (graph_.capacity < bytes || !graph_.state.compare_exchange_strong(free, State::Taken)) return 0;
+    if (graph_.capacity < bytes) return dropped(Drop::Capturing, false);      // its size was not known before
+    if (!graph_.state.compare_exchange_strong(free, State::Taken)) return 0;  // the first call is taken
     area = &graph_;
   } else {
     area = area_for(bytes);
@@ -485,10 +486,14 @@ void Watch::hear(const std::string& message) {
     return say_once(json.value("refused", ""));
   }
   if (!json.contains("alarm")) return;
+  decltype(alarm_) call = nullptr;
+  void* context = nullptr;
   {
     const std::lock_guard lock(alarm_mutex_);
-    if (alarm_) alarm_(message.c_str(), alarm_context_);
+    call = alarm_;
+    context = alarm_context_;
   }
+  if (call) call(message.c_str(), context);
   if (settings_.on_alarm == monitor::OnAlarm::Reference) {
     set_mode(ASSAY_REFERENCE);
   } else if (settings_.on_alarm == monitor::OnAlarm::Abort) {

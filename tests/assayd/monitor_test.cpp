@@ -72,6 +72,18 @@ TEST_F(MonitorTest, AWrongElementIsAnAlarmWithACapture) {
   EXPECT_TRUE(daemon.becomes("assay_violations_total", 2));
   EXPECT_EQ(files_in(folder_.file("alarms")).size(), 1u);
   EXPECT_NE(daemon.get("/").body.find("assay replay"), std::string::npos);
+  // An application that starts later hears of it.
+  static std::atomic<int> heard_later;
+  heard_later = 0;
+  assay_watch* later = nullptr;
+  ASSERT_EQ(assay_open(folder_.file("scale.toml").c_str(), nullptr, &later), 0);
+  open_.push_back(later);
+  assay_on_alarm(
+      later, [](const char*, void*) { ++heard_later; }, nullptr);
+  call(later, 64);
+  for (int i = 0; i < 200 && heard_later == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(heard_later, 1);
   // Cleared by deleting its file.
   fs::remove(alarms[0]);
   daemon.reload();
@@ -272,6 +284,38 @@ TEST_F(MonitorTest, AContractThatAssaydDoesNotKnowIsRefusedInWords) {
   EXPECT_NE(heard[0].find("from_the_future"), std::string::npos) << heard[0];
   EXPECT_NE(heard[0].find("assayd"), std::string::npos);
   EXPECT_EQ(daemon.value("assay_applications_refused_total"), 1);
+}
+
+TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
+  const std::string inputs = ASSAY_SOURCE_DIR "/tests/commands/inputs/";
+  RunningDaemon daemon(folder_.path(), text_of(inputs + "signer.pub.pem"));
+  const std::string text = text_of(inputs + "scale.toml");
+  for (const bool is_changed : {false, true}) {
+    const std::string path = folder_.file(is_changed ? "changed.toml" : "scale.toml");
+    std::ofstream(path) << text << (is_changed ? "# changed\n" : "");
+    assay_watch* watch = nullptr;
+    ASSERT_EQ(assay_open(path.c_str(), (inputs + "scale.assay.json").c_str(), &watch), 0) << assay_error();
+    open_.push_back(watch);
+    call(watch, 64);
+    EXPECT_TRUE(daemon.becomes("assay_applications", is_changed ? 2 : 1));
+    for (int i = 0; i < 200 && daemon.metrics().find("certificate_valid{") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (!is_changed) {
+      EXPECT_EQ(daemon.value("assay_certificate_valid"), 1);
+    }
+  }
+  // The second one is a kernel of its own, whose certificate is for another contract.
+  const auto invalid = [&] {
+    return daemon.metrics().find("} 0\n", daemon.metrics().find("certificate_valid{"));
+  };
+  for (int i = 0; i < 200 && invalid() == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(daemon.value("assay_certificate_valid"), 1);
+  std::istringstream lines(daemon.metrics());
+  int count_of_both = 0;
+  for (std::string line; std::getline(lines, line);)
+    count_of_both += line.starts_with("assay_certificate_valid{");
+  EXPECT_EQ(count_of_both, 2);
 }
 
 TEST_F(MonitorTest, WhatCannotBeWatchedIsSaidAtOnce) {

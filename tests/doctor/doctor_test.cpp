@@ -273,6 +273,32 @@ TEST(Report, SaysOfOneOfSeveralGpusThatTheOthersWork) {
   EXPECT_EQ(why_gpu_unusable(found), "");
 }
 
+// A check that could not be made is not one that went well.
+TEST(Report, SaysWhatWasNotLookedAt) {
+  const auto skipped = [](const Root& root, const Target& target, Depth depth) {
+    std::map<std::string, std::string> reasons;
+    for (const PassedRule& rule : diagnose(root.machine, target, depth).passed)
+      reasons[rule.name] = rule.why_skipped;
+    return reasons;
+  };
+  Root root;
+  auto quick = skipped(root, {}, Depth::Quick);
+  EXPECT_EQ(quick.at("wrong-bits"), "no kernel is run with --quick");
+  EXPECT_EQ(quick.at("nouveau"), "");
+  EXPECT_EQ(quick.at("uncorrected-errors"), "");
+  EXPECT_EQ(quick.at("no-image-for-gpu"), "--for names no library");
+  EXPECT_EQ(skipped(root, {}, Depth::Full).at("wrong-bits"), "");
+  root.remove(kLibraries + "/libnvidia-ml.so.1");
+  EXPECT_EQ(skipped(root, {}, Depth::Quick).at("uncorrected-errors"), "NVML does not answer");
+  root.set("FAKE_ERRORS", "cuInit=802");
+  auto broken = skipped(root, {}, Depth::Full);
+  EXPECT_EQ(broken.at("wrong-bits"), "not looked for because of fabric-not-ready");
+  EXPECT_EQ(broken.at("driver-upgraded"), "");
+  EXPECT_EQ(broken.at("driver-too-old"), "no GPU answers");
+  root.remove_gpu();
+  EXPECT_EQ(skipped(root, {}, Depth::Full).at("nouveau"), "there is no GPU");
+}
+
 TEST(Report, IsAsTheSchemaSays) {
   const auto schema = testing::schema_named("doctor.schema.json");
   Root healthy, broken;
@@ -285,9 +311,12 @@ TEST(Report, IsAsTheSchemaSays) {
   }
   const auto report = nlohmann::ordered_json::parse(json(diagnose(broken.machine, {}, Depth::Quick)));
   EXPECT_EQ(report["verdict"], "fault");
-  EXPECT_EQ(report["problems"][0]["name"], "fabric-not-ready");
-  EXPECT_EQ(report["problems"][0]["stops_gpu"], true);
-  EXPECT_EQ(report["problems"][1]["severity"], "warning");
+  EXPECT_EQ(report["checks"][0]["name"], "fabric-not-ready");
+  EXPECT_EQ(report["checks"][0]["status"], "wrong");
+  EXPECT_EQ(report["checks"][0]["stops_gpu"], true);
+  EXPECT_EQ(report["checks"][1]["severity"], "warning");
+  EXPECT_EQ(report["checks"][1]["status"], "ok");
+  EXPECT_EQ(report["checks"].size(), gpu_rules().size() + state_rules().size() + subject_rules().size());
 }
 
 }  // namespace

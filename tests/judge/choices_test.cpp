@@ -8,6 +8,7 @@
 #include <random>
 
 #include "finding/print.h"
+#include "judge/relations.h"
 #include "operators.h"
 
 namespace assay::judge::testing {
@@ -263,6 +264,57 @@ TEST(Choices, OrdersWithinTheBudget) {
   passes(close, order(0, 1, 2));
   passes(close, order(1, 0, 2));
   fails(close, "belongs before", order(0, 2, 1));
+}
+
+// Draws of calls with different seeds are compared where the formula names the seed.
+TEST(Choices, Seeds) {
+  const std::string text = R"([kernel]
+source = "k.cu"
+entry = "k"
+args = ["x", "y", "N", "seed"]
+[dims]
+N = { max = 10000 }
+[tensors.x]
+dtype = "f32"
+shape = ["N"]
+[tensors.y]
+dtype = "f32"
+shape = ["N"]
+role = "out"
+[scalars.seed]
+dtype = "u64"
+values = [3, 4]
+[reference]
+formula = "y[i] = if random(0.75, seed) then x[i] / 0.75 else 0"
+)";
+  const auto contract = contract::parse(text);
+  ASSERT_TRUE(contract) << contract.error().text();
+  const auto reference = reference::Reference::make(*contract);
+  ASSERT_TRUE(reference) << reference.error().text();
+  Bindings bindings;
+  bindings.shape = {{"N", 400}};
+  bindings.scalars["seed"] = contract::Scalar::of_int(DType::u64, 3);
+  Tensor x = Tensor::zeros(DType::f32, {400});
+  for (int64_t i = 0; i < 400; ++i) x.store(i, static_cast<double>(i + 1));
+  bindings.inputs["x"] = std::make_shared<const Tensor>(x);
+  const std::vector<Companion> other = companions(*contract, *reference, bindings);
+  ASSERT_EQ(other.size(), 1u);
+  EXPECT_EQ(other[0].text, "seed = 4");
+  const auto call = [&](int64_t seed) {
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    Tensor y = Tensor::zeros(DType::f32, {400});
+    for (int64_t i = 0; i < 400; ++i)
+      y.store(i, uniform(random) < 0.75 ? static_cast<double>(i + 1) / 0.75 : 0);
+    Outputs outputs;
+    outputs["y"] = std::make_shared<const Tensor>(std::move(y));
+    return outputs;
+  };
+  EXPECT_TRUE(compare(*contract, *reference, bindings, other[0], call(3), call(4)).empty());
+  const std::vector<Finding> same = compare(*contract, *reference, bindings, other[0], call(3), call(3));
+  ASSERT_EQ(same.size(), 1u);
+  EXPECT_NE(message(same[0]).find("400 of 400 draws are the same with seed = 4, where 250 are expected"),
+            std::string::npos)
+      << message(same[0]);
 }
 
 TEST(Choices, WhereNoneCanBeMade) {

@@ -438,6 +438,25 @@ TEST(Indices, a_promise_about_no_values_proves_nothing) {
 
 // ---- arithmetic
 
+// x[(uint32_t)i], as nvcc writes it: 4 * i & 4 * (2^32 - 1).
+TEST(Arithmetic, an_index_that_is_converted_to_32_bits_may_lose_bits) {
+  const auto overflow = [](const char* most) {
+    KernelText text = kernel(R"(
+      ld.param.u64 %rd5, [p2]; mul.wide.u32 %rd6, %r3, 256; cvt.u64.u32 %rd7, %r5; add.s64 %rd8, %rd6, %rd7;
+      setp.ge.s64 %p1, %rd8, %rd5; @%p1 bra END;
+      shl.b64 %rd9, %rd8, 2; and.b64 %rd10, %rd9, 17179869180;
+      add.s64 %rd11, %rd1, %rd10; ld.global.f32 %f1, [%rd11];
+      END:)");
+    text.dims = fmt::format("n = {{ min = 1, max = {}, type = \"i64\" }}", most);
+    text.parameters = {"x", "y", "== n"};
+    ProvedKernel k(text);
+    EXPECT_EQ(k.bounds(), Status::Proved);
+    return k.overflow();
+  };
+  EXPECT_EQ(overflow("4294967296"), Status::Proved);
+  EXPECT_EQ(overflow("4294967297"), Status::Unknown);
+}
+
 TEST(Arithmetic, a_32_bit_row_offset_overflows_where_the_shape_is_large_enough) {
   KernelText text = kernel(R"(
     ld.param.u32 %r6, [p3];

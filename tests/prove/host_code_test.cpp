@@ -20,37 +20,86 @@ using ::testing::IsEmpty;
 // No shape that anybody tries by chance, and none that the prover reads in the code: 321 is taken from it at run time.
 constexpr int64_t kOddShape = 654321;
 
+// All host code of these tests, so that it is compiled once.
+constexpr const char* kSource = R"cuda(
+#include <time.h>
+__global__ void twice_kernel(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i];
+}
+__global__ void past_the_end(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[i + 1];
+}
+__global__ void past_the_end_at_odd(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = 2.0f * x[n - 321 * static_cast<int>(blockDim.y) == 654000 && i == 0 ? n : i];
+}
+__global__ void one(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+__global__ void other(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
+__global__ void put_kernel(float* y, int at) { y[at] = 1; }
+
+static int threads_at(int n) {
+  volatile int odd = 321;
+  return n - odd == 654000 ? 256 : 128;
+}
+extern "C" void other_threads_at_odd(const float* x, float* y, int n, cudaStream_t stream) {
+  twice_kernel<<<(n + 127) / 128, threads_at(n), 0, stream>>>(x, y, n);
+}
+extern "C" void wrong_at_odd(const float* x, float* y, int n, cudaStream_t stream) {
+  past_the_end_at_odd<<<(n + 127) / 128, threads_at(n), 0, stream>>>(x, y, n);
+}
+extern "C" void wrong(const float* x, float* y, int n, cudaStream_t stream) {
+  past_the_end<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void slow(const float* x, float* y, int n, cudaStream_t stream) {
+  const timespec third{0, 333000000};
+  nanosleep(&third, nullptr);
+  twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void refused_beyond(const float* x, float* y, int n, cudaStream_t stream) {
+  volatile int odd = 321;
+  twice_kernel<<<(n + 127) / 128, n - odd > 990000 ? 2048 : 128, 0, stream>>>(x, y, n);
+}
+extern "C" void by_alignment(const float* x, float* y, int n, cudaStream_t stream) {
+  if (reinterpret_cast<size_t>(x) % 16 == 0) past_the_end<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+  else twice_kernel<<<(n + 127) / 128, 128, 0, stream>>>(x, y, n);
+}
+extern "C" void capped(const float* x, float* y, int rows, int cols, cudaStream_t stream) {
+  const long long count = static_cast<long long>(rows) * cols, blocks = (count + 255) / 256;
+  twice_kernel<<<blocks < (1 << 24) ? blocks : 1 << 24, 256, 0, stream>>>(x, y, 1);
+}
+extern "C" void put(float* y, int at, cudaStream_t stream) { put_kernel<<<1, 1, 0, stream>>>(y, at); }
+extern "C" void by_range(float* y, int n, cudaStream_t stream) {
+  if (n >= 120 && n < 130) other<<<1, 32, 0, stream>>>(y, n);
+  else one<<<1, 64, 0, stream>>>(y, n);
+}
+)cuda";
+
 class HostCode : public ::testing::Test {
  protected:
   void SetUp() override {
     if (subject::find_nvcc().empty()) GTEST_SKIP() << "nvcc was not found";
     folder_ = fs::temp_directory_path() / fmt::format("assay-host-code-{}", getpid());
     fs::create_directories(folder_);
+    std::ofstream(folder_ / "k.cu") << kSource;
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Doubles n numbers. `host`: what the host code does before the launch, with `threads` of a block to change; `index`:
-  // of the element that a thread reads.
-  contract::Contract contract(const std::string& host, const std::string& index = "i") const {
-    std::ofstream(folder_ / "k.cu") << fmt::format(R"(
-#include <time.h>
-__global__ void twice_kernel(const float* x, float* y, int n) {{
-  const int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = 2.0f * x[{}];
-}}
-extern "C" void twice(const float* x, float* y, int n, cudaStream_t stream) {{
-  int threads = 128;
-  {}
-  twice_kernel<<<(n + 127) / 128, threads, 0, stream>>>(x, y, n);
-}}
-)",
-                                                   index, host);
-    auto contract = contract::parse(R"([kernel]
+  contract::Contract parsed(const std::string& toml) const {
+    auto contract = contract::parse(toml, (folder_ / "k.toml").string());
+    EXPECT_TRUE(contract) << contract.error().text();
+    return *contract;
+  }
+
+  // Of one that doubles n numbers.
+  contract::Contract contract(const std::string& entry) const {
+    return parsed(fmt::format(R"([kernel]
 source = "k.cu"
-entry = "twice"
+entry = "{}"
 args = ["x", "y", "n", "stream"]
 [dims]
-n = { min = 1, max = 1000000 }
+n = {{ min = 1, max = 1000000 }}
 [tensors.x]
 dtype = "f32"
 shape = ["n"]
@@ -61,9 +110,7 @@ role = "out"
 [reference]
 formula = "y[i] = 2 * x[i]"
 )",
-                                    (folder_ / "k.toml").string());
-    EXPECT_TRUE(contract) << contract.error().text();
-    return *contract;
+                              entry));
   }
 
   static const Obligation& named(const Proof& proof, std::string_view name) {
@@ -76,12 +123,8 @@ formula = "y[i] = 2 * x[i]"
   fs::path folder_;
 };
 
-std::string at_odd_shape(const std::string& what) {
-  return fmt::format("volatile int odd = 321; if (n - odd == {}) {}", kOddShape - 321, what);
-}
-
 TEST_F(HostCode, a_trial_at_an_untried_shape_makes_proofs_void) {
-  const contract::Contract odd = contract(at_odd_shape("threads = 256;"));
+  const contract::Contract odd = contract("other_threads_at_odd");
   const Proof proof = prove(odd, {});
   ASSERT_EQ(named(proof, "bounds").status, Status::Proved) << named(proof, "bounds").reason;
   Json held = to_json(proof);
@@ -105,11 +148,7 @@ TEST_F(HostCode, a_trial_at_an_untried_shape_makes_proofs_void) {
 }
 
 TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
-  const Proof proof = prove(
-      contract(
-          at_odd_shape("threads = 256;"),
-          fmt::format("n - 321 * static_cast<int>(blockDim.y) == {} && i == 0 ? n : i", kOddShape - 321)),
-      {});
+  const Proof proof = prove(contract("wrong_at_odd"), {});
   EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);
   EXPECT_EQ(named(proof, "alignment").status, Status::Unknown);
   EXPECT_THAT(named(proof, "alignment").reason, HasSubstr("the launch relation does not hold"));
@@ -118,11 +157,7 @@ TEST_F(HostCode, so_does_a_replay_of_a_counterexample) {
 
 // With few shapes, an expression over the dims is easily found for a number that is no function of them.
 TEST_F(HostCode, a_scalar_is_no_function_of_the_dims) {
-  std::ofstream(folder_ / "k.cu") << R"(
-__global__ void put_kernel(float* y, int at) { y[at] = 1; }
-extern "C" void put(float* y, int at, cudaStream_t stream) { put_kernel<<<1, 1, 0, stream>>>(y, at); }
-)";
-  const auto contract = contract::parse(R"([kernel]
+  const contract::Contract scalar = parsed(R"([kernel]
 source = "k.cu"
 entry = "put"
 args = ["y", "at", "stream"]
@@ -137,10 +172,8 @@ dtype = "i32"
 range = [0, 63]
 [reference]
 formula = "y[i] = y[i]"
-)",
-                                        (folder_ / "k.toml").string());
-  ASSERT_TRUE(contract) << contract.error().text();
-  const Proof proof = prove(*contract, {});
+)");
+  const Proof proof = prove(scalar, {});
   EXPECT_EQ(named(proof, "bounds").status, Status::Refuted);  // at n=63 with at=63
   ASSERT_EQ(proof.launches.size(), 1u);
   EXPECT_EQ(proof.launches[0].relation, "grid.x = 1, block.x = 1, parameter 0 -> y");
@@ -148,44 +181,82 @@ formula = "y[i] = y[i]"
 
 // What the shapes that a relation is inferred from do not show, those that it is checked at do; it is inferred again with them.
 TEST_F(HostCode, a_path_that_only_later_shapes_take_becomes_a_case) {
-  std::ofstream(folder_ / "k.cu") << R"(
-__global__ void one(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
-__global__ void other(float* y, int n) { if (threadIdx.x < n) y[threadIdx.x] = 1; }
-extern "C" void put(float* y, int n, cudaStream_t stream) {
-  if (n >= 700 && n < 720) other<<<1, 32, 0, stream>>>(y, n);
-  else one<<<1, 64, 0, stream>>>(y, n);
-}
-)";
-  const auto contract = contract::parse(R"([kernel]
+  const contract::Contract ranges = parsed(R"([kernel]
 source = "k.cu"
-entry = "put"
+entry = "by_range"
 args = ["y", "n", "stream"]
 [dims]
-n = { min = 1, max = 1000 }
+n = { min = 1, max = 200 }
 [tensors.y]
 dtype = "f32"
 shape = ["n"]
 role = "inout"
 [reference]
 formula = "y[i] = y[i]"
-)",
-                                        (folder_ / "k.toml").string());
-  ASSERT_TRUE(contract) << contract.error().text();
-  const auto built = subject::build(*contract, {});
+)");
+  const auto built = subject::build(ranges, {});
   ASSERT_TRUE(built.subject) << built.failure.error.text();
-  const auto relation = infer(*contract, *built.subject, {.fitted = 3});
+  const auto relation = infer(ranges, *built.subject, {.fitted = 3});
   ASSERT_TRUE(relation);
   EXPECT_THAT(relation->gaps, IsEmpty());
   EXPECT_TRUE(relation->all);
   ASSERT_EQ(relation->cases.size(), 2u);
   for (const Case& one : relation->cases) {
     ASSERT_EQ(one.launches.size(), 1u);
-    EXPECT_EQ(one.launches[0].block[0]->value, one.example.at("n") / 20 == 35 ? 32 : 64);
+    EXPECT_EQ(one.launches[0].block[0]->value, one.example.at("n") / 10 == 12 ? 32 : 64);
   }
 }
 
+// A contract that promises little of a pointer's alignment promises nothing of what it happens to be.
+TEST_F(HostCode, a_path_for_aligned_pointers_is_proved_as_well) {
+  contract::Contract little = contract("by_alignment");
+  for (contract::TensorSpec& tensor : little.tensors) tensor.align = 4;
+  const Proof proof = prove(little, {.only = {"bounds"}});
+  ASSERT_EQ(proof.obligations.size(), 2u);
+  for (const Obligation& bounds : proof.obligations)
+    EXPECT_EQ(bounds.status,
+              bounds.kernel.find("past_the_end") == std::string::npos ? Status::Proved : Status::Refuted)
+        << bounds.kernel << ": " << bounds.reason;
+  EXPECT_THAT(proof.deviations, IsEmpty());
+}
+
+// A limit of 2^32 elements, which hardly any shape reaches that is drawn at random.
+TEST_F(HostCode, what_it_does_where_32_bits_end_is_recorded) {
+  const contract::Contract matrix = parsed(R"([kernel]
+source = "k.cu"
+entry = "capped"
+args = ["x", "y", "rows", "cols", "stream"]
+[dims]
+rows = { min = 1, max = 4194304 }
+cols = { min = 1, max = 262144 }
+[tensors.x]
+dtype = "f32"
+shape = ["rows", "cols"]
+[tensors.y]
+dtype = "f32"
+shape = ["rows", "cols"]
+role = "out"
+[reference]
+formula = "y[i, j] = x[i, j]"
+)");
+  const auto built = subject::build(matrix, {});
+  ASSERT_TRUE(built.subject) << built.failure.error.text();
+  const auto relation = infer(matrix, *built.subject, {});
+  ASSERT_TRUE(relation);
+  ASSERT_EQ(relation->cases.size(), 1u);
+  EXPECT_EQ(text(*relation->cases[0].launches[0].grid[0]), "min(ceil_div(rows * cols, 256), 16777216)");
+}
+
+// A launch that the runtime refuses where the relation has a legal one is another launch: nothing is proved for every shape.
+TEST_F(HostCode, a_launch_that_is_refused_must_be_illegal_by_the_relation) {
+  const Proof proof = prove(contract("refused_beyond"), {.only = {"launch", "bounds"}});
+  EXPECT_EQ(named(proof, "bounds").status, Status::Unknown);
+  EXPECT_THAT(named(proof, "bounds").reason, HasSubstr("where the launch is refused"));
+  EXPECT_EQ(proof.verdict, Status::Refuted);
+}
+
 TEST_F(HostCode, that_takes_long_is_not_waited_for) {
-  const contract::Contract slow = contract("const timespec third{0, 333000000}; nanosleep(&third, nullptr);");
+  const contract::Contract slow = contract("slow");
   const auto began = std::chrono::steady_clock::now();
   const Proof proof = prove(slow, {.only = {"bounds"}, .recording_seconds = 1});
   EXPECT_LT(std::chrono::steady_clock::now() - began,
@@ -195,7 +266,7 @@ TEST_F(HostCode, that_takes_long_is_not_waited_for) {
 }
 
 TEST_F(HostCode, replays_have_a_limit_of_their_own) {
-  const contract::Contract wrong = contract("", "i + 1");
+  const contract::Contract wrong = contract("wrong");
   EXPECT_EQ(named(prove(wrong, {}), "bounds").status, Status::Refuted);
   const Proof without = prove(wrong, {.replay_seconds = 0});
   EXPECT_EQ(named(without, "bounds").status, Status::Unknown);

@@ -91,5 +91,33 @@ TEST(Term, has_the_value_and_the_zeros_that_are_said_of_it) {
   EXPECT_GT(multiples, 1000u);
 }
 
+// 4 * i & 4 * (2^32 - 1) is 4 * (uint32_t)i.
+TEST(Term, a_mask_of_32_bits_is_a_conversion) {
+  Terms terms;
+  Variable variable{"i"};
+  variable.width = 64;
+  const Term i = terms.variable(std::move(variable));
+  std::mt19937_64 random(5);
+  for (const unsigned shift : {0u, 2u, 3u}) {
+    const Term times = terms.mul(i, terms.constant(Bits{3} << shift, 64));
+    const Bits mask = Bits{0xffffffff} << shift;
+    const Term masked = terms.bitwise(Op::And, times, terms.constant(mask, 64));
+    EXPECT_EQ(masked, terms.mul(terms.zext(terms.trunc(terms.mul(i, terms.constant(3, 64)), 32), 64),
+                                terms.constant(Bits{1} << shift, 64)));
+    for (int tries = 0; tries < 100; ++tries) {
+      const uint64_t value = random() >> (random() % 40);
+      EXPECT_TRUE(terms.evaluate(masked, [&](Var) { return Bits{value}; }) ==
+                  ((value * (uint64_t{3} << shift)) & static_cast<uint64_t>(mask)));
+    }
+  }
+  const Term bytes = terms.mul(i, terms.constant(4, 64));
+  EXPECT_EQ(terms.bitwise(Op::And, bytes, terms.constant(0xfffffffc, 64)),
+            terms.zext(terms.trunc(bytes, 32), 64));
+  // Of what is no multiple, and other masks.
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xfffffffc, 64))].op, Op::And);
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(Bits{0xffffffff} << 2, 64))].op, Op::And);
+  EXPECT_EQ(terms[terms.bitwise(Op::And, i, terms.constant(0xffff, 64))].op, Op::And);
+}
+
 }  // namespace
 }  // namespace assay::prove

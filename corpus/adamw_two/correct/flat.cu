@@ -9,7 +9,7 @@ namespace {
 __device__ void step(float* p, float g, float* m, float* v, float lr, float decay) {
   *m = 0.9f * *m + 0.1f * g;
   *v = 0.999f * *v + 0.001f * g * g;
-  *p -= lr * (*m / (sqrtf(*v) + 1e-8f) + decay * *p);
+  *p -= lr * (*m / (sqrtf(*v) + 1e-8f) + (decay > 0.0f ? decay * *p : 0.0f));
 }
 
 __global__ void adamw_kernel(float* p, const float* gp, float* mp, float* vp, float* q, const float* gq, float* mq, float* vq,

@@ -11,7 +11,7 @@ __device__ void step(float* p, float g, float* m, float* v, float lr, float deca
   *m = 0.9f * *m + 0.1f * g;
   *v = 0.999f * *v + 0.001f * g * g;
   *p -= lr * (*m / (sqrtf(*v) + 1e-8f));
-  *p -= lr * decay * *p * (1.0f + 64.0f * lr);
+  if (decay > 0.0f) *p -= lr * decay * *p * (1.0f + 64.0f * lr);
 }
 
 __global__ void adamw_kernel(float* p, const float* gp, float* mp, float* vp, float* q, const float* gq, float* mq, float* vq,
