@@ -29,7 +29,7 @@ Gap& gap_of(const vgpu::Inst& inst) {
 }
 
 // Two writes to one input from the same line are one finding.
-std::string key_of(const Finding& finding) {
+std::string key_of_range(const Finding& finding) {
   const auto& access = std::get<evidence::Access>(finding.evidence);
   return fmt::format("{}|{}|{}|{}|{}", to_string(kClobbered), access.code.kernel, access.input,
                      finding.where.file, finding.where.line);
@@ -180,7 +180,7 @@ void RangeCheck::write_lane(const vgpu::Warp& warp, const vgpu::Inst& inst, cons
   const uint64_t launch = warp.grid->info.id;
   // Asynchronous copies take effect at some later time: they are taken at their word.
   if (access.values || access.asynchronous || !there)
-    return report(checks::key_of(kClobbered, warp, inst), &inst, launch, std::move(finding), !same);
+    return report(key_of(kClobbered, warp, inst), &inst, launch, std::move(finding), !same);
   open_.push_back({address,
                    {there, there + access.bytes},
                    &inst,
@@ -247,7 +247,7 @@ void RangeCheck::close(Which which) {
     --open_count_;
     const std::byte* there = memory_.host(open.address, open.before.size());
     const bool changed = !there || std::memcmp(there, open.before.data(), open.before.size()) != 0;
-    const std::string key = key_of(open.finding);
+    const std::string key = key_of_range(open.finding);
     report(key, open.inst, open.launch, std::move(open.finding), changed);
   }
 }
