@@ -3,9 +3,9 @@
 //
 // Example:
 //
-//     Draws draws{.name = "keep", .extents = {rows, columns}};
-//     draws.low = draws.high = probabilities;  // of a yes, by element
-//     draws.outcome = outcomes;                // 1: yes, 0: no, -1: not known
+//     Draws draws{.name = "keep", .extents = {32, 128}};
+//     draws.low = draws.high = std::vector<double>(32 * 128, 0.9);  // of a yes, by element
+//     draws.outcome.assign(32 * 128, 1);                            // 1: yes, 0: no, -1: not known
 //     if (const std::optional<Oddity> odd = least_probable(draws)) use(odd->text);
 //
 // Every test is a sum of independent draws, and its probability is bounded by Chernoff: for every t > 0,
