@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kLongestRequest = 8192;  // bytes
 constexpr int kPatience = 2;                   // seconds that a reader may take
-constexpr int kPoll = 100;                     // ms between two looks at whether to stop
+constexpr int kPollRequests = 100;             // ms between two looks at whether to stop
 
 Result<int> listen_unix(const std::string& path) {
   sockaddr_un address{};
@@ -101,7 +101,7 @@ HttpServer::~HttpServer() {
 void HttpServer::serve() {
   while (!stop_) {
     pollfd waiting{socket_, POLLIN, 0};
-    if (poll(&waiting, 1, kPoll) <= 0) continue;
+    if (poll(&waiting, 1, kPollRequests) <= 0) continue;
     const int client = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     if (client < 0) continue;
     const timeval patience{kPatience, 0};

@@ -233,7 +233,7 @@ const Case kCases[] = {
        root.patch_image(target.name, 90, true);
        root.set("FAKE_VERSION", "11080");
      },
-     "supports CUDA 11.8; /work/kernel.so needs CUDA 12", "update the driver to 525 or later"},
+     "supports CUDA 11.8; /srv/kernel.so needs CUDA 12", "update the driver to 525 or later"},
     {"host-compiler", [](Root& root, Target&) { root.add_toolkit(16); },
      "refuses the host compiler g++ (gcc 16)", "-ccbin g++-15"},
     {"tf32-override", SETS("NVIDIA_TF32_OVERRIDE", "1"), "NVIDIA_TF32_OVERRIDE=1", "unset it"},
@@ -283,7 +283,7 @@ const Case kCases[] = {
        use_subject(root, target);
        root.patch_image(target.name, 80, true);
      },
-     "/work/kernel.so holds no code for NVIDIA H200 (sm_90), only sm_80",
+     "/srv/kernel.so holds no code for NVIDIA H200 (sm_90), only sm_80",
      "-gencode arch=compute_90,code=sm_90"},
     {"no-image-for-gpu",  // which the driver says
      [](Root& root, Target& target) {
@@ -328,8 +328,8 @@ const Case kCases[] = {
                    "7f00-7f01 r-xp 00000000 08:01 11   /opt/a/libcudart.so.12.4.127\n"
                    "7f02-7f03 r--p 00000000 08:01 11   /opt/a/libcudart.so.12.4.127\n"
                    "7f04-7f05 r-xp 00000000 08:01 12   /opt/b/libcudart.so.13\n"
-                   "7f06-7f07 r-xp 00000000 08:01 13   /work/other.so\n");
-       root.copy("subject.so", "/work/other.so");
+                   "7f06-7f07 r-xp 00000000 08:01 13   /srv/other.so\n");
+       root.copy("subject.so", "/srv/other.so");
      },
      "process 4242 (python) has 2 CUDA runtimes", "keep one"},
     {"mixed-cudnn",
@@ -341,8 +341,8 @@ const Case kCases[] = {
      "parts of cuDNN from /opt/a and /opt/b", "keep one origin"},
     {"unreadable-file",
      [](Root& root, Target& target) {
-       target = {.kind = Target::Kind::Library, .name = "/work/notes.txt"};
-       root.write("/work/notes.txt", "no library");
+       target = {.kind = Target::Kind::Library, .name = "/srv/notes.txt"};
+       root.write("/srv/notes.txt", "no library");
      },
      "this is not an ELF file", "shared library"},
     {"unreadable-process",
@@ -350,8 +350,8 @@ const Case kCases[] = {
      "process 999 cannot be looked into", "as root"},
     {"no-device-code",
      [](Root& root, Target& target) {
-       target = {.kind = Target::Kind::Library, .name = "/work/host.so"};
-       root.copy("torch.so", "/work/host.so");
+       target = {.kind = Target::Kind::Library, .name = "/srv/host.so"};
+       root.copy("torch.so", "/srv/host.so");
      },
      "holds no device code", "nvcc linked"},
     {"static-cudart",

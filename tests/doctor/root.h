@@ -75,11 +75,11 @@ class Root {
   std::string add_subject() {
     std::string bytes = text_of(kFakes + "subject.so");
     replace(bytes, "libcudart.so.12", "libcudart.so.13");
-    write("/work/kernel.so", bytes);
+    write("/srv/kernel.so", bytes);
     copy("torch.so", "/usr/lib/python3.11/site-packages/torch/lib/libc10.so");
     write("/usr/lib/python3.11/site-packages/torch/version.py", "__version__ = '2.11.0'\n");
     write("/usr/bin/python3", "");
-    return "/work/kernel.so";
+    return "/srv/kernel.so";
   }
   // Changes bytes of a file, as many as there were.
   void patch(const std::string& name, const std::string& from, const std::string& to) {
