@@ -48,7 +48,28 @@ std::string seen(Kind kind, const Evidence& evidence) {
 
 }  // namespace
 
+namespace {
+
+// How far from its tensor an access is says what went wrong with the index; empty: what is wrong in general.
+std::string_view bounds_advice(const evidence::Access& access) {
+  const evidence::Place& place = access.place;
+  if (!place.allocation || access.bytes == 0) return "";
+  if (!place.allocation->live)
+    return "free memory after its last use: on the stream that uses it, or when that stream has been waited "
+           "for";
+  // Farther than tails, halos and rows go: where a product of 32 bits has wrapped.
+  constexpr int64_t kFar = 1 << 30;
+  if (place.offset < -kFar || place.offset > static_cast<int64_t>(place.allocation->bytes) + kFar)
+    return "compute the index in 64 bits before it is multiplied (int64_t{row} * columns)";
+  return place.offset < 0 ? "guard the index from below as well (if (i >= 0))" : "";
+}
+
+}  // namespace
+
 std::string_view advice(const Finding& finding) {
+  if (const auto* access = std::get_if<evidence::Access>(&finding.evidence);
+      access && finding.kind == Kind::OutOfBounds)
+    if (const std::string_view particular = bounds_advice(*access); !particular.empty()) return particular;
   const auto* race = std::get_if<evidence::Race>(&finding.evidence);
   const auto* launch = std::get_if<evidence::Launch>(&finding.evidence);
   const auto* process = std::get_if<evidence::Process>(&finding.evidence);
