@@ -230,7 +230,7 @@ TEST(Report, SaysWhoNeedsWhichRuntime) {
       "7f00-7f01 r-xp 00000000 08:01 11   /opt/a/libcudart.so.12.4.127\n"
       "7f04-7f05 r-xp 00000000 08:01 12   /opt/b/libcudart.so.13 (deleted)\n"
       "7f06-7f07 r-xp 00000000 08:01 13   /srv/other.so\n");
-  root.copy("subject.so", "/proc/4242/root/srv/other.so");  // needs libcudart.so.12
+  root.copy("subject.so", std::string("/proc/4242/") + "root/srv/other.so");  // needs libcudart.so.12
   const Diagnosis found =
       diagnose(root.machine, {.kind = Target::Kind::Process, .process = 4242}, Depth::Quick);
   ASSERT_EQ(found.problems.at(0).name, "several-cudarts");

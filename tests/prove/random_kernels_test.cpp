@@ -20,7 +20,7 @@ RandomCall call_of(uint64_t seed) {
 }
 
 TEST(RandomKernels, contradict_no_proof) {
-  constexpr int kKernels = 20;
+  constexpr int kKernels = 40;
   uint64_t seed = 1;
   double seconds = 0;
   if (const char* wanted = std::getenv("ASSAY_RANDOM_KERNELS"))
