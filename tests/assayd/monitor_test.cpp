@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "application.h"
+#include "folders.h"
 #include "monitor/capture.h"
 #include "watch/link.h"
 
@@ -111,7 +112,7 @@ TEST_F(MonitorTest, WithoutAssaydTheApplicationGoesOnAndTheRingWaits) {
 TEST_F(MonitorTest, AnAssaydThatIsKilledLosesNoAlarm) {
   const char* asked = std::getenv("ASSAY_KILLS");
   const int kills = asked ? std::atoi(asked) : 4;
-  const std::string program = ASSAY_BINARY_DIR "/bin/assayd", socket = folder_.file("s");
+  const std::string program = std::string(kBinaryFolder) + "/bin/assayd", socket = folder_.file("s");
   assay_watch* watch = open();
   for (int i = 0; i < kills; ++i) {
     const pid_t child = fork();
@@ -287,7 +288,7 @@ TEST_F(MonitorTest, AContractThatAssaydDoesNotKnowIsRefusedInWords) {
 }
 
 TEST_F(MonitorTest, ACertificateIsCheckedAgainstTheContract) {
-  const std::string inputs = ASSAY_SOURCE_DIR "/tests/commands/inputs/";
+  const std::string inputs = std::string(kSourceFolder) + "/tests/commands/inputs/";
   RunningDaemon daemon(folder_.path(), text_of(inputs + "signer.pub.pem"));
   const std::string text = text_of(inputs + "scale.toml");
   for (const bool is_changed : {false, true}) {

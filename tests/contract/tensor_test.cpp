@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "folders.h"
 #include "support.h"
 
 namespace assay::contract {
@@ -17,7 +18,7 @@ using namespace testing;
 namespace fs = std::filesystem;
 
 std::string scratch(const std::string& name) {
-  const fs::path folder = fs::path(ASSAY_BINARY_DIR) / "tensor_test";
+  const fs::path folder = fs::path(kBinaryFolder) / "tensor_test";
   fs::create_directories(folder);
   return (folder / name).string();
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -74,7 +75,7 @@ formula = "y[i] = 2 * x[i]"
 
   Outcome run(const std::vector<std::string>& options) {
     const std::string report = (folder_ / "proof.json").string();
-    std::vector<std::string> words = {std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove",
+    std::vector<std::string> words = {std::string(kBinaryFolder) + "/bin/assay", "prove",
                                       (folder_ / "k.toml").string(), "--json", report};
     words.insert(words.end(), options.begin(), options.end());
     const auto result = subject::run_command(words, 120);
@@ -275,7 +276,7 @@ TEST_F(Command, one_obligation_is_decided_alone_with_those_that_it_rests_on) {
 
 TEST_F(Command, a_contract_that_cannot_be_read_is_wrong_use) {
   const auto result =
-      subject::run_command({std::string(ASSAY_BINARY_DIR) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
+      subject::run_command({std::string(kBinaryFolder) + "/bin/assay", "prove", "/nonexistent.toml"}, 20);
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, 2);
 }

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "folders.h"
 #include "subject/process.h"
 #include "subject/subject.h"
 
@@ -76,7 +77,7 @@ class InterruptTest : public ::testing::Test {
   std::string path(const char* name) const { return (folder_ / name).string(); }
   std::vector<std::string> command(std::vector<std::string> args) const {
     std::vector<std::string> words = {"env", "TMPDIR=" + path("tmp"), "XDG_CACHE_HOME=" + path("cache"),
-                                      std::string(ASSAY_BINARY_DIR) + "/bin/assay"};
+                                      std::string(kBinaryFolder) + "/bin/assay"};
     words.insert(words.end(), args.begin(), args.end());
     return words;
   }
@@ -219,7 +220,7 @@ TEST_F(InterruptTest, WhatAKilledCheckLeavesTheNextOneRemoves) {
 }
 
 TEST_F(InterruptTest, WithoutAHomeACheckWorksAndSaysSo) {
-  const std::string assay = std::string(ASSAY_BINARY_DIR) + "/bin/assay";
+  const std::string assay = std::string(kBinaryFolder) + "/bin/assay";
   const std::vector<std::string> check = {assay, "check", path("k.toml"), "--budget", "1"};
   const std::string elsewhere = ": builds and records of trials go to " + path("tmp") + "/assay-cache-";
   for (const auto& [variables, expected] : std::vector<std::pair<std::vector<std::string>, std::string>>{

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "folders.h"
 #include "train/recognise.h"
 
 namespace assay::train {
@@ -150,7 +151,7 @@ void PrintTo(const CorpusCase& row, std::ostream* out) {
 class CorpusSlot : public ::testing::TestWithParam<CorpusCase> {};
 TEST_P(CorpusSlot, IsRecognised) {
   const auto contract =
-      contract::load(std::string(ASSAY_SOURCE_DIR) + "/corpus/" + GetParam().operation + "/contract.toml");
+      contract::load(std::string(kSourceFolder) + "/corpus/" + GetParam().operation + "/contract.toml");
   ASSERT_TRUE(contract) << contract.error().text();
   const std::vector<Recognised> found = recognise(*contract);
   EXPECT_EQ(found.empty() ? "" : found.front().binding.slot->name, GetParam().slot) << recognised(*contract);

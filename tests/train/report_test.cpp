@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "folders.h"
 #include "report/schema.h"
 
 namespace assay::train {
@@ -131,12 +132,13 @@ TEST(TrainingPage, DrawsTheCurves) {
   const report::Report pages[] = {to_report(training)};
   const std::string page = report::html(pages);
   EXPECT_THAT(page, Not(HasSubstr("</script><b>gradient")));
-  const std::filesystem::path folder = std::filesystem::path(ASSAY_BINARY_DIR) / "training_page";
+  const std::filesystem::path folder = std::filesystem::path(kBinaryFolder) / "training_page";
   std::filesystem::create_directories(folder);
   const std::string path = (folder / "training.html").string();
   std::ofstream(path) << page;
-  const int status = std::system(
-      ("python3 " ASSAY_SOURCE_DIR "/tests/report/browser.py " + path).c_str());  // NOLINT(cert-env33-c)
+  const int status =
+      std::system(("python3 " + std::string(kSourceFolder) + "/tests/report/browser.py " + path)
+                      .c_str());  // NOLINT(cert-env33-c)
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no Chromium";
   EXPECT_EQ(WEXITSTATUS(status), 0);

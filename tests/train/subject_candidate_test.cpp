@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "folders.h"
 #include "reference/reference.h"
 #include "train/recognise.h"
 #include "trial/trial.h"
@@ -14,14 +15,14 @@ using contract::Shape;
 
 subject::RunnerOptions of_this_build() {
   subject::RunnerOptions options;
-  options.worker = std::string(ASSAY_BINARY_DIR) + "/bin/assay-worker";
-  options.cudart = std::string(ASSAY_BINARY_DIR) + "/lib";
+  options.worker = std::string(kBinaryFolder) + "/bin/assay-worker";
+  options.cudart = std::string(kBinaryFolder) + "/lib";
   options.timeout = kCallSeconds;
   return options;
 }
 
 contract::Contract corpus_contract(const std::string& operation) {
-  auto contract = contract::load(std::string(ASSAY_SOURCE_DIR) + "/corpus/" + operation + "/contract.toml");
+  auto contract = contract::load(std::string(kSourceFolder) + "/corpus/" + operation + "/contract.toml");
   EXPECT_TRUE(contract) << contract.error().text();
   return std::move(*contract);
 }
