@@ -160,7 +160,8 @@ class Turns {
 void take_turn(Warp& w, uint64_t seed, int64_t slice) {
   const bool interleaved = schedule_kind(seed) == ScheduleKind::Interleaved;
   if (seed == 0) w.drift = 0;
-  if (interleaved || w.drift != 0)
+  w.unsteady = interleaved || w.drift != 0;
+  if (w.unsteady)
     run_unsteadily(w, slice, interleaved);
   else
     run_warp(w, slice);

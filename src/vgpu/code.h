@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,8 @@ struct
   uint64_t offset_in_frame;
 };
 
+struct CompiledKernel;  // compiled.h
+
 struct Function {
   const ptx::Function* ptx = nullptr;
   uint32_t index = 0;      // in Program::functions
@@ -88,6 +91,7 @@ struct Function {
   bool uses_order_dependent_atomics =
       false;                // float or value-returning atomics on global memory: blocks stay on one thread
   std::string unsupported;  // the first instruction that cannot run, with its place; empty when there is none
+  std::shared_ptr<CompiledKernel> compiled;  // entries only, once they have run (compiled.h)
 };
 
 }  // namespace assay::vgpu

@@ -15,9 +15,6 @@
 
 namespace assay::vgpu {
 
-namespace {
-
-// Bits of an immediate as a lane of `type` holds it.
 uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
   const auto as_double = [&] {
     double value;
@@ -44,8 +41,6 @@ uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type) {
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
 }
-
-}  // namespace
 
 const Function* Program::find(std::string_view kernel) const {
   for (const Function& f : functions)
@@ -428,6 +423,7 @@ Result<std::unique_ptr<Program>> decode(ptx::Module module, std::string name, Me
   program->name = std::move(name);
   program->module = std::move(module);
   program->engine = &engine;
+  program->instrumented = instrumenter != nullptr;
   program->functions.resize(program->module.functions.size());
   for (size_t f = 0; f < program->functions.size(); ++f) {
     program->functions[f].ptx = &program->module.functions[f];

@@ -16,6 +16,7 @@
 #include "base/random.h"
 #include "base/schedule.h"
 #include "base/thread_pool.h"
+#include "vgpu/compiled.h"
 #include "vgpu/program.h"
 #include "vgpu/run.h"
 
@@ -110,6 +111,7 @@ class Run final : public GridRun {
       std::lock_guard lock(mutex_);
       fruitless_of_step_ = 0;
     }
+    choose_code();
     device_.pool.run(threads_, [&](unsigned i) { work(device_.workers[i], deadline); });
     outcome_.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
     if (grid_.stopped || (started_ == total_ && suspended_.empty())) {
@@ -134,6 +136,7 @@ class Run final : public GridRun {
   GridContext grid_;
   LaunchOutcome outcome_;
   bool ended_ = false;
+  uint64_t counted_ = 0;  // warp instructions that choose_code() knows of
   uint64_t total_ = 0;  // clusters
   unsigned threads_ = 1;
   uint64_t resident_limit_ = 1;
@@ -143,6 +146,13 @@ class Run final : public GridRun {
   uint64_t started_ = 0, resident_ = 0;
   uint64_t fruitless_turns_ = 0, fruitless_of_step_ = 0;  // in a row: in all, and since the step began
   std::deque<std::unique_ptr<Cluster>> suspended_;
+
+  // Compiles the kernel once it has run for long enough.
+  void choose_code() {
+    const uint64_t executed = grid_.executed.load(std::memory_order_relaxed);
+    grid_.compiled = vgpu::choose_code(*grid_.info.kernel.program, grid_, executed - counted_);
+    counted_ = executed;
+  }
 
   void place_cluster_and_shared() {
     const ptx::Function& kernel = *grid_.entry->ptx;
@@ -290,6 +300,7 @@ class Run final : public GridRun {
 
   void end() {
     ended_ = true;
+    choose_code();
     suspended_.clear();
     outcome_.fault = grid_.fault.kind == FaultInfo::Kind::None ? grid_.left_out : grid_.fault;
     outcome_.cut = grid_.cut;

@@ -56,10 +56,11 @@ bool may_use_avx512() {
 const Build& best(bool watched) {
   for (const Build& build : kBuilds)
     if (build.watched == watched && (!build.avx512 || may_use_avx512())) return build;
-  // Nothing can run without one, and there is nobody to return an error to.
+  // Nothing can run without one, and there is nobody to return an error to. Locks may be held that exit handlers wait
+  // for.
   std::fputs("assay: this build has no engine for AVX2; configure it with -DASSAY_INSTRUCTION_SETS=all\n",
              stderr);
-  std::exit(2);
+  std::_Exit(2);
 }
 
 Engine make(bool watched) {

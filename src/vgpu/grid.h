@@ -11,6 +11,8 @@
 
 namespace assay::vgpu {
 
+struct CompiledVariant;
+
 struct GridContext {
   LaunchInfo info;
   const Program* program = nullptr;
@@ -23,6 +25,7 @@ struct GridContext {
   std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
+  const CompiledVariant* compiled = nullptr;  // machine code of the kernel, if there is any
   Dim3 cluster;                       // blocks of a cluster
   uint32_t shared_bytes = 0;          // of a block: static and dynamic
   uint32_t reserved_shared = 0;       // offset of the bytes that the system keeps for cooperative groups

@@ -19,6 +19,9 @@ namespace assay::vgpu {
 
 struct Program;
 
+// Bits of an immediate as a lane of `type` holds it.
+uint64_t immediate_bits(const ptx::Operand& operand, ptx::Type type);
+
 class Lowering {
  public:
   const ptx::Module& module;

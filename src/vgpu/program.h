@@ -28,6 +28,7 @@ struct Program {
   uint32_t dynamic_shared_base = 0;  // where `extern .shared` arrays begin in every block of this program
   uint32_t memory_sites = 0;
   const Engine* engine = nullptr;
+  bool instrumented = false;  // there are Insts of an Instrumenter among its own
   Arena arena;  // what the decoded instructions point to
 
   const Function* find(std::string_view kernel) const;

@@ -98,6 +98,7 @@ struct Warp {
   uint64_t drift = 0;       // state of the random numbers by which its lanes part (drift.cpp); 0: they do not
   uint32_t polls = 0;       // polling operations since it last yielded
   bool excused = false;     // the running fragment's
+  bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
   std::vector<Fragment> others;                // fragments that are not running

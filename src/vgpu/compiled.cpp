@@ -1,0 +1,153 @@
+// When a kernel is compiled, and how its code is entered.
+#include "vgpu/compiled.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+#include "vgpu/access.h"
+#include "vgpu/grid.h"
+#include "vgpu/warp.h"
+
+namespace assay::vgpu {
+
+namespace {
+
+// A kernel is compiled when its launches have run for so many warp instructions: about the time that compiling takes.
+constexpr uint64_t kHot = 3'000'000;
+// Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
+constexpr size_t kMostInstructions = 1200;
+
+enum class Wish : uint8_t { WhenHot, Always, Never };
+
+// ASSAY_ENGINE: `interpret`, `compile` (every kernel, at its first launch), or `auto`.
+Wish wish() {
+  static const Wish wanted = [] {
+    const char* text = std::getenv("ASSAY_ENGINE");
+    const std::string_view name = text ? text : "";
+    return name == "interpret" ? Wish::Never : name == "compile" ? Wish::Always : Wish::WhenHot;
+  }();
+  return wanted;
+}
+
+// The library stands beside the one that this code is in, or beside the programs in ../lib. Null: there is none.
+CompileFunction compiler() {
+  static const CompileFunction found = []() -> CompileFunction {
+    Dl_info here{};
+    if (dladdr(reinterpret_cast<void*>(&shape_of_block), &here) == 0 || !here.dli_fname) return nullptr;
+    std::error_code none;
+    const std::filesystem::path self = std::filesystem::canonical(here.dli_fname, none);
+    if (none) return nullptr;
+    for (const auto& folder : {self.parent_path(), self.parent_path().parent_path() / "lib"}) {
+      const std::filesystem::path library = folder / "libassay_compiler.so";
+      if (!std::filesystem::exists(library, none)) continue;
+      if (void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL))
+        return reinterpret_cast<CompileFunction>(dlsym(handle, "assay_compile"));
+    }
+    return nullptr;
+  }();
+  return found;
+}
+
+bool is_initialised(const SiteRange& range, Address address, uint32_t bytes) {
+  return range.initialised == nullptr || all_initialised(range.initialised, address - range.low, bytes);
+}
+
+bool is_initialised(const Block& block, Address offset, uint32_t bytes) {
+  const uint8_t* map = block.shared_initialised + offset;
+  bool all = true;
+  for (uint32_t k = 0; k < bytes; ++k) all &= (map[k] & 1) != 0;
+  return all;
+}
+
+bool note_load(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
+  const auto& form = *static_cast<const MemoryForm*>(inst.extra);
+  const auto shape = static_cast<Shape>(shape_number);
+  const bool shared = form.space == ptx::Space::Shared;
+  const uint32_t half = shape == Shape::Unit || shape == Shape::HalfUnit ? form.bytes * kWarpSize / 2 : form.bytes;
+  const auto defined = [&](Address at, uint32_t bytes) {
+    return shared ? is_initialised(*w.block, at, bytes) : is_initialised(w.sites[form.site], at, bytes);
+  };
+  const bool run = shape == Shape::Unit;
+  if (!defined(first, run ? 2 * half : half)) return false;
+  if (!run && second != first && !defined(second, half)) return false;
+  const ptx::Space space = shared ? ptx::Space::Shared : ptx::Space::Global;
+  if (w.grid->listeners_of(space).empty()) return true;
+  if (!form.may_wait) return false;
+  PendingLoads& pending = shared ? w.worker->pending_shared : w.worker->pending_global;
+  pending.loads[pending.count] = {&inst, first, second, form.bytes, shape};
+  if (++pending.count == PendingLoads::kMost) deliver_pending_loads(w);
+  return true;
+}
+
+// The handler of the instructions where compiled code can be entered.
+const Inst* enter_compiled(Warp& w, const Inst& inst) {
+  const Function& function = *w.frame->function;
+  const CompiledKernel& kernel = *function.compiled;
+  const CompiledVariant* variant = w.grid->compiled;
+  if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
+    if (const uint32_t entry = variant->entry_of[inst.index]) {
+      const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
+      if (reinterpret_cast<uintptr_t>(next) != kNotEntered) return next;
+    }
+  }
+  return kernel.interpreted[inst.index](w, inst);
+}
+
+std::shared_ptr<CompiledKernel> make_kernel(const Function& function) {
+  auto kernel = std::make_shared<CompiledKernel>();
+  for (const Inst& inst : function.code) kernel->interpreted.push_back(inst.run);
+  kernel->runtime = {kernel->interpreted.data(), note_load};
+  return kernel;
+}
+
+void compile(Program& program, Function& function, const GridContext& grid, BlockShape shape) {
+  CompiledKernel& kernel = *function.compiled;
+  CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
+  variant.tried = true;
+  const CompileFunction compile_now = compiler();
+  if (!compile_now) return;
+  CompiledObject object;
+  CompileRequest request{.program = &program,
+                         .function = &function,
+                         .interpreted = kernel.interpreted.data(),
+                         .immediate = immediate_bits,
+                         .shape = shape,
+                         .watched = grid.watched,
+                         .avx512 = uses_avx512()};
+  for (const ptx::Instruction& inst : function.ptx->body) request.effects.push_back(effects_of(inst));
+  compile_now(request, object);
+  std::unique_ptr<LoadedCode> code = LoadedCode::load(object.elf);
+  if (!code) return;
+  variant.entry_of.assign(function.code.size(), 0);
+  for (uint32_t e = 0; e < object.entries.size(); ++e) {
+    variant.entry_of[object.entries[e]] = e + 1;
+    function.code[object.entries[e]].run = enter_compiled;
+  }
+  variant.code = std::move(code);
+}
+
+}  // namespace
+
+BlockShape shape_of_block(const Dim3& block) {
+  return block.x % kWarpSize == 0   ? BlockShape::Rows
+         : block.x == kWarpSize / 2 ? BlockShape::HalfRows
+                                    : BlockShape::Other;
+}
+
+const CompiledVariant* choose_code(Program& program, const GridContext& grid, uint64_t executed) {
+  Function& function = program.functions[grid.entry->index];
+  if (wish() == Wish::Never || program.instrumented || function.code.size() > kMostInstructions) return nullptr;
+  if (!function.compiled) function.compiled = make_kernel(function);
+  CompiledKernel& kernel = *function.compiled;
+  kernel.executed += executed;
+  const BlockShape shape = shape_of_block(grid.info.config.block);
+  CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
+  if (!variant.tried && (kernel.executed > kHot || wish() == Wish::Always)) compile(program, function, grid, shape);
+  return variant.code ? &variant : nullptr;
+}
+
+}  // namespace assay::vgpu
