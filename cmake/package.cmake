@@ -8,7 +8,7 @@ endif()
 
 install(TARGETS assay assay-worker assayd RUNTIME DESTINATION bin)
 # The runtime, the driver, the worker of Python subjects, and the monitor.
-foreach(library cudart cuda assay-python-worker assay-monitor)
+foreach(library cudart cuda assay-python-worker assay-monitor assay-compiler)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION lib NAMELINK_SKIP)
   endif()

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 struct RunOptions {
   uint64_t seed = 0, schedules = 0;
   unsigned threads = 0;
+  std::string engine;  // as it was given
   std::string check = "all";  // as it was given
   std::string json, suppressions;
   ActivityFiles activity;
@@ -44,6 +45,11 @@ void describe_options(Arguments& arguments, RunOptions& options, bool with_progr
       "run each launch under this many other schedules first, from the same memory, and compare what it "
       "wrote");
   arguments.add("--threads", options.threads, "threads of the engine (0: one for each core)");
+  arguments
+      .add("--engine", options.engine,
+           "auto: compile kernels that run long without checks; interpret: none; compile: every kernel at "
+           "once")
+      .one_of({"auto", "interpret", "compile"});
   arguments.add("--check", options.check, fmt::format("checks to run, separated by commas: {}", names));
   arguments.add("--json", options.json, "write launches and findings to this file");
   add_activity_files(arguments, options.activity);
@@ -163,6 +169,7 @@ int run(const RunOptions& options) {
   {
     const TemporaryFolder folder("run");
     settings->events = folder.file("events");
+    if (!options.engine.empty()) setenv("ASSAY_ENGINE", options.engine.c_str(), 1);
     set_environment(*settings, *file);
     auto ended = run_child(command, path);
     if (!ended) return refuse(ended.error());

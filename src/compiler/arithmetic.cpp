@@ -102,7 +102,8 @@ Value Emitter::apply_integer(const Operation& op, const std::vector<Value>& from
     return op.is_signed ? LLVMBuildSExt(b, v, type, "") : LLVMBuildZExt(b, v, type, "");
   };
   const auto extreme = [&](bool max) {
-    const LLVMIntPredicate p = max ? (op.is_signed ? LLVMIntSGT : LLVMIntUGT) : (op.is_signed ? LLVMIntSLT : LLVMIntULT);
+    const LLVMIntPredicate p =
+        max ? (op.is_signed ? LLVMIntSGT : LLVMIntUGT) : (op.is_signed ? LLVMIntSLT : LLVMIntULT);
     return ir_.select(ir_.compare(p, from[0], from[1]), from[0], from[1]);
   };
   switch (op.code) {
@@ -131,7 +132,8 @@ Value Emitter::apply_integer(const Operation& op, const std::vector<Value>& from
     case Code::Neg:
       return LLVMBuildNeg(b, from[0], "");
     case Code::Abs:
-      return ir_.select(ir_.compare(LLVMIntSLT, from[0], ir_.like(from[0], 0)), LLVMBuildNeg(b, from[0], ""), from[0]);
+      return ir_.select(ir_.compare(LLVMIntSLT, from[0], ir_.like(from[0], 0)), LLVMBuildNeg(b, from[0], ""),
+                        from[0]);
     case Code::Min:
       return extreme(false);
     case Code::Max:
@@ -146,7 +148,7 @@ Value Emitter::apply_integer(const Operation& op, const std::vector<Value>& from
 // PTX shifts by more than the width give zeros, or copies of the sign.
 static Value shift(Ir& ir, const Operation& op, Value v, Value by32) {
   TypeRef type = LLVMTypeOf(v);
-  Value by = op.bits == 32   ? by32
+  Value by = op.bits == 32  ? by32
              : op.bits < 32 ? LLVMBuildTrunc(ir.b, by32, type, "")
                             : LLVMBuildZExt(ir.b, by32, type, "");
   Value over = ir.compare(LLVMIntUGE, by32, ir.like(by32, op.bits));
@@ -162,7 +164,8 @@ Value Emitter::apply(const Operation& op, const std::vector<Value>& from) {
   if (op.code == Code::Shl || op.code == Code::Shr) return shift(ir_, op, from[0], from[1]);
   if (op.code == Code::FloatFromInteger) {
     TypeRef real = like_real(from[0], 32);
-    Value r = op.is_signed ? LLVMBuildSIToFP(ir_.b, from[0], real, "") : LLVMBuildUIToFP(ir_.b, from[0], real, "");
+    Value r =
+        op.is_signed ? LLVMBuildSIToFP(ir_.b, from[0], real, "") : LLVMBuildUIToFP(ir_.b, from[0], real, "");
     return ir_.cast(r, LLVMTypeOf(from[0]));
   }
   return apply_integer(op, from);
@@ -186,8 +189,10 @@ void Emitter::check_widening(size_t i) {
       const int64_t least = op.is_signed ? -(int64_t{1} << (op.from_bits - 1)) : 0;
       const int64_t most = (int64_t{1} << (op.is_signed ? op.from_bits - 1 : op.from_bits)) - 1;
       Value fits = ir_.both(
-          ir_.compare(LLVMIntSGE, v, ir_.constant(64, static_cast<uint64_t>(least - std::min<int64_t>(f.lowest(), 0)))),
-          ir_.compare(LLVMIntSLE, v, ir_.constant(64, static_cast<uint64_t>(most - std::max<int64_t>(f.highest(), 0)))));
+          ir_.compare(LLVMIntSGE, v,
+                      ir_.constant(64, static_cast<uint64_t>(least - std::min<int64_t>(f.lowest(), 0)))),
+          ir_.compare(LLVMIntSLE, v,
+                      ir_.constant(64, static_cast<uint64_t>(most - std::max<int64_t>(f.highest(), 0)))));
       good = good ? ir_.both(good, fits) : fits;
     }
   }

@@ -29,8 +29,8 @@ LLVMTargetMachineRef machine(bool avx512) {
   char* error = nullptr;
   LLVMTargetMachineRef made = nullptr;
   if (LLVMGetTargetFromTriple(triple, &target, &error) == 0)
-    made = LLVMCreateTargetMachine(target, triple, avx512 ? "x86-64-v4" : "x86-64-v3", "", LLVMCodeGenLevelDefault,
-                                   LLVMRelocPIC, LLVMCodeModelSmall);
+    made = LLVMCreateTargetMachine(target, triple, avx512 ? "x86-64-v4" : "x86-64-v3", "",
+                                   LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelSmall);
   LLVMDisposeMessage(error);
   LLVMDisposeMessage(triple);
   return made;
@@ -88,7 +88,7 @@ void compile(const vgpu::CompileRequest& request, vgpu::CompiledObject& object) 
 
 }  // namespace assay::compiler
 
-extern "C" __attribute__((visibility("default"))) void assay_compile(const assay::vgpu::CompileRequest& request,
-                                                                     assay::vgpu::CompiledObject& object) {
+extern "C" __attribute__((visibility("default"))) void assay_compile(
+    const assay::vgpu::CompileRequest& request, assay::vgpu::CompiledObject& object) {
   assay::compiler::compile(request, object);
 }

@@ -19,18 +19,19 @@ using vgpu::GridContext;
 using vgpu::Inst;
 using vgpu::Warp;
 
-Emitter::Emitter(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow, const std::vector<Form>& forms)
+Emitter::Emitter(Ir& ir, const vgpu::CompileRequest& request, const Flow& flow,
+                 const std::vector<Form>& forms)
     : ir_(ir), request_(request), flow_(flow), forms_(forms), kernel_(*request.function) {}
 
 std::vector<uint32_t> Emitter::run() {
   TypeRef p = ir_.pointer();
   TypeRef arguments[] = {p, p, ir_.integer(32), p};
   ir_.function = LLVMAddFunction(ir_.module, "compiled", LLVMFunctionType(p, arguments, 4, 0));
-  for (const auto& [key, value] : {std::pair{"min-legal-vector-width", "512"}, std::pair{"prefer-vector-width", "512"},
-                                   std::pair{"nounwind", ""}})
-    LLVMAddAttributeAtIndex(ir_.function, LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(ir_.context, key, __builtin_strlen(key), value,
-                                                      __builtin_strlen(value)));
+  for (const auto& [key, value] : {std::pair{"min-legal-vector-width", "512"},
+                                   std::pair{"prefer-vector-width", "512"}, std::pair{"nounwind", ""}})
+    LLVMAddAttributeAtIndex(
+        ir_.function, LLVMAttributeFunctionIndex,
+        LLVMCreateStringAttribute(ir_.context, key, __builtin_strlen(key), value, __builtin_strlen(value)));
   warp_ = LLVMGetParam(ir_.function, 0);
   code_ = LLVMGetParam(ir_.function, 1);
   runtime_ = LLVMGetParam(ir_.function, 3);
@@ -75,11 +76,13 @@ void Emitter::find_loose() {
     if (op.code >= Code::FloatAdd && op.code <= Code::FloatAbs)
       for (uint32_t r : op.to) loose_[r] = true;
   const auto may_be = [&](const Source& s) {
-    return s.kind == Source::Kind::Register ? loose_[s.reg]
-                                            : s.kind == Source::Kind::Constant && (s.bits & 0x7fffffff) <= 0x7f800000;
+    return s.kind == Source::Kind::Register
+               ? loose_[s.reg]
+               : s.kind == Source::Kind::Constant && (s.bits & 0x7fffffff) <= 0x7f800000;
   };
   for (const Operation& op : flow_.operations)  // copies of loose ones, as far as they go
-    if (op.code == Code::Mov && op.bits == 32 && op.from[0].kind == Source::Kind::Register && may_be(op.from[0]))
+    if (op.code == Code::Mov && op.bits == 32 && op.from[0].kind == Source::Kind::Register &&
+        may_be(op.from[0]))
       loose_[op.to[0]] = true;
   for (bool changed = true; changed;) {
     changed = false;
@@ -109,7 +112,9 @@ void Emitter::make_variables() {
     const unsigned bits = bits_of(r);
     if (bits > 64) continue;  // never in a variable: only handlers read and write it
     const Form& f = forms_[r];
-    TypeRef type = bits == 1 ? ir_.integer(32) : f.is_scalar() ? ir_.integer(bits) : ir_.vector(ir_.integer(bits));
+    TypeRef type = bits == 1       ? ir_.integer(32)
+                   : f.is_scalar() ? ir_.integer(bits)
+                                   : ir_.vector(ir_.integer(bits));
     variables_[r].part[0] = LLVMBuildAlloca(ir_.b, type, "");
     if (bits > 1 && f.is_scalar() && f.two) variables_[r].part[1] = LLVMBuildAlloca(ir_.b, type, "");
   }
@@ -126,7 +131,8 @@ void Emitter::read_warp() {
   Value block = field(warp_, offsetof(Warp, block), p);
   Value grid = field(warp_, offsetof(Warp, grid), p);
   shared_ = field(block, offsetof(Block, shared), p);
-  shared_bytes_ = LLVMBuildZExt(ir_.b, field(block, offsetof(Block, shared_bytes), ir_.integer(32)), ir_.integer(64), "");
+  shared_bytes_ =
+      LLVMBuildZExt(ir_.b, field(block, offsetof(Block, shared_bytes), ir_.integer(32)), ir_.integer(64), "");
   parameters_ = field(grid, offsetof(GridContext, parameters), p);
   interpreted_ = field(runtime_, offsetof(CompiledRuntime, interpreted), p);
   LLVMBuildStore(ir_.b, ir_.constant(64, 0), counted_);
@@ -144,7 +150,8 @@ void Emitter::count(size_t inst) {
 void Emitter::flush_counts() {
   TypeRef wide = ir_.integer(64);
   Value counted = LLVMBuildLoad2(ir_.b, wide, counted_, "");
-  Value executed = ir_.offset(warp_, offsetof(Warp, executed)), slice = ir_.offset(warp_, offsetof(Warp, slice));
+  Value executed = ir_.offset(warp_, offsetof(Warp, executed)),
+        slice = ir_.offset(warp_, offsetof(Warp, slice));
   ir_.store(ir_.add(ir_.load(wide, executed, 8), counted), executed, 8);
   Value left = ir_.sub(LLVMBuildLoad2(ir_.b, wide, slice_, ""), counted);
   ir_.store(left, slice, 8);
@@ -245,7 +252,8 @@ void Emitter::emit_branch(size_t i) {
   const Operation& op = flow_.operations[i];
   TypeRef wide = ir_.integer(64);
   const Inst& inst = kernel_.code[flow_.ranges[i].first];
-  Value after = ir_.add(LLVMBuildLoad2(ir_.b, wide, counted_, ""), ir_.constant(64, static_cast<uint64_t>(inst.imm)));
+  Value after =
+      ir_.add(LLVMBuildLoad2(ir_.b, wide, counted_, ""), ir_.constant(64, static_cast<uint64_t>(inst.imm)));
   // A turn that is over, or lanes that part: the interpreter takes the branch.
   Value good = ir_.compare(LLVMIntSGE, LLVMBuildLoad2(ir_.b, wide, slice_, ""), after);
   Value taken = nullptr;
@@ -273,7 +281,8 @@ void Emitter::call_handlers(size_t i) {
   TypeRef arguments[] = {p, p};
   TypeRef type = LLVMFunctionType(p, arguments, 2, 0);
   for (uint32_t k = flow_.ranges[i].first; k < flow_.ranges[i].last; ++k) {
-    Value handler = ir_.load(LLVMPointerType(type, 0), ir_.offset(interpreted_, k * sizeof(vgpu::Handler)), 8);
+    Value handler =
+        ir_.load(LLVMPointerType(type, 0), ir_.offset(interpreted_, k * sizeof(vgpu::Handler)), 8);
     Value given[] = {warp_, inst_pointer(k)};
     Value next = LLVMBuildCall2(ir_.b, type, handler, given, 2, "");
     BlockRef goes = ir_.block("called"), ends = ir_.block("ends");
@@ -366,7 +375,7 @@ Value Emitter::plane_agrees(uint32_t reg) {
 Value Emitter::get(uint32_t reg, unsigned half) {
   const Variable& v = variables_[reg];
   Value place = v.part[v.part[1] ? half : 0];
-  TypeRef type = is_predicate(reg)            ? ir_.integer(32)
+  TypeRef type = is_predicate(reg)         ? ir_.integer(32)
                  : forms_[reg].is_scalar() ? ir_.integer(bits_of(reg))
                                            : ir_.vector(ir_.integer(bits_of(reg)));
   return LLVMBuildLoad2(ir_.b, type, place, "");
@@ -418,7 +427,8 @@ Value Emitter::scalar(const Source& s, unsigned bits, unsigned half) {
   const Form f = form(s);
   if (s.kind == Source::Kind::Constant) return ir_.constant(bits, s.bits);
   if (s.kind == Source::Kind::Plane)
-    return ir_.load(ir_.integer(bits), ir_.offset(planes_, s.plane + half * (kLanes / 2) * (bits / 8)), bits / 8);
+    return ir_.load(ir_.integer(bits), ir_.offset(planes_, s.plane + half * (kLanes / 2) * (bits / 8)),
+                    bits / 8);
   Value v = get(s.reg, half);
   if (half == 0 || f.two) return v;
   const auto step = static_cast<uint64_t>(f.step[kLanes / 2]);

@@ -43,7 +43,8 @@ class Emitter {
   Value warp_ = nullptr, code_ = nullptr, runtime_ = nullptr;
   Value planes_ = nullptr, poison_ = nullptr, sites_ = nullptr, interpreted_ = nullptr;
   Value shared_ = nullptr, shared_bytes_ = nullptr, parameters_ = nullptr;
-  Value counted_ = nullptr, slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
+  Value counted_ = nullptr,
+        slice_ = nullptr;  // variables: instructions since the warp's own count, and what it had left
 
   // ---- emit.cpp ----
   void find_loose();
@@ -75,7 +76,7 @@ class Emitter {
   Form form(const Source& s) const { return form_of(s, forms_, request_.shape); }
   Value get(uint32_t reg, unsigned half);
   Value spread(Value first, Value second, const Form& form, unsigned bits);
-  Value lanes(uint32_t reg);             // as a vector, bits as they are
+  Value lanes(uint32_t reg);  // as a vector, bits as they are
   Value lanes(const Source& s, unsigned bits);
   Value scalar(const Source& s, unsigned bits, unsigned half);
   Value exact(Value v, const Source& s, unsigned bits);  // a loose NaN made canonical

@@ -26,7 +26,9 @@ void erase(Registers& set, uint32_t reg) {
 class Builder {
  public:
   explicit Builder(const vgpu::CompileRequest& request)
-      : request_(request), body_(request.function->ptx->body), none_((request.function->ptx->registers.size() + 63) / 64) {}
+      : request_(request),
+        body_(request.function->ptx->body),
+        none_((request.function->ptx->registers.size() + 63) / 64) {}
 
   Flow run() {
     flow_.ranges = ranges_of(request_);
@@ -52,10 +54,12 @@ class Builder {
     for (const ptx::Operand& operand : inst.operands) {
       if (operand.kind == ptx::Operand::Kind::Label) found.push_back(operand.index);
       if (inst.opcode == Opcode::brx_idx && operand.symbol.kind == ptx::SymbolRef::Kind::TargetList)
-        for (uint32_t t : request_.function->ptx->target_lists.at(operand.symbol.index).targets) found.push_back(t);
+        for (uint32_t t : request_.function->ptx->target_lists.at(operand.symbol.index).targets)
+          found.push_back(t);
     }
-    const bool ends = inst.opcode == Opcode::bra || inst.opcode == Opcode::brx_idx || inst.opcode == Opcode::ret ||
-                      inst.opcode == Opcode::exit || inst.opcode == Opcode::trap;
+    const bool ends = inst.opcode == Opcode::bra || inst.opcode == Opcode::brx_idx ||
+                      inst.opcode == Opcode::ret || inst.opcode == Opcode::exit ||
+                      inst.opcode == Opcode::trap;
     if (!ends || inst.guard != ptx::kNone) found.push_back(i + 1);
     return found;
   }
@@ -68,7 +72,8 @@ class Builder {
     for (size_t i = 0; i < count; ++i) {
       const Operation& op = flow_.operations[i];
       if (flow_.ranges[i].has_join) flow_.starts_block[i] = flow_.is_entry[i] = true;
-      if (leaves(op) || op.code == Code::CallThatMayWait) flow_.starts_block[i + 1] = flow_.is_entry[i + 1] = true;
+      if (leaves(op) || op.code == Code::CallThatMayWait)
+        flow_.starts_block[i + 1] = flow_.is_entry[i + 1] = true;
       if (op.code == Code::Branch) flow_.starts_block[i + 1] = true;
     }
     for (size_t i = 0; i <= count; ++i)  // an instruction that leaves at once is no entry

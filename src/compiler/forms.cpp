@@ -167,7 +167,8 @@ class Forms {
   Form shifted_right(const Form& a, const Form& by) const {
     if (a.is_flat() && by.is_flat()) return flat(a, by);
     if (!a.is_scalar() || !by.constant || !by.is_uniform() || by.value >= 32) return vector_form();
-    if (a.lowest() < 0 || static_cast<uint64_t>(a.highest()) >= a.align || (uint64_t{1} << by.value) > a.align)
+    if (a.lowest() < 0 || static_cast<uint64_t>(a.highest()) >= a.align ||
+        (uint64_t{1} << by.value) > a.align)
       return vector_form();
     Form f = scalar();
     f.two = a.two;
@@ -212,8 +213,8 @@ class Forms {
       case Code::MadLo:
         return sum(product(from(0), from(1), op.bits), from(2), false, op.bits);
       case Code::MulWide:
-        return product(widened(from(0), op.from_bits, op.is_signed), widened(from(1), op.from_bits, op.is_signed),
-                       op.bits);
+        return product(widened(from(0), op.from_bits, op.is_signed),
+                       widened(from(1), op.from_bits, op.is_signed), op.bits);
       case Code::MadWide:
         return sum(product(widened(from(0), op.from_bits, op.is_signed),
                            widened(from(1), op.from_bits, op.is_signed), op.bits),

@@ -58,8 +58,10 @@ class Ir {
   // The first is what nearly always happens.
   void likely(Value condition, BlockRef yes, BlockRef no) const {
     Value inst = LLVMBuildCondBr(b, condition, yes, no);
-    Value parts[] = {LLVMMDStringInContext(context, "branch_weights", 14), constant(32, 100000), constant(32, 1)};
-    LLVMSetMetadata(inst, LLVMGetMDKindIDInContext(context, "prof", 4), LLVMMDNodeInContext(context, parts, 3));
+    Value parts[] = {LLVMMDStringInContext(context, "branch_weights", 14), constant(32, 100000),
+                     constant(32, 1)};
+    LLVMSetMetadata(inst, LLVMGetMDKindIDInContext(context, "prof", 4),
+                    LLVMMDNodeInContext(context, parts, 3));
   }
 
   Value add(Value x, Value y) const { return LLVMBuildAdd(b, x, y, ""); }
@@ -72,7 +74,9 @@ class Ir {
 
   // pointer + bytes
   Value offset(Value base, Value bytes) const { return LLVMBuildGEP2(b, integer(8), base, &bytes, 1, ""); }
-  Value offset(Value base, uint64_t bytes) const { return bytes == 0 ? base : offset(base, constant(64, bytes)); }
+  Value offset(Value base, uint64_t bytes) const {
+    return bytes == 0 ? base : offset(base, constant(64, bytes));
+  }
   Value load(TypeRef type, Value place, unsigned align) const {
     Value v = LLVMBuildLoad2(b, type, cast(place, LLVMPointerType(type, 0)), "");
     LLVMSetAlignment(v, align);
@@ -81,7 +85,8 @@ class Ir {
   void store(Value v, Value place, unsigned align) const {
     LLVMSetAlignment(LLVMBuildStore(b, v, cast(place, LLVMPointerType(LLVMTypeOf(v), 0))), align);
   }
-  Value intrinsic(const char* name, std::initializer_list<TypeRef> types, std::vector<Value> arguments) const {
+  Value intrinsic(const char* name, std::initializer_list<TypeRef> types,
+                  std::vector<Value> arguments) const {
     const unsigned id = LLVMLookupIntrinsicID(name, __builtin_strlen(name));
     std::vector<TypeRef> list(types);
     Value callee = LLVMGetIntrinsicDeclaration(module, id, list.data(), list.size());
@@ -97,7 +102,8 @@ class Ir {
   Value shuffle(Value x, Value y, const std::vector<unsigned>& order) const {
     std::vector<Value> lanes;
     for (unsigned k : order) lanes.push_back(constant(32, k));
-    return LLVMBuildShuffleVector(b, x, y, LLVMConstVector(lanes.data(), static_cast<unsigned>(lanes.size())), "");
+    return LLVMBuildShuffleVector(b, x, y, LLVMConstVector(lanes.data(), static_cast<unsigned>(lanes.size())),
+                                  "");
   }
 };
 

@@ -44,7 +44,8 @@ uint32_t bytes_of(const Operation& op) {
 }  // namespace
 
 void Emitter::emit_parameter(const Operation& op) {
-  Value v = ir_.load(ir_.integer(op.element_bytes * 8), ir_.offset(parameters_, static_cast<uint64_t>(op.offset)), 1);
+  Value v = ir_.load(ir_.integer(op.element_bytes * 8),
+                     ir_.offset(parameters_, static_cast<uint64_t>(op.offset)), 1);
   v = widen(op, v);
   const Form& f = forms_[op.to[0]];
   if (!f.is_scalar()) return set(op.to[0], ir_.splat(v));
@@ -54,7 +55,8 @@ void Emitter::emit_parameter(const Operation& op) {
 
 Value Emitter::widen(const Operation& op, Value v) const {
   if (op.element_bytes * 8 == op.bits) return v;
-  TypeRef type = Ir::is_vector(v) ? ir_.vector(ir_.integer(op.bits), LLVMGetVectorSize(LLVMTypeOf(v))) : ir_.integer(op.bits);
+  TypeRef type = Ir::is_vector(v) ? ir_.vector(ir_.integer(op.bits), LLVMGetVectorSize(LLVMTypeOf(v)))
+                                  : ir_.integer(op.bits);
   return op.is_signed ? LLVMBuildSExt(ir_.b, v, type, "") : LLVMBuildZExt(ir_.b, v, type, "");
 }
 
@@ -91,8 +93,7 @@ Emitter::Place Emitter::find_place(const Operation& op, const Form& f) {
   const uint64_t span = static_cast<uint64_t>(f.highest() - f.lowest()) + bytes;
   const auto check = [&](Value at, Value& host) {
     Value lowest = f.lowest() == 0 ? at : ir_.add(at, ir_.constant(64, static_cast<uint64_t>(f.lowest())));
-    Value aligned =
-        ir_.compare(LLVMIntEQ, ir_.both(at, ir_.constant(64, bytes - 1)), ir_.constant(64, 0));
+    Value aligned = ir_.compare(LLVMIntEQ, ir_.both(at, ir_.constant(64, bytes - 1)), ir_.constant(64, 0));
     return ir_.both(aligned, within(op, lowest, span, host));
   };
   Place place;
@@ -103,7 +104,8 @@ Emitter::Place Emitter::find_place(const Operation& op, const Form& f) {
     place.fits = ir_.both(place.fits, check(place.second, place.host_second));
   } else {
     const int64_t middle = f.step[kHalf];
-    place.second = middle ? ir_.add(place.first, ir_.constant(64, static_cast<uint64_t>(middle))) : place.first;
+    place.second =
+        middle ? ir_.add(place.first, ir_.constant(64, static_cast<uint64_t>(middle))) : place.first;
   }
   return place;
 }
@@ -113,7 +115,9 @@ void Emitter::load_scalars(const Operation& op, const Form& f, const Place& plac
     TypeRef type = ir_.integer(op.element_bytes * 8);
     Value first = widen(op, ir_.load(type, ir_.offset(place.host, e * op.element_bytes), op.element_bytes));
     Value second =
-        f.two ? widen(op, ir_.load(type, ir_.offset(place.host_second, e * op.element_bytes), op.element_bytes)) : nullptr;
+        f.two
+            ? widen(op, ir_.load(type, ir_.offset(place.host_second, e * op.element_bytes), op.element_bytes))
+            : nullptr;
     const uint32_t to = op.to[e];
     if (!forms_[to].is_scalar()) {
       set(to, spread(first, second, Form{}, op.bits));
@@ -160,7 +164,8 @@ void Emitter::store_vectors(const Operation& op, const Form& f, const Place& pla
       for (unsigned e = 0; e < count; ++e) {
         const unsigned lane = f.two && half == 0 ? kHalf - 1 : kLanes - 1;
         Value v = LLVMBuildExtractElement(ir_.b, values[e], ir_.constant(32, lane), "");
-        ir_.store(v, ir_.offset(half ? place.host_second : place.host, e * op.element_bytes), op.element_bytes);
+        ir_.store(v, ir_.offset(half ? place.host_second : place.host, e * op.element_bytes),
+                  op.element_bytes);
       }
     return;
   }
@@ -183,7 +188,8 @@ void Emitter::store_vectors(const Operation& op, const Form& f, const Place& pla
     return ir_.shuffle(x, y, order);
   };
   if (count == 2) all = interleave(values[0], values[1], 1);
-  if (count == 4) all = interleave(interleave(values[0], values[1], 1), interleave(values[2], values[3], 1), 2);
+  if (count == 4)
+    all = interleave(interleave(values[0], values[1], 1), interleave(values[2], values[3], 1), 2);
   if (!f.two) return ir_.store(all, place.host, op.element_bytes);
   const unsigned half = kHalf * count;
   std::vector<unsigned> low, high;
@@ -205,7 +211,8 @@ void Emitter::emit_access(size_t i) {
     TypeRef p = ir_.pointer(), wide = ir_.integer(64);
     TypeRef arguments[] = {p, p, wide, wide, ir_.integer(32)};
     TypeRef type = LLVMFunctionType(ir_.integer(8), arguments, 5, 0);
-    Value note = ir_.load(LLVMPointerType(type, 0), ir_.offset(runtime_, offsetof(vgpu::CompiledRuntime, note_load)), 8);
+    Value note = ir_.load(LLVMPointerType(type, 0),
+                          ir_.offset(runtime_, offsetof(vgpu::CompiledRuntime, note_load)), 8);
     const Shape shape = pattern == Pattern::Run ? (f.two ? Shape::HalfUnit : Shape::Unit)
                                                 : (f.two ? Shape::HalfUniform : Shape::Uniform);
     Value given[] = {warp_, inst_pointer(flow_.ranges[i].first), place.first, place.second,

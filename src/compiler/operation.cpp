@@ -17,16 +17,16 @@ using Kind = Operand::Kind;
 
 // Handlers of these go on with the next instruction when all lanes of a warp run, or end the launch.
 constexpr Opcode kCalls[] = {
-    Opcode::abs,    Opcode::add,    Opcode::addc,      Opcode::and_,     Opcode::bfe,         Opcode::bfi,
-    Opcode::bfind,  Opcode::bmsk,   Opcode::brev,      Opcode::clz,      Opcode::cnot,        Opcode::copysign,
-    Opcode::cos,    Opcode::cvt,    Opcode::cvta,      Opcode::div,      Opcode::dp2a,        Opcode::dp4a,
-    Opcode::ex2,    Opcode::fma,    Opcode::fns,       Opcode::isspacep, Opcode::lg2,         Opcode::lop3,
-    Opcode::mad,    Opcode::mad24,  Opcode::madc,      Opcode::max,      Opcode::min,         Opcode::mov,
-    Opcode::mul,    Opcode::mul24,  Opcode::neg,       Opcode::not_,     Opcode::or_,         Opcode::popc,
-    Opcode::prmt,   Opcode::rcp,    Opcode::red,       Opcode::rem,      Opcode::rsqrt,       Opcode::sad,
-    Opcode::selp,   Opcode::set,    Opcode::setp,      Opcode::shf,      Opcode::shl,         Opcode::shr,
-    Opcode::sin,    Opcode::slct,   Opcode::sqrt,      Opcode::sub,      Opcode::subc,        Opcode::tanh,
-    Opcode::testp,  Opcode::xor_,   Opcode::shfl_sync, Opcode::vote_sync, Opcode::activemask, Opcode::mma,
+    Opcode::abs,   Opcode::add,   Opcode::addc,      Opcode::and_,      Opcode::bfe,        Opcode::bfi,
+    Opcode::bfind, Opcode::bmsk,  Opcode::brev,      Opcode::clz,       Opcode::cnot,       Opcode::copysign,
+    Opcode::cos,   Opcode::cvt,   Opcode::cvta,      Opcode::div,       Opcode::dp2a,       Opcode::dp4a,
+    Opcode::ex2,   Opcode::fma,   Opcode::fns,       Opcode::isspacep,  Opcode::lg2,        Opcode::lop3,
+    Opcode::mad,   Opcode::mad24, Opcode::madc,      Opcode::max,       Opcode::min,        Opcode::mov,
+    Opcode::mul,   Opcode::mul24, Opcode::neg,       Opcode::not_,      Opcode::or_,        Opcode::popc,
+    Opcode::prmt,  Opcode::rcp,   Opcode::red,       Opcode::rem,       Opcode::rsqrt,      Opcode::sad,
+    Opcode::selp,  Opcode::set,   Opcode::setp,      Opcode::shf,       Opcode::shl,        Opcode::shr,
+    Opcode::sin,   Opcode::slct,  Opcode::sqrt,      Opcode::sub,       Opcode::subc,       Opcode::tanh,
+    Opcode::testp, Opcode::xor_,  Opcode::shfl_sync, Opcode::vote_sync, Opcode::activemask, Opcode::mma,
 };
 constexpr Opcode kCallsThatMayWait[] = {Opcode::atom};
 
@@ -62,7 +62,8 @@ class Translator {
   Operation run() {
     op_.guard = inst_.guard;
     op_.guard_negated = inst_.guard_negated;
-    if (inst_.opcode == Opcode::bra && inst_.operands.at(0).kind == Kind::Label && range_.last == range_.first + 1) {
+    if (inst_.opcode == Opcode::bra && inst_.operands.at(0).kind == Kind::Label &&
+        range_.last == range_.first + 1) {
       op_.code = Code::Branch;
       op_.target = inst_.operands[0].index;
       return op_;
@@ -186,7 +187,8 @@ class Translator {
         return logic(Code::Xor, Code::PredicateXor);
       case Opcode::not_:
         if (inst_.type() == Type::Pred) {
-          return inst_.operands.size() == 2 && to(0, 1) && from(1, Type::Pred, 1) && set(Code::PredicateNot, 1);
+          return inst_.operands.size() == 2 && to(0, 1) && from(1, Type::Pred, 1) &&
+                 set(Code::PredicateNot, 1);
         }
         return is_integer(inst_.type()) && same(Code::Not, 1);
       case Opcode::shl:
@@ -198,11 +200,13 @@ class Translator {
       case Opcode::max:
         return extreme(Code::Max, Code::FloatMax);
       case Opcode::neg:
-        return inst_.mods.empty() && (is_integer(inst_.type()) ? same(Code::Neg, 1)
-                                                               : inst_.type() == Type::F32 && same(Code::FloatNeg, 1));
+        return inst_.mods.empty() &&
+               (is_integer(inst_.type()) ? same(Code::Neg, 1)
+                                         : inst_.type() == Type::F32 && same(Code::FloatNeg, 1));
       case Opcode::abs:
-        return inst_.mods.empty() && (is_integer(inst_.type()) ? same(Code::Abs, 1)
-                                                               : inst_.type() == Type::F32 && same(Code::FloatAbs, 1));
+        return inst_.mods.empty() &&
+               (is_integer(inst_.type()) ? same(Code::Abs, 1)
+                                         : inst_.type() == Type::F32 && same(Code::FloatAbs, 1));
       case Opcode::setp:
         return compare();
       case Opcode::selp:
@@ -291,7 +295,8 @@ class Translator {
   bool shift(Code code) {
     const Type type = inst_.type();
     const uint32_t bits = ptx::bits_of(type);
-    return is_integer(type) && to(0, bits) && from(1, type, bits) && from(2, Type::U32, 32) && set(code, bits);
+    return is_integer(type) && to(0, bits) && from(1, type, bits) && from(2, Type::U32, 32) &&
+           set(code, bits);
   }
 
   bool extreme(Code integer, Code real) {
@@ -303,7 +308,8 @@ class Translator {
   bool compare() {
     const Type type = inst_.type();
     const bool is_float = type == Type::F32 || type == Type::F64;
-    if (inst_.mods.size() != 1 || inst_.operands.size() != 3 || (!is_integer(type) && !is_float)) return false;
+    if (inst_.mods.size() != 1 || inst_.operands.size() != 3 || (!is_integer(type) && !is_float))
+      return false;
     const uint32_t bits = ptx::bits_of(type);
     op_.compare = inst_.mods[0];
     return to(0, 1) && from(1, type, bits) && from(2, type, bits) &&
@@ -342,7 +348,8 @@ class Translator {
     if (!form.kernel_parameter || form.count != 1 || form.kind != vgpu::AccessKind::Load) return false;
     const uint32_t bits = form.register_bytes[0] * 8;
     const auto at = static_cast<uint64_t>(inst->imm);
-    if (at % form.bytes != 0 || at + form.bytes > request_.function->parameter_bytes || form.bytes > 8) return false;
+    if (at % form.bytes != 0 || at + form.bytes > request_.function->parameter_bytes || form.bytes > 8)
+      return false;
     op_.element_bytes = form.element_bytes;
     op_.is_signed = form.sign_extend;
     op_.offset = inst->imm;
@@ -414,7 +421,8 @@ std::vector<InstRange> ranges_of(const vgpu::CompileRequest& request) {
   return ranges;
 }
 
-Operation operation_of(const vgpu::CompileRequest& request, const ptx::Instruction& inst, const InstRange& range) {
+Operation operation_of(const vgpu::CompileRequest& request, const ptx::Instruction& inst,
+                       const InstRange& range) {
   return Translator(request, inst, range).run();
 }
 

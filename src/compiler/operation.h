@@ -12,8 +12,8 @@
 namespace assay::compiler {
 
 enum class Code : uint8_t {
-  Leave,         // the interpreter goes on from here
-  Call,          // a handler that goes on with the next instruction, or ends the launch
+  Leave,            // the interpreter goes on from here
+  Call,             // a handler that goes on with the next instruction, or ends the launch
   CallThatMayWait,  // a handler after which other warps may run: all registers are in their planes
   Mov,
   Add,
@@ -57,9 +57,9 @@ enum class Code : uint8_t {
 
 struct Source {
   enum class Kind : uint8_t { Register, Constant, Plane } kind = Kind::Constant;
-  uint32_t reg = 0;      // Register
-  uint64_t bits = 0;     // Constant
-  uint32_t plane = 0;    // Plane: a special register
+  uint32_t reg = 0;    // Register
+  uint64_t bits = 0;   // Constant
+  uint32_t plane = 0;  // Plane: a special register
   ptx::SpecialRegister special{};
   uint8_t component = 0;
 };
@@ -69,9 +69,9 @@ struct Operation {
   uint32_t bits = 0;       // of the operation; of Compare: of what is compared
   uint32_t from_bits = 0;  // of the sources of Extend, MulWide, MadWide, FloatFromInteger
   bool is_signed = false;
-  ptx::Mod compare{};      // Compare, FloatCompare
-  std::vector<uint32_t> to;      // registers; of a Load, by element
-  std::vector<Source> from;      // of a Store: the elements
+  ptx::Mod compare{};        // Compare, FloatCompare
+  std::vector<uint32_t> to;  // registers; of a Load, by element
+  std::vector<Source> from;  // of a Store: the elements
   // Load and Store
   bool shared = false;
   Source address;
@@ -80,7 +80,7 @@ struct Operation {
   uint32_t element_bytes = 0;  // in memory; `bits` is the registers'
   uint32_t site = 0;
   bool may_wait = false;  // it may be reported later
-  uint32_t target = 0;  // Branch: body index
+  uint32_t target = 0;    // Branch: body index
   uint32_t guard = ptx::kNone;
   bool guard_negated = false;
 };
@@ -92,6 +92,7 @@ struct InstRange {
 };
 
 std::vector<InstRange> ranges_of(const vgpu::CompileRequest& request);
-Operation operation_of(const vgpu::CompileRequest& request, const ptx::Instruction& inst, const InstRange& range);
+Operation operation_of(const vgpu::CompileRequest& request, const ptx::Instruction& inst,
+                       const InstRange& range);
 
 }  // namespace assay::compiler

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
@@ -20,18 +21,6 @@ namespace {
 constexpr uint64_t kHot = 3'000'000;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
-
-enum class Wish : uint8_t { WhenHot, Always, Never };
-
-// ASSAY_ENGINE: `interpret`, `compile` (every kernel, at its first launch), or `auto`.
-Wish wish() {
-  static const Wish wanted = [] {
-    const char* text = std::getenv("ASSAY_ENGINE");
-    const std::string_view name = text ? text : "";
-    return name == "interpret" ? Wish::Never : name == "compile" ? Wish::Always : Wish::WhenHot;
-  }();
-  return wanted;
-}
 
 // The library stands beside the one that this code is in, or beside the programs in ../lib. Null: there is none.
 CompileFunction compiler() {
@@ -52,24 +41,37 @@ CompileFunction compiler() {
   return found;
 }
 
-bool is_initialised(const SiteRange& range, Address address, uint32_t bytes) {
-  return range.initialised == nullptr || all_initialised(range.initialised, address - range.low, bytes);
+// Whether all of these bits are set in a map of bytes; `bytes` is a power of two.
+bool all_set(const uint8_t* map, uint64_t wanted, uint32_t bytes) {
+  uint64_t all = ~uint64_t{0};
+  for (uint32_t k = 0; k < bytes; k += 8) {
+    uint64_t word = ~uint64_t{0};
+    std::memcpy(&word, map + k, bytes < 8 ? bytes : 8);
+    all &= word;
+  }
+  return (all & wanted) == wanted;
 }
 
-bool is_initialised(const Block& block, Address offset, uint32_t bytes) {
-  const uint8_t* map = block.shared_initialised + offset;
-  bool all = true;
-  for (uint32_t k = 0; k < bytes; ++k) all &= (map[k] & 1) != 0;
-  return all;
+bool bytes_defined(const SiteRange& range, Address address, uint32_t bytes) {
+  if (range.initialised == nullptr) return true;
+  const uint64_t at = address - range.low;
+  if (at % 8 == 0 && bytes >= 8) return all_set(range.initialised + at / 8, ~uint64_t{0}, bytes / 8);
+  return all_initialised(range.initialised, at, bytes);
+}
+
+bool bytes_defined(const Block& block, Address offset, uint32_t bytes) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  return all_set(block.shared_initialised + offset, bytes < 8 ? kOnes >> (64 - 8 * bytes) : kOnes, bytes);
 }
 
 bool note_load(Warp& w, const Inst& inst, Address first, Address second, uint32_t shape_number) {
   const auto& form = *static_cast<const MemoryForm*>(inst.extra);
   const auto shape = static_cast<Shape>(shape_number);
   const bool shared = form.space == ptx::Space::Shared;
-  const uint32_t half = shape == Shape::Unit || shape == Shape::HalfUnit ? form.bytes * kWarpSize / 2 : form.bytes;
+  const uint32_t half =
+      shape == Shape::Unit || shape == Shape::HalfUnit ? form.bytes * kWarpSize / 2 : form.bytes;
   const auto defined = [&](Address at, uint32_t bytes) {
-    return shared ? is_initialised(*w.block, at, bytes) : is_initialised(w.sites[form.site], at, bytes);
+    return shared ? bytes_defined(*w.block, at, bytes) : bytes_defined(w.sites[form.site], at, bytes);
   };
   const bool run = shape == Shape::Unit;
   if (!defined(first, run ? 2 * half : half)) return false;
@@ -132,6 +134,17 @@ void compile(Program& program, Function& function, const GridContext& grid, Bloc
 
 }  // namespace
 
+Compiling default_compiling() {
+  static const Compiling wanted = [] {
+    const char* text = std::getenv("ASSAY_ENGINE");
+    const std::string_view name = text ? text : "";
+    return name == "interpret" ? Compiling::Never
+           : name == "compile" ? Compiling::Always
+                               : Compiling::WhenHot;
+  }();
+  return wanted;
+}
+
 BlockShape shape_of_block(const Dim3& block) {
   return block.x % kWarpSize == 0   ? BlockShape::Rows
          : block.x == kWarpSize / 2 ? BlockShape::HalfRows
@@ -140,13 +153,17 @@ BlockShape shape_of_block(const Dim3& block) {
 
 const CompiledVariant* choose_code(Program& program, const GridContext& grid, uint64_t executed) {
   Function& function = program.functions[grid.entry->index];
-  if (wish() == Wish::Never || program.instrumented || function.code.size() > kMostInstructions) return nullptr;
+  const Compiling compiling = grid.options->compiling;
+  if (compiling == Compiling::Never || program.instrumented || function.code.size() > kMostInstructions)
+    return nullptr;
   if (!function.compiled) function.compiled = make_kernel(function);
   CompiledKernel& kernel = *function.compiled;
   kernel.executed += executed;
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
-  if (!variant.tried && (kernel.executed > kHot || wish() == Wish::Always)) compile(program, function, grid, shape);
+  // Watched kernels gain little: what listeners do takes most of their time (docs/measurements/engine.md).
+  const bool pays = kernel.executed > kHot && !grid.watched;
+  if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }
 

@@ -25,7 +25,7 @@ struct Dim3;
 
 // How the threads of a block lie in its warps: decides what is known about %tid.
 enum class BlockShape : uint8_t {
-  Rows,      // the width is a multiple of 32: %tid.x counts the lanes, %tid.y and .z are the same for all of them
+  Rows,  // the width is a multiple of 32: %tid.x counts the lanes, %tid.y and .z are the same for all of them
   HalfRows,  // it is 16: each half of a warp is a row
   Other,
 };
@@ -42,7 +42,8 @@ struct CompiledRuntime {
 
 // Runs from entry `entry` on. Returns what a Handler returns; kNotEntered where some value is not what the code
 // relies on, and nothing has happened.
-using CompiledCode = const Inst* (*)(Warp* warp, const Inst* code, uint32_t entry, const CompiledRuntime* runtime);
+using CompiledCode = const Inst* (*)(Warp* warp, const Inst* code, uint32_t entry,
+                                     const CompiledRuntime* runtime);
 inline constexpr uintptr_t kNotEntered = 1;
 
 struct CompileRequest {

@@ -137,7 +137,7 @@ class Run final : public GridRun {
   LaunchOutcome outcome_;
   bool ended_ = false;
   uint64_t counted_ = 0;  // warp instructions that choose_code() knows of
-  uint64_t total_ = 0;  // clusters
+  uint64_t total_ = 0;    // clusters
   unsigned threads_ = 1;
   uint64_t resident_limit_ = 1;
   uint64_t multiplier_ = 1, shift_ = 0;  // order of clusters: (multiplier * i + shift) mod total

@@ -46,6 +46,11 @@ struct Dim3 {
   uint64_t count() const { return uint64_t{x} * y * z; }
 };
 
+// Which kernels run as machine code (compiled.h).
+enum class Compiling : uint8_t { WhenHot, Always, Never };
+Compiling
+default_compiling();  // ASSAY_ENGINE: `interpret`, `compile` (all, from their first launch on), else when hot
+
 struct Options {
   unsigned threads = 0;                // 0: as many as the host has
   uint64_t seed = 0;                   // of the schedule; 0: text order
@@ -58,6 +63,7 @@ struct Options {
   std::function<void(std::string_view)> print;  // device printf; stdout when empty
   // Where the warps of one cluster stand, once a second of a launch that takes longer than that; most warps first.
   std::function<void(const LaunchInfo&, double seconds, std::span<const Standing>)> still_running;
+  Compiling compiling = default_compiling();
 };
 
 struct LaunchConfig {

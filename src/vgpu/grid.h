@@ -25,7 +25,6 @@ struct GridContext {
   std::array<std::vector<Listener*>, static_cast<size_t>(ptx::Space::Param) + 1> access_listeners;
   const Options* options = nullptr;
   bool watched = false;
-  const CompiledVariant* compiled = nullptr;  // machine code of the kernel, if there is any
   Dim3 cluster;                       // blocks of a cluster
   uint32_t shared_bytes = 0;          // of a block: static and dynamic
   uint32_t reserved_shared = 0;       // offset of the bytes that the system keeps for cooperative groups
@@ -42,7 +41,8 @@ struct GridContext {
   std::atomic<uint64_t> clock_end{0};  // the latest of the blocks that have ended
   std::mutex print_mutex;
   std::chrono::steady_clock::time_point began{};
-  std::atomic<uint32_t> looks{0};  // calls of Options::still_running
+  std::atomic<uint32_t> looks{0};             // calls of Options::still_running
+  const CompiledVariant* compiled = nullptr;  // machine code of the kernel, if there is any
 
   const std::vector<Listener*>& listeners_of(ptx::Space space) const {
     return access_listeners[static_cast<size_t>(space)];

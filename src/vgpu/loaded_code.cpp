@@ -12,7 +12,7 @@ namespace assay::vgpu {
 
 namespace {
 
-constexpr size_t kPage = 4096;
+constexpr size_t kCodePage = 4096;
 constexpr size_t kMostBytes = size_t{64} << 20;
 
 class Object {
@@ -85,7 +85,7 @@ class Object {
     for (size_t i = 0; i < sections_.size(); ++i) {
       const Elf64_Shdr& s = sections_[i];
       if ((s.sh_flags & SHF_ALLOC) == 0) continue;
-      if ((s.sh_flags & SHF_WRITE) != 0 || s.sh_size > kMostBytes || s.sh_addralign > kPage) return false;
+      if ((s.sh_flags & SHF_WRITE) != 0 || s.sh_size > kMostBytes || s.sh_addralign > kCodePage) return false;
       const size_t align = s.sh_addralign ? s.sh_addralign : 1;
       places_[i] = (size_ + align - 1) / align * align;
       size_ = places_[i] + s.sh_size;
@@ -128,7 +128,7 @@ std::unique_ptr<LoadedCode> LoadedCode::load(std::span<const std::byte> elf) {
   const size_t start = object.find("compiled");
   if (start >= object.size()) return nullptr;
   std::unique_ptr<LoadedCode> code(new LoadedCode);
-  const size_t bytes = (object.size() + kPage - 1) / kPage * kPage;
+  const size_t bytes = (object.size() + kCodePage - 1) / kCodePage * kCodePage;
   void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return nullptr;
   code->pages_ = pages;

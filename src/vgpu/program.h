@@ -29,7 +29,7 @@ struct Program {
   uint32_t memory_sites = 0;
   const Engine* engine = nullptr;
   bool instrumented = false;  // there are Insts of an Instrumenter among its own
-  Arena arena;  // what the decoded instructions point to
+  Arena arena;                // what the decoded instructions point to
 
   const Function* find(std::string_view kernel) const;
 };
