@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 struct RunOptions {
   uint64_t seed = 0, schedules = 0;
   unsigned threads = 0;
-  std::string engine;  // as it was given
+  std::string engine;         // as it was given
   std::string check = "all";  // as it was given
   std::string json, suppressions;
   ActivityFiles activity;
@@ -88,6 +88,7 @@ Result<protocol::Settings> settings_of(const RunOptions& options) {
   settings->seed = options.seed;
   settings->schedules = options.schedules;
   settings->threads = options.threads;
+  if (const auto engine = protocol::engine_named(options.engine)) settings->engine = *engine;
   settings->checks = *checks;
   // With suppressions, the program is meant to go on after a finding.
   settings->faults = options.suppressions.empty();
@@ -169,7 +170,6 @@ int run(const RunOptions& options) {
   {
     const TemporaryFolder folder("run");
     settings->events = folder.file("events");
-    if (!options.engine.empty()) setenv("ASSAY_ENGINE", options.engine.c_str(), 1);
     set_environment(*settings, *file);
     auto ended = run_child(command, path);
     if (!ended) return refuse(ended.error());

@@ -33,6 +33,9 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   vgpu::Options options;
   options.threads = settings.threads;
   options.seed = settings.seed;
+  options.compiling = settings.engine == protocol::EngineChoice::Compile     ? vgpu::Compiling::Always
+                      : settings.engine == protocol::EngineChoice::Interpret ? vgpu::Compiling::Never
+                                                                             : vgpu::Compiling::WhenHot;
   options.capacity = settings.gpu->bytes;
   options.multiprocessors = settings.gpu->multiprocessors;
   options.instruction_limit = settings.max_instructions;

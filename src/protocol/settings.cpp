@@ -51,7 +51,19 @@ const Gpu* gpu_or_default(std::string_view id) {
   return id.empty() ? &kGpus[0] : gpu_named(id);
 }
 
+constexpr std::string_view kEngines[] = {"auto", "interpret", "compile"};  // by EngineChoice
+
+std::string_view name_of(EngineChoice engine) {
+  return kEngines[static_cast<std::size_t>(engine)];
+}
+
 }  // namespace
+
+std::optional<EngineChoice> engine_named(std::string_view name) {
+  for (std::size_t i = 0; i < std::size(kEngines); ++i)
+    if (kEngines[i] == name) return static_cast<EngineChoice>(i);
+  return std::nullopt;
+}
 
 std::string encode(const Settings& settings) {
   FieldReader::Json lines = FieldReader::Json::array();
@@ -60,6 +72,7 @@ std::string encode(const Settings& settings) {
                   {"seed", settings.seed},
                   {"schedules", settings.schedules},
                   {"threads", settings.threads},
+                  {"engine", std::string(name_of(settings.engine))},
                   {"gpu", std::string(settings.gpu->id)},
                   {"checks", settings.checks.text()},
                   {"events", settings.events},
@@ -83,6 +96,10 @@ Result<Settings> decode_settings(std::string_view text) {
   settings.schedules = fields.unsigned_integer("schedules");
   settings.threads =
       static_cast<unsigned>(fields.unsigned_integer("threads", std::numeric_limits<unsigned>::max()));
+  if (const auto engine = engine_named(fields.text("engine", 100)))
+    settings.engine = *engine;
+  else
+    fields.fail("engine", "names no engine");
   settings.gpu = gpu_named(fields.text("gpu", 100));
   if (!settings.gpu) fields.fail("gpu", "names no known GPU");
   const auto checks = CheckSet::parse(fields.text("checks", kLongestList));
@@ -117,6 +134,11 @@ Result<Settings> settings_from(const Environment& environment) {
   settings.schedules = variables.number("ASSAY_SCHEDULES");
   settings.threads =
       static_cast<unsigned>(variables.number("ASSAY_THREADS", std::numeric_limits<unsigned>::max()));
+  const std::string_view engine = variables.text("ASSAY_ENGINE");
+  if (const auto choice = engine_named(engine.empty() ? kEngines[0] : engine))
+    settings.engine = *choice;
+  else
+    variables.fail("ASSAY_ENGINE", "it is auto, interpret or compile");
   settings.gpu = gpu_or_default(variables.text("ASSAY_GPU"));
   if (!settings.gpu)
     variables.fail("ASSAY_GPU", "there is no GPU '" + std::string(variables.text("ASSAY_GPU")) + "'");

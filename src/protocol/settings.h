@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,10 +21,15 @@ namespace assay::protocol {
 
 inline constexpr const char* kSettingsVariable = "ASSAY_SETTINGS";
 
+// Which kernels run as machine code: those without checks that run long, none, or all from their first launch on.
+enum class EngineChoice : uint8_t { Auto, Interpret, Compile };
+std::optional<EngineChoice> engine_named(std::string_view name);  // auto, interpret, compile
+
 struct Settings {
-  uint64_t seed = 0;              // ASSAY_SEED: of the schedule
-  uint64_t schedules = 0;         // ASSAY_SCHEDULES: others under which each launch is repeated and compared
-  unsigned threads = 0;           // ASSAY_THREADS: of the engine; 0: one for each core
+  uint64_t seed = 0;       // ASSAY_SEED: of the schedule
+  uint64_t schedules = 0;  // ASSAY_SCHEDULES: others under which each launch is repeated and compared
+  unsigned threads = 0;    // ASSAY_THREADS: of the engine; 0: one for each core
+  EngineChoice engine = EngineChoice::Auto;  // ASSAY_ENGINE: auto, interpret or compile
   const Gpu* gpu = &kGpus[0];     // ASSAY_GPU: the GPU that the device presents itself as, by its id
   CheckSet checks;                // ASSAY_CHECK
   std::string events;             // ASSAY_REPORT: file to which events are appended, one JSON object per line

@@ -13,6 +13,7 @@ namespace assay::protocol {
 inline Settings full_settings() {
   return {.seed = std::numeric_limits<uint64_t>::max(),
           .threads = 3,
+          .engine = EngineChoice::Compile,
           .gpu = &kGpus[2],
           .checks = {Check::Races, Check::Precision},
           .events = "out/events \"quoted\"",
