@@ -62,11 +62,13 @@ TEST(Settings, AreReadFromTheUsersVariables) {
   expected.threads = 2;
   expected.gpu = gpu_named("h20");
   expected.checks = CheckSet::for_run();
+  expected.engine = EngineChoice::Interpret;
   expected.events = "events.jsonl";
   expected.max_instructions = 1000;
   expected.faults = expected.quiet = true;
   EXPECT_EQ(*from({{"ASSAY_SEED", "0x10"},
                    {"ASSAY_THREADS", "2"},
+                   {"ASSAY_ENGINE", "interpret"},
                    {"ASSAY_GPU", "h20"},
                    {"ASSAY_CHECK", "all"},
                    {"ASSAY_REPORT", "events.jsonl"},
@@ -82,6 +84,7 @@ TEST(Settings, OfAssayRunReplaceTheUsersVariables) {
 
 TEST(Settings, AWrongVariableIsNamed) {
   for (const auto& [name, value] : std::map<std::string, std::string>{{"ASSAY_GPU", "h300"},
+                                                                      {"ASSAY_ENGINE", "jit"},
                                                                       {"ASSAY_CHECK", "all,nonsense"},
                                                                       {"ASSAY_SEED", "three"},
                                                                       {"ASSAY_THREADS", "99999999999"},
