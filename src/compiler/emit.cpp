@@ -161,36 +161,53 @@ void Emitter::flush_counts() {
 
 // ---- Entries and exits ----
 
+// A barrier that all lanes pass together: whoever left there comes back with the same registers.
+bool Emitter::is_passed_together(size_t i) const {
+  const ptx::Instruction& inst = kernel_.ptx->body[i];
+  return (inst.opcode == ptx::Opcode::bar_sync || inst.opcode == ptx::Opcode::barrier_sync) &&
+         inst.guard == ptx::kNone && inst.operands.size() == 1 &&
+         inst.operands[0].kind == ptx::Operand::Kind::Immediate &&
+         flow_.ranges[i].last == flow_.ranges[i].first + 1 && flow_.is_entry[i + 1];
+}
+
+void Emitter::emit_entry(size_t i, bool trusted) {
+  Value good = ir_.constant(1, 1), undefined = ir_.constant(32, 0);
+  bool possible = true;
+  for_each(flow_.live[i], [&](uint32_t r) {
+    possible &= bits_of(r) <= 64 || !request_.watched;
+    if (bits_of(r) > 64) return;
+    read_plane(r);
+    if (forms_[r].is_scalar() && !trusted) good = ir_.both(good, plane_agrees(r));
+    if (request_.watched) undefined = ir_.either(undefined, ir_.load(ir_.integer(32), poison(r), 4));
+  });
+  if (request_.watched) good = ir_.both(good, ir_.compare(LLVMIntEQ, undefined, ir_.constant(32, 0)));
+  if (!possible) return ir_.go(refused_);
+  ir_.likely(good, blocks_[i], refused_);
+}
+
 void Emitter::emit_entries(Value entry) {
   const size_t count = kernel_.ptx->body.size();
   BlockRef from = LLVMGetInsertBlock(ir_.b);
-  std::vector<BlockRef> starts;
+  std::vector<BlockRef> starts, trusted;
   for (size_t i = 0; i < count; ++i) {
     if (!flow_.is_entry[i]) continue;
-    BlockRef here = ir_.block("entry");
-    ir_.at(here);
-    Value good = ir_.constant(1, 1), undefined = ir_.constant(32, 0);
-    bool possible = true;
-    for_each(flow_.live[i], [&](uint32_t r) {
-      possible &= bits_of(r) <= 64 || !request_.watched;
-      if (bits_of(r) > 64) return;
-      read_plane(r);
-      if (forms_[r].is_scalar()) good = ir_.both(good, plane_agrees(r));
-      if (request_.watched) undefined = ir_.either(undefined, ir_.load(ir_.integer(32), poison(r), 4));
-    });
-    if (request_.watched) good = ir_.both(good, ir_.compare(LLVMIntEQ, undefined, ir_.constant(32, 0)));
-    if (!possible) {
-      ir_.go(refused_);
-    } else {
-      ir_.likely(good, blocks_[i], refused_);
+    starts.push_back(ir_.block("entry"));
+    ir_.at(starts.back());
+    emit_entry(i, false);
+    trusted.push_back(i > 0 && is_passed_together(i - 1) ? ir_.block("back") : nullptr);
+    if (trusted.back()) {
+      ir_.at(trusted.back());
+      emit_entry(i, true);
     }
     const InstRange& range = flow_.ranges[i];
     entries_.push_back(range.has_join ? range.first - 1 : range.first);
-    starts.push_back(here);
   }
   ir_.at(from);
-  Value choice = LLVMBuildSwitch(ir_.b, entry, refused_, static_cast<unsigned>(starts.size()));
-  for (size_t e = 0; e < starts.size(); ++e) LLVMAddCase(choice, ir_.constant(32, e), starts[e]);
+  Value choice = LLVMBuildSwitch(ir_.b, entry, refused_, static_cast<unsigned>(2 * starts.size()));
+  for (size_t e = 0; e < starts.size(); ++e) {
+    LLVMAddCase(choice, ir_.constant(32, e), starts[e]);
+    LLVMAddCase(choice, ir_.constant(32, e | vgpu::kTrusted), trusted[e] ? trusted[e] : starts[e]);
+  }
 }
 
 // Leaves before instruction i, behind its join.
@@ -216,6 +233,8 @@ void Emitter::emit_exits() {
     const bool at_join = i != exit.instruction || exit.at_join;
     const size_t inst = i == count ? kernel_.code.size() - 1
                                    : flow_.ranges[i].first - (at_join && flow_.ranges[i].has_join ? 1 : 0);
+    if (i < count && i == exit.instruction && is_passed_together(i))
+      ir_.store(inst_pointer(inst), ir_.offset(warp_, offsetof(Warp, left_at)), 8);
     LLVMBuildRet(ir_.b, inst_pointer(inst));
   }
 }

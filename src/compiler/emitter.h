@@ -51,6 +51,8 @@ class Emitter {
   void make_variables();
   void read_warp();
   void emit_entries(Value entry);
+  void emit_entry(size_t i, bool trusted);
+  bool is_passed_together(size_t i) const;
   void emit_instruction(size_t i);
   void emit_branch(size_t i);
   void emit_call(size_t i, bool may_wait);

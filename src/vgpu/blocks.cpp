@@ -56,6 +56,7 @@ void start_warp(Warp& w, Block& block, uint32_t index, Worker& worker) {
   w.patience = w.polls = w.fruitless = 0;
   w.executed = w.turn_began = 0;
   w.excused = false;
+  w.left_at = nullptr;
   const uint64_t seed = grid.options->seed;
   w.drift = lanes_drift(seed) ? mix(seed, block.linear * kMostWarps + index) | 1 : 0;
   w.others.clear();

@@ -90,9 +90,12 @@ const Inst* enter_compiled(Warp& w, const Inst& inst) {
   const Function& function = *w.frame->function;
   const CompiledKernel& kernel = *function.compiled;
   const CompiledVariant* variant = w.grid->compiled;
+  const uint32_t trusted = w.left_at == &inst - 1 ? kTrusted : 0;
+  w.left_at = nullptr;
   if (variant != nullptr && w.active == kAllLanes && w.others.empty() && !w.unsteady && !w.excused) {
     if (const uint32_t entry = variant->entry_of[inst.index]) {
-      const Inst* next = variant->code->run()(&w, function.code.data(), entry - 1, &kernel.runtime);
+      const Inst* next =
+          variant->code->run()(&w, function.code.data(), (entry - 1) | trusted, &kernel.runtime);
       if (reinterpret_cast<uintptr_t>(next) != kNotEntered) return next;
     }
   }

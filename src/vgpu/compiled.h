@@ -40,11 +40,12 @@ struct CompiledRuntime {
   bool (*note_load)(Warp& warp, const Inst& inst, Address first, Address second, uint32_t shape);
 };
 
-// Runs from entry `entry` on. Returns what a Handler returns; kNotEntered where some value is not what the code
+// Runs from entry `entry` on; with kTrusted, registers are what they were when the code was left. Returns what a Handler returns; kNotEntered where some value is not what the code
 // relies on, and nothing has happened.
 using CompiledCode = const Inst* (*)(Warp* warp, const Inst* code, uint32_t entry,
                                      const CompiledRuntime* runtime);
 inline constexpr uintptr_t kNotEntered = 1;
+inline constexpr uint32_t kTrusted = 1u << 31;
 
 struct CompileRequest {
   const Program* program = nullptr;

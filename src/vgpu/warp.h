@@ -101,6 +101,8 @@ struct Warp {
   bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
+  const Inst* left_at =
+      nullptr;  // the barrier at which compiled code was left, all lanes together, and nothing ran since
   std::vector<Fragment> others;                // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;                  // lane-major local memory, local_stride a lane
