@@ -101,8 +101,6 @@ struct Warp {
   bool unsteady = false;    // its turn goes instruction by instruction (drift, interleaving)
   uint64_t executed = 0;    // warp instructions
   uint64_t turn_began = 0;  // `executed` at the start of its turn
-  const Inst* left_at =
-      nullptr;  // the barrier at which compiled code was left, all lanes together, and nothing ran since
   std::vector<Fragment> others;                // fragments that are not running
   std::vector<std::unique_ptr<Frame>> frames;  // all of this warp's, in use or free (Frame::lanes == 0)
   std::byte* local = nullptr;                  // lane-major local memory, local_stride a lane
@@ -110,6 +108,8 @@ struct Warp {
   uint8_t* local_initialised = nullptr;  // watched only: one byte a byte
   std::shared_ptr<void> local_pages, local_initialised_pages;
   std::shared_ptr<AsyncCopies> copies;  // asynchronous copies in flight (async.cpp)
+  // The barrier at which compiled code was left with all lanes, if nothing has run since.
+  const Inst* left_at = nullptr;
 
   template <class T>
   T* plane(PlaneOffset offset) {
