@@ -6,7 +6,7 @@
 
 #include "vgpu/machine.h"
 
-namespace assay::vgpu {
+namespace assay::vgpu::compiled_kernels {
 namespace {
 
 using testing::Machine;
@@ -14,7 +14,7 @@ using testing::Machine;
 constexpr uint32_t kWords = 1 << 13;
 constexpr uint32_t kRandomKernels = 12;  // a quarter of a second each
 
-struct Result {
+struct Ending {
   std::string what;
   std::vector<uint32_t> out;
   uint64_t executed = 0;
@@ -31,11 +31,11 @@ std::vector<uint32_t> inputs() {
 }
 
 // Rows, half rows and neither; all lanes and some; in order and not.
-std::vector<Result> run(const std::string& text, Compiling compiling, bool watch) {
+std::vector<Ending> run(const std::string& text, Compiling compiling, bool watch) {
   Machine machine(text, {.threads = 1, .watch = watch, .compiling = compiling});
   const std::vector<uint32_t> in = inputs();
   const Address a = machine.array(in, "in");
-  std::vector<Result> results;
+  std::vector<Ending> results;
   for (const Dim3 block : {Dim3{64}, Dim3{16, 4}, Dim3{8, 8}, Dim3{50}}) {
     for (const uint64_t seed : {uint64_t{0}, uint64_t{3}}) {
       machine.device().set_seed(seed);
@@ -51,7 +51,7 @@ std::vector<Result> run(const std::string& text, Compiling compiling, bool watch
 
 void expect_same(const std::string& text, const std::string& name) {
   for (const bool watch : {false, true}) {
-    const std::vector<Result> want = run(text, Compiling::Never, watch),
+    const std::vector<Ending> want = run(text, Compiling::Never, watch),
                               got = run(text, Compiling::Always, watch);
     for (size_t k = 0; k < want.size(); ++k) {
       SCOPED_TRACE(name + ", " + want[k].what + "\n" + text);
@@ -216,7 +216,7 @@ class Writer {
     for (int k = 0; k < 8; ++k) line("st.global.u32 [%rd13+" + num(4 * k) + "], %r1" + num(k) + ";");
     for (int k = 0; k < 4; ++k) line("st.global.f32 [%rd13+" + num(32 + 4 * k) + "], %f" + num(k) + ";");
     line("st.global.u64 [%rd13+48], %rd14; st.global.u64 [%rd13+56], %rd15;");
-    return vgpu::kernel(text_);
+    return compiled_kernels::kernel(text_);
   }
 
  private:
@@ -339,4 +339,4 @@ TEST(Compiled, RandomKernels) {
 }
 
 }  // namespace
-}  // namespace assay::vgpu
+}  // namespace assay::vgpu::compiled_kernels
