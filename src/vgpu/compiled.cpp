@@ -17,8 +17,9 @@ namespace assay::vgpu {
 
 namespace {
 
-// A kernel is compiled when its launches have run for so many warp instructions: about the time that compiling takes.
-constexpr uint64_t kHot = 3'000'000;
+// Compiling takes about a millisecond for each instruction of a kernel, and interpreting 3.5 ns for each that a warp
+// executes: a kernel is compiled when it has run for as long as that takes.
+constexpr uint64_t kHotPerInstruction = 250'000;
 // Larger kernels are left to the interpreter: the compiler's time grows faster than they do.
 constexpr size_t kMostInstructions = 1200;
 
@@ -165,7 +166,7 @@ const CompiledVariant* choose_code(Program& program, const GridContext& grid, ui
   const BlockShape shape = shape_of_block(grid.info.config.block);
   CompiledVariant& variant = kernel.variants[static_cast<size_t>(shape)];
   // Watched kernels gain little: what listeners do takes most of their time (docs/measurements/engine.md).
-  const bool pays = kernel.executed > kHot && !grid.watched;
+  const bool pays = kernel.executed > kHotPerInstruction * function.code.size() && !grid.watched;
   if (!variant.tried && (pays || compiling == Compiling::Always)) compile(program, function, grid, shape);
   return variant.code ? &variant : nullptr;
 }
