@@ -88,7 +88,12 @@ class Translator {
     if (range_.first == range_.last) return Code::Leave;
     if (inst_.opcode == Opcode::ld || inst_.opcode == Opcode::st)
       return orders(inst_) || range_.last != range_.first + 1 ? Code::Leave : Code::Call;
-    if (is_among(inst_.opcode, kCallsThatMayWait)) return Code::CallThatMayWait;
+    if (is_among(inst_.opcode, kCallsThatMayWait)) {
+      // An atomic whose old value nobody reads is no part of a wait.
+      const vgpu::Inst* inst = only_inst();
+      const bool polls = !inst || !inst->extra || static_cast<const vgpu::MemoryForm*>(inst->extra)->poll;
+      return polls ? Code::CallThatMayWait : Code::Call;
+    }
     return is_among(inst_.opcode, kCalls) ? Code::Call : Code::Leave;
   }
 
