@@ -47,6 +47,8 @@ Context::Context(const protocol::Settings& settings, EventWriter& writer) : writ
   }
   const protocol::CheckSet checks = settings.checks.without(protocol::Check::Precision);
   options.watch = !checks.empty();
+  // Loading the compiler would wait for whoever observes the host's own accesses, who waits for the device.
+  if (options.watch) options.compiling = vgpu::Compiling::Never;
   options.fault_after_violation = settings.faults;
   options.print = [this](std::string_view text) {
     std::lock_guard lock(print_mutex_);
