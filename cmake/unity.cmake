@@ -7,7 +7,7 @@ function(assay_unity)
   if(NOT CMAKE_BUILD_TYPE STREQUAL Release OR ASSAY_SANITIZE OR NOT ASSAY_UNITY)
     return()
   endif()
-  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 20)
   # gcc takes a file that is included for a header, and a local name in one file shadows nothing of another.
   foreach(target ${ARGN})
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow)

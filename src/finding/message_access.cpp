@@ -7,11 +7,11 @@ namespace assay {
 
 using namespace evidence;
 
-namespace {
-
 std::string triple(const Index3& index) {
   return fmt::format("({},{},{})", index[0], index[1], index[2]);
 }
+
+namespace {
 
 std::string_view name_of(Space space) {
   constexpr std::string_view kNames[] = {"",      "generic",  "global",    "shared",

@@ -13,10 +13,6 @@ namespace {
 constexpr std::string_view kOrderOperations =
     "use one stream, or `cudaEventRecord` and `cudaStreamWaitEvent`, or wait on the host";
 
-std::string triple(const Index3& index) {
-  return fmt::format("({},{},{})", index[0], index[1], index[2]);
-}
-
 // "thread (1,0,0) of the same block", "a copy on stream 2".
 std::string who(const OtherAccess& other) {
   const bool in_kernel = !other.operation || other.operation->kind == "kernel";

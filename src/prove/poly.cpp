@@ -1,6 +1,8 @@
 #include "prove/poly.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace assay::prove {
 
@@ -38,6 +40,17 @@ Int saturated_mul(Int a, Int b) {
   Int product;
   if (__builtin_mul_overflow(a, b, &product)) return (a < 0) == (b < 0) ? kInfinity : -kInfinity;
   return std::clamp(product, -kInfinity, kInfinity);
+}
+
+Int common_divisor(Int a, Int b) {
+  while (b != 0) a = std::exchange(b, a % b);
+  return a < 0 ? -a : a;
+}
+
+Monomial without(const Monomial& all, const Monomial& part) {
+  Monomial rest;
+  std::set_difference(all.begin(), all.end(), part.begin(), part.end(), std::back_inserter(rest));
+  return rest;
 }
 
 Int floor_div(Int a, Int b) {

@@ -7,11 +7,6 @@ namespace assay::prove {
 
 namespace {
 
-Int common_divisor(Int a, Int b) {
-  while (b != 0) a = std::exchange(b, a % b);
-  return a < 0 ? -a : a;
-}
-
 // The dims of a monomial, and its other factors.
 std::pair<Monomial, Monomial> split(const Lowering& lowering, const Monomial& monomial) {
   Monomial dims, rest;

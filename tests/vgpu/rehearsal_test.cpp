@@ -8,7 +8,7 @@ namespace {
 
 using testing::Machine;
 
-constexpr uint64_t kSchedules = 7;  // one of each kind
+constexpr uint64_t kRehearsed = 7;  // one of each kind
 
 // Each warp's first lane adds to a counter and leaves what it got, or what `then` makes of it.
 std::string counter(const std::string& then) {
@@ -34,7 +34,7 @@ std::vector<ScheduleDifference> compared(Machine& m, Address a) {
   std::memcpy(parameters.data(), &a, 8);
   Result<Kernel> kernel = m.device().kernel(0, "count");
   EXPECT_TRUE(kernel);
-  return compare_schedules(m.device(), *kernel, {.grid = {1}, .block = {128}}, parameters, kSchedules);
+  return compare_schedules(m.device(), *kernel, {.grid = {1}, .block = {128}}, parameters, kRehearsed);
 }
 
 TEST(Rehearsal, FindsWhatDependsOnTheOrderAndWhoWroteIt) {
