@@ -17,8 +17,9 @@ const void* runtime_base = nullptr;
 const void* own_base = nullptr;
 HostReport report_hook = nullptr;
 
-constexpr const char* kSystem[] = {"libc.so",  "ld-linux", "libstdc++.so", "libgcc_s.so", "libpthread.so",
-                                   "libdl.so", "libm.so",  "linux-vdso",   "libc++.so",   "libc++abi.so"};
+constexpr const char* kSystemLibraries[] = {"libc.so",       "ld-linux",    "libstdc++.so", "libgcc_s.so",
+                                            "libpthread.so", "libdl.so",    "libm.so",      "linux-vdso",
+                                            "libc++.so",     "libc++abi.so"};
 
 const char* file_name(const char* path) {
   const char* slash = std::strrchr(path, '/');
@@ -26,7 +27,7 @@ const char* file_name(const char* path) {
 }
 
 bool is_system(const char* file) {
-  for (const char* name : kSystem)
+  for (const char* name : kSystemLibraries)
     if (std::strncmp(file, name, std::strlen(name)) == 0) return true;
   return false;
 }
